@@ -1,0 +1,67 @@
+# Everything runs in environments made here; only Python >= 3.11 and a C++ compiler are needed.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+# One BLAS thread per test worker: two workers on two cores do not fight.
+ONE    := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard src/mercer/_native/*.?pp)
+
+.PHONY: demo test lint types test-slow test-oldest docs bench dist clean
+
+$(VENV)/installed: $(SOURCES)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet "scikit-build-core>=0.10" "nanobind>=2.2" "cmake>=3.18" ninja
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[test,lint]"
+	touch $@
+
+demo: $(VENV)/installed
+	$(BIN)/mercer demo --report report.html
+
+lint: $(VENV)/installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/installed
+	$(BIN)/mypy
+
+test: lint types
+	$(ONE) $(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(VENV)/installed
+	$(ONE) $(BIN)/python -m pytest -n 2 -m slow
+
+# The oldest scikit-learn that is supported, with the newest of everything else.
+test-oldest:
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --upgrade pip
+	.venv-oldest/bin/python -m pip install --quiet ".[test]" "scikit-learn==1.7.*"
+	$(ONE) .venv-oldest/bin/python -m pytest -n 2 -m "not slow"
+
+docs:
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --upgrade pip
+	.venv-docs/bin/python -m pip install --quiet ".[docs]"
+	.venv-docs/bin/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+# Peers live here and never in the test environment.
+bench:
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --upgrade pip
+	.venv-bench/bin/python -m pip install --quiet ".[all]" -r benchmarks/requirements.txt
+	.venv-bench/bin/python benchmarks/run.py gpr
+
+dist:
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python -m pip install --quiet --upgrade pip build
+	rm -rf dist
+	.venv-dist/bin/python -m build --outdir dist
+	$(PYTHON) -m venv --clear .venv-clean
+	.venv-clean/bin/python -m pip install --quiet dist/*.whl
+	.venv-clean/bin/python -c "import mercer; print('wheel installs: mercer', mercer.__version__)"
+	$(PYTHON) -m venv --clear .venv-clean
+	.venv-clean/bin/python -m pip install --quiet dist/*.tar.gz
+	.venv-clean/bin/python -c "import mercer; print('sdist installs: mercer', mercer.__version__)"
+
+clean:
+	rm -rf build dist .venv .venv-* docs/_build docs/auto_examples report.html

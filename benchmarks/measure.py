@@ -1,0 +1,170 @@
+"""How the benchmarks measure: CPU seconds, interleaved, median; memory in a fresh process."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
+)
+
+
+@dataclass
+class Row:
+    """One line of the table: a measured figure, its bar, and what shows that the work was equal.
+
+    Attributes
+    ----------
+    what, who : the task, and who did it.
+    value, unit : the figure the bar is about (a ratio, milliseconds, n^2 doubles); or None.
+    bar : "<= 1.2" or ">= 7"; empty where nothing is demanded.
+    seconds : CPU seconds, median; None where time is not the subject.
+    quality : figures that must agree between rows of the same task.
+    """
+
+    what: str
+    who: str
+    value: float | None = None
+    unit: str = ""
+    bar: str = ""
+    seconds: float | None = None
+    quality: dict[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """PASS, FAIL, or nothing where there is no bar or no figure."""
+        if not self.bar or self.value is None:
+            return ""
+        sign, bound = self.bar.split()
+        fine = self.value >= float(bound) if sign == ">=" else self.value <= float(bound)
+        return "PASS" if fine else "FAIL"
+
+    def cells(self) -> list[str]:
+        """The row as text, for the table."""
+        value = "" if self.value is None else f"{self.value:.3g} {self.unit}"
+        seconds = "" if self.seconds is None else f"{self.seconds:.4g}"
+        quality = ", ".join(
+            f"{k} {v:.8g}" if isinstance(v, float) else f"{k} {v}" for k, v in self.quality.items()
+        )
+        notes = "; ".join(part for part in (quality, self.note) if part)
+        return [self.what, self.who, seconds, value, self.bar, self.verdict, notes]
+
+
+def table(rows: list[Row]) -> str:
+    """Rows as aligned text."""
+    head = ["task", "who", "CPU s", "figure", "bar", "", "quality and notes"]
+    lines = [head, *(row.cells() for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    text = [
+        "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines
+    ]
+    text.insert(1, "-" * min(max(len(line) for line in text), 150))
+    return "\n".join(text)
+
+
+def json_lines(rows: list[Row]) -> str:
+    """One JSON object per row."""
+    return "\n".join(json.dumps(asdict(row) | {"verdict": row.verdict}) for row in rows)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Pin every BLAS and OpenMP pool loaded so far to one thread."""
+    from threadpoolctl import threadpool_limits
+
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+    with threadpool_limits(limits=1):
+        yield
+
+
+def interleaved(
+    tasks: Mapping[str, Callable[[int], Any]], repeats: int = 3
+) -> dict[str, dict[str, Any]]:
+    """Run every task once to warm up and then ``repeats`` times, taking turns.
+
+    A task is called with the number of the turn (0 for the warm-up). Returns by name the CPU
+    seconds of each turn, their median, and the result of the warm-up.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    with one_thread():
+        for turn in range(repeats + 1):
+            for name, task in tasks.items():
+                began = time.process_time()
+                result = task(turn)
+                spent = time.process_time() - began
+                if turn == 0:
+                    found[name] = {"result": result, "all": []}
+                else:
+                    found[name]["all"].append(spent)
+    for entry in found.values():
+        entry["median"] = statistics.median(entry["all"])
+    return found
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process now (Linux; elsewhere its peak so far)."""
+    return _status("VmRSS") or peak_bytes()
+
+
+def peak_bytes() -> int:
+    """Peak resident memory of this process.
+
+    On Linux it is read from the process's own memory map: ``ru_maxrss`` is passed on by a parent.
+    """
+    unit = 1 if sys.platform == "darwin" else 1024
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _status(name: str) -> int | None:
+    file = Path("/proc/self/status")
+    if not file.exists():
+        return None
+    line = next(line for line in file.read_text().splitlines() if line.startswith(name + ":"))
+    return int(line.split()[1]) * 1024
+
+
+def peak_growth(task: Callable[[], Any]) -> int:
+    """Bytes by which the peak of resident memory exceeds what was resident before ``task``."""
+    before = resident_bytes()
+    task()
+    return peak_bytes() - before
+
+
+def in_fresh_process(arguments: list[str]) -> dict[str, Any]:
+    """Run ``python <arguments>`` in this folder, one thread; return the JSON of its last line."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=HERE,
+        env=os.environ | ONE_THREAD,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(arguments)} failed:\n{done.stderr[-2000:]}")
+    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def children_cpu(command: list[str], repeats: int) -> list[float]:
+    """CPU seconds (user + system) of ``command`` in ``repeats`` processes, after a warm-up."""
+    spent = []
+    for _ in range(repeats + 1):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, env=os.environ | ONE_THREAD, capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return spent[1:]

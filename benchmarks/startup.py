@@ -1,0 +1,31 @@
+"""What it costs to start: ``import mercer`` and ``mercer --help``, CPU time of fresh processes."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from measure import Row, children_cpu
+
+BARS = {"import mercer": "<= 250", "mercer --help": "<= 150"}
+COMMANDS = {
+    "import mercer": [sys.executable, "-c", "import mercer"],
+    "mercer --help": [str(Path(sys.executable).with_name("mercer")), "--help"],
+    "python alone": [sys.executable, "-c", "pass"],
+}
+
+
+def startup_rows(repeats: int) -> list[Row]:
+    """Measure each command; the bare interpreter is shown beside, and is part of the others."""
+    rows = []
+    for what, command in COMMANDS.items():
+        try:
+            spent = children_cpu(command, max(repeats, 5))
+        except (OSError, subprocess.CalledProcessError) as error:
+            rows.append(Row("start", what, note=f"could not be run: {error}"))
+            continue
+        figure = 1000.0 * statistics.median(spent)
+        rows.append(Row("start", what, figure, "ms of CPU", BARS.get(what, "")))
+    return rows

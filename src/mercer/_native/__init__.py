@@ -1,0 +1,1 @@
+"""The small compiled core; ``core`` is the extension module, ``core.pyi`` its signatures."""

@@ -1,0 +1,165 @@
+// The compiled core: fused rows of stationary kernels, and the gradient contraction of formula (3).
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "rows.hpp"
+
+namespace nb = nanobind;
+using Matrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using ConstMatrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using ConstVector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+namespace {
+
+constexpr std::size_t TILE = 128;
+
+// The columns of Z, each contiguous, so that loops over neighbours have unit stride.
+std::vector<double> columns_of(const double* Z, std::size_t m, std::size_t dims) {
+    std::vector<double> columns(m * dims);
+    for (std::size_t j = 0; j < m; ++j)
+        for (std::size_t d = 0; d < dims; ++d) columns[d * m + j] = Z[j * dims + d];
+    return columns;
+}
+
+void require(bool fine, const char* message) {
+    if (!fine) throw nb::value_error(message);
+}
+
+// Visit the tiles of an n x m matrix; a symmetric one only on and below the diagonal.
+template <class Visit>
+void for_tiles(std::size_t n, std::size_t m, bool symmetric, Visit visit) {
+    for (std::size_t i = 0; i < n; i += TILE)
+        for (std::size_t j = 0; j < (symmetric ? i + 1 : m); j += TILE)
+            visit(i, std::min(n, i + TILE), j, std::min(m, j + TILE));
+}
+
+// out (n, m) = profile(s) of the squared distances s of X (n, d) and Z (m, d); profile < 0: s itself.
+// same: Z is X, out is filled symmetrically.
+void stationary(int profile, ConstMatrix X, ConstMatrix Z, bool same, Matrix out) {
+    const std::size_t n = X.shape(0), m = Z.shape(0), dims = X.shape(1);
+    require(Z.shape(1) == dims && out.shape(0) == n && out.shape(1) == m, "shapes do not match");
+    nb::gil_scoped_release release;
+    const std::vector<double> columns = columns_of(Z.data(), m, dims);
+    double* K = out.data();
+    for_tiles(n, m, same, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+        double s[TILE];
+        for (std::size_t i = i0; i < i1; ++i) {
+            double* row = K + i * m + j0;
+            double* distances = profile < 0 ? row : s;
+            mercer::row_sqdist(X.data() + i * dims, columns.data() + j0, m, dims, j1 - j0, distances);
+            if (profile >= 0) mercer::row_profile(profile, s, j1 - j0, row);
+        }
+        if (same && i0 != j0)
+            for (std::size_t j = j0; j < j1; ++j)
+                for (std::size_t i = i0; i < i1; ++i) K[j * m + i] = K[i * m + j];
+    });
+}
+
+// sums[d] = sum_ij Q_ij profile'(s_ij) (x_id - z_jd)^2; returns sum_ij Q_ij profile(s_ij).
+// same: Z is X and Q is symmetric.
+double stationary_pullback(int profile, ConstMatrix X, ConstMatrix Z, bool same, ConstMatrix Q,
+                           Vector sums) {
+    const std::size_t n = X.shape(0), m = Z.shape(0), dims = X.shape(1);
+    require(Z.shape(1) == dims && Q.shape(0) == n && Q.shape(1) == m && sums.shape(0) == dims,
+            "shapes do not match");
+    nb::gil_scoped_release release;
+    const std::vector<double> columns = columns_of(Z.data(), m, dims);
+    double total = 0.0;
+    std::fill(sums.data(), sums.data() + dims, 0.0);
+    for_tiles(n, m, same, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+        double s[TILE], k[TILE], slope[TILE], weighted[TILE];
+        const std::size_t len = j1 - j0;
+        const double factor = same && i0 != j0 ? 2.0 : 1.0;
+        for (std::size_t i = i0; i < i1; ++i) {
+            const double* x = X.data() + i * dims;
+            mercer::row_sqdist(x, columns.data() + j0, m, dims, len, s);
+            mercer::row_profile_slope(profile, s, len, k, slope);
+            total += factor * mercer::row_weigh(Q.data() + i * m + j0, k, slope, len, weighted);
+            mercer::row_spread(x, columns.data() + j0, m, dims, len, weighted, factor, sums.data());
+        }
+    });
+    return total;
+}
+
+// sums[d] = sum_ij M_ij (x_id - z_jd)^2 for any weights M (n, m).
+void weighted_spread(ConstMatrix X, ConstMatrix Z, ConstMatrix M, Vector sums) {
+    const std::size_t n = X.shape(0), m = Z.shape(0), dims = X.shape(1);
+    require(Z.shape(1) == dims && M.shape(0) == n && M.shape(1) == m && sums.shape(0) == dims,
+            "shapes do not match");
+    nb::gil_scoped_release release;
+    const std::vector<double> columns = columns_of(Z.data(), m, dims);
+    std::fill(sums.data(), sums.data() + dims, 0.0);
+    for_tiles(n, m, false, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+        for (std::size_t i = i0; i < i1; ++i)
+            mercer::row_spread(X.data() + i * dims, columns.data() + j0, m, dims, j1 - j0,
+                               M.data() + i * m + j0, 1.0, sums.data());
+    });
+}
+
+// Copy the upper triangle to the lower one, tile by tile.
+void mirror_upper(Matrix A) {
+    const std::size_t n = A.shape(0);
+    require(A.shape(1) == n, "the matrix must be square");
+    nb::gil_scoped_release release;
+    double* a = A.data();
+    for_tiles(n, n, true, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+        for (std::size_t i = i0; i < i1; ++i)
+            for (std::size_t j = j0; j < std::min(j1, i); ++j) a[i * n + j] = a[j * n + i];
+    });
+}
+
+// Upper triangle of A: A_ij <- s_i s_j A_ij for i < j, A_ii <- diagonal.
+void scale_upper(Matrix A, ConstVector s, double diagonal) {
+    const std::size_t n = A.shape(0);
+    require(A.shape(1) == n && s.shape(0) == n, "shapes do not match");
+    nb::gil_scoped_release release;
+    const double* w = s.data();
+    for (std::size_t i = 0; i < n; ++i) {
+        double* row = A.data() + i * n;
+        const double si = w[i];
+        row[i] = diagonal;
+        for (std::size_t j = i + 1; j < n; ++j) row[j] *= si * w[j];
+    }
+}
+
+// In place, from the upper triangle of an inverse: A_ij <- (sum_k a_ik a_jk - count s_i s_j A_ij) / 2.
+void gradient_weights(Matrix A, ConstVector s, ConstMatrix a, double count) {
+    const std::size_t n = A.shape(0), m = a.shape(1);
+    require(A.shape(1) == n && s.shape(0) == n && a.shape(0) == n, "shapes do not match");
+    nb::gil_scoped_release release;
+    double* q = A.data();
+    const double* w = s.data();
+    const std::vector<double> columns = columns_of(a.data(), n, m);
+    for_tiles(n, n, true, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+        // (j, i) is the upper tile: rows j0..j1, columns i0..i1.
+        for (std::size_t j = j0; j < j1; ++j) {
+            const std::size_t first = std::max(i0, j);
+            double* row = q + j * n;
+            const double sj = 0.5 * count * w[j];
+            for (std::size_t i = first; i < i1; ++i) row[i] *= -sj * w[i];
+            for (std::size_t k = 0; k < m; ++k) {
+                const double* c = columns.data() + k * n;
+                const double half = 0.5 * c[j];
+                for (std::size_t i = first; i < i1; ++i) row[i] += half * c[i];
+            }
+        }
+        for (std::size_t i = i0; i < i1; ++i)
+            for (std::size_t j = j0; j < std::min(j1, i); ++j) q[i * n + j] = q[j * n + i];
+    });
+}
+
+}  // namespace
+
+NB_MODULE(core, module) {
+    module.doc() = "Compiled core of mercer: fused kernel rows and gradient contractions.";
+    module.def("stationary", &stationary);
+    module.def("stationary_pullback", &stationary_pullback);
+    module.def("weighted_spread", &weighted_spread);
+    module.def("mirror_upper", &mirror_upper);
+    module.def("scale_upper", &scale_upper);
+    module.def("gradient_weights", &gradient_weights);
+}

@@ -1,0 +1,1 @@
+"""The application: command line, tables and reports, over the public API only."""

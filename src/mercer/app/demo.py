@@ -1,0 +1,78 @@
+"""``mercer demo``: the main job on a table that comes with scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.app import console
+from mercer.app.fit import Fitted, as_plain, check_printing, fit_table, quality_cells, show
+from mercer.app.quality import normal_log_density, quality
+from mercer.arrays import Array
+
+Indices = NDArray[np.int64]
+
+TITLE = "held-out quality: a quarter of the patients, not seen by the fit"
+
+
+def run(*, report: str | None, seed: int, quiet: bool, as_json: bool) -> None:
+    """Do the command; the parameters are its options."""
+    from sklearn.datasets import load_diabetes
+
+    check_printing(report)
+    table = load_diabetes(scaled=False)
+    train, test = _split(len(table.target), seed)
+    X, y = np.ascontiguousarray(table.data), np.asarray(table.target, dtype=np.float64)
+    with console.progress(quiet or as_json) as progress:
+        fitted = fit_table(
+            list(table.feature_names), X[train], y[train], None,
+            "disease progression", "the diabetes table of scikit-learn",
+            seed=seed, progress=progress,
+        )  # fmt: skip
+    held_out = compare(fitted, X[test], y[test])
+    if report is not None:
+        from mercer.app.report import write_report
+
+        write_report(report, fitted, held_out)
+    if as_json:
+        console.print_json(as_plain(fitted) | {"held_out": held_out, "report": report})
+    elif not quiet:
+        show(fitted)
+        names = ["method", "rows", "R2", "RMSE", "90 % intervals cover", "mean log density"]
+        rows = [[name, *quality_cells(figures)] for name, figures in held_out.items()]
+        console.print_table(TITLE, names, rows)
+        if report is not None:
+            console.say(f"report written to {report}")
+
+
+def _split(n: int, seed: int) -> tuple[Indices, Indices]:
+    order = np.random.default_rng(seed).permutation(n)
+    return order[n // 4 :], order[: n // 4]
+
+
+def compare(fitted: Fitted, X: Array, y: Array) -> dict[str, dict[str, float]]:
+    """Return held-out figures of the model and of two plain baselines, by name.
+
+    The baselines predict with a Gaussian: around the mean of the training targets, or around a
+    least-squares line with the residual variance SS / (n - d - 1).
+    """
+    from sklearn.linear_model import LinearRegression
+
+    from mercer.app.predict import predictions
+
+    found: dict[str, Any] = predictions(fitted.model, X, np.ones(len(X), bool), 0.9)
+    mean, std = found["prediction"], found["std"]
+    result = {"GPRegressor": quality(y, mean, std, normal_log_density(y, mean, std))}
+    n, d = fitted.X.shape
+    line = LinearRegression().fit(fitted.X, fitted.y)
+    residual = fitted.y - line.predict(fitted.X)
+    plain = {
+        "linear regression": (line.predict(X), np.sqrt((residual**2).sum() / (n - d - 1))),
+        "mean of the targets": (np.full(len(y), fitted.y.mean()), fitted.y.std(ddof=1)),
+    }
+    for name, (centre, spread) in plain.items():
+        wide = np.full(len(y), spread)
+        result[name] = quality(y, centre, wide, normal_log_density(y, centre, wide))
+    return result

@@ -1,0 +1,87 @@
+"""Arrays: the one place that knows which array library is in use.
+
+The rest of mercer is written against NumPy's names, plus the functions below: the handful of
+operations that the array standard lacks (triangular algebra on a Cholesky factor in place, the
+squared distances of a kernel). A second array library is added here and nowhere else.
+
+Matrices that are factored are symmetric, so row-major and column-major copies are the same
+matrix; LAPACK is given the transposed view and works in place without a copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas, lapack
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+def as_matrix(X: Any) -> Array:
+    """Return ``X`` as a C-contiguous float64 matrix (n, d); a vector becomes one column."""
+    A = np.ascontiguousarray(X, dtype=np.float64)
+    return A[:, None] if A.ndim == 1 else A
+
+
+def as_columns(y: Any) -> Array:
+    """Return ``y`` as float64 columns (n, m): one column per output."""
+    A = np.asarray(y, dtype=np.float64)
+    return A[:, None] if A.ndim == 1 else A
+
+
+def cholesky(A: Array) -> int:
+    """Factor the symmetric matrix ``A`` (n, n) in place, ``A = L L'``.
+
+    Afterwards the *upper* triangle of ``A`` (row-major) holds ``L'``; the lower one is rubbish.
+    Returns 0, or the order of the first leading minor that is not positive.
+    """
+    _, info = lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)
+    return int(info)
+
+
+def cholesky_solve(A: Array, B: Array) -> Array:
+    """``(L L')^-1 B`` for ``A`` as left by :func:`cholesky`; B is (n, m)."""
+    X, _ = lapack.dpotrs(A.T, B, lower=1)
+    return np.asarray(X)
+
+
+def half_solve(A: Array, B: Array) -> Array:
+    """``L^-1 B`` for ``A`` as left by :func:`cholesky`; B is (n, m)."""
+    X, _ = lapack.dtrtrs(A.T, B, lower=1)
+    return np.asarray(X)
+
+
+def back_solve(A: Array, B: Array) -> Array:
+    """``L^-T B`` for ``A`` as left by :func:`cholesky`; B is (n, m)."""
+    X, _ = lapack.dtrtrs(A.T, B, lower=1, trans=1)
+    return np.asarray(X)
+
+
+def half_product(A: Array, B: Array) -> Array:
+    """``L B`` for ``A`` as left by :func:`cholesky`; B is (n, m). Reads one triangle only."""
+    return np.asarray(blas.dtrmm(1.0, A.T, B, lower=1))
+
+
+def cholesky_inverse(A: Array, overwrite: bool = False) -> Array:
+    """``(L L')^-1`` for ``A`` as left by :func:`cholesky`, in a new array (n, n) or over ``A``.
+
+    Only the *upper* triangle (row-major) is meaningful.
+    """
+    inverse = A if overwrite else A.copy()
+    lapack.dpotri(inverse.T, lower=1, overwrite_c=1)
+    return inverse
+
+
+def cholesky_logdet(A: Array) -> float:
+    """``log |L L'|`` for ``A`` as left by :func:`cholesky`."""
+    return float(2.0 * np.log(np.diagonal(A)).sum())
+
+
+def mirror(A: Array) -> Array:
+    """Copy the upper triangle of ``A`` (n, n) to the lower one, in place; return ``A``."""
+    from mercer._native import core
+
+    core.mirror_upper(A)
+    return A

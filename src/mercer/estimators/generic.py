@@ -1,0 +1,196 @@
+"""KernelRegressor: bring your own kernel, loss and inference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.arrays import Array, as_columns
+from mercer.estimators.base import KernelMachine, generator
+from mercer.estimators.summary import Summary, summarise
+from mercer.kernels import as_kernel
+from mercer.kernels.base import Kernel
+from mercer.process import Prior
+
+
+class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # scikit-learn ships no types
+    """Regression with a kernel, a loss, an inference and a search of your choice.
+
+    Parameters
+    ----------
+    kernel : Kernel, name, scikit-learn kernel, callable or None
+        What is smooth. None is a scaled RBF; with None or a name the machine starts the length
+        scale at the data's own scale and keeps one length scale per column only if the log
+        evidence gains more than (log n)/2 for each. A kernel object is taken as it is, in the
+        user's units; fix, bound or give a prior to its parameters with its methods.
+    loss : Loss or name
+        What is observed; "gaussian" learns the noise.
+    inference : Inference or name
+        How the posterior comes out; it must be able to handle the loss.
+    search : "evidence", "loo", None or Search
+        Which hyperparameters; None takes the parts as they are.
+    gram : "auto" or "dense"
+        The linear algebra; "auto" chooses among exact representations only.
+    basis : None, "constant", "linear", degree, callable or Basis
+        Unpenalised functions beside the kernel, with a flat prior on their coefficients.
+    standardize : "auto", True or False
+        Work on columns and targets of mean zero and unit deviation, and undo it in everything that
+        is reported. "auto": on for a default or named kernel, off for a kernel object.
+    random_state : int, RandomState, Generator or None
+        For the random starts of the search; None is a fixed seed, so that fits repeat.
+
+    Attributes
+    ----------
+    kernel_, loss_ : the fitted parts in the user's units.
+    log_evidence_ : float, log p(y | X) in the user's units.
+    loo_ : leave-one-out mean, variance, log_density of every row.
+    report_ : dict, what was done to the numbers.
+    posteriors_ : list of Posterior, in inside units.
+    relevance_ : (d,) inverse length scales of the standardised columns, or None.
+    n_features_in_, feature_names_in_ : as in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRegressor
+    >>> X = np.linspace(0, 10, 30)[:, None]
+    >>> model = KernelRegressor().fit(X, np.sin(X[:, 0]))
+    >>> bool(abs(model.predict([[5.0]])[0] - np.sin(5.0)) < 1e-2)
+    True
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        return tags
+
+    # ------------------------------------------------------------------ predictions
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Predict the mean at X (q, d); no variance is computed unless asked.
+
+        Parameters
+        ----------
+        X : (q, d).
+        return_std : also the standard deviation of a new observation, shape as the mean.
+        return_cov : also the covariance of new observations: (q, q), or (q, q, m).
+
+        Returns
+        -------
+        mean (q,) or (q, m); or (mean, std); or (mean, cov).
+        """
+        if return_std and return_cov:
+            raise RuntimeError("ask for return_std or return_cov, not both")
+        inside = self._inputs(X)
+        if not (return_std or return_cov) and all(loss.latent_is_mean for loss in self.losses_):
+            mean = np.mean([posterior.mean(inside) for posterior in self.posteriors_], axis=0)
+            return self._shaped(self.units_.y_outside(mean))
+        if return_cov:
+            return self._with_cov(inside)
+        mean, variance = self._moments(inside)
+        if not return_std:
+            return self._shaped(mean)
+        return self._shaped(mean), self._shaped(np.sqrt(variance))
+
+    def predict_latent(self, X: Any) -> tuple[Array, Array]:
+        """Return mean and standard deviation of the function itself at X, noise left out."""
+        inside = self._inputs(X)
+        means = np.array([p.mean(inside) for p in self.posteriors_])
+        variances = np.array([p.var(inside)[:, None] for p in self.posteriors_])
+        mean = means.mean(axis=0)
+        variance = variances.mean(axis=0) + means.var(axis=0)
+        scale = self.units_.y_scale
+        return self._shaped(self.units_.y_outside(mean)), self._shaped(np.sqrt(variance) * scale)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
+        """Return (low, high) that contain a new observation with probability ``coverage``."""
+        if not 0.0 < coverage < 1.0:
+            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
+        inside = self._inputs(X)
+        if len(self.posteriors_) > 1:
+            raise NotImplementedError("intervals of a mixture of posteriors are not offered")
+        mean, variance = self._latent(inside, 0)
+        ends = []
+        for level in (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)):
+            quantile = self.losses_[0].quantile(level, mean, variance)
+            ends.append(self._shaped(self.units_.y_outside(quantile)))
+        return ends[0], ends[1]
+
+    def predictive_log_density(self, X: Any, y: Any) -> Array:
+        """Return log p(y_i | x_i, training data), shape (q,) or (q, m)."""
+        inside = self._inputs(X)
+        target = self.units_.y_inside(as_columns(y))
+        densities = [
+            loss.log_predictive(target, *self._latent(inside, i))
+            for i, loss in enumerate(self.losses_)
+        ]
+        value = np.logaddexp.reduce(densities, axis=0) - np.log(len(densities))
+        return self._shaped(value - np.log(self.units_.y_scale))
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Draw functions from the posterior at X (q, d): (q, n_samples) or (q, m, n_samples)."""
+        inside = self._inputs(X)
+        rng = generator(random_state)
+        which = rng.integers(len(self.posteriors_), size=n_samples)
+        draws = [
+            posterior.sample(inside, int((which == i).sum()), rng)
+            for i, posterior in enumerate(self.posteriors_)
+        ]
+        stacked = np.concatenate(draws, axis=2)
+        units = self.units_
+        scaled = stacked * units.y_scale[:, None] + units.y_shift[:, None]
+        return np.asarray(scaled[:, 0] if self.flat_ else scaled)
+
+    def sample_prior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Draw functions from the prior of the given kernel at X (q, d): (q, n_samples)."""
+        points = np.ascontiguousarray(X, dtype=np.float64)
+        kernel: Kernel = as_kernel("rbf" if self.kernel is None else self.kernel)
+        names = getattr(X, "columns", None)
+        resolved = kernel.resolve(None if names is None else list(names), points.shape[1])
+        draws = Prior(resolved).sample(points, n_samples, generator(random_state))
+        return np.asarray(draws[:, 0])
+
+    def summary(self) -> Summary:
+        """Return what was fitted, in words; readable as text and as HTML."""
+        check_is_fitted(self, "posteriors_")
+        return summarise(self)
+
+    # ------------------------------------------------------------------ helpers
+    def _shaped(self, values: Array) -> Array:
+        return np.asarray(values[:, 0] if self.flat_ else values)
+
+    def _latent(self, inside: Array, draw: int) -> tuple[Array, Array]:
+        """Latent mean (q, m) and variance (q, 1) in inside units, with noise parts of the kernel."""
+        posterior = self.posteriors_[draw]
+        prior = posterior.parent
+        variance = posterior.var(inside)
+        if isinstance(prior, Prior) and prior.signal is not prior.kernel:
+            variance = variance + (prior.kernel.diag(inside) - prior.signal.diag(inside))
+        return posterior.mean(inside), variance[:, None]
+
+    def _moments(self, inside: Array) -> tuple[Array, Array]:
+        """Mean and variance (q, m) of a new observation in the user's units."""
+        pairs = [
+            np.broadcast_arrays(*loss.predict(*self._latent(inside, i)))
+            for i, loss in enumerate(self.losses_)
+        ]
+        means = np.array([pair[0] for pair in pairs])
+        variance = np.mean([pair[1] for pair in pairs], axis=0) + means.var(axis=0)
+        return self.units_.y_outside(means.mean(axis=0)), variance * self.units_.y_scale**2
+
+    def _with_cov(self, inside: Array) -> tuple[Array, Array]:
+        if len(self.posteriors_) > 1:
+            raise NotImplementedError("the covariance of a mixture of posteriors is not offered")
+        mean, variance = self._moments(inside)
+        posterior = self.posteriors_[0]
+        cov = posterior.cov(inside)
+        prior = posterior.parent
+        if isinstance(prior, Prior) and prior.signal is not prior.kernel:
+            cov = cov + (prior.kernel(inside) - prior.signal(inside))
+        scaled = cov[:, :, None] * self.units_.y_scale**2
+        index = np.arange(len(inside))
+        scaled[index, index] = variance
+        return self._shaped(mean), np.asarray(scaled[:, :, 0] if self.flat_ else scaled)

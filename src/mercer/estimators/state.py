@@ -1,0 +1,184 @@
+"""State: what a fitted machine writes to a model file and builds itself from again.
+
+The manifest holds plain values and parts by name; every array goes beside it under a key.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Self, cast
+
+import numpy as np
+
+from mercer.arrays import Array
+from mercer.basis import Basis
+from mercer.component import Component
+from mercer.estimators.units import Units
+from mercer.kernels.base import Kernel
+from mercer.linalg.operators import restored
+from mercer.losses.base import Loss
+from mercer.process import Loo, Posterior, Prior
+
+Resolve = Callable[[str], type[Component]]
+
+
+class Stateful:
+    """The two directions between a fitted machine and (manifest, arrays)."""
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the JSON-able manifest and the arrays of a fitted machine."""
+        machine = cast(Any, self)
+        arrays: dict[str, Array] = {}
+        params = machine.get_params(deep=False)
+        if not isinstance(params["random_state"], (int, np.integer, type(None))):
+            params["random_state"] = None  # a generator's state is not part of a model
+        manifest: dict[str, Any] = {
+            "params": {k: _packed(v, f"params.{k}", arrays) for k, v in params.items()},
+            "kernel": _packed(machine.kernel_, "kernel", arrays),
+            "loss": _packed(machine.loss_, "loss", arrays),
+            "basis": _packed(machine.basis_, "basis", arrays),
+            "n_features": int(machine.n_features_in_),
+            "feature_names": None,
+            "flat": bool(machine.flat_),
+            "log_evidence": float(machine.log_evidence_),
+            "report": _finite(machine.report_),
+            "draws": [],
+        }
+        if hasattr(machine, "feature_names_in_"):
+            manifest["feature_names"] = [str(name) for name in machine.feature_names_in_]
+        for name in ("x_shift", "x_scale", "y_shift", "y_scale"):
+            arrays[f"units.{name}"] = getattr(machine.units_, name)
+        for name in ("mean", "variance", "log_density", "weights"):
+            arrays[f"loo.{name}"] = getattr(machine.loo_, name)
+        if machine.relevance_ is not None:
+            arrays["relevance"] = machine.relevance_
+        draws = zip(machine.posteriors_, machine.losses_, strict=True)
+        for i, (posterior, loss) in enumerate(draws):
+            manifest["draws"].append(
+                {
+                    "kernel": _packed(posterior.parent.kernel, f"{i}.kernel", arrays),
+                    "loss": _packed(loss, f"{i}.loss", arrays),
+                }
+            )
+            arrays[f"{i}.points"] = posterior.points
+            arrays[f"{i}.alpha"] = posterior.alpha
+            if posterior.beta is not None:
+                arrays[f"{i}.beta"] = posterior.beta
+            for key, value in posterior.operator.state().items():
+                arrays[f"{i}.operator.{key}"] = value
+        return manifest, {k: np.ascontiguousarray(v, dtype=np.float64) for k, v in arrays.items()}
+
+    @classmethod
+    def _from_state(
+        cls, manifest: Mapping[str, Any], arrays: Mapping[str, Array], resolve: Resolve
+    ) -> Self:
+        """Build the fitted machine again; predictions are bit-identical."""
+        from mercer.estimators.base import basis_inside
+
+        machine = cast(Any, cls)(
+            **{k: _unpacked(v, arrays, resolve) for k, v in manifest["params"].items()}
+        )
+        units = Units(*(arrays[f"units.{k}"] for k in ("x_shift", "x_scale", "y_shift", "y_scale")))
+        basis = cast("Basis | None", _unpacked(manifest["basis"], arrays, resolve))
+        machine.n_features_in_ = manifest["n_features"]
+        if manifest["feature_names"] is not None:
+            machine.feature_names_in_ = np.array(manifest["feature_names"], dtype=object)
+        machine.units_, machine.basis_ = units, basis
+        machine.kernel_ = _unpacked(manifest["kernel"], arrays, resolve)
+        machine.loss_ = _unpacked(manifest["loss"], arrays, resolve)
+        machine.flat_ = manifest["flat"]
+        machine.log_evidence_ = manifest["log_evidence"]
+        machine.report_ = manifest["report"]
+        loo = (arrays[f"loo.{k}"] for k in ("mean", "variance", "log_density", "weights"))
+        machine.loo_ = Loo(*loo)
+        machine.relevance_ = arrays.get("relevance")
+        machine.posteriors_, machine.losses_ = [], []
+        for i, draw in enumerate(manifest["draws"]):
+            kernel = cast(Kernel, _unpacked(draw["kernel"], arrays, resolve))
+            machine.losses_.append(cast(Loss, _unpacked(draw["loss"], arrays, resolve)))
+            alpha, points = arrays[f"{i}.alpha"], arrays[f"{i}.points"]
+            head = f"{i}.operator."
+            stored = {k[len(head) :]: v for k, v in arrays.items() if k.startswith(head)}
+            machine.posteriors_.append(
+                Posterior(
+                    Prior(kernel, alpha.shape[1]),
+                    points,
+                    alpha,
+                    restored(stored),
+                    beta=arrays.get(f"{i}.beta"),
+                    basis=basis_inside(basis, units),
+                )
+            )
+        machine.check_state()
+        return cast(Self, machine)
+
+    def check_state(self) -> None:
+        """Refuse arrays whose shapes do not belong together."""
+        machine = cast(Any, self)
+        d, m = machine.n_features_in_, len(machine.units_.y_scale)
+        fine = len(machine.units_.x_scale) == d and len(machine.posteriors_) > 0
+        for posterior in machine.posteriors_:
+            n = len(posterior.points)
+            fine &= posterior.points.shape == (n, d) and posterior.alpha.shape == (n, m)
+            state = posterior.operator.state()
+            fine &= all(state[k].shape == (n, n) for k in ("cholesky", "matrix") if k in state)
+            fine &= "scale" not in state or state["scale"].shape == (n,)
+        if not fine:
+            raise ValueError("the arrays of the model do not belong together")
+
+
+def _packed(value: Any, key: str, arrays: dict[str, Array]) -> Any:
+    """Replace arrays inside plain values by references {"array": key}."""
+    if isinstance(value, Component):
+        return {"part": _packed(value.to_dict(), key, arrays)}
+    if isinstance(value, np.ndarray):
+        arrays[key] = value
+        return {"array": key}
+    if isinstance(value, Mapping):
+        return {str(k): _packed(v, f"{key}.{k}", arrays) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_packed(v, f"{key}.{i}", arrays) for i, v in enumerate(value)]
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(
+        f"{key.split('.')[-1]}={value!r} cannot be written to a model file: only mercer's own "
+        "parts and plain values can; wrap a function in a Component subclass of your own and "
+        "pass that class to load(path, parts=[...])"
+    )
+
+
+def _unpacked(value: Any, arrays: Mapping[str, Array], resolve: Resolve) -> Any:
+    if isinstance(value, Mapping):
+        if set(value) == {"array"}:
+            return arrays[value["array"]]
+        if set(value) == {"part"}:
+            return Component.from_dict(_plain_part(value["part"], arrays), resolve)
+        raise ValueError("a value of the model file is neither plain nor a part")
+    if isinstance(value, list):
+        return [_unpacked(v, arrays, resolve) for v in value]
+    return value
+
+
+def _plain_part(value: Any, arrays: Mapping[str, Array]) -> Any:
+    """Put the arrays back inside the dictionary form of a part."""
+    if isinstance(value, Mapping):
+        if set(value) == {"array"}:
+            return arrays[value["array"]]
+        return {k: _plain_part(v, arrays) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_plain_part(v, arrays) for v in value]
+    return value
+
+
+def _finite(value: Any) -> Any:
+    """Plain values for strict JSON: numbers that are not finite become None."""
+    if isinstance(value, Mapping):
+        return {str(k): _finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

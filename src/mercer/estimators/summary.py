@@ -1,0 +1,134 @@
+"""Summary: a fitted machine in words, as text and as HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Rows of (section, label, value); ``str`` gives text, notebooks show a table."""
+
+    title: str
+    entries: tuple[tuple[str, str, str], ...]
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return the rows (section, label, value)."""
+        return list(self.entries)
+
+    def __str__(self) -> str:
+        width = max(len(label) for _, label, _ in self.entries)
+        lines, section = [self.title, "=" * len(self.title)], None
+        for part, label, value in self.entries:
+            if part != section:
+                lines += ["", part, "-" * len(part)]
+                section = part
+            lines.append(f"{label:<{width}}  {value}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        body, section = [], None
+        for part, label, value in self.entries:
+            if part != section:
+                body.append(f'<tr><th colspan="2" style="text-align:left">{escape(part)}</th></tr>')
+                section = part
+            body.append(f"<tr><td>{escape(label)}</td><td>{escape(value)}</td></tr>")
+        return f"<table><caption>{escape(self.title)}</caption>{''.join(body)}</table>"
+
+
+def summarise(machine: Any) -> Summary:
+    """Return the summary of a fitted regressor."""
+    report = machine.report_
+    rows: list[tuple[str, str, str]] = []
+
+    def add(section: str, label: str, value: str) -> None:
+        rows.append((section, label, value))
+
+    counts = report["rows"]
+    add("Data", "rows", f"{counts['used']} ({counts['distinct']} distinct inputs)")
+    if counts["weight"] != counts["used"]:
+        add("Data", "total weight", f"{counts['weight']:.6g}")
+    add("Data", "columns", str(machine.n_features_in_))
+    add("Data", "standardised", _standardised(report["standardize"]))
+    add("Model", "kernel", repr(machine.kernel_))
+    add("Model", "loss", repr(machine.loss_))
+    if machine.basis_ is not None:
+        add("Model", "unpenalised basis", repr(machine.basis_))
+    for label, value in _hyperparameters(machine):
+        add("Hyperparameters (your units)", label, value)
+    if report.get("ard"):
+        add("Hyperparameters (your units)", "one length scale per column", _ard(report["ard"]))
+    loo = machine.loo_
+    weight = counts["weight"]
+    residual = np.asarray(loo.log_density)
+    outputs = 1 if residual.ndim == 1 else residual.shape[1]
+    add("Quality", "log evidence", f"{machine.log_evidence_:.4f}")
+    add(
+        "Quality",
+        "leave-one-out log density",
+        f"{loo.total:.4f} ({loo.total / (weight * outputs):.4f} per observation)",
+    )
+    add("Quality", "effective degrees of freedom", f"{report['degrees_of_freedom']:.2f}")
+    add("Numerics", "convergence", _convergence(report["search"]))
+    jitter = report["inference"].get("jitter", 0.0)
+    add("Numerics", "jitter", "none" if not jitter else f"{jitter:.1g} of each variance")
+    return Summary(f"{type(machine).__name__}", tuple(rows))
+
+
+def _standardised(report: dict[str, Any]) -> str:
+    if not report["on"]:
+        return "no: kernel parameters are in your units"
+    return "yes: columns and target, inside the machine; undone in all that is reported"
+
+
+def _ard(report: dict[str, Any]) -> str:
+    word = "kept" if report["kept"] else "not kept"
+    return (
+        f"{word}: log evidence gains {report['gain']:.2f}, {report['needed']:.2f} are needed "
+        f"for {report['extra_parameters']} more parameters"
+    )
+
+
+def _convergence(report: dict[str, Any] | None) -> str:
+    if report is None:
+        return "no search: the parameters are as given"
+    text = "converged" if report["converged"] else f"not converged ({report.get('message', '')})"
+    text += f" after {report['evaluations']} evaluations from {report['starts']} starts"
+    if report.get("at_bounds"):
+        text += f"; at a bound: {', '.join(report['at_bounds'])}"
+    return text
+
+
+_WORDS = {
+    "length_scale": "length scale: the distance over which the function changes",
+    "variance": "variance of the function about its mean",
+    "noise": "noise variance of one observation",
+    "period": "period",
+    "alpha": "mixture of length scales",
+}
+
+
+def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
+    found = []
+    names = getattr(machine, "feature_names_in_", None)
+    for part in (machine.kernel_, machine.loss_):
+        for path, owner, name in part.differentiable():
+            value = np.asarray(getattr(owner, name), dtype=np.float64)
+            label = f"{path.replace('__', '.')} ({_WORDS.get(name, name)})"
+            if owner.mark(name).fixed:
+                label += ", fixed"
+            if value.ndim and names is not None and value.size == len(names):
+                pairs = zip(names, value, strict=True)
+                text = ", ".join(f"{column}: {v:.4g}" for column, v in pairs)
+            else:
+                text = ", ".join(f"{v:.4g}" for v in np.atleast_1d(value))
+            if name == "noise" and value.ndim == 0:
+                text += f" (standard deviation {np.sqrt(value):.4g})"
+            found.append((label, text))
+    return found

@@ -1,0 +1,97 @@
+"""Units: standardising a table inside the machine, and stating the result in the user's units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mercer.arrays import Array
+from mercer.basis import Basis
+from mercer.component import Component
+from mercer.kernels.base import Kernel
+
+
+@dataclass(frozen=True)
+class Units:
+    """x = shift + scale * x_inside, y = y_shift + y_scale * y_inside.
+
+    Attributes
+    ----------
+    x_shift, x_scale : (d,).
+    y_shift, y_scale : (m,).
+    """
+
+    x_shift: Array
+    x_scale: Array
+    y_shift: Array
+    y_scale: Array
+
+    def inside(self, X: Array) -> Array:
+        """Return the inputs in inside units, (n, d)."""
+        if not np.any(self.x_shift) and np.all(self.x_scale == 1.0):
+            return X
+        return np.ascontiguousarray((X - self.x_shift) / self.x_scale)
+
+    def outside(self, X: Array) -> Array:
+        """Return the inputs in the user's units, (n, d)."""
+        return np.asarray(X * self.x_scale + self.x_shift)
+
+    def y_inside(self, y: Array) -> Array:
+        """Return the targets in inside units, (n, m)."""
+        return np.asarray((y - self.y_shift) / self.y_scale)
+
+    def y_outside(self, y: Array) -> Array:
+        """Return the targets in the user's units, (n, m)."""
+        return np.asarray(y * self.y_scale + self.y_shift)
+
+    def kernel_outside(self, kernel: Kernel) -> Kernel:
+        """Return the kernel in the user's units (variance in units of y squared, one output)."""
+        stated = kernel
+        if np.any(self.x_shift) or np.any(self.x_scale != 1.0):
+            stated = kernel.in_units(self.x_shift, self.x_scale)
+        if len(self.y_scale) == 1 and self.y_scale[0] != 1.0:
+            stated = float(self.y_scale[0] ** 2) * stated
+        return stated
+
+    def loss_outside(self, loss: Component) -> Component:
+        """Return the loss in the user's units, if it knows how (one output)."""
+        restate = getattr(loss, "in_units", None)
+        if restate is None or len(self.y_scale) != 1:
+            return loss
+        stated: Component = restate(float(self.y_scale[0]))
+        return stated
+
+    def evidence_outside(self, value: float, total: float, basis: Basis | None, k: int) -> float:
+        """Return the log evidence in the user's units.
+
+        A density of y = y_scale y' picks up -log y_scale per observation (``total`` is their
+        weight); with k flat coefficients, which scale with y, k fewer; and a basis h = T h'
+        changes it by -log |det T|.
+        """
+        m = len(self.y_scale)
+        change = -(total - k) * float(np.log(self.y_scale).sum())
+        if basis is not None and not basis.raw:
+            change -= m * basis.logdet_units(self.x_scale)
+        return value + change
+
+
+def location_scale(A: Array, weights: Array) -> tuple[Array, Array]:
+    """Weighted mean and standard deviation of the columns of A (n, d).
+
+    A constant column gets its absolute value as scale (1 for zeros). The columns are divided by
+    their largest absolute value first, so that squares of 1e200 do not overflow.
+    """
+    top = np.max(np.abs(A), axis=0)
+    top = np.where(top > 0, top, 1.0)
+    B = A / top
+    total = weights.sum()
+    mean = weights @ B / total
+    deviation = np.sqrt(weights @ (B - mean) ** 2 / total)
+    constant = np.ptp(B, axis=0) <= 8 * np.finfo(float).eps
+    return mean * top, np.where(constant, 1.0, deviation) * top
+
+
+def no_units(d: int, m: int) -> Units:
+    """Return units that change nothing."""
+    return Units(np.zeros(d), np.ones(d), np.zeros(m), np.ones(m))

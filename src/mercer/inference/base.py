@@ -1,0 +1,119 @@
+"""Inference: how alpha and W are found. The contract, and the two results that travel upward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer.arrays import Array
+from mercer.component import Component
+from mercer.kernels.base import Gradient
+from mercer.linalg.gram import Factor, Gram
+from mercer.losses.base import Loss
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A posterior on the training points.
+
+    Attributes
+    ----------
+    alpha : (n, m) weights of formula (1), one column per output.
+    W : (n,) site precisions, sample weights included.
+    z : (n, m) site means: the targets the Gaussian sites stand for, less the prior mean.
+    factor : C of formula (2); with a basis the projected operator P.
+    beta : (k, m) coefficients of the basis, or None.
+    weights : (n,) sample weights.
+    report : what was done: convergence, jitter.
+    """
+
+    alpha: Array
+    W: Array
+    z: Array
+    factor: Factor
+    beta: Array | None
+    weights: Array
+    report: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The log evidence (or a bound on it), and what its gradient needs beyond alpha and C.
+
+    Attributes
+    ----------
+    value : E, to be maximised.
+    U, V : (n, r) factors of the extra term of formula (3), or None.
+    loss_gradient : dE/d name for the loss's differentiable parameters.
+    """
+
+    value: float
+    U: Array | None = None
+    V: Array | None = None
+    loss_gradient: Gradient = field(default_factory=dict)
+
+
+class Inference(Component):
+    """How a posterior comes out of a Gram, targets and a loss.
+
+    A child names in ``needs`` the Loss methods it calls, and states ``solve`` and ``evidence``.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, loss: Loss) -> None:
+        """Refuse a loss that lacks what this inference calls, before any work."""
+        missing = [name for name in self.needs if not loss.offers(name)]
+        if missing:
+            raise ValueError(
+                f"{type(self).__name__} inference needs {', '.join(missing)} from the loss, and "
+                f"{type(loss).__name__} does not offer it; choose another inference for this loss, "
+                "or the Gaussian loss"
+            )
+
+    def solve(
+        self,
+        gram: Gram,
+        y: Array,
+        loss: Loss,
+        *,
+        mean: Array | None = None,
+        basis: Array | None = None,
+        weights: Array | None = None,
+        start: Solution | None = None,
+    ) -> Solution:
+        """Return the posterior.
+
+        Parameters
+        ----------
+        gram : K on the n training points.
+        y : (n, m) targets, one column per output.
+        loss : a loss that offers ``needs``.
+        mean : (n, m) prior mean, zero if None.
+        basis : (n, k) unpenalised basis at the points, or None.
+        weights : (n,) sample weights: the loss of point i counts weights_i times.
+        start : an earlier solution nearby, to begin from.
+        """
+        raise NotImplementedError
+
+    def evidence(
+        self,
+        gram: Gram,
+        y: Array,
+        loss: Loss,
+        solution: Solution,
+        *,
+        spread: Array | None = None,
+    ) -> Evidence:
+        """Return the log evidence of a solution.
+
+        ``spread`` (n, m) is the weighted sum of squares of merged duplicates about their mean.
+        """
+        raise NotImplementedError
+
+
+def ones_if_none(weights: Array | None, n: int) -> Array:
+    """Return the sample weights (n,), all one if None."""
+    return np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)

@@ -1,0 +1,103 @@
+"""Exact inference for a quadratic loss: Gaussian process regression."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from mercer.arrays import Array
+from mercer.inference.base import Evidence, Inference, Solution, ones_if_none
+from mercer.linalg.basis import Projected
+from mercer.linalg.dense import DenseFactor
+from mercer.linalg.gram import Factor, Gram
+from mercer.losses.base import Loss
+
+LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+class Exact(Inference):
+    """The closed-form posterior of a quadratic loss.
+
+    With C = (K + W^-1)^-1, W = weights / noise, and P = C or, with a basis, P of ``linalg.basis``:
+
+        alpha = P z,    E = -1/2 z'P z - 1/2 log|K + W^-1| - 1/2 log|A| - (n - k)/2 log 2 pi
+
+    GPML (2.30), (2.45). A weight w_i raises the likelihood of point i to the power w_i.
+
+    Reference: GPML sections 2.2, 2.7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import RBF
+    >>> from mercer.linalg import DenseGram
+    >>> from mercer.losses import Gaussian
+    >>> gram = DenseGram(RBF(), np.array([[0.0], [1.0]]))
+    >>> y = np.array([[1.0], [0.0]])
+    >>> solution = Exact().solve(gram, y, Gaussian(noise=1.0))
+    >>> np.round(solution.alpha.ravel(), 4)
+    array([ 0.5506, -0.167 ])
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("quadratic", "quadratic_pullback")
+
+    def solve(
+        self,
+        gram: Gram,
+        y: Array,
+        loss: Loss,
+        *,
+        mean: Array | None = None,
+        basis: Array | None = None,
+        weights: Array | None = None,
+        start: Solution | None = None,
+    ) -> Solution:
+        """See :meth:`Inference.solve`; ``start`` is not needed."""
+        z, precision = loss.quadratic(y)
+        counts = ones_if_none(weights, len(y))
+        z = z if mean is None else z - mean
+        W = counts * precision
+        factor: Factor = gram.factor(W)
+        beta = None
+        if basis is not None and basis.shape[1]:
+            assert isinstance(factor, DenseFactor)
+            factor = projected = Projected(factor, basis)
+            beta = projected.coefficients(z)
+        return Solution(factor.solve(z), W, z, factor, beta, counts, dict(factor.report))
+
+    def evidence(
+        self,
+        gram: Gram,
+        y: Array,
+        loss: Loss,
+        solution: Solution,
+        *,
+        spread: Array | None = None,
+    ) -> Evidence:
+        """See :meth:`Inference.evidence`.
+
+        Merged duplicates and weights: N(y | f, s)^w = N(y | f, s/w) (2 pi s)^{-(w-1)/2} w^{-1/2}.
+        """
+        n, m = y.shape
+        _, precision = loss.quadratic(y)
+        counts, alpha = solution.weights, solution.alpha
+        k = 0 if solution.beta is None else len(solution.beta)
+        within = np.zeros(n) if spread is None else spread.sum(axis=1)
+        value = -0.5 * float((alpha * solution.z).sum())
+        value -= 0.5 * m * (solution.factor.logdet_noisy() + (n - k) * LOG_2PI)
+        extra = np.zeros(n)  # dE/d precision_i beyond what goes through K + W^-1
+        if np.any(counts != 1.0) or np.any(within != 0.0):
+            if np.any(np.isinf(precision) & ((counts != 1.0) | (within != 0.0))):
+                raise ValueError(
+                    "repeated inputs need noise: with zero noise they are either redundant or "
+                    "contradictory; give the Gaussian loss a positive noise"
+                )
+            value += 0.5 * m * float(((counts - 1.0) * (np.log(precision) - LOG_2PI)).sum())
+            value -= 0.5 * m * float(np.log(counts).sum()) + 0.5 * float(precision @ within)
+            extra = 0.5 * m * (counts - 1.0) / precision - 0.5 * within
+        # dE/dD_ii = (sum alpha_i^2 - m P_ii) / 2 with D = W^-1 = 1 / (counts * precision)
+        noise_slope = 0.5 * ((alpha**2).sum(axis=1) - m * solution.factor.diag())
+        with np.errstate(divide="ignore"):
+            d_precision = extra - noise_slope / (counts * precision**2)
+        return Evidence(value, loss_gradient=loss.quadratic_pullback(y, d_precision))

@@ -1,0 +1,180 @@
+"""Kernel: what is smooth. The contract every kernel fulfils, and the algebra on kernels."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+
+from mercer.arrays import Array, as_matrix
+from mercer.component import Component, Mark
+
+Gradient: TypeAlias = dict[str, float | Array]
+
+
+class Kernel(Component):
+    """A positive semidefinite function k(x, z).
+
+    A child states ``__call__``, ``diag`` and, if it has differentiable parameters, ``pullback``.
+    Inputs X (n, d) and Z (m, d) are float64 matrices; ``Z=None`` means the n training or test
+    points themselves, and only then parts that stand for noise (:class:`~mercer.kernels.Noise`)
+    contribute.
+    """
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        """Return the fresh matrix k(X, Z) (n, m), which the caller may overwrite."""
+        raise NotImplementedError
+
+    def diag(self, X: Array) -> Array:
+        """Return k(x_i, x_i), shape (n,): the diagonal of ``k(X)``, noise parts included."""
+        raise NotImplementedError
+
+    def pullback(self, X: Array, Z: Array | None, Q: Array) -> Gradient:
+        """Return d<Q, k(X, Z)>/d name for every differentiable parameter, by path.
+
+        Q is (n, m), symmetric if Z is None. A parameter that is an array has a gradient of its
+        shape. No array of size n x m x p is formed.
+        """
+        return self._value_and_pullback(X, Z, Q)[1]
+
+    # ------------------------------------------------------------------ for composites
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        """Return <Q, k(X, Z)> and the pullback of Q, together.
+
+        A kernel that gets both from one pass states this method instead of :meth:`pullback`.
+        """
+        if type(self).pullback is not Kernel.pullback:
+            return inner(Q, self(X, Z)), self.pullback(X, Z, Q)
+        if any(True for _ in self.differentiable()):
+            raise NotImplementedError(f"{type(self).__name__} states no pullback")
+        return inner(Q, self(X, Z)), {}
+
+    def _add_to(self, K: Array, X: Array, Z: Array | None) -> None:
+        """Add k(X, Z) to K (n, m) in place."""
+        K += self(X, Z)
+
+    # ------------------------------------------------------------------ offered to the layers above
+    def noise_free(self) -> Kernel | None:
+        """Return the kernel of the signal alone: without its noise parts, None if nothing stays."""
+        return self
+
+    def resolve(self, names: Sequence[str] | None, n_features: int) -> Kernel:
+        """Return the kernel with column names turned into positions and checked."""
+        parts = self._parts()
+        if not parts:
+            return self
+        return self._rebuilt({k: v.resolve(names, n_features) for k, v in parts.items()})
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        """Return k((x - shift) / scale, (z - shift) / scale) as a kernel of x (shift, scale: (d,)).
+
+        Used to state a kernel that was fitted on standardised columns in the user's units.
+        """
+        from mercer.kernels.columns import Standardized
+
+        return Standardized(self, np.asarray(shift, dtype=float), np.asarray(scale, dtype=float))
+
+    def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
+        """Return n rows on which this kernel is defined: for contract tests and examples."""
+        return rng.standard_normal((n, 3))
+
+    # ------------------------------------------------------------------ copies
+    def _parts(self) -> dict[str, Kernel]:
+        return {k: v for k, v in self.children().items() if isinstance(v, Kernel)}
+
+    def _rebuilt(self, news: dict[str, Kernel]) -> Kernel:
+        """Return a copy in which the child kernels are replaced by ``news``."""
+        clone = copy.copy(self)
+        for name in self.parameter_names():
+            value = getattr(self, name)
+            if name in news:
+                setattr(clone, name, news[name])
+            elif isinstance(value, (list, tuple)) and any(isinstance(v, Kernel) for v in value):
+                setattr(clone, name, [news.get(str(i), v) for i, v in enumerate(value)])
+        return clone
+
+    def _restated(self, **values: Any) -> Self:
+        """Return a copy with the same parameters in other units.
+
+        Bounds and priors of the restated parameters were about the old units and are left off;
+        whether a parameter is fixed is kept.
+        """
+        clone = copy.copy(self)
+        marks = dict(getattr(self, "_marks", {}))
+        for name, value in values.items():
+            setattr(clone, name, value)
+            if name in marks:
+                marks[name] = Mark(fixed=marks[name].fixed)
+        if marks:
+            clone._marks = marks
+        return clone
+
+    # ------------------------------------------------------------------ algebra
+    def on(self, columns: Sequence[int | str] | int | str) -> Kernel:
+        """Return this kernel acting on the given columns only, by position or by name."""
+        from mercer.kernels.columns import Columns
+
+        chosen = [columns] if isinstance(columns, (int, str, np.integer)) else list(columns)
+        return Columns(self, chosen)
+
+    def __add__(self, other: Kernel | float) -> Kernel:
+        from mercer.kernels.compose import add
+
+        return add(self, other)
+
+    def __radd__(self, other: Kernel | float) -> Kernel:
+        from mercer.kernels.compose import add
+
+        return add(other, self)
+
+    def __mul__(self, other: Kernel | float) -> Kernel:
+        from mercer.kernels.compose import multiply
+
+        return multiply(self, other)
+
+    def __rmul__(self, other: Kernel | float) -> Kernel:
+        from mercer.kernels.compose import multiply
+
+        return multiply(other, self)
+
+    def __pow__(self, exponent: int) -> Kernel:
+        from mercer.kernels.compose import Power
+
+        return Power(self, exponent)
+
+
+def other_points(X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
+    """Return (X, Z or X, whether they are the same points) as float64 matrices of equal width."""
+    X = as_matrix(X)
+    if Z is None:
+        return X, X, True
+    Z = as_matrix(Z)
+    if X.shape[1] != Z.shape[1]:
+        raise ValueError(f"X has {X.shape[1]} columns but Z has {Z.shape[1]}")
+    return X, Z, False
+
+
+def inner(Q: Array, K: Array) -> float:
+    """<Q, K> = sum_ij Q_ij K_ij without a temporary."""
+    return float(np.einsum("ij,ij->", Q, K))
+
+
+def zero_gradient(kernel: Kernel) -> Gradient:
+    """Return a gradient of zeros: one entry per differentiable parameter, in its shape."""
+    zeros: Gradient = {}
+    for path, owner, name in kernel.differentiable():
+        value = getattr(owner, name)
+        zeros[path] = np.zeros(np.shape(value)) if np.ndim(value) else 0.0
+    return zeros
+
+
+def scaled(gradient: Gradient, factor: float) -> Gradient:
+    """Return the gradient times ``factor``."""
+    return {path: factor * value for path, value in gradient.items()}
+
+
+def prefixed(name: str, gradient: Gradient) -> Gradient:
+    """Return the gradient of child ``name`` under the paths its parent uses."""
+    return {f"{name}__{path}": value for path, value in gradient.items()}

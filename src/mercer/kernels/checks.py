@@ -1,0 +1,76 @@
+"""Checks shared by the kernels: values of parameters, shapes of inputs, names that do not exist."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mercer.arrays import Array
+
+
+def positive(owner: object, name: str, d: int | None = None) -> Array:
+    """Return parameter ``name`` of ``owner`` as a float64 array, () or (d,), checked > 0.
+
+    ``d`` is the number of input columns; None means that only a single number is allowed.
+    """
+    value = finite(owner, name, d)
+    if not (value > 0.0).all():
+        raise ValueError(
+            f"{type(owner).__name__}: {name} must be positive, got {getattr(owner, name)!r}"
+        )
+    return value
+
+
+def finite(owner: object, name: str, d: int | None = None) -> Array:
+    """Return parameter ``name`` of ``owner`` as a float64 array, () or (d,), checked finite."""
+    given, who = getattr(owner, name), type(owner).__name__
+    try:
+        value = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{who}: {name} must be a number, got {given!r}") from None
+    if value.ndim > (0 if d is None else 1):
+        allowed = "a single number" if d is None else "a number or one number per column"
+        raise ValueError(f"{who}: {name} must be {allowed}, got an array of shape {value.shape}")
+    if value.ndim == 1 and value.shape[0] != d:
+        raise ValueError(
+            f"{who}: {name} has {value.shape[0]} entries but the inputs have {d} columns"
+        )
+    if not np.isfinite(value).all():
+        raise ValueError(f"{who}: {name} must be finite, got {given!r}")
+    return value
+
+
+def whole(owner: object, name: str, least: int) -> int:
+    """Return parameter ``name`` of ``owner``, checked to be an integer >= ``least``."""
+    value = getattr(owner, name)
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least:
+        return int(value)
+    raise ValueError(
+        f"{type(owner).__name__}: {name} must be an integer of at least {least}, got {value!r}"
+    )
+
+
+def like(value: Any, total: Array) -> float | Array:
+    """Return the per-column sums ``total`` (d,) in the shape of parameter ``value``.
+
+    A parameter shared by all columns receives the sum of what each column contributes.
+    """
+    return total if np.ndim(value) else float(np.sum(total))
+
+
+def rescaled(value: float | Array, scale: Array) -> float | Array:
+    """Return value * scale; a shared value stays shared if all columns have the same scale."""
+    scale = np.asarray(scale, dtype=float)
+    if np.ndim(value) == 0 and (scale == scale[0]).all():
+        return float(value) * float(scale[0])
+    return np.asarray(value, dtype=float) * scale
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """Return the end of an error message: the closest known word, if any, and all of them."""
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"{hint}; known: {', '.join(known) or 'none'}"

@@ -1,0 +1,183 @@
+"""Kernels on chosen columns, and kernels of standardised columns."""
+# ruff: noqa: D102 - the methods of the contract are described in base.py
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+
+from mercer.arrays import Array, as_matrix
+from mercer.kernels.base import Gradient, Kernel, prefixed
+from mercer.kernels.checks import did_you_mean
+from mercer.kernels.compose import _Wrapper
+
+
+class Columns(_Wrapper):
+    """A kernel that sees only some of the columns, k(x[columns], z[columns]).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel on the chosen columns, in the order given.
+    columns : list of int or str
+        Positions, or names of columns; names are turned into positions by :meth:`resolve`, which
+        estimators call with the names of the table they are fitted on.
+
+    References
+    ----------
+    Duvenaud, Nickisch and Rasmussen, Additive Gaussian Processes (2011), section 2.
+
+    Examples
+    --------
+    >>> from mercer.kernels import RBF
+    >>> kernel = RBF().on(["age", "bmi"])
+    >>> kernel.resolve(["sex", "age", "bmi"], 3)
+    Columns(kernel=RBF(), columns=[1, 2])
+    """
+
+    def __init__(self, kernel: Kernel, columns: Sequence[int | str]) -> None:
+        self.kernel = kernel
+        self.columns = columns
+
+    @classmethod
+    def example(cls) -> Self:
+        from mercer.kernels import RBF
+
+        return cls(RBF(length_scale=np.array([0.7, 1.9])), [2, 0])
+
+    def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
+        width = 1 + max((c for c in self.columns if isinstance(c, int)), default=0)
+        inputs = rng.standard_normal((n, width))
+        chosen = self.kernel.example_inputs(rng, n)[:, : len(self.columns)]
+        inputs[:, self._positions(width)] = chosen
+        return inputs
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        return self.kernel(self._chosen(X), None if Z is None else self._chosen(Z))
+
+    def diag(self, X: Array) -> Array:
+        return self.kernel.diag(self._chosen(X))
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        Z = None if Z is None else self._chosen(Z)
+        value, gradient = self.kernel._value_and_pullback(self._chosen(X), Z, Q)
+        return value, prefixed("kernel", gradient)
+
+    def _add_to(self, K: Array, X: Array, Z: Array | None) -> None:
+        self.kernel._add_to(K, self._chosen(X), None if Z is None else self._chosen(Z))
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        chosen = self._positions(len(shift))
+        return self._rebuilt({"kernel": self.kernel.in_units(shift[chosen], scale[chosen])})
+
+    def resolve(self, names: Sequence[str] | None, n_features: int) -> Kernel:
+        known = None if names is None else [str(name) for name in names]
+        positions = [_position(column, known, n_features) for column in self.columns]
+        inside = None if known is None else [known[i] for i in positions]
+        kernel = self.kernel.resolve(inside, len(positions))
+        resolved = self._rebuilt({"kernel": kernel})
+        assert isinstance(resolved, Columns)
+        resolved.columns = positions
+        return resolved
+
+    def _chosen(self, X: Array) -> Array:
+        X = as_matrix(X)
+        return np.ascontiguousarray(X[:, self._positions(X.shape[1])])
+
+    def _positions(self, n_features: int) -> list[int]:
+        named = [column for column in self.columns if isinstance(column, str)]
+        if named:
+            raise ValueError(
+                f"the kernel is on columns named {named}, which are not resolved yet; "
+                "call kernel.resolve(names, n_features) first (estimators do it in fit)"
+            )
+        return [_position(column, None, n_features) for column in self.columns]
+
+
+def _position(column: int | str, names: Sequence[str] | None, n_features: int) -> int:
+    """Return the position 0 .. n_features - 1 of a column given by name or position."""
+    if isinstance(column, str):
+        if names is None:
+            raise ValueError(
+                f"the kernel is on column {column!r}, but the data have no column names; "
+                "give positions, or a table with named columns"
+            )
+        if column not in names:
+            raise ValueError(f"there is no column {column!r}{did_you_mean(column, names)}")
+        return list(names).index(column)
+    if isinstance(column, bool) or not isinstance(column, (int, np.integer)):
+        raise TypeError(f"columns are given by position or by name, got {column!r}")
+    if not -n_features <= column < n_features:
+        raise ValueError(
+            f"the kernel is on column {column}, but the inputs have {n_features} columns "
+            f"(0 to {n_features - 1})"
+        )
+    return int(column) % n_features
+
+
+class Standardized(_Wrapper):
+    """A kernel of standardised columns, k((x - shift) / scale, (z - shift) / scale).
+
+    How a kernel that was fitted on standardised columns is stated for the original ones when its
+    own parameters cannot absorb the change of units.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel on the standardised columns.
+    shift, scale : array (d,)
+        What is subtracted from each column, and what it is then divided by (positive).
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.2.4 (warping).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Polynomial
+    >>> kernel = Polynomial().in_units(np.array([50.0]), np.array([10.0]))
+    >>> float(kernel(np.array([[60.0]]))[0, 0])  # (1 + 1 * 1)^2
+    4.0
+    """
+
+    def __init__(self, kernel: Kernel, shift: Array, scale: Array) -> None:
+        self.kernel = kernel
+        self.shift = shift
+        self.scale = scale
+
+    @classmethod
+    def example(cls) -> Self:
+        from mercer.kernels import Polynomial
+
+        return cls(Polynomial(degree=2), np.array([0.3, -1.0, 2.0]), np.array([2.0, 0.5, 1.5]))
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        return self.kernel(self._inside(X), None if Z is None else self._inside(Z))
+
+    def diag(self, X: Array) -> Array:
+        return self.kernel.diag(self._inside(X))
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        Z = None if Z is None else self._inside(Z)
+        value, gradient = self.kernel._value_and_pullback(self._inside(X), Z, Q)
+        return value, prefixed("kernel", gradient)
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        inner_scale = np.asarray(self.scale, dtype=float)
+        return Standardized(self.kernel, shift + scale * self.shift, scale * inner_scale)
+
+    def _inside(self, X: Array) -> Array:
+        X = as_matrix(X)
+        shift = np.asarray(self.shift, dtype=float)
+        scale = np.asarray(self.scale, dtype=float)
+        if shift.shape != scale.shape or shift.shape != (X.shape[1],):
+            raise ValueError(
+                f"Standardized: shift and scale have shapes {shift.shape} and {scale.shape} "
+                f"but the inputs have {X.shape[1]} columns"
+            )
+        if not (np.isfinite(shift).all() and np.isfinite(scale).all() and (scale > 0.0).all()):
+            raise ValueError("Standardized: shift must be finite, scale positive and finite")
+        return np.asarray(np.divide(X - shift, scale, order="C"))

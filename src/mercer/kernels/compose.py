@@ -1,0 +1,307 @@
+"""The algebra of kernels: sums, products, scaling and powers of kernels are kernels."""
+# ruff: noqa: D102 - the methods of the contract are described in base.py
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any, ClassVar, Self, TypeGuard
+
+import numpy as np
+
+from mercer.arrays import Array
+from mercer.component import POSITIVE, Domain
+from mercer.kernels.base import Gradient, Kernel, prefixed, scaled
+from mercer.kernels.checks import positive, whole
+
+
+class _Parts(Kernel):
+    """A kernel made of a list of kernels; the gradient paths are ``0__name``, ``1__name``, ..."""
+
+    def __init__(self, parts: Sequence[Kernel]) -> None:
+        self.parts = parts
+
+    @classmethod
+    def example(cls) -> Self:
+        from mercer.kernels import Linear, Matern
+
+        return cls([Matern(nu=1.5, length_scale=0.8), Scale(Linear(), 0.5)])
+
+    def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
+        return self._checked()[0].example_inputs(rng, n)
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        return self._rebuilt({k: v.in_units(shift, scale) for k, v in self._parts().items()})
+
+    def _checked(self) -> list[Kernel]:
+        parts = list(self.parts)
+        if not parts or not all(isinstance(part, Kernel) for part in parts):
+            raise TypeError(f"{type(self).__name__}: parts must be one or more kernels: {parts!r}")
+        return parts
+
+
+class Sum(_Parts):
+    """Sum of kernels, k = sum_i k_i: the prior of a sum of independent functions.
+
+    Parameters
+    ----------
+    parts : sequence of Kernel
+        The terms. ``a + b + c`` builds one flat sum.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.2.4.
+
+    Examples
+    --------
+    >>> from mercer.kernels import RBF, Linear
+    >>> 2.0 * RBF() + Linear()
+    Sum(parts=[Scale(kernel=RBF(), variance=2.0), Linear()])
+    """
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        first, *others = self._checked()
+        K = first(X, Z)
+        for part in others:
+            part._add_to(K, X, Z)
+        return K
+
+    def diag(self, X: Array) -> Array:
+        first, *others = self._checked()
+        total = first.diag(X)
+        for part in others:
+            total += part.diag(X)
+        return total
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        total, gradient = 0.0, Gradient()
+        for i, part in enumerate(self._checked()):
+            value, slope = part._value_and_pullback(X, Z, Q)
+            total += value
+            gradient |= prefixed(str(i), slope)
+        return total, gradient
+
+    def _add_to(self, K: Array, X: Array, Z: Array | None) -> None:
+        for part in self._checked():
+            part._add_to(K, X, Z)
+
+    def noise_free(self) -> Kernel | None:
+        parts = self._checked()
+        kept = [signal for part in parts if (signal := part.noise_free()) is not None]
+        if len(kept) == len(parts) and all(a is b for a, b in zip(kept, parts, strict=True)):
+            return self
+        return None if not kept else kept[0] if len(kept) == 1 else Sum(kept)
+
+
+class Product(_Parts):
+    """Product of kernels, k = prod_i k_i: large only where every factor is.
+
+    Parameters
+    ----------
+    parts : sequence of Kernel
+        The factors. ``a * b * c`` builds one flat product. If a factor is noise alone, so is the
+        product; otherwise its signal is the product of the signals.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.2.4.
+
+    Examples
+    --------
+    >>> from mercer.kernels import RBF, Linear
+    >>> RBF().on(0) * Linear().on(1)
+    Product(parts=[Columns(kernel=RBF(), columns=[0]), Columns(kernel=Linear(), columns=[1])])
+    """
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        first, *others = self._checked()
+        K = first(X, Z)
+        for part in others:
+            K *= part(X, Z)
+        return K
+
+    def diag(self, X: Array) -> Array:
+        first, *others = self._checked()
+        total = first.diag(X)
+        for part in others:
+            total *= part.diag(X)
+        return total
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        # d<Q, k> = sum_i <Q o prod_{j != i} k_j, dk_i>. Every Gram matrix is computed once; the
+        # products of the factors after i are built from the right, those before i from the left.
+        parts = self._checked()
+        last = len(parts) - 1
+        grams = [part(X, Z) for part in parts] if last else []
+        after = [*accumulate(reversed(grams[1:]), np.multiply)][::-1]
+        value, gradient, before = 0.0, Gradient(), Q
+        for i, part in enumerate(parts):
+            if i == last or any(True for _ in part.differentiable()):
+                weights = before if i == last else before * after[i]
+                value, slope = part._value_and_pullback(X, Z, weights)
+                gradient |= prefixed(str(i), slope)
+            if i < last:
+                before = before * grams[i]
+        return value, gradient
+
+    def noise_free(self) -> Kernel | None:
+        parts = self._checked()
+        signals = [part.noise_free() for part in parts]
+        if all(a is b for a, b in zip(signals, parts, strict=True)):
+            return self
+        kept = [signal for signal in signals if signal is not None]
+        return Product(kept) if len(kept) == len(parts) else None
+
+
+class _Wrapper(Kernel):
+    """A kernel made from one other kernel, the parameter ``kernel``."""
+
+    kernel: Kernel
+
+    def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
+        return self.kernel.example_inputs(rng, n)
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        return self._rebuilt({"kernel": self.kernel.in_units(shift, scale)})
+
+    def noise_free(self) -> Kernel | None:
+        signal = self.kernel.noise_free()
+        if signal is None or signal is self.kernel:
+            return None if signal is None else self
+        return self._rebuilt({"kernel": signal})
+
+
+class Scale(_Wrapper):
+    """A kernel times a variance, ``variance * kernel``: the prior of a function times a constant.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel that is scaled.
+    variance : float
+        Positive factor.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.2.4.
+
+    Examples
+    --------
+    >>> from mercer.kernels import RBF
+    >>> 2.0 * RBF()
+    Scale(kernel=RBF(), variance=2.0)
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {"variance": POSITIVE}
+
+    def __init__(self, kernel: Kernel, variance: float = 1.0) -> None:
+        self.kernel = kernel
+        self.variance = variance
+
+    @classmethod
+    def example(cls) -> Self:
+        from mercer.kernels import RBF
+
+        return cls(RBF(length_scale=1.3), 2.5)
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        K = self.kernel(X, Z)
+        K *= positive(self, "variance")
+        return K
+
+    def diag(self, X: Array) -> Array:
+        return self.kernel.diag(X) * positive(self, "variance")
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        variance = float(positive(self, "variance"))
+        value, gradient = self.kernel._value_and_pullback(X, Z, Q)
+        slopes = prefixed("kernel", scaled(gradient, variance))
+        return variance * value, {"variance": value, **slopes}
+
+
+class Power(_Wrapper):
+    """A kernel to a positive integer power, k^exponent.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The base.
+    exponent : int
+        At least one; given, not searched.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.2.4.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> (Linear() + 2.0) ** 3
+    Power(kernel=Sum(parts=[Linear(), Constant(value=2.0)]), exponent=3)
+    """
+
+    def __init__(self, kernel: Kernel, exponent: int = 2) -> None:
+        self.kernel = kernel
+        self.exponent = exponent
+
+    @classmethod
+    def example(cls) -> Self:
+        from mercer.kernels import Linear, Matern
+
+        return cls(Matern(nu=2.5) + Linear(weight=0.3), 3)
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        return np.asarray(self.kernel(X, Z) ** whole(self, "exponent", 1))
+
+    def diag(self, X: Array) -> Array:
+        return np.asarray(self.kernel.diag(X) ** whole(self, "exponent", 1))
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        p = whole(self, "exponent", 1)
+        weights = Q * self.kernel(X, Z) ** (p - 1)
+        value, gradient = self.kernel._value_and_pullback(X, Z, weights)
+        return value, prefixed("kernel", scaled(gradient, p))
+
+
+def add(a: Kernel | float, b: Kernel | float) -> Kernel:
+    """Return a + b as one flat sum; a number becomes a :class:`~mercer.kernels.Constant`."""
+    from mercer.kernels.dot import Constant
+
+    parts: list[Kernel] = []
+    for part in (a, b):
+        if _is_number(part):
+            _refuse_nonpositive(part, "added to")
+            parts.append(Constant(float(part)))
+        elif isinstance(part, Kernel):
+            parts += part.parts if type(part) is Sum else [part]
+        else:
+            raise TypeError(f"a kernel can be added to a kernel or a number, not to {part!r}")
+    return Sum(parts)
+
+
+def multiply(a: Kernel | float, b: Kernel | float) -> Kernel:
+    """Return a * b as one flat product; a number becomes the variance of a :class:`Scale`."""
+    if _is_number(a):
+        a, b = b, a
+    if isinstance(a, Kernel) and _is_number(b):
+        _refuse_nonpositive(b, "multiplied with")
+        return Scale(a, float(b))
+    parts: list[Kernel] = []
+    for part in (a, b):
+        if not isinstance(part, Kernel):
+            raise TypeError(f"a kernel can be multiplied with a kernel or a number, not {part!r}")
+        parts += part.parts if type(part) is Product else [part]
+    return Product(parts)
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _refuse_nonpositive(number: float, verb: str) -> None:
+    if not (number > 0.0 and np.isfinite(number)):
+        raise ValueError(
+            f"a number {verb} a kernel must be positive and finite, got {number!r}: "
+            "otherwise the result is no kernel"
+        )

@@ -1,0 +1,147 @@
+"""Kernels that are given: as a matrix, or as a function."""
+# ruff: noqa: D102 - the methods of the contract are described in base.py
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from mercer.arrays import Array, as_matrix
+from mercer.kernels.base import Kernel, other_points
+
+_BLOCK = 64
+
+
+class Precomputed(Kernel):
+    """A kernel given by its values.
+
+    With ``matrix``, a point is one integer: the row of the matrix it stands for. Without, the
+    inputs are the kernel values themselves, as for scikit-learn's ``kernel="precomputed"``: a
+    square X for training, and the rows k(new, training) as X afterwards.
+
+    Parameters
+    ----------
+    matrix : array (N, N) or None
+        Symmetric positive semidefinite values between all points there are.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.1 (any positive
+    semidefinite Gram matrix is a covariance).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Precomputed
+    >>> kernel = Precomputed(np.array([[2.0, 1.0], [1.0, 3.0]]))
+    >>> kernel(np.array([[1], [0]]), np.array([[1]]))
+    array([[3.],
+           [1.]])
+    """
+
+    def __init__(self, matrix: Array | None = None) -> None:
+        self.matrix = matrix
+
+    @classmethod
+    def example(cls) -> Self:
+        A = np.vander(np.linspace(-1.0, 1.0, 7), 4)
+        return cls(A @ A.T)
+
+    def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
+        if self.matrix is None:
+            A = rng.standard_normal((n, 3))
+            return np.asarray(A @ A.T)
+        return rng.integers(0, len(self.matrix), size=(n, 1)).astype(float)
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        if self.matrix is not None:
+            rows = self._rows(X)
+            return np.asarray(self._values()[np.ix_(rows, rows if Z is None else self._rows(Z))])
+        X = as_matrix(X)
+        count = len(X) if Z is None else len(Z)
+        if X.shape[1] != count:
+            raise ValueError(
+                f"Precomputed: the inputs are kernel values and must have one column for each of "
+                f"the {count} {'rows' if Z is None else 'training rows'}, got {X.shape[1]} columns"
+            )
+        return X.copy()
+
+    def diag(self, X: Array) -> Array:
+        if self.matrix is not None:
+            rows = self._rows(X)
+            return np.asarray(self._values()[rows, rows])
+        X = as_matrix(X)
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(
+                "Precomputed: the variance of a new point is not among its kernel values with the "
+                "training points; give the matrix of all points, Precomputed(matrix), and row "
+                "numbers as inputs"
+            )
+        return X.diagonal().copy()
+
+    def _values(self) -> Array:
+        matrix = np.asarray(self.matrix, dtype=float)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(f"Precomputed: matrix must be square, got shape {matrix.shape}")
+        return matrix
+
+    def _rows(self, X: Array) -> Any:
+        X, size = as_matrix(X), len(self._values())
+        rows = X[:, 0].astype(int)
+        if X.shape[1] != 1 or (rows != X[:, 0]).any():
+            raise ValueError("Precomputed: the inputs must be one column of whole row numbers")
+        if ((rows < 0) | (rows >= size)).any():
+            raise ValueError(f"Precomputed: row numbers must lie in 0 .. {size - 1}")
+        return rows
+
+
+class Function(Kernel):
+    """Any callable as a kernel: ``function(X, Z)`` returns the matrix k(X, Z) (n, m).
+
+    It has no parameters to search and cannot be written to a model file; write a subclass of
+    :class:`Kernel` for both.
+
+    Parameters
+    ----------
+    function : callable
+        Takes X (n, d) and Z (m, d); must be symmetric and positive semidefinite.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Function
+    >>> Function(lambda X, Z: np.minimum(X, Z.T))(np.array([[1.0], [2.0]]))
+    array([[1., 1.],
+           [1., 2.]])
+    """
+
+    def __init__(self, function: Callable[[Array, Array], Array]) -> None:
+        self.function = function
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(_shared_sign)
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        X, Z, _ = other_points(X, Z)
+        K = np.array(self.function(X, Z), dtype=float, order="C")
+        if K.shape != (len(X), len(Z)):
+            raise ValueError(
+                f"the kernel function returned shape {K.shape} for {len(X)} and {len(Z)} points"
+            )
+        return K
+
+    def diag(self, X: Array) -> Array:
+        blocks = (X[i : i + _BLOCK] for i in range(0, len(X), _BLOCK))
+        return np.concatenate([self(block).diagonal() for block in blocks] or [np.empty(0)])
+
+
+def _shared_sign(X: Array, Z: Array) -> Array:
+    """Return the number of columns in which two points have the same sign."""
+    return np.asarray((1.0 + np.sign(X) @ np.sign(Z).T / X.shape[1]) / 2.0)

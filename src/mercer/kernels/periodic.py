@@ -1,0 +1,162 @@
+"""Kernels of functions that repeat."""
+# ruff: noqa: D102 - the methods of the contract are described in base.py
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from mercer._native import core
+from mercer.arrays import Array
+from mercer.component import POSITIVE, Domain
+from mercer.kernels.base import Gradient, Kernel, inner, other_points
+from mercer.kernels.checks import like, positive, rescaled
+
+
+class Periodic(Kernel):
+    """Periodic kernel, k = exp(-2 sum_d sin^2(pi (x_d - z_d) / period_d) / length_scale_d^2).
+
+    Each column is wound around a circle, u_d = (cos, sin)(2 pi x_d / period_d), and an RBF kernel
+    is taken there: |u_d(x) - u_d(z)|^2 = 4 sin^2(pi (x_d - z_d) / period_d).
+
+    Parameters
+    ----------
+    period : float or array (d,)
+        Period in the units of the columns, shared or one per column.
+    length_scale : float or array (d,)
+        Smoothness within a period, on the unit circle (without units).
+
+    References
+    ----------
+    MacKay, Introduction to Gaussian Processes (1998), section 5.2; Rasmussen and Williams,
+    Gaussian Processes for Machine Learning, equation (4.31).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Periodic
+    >>> Periodic(period=2.0)(np.array([[0.0]]), np.array([[1.0], [2.0]])).round(4)
+    array([[0.1353, 1.    ]])
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {"period": POSITIVE, "length_scale": POSITIVE}
+
+    def __init__(self, period: float | Array = 1.0, length_scale: float | Array = 1.0) -> None:
+        self.period = period
+        self.length_scale = length_scale
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        X, Z, same = other_points(X, Z)
+        U = self._wound(X)
+        K = np.empty((X.shape[0], Z.shape[0]))
+        core.stationary(0, U, U if same else self._wound(Z), same, K)
+        return K
+
+    def diag(self, X: Array) -> Array:
+        return np.ones(len(X))
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        X, Z, same = other_points(X, Z)
+        d = X.shape[1]
+        period = np.broadcast_to(positive(self, "period", d), d)
+        length_scale = np.broadcast_to(positive(self, "length_scale", d), d)
+        U = self._wound(X)
+        V = U if same else self._wound(Z)
+        M, sums = np.empty((X.shape[0], Z.shape[0])), np.empty(2 * d)
+        core.stationary(0, U, V, same, M)
+        M *= Q
+        core.weighted_spread(U, V, M, sums)
+        by_length = (sums[:d] + sums[d:]) / length_scale
+        # dk/dperiod_d = 2 pi k delta_d sin(2 pi delta_d / period_d) / (period_d length_scale_d)^2
+        # with delta = x - z. U holds cos and sin divided by length_scale, so that
+        # sin(a - b) / length_scale^2 = U_sin V_cos - U_cos V_sin: two products with M for all d.
+        centre = X.mean(axis=0)
+        x, z = np.tile(X - centre, 2), np.tile(Z - centre, 2)
+        MV = M @ V
+        by_sine = x * MV - M @ (z * V)
+        turned = U[:, d:] * by_sine[:, :d] - U[:, :d] * by_sine[:, d:]
+        by_period = 2.0 * np.pi * turned.sum(axis=0) / period**2
+        return float(M.sum()), {
+            "period": like(self.period, by_period),
+            "length_scale": like(self.length_scale, by_length),
+        }
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        return self._restated(period=rescaled(self.period, scale))
+
+    def _wound(self, X: Array) -> Array:
+        """Return (cos | sin)(2 pi x / period) / length_scale, shape (n, 2 d)."""
+        d = X.shape[1]
+        angle = np.remainder(X / positive(self, "period", d), 1.0) * (2.0 * np.pi)
+        length_scale = positive(self, "length_scale", d)
+        return np.hstack([np.cos(angle) / length_scale, np.sin(angle) / length_scale])
+
+
+class Cosine(Kernel):
+    """Cosine kernel, k = prod_d cos(2 pi (x_d - z_d) / period_d): pure oscillations.
+
+    In one column the functions are sinusoids of exactly this period; in several columns products
+    of sinusoids, one per column, which keeps the kernel positive semidefinite.
+
+    Parameters
+    ----------
+    period : float or array (d,)
+        Period in the units of the columns, shared or one per column.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.2.1 (the spectral
+    density of one frequency in Bochner's theorem, equation (4.5)).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Cosine
+    >>> Cosine(period=4.0)(np.array([[0.0]]), np.array([[2.0], [4.0]]))
+    array([[-1.,  1.]])
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {"period": POSITIVE}
+
+    def __init__(self, period: float | Array = 1.0) -> None:
+        self.period = period
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        A, B = self._angles(X, Z)
+        return _product([np.cos(_differences(A, B, d)) for d in range(A.shape[1])])
+
+    def diag(self, X: Array) -> Array:
+        return np.ones(len(X))
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        # d cos(angle)/d period = sin(angle) angle / period; columns are visited one at a time
+        A, B = self._angles(X, Z)
+        columns = range(A.shape[1])
+        sums = np.empty(A.shape[1])
+        for d in columns:
+            angle = _differences(A, B, d)
+            rest = [np.cos(_differences(A, B, e)) for e in columns if e != d]
+            sums[d] = inner(Q, _product([np.sin(angle) * angle, *rest]))
+        sums /= positive(self, "period", A.shape[1])
+        return inner(Q, self(X, Z)), {"period": like(self.period, sums)}
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        return self._restated(period=rescaled(self.period, scale))
+
+    def _angles(self, X: Array, Z: Array | None) -> tuple[Array, Array]:
+        X, Z, _ = other_points(X, Z)
+        frequency = 2.0 * np.pi / positive(self, "period", X.shape[1])
+        return X * frequency, Z * frequency
+
+
+def _differences(A: Array, B: Array, d: int) -> Array:
+    return A[:, d, None] - B[:, d]
+
+
+def _product(factors: list[Array]) -> Array:
+    total = factors[0]
+    for factor in factors[1:]:
+        total = total * factor
+    return total

@@ -1,0 +1,124 @@
+"""Stationary kernels: functions of the scaled distance alone. The base class, and the RBF."""
+# ruff: noqa: D102 - the methods of the contract are described in base.py
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from mercer._native import core
+from mercer.arrays import Array
+from mercer.component import POSITIVE, Domain
+from mercer.kernels.base import Gradient, Kernel, inner, other_points
+from mercer.kernels.checks import like, positive, rescaled
+
+
+class Stationary(Kernel):
+    """A kernel k(x, z) = profile(s) of s = sum_d ((x_d - z_d) / length_scale_d)^2.
+
+    A child states ``profile`` and ``slope``, elementwise functions of s (any shape). One whose
+    profile the compiled core knows names it with ``native`` and is then evaluated without
+    temporaries. Distances are taken from differences, so coincident points are at distance zero.
+
+    Parameters
+    ----------
+    length_scale : float or array (d,)
+        One length scale for all columns, or one per column (ARD).
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {"length_scale": POSITIVE}
+
+    def __init__(self, length_scale: float | Array = 1.0) -> None:
+        self.length_scale = length_scale
+
+    def profile(self, s: Array) -> Array:
+        """Return k at squared scaled distances s."""
+        raise NotImplementedError
+
+    def slope(self, s: Array) -> Array:
+        """Return dk/ds at squared scaled distances s; finite everywhere.
+
+        It is always multiplied by a squared difference. Where dk/ds is infinite at s = 0, that
+        product is zero, and zero is to be returned.
+        """
+        raise NotImplementedError
+
+    def shape_gradient(self, s: Array, Q: Array) -> Gradient:
+        """Return d<Q, profile(s)> for parameters other than the length scale."""
+        return {}
+
+    @property
+    def native(self) -> int | None:
+        """Number of the profile in the compiled core, or None."""
+        return None
+
+    # ------------------------------------------------------------------ the contract
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        X, Z, same = self._scaled(X, Z)
+        K = np.empty((X.shape[0], Z.shape[0]))
+        native = self.native
+        core.stationary(-1 if native is None else native, X, Z, same, K)
+        return K if native is not None else self.profile(K)
+
+    def diag(self, X: Array) -> Array:
+        return np.full(len(X), self.profile(np.zeros(1))[0])
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        X, Z, same = self._scaled(X, Z)
+        Q, native = np.ascontiguousarray(Q), self.native
+        sums, gradient = np.empty(X.shape[1]), Gradient()
+        if native is not None:
+            value = core.stationary_pullback(native, X, Z, same, Q, sums)
+        else:
+            s = np.empty(Q.shape)
+            core.stationary(-1, X, Z, same, s)
+            gradient = self.shape_gradient(s, Q)
+            value = inner(Q, self.profile(s.copy()))
+            core.weighted_spread(X, Z, np.ascontiguousarray(self.slope(s) * Q), sums)
+        # ds/d length_scale_d = -2 ((x_d - z_d) / length_scale_d)^2 / length_scale_d
+        sums *= -2.0 / np.asarray(self.length_scale, dtype=float)
+        return value, {"length_scale": like(self.length_scale, sums), **gradient}
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        return self._restated(length_scale=rescaled(self.length_scale, scale))
+
+    def _scaled(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
+        X, Z, same = other_points(X, Z)
+        length_scale = positive(self, "length_scale", X.shape[1])
+        X = np.divide(X, length_scale, order="C")
+        return X, (X if same else np.divide(Z, length_scale, order="C")), same
+
+
+class RBF(Stationary):
+    """Squared-exponential kernel, k = exp(-s / 2) with s the squared scaled distance.
+
+    Its functions have derivatives of every order. The variance is one; write ``2.0 * RBF()`` for
+    an amplitude that is searched as well.
+
+    Parameters
+    ----------
+    length_scale : float or array (d,)
+        One length scale for all columns, or one per column (ARD).
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, equation (4.9).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import RBF
+    >>> RBF(length_scale=2.0)(np.array([[0.0], [2.0]])).round(4)
+    array([[1.    , 0.6065],
+           [0.6065, 1.    ]])
+    """
+
+    native = 0
+
+    def profile(self, s: Array) -> Array:
+        return np.exp(-0.5 * s)
+
+    def slope(self, s: Array) -> Array:
+        return -0.5 * np.exp(-0.5 * s)

@@ -1,0 +1,20 @@
+"""How (K + W^-1)^-1 is applied: the linear algebra of a Gram matrix, behind one contract."""
+
+from mercer.linalg.basis import Projected
+from mercer.linalg.dense import DenseFactor, DenseGram
+from mercer.linalg.errors import NotPositiveDefiniteError
+from mercer.linalg.gram import Factor, Gram
+from mercer.linalg.operators import ExplicitOperator, restored
+from mercer.linalg.signed import SignedFactor
+
+__all__ = [
+    "DenseFactor",
+    "DenseGram",
+    "ExplicitOperator",
+    "Factor",
+    "Gram",
+    "NotPositiveDefiniteError",
+    "Projected",
+    "SignedFactor",
+    "restored",
+]

@@ -1,0 +1,111 @@
+"""Gram and Factor: the contract between kernels and inference.
+
+A Gram is the matrix K = k(P, P) on points P (n, d) in some representation. Its Factor for weights
+W (n,) answers everything an inference asks of C = (K + W^-1)^-1 = W^1/2 (I + W^1/2 K W^1/2)^-1 W^1/2.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Protocol
+
+import numpy as np
+
+from mercer.arrays import Array
+from mercer.kernels.base import Gradient
+from mercer.linalg.operators import ExplicitOperator, Operator
+
+
+class Covariance(Protocol):
+    """What a Gram is built from: a kernel, or a process that serves as the next prior."""
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array: ...
+
+    def diag(self, X: Array) -> Array: ...
+
+
+class Factor(ABC):
+    """C = (K + W^-1)^-1 for one Gram and one W; W_i = 0 (no information) is allowed."""
+
+    @abstractmethod
+    def solve(self, V: Array) -> Array:
+        """C V for V (n, m)."""
+
+    @abstractmethod
+    def quad(self, A: Array, B: Array) -> Array:
+        """A' C B for A (n, p), B (n, q): shape (p, q)."""
+
+    @abstractmethod
+    def quad_diag(self, A: Array) -> Array:
+        """diag(A' C A) for A (n, p): shape (p,)."""
+
+    @abstractmethod
+    def diag(self) -> Array:
+        """The diagonal of C, shape (n,)."""
+
+    @abstractmethod
+    def cov_diag(self) -> Array:
+        """The diagonal of K - K C K = (K^-1 + W)^-1, shape (n,)."""
+
+    @abstractmethod
+    def logdet(self) -> float:
+        """log |I + K W|."""
+
+    @abstractmethod
+    def logdet_noisy(self) -> float:
+        """log |K + W^-1|; needs W_i > 0 for all i, W_i = inf allowed."""
+
+    def gradient_weights(self, a: Array, count: float) -> Array:
+        """Return (a a' - count C) / 2 in a fresh symmetric (n, n) array, for a (n, m)."""
+        raise NotImplementedError(f"{type(self).__name__} has no explicit inverse")
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What was done to the numbers, e.g. {"jitter": 0.0}."""
+        return {}
+
+    def operator(self) -> Operator:
+        """Return C as the operator of a finished posterior (dense if nothing better is known)."""
+        return ExplicitOperator(self.solve(np.eye(len(self.diag()))))
+
+
+class Gram(ABC):
+    """K = k(P, P) in some representation.
+
+    Attributes
+    ----------
+    points : (n, d) the points P.
+    exact : False if K is approximated.
+    """
+
+    points: Array
+    exact: bool = True
+
+    @abstractmethod
+    def __matmul__(self, V: Array) -> Array:
+        """K V for V (n, m)."""
+
+    @abstractmethod
+    def diag(self) -> Array:
+        """The diagonal of K, shape (n,)."""
+
+    @abstractmethod
+    def rows(self, index: Array) -> Array:
+        """Rows of K, shape (len(index), n)."""
+
+    @abstractmethod
+    def factor(self, W: Array) -> Factor:
+        """Return the Factor for weights W (n,)."""
+
+    @abstractmethod
+    def pullback(
+        self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
+    ) -> Gradient:
+        """dE/d(kernel parameters) by formula (3), dE/dK = (alpha alpha' - C)/2 + U V'.
+
+        alpha is (n, m): m outputs that share K, so C counts m times. U V' need not be symmetric.
+        """
+
+    @abstractmethod
+    def contract(self, Q: Array) -> Gradient:
+        """d<Q, K>/d(kernel parameters) for a symmetric Q (n, n)."""

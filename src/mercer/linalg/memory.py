@@ -1,0 +1,62 @@
+"""Predict the bytes before allocating, and refuse with the alternative."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def available_bytes() -> int:
+    """Return memory that a new array may take: the machine's, or the container's limit if less."""
+    free = _meminfo()
+    for limit_file, used_file in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
+    ):
+        try:
+            limit, used = Path(limit_file).read_text(), Path(used_file).read_text()
+        except OSError:
+            continue
+        if limit.strip().isdigit():
+            free = min(free, max(int(limit) - int(used), 0))
+    return free
+
+
+def _meminfo() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return 1 << 62  # the system does not say: let the allocation itself decide
+
+
+def require_memory(n: int, arrays: int) -> None:
+    """Refuse if ``arrays`` dense n x n float64 matrices do not fit.
+
+    Examples
+    --------
+    >>> require_memory(1_000_000_000, arrays=3)
+    Traceback (most recent call last):
+        ...
+    MemoryError: an exact fit of 1000000000 rows needs ...
+    """
+    need, limit = arrays * 8 * n * n, available_bytes()
+    if need > limit:
+        largest = int((limit / (8 * arrays)) ** 0.5)
+        raise MemoryError(
+            f"an exact fit of {n} rows needs {_size(need)} ({arrays} matrices of {n} x {n} "
+            f"doubles) and {_size(limit)} are available; fit a random sample of at most "
+            f"{largest} rows"
+        )
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"

@@ -1,0 +1,204 @@
+"""Loss: what is observed, and what a latent value predicts. The contract every loss fulfils."""
+
+from __future__ import annotations
+
+from functools import partial
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer.arrays import Array
+from mercer.component import Component
+from mercer.losses import numeric, quadrature, targets
+from mercer.losses.capability import absent, needs, offered
+from mercer.losses.special import exp
+
+
+class Loss(Component):
+    """A loss g(y, f) to be minimised; a normalised one is -log p(y | f), constants included.
+
+    A child states ``value``. Everything else has a default (by quadrature, search or differences)
+    or says that the loss cannot do it: ask :meth:`offers`. All methods work elementwise on arrays
+    that broadcast: y (n,), f, m (latent mean) and v (latent variance > 0) of shape (n,) or scalars.
+
+    Attributes
+    ----------
+    response : what y is: "real", "count", "positive", "ordinal", "binary" (y = -1 or +1) or
+        "multiclass" (y = 0 .. c-1, f and m are (n, c)).
+    normalised : True if exp(-g) is a density or probability of y for every f.
+    convex : True if g is convex in f.
+    reach : multiples of :meth:`width` at which the quadrature cuts the line.
+
+    Examples
+    --------
+    A loss of one's own is one method; the rest follows:
+
+    >>> import numpy as np
+    >>> class LogCosh(Loss):
+    ...     def value(self, y, f):
+    ...         return np.logaddexp(y - f, f - y)
+    >>> LogCosh().derivatives(0.0, 1.0)[0].round(6)
+    np.float64(0.761594)
+    >>> LogCosh.offers("expected"), LogCosh.offers("predict")
+    (True, False)
+    """
+
+    response: ClassVar[str] = "real"
+    normalised: ClassVar[bool] = False
+    convex: ClassVar[bool] = True
+    reach: ClassVar[tuple[float, ...]] = (1.5, 5.0, 14.0, 36.0)
+
+    @classmethod
+    def offers(cls, method: str) -> bool:
+        """Whether the loss can do ``method`` (an inference asks before any work)."""
+        return offered(cls, method)
+
+    # ------------------------------------------------------------------ the loss and its shape
+    def value(self, y: Array, f: Array) -> Array:
+        """Return g(y, f)."""
+        raise NotImplementedError
+
+    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        """Return dg/df, d2g/df2, d3g/df3.
+
+        Default: central differences of ``value`` (see :func:`mercer.losses.numeric.differences`
+        for the accuracy). At a kink the first is the mean of the slopes on its two sides (a
+        subgradient, if g is convex), the others are those of the smooth part, 0 if it jumps.
+        """
+        return numeric.differences(self, y, f)
+
+    def kinks(self, y: Array) -> Array:
+        """Return where, in f, a derivative of g jumps: shape (k, n), sorted along k."""
+        return np.empty((0, np.size(y)))
+
+    def width(self, y: Array) -> Array | float:
+        """Return the distance in f over which g changes its shape, shape (n,) or a scalar."""
+        return 1.0
+
+    def centers(self, y: Array) -> Array:
+        """Return the places in f about which g changes its shape: (k, n).
+
+        Default: y itself for real responses, 0 for the others.
+        """
+        y = np.asarray(y, dtype=np.float64)
+        return (y if self.response == "real" else np.zeros_like(y))[None]
+
+    # ------------------------------------------------------------------ Gaussian averages
+    def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
+        """Return log Z, d log Z/dm, d2 log Z/dm2 with Z = int exp(-g(y, f)) N(f | m, v) df."""
+        log_z, first, second = quadrature.by_rows(partial(quadrature.tilted, self), y, m, v)
+        return log_z, first, second
+
+    def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
+        """Return E[g(y, f)], dE/dm and dE/dv under f ~ N(m, v).
+
+        The default takes the Gaussian to end 8.6 standard deviations from m; a loss that grows
+        exponentially has its own closed form.
+        """
+        mean, dm, dv = quadrature.by_rows(partial(quadrature.expected, self), y, m, v)
+        return mean, dm, dv
+
+    # ------------------------------------------------------------------ duals and bounds
+    @needs("convex")
+    def conjugate(self, y: Array, u: Array) -> Array:
+        """Return g*(y, u) = sup_f u f - g(y, f), +inf outside its domain.
+
+        g(y, f) + g*(y, u) >= u f, with equality at u = dg/df. Default: a search for the maximum.
+        """
+        return numeric.conjugate(self, y, u)
+
+    @absent("only the Gaussian loss is a quadratic in f; choose an inference other than exact")
+    def quadratic(self, y: Array) -> tuple[Array, Array]:
+        """Return z and W (n,) with g = W (z - f)^2 / 2 + constant."""
+
+    @absent("only the Gaussian loss is a quadratic in f; choose an inference other than exact")
+    def quadratic_pullback(self, y: Array, dW: Array) -> dict[str, float | Array]:
+        """Return {name: sum_i dW_i dW_i/d name} for the parameters behind ``quadratic``."""
+
+    @absent("the Jaakkola bound exists for the Logistic loss only; use a variational Gaussian")
+    def quadratic_bound(self, y: Array, xi: Array) -> tuple[Array, Array, Array]:
+        """Return lam, z, c with g(y, f) <= lam (f - z)^2 + c, touching at f = +-xi."""
+
+    # ------------------------------------------------------------------ what y will be
+    @absent("write moments(f), the mean and variance of y given f")
+    def moments(self, f: Array) -> tuple[Array, Array]:
+        """Return the mean and the variance of y given f."""
+
+    @absent("y has no order, or the loss no distribution function; use predict")
+    def conditional_cdf(self, y: Array, f: Array) -> Array:
+        """Return P(Y <= y | f)."""
+
+    @needs("normalised", "moments")
+    def predict(self, m: Array, v: Array) -> Any:
+        """Return mean and variance of a new y for f ~ N(m, v).
+
+        Binary losses return P(y = +1) (n,), multiclass ones the probabilities (n, c).
+        """
+
+        def parts(_: Array, f: Array) -> tuple[Array, ...]:
+            mean, variance = self.moments(f)
+            return mean, variance + np.square(mean)
+
+        work = partial(quadrature.average, self, parts)
+        mean, second = quadrature.by_rows(work, np.asarray(m), m, v)
+        return mean, second - np.square(mean)
+
+    @needs("normalised", "conditional_cdf")
+    def cdf(self, y: Array, m: Array, v: Array) -> Array:
+        """Return P(Y <= y) for a new Y whose latent value is N(m, v)."""
+
+        def parts(yy: Array, f: Array) -> tuple[Array, ...]:
+            return (self.conditional_cdf(yy, f),)
+
+        work = partial(quadrature.average, self, parts)
+        return quadrature.by_rows(work, y, m, v)[0]
+
+    @needs("normalised", "conditional_cdf")
+    def quantile(self, q: Array, m: Array, v: Array) -> Array:
+        """Return the q-quantile of a new y, 0 < q < 1.
+
+        For counts and categories it is the smallest k with P(Y <= k) >= q.
+        """
+        q, m, v = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (q, m, v)))
+        check_levels(q)
+        if self.response in ("count", "ordinal"):
+            return numeric.smallest_integer(lambda k: self.cdf(k, m, v), q)
+        if self.response == "positive":
+            step = 1.0 + np.sqrt(v)
+            return exp(
+                numeric.increasing_root(lambda t: self.cdf(exp(t), m, v) - q, m, step)
+            )
+        step = np.sqrt(v) + self.width(m)
+        return numeric.increasing_root(lambda y: self.cdf(y, m, v) - q, m, step)
+
+    @needs("normalised")
+    def log_predictive(self, y: Array, m: Array, v: Array) -> Array:
+        """Return log p(y) of a new y whose latent value is N(m, v)."""
+        return self.tilted(y, m, v)[0]
+
+    @absent("the loss is no distribution one can draw from, or its author wrote no sample(f, rng)")
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Return a draw of y given f."""
+
+    # ------------------------------------------------------------------ targets
+    def check_targets(self, y: Any) -> Array:
+        """Return y as a float64 array that the loss can use, or refuse it with a sentence."""
+        return targets.checked(y, self.response, type(self).__name__)
+
+    def example_targets(self, rng: np.random.Generator, n: int) -> Array:
+        """Return n targets that the loss can use, for tests and documentation."""
+        return targets.examples(self.response, rng, n)
+
+
+def check_levels(q: Array) -> None:
+    """Refuse quantile levels outside (0, 1)."""
+    if np.any(~((q > 0.0) & (q < 1.0))):
+        raise ValueError("quantile levels must lie strictly between 0 and 1")
+
+
+def check_positive(who: str, **values: Any) -> None:
+    """Refuse constructor arguments that are not positive finite numbers."""
+    for name, value in values.items():
+        if not (isinstance(value, Real) and 0.0 < value < np.inf):
+            raise ValueError(f"{who} needs a positive {name}, not {value!r}")

@@ -1,0 +1,62 @@
+"""What a loss can do: methods that are absent, and methods that stand on other ones."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def absent(reason: str) -> Callable[[F], F]:
+    """Mark a method of the base class as missing; calling it refuses with ``reason``."""
+
+    def mark(method: F) -> F:
+        @functools.wraps(method)
+        def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+            raise NotImplementedError(f"{type(self).__name__} has no {method.__name__}: {reason}")
+
+        refuse.is_absent = True  # type: ignore[attr-defined]  # a flag read by `offered`
+        return refuse  # type: ignore[return-value]  # same signature, by functools.wraps
+
+    return mark
+
+
+def needs(*names: str) -> Callable[[F], F]:
+    """Mark a default that works only if every attribute in ``names`` is true, or offered."""
+
+    def mark(method: F) -> F:
+        @functools.wraps(method)
+        def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+            for name in names:
+                if not offered(type(self), name):
+                    raise NotImplementedError(
+                        f"{type(self).__name__} has no {method.__name__}: {_REASONS[name]}"
+                    )
+            return method(self, *args, **kwargs)
+
+        guarded.needed = names  # type: ignore[attr-defined]  # read by `offered`
+        return guarded  # type: ignore[return-value]  # same signature, by functools.wraps
+
+    return mark
+
+
+def offered(cls: type, name: str) -> bool:
+    """Whether ``cls`` has a true attribute ``name``, or a method that is not absent."""
+    own = getattr(cls, name, None)
+    if own is None or isinstance(own, bool):
+        return bool(own)
+    if getattr(own, "is_absent", False):
+        return False
+    return all(offered(cls, other) for other in getattr(own, "needed", ()))
+
+
+_REASONS = {
+    "normalised": "exp(-loss) is no probability of y; choose a normalised loss "
+    "(NormalizedHinge for Hinge, Logistic for Exponential), or calibrate the decision values",
+    "convex": "the loss is not convex in f; use an inference that works without the dual "
+    "(Laplace, EP or a variational Gaussian)",
+    "conditional_cdf": "write conditional_cdf(y, f), the distribution function of y given f",
+    "moments": "write moments(f), the mean and variance of y given f",
+}

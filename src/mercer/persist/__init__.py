@@ -1,0 +1,165 @@
+"""Model files: :func:`save` and :func:`load`, without pickle.
+
+A model file is a safetensors file [1]_, which any reader of that format opens::
+
+    8 bytes    length N of the header, little-endian
+    N bytes    JSON: dtype, shape and place of every tensor, and one metadata entry, "mercer":
+               the manifest, itself JSON text (docs/model-files.md)
+    the rest   the tensors, end to end; one of them, "sha256", is the digest
+
+The digest is the SHA-256 of every other byte of the file. Nothing in the file is executed: classes
+are looked up by name in a closed registry (what ``mercer.kernels``, ``losses``, ``inference``,
+``search``, ``basis`` and ``mercer`` itself export), and classes of your own only if they are handed
+to :func:`load`. Size, header, table of tensors and digest are checked, in this order, before any
+tensor is allocated; the tensors are then read through the same open file, so that what was checked
+is what is used. The digest finds damage. It is no signature: whoever can write the file can write
+a digest that fits, and gets no further than the closed registry.
+
+References
+----------
+.. [1] Hugging Face, safetensors, https://github.com/huggingface/safetensors
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mercer.persist import container, registry, strict
+from mercer.persist.atomic import replacing
+from mercer.persist.errors import ModelFileError
+
+__all__ = ["ModelFileError", "describe", "load", "replacing", "save"]
+
+FORMAT = 1
+_FIELDS = {"format": int, "mercer": str, "estimator": str, "state": dict, "fortran": list}
+
+
+def save(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to ``path``: completely or not at all.
+
+    Parameters
+    ----------
+    estimator : a fitted mercer estimator. Its parts may be classes of your own (subclasses of
+        Component); a bare function cannot be saved.
+    path : the file, by custom ``*.mercer``. An existing file is replaced in one step.
+
+    Examples
+    --------
+    >>> import mercer, numpy as np, tempfile, os
+    >>> X = np.linspace(0, 1, 8)[:, None]
+    >>> model = mercer.GPRegressor().fit(X, np.sin(6 * X[:, 0]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "sine.mercer")
+    ...     mercer.save(model, path)
+    ...     again = mercer.load(path)
+    >>> bool(np.all(again.predict(X) == model.predict(X)))
+    True
+    """
+    from sklearn.utils.validation import check_is_fitted
+
+    import mercer
+
+    if not hasattr(estimator, "_state"):
+        raise TypeError(f"{type(estimator).__name__} is not a mercer estimator")
+    check_is_fitted(estimator)
+    registry.check_parts(estimator.get_params(deep=False).values())
+    state, given = estimator._state()
+    arrays = {f"arrays/{name}": array for name, array in given.items()}
+    encoded = strict.encode(state, arrays)
+    # a column-major array is stored as its transpose, so that BLAS meets the same layout again
+    fortran = sorted(k for k, a in arrays.items() if a.flags.f_contiguous > a.flags.c_contiguous)
+    manifest = {
+        "format": FORMAT,
+        "mercer": mercer.__version__,
+        "estimator": registry.estimator_name(type(estimator)),
+        "state": encoded,
+        "fortran": fortran,
+    }
+    text = json.dumps(manifest, allow_nan=False, separators=(",", ":"))
+    rows = {name: a.T if name in fortran else a for name, a in arrays.items()}
+    with replacing(path) as temporary:
+        container.write(temporary, text, rows)
+
+
+def load(path: str | os.PathLike[str], parts: Iterable[type] = ()) -> Any:
+    """Return the estimator written by :func:`save`; its predictions are the same to the last bit.
+
+    Parameters
+    ----------
+    path : the model file.
+    parts : your own classes that the model contains, for example ``[MyKernel]``; they are found by
+        class name. A class that is neither mercer's nor given here is refused.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, truncated, of another format or version, or names an unknown class.
+    """
+    own = {part.__name__: part for part in parts}
+    try:
+        with open(path, "rb") as file:
+            contents = container.verified(file)
+            manifest = _checked(contents)
+            cls = registry.estimator_class(manifest["estimator"], own)
+            arrays = container.read(contents)
+        for name in manifest["fortran"]:
+            arrays[name] = arrays[name].T
+        state = strict.decode(manifest["state"], arrays)
+        prefix = "arrays/"
+        given = {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)}
+        return cls._from_state(state, given, lambda name: registry.part_class(name, own))
+    except (ModelFileError, OSError) as error:
+        raise _named(error, path) from None
+    except Exception as error:  # a file's contents may break any constructor
+        reason = f"its parts do not fit together ({type(error).__name__}: {error})"
+        raise _named(ModelFileError(reason), path) from error
+
+
+def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what a model file says of itself, digest verified, without building anything.
+
+    Keys: ``format``, ``mercer`` (the version that wrote it), ``estimator``, ``sha256``, ``bytes``,
+    ``tensors`` (name: shape).
+    """
+    try:
+        with open(path, "rb") as file:
+            contents = container.verified(file)
+            manifest = _checked(contents)
+            row = contents.table[container.DIGEST]
+            file.seek(contents.start + row.begin)
+            digest = file.read(32).hex()
+    except (ModelFileError, OSError) as error:
+        raise _named(error, path) from None
+    about = {key: manifest[key] for key in ("format", "mercer", "estimator")}
+    table = contents.table.items()
+    size = contents.start + max(tensor.end for _, tensor in table)
+    tensors = {name: list(t.shape) for name, t in table if name != container.DIGEST}
+    return about | {"sha256": digest, "bytes": size, "tensors": tensors}
+
+
+def _checked(contents: container.Contents) -> Mapping[str, Any]:
+    """Return the manifest if its fields are the expected ones."""
+    data = strict.parse(contents.manifest, "manifest")
+    if not isinstance(data, dict) or type(data.get("format")) is not int:
+        raise ModelFileError("its manifest has no format number")
+    if data["format"] != FORMAT:
+        raise ModelFileError(
+            f"it has format {data['format']}, and this version of mercer reads format {FORMAT}: "
+            "use the version that wrote it"
+        )
+    if set(data) != set(_FIELDS) or any(type(data[k]) is not t for k, t in _FIELDS.items()):
+        raise ModelFileError(f"its manifest does not consist of {', '.join(_FIELDS)}")
+    tensors = set(contents.table) - {container.DIGEST}
+    names = data["fortran"]
+    if not all(isinstance(n, str) and n in tensors for n in names) or len(names) != len(set(names)):
+        raise ModelFileError("its manifest names a tensor that is not there, or one twice")
+    return data
+
+
+def _named(error: Exception, path: str | os.PathLike[str]) -> Exception:
+    if isinstance(error, ModelFileError):
+        return ModelFileError(f"{os.fspath(path)} cannot be loaded: {error}")
+    return error

@@ -1,0 +1,87 @@
+"""The closed registry: which classes a model file may name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mercer.component import Component
+from mercer.persist.errors import ModelFileError
+
+ROOMS = ("kernels", "losses", "inference", "search", "basis")
+
+
+def part_class(name: Any, own: Mapping[str, type]) -> type[Component]:
+    """Return the class of the part ``name``: mercer's (``kernels.RBF``) or one of ``own``."""
+    if not isinstance(name, str):
+        raise ModelFileError("its manifest names a class by something that is not text")
+    last = name.rpartition(".")[2]
+    found: Any = _exported(name) if _reserved(name) else own.get(last)
+    if not (isinstance(found, type) and issubclass(found, Component)):
+        raise ModelFileError(_unknown("a part", name))
+    return found
+
+
+def estimator_class(name: str, own: Mapping[str, type]) -> Any:
+    """Return the estimator's class: one of ``mercer.__all__``, or with a dotted name of ``own``."""
+    import mercer
+
+    found: Any = None
+    if "." in name:
+        found = own.get(name.rpartition(".")[2])
+    elif name in mercer.__all__:
+        found = getattr(mercer, name)
+    if not (isinstance(found, type) and hasattr(found, "_from_state")):
+        raise ModelFileError(_unknown("an estimator", name))
+    return found
+
+
+def estimator_name(cls: type) -> str:
+    """Return the name under which :func:`estimator_class` finds ``cls``."""
+    import mercer
+
+    if cls.__name__ in mercer.__all__ and getattr(mercer, cls.__name__) is cls:
+        return cls.__name__
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def check_parts(values: Iterable[Any]) -> None:
+    """Refuse, before writing, bare functions and parts whose name would be another class's."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            check_parts(value)
+        elif isinstance(value, Component):
+            name = value.part_name()
+            if _reserved(name) and _exported(name) is not type(value):
+                raise TypeError(
+                    f"{type(value).__name__} would be written as {name!r}, a name reserved for "
+                    "mercer's own parts: define it in a module of another name"
+                )
+            check_parts(value.get_params(deep=False).values())
+        elif callable(value):
+            raise TypeError(
+                "a bare function cannot be written to a model file; wrap it in a Component "
+                "subclass and pass that class to load(path, parts=[...])"
+            )
+
+
+def _reserved(name: str) -> bool:
+    return name.partition(".")[0] in ROOMS
+
+
+def _exported(name: str) -> type[Component] | None:
+    room, _, cls = name.partition(".")
+    module = importlib.import_module(f"mercer.{room}")
+    found = getattr(module, cls) if cls in module.__all__ else None
+    if isinstance(found, type) and issubclass(found, Component) and found.part_name() == name:
+        return found
+    return None
+
+
+def _unknown(what: str, name: str) -> str:
+    last = name.rpartition(".")[2][:40]
+    return (
+        f"it contains {what} {name[:80]!r}, which mercer does not have; "
+        f"if it is a class of yours, pass it: load(path, parts=[{last}])"
+    )

@@ -1,0 +1,134 @@
+"""Criteria: how good are these hyperparameters? Each is a function u -> (value, gradient), maximised."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, cast
+
+import numpy as np
+
+from mercer.arrays import Array
+from mercer.inference.base import Inference, Solution
+from mercer.kernels.base import Gradient, Kernel
+from mercer.linalg.dense import DenseGram
+from mercer.linalg.gram import Covariance, Gram
+from mercer.losses.base import Loss
+from mercer.search.space import Space
+
+class GramMaker(Protocol):
+    """How a Gram is built, e.g. the class :class:`~mercer.linalg.DenseGram`."""
+
+    def __call__(self, kernel: Covariance, points: Array, *, scratch: bool) -> Gram: ...
+
+
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The data of a fit: n distinct points, N observations.
+
+    Attributes
+    ----------
+    points : (n, d) distinct inputs.
+    y : (n, m) targets; the mean of the observations at each point.
+    weights : (n,) total weight of the observations at each point.
+    spread : (n, m) weighted sum of squares of the observations about their mean.
+    basis : (n, k) unpenalised basis at the points, or None.
+    group : (N,) the point of each observation.
+    rows : (N, m) the observations.
+    row_weights : (N,) their weights.
+    """
+
+    points: Array
+    y: Array
+    weights: Array
+    spread: Array
+    basis: Array | None
+    group: Array
+    rows: Array
+    row_weights: Array
+
+
+class Criterion(ABC):
+    """A function of u: value and gradient, log density of the hyperpriors included.
+
+    ``scratch``: nothing is solved after the inverse is formed, so the Gram may reuse its memory.
+    """
+
+    scratch: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        space: Space,
+        problem: Problem,
+        inference: Inference,
+        make_gram: GramMaker = DenseGram,
+    ) -> None:
+        self.space = space
+        self.problem = problem
+        self.inference = inference
+        self.make_gram = make_gram
+
+    def solve(self, u: Array, start: Solution | None = None) -> tuple[Gram, Loss, Solution]:
+        """Return gram, loss and posterior at u."""
+        parts = self.space.parts_at(u)
+        kernel, loss = cast(Kernel, parts["kernel"]), cast(Loss, parts["loss"])
+        p = self.problem
+        gram = self.make_gram(kernel, p.points, scratch=self.scratch)
+        solution = self.inference.solve(
+            gram, p.y, loss, basis=p.basis, weights=p.weights, start=start
+        )
+        return gram, loss, solution
+
+    def __call__(self, u: Array) -> tuple[float, Array]:
+        """Value (to be maximised) and gradient (p,) at u (p,)."""
+        value, by_part = self.value_and_gradients(*self.solve(u))
+        prior, prior_gradient = self.space.log_prior(u)
+        return value + prior, self.space.gradient(u, by_part) + prior_gradient
+
+    @abstractmethod
+    def value_and_gradients(
+        self, gram: Gram, loss: Loss, solution: Solution
+    ) -> tuple[float, dict[str, Gradient]]:
+        """Value and gradients by part and parameter name."""
+
+
+class EvidenceCriterion(Criterion):
+    """The log evidence, gradient by formula (3).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.inference import Exact
+    >>> from mercer.kernels import RBF
+    >>> from mercer.losses import Gaussian
+    >>> X, y = np.array([[0.0], [1.0]]), np.array([[1.0], [0.0]])
+    >>> space = Space({"kernel": 1.0 * RBF(), "loss": Gaussian(noise=0.1)})
+    >>> criterion = EvidenceCriterion(space, simple_problem(X, y), Exact())
+    >>> value, gradient = criterion(space.start)
+    >>> round(value, 4)
+    -2.4741
+    """
+
+    scratch: ClassVar[bool] = True
+
+    def value_and_gradients(
+        self, gram: Gram, loss: Loss, solution: Solution
+    ) -> tuple[float, dict[str, Gradient]]:
+        """See :class:`Criterion`."""
+        p = self.problem
+        evidence = self.inference.evidence(gram, p.y, loss, solution, spread=p.spread)
+        kernel_gradient: Gradient = {}
+        if any(entry.part == "kernel" for entry in self.space.entries):
+            kernel_gradient = gram.pullback(
+                solution.alpha, solution.factor, evidence.U, evidence.V
+            )
+        return evidence.value, {"kernel": kernel_gradient, "loss": evidence.loss_gradient}
+
+
+def simple_problem(X: Array, y: Array, basis: Array | None = None) -> Problem:
+    """Return the problem of n distinct points with one observation each; y is (n, m)."""
+    n = len(X)
+    ones = np.ones(n)
+    return Problem(X, y, ones, np.zeros_like(y), basis, np.arange(n), y, ones)

@@ -1,0 +1,203 @@
+"""Optimize: the maximum of a criterion, by L-BFGS-B from several starts."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.optimize import minimize
+
+from mercer.arrays import Array
+from mercer.component import Component
+from mercer.linalg.errors import NotPositiveDefiniteError
+from mercer.search.criteria import Criterion
+from mercer.search.space import Space
+
+Progress = Callable[[dict[str, Any]], None]
+HOPELESS = 1e25  # stands for an impossible point in the line search, which then shortens its step
+
+
+@dataclass
+class Result:
+    """The best point found and how it was found."""
+
+    u: Array
+    value: float
+    report: dict[str, Any] = field(default_factory=dict)
+
+
+class Search(Component):
+    """Which hyperparameters: ``run(criterion, space, rng)`` returns the draws (one for a maximum)."""
+
+    def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
+        """Return the results, best first."""
+        raise NotImplementedError
+
+
+class Optimize(Search):
+    """Maximise a criterion with analytic gradients from several starts.
+
+    Every start is run for ``screen`` evaluations and only the best goes on to convergence. A
+    keyboard interrupt ends the search and keeps the best point so far; the report says so.
+
+    Parameters
+    ----------
+    criterion : "evidence" or "loo".
+    restarts : random starts besides the given one.
+    screen : evaluations per start before the best is chosen; None runs every start to the end.
+    max_iter : iterations of L-BFGS-B at most.
+    tol : relative change of the criterion at which to stop.
+    n_jobs : starts run in parallel threads (joblib's meaning; None is one).
+    progress : True for a line on stderr, or a function that is given a dictionary with
+        "evaluations", "best" and "stage" after each evaluation.
+
+    Reference: GPML section 5.4.1; Byrd, Lu, Nocedal & Zhu (1995).
+
+    Examples
+    --------
+    >>> Optimize(restarts=5)
+    Optimize(restarts=5)
+    """
+
+    def __init__(
+        self,
+        criterion: str = "evidence",
+        restarts: int = 3,
+        screen: int | None = 8,
+        max_iter: int = 200,
+        tol: float = 1e-9,
+        n_jobs: int | None = None,
+        progress: bool | Progress = False,
+    ) -> None:
+        self.criterion = criterion
+        self.restarts = restarts
+        self.screen = screen
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.progress = progress
+        if criterion not in ("evidence", "loo"):
+            raise ValueError(f"unknown criterion {criterion!r}; known are evidence, loo")
+        if restarts < 0 or max_iter < 1:
+            raise ValueError("restarts must be at least 0 and max_iter at least 1")
+
+    def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
+        """See :class:`Search`."""
+        starts = [space.start, *(space.random(rng) for _ in range(self.restarts))]
+        watch = _Watch(criterion, _reporter(self.progress))
+        if not len(space):
+            value, _ = criterion(space.start)
+            return [Result(space.start, value, {"evaluations": 1, "converged": True, "starts": 0})]
+        try:
+            outcomes = self._screened(watch, space, starts)
+        except KeyboardInterrupt:
+            watch.stop.set()
+            outcomes = []
+            if watch.best is None:
+                raise
+        if watch.best is None:
+            raise watch.failure or RuntimeError("no start could be evaluated")
+        value, u = watch.best
+        report: dict[str, Any] = {
+            "criterion": self.criterion,
+            "starts": len(starts),
+            "start_values": [float(o[0]) for o in outcomes],
+            "evaluations": watch.evaluations,
+            "failed_evaluations": watch.failures,
+            "converged": bool(outcomes and outcomes[0][1]),
+            "message": outcomes[0][2] if outcomes else "interrupted; the best point so far is kept",
+            "interrupted": not outcomes,
+            "at_bounds": _at_bounds(space, u),
+        }
+        return [Result(u, value, report)]
+
+    def _screened(
+        self, watch: _Watch, space: Space, starts: list[Array]
+    ) -> list[tuple[float, bool, str, Array]]:
+        screening = self.screen is not None and len(starts) > 1
+        watch.stage = "screening" if screening else "searching"
+        budget = self.screen if screening else None
+        outcomes = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(self._climb)(watch, space, start, budget) for start in starts
+        )
+        outcomes.sort(key=lambda outcome: -outcome[0])
+        if screening:
+            watch.stage = "searching"
+            best = self._climb(watch, space, outcomes[0][3], None)
+            outcomes = [best, *outcomes[1:]]
+        return list(outcomes)
+
+    def _climb(
+        self, watch: _Watch, space: Space, start: Array, budget: int | None
+    ) -> tuple[float, bool, str, Array]:
+        result = minimize(
+            watch,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=space.bounds,
+            options={
+                "maxiter": self.max_iter,
+                "maxfun": budget or 20 * self.max_iter,
+                "ftol": self.tol,
+                "gtol": 1e-5,
+            },
+        )
+        return -float(result.fun), bool(result.success), str(result.message), np.asarray(result.x)
+
+
+class _Watch:
+    """The criterion with its sign turned, counting, remembering the best, and stoppable."""
+
+    def __init__(self, criterion: Criterion, report: Progress | None) -> None:
+        self.criterion = criterion
+        self.report = report
+        self.stage = "searching"
+        self.stop = threading.Event()
+        self.best: tuple[float, Array] | None = None
+        self.evaluations = 0
+        self.failures = 0
+        self.failure: NotPositiveDefiniteError | None = None
+
+    def __call__(self, u: Array) -> tuple[float, Array]:
+        if self.stop.is_set():
+            raise KeyboardInterrupt
+        self.evaluations += 1
+        try:
+            value, gradient = self.criterion(u)
+        except NotPositiveDefiniteError as error:
+            self.failure = error
+            value, gradient = -np.inf, np.zeros(len(u))
+        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
+            self.failures += 1
+            return HOPELESS, np.zeros(len(u))
+        if self.best is None or value > self.best[0]:
+            self.best = (value, u.copy())
+        if self.report is not None:
+            self.report(
+                {"evaluations": self.evaluations, "best": self.best[0], "stage": self.stage}
+            )
+        return -value, -gradient
+
+
+def _at_bounds(space: Space, u: Array) -> list[str]:
+    """Names of the parameters that ended at a bound."""
+    close = np.any(np.abs(u[:, None] - space.bounds) < 1e-6, axis=1)
+    return [entry.name for entry in space.entries if np.any(close[entry.where])]
+
+
+def _reporter(progress: bool | Progress) -> Progress | None:
+    if callable(progress):
+        return progress
+    return _to_stderr if progress else None
+
+
+def _to_stderr(event: dict[str, Any]) -> None:
+    line = "{stage}: {evaluations} evaluations, best {best:.4f}".format(**event)
+    sys.stderr.write(f"\r{line}")
+    sys.stderr.flush()

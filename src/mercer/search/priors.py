@@ -1,0 +1,180 @@
+"""Hyperpriors: what is believed about a parameter before the data.
+
+A prior is a density of the parameter theta. The search moves in u (log theta for a positive
+parameter), and a maximum depends on the coordinate in which the density is taken; mercer takes it
+in u throughout: log p(theta) + log |d theta / d u|. So LogNormal(mu, sigma) is exactly
+N(mu, sigma^2) in u, and a flat density in u is no prior at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import gammaln
+
+from mercer.arrays import Array
+from mercer.component import Component
+
+
+class HyperPrior(Component):
+    """A density of one positive or real parameter (each entry of it, if it is an array)."""
+
+    def log_density(self, theta: Array) -> Array:
+        """Return log p(theta), elementwise."""
+        raise NotImplementedError
+
+    def slope(self, theta: Array) -> Array:
+        """Return d log p / d theta, elementwise."""
+        raise NotImplementedError
+
+
+class LogNormal(HyperPrior):
+    """log theta ~ N(mu, sigma^2).
+
+    Reference: Seeger's thesis, section 4.3 (there N(-3, 9) for the log parameters of its kernel).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(float(LogNormal(0.0, 1.0).log_density(np.array(1.0))), 4)
+    -0.9189
+    """
+
+    def __init__(self, mu: float = 0.0, sigma: float = 1.0) -> None:
+        self.mu = mu
+        self.sigma = sigma
+        _positive(sigma=sigma)
+
+    def log_density(self, theta: Array) -> Array:
+        """See :class:`HyperPrior`."""
+        t = (np.log(theta) - self.mu) / self.sigma
+        return np.asarray(
+            -0.5 * t**2 - np.log(theta) - np.log(self.sigma) - 0.5 * np.log(2 * np.pi)
+        )
+
+    def slope(self, theta: Array) -> Array:
+        """See :class:`HyperPrior`."""
+        return np.asarray(-(1.0 + (np.log(theta) - self.mu) / self.sigma**2) / theta)
+
+
+class GammaPrior(HyperPrior):
+    """Gamma density with the given shape and rate: theta^(shape-1) exp(-rate theta).
+
+    Reference: Gelman et al., Bayesian Data Analysis, appendix A.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(GammaPrior(1.0, 1.0).log_density(np.array(2.0)))
+    -2.0
+    """
+
+    def __init__(self, shape: float = 2.0, rate: float = 1.0) -> None:
+        self.shape = shape
+        self.rate = rate
+        _positive(shape=shape, rate=rate)
+
+    def log_density(self, theta: Array) -> Array:
+        """See :class:`HyperPrior`."""
+        return np.asarray(
+            (self.shape - 1.0) * np.log(theta)
+            - self.rate * theta
+            + self.shape * np.log(self.rate)
+            - gammaln(self.shape)
+        )
+
+    def slope(self, theta: Array) -> Array:
+        """See :class:`HyperPrior`."""
+        return np.asarray((self.shape - 1.0) / theta - self.rate)
+
+
+class HalfNormal(HyperPrior):
+    """theta = |t|, t ~ N(0, scale^2).
+
+    Reference: Gelman (2006), prior distributions for variance parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(float(HalfNormal(1.0).log_density(np.array(0.0))), 4)
+    -0.2258
+    """
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.scale = scale
+        _positive(scale=scale)
+
+    def log_density(self, theta: Array) -> Array:
+        """See :class:`HyperPrior`."""
+        return np.asarray(
+            -0.5 * (theta / self.scale) ** 2 + 0.5 * np.log(2 / np.pi) - np.log(self.scale)
+        )
+
+    def slope(self, theta: Array) -> Array:
+        """See :class:`HyperPrior`."""
+        return np.asarray(-theta / self.scale**2)
+
+
+class Uniform(HyperPrior):
+    """Flat between low and high; the search does not leave the interval.
+
+    Reference: Jaynes, Probability Theory, chapter 12.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(Uniform(0.0, 1.0).log_density(np.array(0.5)))
+    0.0
+    """
+
+    def __init__(self, low: float = 0.0, high: float = 1.0) -> None:
+        self.low = low
+        self.high = high
+        if not low < high:
+            raise ValueError(f"Uniform needs low < high, got {low!r} and {high!r}")
+
+    def log_density(self, theta: Array) -> Array:
+        """See :class:`HyperPrior`."""
+        inside = (theta >= self.low) & (theta <= self.high)
+        return np.where(inside, -np.log(self.high - self.low), -np.inf)
+
+    def slope(self, theta: Array) -> Array:
+        """See :class:`HyperPrior`."""
+        return np.zeros_like(np.asarray(theta, dtype=np.float64))
+
+
+class OwnPrior(HyperPrior):
+    """A density of your own: two functions of theta, elementwise.
+
+    Reference: the user.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> OwnPrior(lambda t: -t, lambda t: -np.ones_like(t)).slope(np.array([2.0]))
+    array([-1.])
+    """
+
+    def __init__(self, log_p: Callable[[Array], Array], d_log_p: Callable[[Array], Array]) -> None:
+        self.log_p = log_p
+        self.d_log_p = d_log_p
+
+    def log_density(self, theta: Array) -> Array:
+        """See :class:`HyperPrior`."""
+        return np.asarray(self.log_p(theta))
+
+    def slope(self, theta: Array) -> Array:
+        """See :class:`HyperPrior`."""
+        return np.asarray(self.d_log_p(theta))
+
+    @classmethod
+    def example(cls) -> OwnPrior:
+        """Return an exponential density."""
+        return cls(np.negative, lambda theta: -np.ones_like(theta))
+
+
+def _positive(**values: float) -> None:
+    for name, value in values.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, got {value!r}")

@@ -1,0 +1,107 @@
+"""The dense factor against plain linear algebra, at every kind of weight."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mercer.kernels import RBF, Linear
+from mercer.linalg import DenseGram, NotPositiveDefiniteError, Projected, SignedFactor
+from mercer.linalg.memory import require_memory
+from mercer.linalg.operators import restored
+from mercer.testing import check_gram
+
+
+def matrix(rng: np.random.Generator, n: int = 12) -> np.ndarray:
+    return rng.normal(size=(n, 2))
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_contract(rng: np.random.Generator, keep: bool) -> None:
+    check_gram(DenseGram(1.7 * RBF(), matrix(rng), keep=keep))
+
+
+def test_weights_from_zero_to_infinity(rng: np.random.Generator) -> None:
+    X = matrix(rng)
+    K = (1.7 * RBF())(X)
+    W = np.array([0.0, 1e-9, 1e-3, 1.0, 10.0, 1e6, np.inf, 0.0, 2.0, 1e3, 1.0, np.inf])
+    factor = DenseGram(1.7 * RBF(), X).factor(W)
+    known = W > 0
+    C = np.zeros_like(K)
+    C[np.ix_(known, known)] = np.linalg.inv(K[np.ix_(known, known)] + np.diag(1 / W[known]))
+    np.testing.assert_allclose(factor.solve(np.eye(12)), C, atol=1e-9 * np.abs(C).max())
+    np.testing.assert_allclose(factor.cov_diag(), np.diagonal(K - K @ C @ K), atol=1e-7)
+    stored = restored(factor.operator().state())
+    V = rng.normal(size=(12, 3))
+    np.testing.assert_allclose(stored.reduce(V, V, None, None), V.T @ C @ V, rtol=1e-8)
+
+
+def test_log_determinants(rng: np.random.Generator) -> None:
+    X = matrix(rng)
+    K, W = (1.7 * RBF())(X), rng.uniform(0.1, 10, 12)
+    factor = DenseGram(1.7 * RBF(), X).factor(W)
+    noisy = np.linalg.slogdet(K + np.diag(1 / W))[1]
+    assert factor.logdet_noisy() == pytest.approx(noisy, rel=1e-12)
+    assert factor.logdet() == pytest.approx(np.linalg.slogdet(np.eye(12) + K * W)[1], rel=1e-12)
+
+
+def test_projection_annihilates_the_basis(rng: np.random.Generator) -> None:
+    X = matrix(rng)
+    K, W = (1.7 * RBF())(X), rng.uniform(0.1, 10, 12)
+    H = np.column_stack([np.ones(12), X])
+    factor = Projected(DenseGram(1.7 * RBF(), X).factor(W), H)  # type: ignore[arg-type]
+    Cy = np.linalg.inv(K + np.diag(1 / W))
+    P = Cy - Cy @ H @ np.linalg.solve(H.T @ Cy @ H, H.T @ Cy)
+    np.testing.assert_allclose(factor.solve(np.eye(12)), P, atol=1e-10)
+    np.testing.assert_allclose(factor.diag(), np.diagonal(P), atol=1e-10)
+    np.testing.assert_allclose(factor.solve(H), 0.0, atol=1e-10)
+    a = rng.normal(size=(12, 2))
+    np.testing.assert_allclose(
+        factor.gradient_weights(a, 2.0), 0.5 * (a @ a.T - 2 * P), atol=1e-10
+    )
+
+
+def test_dependent_basis_is_refused(rng: np.random.Generator) -> None:
+    X = matrix(rng)
+    factor = DenseGram(RBF(), X).factor(np.ones(12))
+    with pytest.raises(ValueError, match="linearly dependent"):
+        Projected(factor, np.ones((12, 2)))  # type: ignore[arg-type]
+
+
+def test_signed_weights(rng: np.random.Generator) -> None:
+    X = matrix(rng, 6)
+    K = RBF()(X)
+    W = np.array([1.0, -0.1, 2.0, 0.0, -0.05, 3.0])
+    factor = DenseGram(RBF(), X).factor(W)
+    assert isinstance(factor, SignedFactor)
+    C = np.diag(W) @ np.linalg.inv(np.eye(6) + K @ np.diag(W))
+    np.testing.assert_allclose(factor.solve(np.eye(6)), C, atol=1e-10)
+    np.testing.assert_allclose(factor.diag(), np.diagonal(C), atol=1e-10)
+    assert factor.logdet() == pytest.approx(np.linalg.slogdet(np.eye(6) + K * W)[1])
+    with pytest.raises(NotPositiveDefiniteError, match="shorten the step"):
+        DenseGram(RBF(), X).factor(np.full(6, -50.0))
+
+
+def test_jitter_is_minimal_and_reported() -> None:
+    X = np.linspace(0, 1, 40)[:, None]
+    factor = DenseGram(RBF(length_scale=10.0), X).factor(np.full(40, np.inf))
+    assert 0 < factor.report["jitter"] <= 1e-8
+    fine = DenseGram(RBF(length_scale=10.0), X).factor(np.full(40, 1e3))
+    assert fine.report["jitter"] == 0.0
+
+
+def test_indefinite_kernel_names_its_eigenvalue() -> None:
+    class Bad(Linear):
+        def __call__(self, X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
+            return np.array([[1.0, 2.0], [2.0, 1.0]])
+
+        def diag(self, X: np.ndarray) -> np.ndarray:
+            return np.ones(2)
+
+    with pytest.raises(NotPositiveDefiniteError, match="smallest eigenvalue is -0.99"):
+        DenseGram(Bad(), np.zeros((2, 1))).factor(np.full(2, 1e3))
+
+
+def test_memory_is_predicted() -> None:
+    with pytest.raises(MemoryError, match=r"needs .* GiB .* available; fit a random sample"):
+        require_memory(10_000_000, arrays=3)

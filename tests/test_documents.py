@@ -1,0 +1,68 @@
+"""The code in the documents runs: README, CONTRIBUTING, docs/ and every docstring.
+
+In a Markdown file the ``python`` blocks run from top to bottom in one namespace, in an empty
+folder. A ``text`` block right after one is what it prints ("..." stands for anything).
+"""
+
+import contextlib
+import doctest
+import importlib
+import io
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import mercer
+
+ROOT = Path(__file__).parents[1]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+
+
+def documents():
+    """Every Markdown file with code, what the documentation build generates left out."""
+    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    built = {"_build", "auto_examples", "generated"}
+    return [path for path in found if not built & set(path.parts)]
+
+
+def modules():
+    """Names of all modules below mercer, the compiled ones left out."""
+    walk = pkgutil.walk_packages(mercer.__path__, "mercer.")
+    return sorted(m.name for m in walk if "_native" not in m.name and "__main__" not in m.name)
+
+
+def blocks(text):
+    """Yield (line, code, expected output or None) for each python block of a Markdown text."""
+    found = list(BLOCK.finditer(text))
+    for match, following in zip(found, [*found[1:], None], strict=True):
+        if match[1] != "python":
+            continue
+        expected = None
+        if following is not None and following[1] == "text":
+            between = text[match.end() : following.start()]
+            expected = following[2] if not between.strip() else None
+        yield text[: match.start()].count("\n") + 2, match[2], expected
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_markdown(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "document"}
+    for line, code, expected in blocks(path.read_text(encoding="utf-8")):
+        source = compile("\n" * (line - 1) + code, str(path), "exec")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(source, namespace)
+        if expected is not None:
+            same = doctest.OutputChecker().check_output(expected, printed.getvalue(), FLAGS)
+            assert same, f"{path.name}:{line} prints\n{printed.getvalue()}\nnot\n{expected}"
+
+
+@pytest.mark.parametrize("name", modules())
+def test_docstrings(name):
+    module = importlib.import_module(name)
+    result = doctest.testmod(module, optionflags=FLAGS)
+    assert result.failed == 0
