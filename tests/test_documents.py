@@ -7,6 +7,7 @@ folder. A ``text`` block right after one is what it prints ("..." stands for any
 import contextlib
 import doctest
 import importlib
+import importlib.util
 import io
 import pkgutil
 import re
@@ -37,7 +38,7 @@ def modules():
 def blocks(text):
     """Yield (line, code, expected output or None) for each python block of a Markdown text."""
     found = list(BLOCK.finditer(text))
-    for match, following in zip(found, [*found[1:], None], strict=True):
+    for match, following in zip(found, [*found[1:], None], strict=False):
         if match[1] != "python":
             continue
         expected = None
@@ -59,6 +60,16 @@ def test_markdown(path, tmp_path, monkeypatch):
         if expected is not None:
             same = doctest.OutputChecker().check_output(expected, printed.getvalue(), FLAGS)
             assert same, f"{path.name}:{line} prints\n{printed.getvalue()}\nnot\n{expected}"
+
+
+def test_every_public_name_has_a_page():
+    spec = importlib.util.spec_from_file_location("public_names", ROOT / "docs/public_names.py")
+    assert spec is not None
+    assert spec.loader is not None
+    pages = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pages)
+    wanted = {f"{room}.{name}" for room in pages.ROOMS for name in pages.public_names(room)}
+    assert wanted - pages.entries() == set(), "public, but without a docstring of their own"
 
 
 @pytest.mark.parametrize("name", modules())

@@ -452,6 +452,44 @@ def test_gp_predictions_are_identical(table, tmp_path):
     assert str(again.summary()) == str(model.summary())
 
 
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_forged_gp_files_get_no_further(gp_file, tmp_path, data):
+    raw = bytearray(gp_file)
+    length = int.from_bytes(raw[:8], "little")
+    for _ in range(data.draw(st.integers(1, 3))):
+        raw[data.draw(st.integers(8, 7 + length))] = data.draw(st.sampled_from(b'0123459.-,:[]"ae'))
+    path = tmp_path / "forged.mercer"
+    path.write_bytes(bytes(raw))
+    with contextlib.suppress(ModelFileError), open(path, "r+b") as file:
+        contents = container.open_contents(file)
+        digest = container.digest_of(contents)
+        file.seek(contents.start + contents.table["sha256"].begin)
+        file.write(digest)
+    with contextlib.suppress(ModelFileError):
+        assert isinstance(load(path), mercer.GPRegressor)
+
+
+@pytest.fixture(scope="module")
+def gp_file(table, tmp_path_factory):
+    path = tmp_path_factory.mktemp("gp") / "gp.mercer"
+    mercer.save(mercer.GPRegressor(search=None, basis="linear").fit(*table), path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("options", [{"basis": "linear"}, {"kernel": "matern32"}, {"search": None}])
+def test_other_machines_survive(table, tmp_path, options):
+    X, y = table
+    model = mercer.GPRegressor(**options).fit(X, y)
+    mercer.save(model, tmp_path / "gp.mercer")
+    again = mercer.load(tmp_path / "gp.mercer")
+    assert again.predict(X).tobytes() == model.predict(X).tobytes()
+    for mine, theirs in zip(model.predict_interval(X), again.predict_interval(X), strict=True):
+        assert mine.tobytes() == theirs.tobytes()
+
+
 def test_a_gp_with_an_own_kernel(table, tmp_path):
     from mercer.kernels import RBF
 

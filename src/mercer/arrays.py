@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 Array: TypeAlias = NDArray[np.float64]
+Index: TypeAlias = NDArray[np.intp]
 
 
 def as_matrix(X: Any) -> Array:

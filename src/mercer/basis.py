@@ -53,6 +53,7 @@ class PolynomialBasis(Basis):
         ]
 
     def __call__(self, X: Array) -> Array:
+        """Return the monomials at X (n, d): shape (n, k)."""
         return np.column_stack([X[:, list(c)].prod(axis=1) for c in self._monomials(X.shape[1])])
 
     def logdet_units(self, scale: Array) -> float:
@@ -78,6 +79,7 @@ class FunctionBasis(Basis):
         self.function = function
 
     def __call__(self, X: Array) -> Array:
+        """Return the functions at X (n, d): shape (n, k)."""
         H = as_matrix(self.function(X))
         if len(H) != len(X) or not np.all(np.isfinite(H)):
             raise ValueError(

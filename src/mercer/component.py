@@ -128,12 +128,13 @@ class Component:
 
     def mark(self, name: str) -> Mark:
         """What was said about parameter ``name`` with :meth:`fix`, :meth:`bound`, :meth:`prior`."""
-        return getattr(self, "_marks", {}).get(name, Mark())
+        marks: dict[str, Mark] = getattr(self, "_marks", {})
+        return marks.get(name, Mark())
 
     def fix(self, *paths: str) -> Self:
         """Return a copy whose parameters ``paths`` (default: all of them) stay as they are."""
         every = [path for path, _, _ in self.differentiable()]
-        return self._marked(dict.fromkeys(paths or every, {"fixed": True}))
+        return self._marked({path: {"fixed": True} for path in paths or every})
 
     def bound(self, **bounds: tuple[float, float]) -> Self:
         """Return a copy whose parameters are searched within the given (low, high)."""

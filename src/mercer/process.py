@@ -126,6 +126,7 @@ class Prior(Process):
         return np.zeros((len(X), self.outputs))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        """See :meth:`Process.__call__`."""
         return self.signal(X, Z)
 
     def diag(self, X: Array) -> Array:
@@ -177,11 +178,14 @@ class Posterior(Process):
         def one(X: Array) -> Array:
             mean = self.parent.mean(X) + self.parent(X, self.points) @ self.alpha
             rows = self._rows(X)
-            return np.asarray(mean if rows is None else mean + rows @ self.beta)
+            if rows is None or self.beta is None:
+                return np.asarray(mean)
+            return np.asarray(mean + rows @ self.beta)
 
         return self._batched(one, X)
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        """See :meth:`Process.__call__`: formula (2)."""
         A = self.parent(X, self.points).T
         B = A if Z is None else self.parent(Z, self.points).T
         hA = self._rows(X)
@@ -193,9 +197,7 @@ class Posterior(Process):
 
         def one(X: Array) -> Array:
             A = self.parent(X, self.points).T
-            return np.asarray(
-                self.parent.diag(X) - self.operator.reduce_diag(A, self._rows(X))
-            )
+            return np.asarray(self.parent.diag(X) - self.operator.reduce_diag(A, self._rows(X)))
 
         return self._batched(one, X)
 

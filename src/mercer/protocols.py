@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-from mercer.arrays import Array
+from mercer.arrays import Array, Index
 
 
 @runtime_checkable
@@ -68,7 +68,7 @@ class GramLike(Protocol):
     def diag(self) -> Array:
         """Return the diagonal of K."""
 
-    def rows(self, index: Array) -> Array:
+    def rows(self, index: Index) -> Array:
         """Return rows of K."""
 
     def factor(self, W: Array) -> FactorLike:

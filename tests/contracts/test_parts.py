@@ -34,7 +34,9 @@ def subclasses(base: type) -> list[type]:
 
 def concrete(base: type) -> list[type]:
     """Classes that can be used: those that make an example."""
-    return [c for c in subclasses(base) if not getattr(c, "abstract", False) and c.__name__[0] != "_"]
+    return [
+        c for c in subclasses(base) if not getattr(c, "abstract", False) and c.__name__[0] != "_"
+    ]
 
 
 PARTS = [(base, cls) for base in ROOMS for cls in concrete(base)]

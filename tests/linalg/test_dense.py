@@ -56,9 +56,7 @@ def test_projection_annihilates_the_basis(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(factor.diag(), np.diagonal(P), atol=1e-10)
     np.testing.assert_allclose(factor.solve(H), 0.0, atol=1e-10)
     a = rng.normal(size=(12, 2))
-    np.testing.assert_allclose(
-        factor.gradient_weights(a, 2.0), 0.5 * (a @ a.T - 2 * P), atol=1e-10
-    )
+    np.testing.assert_allclose(factor.gradient_weights(a, 2.0), 0.5 * (a @ a.T - 2 * P), atol=1e-10)
 
 
 def test_dependent_basis_is_refused(rng: np.random.Generator) -> None:
@@ -98,7 +96,7 @@ def test_indefinite_kernel_names_its_eigenvalue() -> None:
         def diag(self, X: np.ndarray) -> np.ndarray:
             return np.ones(2)
 
-    with pytest.raises(NotPositiveDefiniteError, match="smallest eigenvalue is -0.99"):
+    with pytest.raises(NotPositiveDefiniteError, match=r"smallest eigenvalue is -0\.99"):
         DenseGram(Bad(), np.zeros((2, 1))).factor(np.full(2, 1e3))
 
 

@@ -92,6 +92,9 @@ def fit(**options: Any) -> None:
     """Fit a Gaussian process to TABLE (CSV or parquet) and write a model file.
 
     Columns and target are standardised inside; hyperparameters maximise the evidence.
+
+    A CSV is UTF-8 with a header line, numbers have a decimal point; empty, NA, N/A, NaN, null and
+    None are missing values.
     """
     from mercer.app.fit import run
 

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mercer.app.errors import require, shown
-
-Progress = Callable[[dict[str, Any]], None]
 
 
 def console(stderr: bool = False) -> Any:
     """Return a rich console that takes every text as it is."""
     rich = require("rich.console", "printing")
     return rich.Console(stderr=stderr, markup=False, highlight=False, emoji=False)
-
-
-def heading(text: str) -> None:
-    """Print a line that begins a section."""
-    from rich.text import Text
-
-    console().print(Text(shown(text, 200), style="bold"))
 
 
 def say(text: str) -> None:
@@ -36,25 +26,37 @@ def print_table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]])
     """Print rows of text under column names; columns after the first are aligned right."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
-    table = Table(
-        title=Text(shown(title, 200), style="bold"), title_justify="left", box=box.SIMPLE_HEAD
-    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(names):
-        justify: Any = "right" if i and len(names) > 2 else "left"
-        table.add_column(Text(name), justify=justify, overflow="fold")
+        table.add_column(_text(name), justify="right" if i else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(shown(cell, 200)) for cell in row))
-    console().print(table)
+        table.add_row(*map(_text, row))
+    console().print(_text(title, "bold"), table)
+
+
+def print_pairs(title: str, rows: Sequence[tuple[str, Any]]) -> None:
+    """Print labels and what belongs to them."""
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(max_width=34, overflow="fold", style="cyan")
+    table.add_column(overflow="fold")
+    for label, value in rows:
+        table.add_row(_text(label), _text(shape(value)))
+    console().print(_text(title, "bold"), table, "")
 
 
 def print_summary(rows: Sequence[tuple[str, str, Any]]) -> None:
-    """Print the rows of ``estimator.summary()``: one table per section."""
-    sections = dict.fromkeys(section for section, _, _ in rows)
-    for section in sections:
-        body = [(label, shape(value)) for name, label, value in rows if name == section]
-        print_table(section, ["", ""], body)
+    """Print the rows of ``estimator.summary()``, section by section."""
+    for section in dict.fromkeys(section for section, _, _ in rows):
+        print_pairs(section, [(label, value) for name, label, value in rows if name == section])
+
+
+def _text(text: str, style: str = "") -> Any:
+    from rich.text import Text
+
+    return Text(shown(text, 2000), style=style)
 
 
 def print_json(data: Any) -> None:
@@ -84,26 +86,3 @@ def shape(value: Any) -> str:
     ('1235', '0.0001234', 'as it is')
     """
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-@contextlib.contextmanager
-def progress(quiet: bool) -> Iterator[Progress]:
-    """Yield a callback for ``Optimize(progress=...)`` that moves a bar on stderr."""
-    err = console(stderr=True)
-    if quiet or not err.is_terminal:
-        yield lambda event: None
-        return
-    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    words = TextColumn("{task.description}", markup=False)
-    with Bar(
-        SpinnerColumn(), words, BarColumn(), TimeElapsedColumn(), console=err, transient=True
-    ) as bar:
-        task = bar.add_task("reading", total=None)
-
-        def update(event: dict[str, Any]) -> None:
-            text = f"{event['stage']}: {event['evaluations']} evaluations, best {event['best']:.2f}"
-            bar.update(task, description=text)
-
-        yield update

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.app import console
-from mercer.app.fit import Fitted, as_plain, check_printing, fit_table, quality_cells, show
+from mercer.app.fit import check_printing
+from mercer.app.fitted import Fitted, fit_table
+from mercer.app.progress import progress
 from mercer.app.quality import normal_log_density, quality
+from mercer.app.results import QUALITY_NAMES, as_plain, quality_cells, show
 from mercer.arrays import Array
 
 Indices = NDArray[np.int64]
 
-TITLE = "held-out quality: a quarter of the patients, not seen by the fit"
+TITLE = "Held-out quality: a quarter of the patients, not seen by the fit"
 
 
 def run(*, report: str | None, seed: int, quiet: bool, as_json: bool) -> None:
@@ -25,24 +26,23 @@ def run(*, report: str | None, seed: int, quiet: bool, as_json: bool) -> None:
     table = load_diabetes(scaled=False)
     train, test = _split(len(table.target), seed)
     X, y = np.ascontiguousarray(table.data), np.asarray(table.target, dtype=np.float64)
-    with console.progress(quiet or as_json) as progress:
+    with progress(quiet or as_json) as advance:
+        names, target = list(table.feature_names), "disease progression"
+        source = "the diabetes table of scikit-learn"
         fitted = fit_table(
-            list(table.feature_names), X[train], y[train], None,
-            "disease progression", "the diabetes table of scikit-learn",
-            seed=seed, progress=progress,
-        )  # fmt: skip
+            names, X[train], y[train], None, target, source, seed=seed, progress=advance
+        )
     held_out = compare(fitted, X[test], y[test])
     if report is not None:
-        from mercer.app.report import write_report
+        from mercer.app.report import render, write_report
 
-        write_report(report, fitted, held_out)
+        write_report(report, render(fitted, held_out))
     if as_json:
         console.print_json(as_plain(fitted) | {"held_out": held_out, "report": report})
     elif not quiet:
         show(fitted)
-        names = ["method", "rows", "R2", "RMSE", "90 % intervals cover", "mean log density"]
         rows = [[name, *quality_cells(figures)] for name, figures in held_out.items()]
-        console.print_table(TITLE, names, rows)
+        console.print_table(TITLE, ["method", "rows", *QUALITY_NAMES], rows)
         if report is not None:
             console.say(f"report written to {report}")
 
@@ -60,10 +60,7 @@ def compare(fitted: Fitted, X: Array, y: Array) -> dict[str, dict[str, float]]:
     """
     from sklearn.linear_model import LinearRegression
 
-    from mercer.app.predict import predictions
-
-    found: dict[str, Any] = predictions(fitted.model, X, np.ones(len(X), bool), 0.9)
-    mean, std = found["prediction"], found["std"]
+    mean, std = fitted.predict(X)
     result = {"GPRegressor": quality(y, mean, std, normal_log_density(y, mean, std))}
     n, d = fitted.X.shape
     line = LinearRegression().fit(fitted.X, fitted.y)

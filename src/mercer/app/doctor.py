@@ -28,7 +28,7 @@ def run(*, as_json: bool) -> None:
         console.print_json(sections)
     else:
         for title, rows in sections.items():
-            console.print_table(title, ["", ""], list(rows.items()))
+            console.print_pairs(title, list(rows.items()))
     broken = [name for name, found in sections["checks"].items() if not found.startswith("fine")]
     if broken:
         raise AppError(f"not in order: {', '.join(broken)}; install mercer again")

@@ -21,7 +21,7 @@ def run(*, model: str, as_json: bool) -> None:
         more = {"target": target, "features": names, "summary": summary}
         console.print_json(about | more)
         return
-    console.print_table("model file", ["", ""], _rows(model, about, fitted, names, target))
+    console.print_pairs("Model file", _rows(model, about, fitted, names, target))
     console.print_summary(fitted.summary().rows())
 
 

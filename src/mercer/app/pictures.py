@@ -62,10 +62,9 @@ def observed_against_predicted(y: Array, mean: Array, std: Array, target: str) -
         axes = figure.add_subplot()
         many = len(y) > MANY
         half = ndtri(0.95) * std
-        axes.vlines(
-            mean, mean - half, mean + half, color=PALE, lw=0.8 if many else 1.6, rasterized=many,
-            label="90 % interval",
-        )  # fmt: skip
+        width = 0.8 if many else 1.6
+        bars = axes.vlines(mean, mean - half, mean + half, color=PALE, lw=width, rasterized=many)
+        bars.set_label("90 % interval")
         axes.plot(mean, y, "o", ms=3, color=BLUE, alpha=0.7, rasterized=many, label="observed")
         ends = [min(mean.min(), y.min()), max(mean.max(), y.max())]
         axes.plot(ends, ends, color=ORANGE, lw=1, label="observed = predicted")
@@ -140,4 +139,4 @@ def slices(curves: Sequence[tuple[str, Array, Array, Array]], target: str) -> st
             axes.set_xlabel(shown(name, 24), parse_math=False)
         panels[0].set_ylabel(shown(target, 30), parse_math=False)
 
-    return picture(draw, 6.4, 3.0)
+    return picture(draw, 9.0, 3.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,9 @@ import numpy as np
 import mercer
 from mercer.app import console
 from mercer.app.errors import AppError, require
-from mercer.app.tables import Table, read_table, refuse_overwriting, write_table
+from mercer.app.fitted import nameless
+from mercer.app.outputs import refuse_overwriting, write_table
+from mercer.app.tables import Table, read_table
 from mercer.arrays import Array
 
 
@@ -61,9 +62,7 @@ def predictions(fitted: Any, X: Array, keep: Array, coverage: float) -> dict[str
     columns = {name: np.full(len(X), np.nan) for name in ("prediction", "std", "low", "high")}
     if not keep.any():
         return columns
-    with warnings.catch_warnings():
-        # the columns were put in the model's order by name; arrays carry no names
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    with nameless():
         mean, std = fitted.predict(X[keep], return_std=True)
         low, high = fitted.predict_interval(X[keep], coverage=coverage)
     if np.ndim(mean) != 1:

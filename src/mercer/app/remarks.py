@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mercer.app.fitted import Fitted
 from mercer.app.quality import surprise
-
-if TYPE_CHECKING:
-    from mercer.app.fit import Fitted
 
 
 def remarks(fitted: Fitted) -> list[str]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mercer.app.csvfile import parse_number, read_csv
-from mercer.app.errors import AppError, did_you_mean, quoted, require, shown
+from mercer.app.errors import AppError, did_you_mean, quoted, shown
+from mercer.app.parquetfile import read_parquet
 from mercer.arrays import Array
-from mercer.persist.atomic import replacing
 
 
 @dataclass(frozen=True)
@@ -91,61 +88,14 @@ class Table:
 def read_table(path: str, delimiter: str = ",") -> Table:
     """Read a table: parquet by its suffix (needs polars), anything else as strict CSV."""
     if path.lower().endswith((".parquet", ".pq")):
-        return _read_parquet(path)
-    names, columns, lines = read_csv(path, delimiter)
-    table = Table(path, dict(zip(names, columns, strict=True)), [f"line {n}" for n in lines])
+        columns, rows = read_parquet(path)
+        return _with_rows(Table(path, columns, [f"row {i + 1}" for i in range(rows)]))
+    names, texts, lines = read_csv(path, delimiter)
+    table = Table(path, dict(zip(names, texts, strict=True)), [f"line {n}" for n in lines])
     return _with_rows(table)
-
-
-def _read_parquet(path: str) -> Table:
-    polars = require("polars", "reading parquet")
-    with open(path, "rb"):
-        pass  # a missing or locked file gets the system's own error
-    try:
-        frame = polars.read_parquet(path, glob=False)
-    except polars.exceptions.PolarsError as error:
-        raise AppError(f"{path} is not a parquet file: {shown(str(error), 120)}") from None
-    columns: dict[str, Any] = {}
-    for series in frame.iter_columns():
-        if series.dtype.is_numeric() or series.dtype == polars.Boolean:
-            numbers = series.cast(polars.Float64).fill_null(float("nan"))
-            columns[series.name] = numbers.to_numpy()
-        else:
-            columns[series.name] = ["" if v is None else str(v) for v in series.to_list()]
-    return _with_rows(Table(path, columns, [f"row {i + 1}" for i in range(frame.height)]))
 
 
 def _with_rows(table: Table) -> Table:
     if not len(table.places):
         raise AppError(f"{table.path} has a header but no rows")
     return table
-
-
-def write_table(path: str, columns: Mapping[str, Array]) -> None:
-    """Write columns of numbers, completely or not at all; NaN becomes an empty field.
-
-    CSV holds the shortest decimal that reads back as the same number; parquet by its suffix.
-    """
-    if path.lower().endswith((".parquet", ".pq")):
-        polars = require("polars", "writing parquet")
-        frame = polars.DataFrame(dict(columns)).fill_nan(None)
-        with replacing(path) as temporary:
-            frame.write_parquet(temporary)
-        return
-    rows = zip(*(np.asarray(c).tolist() for c in columns.values()), strict=True)
-    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([["" if v != v else repr(v) for v in row] for row in rows])
-
-
-def refuse_overwriting(outputs: Sequence[str | None], inputs: Sequence[str]) -> None:
-    """Refuse an output that is one of the inputs, or twice the same output."""
-    seen = {os.path.realpath(path): path for path in inputs}
-    for path in outputs:
-        if path is None:
-            continue
-        real = os.path.realpath(path)
-        if real in seen:
-            raise AppError(f"{path} would overwrite {seen[real]}: choose another name")
-        seen[real] = path

@@ -33,14 +33,12 @@ def untied(kernel: Kernel, d: int) -> Kernel:
     return clone
 
 
-def worth_it(tied: float, ard: float, extra: int, observations: float) -> tuple[bool, dict[str, Any]]:
+def worth_it(
+    tied: float, ard: float, extra: int, observations: float
+) -> tuple[bool, dict[str, Any]]:
     """Whether ARD gains more than (log n)/2 per extra parameter, and the figures."""
     needed = PRICE * extra * float(np.log(max(observations, 2.0)))
     gain = ard - tied
-    report = {
-        "kept": bool(gain > needed),
-        "gain": float(gain),
-        "needed": needed,
-        "extra_parameters": extra,
-    }
-    return report["kept"], report
+    kept = bool(gain > needed)
+    report = {"kept": kept, "gain": float(gain), "needed": needed, "extra_parameters": extra}
+    return kept, report

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mercer.estimators.base import Parts
-from mercer.estimators.generic import KernelRegressor
 from typing import Any
+
+from mercer.estimators.generic import KernelRegressor
+from mercer.estimators.parts import Parts
 
 
 class GPRegressor(KernelRegressor):
@@ -41,8 +42,8 @@ class GPRegressor(KernelRegressor):
     True
     """
 
-    def _resolve(self, d: int, names: Any) -> Parts:
-        parts = super()._resolve(d, names)
+    def _resolve(self, names: Any, d: int) -> Parts:
+        parts = super()._resolve(names, d)
         if not parts.loss.normalised:
             raise ValueError(
                 f"a Gaussian process needs a likelihood, and {type(parts.loss).__name__} is not "

@@ -163,7 +163,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         return np.asarray(values[:, 0] if self.flat_ else values)
 
     def _latent(self, inside: Array, draw: int) -> tuple[Array, Array]:
-        """Latent mean (q, m) and variance (q, 1) in inside units, with noise parts of the kernel."""
+        """Latent mean (q, m) and variance (q, 1), inside units, noise parts of the kernel included."""
         posterior = self.posteriors_[draw]
         prior = posterior.parent
         variance = posterior.var(inside)

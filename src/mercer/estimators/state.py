@@ -14,7 +14,7 @@ import numpy as np
 from mercer.arrays import Array
 from mercer.basis import Basis
 from mercer.component import Component
-from mercer.estimators.units import Units
+from mercer.estimators.units import Units, basis_inside
 from mercer.kernels.base import Kernel
 from mercer.linalg.operators import restored
 from mercer.losses.base import Loss
@@ -74,8 +74,6 @@ class Stateful:
         cls, manifest: Mapping[str, Any], arrays: Mapping[str, Array], resolve: Resolve
     ) -> Self:
         """Build the fitted machine again; predictions are bit-identical."""
-        from mercer.estimators.base import basis_inside
-
         machine = cast(Any, cls)(
             **{k: _unpacked(v, arrays, resolve) for k, v in manifest["params"].items()}
         )

@@ -2,11 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.arrays import Array, Index
+from mercer.linalg.memory import require_memory
+
+
+@dataclass(frozen=True)
+class Table:
+    """A validated table, repeated rows merged; all in the user's units.
+
+    Attributes
+    ----------
+    X, Y, weights : (N, d), (N, m), (N,) every row as given.
+    keep : (N,) rows of positive weight; the attributes below are about these.
+    points : (n, d) distinct inputs in sorted order (or every row, if rows cannot be merged).
+    group : the point of each kept row.
+    mean, total, spread : (n, m), (n,), (n, m): weighted mean, total weight and weighted sum of
+        squares about the mean at each point.
+    flat : whether y came as a vector.
+    """
+
+    X: Array
+    Y: Array
+    weights: Array
+    keep: Index
+    points: Array
+    group: Index
+    mean: Array
+    total: Array
+    spread: Array
+    flat: bool
+
+
+def build_table(X: Array, Y: Array, weights: Array, by_row: bool, flat: bool) -> Table:
+    """Merge repeated rows of X (N, d), unless ``by_row``; predict the memory before.
+
+    The order of the points does not depend on the order of the rows, and a row of weight two is
+    the same as two rows: so is everything that follows.
+    """
+    keep = np.flatnonzero(weights > 0)
+    inputs = X if len(keep) == len(X) else X[keep]
+    if by_row:
+        require_memory(len(keep), arrays=3)
+        first = group = np.arange(len(keep))
+    else:
+        require_memory(_distinct_at_least(inputs), arrays=3)
+        first, group = group_rows(inputs)
+        require_memory(len(first), arrays=3)
+    mean, total, spread = merge(group, len(first), Y[keep], weights[keep])
+    points = np.ascontiguousarray(inputs[first])
+    return Table(X, Y, weights, keep, points, group, mean, total, spread, flat)
 
 
 def check_finite(A: Array, what: str, names: Any = None) -> None:
@@ -14,17 +63,19 @@ def check_finite(A: Array, what: str, names: Any = None) -> None:
     bad = ~np.isfinite(A)
     if not bad.any():
         return
-    row = int(np.flatnonzero(bad.reshape(len(A), -1).any(axis=1))[0])
-    column = int(np.flatnonzero(bad.reshape(len(A), -1)[row])[0])
+    grid = bad.reshape(len(A), -1)
+    row = int(np.flatnonzero(grid.any(axis=1))[0])
+    column = int(np.flatnonzero(grid[row])[0])
     kind = "NaN" if np.isnan(A.reshape(len(A), -1)[row, column]) else "infinity (inf)"
     where = f"row {row}"
     if A.ndim > 1:
         label = repr(str(names[column])) if names is not None else str(column)
         where = f"column {label}, row {row}"
+    count = int(bad.sum())
     raise ValueError(
         f"Input {what} contains {kind} in {where}"
-        f" ({int(bad.sum())} such value{'s' if bad.sum() > 1 else ''} in all); drop these rows, or "
-        "fill them first, e.g. with sklearn.impute.SimpleImputer in a pipeline"
+        f" ({count} value{'s' if count > 1 else ''} not finite in all); drop these rows, or fill "
+        "them first, e.g. with sklearn.impute.SimpleImputer in a pipeline"
     )
 
 
@@ -32,10 +83,8 @@ def check_weights(sample_weight: Any, n: int) -> Array:
     """Return the weights (n,), all one if None; refuse negative, non-finite or all-zero ones."""
     if sample_weight is None:
         return np.ones(n)
-    if np.isscalar(sample_weight):
-        w = np.full(n, float(sample_weight))  # type: ignore[arg-type]  # np.isscalar says it is one
-    else:
-        w = np.asarray(sample_weight, dtype=np.float64)
+    w = np.asarray(sample_weight, dtype=np.float64)
+    w = np.full(n, w) if w.ndim == 0 else w
     if w.shape != (n,):
         raise ValueError(f"sample_weight has shape {w.shape}, expected ({n},): one weight per row")
     if not np.all(np.isfinite(w)) or np.any(w < 0):
@@ -46,17 +95,14 @@ def check_weights(sample_weight: Any, n: int) -> Array:
     return w
 
 
-def distinct_at_least(X: Array) -> int:
+def _distinct_at_least(X: Array) -> int:
     """Return a lower bound on the number of distinct rows of X (n, d), cheaply."""
-    direction = np.sqrt(2.0 + np.arange(X.shape[1]))
-    return len(np.unique(X @ direction))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return len(np.unique(X @ np.sqrt(2.0 + np.arange(X.shape[1]))))
 
 
-def group_rows(X: Array) -> tuple[Array, Array]:
-    """Return (first row of each distinct row of X, group of each row); groups in sorted order.
-
-    The order does not depend on the order of the rows, so neither does what follows.
-    """
+def group_rows(X: Array) -> tuple[Index, Index]:
+    """Return (a row of each distinct row of X, the group of each row); groups in sorted order."""
     order = np.lexsort(X.T[::-1])
     ordered = X[order]
     new = np.ones(len(X), dtype=bool)
@@ -66,11 +112,17 @@ def group_rows(X: Array) -> tuple[Array, Array]:
     return order[new], group
 
 
-def merge(group: Array, n: int, y: Array, weights: Array) -> tuple[Array, Array, Array]:
+def merge(group: Index, n: int, y: Array, weights: Array) -> tuple[Array, Array, Array]:
     """Merge rows by group: weighted mean (n, m), total weight (n,), weighted spread (n, m)."""
-    total = np.bincount(group, weights, n)
-    mean = np.column_stack([np.bincount(group, weights * c, n) for c in y.T]) / total[:, None]
-    spread = np.column_stack(
-        [np.bincount(group, weights * c**2, n) for c in (y - mean[group]).T]
-    )
-    return mean, total, spread
+    if len(group) == n:  # nothing repeats: the values as they are, in the order of the groups
+        order = np.argsort(group)
+        return y[order].copy(), weights[order].copy(), np.zeros((n, y.shape[1]))
+    total: Array = np.asarray(np.bincount(group, weights, n), dtype=np.float64)
+    first = np.zeros(n, dtype=np.intp)
+    first[group[::-1]] = np.arange(len(group))[::-1]
+    base = y[first]  # differences to a member of the group: equal values merge without rounding
+    shift = y - base[group]
+    mean = np.column_stack([np.bincount(group, weights * c, n) for c in shift.T]) / total[:, None]
+    rest = shift - mean[group]
+    spread: Array = np.column_stack([np.bincount(group, weights * c**2, n) for c in rest.T])
+    return base + mean, total, spread

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,8 +77,10 @@ class Units:
         return value + change
 
 
-def location_scale(A: Array, weights: Array) -> tuple[Array, Array]:
+def location_scale(A: Array, weights: Array, spread: Array | None = None) -> tuple[Array, Array]:
     """Weighted mean and standard deviation of the columns of A (n, d).
+
+    ``spread`` (n, d) is the weighted sum of squares of merged observations about each A_i.
 
     A constant column gets its absolute value as scale (1 for zeros). The columns are divided by
     their largest absolute value first, so that squares of 1e200 do not overflow.
@@ -87,11 +90,21 @@ def location_scale(A: Array, weights: Array) -> tuple[Array, Array]:
     B = A / top
     total = weights.sum()
     mean = weights @ B / total
-    deviation = np.sqrt(weights @ (B - mean) ** 2 / total)
-    constant = np.ptp(B, axis=0) <= 8 * np.finfo(float).eps
+    squares = weights @ (B - mean) ** 2
+    if spread is not None:
+        squares = squares + (spread / top**2).sum(axis=0)
+    deviation = np.sqrt(squares / total)
+    constant = deviation <= 8 * np.finfo(float).eps
     return mean * top, np.where(constant, 1.0, deviation) * top
 
 
 def no_units(d: int, m: int) -> Units:
     """Return units that change nothing."""
     return Units(np.zeros(d), np.ones(d), np.zeros(m), np.ones(m))
+
+
+def basis_inside(basis: Basis | None, units: Units) -> Callable[[Array], Array] | None:
+    """Return the basis as a function of the inputs in inside units."""
+    if basis is None or not basis.raw:
+        return basis
+    return lambda X: basis(units.outside(X))

@@ -1,4 +1,4 @@
-"""How a posterior comes out: exact now; Laplace, EP, variational and convex duals have their room."""
+"""How a posterior comes out: exact now, with room for approximations and convex duals."""
 
 from mercer.inference.base import Evidence, Inference, Solution
 from mercer.inference.exact import Exact

@@ -109,7 +109,9 @@ class Inference(Component):
     ) -> Evidence:
         """Return the log evidence of a solution.
 
-        ``spread`` (n, m) is the weighted sum of squares of merged duplicates about their mean.
+        ``spread`` (n, m) is the weighted sum of squares of merged observations about their mean y,
+        zeros where nothing was merged: then E is the density of all observations. None: E is the
+        density of y itself, each y_i having noise 1/W_i.
         """
         raise NotImplementedError
 

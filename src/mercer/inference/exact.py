@@ -83,11 +83,11 @@ class Exact(Inference):
         _, precision = loss.quadratic(y)
         counts, alpha = solution.weights, solution.alpha
         k = 0 if solution.beta is None else len(solution.beta)
-        within = np.zeros(n) if spread is None else spread.sum(axis=1)
         value = -0.5 * float((alpha * solution.z).sum())
         value -= 0.5 * m * (solution.factor.logdet_noisy() + (n - k) * LOG_2PI)
         extra = np.zeros(n)  # dE/d precision_i beyond what goes through K + W^-1
-        if np.any(counts != 1.0) or np.any(within != 0.0):
+        if spread is not None and (np.any(counts != 1.0) or np.any(spread != 0.0)):
+            within = spread.sum(axis=1)
             if np.any(np.isinf(precision) & ((counts != 1.0) | (within != 0.0))):
                 raise ValueError(
                     "repeated inputs need noise: with zero noise they are either redundant or "

@@ -54,6 +54,10 @@ class FromSklearn(Kernel):
         own = np.asarray(kernel.theta, dtype=float)
         self.theta = (own.copy() if own.size else None) if theta is None else theta
 
+    @property
+    def positional(self) -> bool:
+        return self.noise_free() is not self
+
     @classmethod
     def example(cls) -> Self:
         from sklearn.gaussian_process.kernels import RBF, ConstantKernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -20,8 +20,15 @@ class Kernel(Component):
     A child states ``__call__``, ``diag`` and, if it has differentiable parameters, ``pullback``.
     Inputs X (n, d) and Z (m, d) are float64 matrices; ``Z=None`` means the n training or test
     points themselves, and only then parts that stand for noise (:class:`~mercer.kernels.Noise`)
-    contribute.
+    contribute. A class that only serves others to be built on is declared with
+    ``class Name(Kernel, abstract=True)``.
     """
+
+    abstract: ClassVar[bool] = True
+
+    def __init_subclass__(cls, abstract: bool = False, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.abstract = abstract
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         """Return the fresh matrix k(X, Z) (n, m), which the caller may overwrite."""
@@ -59,6 +66,11 @@ class Kernel(Component):
     def noise_free(self) -> Kernel | None:
         """Return the kernel of the signal alone: without its noise parts, None if nothing stays."""
         return self
+
+    @property
+    def positional(self) -> bool:
+        """Whether k depends on which rows are compared, not only on what is in them."""
+        return any(part.positional for part in self._parts().values())
 
     def resolve(self, names: Sequence[str] | None, n_features: int) -> Kernel:
         """Return the kernel with column names turned into positions and checked."""

@@ -16,7 +16,7 @@ from mercer.kernels.base import Gradient, Kernel, prefixed, scaled
 from mercer.kernels.checks import positive, whole
 
 
-class _Parts(Kernel):
+class _Parts(Kernel, abstract=True):
     """A kernel made of a list of kernels; the gradient paths are ``0__name``, ``1__name``, ..."""
 
     def __init__(self, parts: Sequence[Kernel]) -> None:
@@ -154,7 +154,7 @@ class Product(_Parts):
         return Product(kept) if len(kept) == len(parts) else None
 
 
-class _Wrapper(Kernel):
+class _Wrapper(Kernel, abstract=True):
     """A kernel made from one other kernel, the parameter ``kernel``."""
 
     kernel: Kernel
@@ -281,11 +281,17 @@ def add(a: Kernel | float, b: Kernel | float) -> Kernel:
 
 
 def multiply(a: Kernel | float, b: Kernel | float) -> Kernel:
-    """Return a * b as one flat product; a number becomes the variance of a :class:`Scale`."""
+    """Return a * b as one flat product; a number becomes the variance of a :class:`Scale`.
+
+    A number times a :class:`Scale` multiplies its variance, unless that has bounds or a prior.
+    """
     if _is_number(a):
         a, b = b, a
     if isinstance(a, Kernel) and _is_number(b):
         _refuse_nonpositive(b, "multiplied with")
+        mark = a.mark("variance")
+        if type(a) is Scale and mark.bounds is None and mark.prior is None:
+            return a._restated(variance=float(a.variance) * float(b))
         return Scale(a, float(b))
     parts: list[Kernel] = []
     for part in (a, b):

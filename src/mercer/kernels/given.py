@@ -44,6 +44,10 @@ class Precomputed(Kernel):
     def __init__(self, matrix: Array | None = None) -> None:
         self.matrix = matrix
 
+    @property
+    def positional(self) -> bool:
+        return self.matrix is None
+
     @classmethod
     def example(cls) -> Self:
         A = np.vander(np.linspace(-1.0, 1.0, 7), 4)

@@ -12,6 +12,8 @@ from mercer.kernels.stationary import Stationary
 
 _NATIVE = {0.5: 1, 1.5: 2, 2.5: 3}
 _LARGEST = 100.0
+# There exp(-r) has made the kernel zero for every nu allowed; the Bessel routine ends near 1e9.
+_FAR = 5000.0
 
 
 class Matern(Stationary):
@@ -65,7 +67,7 @@ class Matern(Stationary):
         from scipy.special import gamma, kve
 
         positive = r > 0.0
-        r = np.where(positive, r, 1.0)
+        r = np.where(positive, np.minimum(r, _FAR), 1.0)
         steep = 2.0 ** (1.0 - nu) / gamma(nu) * nu * r ** (nu - 1.0) * kve(nu - 1.0, r) * np.exp(-r)
         return np.where(positive, -steep, 0.0)
 
@@ -88,8 +90,7 @@ def bessel_profile(nu: float, r: Array) -> Array:
     """
     from scipy.special import gammaln, kve
 
-    # beyond 5000 the value is zero for every nu allowed; the Bessel routine ends near 1e9
-    r = np.minimum(r, 5000.0)
+    r = np.minimum(r, _FAR)
     bessel = kve(nu, r)
     near = ~np.isfinite(bessel)
     safe = np.where(near, 1.0, r)

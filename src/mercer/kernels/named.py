@@ -15,7 +15,7 @@ from mercer.kernels.matern import Matern
 from mercer.kernels.stationary import RBF, Stationary
 
 
-class _Named(Kernel):
+class _Named(Kernel, abstract=True):
     """An operator kernel whose closed form is an amplitude times a stationary kernel."""
 
     def _form(self) -> tuple[float, float, Stationary, float]:

@@ -42,6 +42,7 @@ class White(Kernel):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE}
+    positional = True
 
     def __init__(self, noise: float = 1.0) -> None:
         self.noise = noise
@@ -95,6 +96,8 @@ class Noise(_Wrapper):
     >>> kernel.noise_free()
     RBF()
     """
+
+    positional = True
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel

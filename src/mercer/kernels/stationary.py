@@ -15,7 +15,7 @@ from mercer.kernels.base import Gradient, Kernel, inner, other_points
 from mercer.kernels.checks import like, positive, rescaled
 
 
-class Stationary(Kernel):
+class Stationary(Kernel, abstract=True):
     """A kernel k(x, z) = profile(s) of s = sum_d ((x_d - z_d) / length_scale_d)^2.
 
     A child states ``profile`` and ``slope``, elementwise functions of s (any shape). One whose

@@ -61,7 +61,7 @@ class Projected(Factor):
 
     def diag(self) -> Array:
         """See :meth:`Factor.diag`."""
-        return np.asarray(self.inner.diag() - (self.T ** 2).sum(axis=1))
+        return np.asarray(self.inner.diag() - (self.T**2).sum(axis=1))
 
     def cov_diag(self) -> Array:
         """Posterior variance of f + h'beta at the points, shape (n,): W^-1 - W^-1 P W^-1."""
@@ -88,9 +88,7 @@ class Projected(Factor):
 
     def gradient_weights(self, a: Array, count: float) -> Array:
         """(a a' - count P) / 2 = (a a' + count T T' - count C) / 2."""
-        return self.inner.gradient_weights(
-            np.hstack([a, np.sqrt(count) * self.T]), count
-        )
+        return self.inner.gradient_weights(np.hstack([a, np.sqrt(count) * self.T]), count)
 
     def operator(self) -> BasisOperator:
         """See :meth:`Factor.operator`."""

@@ -10,6 +10,7 @@ from scipy.linalg import eigh
 from mercer._native import core
 from mercer.arrays import (
     Array,
+    Index,
     cholesky,
     cholesky_inverse,
     cholesky_logdet,
@@ -75,9 +76,9 @@ class DenseGram(Gram):
         """See :meth:`Gram.diag`."""
         return self.kernel.diag(self.points)
 
-    def rows(self, index: Array) -> Array:
+    def rows(self, index: Index) -> Array:
         """See :meth:`Gram.rows`."""
-        return self.matrix[index]
+        return np.asarray(self.matrix[index])
 
     def factor(self, W: Array) -> Factor:
         """See :meth:`Gram.factor`; negative W_i are allowed where K^-1 + W stays positive."""

@@ -6,4 +6,4 @@ import numpy as np
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
-    """The kernel matrix (plus noise) is not positive definite beyond rounding (a ValueError, too)."""
+    """The kernel matrix plus noise is not positive definite, beyond rounding (a ValueError)."""

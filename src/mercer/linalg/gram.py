@@ -1,7 +1,7 @@
 """Gram and Factor: the contract between kernels and inference.
 
 A Gram is the matrix K = k(P, P) on points P (n, d) in some representation. Its Factor for weights
-W (n,) answers everything an inference asks of C = (K + W^-1)^-1 = W^1/2 (I + W^1/2 K W^1/2)^-1 W^1/2.
+W (n,) answers everything an inference asks of C = (K + W^-1)^-1.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.arrays import Array, Index
 from mercer.kernels.base import Gradient
 from mercer.linalg.operators import ExplicitOperator, Operator
 
@@ -19,9 +19,11 @@ from mercer.linalg.operators import ExplicitOperator, Operator
 class Covariance(Protocol):
     """What a Gram is built from: a kernel, or a process that serves as the next prior."""
 
-    def __call__(self, X: Array, Z: Array | None = None) -> Array: ...
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        """Return the covariance (n, p) of X (n, d) and Z (p, d)."""
 
-    def diag(self, X: Array) -> Array: ...
+    def diag(self, X: Array) -> Array:
+        """Return the variance (n,) at X."""
 
 
 class Factor(ABC):
@@ -90,7 +92,7 @@ class Gram(ABC):
         """The diagonal of K, shape (n,)."""
 
     @abstractmethod
-    def rows(self, index: Array) -> Array:
+    def rows(self, index: Index) -> Array:
         """Rows of K, shape (len(index), n)."""
 
     @abstractmethod

@@ -17,8 +17,8 @@ class SignedFactor(Factor):
     """C for finite W of any sign with K^-1 + W positive definite."""
 
     def __init__(self, K: Array, W: Array) -> None:
-        L = np.linalg.cholesky(K)
-        M = L.T @ (W[:, None] * L)
+        L: Array = np.asarray(np.linalg.cholesky(K), dtype=np.float64)
+        M: Array = np.ascontiguousarray(L.T @ (W[:, None] * L))
         M.flat[:: len(M) + 1] += 1.0
         if cholesky(M):
             raise NotPositiveDefiniteError(
@@ -26,7 +26,7 @@ class SignedFactor(Factor):
             )
         self.W = W
         self._M = M
-        self._half_sigma = half_solve(M, L.T)  # V with Sigma = V'V
+        self._half_sigma = half_solve(M, np.ascontiguousarray(L.T))  # V with Sigma = V'V
 
     def _sigma(self, V: Array) -> Array:
         return np.asarray(self._half_sigma.T @ (self._half_sigma @ V))

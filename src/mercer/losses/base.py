@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +27,9 @@ class Loss(Component):
         "multiclass" (y = 0 .. c-1, f and m are (n, c)).
     normalised : True if exp(-g) is a density or probability of y for every f.
     convex : True if g is convex in f.
+    latent_is_mean : True if the mean of y given f is f, so that a mean needs no variance.
     reach : multiples of :meth:`width` at which the quadrature cuts the line.
+    abstract : True for a parent of losses that is none itself; not inherited.
 
     Examples
     --------
@@ -47,7 +48,13 @@ class Loss(Component):
     response: ClassVar[str] = "real"
     normalised: ClassVar[bool] = False
     convex: ClassVar[bool] = True
+    latent_is_mean: ClassVar[bool] = False
     reach: ClassVar[tuple[float, ...]] = (1.5, 5.0, 14.0, 36.0)
+    abstract: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.abstract = bool(cls.__dict__.get("abstract", False))
 
     @classmethod
     def offers(cls, method: str) -> bool:
@@ -111,23 +118,28 @@ class Loss(Component):
     @absent("only the Gaussian loss is a quadratic in f; choose an inference other than exact")
     def quadratic(self, y: Array) -> tuple[Array, Array]:
         """Return z and W (n,) with g = W (z - f)^2 / 2 + constant."""
+        raise NotImplementedError
 
     @absent("only the Gaussian loss is a quadratic in f; choose an inference other than exact")
     def quadratic_pullback(self, y: Array, dW: Array) -> dict[str, float | Array]:
         """Return {name: sum_i dW_i dW_i/d name} for the parameters behind ``quadratic``."""
+        raise NotImplementedError
 
     @absent("the Jaakkola bound exists for the Logistic loss only; use a variational Gaussian")
     def quadratic_bound(self, y: Array, xi: Array) -> tuple[Array, Array, Array]:
         """Return lam, z, c with g(y, f) <= lam (f - z)^2 + c, touching at f = +-xi."""
+        raise NotImplementedError
 
     # ------------------------------------------------------------------ what y will be
     @absent("write moments(f), the mean and variance of y given f")
     def moments(self, f: Array) -> tuple[Array, Array]:
         """Return the mean and the variance of y given f."""
+        raise NotImplementedError
 
     @absent("y has no order, or the loss no distribution function; use predict")
     def conditional_cdf(self, y: Array, f: Array) -> Array:
         """Return P(Y <= y | f)."""
+        raise NotImplementedError
 
     @needs("normalised", "moments")
     def predict(self, m: Array, v: Array) -> Any:
@@ -166,9 +178,7 @@ class Loss(Component):
             return numeric.smallest_integer(lambda k: self.cdf(k, m, v), q)
         if self.response == "positive":
             step = 1.0 + np.sqrt(v)
-            return exp(
-                numeric.increasing_root(lambda t: self.cdf(exp(t), m, v) - q, m, step)
-            )
+            return exp(numeric.increasing_root(lambda t: self.cdf(exp(t), m, v) - q, m, step))
         step = np.sqrt(v) + self.width(m)
         return numeric.increasing_root(lambda y: self.cdf(y, m, v) - q, m, step)
 
@@ -180,6 +190,7 @@ class Loss(Component):
     @absent("the loss is no distribution one can draw from, or its author wrote no sample(f, rng)")
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Return a draw of y given f."""
+        raise NotImplementedError
 
     # ------------------------------------------------------------------ targets
     def check_targets(self, y: Any) -> Array:
@@ -197,8 +208,13 @@ def check_levels(q: Array) -> None:
         raise ValueError("quantile levels must lie strictly between 0 and 1")
 
 
+def is_number(value: Any, low: float, high: float) -> bool:
+    """Whether ``value`` is one real number strictly between low and high."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and low < float(value) < high
+
+
 def check_positive(who: str, **values: Any) -> None:
     """Refuse constructor arguments that are not positive finite numbers."""
     for name, value in values.items():
-        if not (isinstance(value, Real) and 0.0 < value < np.inf):
+        if not is_number(value, 0.0, np.inf):
             raise ValueError(f"{who} needs a positive {name}, not {value!r}")

@@ -108,7 +108,7 @@ class NegativeBinomial(Loss):
     def _parts(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
         """y, x = f - log r and the terms without f."""
         y, x = np.broadcast_arrays(np.asarray(y, dtype=np.float64), f - np.log(self.size))
-        return y, x, special.betaln(self.size, y + 1.0) + np.log(self.size + y)
+        return y, x, np.asarray(special.betaln(self.size, y + 1.0) + np.log(self.size + y), float)
 
     def value(self, y: Array, f: Array) -> Array:
         """See the class."""
@@ -118,8 +118,9 @@ class NegativeBinomial(Loss):
     def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
         """See :meth:`Loss.derivatives`."""
         y, x, _ = self._parts(y, f)
-        up, down, total = special.expit(x), special.expit(-x), y + self.size
-        d2 = total * up * down
+        up = np.asarray(special.expit(x), dtype=np.float64)
+        down = np.asarray(special.expit(-x), dtype=np.float64)
+        d2 = (y + self.size) * up * down
         return self.size * up - y * down, d2, d2 * (down - up)
 
     def centers(self, y: Array) -> Array:

@@ -17,6 +17,7 @@ class LocationLoss(Loss):
     follow the predictive distribution and draws.
     """
 
+    abstract: ClassVar[bool] = True
     response: ClassVar[str] = "real"
     normalised: ClassVar[bool] = True
 

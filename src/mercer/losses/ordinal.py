@@ -30,7 +30,7 @@ class Ordinal(Loss):
     --------
     >>> loss = Ordinal(cutpoints=[-1.0, 1.0])
     >>> loss.probabilities(0.0, 0.5).round(4)
-    array([0.2851, 0.4298, 0.2851])
+    array([0.2884, 0.4231, 0.2884])
     """
 
     response: ClassVar[str] = "ordinal"
@@ -92,13 +92,16 @@ class Ordinal(Loss):
 
     # ------------------------------------------------------------------ predictions
     def conditional_cdf(self, y: Array, f: Array) -> Array:
-        """Return F(b_{y+1} - f), 1 from the last category on."""
-        edge = self._ends(np.minimum(y, len(self.cutpoints)))[1] - f
+        """Return F(b_{y+1} - f)."""
+        edge = self._ends(y)[1] - f
         return np.asarray(special.expit(edge) if self.link == "logit" else special.ndtr(edge))
 
-    def centers_of_cdf(self, y: Array) -> Array:
-        """Return the upper cutpoint of each category."""
-        return self.centers(np.minimum(y, len(self.cutpoints)))
+    def cdf(self, y: Array, m: Array, v: Array) -> Array:
+        """See :meth:`Loss.cdf`; closed for probit, and 1 from the last category on."""
+        y = np.minimum(y, len(self.cutpoints))
+        if self.link == "logit":
+            return super().cdf(y, m, v)
+        return np.asarray(special.ndtr((self._ends(y)[1] - m) / np.sqrt(1.0 + np.asarray(v))))
 
     def probabilities(self, m: Array, v: Array) -> Array:
         """Return P(y = j) for f ~ N(m, v), with one more axis for the J categories."""

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from scipy import special
 
 from mercer.arrays import Array
 from mercer.losses.base import Loss
-from mercer.losses.special import LOG_2PI, exp, log_cdf_difference, log_scaled_cdf, normal_pdf
-from mercer.losses.special import ramp_excess
+from mercer.losses.special import (
+    LOG_2PI,
+    exp,
+    log_cdf_difference,
+    log_scaled_cdf,
+    normal_pdf,
+    ramp_excess,
+)
 
 
 class PiecewiseLinear(Loss):
     """A convex loss made of straight lines; a child states ``value`` and ``pieces``."""
+
+    abstract: ClassVar[bool] = True
 
     def pieces(self, y: Array) -> tuple[Array, Array]:
         """Return the knots (k, n), increasing along k, and the slopes of the k + 1 lines."""
@@ -26,11 +36,10 @@ class PiecewiseLinear(Loss):
         """Return the slope, 0 and 0; at a knot the mean of the two slopes."""
         y, f = np.broadcast_arrays(y, f)
         knots, slopes = self.pieces(y)
-        d1 = slopes[0] + sum(
-            (slopes[j + 1] - slopes[j]) * np.heaviside(f - knot, 0.5)
-            for j, knot in enumerate(knots)
-        )
-        return np.asarray(d1), np.zeros_like(f), np.zeros_like(f)
+        d1 = slopes[0]
+        for knot, left, right in zip(knots, slopes, slopes[1:], strict=False):
+            d1 = np.where(f > knot, right, np.where(f == knot, 0.5 * (left + right), d1))
+        return d1, np.zeros_like(f), np.zeros_like(f)
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
         """See :meth:`Loss.tilted`; closed: one Gaussian integral for every line.
@@ -91,14 +100,14 @@ class PiecewiseLinear(Loss):
 
 
 def _half_line(whole: Array, z: Array, edge: Array) -> Array:
-    """log of e^whole Phi(z); for z < 0 from the height ``edge`` = whole - z^2/2 at the knot."""
+    """Return log of e^whole Phi(z); for z < 0 from ``edge`` = whole - z^2/2, the knot's height."""
     return np.asarray(
         np.where(z < 0.0, edge + log_scaled_cdf(z), whole + special.log_ndtr(np.maximum(z, 0.0)))
     )
 
 
 def _segment(whole: Array, low: Array, high: Array, at_low: Array, at_high: Array) -> Array:
-    """log of e^whole (Phi(high) - Phi(low)), without the large whole where both ends are far."""
+    """Return log of e^whole (Phi(high) - Phi(low)), stable where both ends are far."""
     flip = low > 0.0
     near = np.where(flip, -low, high)  # the end nearer to the centre, if both lie on one side
     far = np.where(flip, -high, low)

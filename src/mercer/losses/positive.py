@@ -42,13 +42,17 @@ class Gamma(Loss):
         a = self.shape
         return np.asarray(a * np.log(a) + special.xlogy(a - 1.0, y) - special.gammaln(a))
 
+    def _ratio(self, y: Array, f: Array) -> Array:
+        """a y e^-f, inf rather than a warning beyond the floating range."""
+        return exp(np.log(self.shape * np.asarray(y)) - f)
+
     def value(self, y: Array, f: Array) -> Array:
         """See the class."""
-        return np.asarray(self.shape * (f + y * exp(-np.asarray(f))) - self._constant(y))
+        return np.asarray(self.shape * f + self._ratio(y, f) - self._constant(y))
 
     def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
         """Return a - a y e^-f, a y e^-f and minus that."""
-        t = self.shape * y * exp(-np.asarray(f))
+        t = self._ratio(y, f)
         return self.shape - t, t, -t
 
     def centers(self, y: Array) -> Array:
@@ -62,7 +66,7 @@ class Gamma(Loss):
     def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
         """See :meth:`Loss.expected`: E e^-f = e^{-m + v/2}."""
         y, m, v = np.broadcast_arrays(y, m, v)
-        t = self.shape * y * exp(0.5 * v - m)
+        t = self._ratio(y, m - 0.5 * v)
         return self.shape * m + t - self._constant(y), self.shape - t, 0.5 * t
 
     def conjugate(self, y: Array, u: Array) -> Array:
@@ -74,9 +78,7 @@ class Gamma(Loss):
 
     def conditional_cdf(self, y: Array, f: Array) -> Array:
         """Return P(Y <= y | f), an incomplete gamma function."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            t = self.shape * y * exp(-np.asarray(f))
-        return np.asarray(special.gammainc(self.shape, t))
+        return np.asarray(special.gammainc(self.shape, self._ratio(y, f)))
 
     def moments(self, f: Array) -> tuple[Array, Array]:
         """Return e^f and e^{2f}/a."""

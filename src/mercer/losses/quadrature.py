@@ -77,7 +77,7 @@ def expected(loss: Loss, y: Array, m: Array, v: Array) -> Triple:
 
 
 def tilted(loss: Loss, y: Array, m: Array, v: Array) -> Triple:
-    """log Z of exp(-g(y, f)) N(f | m, v) and its first two derivatives in m.
+    """Return log Z of exp(-g(y, f)) N(f | m, v) and its first two derivatives in m.
 
     The window covers N(m, v) and the mode of the tilted density, which may be many standard
     deviations away. With T the tilted average,
@@ -92,7 +92,7 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array) -> Triple:
     low, high = np.minimum(m, mode) - REACH * s, np.maximum(m, mode) + REACH * s
     # panels of growing width from the mode's own width to that of the Gaussian
     growth = (s / width)[:, None] ** np.linspace(0.25, 1.0, 4)
-    around = mode[:, None] + width[:, None] * np.hstack([STEPS, REACH * growth, -REACH * growth])
+    around = mode[:, None] + width[:, None] * _rows(STEPS, growth)
     f, w = _nodes(_breaks(low, high, _gaussian(m, s), around, *_loss_points(loss, y)))
     r = f - m[:, None]
     log_density = -loss.value(y[:, None], f) - np.square(r) / (2.0 * v[:, None])
@@ -108,7 +108,7 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array) -> Triple:
     spread = _sum(w, np.square(r - shift[:, None]))
     first, second = shift / v, (spread - v) / v**2
     if _own_derivatives(loss):
-        d1, d2, _ = loss.derivatives(y[:, None], f)
+        d1, d2 = (np.where(w > 0.0, d, 0.0) for d in loss.derivatives(y[:, None], f)[:2])
         mean1, mean2 = _sum(w, d1), _sum(w, d2)
         size = np.abs(mean2) + np.square(mean1)
         other = _sum(w, np.square(d1 - mean1[:, None])) - mean2
@@ -122,8 +122,14 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array) -> Triple:
 
 
 # ---------------------------------------------------------------------- panels
+def _rows(steps: Array, growth: Array) -> Array:
+    """The fixed steps and the growing ones to both sides, side by side (n, k)."""
+    fixed = np.broadcast_to(steps, (len(growth), len(steps)))
+    return np.hstack([fixed, REACH * growth, -REACH * growth])
+
+
 def _gaussian(m: Array, s: Array) -> Array:
-    return m[:, None] + s[:, None] * STEPS
+    return np.asarray(m[:, None] + s[:, None] * STEPS)
 
 
 def _loss_points(loss: Loss, y: Array) -> Iterator[Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,6 +37,8 @@ class Gaussian(LocationLoss):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE}
+
+    latent_is_mean: ClassVar[bool] = True
 
     def __init__(self, noise: float | Array = 1.0) -> None:
         try:
@@ -117,6 +120,19 @@ class Gaussian(LocationLoss):
         if not list(self.differentiable()):
             return {}
         return {"noise": -float(np.sum(dW)) / float(self.noise) ** 2}
+
+    def in_units(self, scale: float) -> Gaussian:
+        """Return the loss of scale * y: noise, its bounds and its prior's start times scale^2."""
+        restated = Gaussian(self.noise * scale**2)
+        mark = self.mark("noise")
+        if mark.prior is not None and scale != 1.0:
+            raise ValueError(
+                "a prior on the noise is stated in units of y and cannot be moved to a "
+                "standardised target; set standardize=False"
+            )
+        bounds = None if mark.bounds is None else tuple(b * scale**2 for b in mark.bounds)
+        restated._marks = {"noise": replace(mark, bounds=bounds)}
+        return restated
 
     # ------------------------------------------------------------------ predictions
     def predict(self, m: Array, v: Array) -> tuple[Array, Array]:

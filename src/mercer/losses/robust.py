@@ -80,9 +80,10 @@ class StudentT(LocationLoss):
 
 
 class Huber(LocationLoss):
-    """Gaussian in the middle, exponential tails: with r = y - f,
+    """Gaussian in the middle, exponential tails.
 
-    g = r^2 / (2 noise) for |r| <= delta, (delta |r| - delta^2 / 2) / noise beyond, + log Z.
+    With r = y - f, g = r^2 / (2 noise) for |r| <= delta, (delta |r| - delta^2 / 2) / noise beyond,
+    plus log Z.
 
     Z = sqrt(2 pi noise) (2 Phi(delta/sd) - 1) + 2 noise/delta exp(-delta^2/(2 noise)) normalises
     exp(-g) and does not depend on f. Reference: Huber (1964); GPML figure 6.3.
@@ -94,9 +95,9 @@ class Huber(LocationLoss):
 
     Examples
     --------
-    >>> Huber(noise=1.0, delta=1.5).derivatives(0.0, 4.0)[0]
-    array(1.5)
-    """  # noqa: D205, D400, D415  # the formula completes the sentence
+    >>> float(Huber(noise=1.0, delta=1.5).derivatives(0.0, 4.0)[0])
+    1.5
+    """
 
     domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE, "delta": POSITIVE}
 
@@ -183,5 +184,3 @@ class Huber(LocationLoss):
         )
         outer = np.sign(p - 0.5) * (self.delta + beyond)
         return np.asarray(np.where(small < share, outer, inner))
-
-

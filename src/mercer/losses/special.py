@@ -23,12 +23,12 @@ def normal_pdf(z: Array) -> Array:
 
 
 def log_scaled_cdf(z: Array) -> Array:
-    """log Phi(z) + z^2 / 2 for z <= 0: the part that does not cancel in tilted Gaussians."""
+    """Return log Phi(z) + z^2 / 2 for z <= 0: the part that does not cancel in tilted Gaussians."""
     return np.asarray(np.log(0.5 * special.erfcx(-np.minimum(z, 0.0) / SQRT_2)))
 
 
 def log_cdf_difference(low: Array, high: Array) -> Array:
-    """log(Phi(high) - Phi(low)) for low < high (ends may be infinite)."""
+    """Return log(Phi(high) - Phi(low)) for low < high (ends may be infinite)."""
     # Phi(high) - Phi(low) = Phi(-low) - Phi(-high): work in the left tail
     flip = low + high > 0.0
     low, high = np.where(flip, -high, low), np.where(flip, -low, high)
@@ -64,7 +64,7 @@ def mills(z: Array) -> tuple[Array, Array, Array]:
 def ramp_excess(z: Array) -> Array:
     """E[(z + t)_+] - (z)_+ for t ~ N(0, 1): N(z) - |z| Phi(-|z|), even in z."""
     a = np.abs(z)
-    return normal_pdf(a) - a * special.ndtr(-a)
+    return np.asarray(normal_pdf(a) - a * special.ndtr(-a))
 
 
 def square_excess(z: Array) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 from collections.abc import Mapping
 from typing import Any, BinaryIO, NamedTuple
@@ -11,31 +10,15 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from mercer.persist.errors import ModelFileError
+from mercer.persist.layout import DTYPES, Tensor, check_layout, tensor_of
 from mercer.persist.strict import parse
 
 MAX_HEADER = 8 << 20  # bytes; arrays live outside the header, so real ones stay far below
 DIGEST = "sha256"
-DTYPES: dict[str, np.dtype[Any]] = {
-    "F64": np.dtype("<f8"),
-    "F32": np.dtype("<f4"),
-    "I64": np.dtype("<i8"),
-    "I32": np.dtype("<i4"),
-    "U8": np.dtype("u1"),
-    "BOOL": np.dtype("?"),
-}
 _CHUNK = 1 << 20
 
 AnyArray = np.ndarray[Any, Any]
 Arrays = dict[str, AnyArray]
-
-
-class Tensor(NamedTuple):
-    """One line of the table of tensors; ``begin`` and ``end`` count from the start of the data."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    begin: int
-    end: int
 
 
 class Contents(NamedTuple):
@@ -85,10 +68,10 @@ def open_contents(file: BinaryIO) -> Contents:
     metadata = header.pop("__metadata__", None) if isinstance(header, dict) else None
     if not isinstance(metadata, dict) or not isinstance(metadata.get("mercer"), str):
         raise ModelFileError("it is not a mercer model file (it has no manifest)")
-    table = {name: _row(name, entry) for name, entry in header.items()}
+    table = {name: tensor_of(name, entry) for name, entry in header.items()}
     if DIGEST not in table or table[DIGEST][:2] != (DTYPES["U8"], (32,)):
         raise ModelFileError("it has no SHA-256 digest")
-    _check_layout(table, size - 8 - length)
+    check_layout(table, size - 8 - length)
     return Contents(file, metadata["mercer"], table, 8 + length)
 
 
@@ -135,38 +118,6 @@ def _read(contents: Contents, name: str) -> AnyArray:
     if row.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:
         raise ModelFileError(f"tensor {name[:80]!r} holds more than true and false")
     return array
-
-
-def _row(name: str, entry: Any) -> Tensor:
-    where = f"tensor {name[:80]!r}"
-    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise ModelFileError(f"{where} is not described by dtype, shape and data_offsets")
-    kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if not isinstance(kind, str) or kind not in DTYPES:
-        raise ModelFileError(f"{where} has a dtype other than {', '.join(DTYPES)}")
-    if not (_counts(shape) and len(shape) <= 8 and _counts(offsets) and len(offsets) == 2):
-        raise ModelFileError(f"{where} has a shape or offsets that are not counts")
-    if math.prod(shape) * DTYPES[kind].itemsize != offsets[1] - offsets[0]:
-        raise ModelFileError(f"{where} has a shape that does not fit its number of bytes")
-    return Tensor(DTYPES[kind], tuple(shape), offsets[0], offsets[1])
-
-
-def _counts(values: Any) -> bool:
-    return isinstance(values, list) and all(type(v) is int and 0 <= v < 1 << 62 for v in values)
-
-
-def _check_layout(table: Mapping[str, Tensor], available: int) -> None:
-    """The tensors lie end to end and fill the rest of the file exactly."""
-    position = 0
-    for name, row in sorted(table.items(), key=lambda item: (item[1].begin, item[1].end)):
-        if row.begin != position:
-            raise ModelFileError(f"tensor {name[:80]!r} overlaps another one or leaves a gap")
-        position = row.end
-    if position != available:
-        raise ModelFileError(
-            f"its tensors need {position} bytes, but {available} follow the header: "
-            "the file is truncated or something was added to it"
-        )
 
 
 def _stored(name: str, array: AnyArray) -> AnyArray:

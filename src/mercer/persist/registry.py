@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
+from types import ModuleType
 from typing import Any
 
 from mercer.component import Component
@@ -41,8 +42,9 @@ def estimator_name(cls: type) -> str:
     """Return the name under which :func:`estimator_class` finds ``cls``."""
     import mercer
 
-    if cls.__name__ in mercer.__all__ and getattr(mercer, cls.__name__) is cls:
-        return cls.__name__
+    name = cls.__name__
+    if name in mercer.__all__ and getattr(mercer, name) is cls:
+        return name
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
@@ -73,10 +75,19 @@ def _reserved(name: str) -> bool:
 def _exported(name: str) -> type[Component] | None:
     room, _, cls = name.partition(".")
     module = importlib.import_module(f"mercer.{room}")
-    found = getattr(module, cls) if cls in module.__all__ else None
+    found = getattr(module, cls) if cls in _public(module) else None
     if isinstance(found, type) and issubclass(found, Component) and found.part_name() == name:
         return found
     return None
+
+
+def _public(module: ModuleType) -> Iterable[str]:
+    """What the room exports; one that does not say exports the classes written in it."""
+    written = [
+        n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__
+    ]
+    names: Iterable[str] = getattr(module, "__all__", written)
+    return names
 
 
 def _unknown(what: str, name: str) -> str:

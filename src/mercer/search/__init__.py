@@ -1,6 +1,12 @@
 """Which hyperparameters: the space, the hyperpriors, the criteria and the optimiser."""
 
-from mercer.search.criteria import Criterion, EvidenceCriterion, Problem, simple_problem
+from mercer.search.criteria import (
+    Criterion,
+    EvidenceCriterion,
+    GramMaker,
+    Problem,
+    simple_problem,
+)
 from mercer.search.loo import LooCriterion
 from mercer.search.optimize import Optimize, Result, Search
 from mercer.search.priors import GammaPrior, HalfNormal, HyperPrior, LogNormal, OwnPrior, Uniform
@@ -10,6 +16,7 @@ __all__ = [
     "Criterion",
     "EvidenceCriterion",
     "GammaPrior",
+    "GramMaker",
     "HalfNormal",
     "HyperPrior",
     "LogNormal",

@@ -1,4 +1,4 @@
-"""Criteria: how good are these hyperparameters? Each is a function u -> (value, gradient), maximised."""
+"""Criteria: how good are these hyperparameters? Functions u -> (value, gradient), maximised."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol, cast
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.arrays import Array, Index
 from mercer.inference.base import Inference, Solution
 from mercer.kernels.base import Gradient, Kernel
 from mercer.linalg.dense import DenseGram
@@ -16,12 +16,12 @@ from mercer.linalg.gram import Covariance, Gram
 from mercer.losses.base import Loss
 from mercer.search.space import Space
 
+
 class GramMaker(Protocol):
     """How a Gram is built, e.g. the class :class:`~mercer.linalg.DenseGram`."""
 
-    def __call__(self, kernel: Covariance, points: Array, *, scratch: bool) -> Gram: ...
-
-
+    def __call__(self, kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
+        """Return the Gram of a kernel at points (n, d)."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Problem:
     points : (n, d) distinct inputs.
     y : (n, m) targets; the mean of the observations at each point.
     weights : (n,) total weight of the observations at each point.
-    spread : (n, m) weighted sum of squares of the observations about their mean.
+    spread : (n, m) weighted sum of squares of the observations about their mean; None asks for
+        the density of the means alone.
     basis : (n, k) unpenalised basis at the points, or None.
     group : (N,) the point of each observation.
     rows : (N, m) the observations.
@@ -43,9 +44,9 @@ class Problem:
     points: Array
     y: Array
     weights: Array
-    spread: Array
+    spread: Array | None
     basis: Array | None
-    group: Array
+    group: Index
     rows: Array
     row_weights: Array
 
@@ -121,9 +122,7 @@ class EvidenceCriterion(Criterion):
         evidence = self.inference.evidence(gram, p.y, loss, solution, spread=p.spread)
         kernel_gradient: Gradient = {}
         if any(entry.part == "kernel" for entry in self.space.entries):
-            kernel_gradient = gram.pullback(
-                solution.alpha, solution.factor, evidence.U, evidence.V
-            )
+            kernel_gradient = gram.pullback(solution.alpha, solution.factor, evidence.U, evidence.V)
         return evidence.value, {"kernel": kernel_gradient, "loss": evidence.loss_gradient}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from mercer.arrays import Array
 from mercer.component import Component
@@ -31,8 +31,18 @@ class Result:
     report: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """Where one climb ended."""
+
+    value: float
+    converged: bool
+    message: str
+    u: Array
+
+
 class Search(Component):
-    """Which hyperparameters: ``run(criterion, space, rng)`` returns the draws (one for a maximum)."""
+    """Which hyperparameters: ``run`` returns the draws, one for a maximum."""
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
         """Return the results, best first."""
@@ -97,50 +107,52 @@ class Optimize(Search):
             outcomes = self._screened(watch, space, starts)
         except KeyboardInterrupt:
             watch.stop.set()
-            outcomes = []
             if watch.best is None:
                 raise
+            value, u = watch.best
+            message = "interrupted; the best point so far is kept"
+            outcomes = [Outcome(value, False, message, u)]
         if watch.best is None:
-            raise watch.failure or RuntimeError("no start could be evaluated")
-        value, u = watch.best
+            raise watch.failure or ValueError(
+                "the criterion could not be evaluated at any start: check the scale of the inputs"
+            )
+        best = outcomes[0]
         report: dict[str, Any] = {
             "criterion": self.criterion,
             "starts": len(starts),
-            "start_values": [float(o[0]) for o in outcomes],
+            "start_values": [float(o.value) for o in outcomes],
             "evaluations": watch.evaluations,
             "failed_evaluations": watch.failures,
-            "converged": bool(outcomes and outcomes[0][1]),
-            "message": outcomes[0][2] if outcomes else "interrupted; the best point so far is kept",
-            "interrupted": not outcomes,
-            "at_bounds": _at_bounds(space, u),
+            "converged": best.converged,
+            "message": best.message,
+            "interrupted": watch.stop.is_set(),
+            "at_bounds": _at_bounds(space, best.u),
         }
-        return [Result(u, value, report)]
+        return [Result(best.u, best.value, report)]
 
-    def _screened(
-        self, watch: _Watch, space: Space, starts: list[Array]
-    ) -> list[tuple[float, bool, str, Array]]:
+    def _screened(self, watch: _Watch, space: Space, starts: list[Array]) -> list[Outcome]:
+        """Outcomes, the chosen one first; the others as far as they were run."""
         screening = self.screen is not None and len(starts) > 1
         watch.stage = "screening" if screening else "searching"
         budget = self.screen if screening else None
-        outcomes = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+        outcomes: list[Outcome] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(self._climb)(watch, space, start, budget) for start in starts
         )
-        outcomes.sort(key=lambda outcome: -outcome[0])
+        outcomes.sort(key=lambda outcome: -outcome.value)
         if screening:
             watch.stage = "searching"
-            best = self._climb(watch, space, outcomes[0][3], None)
-            outcomes = [best, *outcomes[1:]]
-        return list(outcomes)
+            outcomes[0] = self._climb(watch, space, outcomes[0].u, None)
+        return outcomes
 
     def _climb(
         self, watch: _Watch, space: Space, start: Array, budget: int | None
-    ) -> tuple[float, bool, str, Array]:
+    ) -> Outcome:
         result = minimize(
             watch,
             start,
             jac=True,
             method="L-BFGS-B",
-            bounds=space.bounds,
+            bounds=Bounds(space.bounds[:, 0], space.bounds[:, 1]),
             options={
                 "maxiter": self.max_iter,
                 "maxfun": budget or 20 * self.max_iter,
@@ -148,7 +160,9 @@ class Optimize(Search):
                 "gtol": 1e-5,
             },
         )
-        return -float(result.fun), bool(result.success), str(result.message), np.asarray(result.x)
+        return Outcome(
+            -float(result.fun), bool(result.success), str(result.message), np.asarray(result.x)
+        )
 
 
 class _Watch:

@@ -1,0 +1,43 @@
+"""Writing tables, and never over what is being read."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mercer.app.errors import AppError, require
+from mercer.arrays import Array
+from mercer.persist import replacing
+
+
+def write_table(path: str, columns: Mapping[str, Array]) -> None:
+    """Write columns of numbers, completely or not at all; NaN becomes an empty field.
+
+    CSV holds the shortest decimal that reads back as the same number; parquet by its suffix.
+    """
+    if path.lower().endswith((".parquet", ".pq")):
+        polars = require("polars", "writing parquet")
+        frame = polars.DataFrame(dict(columns)).fill_nan(None)
+        with replacing(path) as temporary:
+            frame.write_parquet(temporary)
+        return
+    rows = zip(*(np.asarray(c).tolist() for c in columns.values()), strict=True)
+    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([["" if v != v else repr(v) for v in row] for row in rows])
+
+
+def refuse_overwriting(outputs: Sequence[str | None], inputs: Sequence[str]) -> None:
+    """Refuse an output that is one of the inputs, or twice the same output."""
+    seen = {os.path.realpath(path): path for path in inputs}
+    for path in outputs:
+        if path is None:
+            continue
+        real = os.path.realpath(path)
+        if real in seen:
+            raise AppError(f"{path} would overwrite {seen[real]}: choose another name")
+        seen[real] = path

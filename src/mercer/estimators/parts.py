@@ -1,0 +1,137 @@
+"""Parts: what the user gave, turned into components that fit together, before any work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mercer import inference as inferences
+from mercer import losses
+from mercer import search as searches
+from mercer.arrays import Array
+from mercer.basis import Basis, as_basis
+from mercer.component import Component
+from mercer.estimators import ard
+from mercer.estimators.units import Units
+from mercer.inference.base import Inference
+from mercer.kernels import as_kernel
+from mercer.kernels.base import Kernel
+from mercer.linalg.dense import DenseGram
+from mercer.losses.base import Loss
+from mercer.search import GramMaker, Search
+
+# Noise of a loss given by name: where it starts and how far it may go, relative to var(y).
+NOISE_START, NOISE_BOUNDS = 0.1, (1e-8, 1e2)
+
+
+@dataclass
+class Parts:
+    """The parts of a fit.
+
+    ``named_kernel`` and ``named_loss`` say whether they came by name, so that their parameters are
+    the machine's to start; ``standardize`` whether the fit runs on standardised columns.
+    """
+
+    kernel: Kernel
+    loss: Loss
+    inference: Inference
+    search: Search | None
+    basis: Basis | None
+    make_gram: GramMaker
+    named_kernel: bool
+    named_loss: bool
+    standardize: bool
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def by_row(self) -> bool:
+        """Whether a row is more than its inputs: then repeated rows cannot be merged."""
+        return positional(self.kernel) or bool(np.ndim(getattr(self.loss, "noise", 0.0)))
+
+    def start(self, X: Array, y: Array, weights: Array, units: Units) -> None:
+        """Move the parts to inside units; start what was named at the data's own scale.
+
+        X (n, d) and y (n, m) are in inside units.
+        """
+        total = weights.sum()
+        mean_square = float((weights @ y**2).mean() / total)
+        if self.named_loss and "noise" in self.loss.domains:
+            centred = y - weights @ y / total
+            variance = float((weights @ centred**2).mean() / total) or mean_square or 1.0
+            self.loss.set_params(noise=NOISE_START * variance)
+            self.bounds["loss__noise"] = (NOISE_BOUNDS[0] * variance, NOISE_BOUNDS[1] * variance)
+        elif np.any(units.y_scale != 1.0):
+            self.loss = _loss_inside(self.loss, units)
+        if self.named_kernel and not positional(self.kernel):
+            spread = weights @ (X - weights @ X / total) ** 2 / total
+            for owner in ard.tied_scales(self.kernel):
+                owner.set_params(length_scale=float(np.sqrt(spread.sum())) or 1.0)
+            self.kernel.set_params(variance=mean_square or 1.0)
+
+
+def resolve(machine: Any, names: Any, d: int) -> Parts:
+    """Return the parts of an estimator for d columns, or refuse with a sentence."""
+    named_kernel = machine.kernel is None or isinstance(machine.kernel, str)
+    kernel = as_kernel("rbf" if machine.kernel is None else machine.kernel).__sklearn_clone__()
+    kernel = kernel.resolve(None if names is None else [str(name) for name in names], d)
+    given = positional(kernel)
+    if named_kernel and not given:
+        kernel = 1.0 * kernel
+    loss = losses.by_name(machine.loss) if isinstance(machine.loss, str) else machine.loss
+    if not isinstance(loss, Loss):
+        raise TypeError(f"loss must be a Loss or the name of one, not {loss!r}")
+    inference = inferences.by_name(machine.inference)
+    inference.check(loss)
+    if machine.gram not in ("auto", "dense"):
+        raise ValueError(f"unknown gram {machine.gram!r}; known are 'auto', 'dense'")
+    return Parts(
+        kernel,
+        loss.__sklearn_clone__(),
+        inference,
+        searches.by_name(machine.search),
+        as_basis(machine.basis),
+        DenseGram,
+        named_kernel,
+        isinstance(machine.loss, str),
+        _standardize(machine.standardize, named_kernel and not given),
+    )
+
+
+def _standardize(given: Any, possible: bool) -> bool:
+    if isinstance(given, str) and given == "auto":
+        return possible
+    if not isinstance(given, (bool, np.bool_)):
+        raise ValueError(f"standardize must be True, False or 'auto', not {given!r}")
+    if given and not possible:
+        raise ValueError(
+            "standardize=True needs a kernel given by name: the parameters of a kernel object are "
+            "in your units; scale the columns with sklearn.preprocessing.StandardScaler in a "
+            "pipeline instead"
+        )
+    return bool(given)
+
+
+def positional(kernel: Component) -> bool:
+    """Whether some part of the kernel depends on which row it is, not only on the inputs."""
+    if getattr(kernel, "positional", False):
+        return True
+    return any(positional(child) for child in kernel.children().values())
+
+
+def _loss_inside(loss: Loss, units: Units) -> Loss:
+    """Restate a loss of the user's units in inside units."""
+    scales = units.y_scale
+    if np.ptp(scales) > 1e-9 * scales[0]:
+        raise ValueError(
+            "a loss object states its noise in your units, and the outputs have different scales; "
+            "give loss='gaussian', or scale y yourself and set standardize=False"
+        )
+    if not hasattr(loss, "in_units"):
+        raise ValueError(
+            f"{type(loss).__name__} cannot be restated for a standardised target; "
+            "set standardize=False"
+        )
+    inside: Loss = loss.in_units(1.0 / float(scales[0]))
+    return inside

@@ -1,0 +1,71 @@
+"""Losses: what is observed. A normalised loss is a likelihood."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from mercer.losses.absolute import EpsilonInsensitive, LaplaceNoise, Pinball
+from mercer.losses.base import Loss
+from mercer.losses.binary import LaplaceProbit, Logistic, Probit
+from mercer.losses.counts import NegativeBinomial, Poisson
+from mercer.losses.flip import Flip
+from mercer.losses.margins import Exponential, Hinge, Margin, SquaredHinge
+from mercer.losses.multiclass import Softmax
+from mercer.losses.normalized import NormalizedHinge
+from mercer.losses.ordinal import Ordinal
+from mercer.losses.positive import Gamma
+from mercer.losses.regression import Gaussian
+from mercer.losses.robust import Huber, StudentT
+
+__all__ = [
+    "EpsilonInsensitive",
+    "Exponential",
+    "Flip",
+    "Gamma",
+    "Gaussian",
+    "Hinge",
+    "Huber",
+    "LaplaceNoise",
+    "LaplaceProbit",
+    "Logistic",
+    "Loss",
+    "Margin",
+    "NegativeBinomial",
+    "NormalizedHinge",
+    "Ordinal",
+    "Pinball",
+    "Poisson",
+    "Probit",
+    "Softmax",
+    "SquaredHinge",
+    "StudentT",
+    "by_name",
+]
+
+
+def by_name(name: str) -> Loss:
+    """Return the loss of that name with its default parameters: "gaussian", "student_t", ...
+
+    The name is the class's, in lower case with underscores.
+
+    Examples
+    --------
+    >>> by_name("negative_binomial")
+    NegativeBinomial()
+    """
+    known = {
+        re.sub(r"(?<=[a-z])(?=[A-Z])", "_", c).lower(): c
+        for c in __all__
+        if c not in ("Loss", "by_name")
+    }
+    if name not in known:
+        close = difflib.get_close_matches(str(name).lower(), known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"there is no loss {name!r}{hint} Known are: {', '.join(known)}")
+    if name == "ordinal":
+        raise ValueError(
+            "an ordinal loss needs its cutpoints: pass losses.Ordinal(cutpoints=[...]) itself"
+        )
+    found: type[Loss] = globals()[known[name]]
+    return found()

@@ -1,0 +1,142 @@
+"""Reading and writing tables: the rules, and a sentence for every way to break them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mercer.app.csvfile import parse_number
+from mercer.app.errors import AppError, did_you_mean, require, shown
+from mercer.app.outputs import refuse_overwriting, write_table
+from mercer.app.tables import read_table
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="t.csv"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return str(path)
+
+    return write
+
+
+def test_numbers_by_name(write):
+    table = read_table(write('\ufeffa, b ,"c,d"\n1,2,3\n-.5e1, +4. ,NA\n\n'))
+    assert table.names == ["a", "b", "c,d"]
+    np.testing.assert_array_equal(table.numbers(["c,d", "a"]), [[3, 1], [np.nan, -5]])
+    assert table.places == ["line 2", "line 3"]
+
+
+def test_quoted_line_breaks_count_as_lines(write):
+    table = read_table(write('a,b\n1,"two\nlines"\n2,x\n'))
+    with pytest.raises(AppError, match=r"line 2: column 'b' holds 'two\\nlines', not a number"):
+        table.numbers(["b"])
+    assert table.places == ["line 2", "line 4"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty: a header"),
+        ("a,b\n", "no rows"),
+        ("a,b\n1,2\n3\n", "line 3: 1 fields, but the header has 2"),
+        ("a,b\n1,2,3\n", "line 2: 3 fields"),
+        ("a,b\n1,2\n\n3,4\n", "line 3: the line is empty"),
+        ("a,b,a\n1,2,3\n", "line 1: the name 'a' occurs twice"),
+        (",b\n1,2\n", "column 1 has no name"),
+        ("a;b\n1;2\n", "separated by semicolons: pass --delimiter ';'"),
+        ("a\tb\n1\t2\n", r"separated by tabs: pass --delimiter '\\t'"),
+        (b"a,b\n1,\xff\n", "not UTF-8"),
+        ('a,b\n1,"x\n', "line 2: not valid CSV"),
+        ("a,b\n1," + "9" * 200_000 + "\n", "not valid CSV"),
+    ],
+)
+def test_broken_files(write, text, message):
+    with pytest.raises(AppError, match=message):
+        read_table(write(text))
+
+
+@pytest.mark.parametrize("text", ["1_000", "1,5", "0x10", "١٢", "1e", "--1", "yes", "1 2", "+-1"])
+def test_what_is_not_a_number(text):
+    assert parse_number(text) is None
+
+
+@pytest.mark.parametrize("text", ["", " ", "NA", "n/a", "nan", "NULL", "None"])
+def test_what_is_missing(text):
+    assert np.isnan(parse_number(text))
+
+
+@pytest.mark.parametrize("text", ["inf", "Infinity", "1e999"])
+def test_infinity_is_refused(write, text):
+    with pytest.raises(AppError, match=r"line 2: column 'a' holds"):
+        read_table(write(f"a\n{text}\n")).numbers(["a"])
+
+
+def test_missing_columns_are_named(write):
+    table = read_table(write("Price,area\n1,2\n"))
+    with pytest.raises(AppError, match=r"no column 'prise' \(the target\); did you mean 'Price'\?"):
+        table.check(["prise"], "the target")
+    with pytest.raises(AppError, match=r"lacks 2 columns .*'u', 'v'"):
+        table.check(["u", "v"], "an input")
+    assert did_you_mean("zzz", ["a", "b"]) == "its columns are 'a', 'b'"
+
+
+def test_missing_values_are_refused_or_masked(write):
+    table = read_table(write("a,b\n1,2\n3,\n,\n"))
+    values = table.numbers(["a", "b"])
+    with pytest.raises(AppError, match=r"line 3: column 'b' has no value \(2 of 3 .* --cure"):
+        table.complete(values, ["a", "b"], "--cure")
+    assert table.complete(values, ["a", "b"], None).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_written_tables_read_back(tmp_path, name):
+    path = str(tmp_path / name)
+    columns = {"x": np.array([0.1, 1e-300, np.nan]), "y": np.array([1.0, 2.0, 1 / 3])}
+    write_table(path, columns)
+    again = read_table(path)
+    assert again.names == ["x", "y"]
+    np.testing.assert_array_equal(again.numbers(["x", "y"]), np.stack([*columns.values()], axis=1))
+
+
+def test_parquet(tmp_path):
+    polars = pytest.importorskip("polars")
+    path = str(tmp_path / "t.parquet")
+    frame = {"a": [1, None], "flag": [True, False], "text": ["1.5", "x"], "inf": [1.0, np.inf]}
+    polars.DataFrame(frame).write_parquet(path)
+    table = read_table(path)
+    np.testing.assert_array_equal(table.numbers(["a", "flag"]), [[1, 1], [np.nan, 0]])
+    with pytest.raises(AppError, match="row 2: column 'text' holds 'x', not a number"):
+        table.numbers(["text"])
+    with pytest.raises(AppError, match="row 2: column 'inf' holds a number that is not finite"):
+        table.numbers(["inf"])
+
+
+def test_rubbish_is_not_parquet(write):
+    with pytest.raises(AppError, match="not a parquet file"):
+        read_table(write("a,b\n1,2\n", "t.parquet"))
+    with pytest.raises(FileNotFoundError):
+        read_table("nowhere.parquet")
+
+
+def test_outputs_do_not_overwrite_inputs(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a\n1\n")
+    link = tmp_path / "link.csv"
+    link.symlink_to(path)
+    with pytest.raises(AppError, match="would overwrite"):
+        refuse_overwriting([str(link), None], [str(path)])
+    with pytest.raises(AppError, match="would overwrite"):
+        refuse_overwriting(["x", "./x"], [])
+
+
+def test_text_is_shown_harmlessly():
+    assert shown("a\x1b[31m\u202e") == "a\\x1b[31m\\u202e"
+    assert len(shown("x" * 500, 20)) == 20
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "polars", None)
+    with pytest.raises(AppError, match=r'needs polars.*pip install "mercer\[data\]"'):
+        require("polars", "reading parquet")

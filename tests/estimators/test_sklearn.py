@@ -1,0 +1,78 @@
+"""scikit-learn's conventions, completely."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import mercer
+from mercer import GPRegressor, KernelRegressor
+from mercer.kernels import RBF, Matern
+
+ESTIMATORS = [
+    cls()
+    for name in mercer.__all__
+    if isinstance(cls := getattr(mercer, name), type) and hasattr(cls, "fit")
+]
+
+
+def test_estimators_are_found() -> None:
+    assert {type(e).__name__ for e in ESTIMATORS} >= {"GPRegressor", "KernelRegressor"}
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_conventions(estimator: object, check: object) -> None:
+    check(estimator)  # type: ignore[operator]
+
+
+def table(rng: np.random.Generator, n: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    X = rng.normal(size=(n, 2))
+    return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+def test_grid_search_reaches_into_the_kernel(rng: np.random.Generator) -> None:
+    X, y = table(rng)
+    model = make_pipeline(StandardScaler(), KernelRegressor(1.0 * RBF(), search=None))
+    grid = {"kernelregressor__kernel__kernel__length_scale": [0.1, 1.0, 10.0]}
+    found = GridSearchCV(model, grid, cv=3).fit(X, y)
+    assert found.best_params_["kernelregressor__kernel__kernel__length_scale"] == 1.0
+
+
+def test_clone_does_not_share_the_kernel() -> None:
+    model = GPRegressor(2.0 * RBF())
+    twin = clone(model)
+    twin.set_params(kernel__variance=7.0)
+    assert model.kernel.variance == 2.0
+    assert twin.get_params()["kernel__kernel__length_scale"] == 1.0
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_names_of_columns(rng: np.random.Generator, frame: type) -> None:
+    X, y = table(rng)
+    named = frame({"age": X[:, 0], "bmi": X[:, 1]})
+    kernel = 1.0 * RBF().on(["age"]) + 1.0 * Matern().on("bmi")
+    model = GPRegressor(kernel).fit(named, y)
+    assert list(model.feature_names_in_) == ["age", "bmi"]
+    plain = GPRegressor(1.0 * RBF().on([0]) + 1.0 * Matern().on(1)).fit(X, y)
+    np.testing.assert_allclose(model.predict(named), plain.predict(X), rtol=1e-6, atol=1e-8)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame({"bmi": X[:, 1], "age": X[:, 0]}))
+
+
+def test_unknown_column_is_named(rng: np.random.Generator) -> None:
+    X, y = table(rng)
+    named = pd.DataFrame({"age": X[:, 0], "bmi": X[:, 1]})
+    with pytest.raises(ValueError, match="age"):
+        GPRegressor(1.0 * RBF().on(["aeg"])).fit(named, y)
+
+
+def test_html_repr(rng: np.random.Generator) -> None:
+    X, y = table(rng)
+    assert "GPRegressor" in GPRegressor().fit(X, y)._repr_html_()

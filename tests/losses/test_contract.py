@@ -1,0 +1,202 @@
+"""What every loss owes its users: export, example, texts, refusals, persistence, calm far away."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mercer import losses
+from mercer.component import Component
+from mercer.losses import Loss
+
+from .cases import ALL, CLASSES, SCALAR, name
+
+BINARY = [loss for loss in SCALAR if loss.response == "binary"]
+
+
+def resolve(part):
+    room, _, cls = part.rpartition(".")
+    assert room == "losses"
+    return getattr(losses, cls)
+
+
+def test_exports_are_sorted_and_complete():
+    assert losses.__all__ == sorted(losses.__all__)
+    assert {c.__name__ for c in CLASSES} | {"Loss", "by_name"} == set(losses.__all__)
+    assert len(CLASSES) == 20
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
+def test_class_has_example_and_texts(cls):
+    assert type(cls.example()) is cls
+    assert "Reference" in cls.__doc__
+    assert ">>>" in cls.__doc__
+    for own in vars(cls).values():
+        if callable(own) and not own.__name__.startswith("_"):
+            assert own.__doc__
+
+
+@pytest.mark.parametrize("loss", ALL, ids=name)
+def test_dictionary_round_trip_and_parameters(loss):
+    again = Component.from_dict(loss.to_dict(), resolve)
+    assert again == loss
+    assert set(loss.domains) <= set(loss.parameter_names())
+    for path, domain in loss.free.items():
+        assert domain.lower < loss.get_params()[path] < domain.upper
+
+
+@pytest.mark.parametrize("loss", SCALAR, ids=name)
+@pytest.mark.parametrize("f", [-1e3, -40.0, 0.0, 40.0, 1e3])
+def test_calm_far_away(loss, f, rng):
+    y = loss.example_targets(rng, 6)
+    numbers = [loss.value(y, np.full(6, f)), *loss.derivatives(y, np.full(6, f))]
+    for v in (1e-4, 1.0, 1e4):
+        numbers += loss.tilted(y, np.full(6, f), np.full(6, v))
+        numbers += loss.expected(y, np.full(6, f), np.full(6, v))
+    for array in numbers:
+        assert array.shape == (6,)
+        assert array.dtype == np.float64
+        assert not np.any(np.isnan(array))
+    exponential = type(loss).__name__ in ("Poisson", "Exponential", "Gamma")
+    assert exponential or all(np.all(np.isfinite(a)) for a in numbers)
+
+
+@pytest.mark.parametrize("loss", SCALAR, ids=name)
+def test_shapes_broadcast(loss, rng):
+    y = loss.example_targets(rng, 3)
+    scalar = y.dtype.type(y[0])
+    for method in ("tilted", "expected"):
+        whole = getattr(loss, method)(y[:, None], np.array([0.1, 0.7]), 0.5)
+        one = getattr(loss, method)(scalar, np.float64(0.7), np.float64(0.5))
+        for a, b in zip(whole, one, strict=True):
+            assert a.shape == (3, 2)
+            assert np.shape(b) == ()
+            np.testing.assert_allclose(a[0, 1], b, rtol=1e-12)
+    assert loss.value(y, np.float64(0.3)).shape == (3,)
+    assert all(d.shape == (3,) for d in loss.derivatives(y, np.float64(0.3)))
+    kinks = loss.kinks(y)
+    assert kinks.ndim == 2
+    assert kinks.shape[1] == 3
+    assert np.all(np.diff(kinks, axis=0) >= 0)
+
+
+@pytest.mark.parametrize("loss", ALL, ids=name)
+def test_own_targets_are_accepted(loss, rng):
+    y = loss.example_targets(rng, 25)
+    np.testing.assert_array_equal(loss.check_targets(list(y)), y)
+
+
+@pytest.mark.parametrize(
+    ("loss", "y", "message"),
+    [
+        (losses.Gaussian(), [0.0, np.nan], "row 1 is nan"),
+        (losses.Poisson(), [1, 2, -3], "row 2 is -3"),
+        (losses.Poisson(), [1, 2.5], "row 1 is 2.5"),
+        (losses.Gamma(), [1.0, 0.0], "row 1 is 0"),
+        (losses.Logistic(), [0, 1], "encode the two classes"),
+        (losses.Hinge(), [1, -1, 2], "row 2 is 2"),
+        (losses.Ordinal([0.0]), [0, 1, 2], "more cutpoints"),
+        (losses.Softmax(), [0, 1, -1], "row 2"),
+        (losses.Gaussian(), ["a", "b"], "numeric"),
+        (losses.Logistic(), [[1, 1], [1, -1]], "shape"),
+    ],
+)
+def test_bad_targets_are_refused(loss, y, message):
+    with pytest.raises(ValueError, match=message):
+        loss.check_targets(y)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: losses.Gaussian(noise=-1.0),
+        lambda: losses.Gaussian(noise=[[1.0]]),
+        lambda: losses.Gaussian(noise="a"),
+        lambda: losses.StudentT(df=0.0),
+        lambda: losses.LaplaceNoise(scale=np.inf),
+        lambda: losses.Huber(delta=-1),
+        lambda: losses.EpsilonInsensitive(epsilon=-0.1),
+        lambda: losses.Pinball(level=1.0),
+        lambda: losses.NegativeBinomial(size=0),
+        lambda: losses.Gamma(shape=None),
+        lambda: losses.Ordinal([1.0, 1.0]),
+        lambda: losses.Ordinal([1.0], link="cloglog"),
+        lambda: losses.Probit(scale=0.0),
+        lambda: losses.Margin(C=1.0),
+        lambda: losses.Flip(eps=0.5),
+        lambda: losses.Flip(losses.Hinge()),
+        lambda: losses.Flip(losses.Gaussian()),
+    ],
+)
+def test_senseless_parameters_are_refused(make):
+    with pytest.raises(ValueError, match=r"needs|knows"):
+        make()
+
+
+def test_by_name():
+    assert losses.by_name("student_t") == losses.StudentT()
+    for cls in CLASSES:
+        if cls is not losses.Ordinal:
+            word = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__)[1:]
+            assert type(losses.by_name(word)) is cls
+    with pytest.raises(ValueError, match=r"did you mean 'logistic'\?.*Known are: .*student_t"):
+        losses.by_name("logistik")
+    with pytest.raises(ValueError, match="cutpoints"):
+        losses.by_name("ordinal")
+
+
+def test_what_is_absent_says_so():
+    assert not losses.Hinge.offers("predict")
+    assert not losses.Logistic.offers("quantile")
+    assert not losses.StudentT.offers("conjugate")
+    assert not losses.Poisson.offers("quadratic")
+    assert not losses.Probit.offers("quadratic_bound")
+    assert not losses.Softmax.offers("tilted")
+    assert not losses.Gaussian.offers("no_such_thing")
+    assert losses.Logistic.offers("quadratic_bound")
+    assert losses.Gaussian.offers("quadratic")
+    assert losses.Poisson.offers("quantile")
+    with pytest.raises(NotImplementedError, match=r"Hinge has no predict: .*normalised loss"):
+        losses.Hinge().predict(0.0, 1.0)
+    with pytest.raises(NotImplementedError, match=r"Flip has no conjugate: .*not convex"):
+        losses.Flip().conjugate(1.0, 0.0)
+    with pytest.raises(NotImplementedError, match=r"Poisson has no quadratic: .*exact"):
+        losses.Poisson().quadratic(np.ones(2))
+
+
+def test_variance_must_be_positive():
+    with pytest.raises(ValueError, match="variance v must be positive"):
+        losses.Logistic().tilted(1.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("loss", BINARY, ids=name)
+def test_binary_losses_are_symmetric(loss, rng):
+    m, v = rng.normal(size=5), rng.gamma(1.0, size=5)
+    one = np.ones(5)
+    for method in ("tilted", "expected"):
+        plus, minus = getattr(loss, method)(one, m, v), getattr(loss, method)(-one, -m, v)
+        for a, b, sign in zip(plus, minus, (1, -1, 1), strict=True):
+            np.testing.assert_allclose(a, sign * b, rtol=1e-11, atol=1e-12)
+
+
+class Cauchy(Loss):
+    """A loss that states its value and no more."""
+
+    convex = False
+
+    def value(self, y, f):
+        return np.log1p(np.square(y - f)) + np.log(np.pi)
+
+
+def test_value_alone_is_a_loss(rng):
+    own, ours = Cauchy(), losses.StudentT(scale=1.0, df=1.0)
+    y, f, v = rng.normal(size=8), 2 * rng.normal(size=8), rng.gamma(2.0, size=8)
+    for a, b, tol in zip(
+        own.derivatives(y, f), ours.derivatives(y, f), (1e-12, 1e-10, 1e-7), strict=True
+    ):
+        np.testing.assert_allclose(a, b, atol=tol)
+    for method in ("tilted", "expected"):
+        for a, b in zip(getattr(own, method)(y, f, v), getattr(ours, method)(y, f, v), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)
+    assert not Cauchy.offers("predict")
+    assert not Cauchy.offers("conjugate")
