@@ -22,11 +22,11 @@ def startup_rows(repeats: int) -> list[Row]:
     """Measure each command; the bare interpreter is shown beside, and is part of the others."""
     rows = []
     for what, command in COMMANDS.items():
+        note = ""
         try:
             spent = children_cpu(command, max(repeats, 5))
         except (OSError, subprocess.CalledProcessError) as error:
-            rows.append(Row("start", what, note=f"could not be run: {error}"))
-            continue
+            spent, note = [float("inf")], f"could not be run: {error}"
         figure = 1000.0 * statistics.median(spent)
-        rows.append(Row("start", what, figure, "ms of CPU", BARS.get(what, "")))
+        rows.append(Row("start", what, figure, "ms of CPU", BARS.get(what, ""), note=note))
     return rows

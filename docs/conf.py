@@ -6,6 +6,11 @@ import sys
 import warnings
 from pathlib import Path
 
+# One BLAS thread, set before NumPy is imported: the matrices of the examples are small, and threads
+# that wait for each other on a busy machine multiply the time.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
@@ -63,7 +68,6 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "remove_config_comments": True,
 }
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # ---------------------------------------------------------------- pages
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}

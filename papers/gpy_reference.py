@@ -47,11 +47,11 @@ def versions() -> dict[str, str]:
 
 
 def fit(
-    X: np.ndarray, y: np.ndarray, starts: int, seed: int
+    X: np.ndarray, y: np.ndarray, starts: int, seed: int, first: dict[str, Any] | None = None
 ) -> tuple[Any, list[tuple[float, float]]]:
     """Return GPy's best model for standardised X (n, d), y (n,), and (evidence, noise) per start.
 
-    The first start has length scales sqrt(d) and a noise variance of 0.1, the others are drawn
+    The first start is the given one, or length scales sqrt(d) and noise 0.1; the others are drawn
     as GPy's ``randomize`` draws them: standard normal in its unconstrained coordinates. A start
     whose noise falls below ``COLLAPSED`` is not chosen unless all of them did.
     """
@@ -59,8 +59,9 @@ def fit(
 
     d = X.shape[1]
     rng = np.random.default_rng(seed)
-    kernel = GPy.kern.RBF(d, ARD=True, variance=1.0, lengthscale=np.full(d, np.sqrt(d)))
-    model = GPy.models.GPRegression(X, y[:, None], kernel, noise_var=0.1)
+    at = first or {"variance": 1.0, "length_scale": np.full(d, np.sqrt(d)), "noise": 0.1}
+    kernel = GPy.kern.RBF(d, at["variance"], np.asarray(at["length_scale"]), ARD=True)
+    model = GPy.models.GPRegression(X, y[:, None], kernel, noise_var=at["noise"])
     best, reached = None, []
     rank = (False, -np.inf)
     for start in range(starts):
@@ -94,11 +95,16 @@ def table(X: np.ndarray, y: np.ndarray, starts: int) -> dict[str, Any]:
 
 
 def split(
-    X: np.ndarray, y: np.ndarray, X_test: np.ndarray, starts: int, seed: int
+    X: np.ndarray,
+    y: np.ndarray,
+    X_test: np.ndarray,
+    starts: int,
+    seed: int,
+    first: dict[str, Any] | None,
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     """Return mean and variance of new observations at X_test, and evidence and time of the fit."""
     began = time.process_time()
-    model, reached = fit(X, y, starts, seed)
+    model, reached = fit(X, y, starts, seed, first)
     mean, var = model.predict(X_test)
     facts = {
         "log_evidence": float(model.log_likelihood()),

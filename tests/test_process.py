@@ -32,9 +32,11 @@ def given(
 @pytest.fixture
 def table(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     X = rng.uniform(-2, 2, (13, 1))
-    return X, np.sin(2 * X) + np.array([0.0, 3.0]) + 0.4 * rng.normal(size=(13, 2)), np.linspace(
-        -3, 3, 7
-    )[:, None]
+    return (
+        X,
+        np.sin(2 * X) + np.array([0.0, 3.0]) + 0.4 * rng.normal(size=(13, 2)),
+        np.linspace(-3, 3, 7)[:, None],
+    )
 
 
 @pytest.mark.parametrize("basis", [None, line])

@@ -44,20 +44,20 @@ def cholesky(A: Array) -> int:
 
 def cholesky_solve(A: Array, B: Array) -> Array:
     """``(L L')^-1 B`` for ``A`` as left by :func:`cholesky`; B is (n, m)."""
-    X, _ = lapack.dpotrs(A.T, B, lower=1)
-    return np.asarray(X)
+    X, info = lapack.dpotrs(A.T, B, lower=1)
+    return _checked(X, info)
 
 
 def half_solve(A: Array, B: Array) -> Array:
     """``L^-1 B`` for ``A`` as left by :func:`cholesky`; B is (n, m)."""
-    X, _ = lapack.dtrtrs(A.T, B, lower=1)
-    return np.asarray(X)
+    X, info = lapack.dtrtrs(A.T, B, lower=1)
+    return _checked(X, info)
 
 
 def back_solve(A: Array, B: Array) -> Array:
     """``L^-T B`` for ``A`` as left by :func:`cholesky`; B is (n, m)."""
-    X, _ = lapack.dtrtrs(A.T, B, lower=1, trans=1)
-    return np.asarray(X)
+    X, info = lapack.dtrtrs(A.T, B, lower=1, trans=1)
+    return _checked(X, info)
 
 
 def half_product(A: Array, B: Array) -> Array:
@@ -86,3 +86,9 @@ def mirror(A: Array) -> Array:
 
     core.mirror_upper(A)
     return A
+
+
+def _checked(X: Array, info: int) -> Array:
+    if info:
+        raise np.linalg.LinAlgError("the factor is singular or was used up by its inverse")
+    return np.asarray(X)

@@ -11,6 +11,8 @@ import numpy as np
 from mercer.arrays import Array, as_matrix
 from mercer.component import Component
 
+__all__ = ["Basis", "FunctionBasis", "PolynomialBasis", "as_basis"]
+
 
 class Basis(Component):
     """Functions h(x) of an unpenalised linear part.

@@ -247,9 +247,9 @@ def _same(a: Any, b: Any) -> bool:
 
 def _show(value: Any) -> str:
     if isinstance(value, float):
-        return repr(round(value, 12)) if abs(value) < 1e6 else f"{value:.6g}"
+        return repr(float(f"{value:.12g}")) if abs(value) < 1e6 else f"{value:.6g}"
     if isinstance(value, np.ndarray):
-        return np.array2string(value, precision=4, threshold=12, separator=", ")
+        return " ".join(np.array2string(value, precision=4, threshold=12, separator=", ").split())
     return repr(value)
 
 

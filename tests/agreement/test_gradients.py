@@ -122,9 +122,7 @@ def test_leave_one_out_of_combinations(rng: np.random.Generator, name: str) -> N
 @pytest.mark.parametrize("kind", [EvidenceCriterion, LooCriterion])
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("basis", ["", "linear"])
-def test_basis_and_outputs(
-    rng: np.random.Generator, kind: type, outputs: int, basis: str
-) -> None:
+def test_basis_and_outputs(rng: np.random.Generator, kind: type, outputs: int, basis: str) -> None:
     X = rng.normal(size=(12, 2))
     data = problem(rng, X, outputs, basis)
     check(kind(space(1.7 * RBF(np.array([0.8, 1.9]))), data, Exact()))

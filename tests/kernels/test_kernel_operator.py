@@ -153,6 +153,52 @@ def test_gradient_is_the_spectral_one(a):
         np.testing.assert_allclose(stated[m], expected, rtol=1e-7)
 
 
+CLUSTERS = [
+    [1.0, 1.0 + 1e-7, 1.0 + 1e-4],
+    [2.35, 2.35, 2.35, 2.21, 2.21, 0.43],
+    [0.78, 0.7822, 0.7822, 0.78, 2.8],
+    [0.2 + 1.67j, 0.2 - 1.67j, 0.2 + 1.67j, 0.2 - 1.67j],
+    [1.95 + 0.22j, 1.95 - 0.22j, 2.03 + 0.22j, 2.03 - 0.22j, 2.03],
+    [0.01, 0.01, 10.0, 10.0],
+    [1.0, 1.5, 2.0, 2.7, 3.5, 5.0],
+]
+
+
+@pytest.mark.parametrize("q", CLUSTERS, ids=str)
+def test_clusters_of_roots(q):
+    """Against the same process in state-space form, and the gradient against its integral."""
+    a = np.poly(-np.square(q))[::-1].real
+    kernel = Operator(a)
+    expected = slow.state_space(q, R)
+    np.testing.assert_allclose(at(kernel, R), expected, atol=1e-10 * expected[0])
+    stated = kernel.pullback(ORIGIN, None, np.ones((1, 1)))["coefficients"]
+    peaks = sorted({abs(np.imag(x)) for x in q} | {abs(x) for x in q})
+    for m in range(len(a)):
+        pieces = [
+            quad(
+                lambda w, m=m: w ** (2 * m) / abs(np.prod([w**2 + x**2 for x in q])) ** 2 / pi,
+                *ends,
+                epsabs=0.0,
+                limit=200,
+            )[0]
+            for ends in pairwise([*sorted({0.0, *peaks, 3 * peaks[-1]}), np.inf])
+        ]
+        np.testing.assert_allclose(stated[m], -sum(pieces), rtol=1e-6)
+
+
+def test_many_points(rng):
+    """More points than a block holds."""
+    X = rng.standard_normal((300, 2))
+    kernel = Operator(np.array([1.0, 2.0, 0.5, 0.1]), 2)
+    K = kernel(X)
+    assert np.array_equal(K, K.T)
+    np.testing.assert_allclose(K[:, 250], kernel(X, X[250:251])[:, 0], rtol=1e-10)
+    Q = rng.standard_normal((300, 300))
+    one = kernel.pullback(X, None, Q + Q.T)["coefficients"]
+    two = kernel.pullback(X, X, Q + Q.T)["coefficients"]
+    np.testing.assert_allclose(one, two, rtol=1e-9)
+
+
 def test_norm_of_the_space():
     """a'Ka = int rate^2 f^2 + f'^2 dx for f = sum_i a_i k(., x_i)."""
     rate, x, c = 1.3, np.array([-1.0, 0.2, 0.9]), np.array([0.5, -1.0, 2.0])

@@ -52,7 +52,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("kernel", "function"), CASES, ids=lambda c: repr(c)[:40])
+@pytest.mark.parametrize(("kernel", "function"), CASES, ids=[repr(c[0])[:40] for c in CASES])
 def test_against_the_formula(kernel, function, rng):
     X, Z = rng.standard_normal((12, 3)), rng.standard_normal((9, 3))
     if isinstance(kernel, Categorical):

@@ -13,15 +13,16 @@ from scipy.stats import multivariate_normal, norm
 Function = Callable[[np.ndarray], float]
 
 
-def posterior(Ky, Ks, Kss, y, H=None, Hs=None):
-    """Mean and covariance of the signal at new points: GPML (2.25), (2.26), (2.42).
+def posterior(Ky, Ks, Kss, y, H=None, Hs=None, width=np.inf):
+    """Mean and covariance of the signal at new points: GPML (2.25), (2.26), (2.41), (2.42).
 
-    Ky (n, n) prior plus noise, Ks (n, q) signal between data and new points, Kss (q, q).
+    Ky (n, n) prior plus noise, Ks (n, q) signal between data and new points, Kss (q, q). The
+    coefficients of H have the prior N(0, width I).
     """
     Ci = np.linalg.inv(Ky)
     if H is None:
         return Ks.T @ Ci @ y, Kss - Ks.T @ Ci @ Ks
-    A = H.T @ Ci @ H
+    A = H.T @ Ci @ H + np.eye(H.shape[1]) / width
     beta = np.linalg.solve(A, H.T @ Ci @ y)
     R = Hs.T - H.T @ Ci @ Ks
     mean = Ks.T @ Ci @ (y - H @ beta) + Hs @ beta

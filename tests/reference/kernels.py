@@ -8,6 +8,7 @@ from math import asin, cos, exp, gamma, pi, prod, sin, sqrt
 
 import numpy as np
 from scipy.integrate import quad
+from scipy.linalg import expm, solve_continuous_lyapunov
 from scipy.special import j0, jn_zeros, kv
 
 
@@ -126,6 +127,16 @@ def operator(coefficients, dims, r):
     while len(sums) > 40:  # averaging the alternating tail
         sums = (sums[1:] + sums[:-1]) / 2
     return sums[-1] / (2 * pi)
+
+
+def state_space(q, r):
+    """The operator kernel with roots z_j = -q_j^2, a_M = 1, as an autoregressive process."""
+    M, c = len(q), np.poly(-np.asarray(q)).real
+    F, noise = np.eye(M, k=1), np.zeros((M, M))
+    F[-1] = -c[:0:-1]
+    noise[-1, -1] = 1.0
+    stationary = solve_continuous_lyapunov(F, -noise)
+    return np.array([(expm(F * t) @ stationary)[0, 0] for t in r])
 
 
 def numeric_pullback(kernel, X, Z, Q, step=1e-3):

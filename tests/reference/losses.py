@@ -8,7 +8,7 @@ from scipy import optimize
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(4)
 
 
-def dense_grid(m, v, kinks, reach, panels=20_000):
+def dense_grid(m, v, kinks, reach, panels=8_000):
     """Nodes and weights of short panels over m +- reach s, shorter near 0, cut at the kinks."""
     s = np.sqrt(v)
     cuts = np.linspace(m - reach * s, m + reach * s, panels + 1)
@@ -67,8 +67,8 @@ def softmax_probabilities(m, v):
     """
     m, s = np.asarray(m), np.sqrt(np.asarray(v))
     span = 9.0 * s.max()
-    x = np.linspace(m.min() - span - 6, m.max() + span + 40, 6001)
-    t = np.linspace(-8.5, 8.5, 1201)
+    x = np.linspace(m.min() - span - 6, m.max() + span + 40, 1001)
+    t = np.linspace(-8.5, 8.5, 401)
     weight = np.exp(-(t**2) / 2)
     weight /= weight.sum()
     cdf, pdf = [], []

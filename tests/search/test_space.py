@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from mercer.kernels import RBF, Categorical
+from mercer.component import REAL
+from mercer.kernels import RBF, Categorical, Scale
 from mercer.losses import Gaussian
 from mercer.search import GammaPrior, HalfNormal, LogNormal, OwnPrior, Space, Uniform
 
@@ -37,7 +40,7 @@ def test_bounds_are_kept() -> None:
 
 def test_start_on_the_edge_is_refused() -> None:
     with pytest.raises(ValueError, match="edge of its domain"):
-        Space({"kernel": 0.0 * RBF()})
+        Space({"kernel": Scale(RBF(), 0.0)})
 
 
 @pytest.mark.parametrize(
@@ -79,3 +82,12 @@ def test_unit_interval_goes_through_the_logit() -> None:
     assert space.start[0] == pytest.approx(np.log(1 / 3))
     back = space.parts_at(space.start)["kernel"]
     assert back.get_params() == pytest.approx(Categorical(0.25).get_params())
+
+
+def test_real_parameters_have_no_default_bounds() -> None:
+    class Shift(RBF):
+        domains: ClassVar = {"length_scale": REAL}
+
+    space = Space({"kernel": Shift(length_scale=900.0)})
+    np.testing.assert_array_equal(space.bounds, [[-np.inf, np.inf]])
+    assert space.start[0] == 900.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mercer.app import console
-from mercer.app.errors import require
+from mercer.app.errors import require, shown
 from mercer.persist import describe, load
 
 
@@ -28,7 +28,11 @@ def run(*, model: str, as_json: bool) -> None:
 def _rows(
     path: str, about: dict[str, Any], fitted: Any, names: list[str], target: str | None
 ) -> list[tuple[str, str]]:
-    inputs = ", ".join(names) if names else f"{fitted.n_features_in_} columns without names"
+    inputs = (
+        ", ".join(shown(n, 40) for n in names)
+        if names
+        else f"{fitted.n_features_in_} columns without names"
+    )
     return [
         ("file", f"{path} ({about['bytes']} bytes, format {about['format']})"),
         ("written by", f"mercer {about['mercer']}"),

@@ -19,7 +19,7 @@ from mercer.persist import replacing
 
 def write_report(path: str, text: str) -> None:
     """Write the text of a report to ``path``, completely or not at all."""
-    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
         file.write(text)
 
 
@@ -57,7 +57,7 @@ def render(fitted: Fitted, held_out: dict[str, dict[str, float]] | None = None) 
 
 
 def _words(value: Any) -> str:
-    return shown(shape(value), 400)
+    return shown(shape(value), 4000)
 
 
 def _units(fitted: Fitted) -> list[tuple[str, str, str]]:

@@ -185,34 +185,40 @@ def _search(
     parts: Parts, problem: Problem, rng: np.random.Generator
 ) -> tuple[list[Draw], dict[str, Any]]:
     """Find hyperparameters; for a named kernel decide between one and several length scales."""
-    if parts.search is None:
+    search = parts.search
+    if search is None:
         return [(parts.kernel, parts.loss)], {"search": None}
-    one_start = parts.search.__sklearn_clone__()
+    one_start = search.__sklearn_clone__()
     if "restarts" in one_start.parameter_names():
         one_start.set_params(restarts=0)
     report: dict[str, Any] = {}
-    kernel, search = parts.kernel, parts.search
+    kernel = parts.kernel
     if problem.weights.sum() > len(problem.points) and "criterion" in search.parameter_names():
         # Where inputs repeat, the evidence grows like log(1 / noise) without bound as the noise
         # vanishes. The density of the means alone does not: its maximum is where to start.
         by_means = search.__sklearn_clone__().set_params(criterion="evidence")
-        [(kernel, parts.loss), *_], first = _run(
-            parts, kernel, replace(problem, spread=None), by_means, rng
-        )
-        report["search_means"], search = first.report, one_start
+        draws, best = _run(parts, kernel, replace(problem, means=True), by_means, rng)
+        report["search"] = report["search_means"] = best.report
+        if best.report.get("interrupted"):
+            return draws, report
+        (kernel, parts.loss), search = draws[0], one_start
     draws, best = _run(parts, kernel, problem, search, rng)
     report["search"] = best.report
     d = problem.points.shape[1]
     tied = ard.tied_scales(parts.kernel) if parts.named_kernel else []
-    if tied and d > 1 and not best.report.get("interrupted"):
-        untied = ard.untied(draws[0][0], d)
-        parts.loss = draws[0][1]
-        others, other = _run(parts, untied, problem, one_start, rng)
-        weight = float(problem.row_weights.sum())
-        kept, report["ard"] = ard.worth_it(best.value, other.value, (d - 1) * len(tied), weight)
-        report["ard"]["search"] = other.report
-        draws = others if kept else draws
-    return draws, report
+    if not tied or d == 1 or best.report.get("interrupted"):
+        return draws, report
+    parts.loss = draws[0][1]
+    try:
+        others, other = _run(parts, ard.untied(draws[0][0], d), problem, one_start, rng)
+    except KeyboardInterrupt:
+        report["search"]["interrupted"] = True
+        return draws, report
+    weight = float(problem.row_weights.sum())
+    kept, report["ard"] = ard.worth_it(best.value, other.value, (d - 1) * len(tied), weight)
+    report["ard"]["search"] = other.report
+    report["search"]["interrupted"] = bool(other.report.get("interrupted"))
+    return (others if kept else draws), report
 
 
 def _run(

@@ -114,7 +114,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             raise NotImplementedError("intervals of a mixture of posteriors are not offered")
         mean, variance = self._latent(inside, 0)
         ends = []
-        for level in (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)):
+        for level in np.array([0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)]):
             quantile = self.losses_[0].quantile(level, mean, variance)
             ends.append(self._shaped(self.units_.y_outside(quantile)))
         return ends[0], ends[1]
@@ -163,7 +163,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         return np.asarray(values[:, 0] if self.flat_ else values)
 
     def _latent(self, inside: Array, draw: int) -> tuple[Array, Array]:
-        """Latent mean (q, m) and variance (q, 1), inside units, noise parts of the kernel included."""
+        """Latent mean (q, m) and variance (q, 1) inside, noise parts of the kernel included."""
         posterior = self.posteriors_[draw]
         prior = posterior.parent
         variance = posterior.var(inside)

@@ -108,10 +108,10 @@ class Stateful:
                     basis=basis_inside(basis, units),
                 )
             )
-        machine.check_state()
+        machine._check_state()
         return cast(Self, machine)
 
-    def check_state(self) -> None:
+    def _check_state(self) -> None:
         """Refuse arrays whose shapes do not belong together."""
         machine = cast(Any, self)
         d, m = machine.n_features_in_, len(machine.units_.y_scale)

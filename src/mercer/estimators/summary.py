@@ -100,6 +100,8 @@ def _convergence(report: dict[str, Any] | None) -> str:
         return "no search: the parameters are as given"
     text = "converged" if report["converged"] else f"not converged ({report.get('message', '')})"
     text += f" after {report['evaluations']} evaluations from {report['starts']} starts"
+    if report.get("interrupted"):
+        text += "; interrupted, the best so far is kept"
     if report.get("at_bounds"):
         text += f"; at a bound: {', '.join(report['at_bounds'])}"
     return text

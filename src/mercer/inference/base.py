@@ -58,10 +58,13 @@ class Evidence:
 class Inference(Component):
     """How a posterior comes out of a Gram, targets and a loss.
 
-    A child names in ``needs`` the Loss methods it calls, and states ``solve`` and ``evidence``.
+    A child names in ``needs`` the Loss methods it calls, and states ``solve`` and ``evidence``. It
+    sets ``frugal`` if ``evidence`` solves nothing after it asked for the diagonal of C: then the
+    search lets the inverse overwrite the Cholesky factor.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
+    frugal: ClassVar[bool] = False
 
     def check(self, loss: Loss) -> None:
         """Refuse a loss that lacks what this inference calls, before any work."""
@@ -106,12 +109,13 @@ class Inference(Component):
         solution: Solution,
         *,
         spread: Array | None = None,
+        means: bool = False,
     ) -> Evidence:
         """Return the log evidence of a solution.
 
-        ``spread`` (n, m) is the weighted sum of squares of merged observations about their mean y,
-        zeros where nothing was merged: then E is the density of all observations. None: E is the
-        density of y itself, each y_i having noise 1/W_i.
+        E is the density of all observations: those at point i have weight ``weights_i``, mean y_i
+        and weighted sum of squares ``spread`` (n, m) about it (zeros if None). With ``means`` it is
+        the density of y itself, y_i having noise 1/W_i.
         """
         raise NotImplementedError
 

@@ -41,6 +41,7 @@ class Exact(Inference):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("quadratic", "quadratic_pullback")
+    frugal: ClassVar[bool] = True
 
     def solve(
         self,
@@ -74,6 +75,7 @@ class Exact(Inference):
         solution: Solution,
         *,
         spread: Array | None = None,
+        means: bool = False,
     ) -> Evidence:
         """See :meth:`Inference.evidence`.
 
@@ -86,8 +88,8 @@ class Exact(Inference):
         value = -0.5 * float((alpha * solution.z).sum())
         value -= 0.5 * m * (solution.factor.logdet_noisy() + (n - k) * LOG_2PI)
         extra = np.zeros(n)  # dE/d precision_i beyond what goes through K + W^-1
-        if spread is not None and (np.any(counts != 1.0) or np.any(spread != 0.0)):
-            within = spread.sum(axis=1)
+        within = np.zeros(n) if spread is None else spread.sum(axis=1)
+        if not means and (np.any(counts != 1.0) or np.any(within != 0.0)):
             if np.any(np.isinf(precision) & ((counts != 1.0) | (within != 0.0))):
                 raise ValueError(
                     "repeated inputs need noise: with zero noise they are either redundant or "

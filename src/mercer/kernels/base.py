@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -166,6 +166,21 @@ def other_points(X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
     if X.shape[1] != Z.shape[1]:
         raise ValueError(f"X has {X.shape[1]} columns but Z has {Z.shape[1]}")
     return X, Z, False
+
+
+def blocks(n: int, m: int, same: bool, size: int = 128) -> Iterator[tuple[slice, slice, float]]:
+    """Yield (rows, columns, weight) that cover an n x m matrix; a symmetric one by its upper part.
+
+    For the same points the blocks on the diagonal have weight one and those above it two.
+    """
+    for i in range(0, n, size):
+        rows = slice(i, min(i + size, n))
+        if not same:
+            yield rows, slice(0, m), 1.0
+            continue
+        yield rows, rows, 1.0
+        if rows.stop < n:
+            yield rows, slice(rows.stop, n), 2.0
 
 
 def inner(Q: Array, K: Array) -> float:

@@ -52,7 +52,7 @@ class Categorical(Kernel):
         X, Z, _ = other_points(X, Z)
         K = np.ones((X.shape[0], Z.shape[0]))
         for d, correlation in enumerate(self._correlations(X.shape[1])):
-            K[X[:, d, None] != Z[:, d]] *= correlation
+            np.multiply(K, correlation, out=K, where=X[:, d, None] != Z[:, d])
         return K
 
     def diag(self, X: Array) -> Array:
@@ -62,7 +62,7 @@ class Categorical(Kernel):
         M = self(X, Z)
         M *= Q
         X, Z, _ = other_points(X, Z)
-        sums = np.array([M[X[:, d, None] != Z[:, d]].sum() for d in range(X.shape[1])])
+        sums = np.array([M.sum(where=X[:, d, None] != Z[:, d]) for d in range(X.shape[1])])
         sums /= self._correlations(X.shape[1])
         return float(M.sum()), {"correlation": like(self.correlation, sums)}
 

@@ -18,7 +18,7 @@ from mercer.arrays import Array
 from mercer.kernels.greens import Complex
 
 # Largest condition number of a root that residues are used for, and largest number of nodes.
-_CONDITION = 100.0
+_CONDITION = 30.0
 _LARGEST = 200
 
 

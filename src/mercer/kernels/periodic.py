@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -124,39 +124,44 @@ class Cosine(Kernel):
         self.period = period
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        A, B = self._angles(X, Z)
-        return _product([np.cos(_differences(A, B, d)) for d in range(A.shape[1])])
+        A, B, _ = self._angles(X, Z)
+        return self._product(A, B, range(A.shape[1]))
 
     def diag(self, X: Array) -> Array:
         return np.ones(len(X))
 
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
-        # d cos(angle)/d period = sin(angle) angle / period; columns are visited one at a time
-        A, B = self._angles(X, Z)
+        # d cos(a - b)/d period = (a - b) sin(a - b) / period, with the sine of a difference
+        # expanded so that one product with the weights does all pairs; one column at a time
+        A, B, period = self._angles(X, Z)
         columns = range(A.shape[1])
         sums = np.empty(A.shape[1])
         for d in columns:
-            angle = _differences(A, B, d)
-            rest = [np.cos(_differences(A, B, e)) for e in columns if e != d]
-            sums[d] = inner(Q, _product([np.sin(angle) * angle, *rest]))
-        sums /= positive(self, "period", A.shape[1])
-        return inner(Q, self(X, Z)), {"period": like(self.period, sums)}
+            M = self._product(A, B, [e for e in columns if e != d])
+            M *= Q
+            a, b = A[:, d], B[:, d]
+            V = np.column_stack([np.cos(b), np.sin(b)])
+            turned = a[:, None] * (M @ V) - M @ (b[:, None] * V)
+            sums[d] = np.sin(a) @ turned[:, 0] - np.cos(a) @ turned[:, 1]
+        return inner(Q, self(X, Z)), {"period": like(self.period, sums / period)}
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self._restated(period=rescaled(self.period, scale))
 
-    def _angles(self, X: Array, Z: Array | None) -> tuple[Array, Array]:
-        X, Z, _ = other_points(X, Z)
-        frequency = 2.0 * np.pi / positive(self, "period", X.shape[1])
-        return X * frequency, Z * frequency
+    def _angles(self, X: Array, Z: Array | None) -> tuple[Array, Array, Array]:
+        """Return the angles of both sets of points, from a common centre, and the period."""
+        X, Z, same = other_points(X, Z)
+        period = positive(self, "period", X.shape[1])
+        centre = X.mean(axis=0)
+        A = (X - centre) * (2.0 * np.pi / period)
+        return A, (A if same else (Z - centre) * (2.0 * np.pi / period)), period
 
-
-def _differences(A: Array, B: Array, d: int) -> Array:
-    return A[:, d, None] - B[:, d]
-
-
-def _product(factors: list[Array]) -> Array:
-    total = factors[0]
-    for factor in factors[1:]:
-        total = total * factor
-    return total
+    @staticmethod
+    def _product(A: Array, B: Array, columns: Iterable[int]) -> Array:
+        """Return prod_d cos(A_id - B_jd) over the columns, each a product of rank two."""
+        K = np.ones((A.shape[0], B.shape[0]))
+        for d in columns:
+            U = np.column_stack([np.cos(A[:, d]), np.sin(A[:, d])])
+            V = U if B is A else np.column_stack([np.cos(B[:, d]), np.sin(B[:, d])])
+            K *= U @ V.T
+        return K

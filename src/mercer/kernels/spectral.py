@@ -3,21 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Self
+from collections.abc import Mapping
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._native import core
-from mercer.arrays import Array
+from mercer.arrays import Array, mirror
 from mercer.component import POSITIVE, REAL, Domain
-from mercer.kernels.base import Gradient, Kernel, other_points
+from mercer.kernels.base import Gradient, Kernel, blocks, other_points
 from mercer.kernels.checks import finite, whole
 from mercer.kernels.contour import Nodes, contour_nodes
 from mercer.kernels.greens import green, green_slope, small_terms
 
-_CHUNK = 1 << 14
+Mask: TypeAlias = NDArray[np.bool_]
 
 
 class Operator(Kernel):
@@ -25,7 +25,9 @@ class Operator(Kernel):
 
     The norm of its function space is |f|^2 = sum_m a_m int |m-th derivatives of f|^2 dx, and its
     spectral density 1 / P(4 pi^2 |s|^2). Coefficients may be negative or zero as long as P(z) > 0
-    for all z >= 0; the degree M must satisfy 2 M > dims, or k(0) would be infinite.
+    for all z >= 0; the degree M must satisfy 2 M > dims, or k(0) would be infinite. Roots of P that
+    (nearly) coincide are treated exactly but take longer; for P = (c + z)^M the faster way to the
+    same kernel, up to its variance, is :class:`Matern` with nu = M - dims / 2.
 
     Parameters
     ----------
@@ -66,36 +68,39 @@ class Operator(Kernel):
         return rng.standard_normal((n, self.dims))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        nodes, K = self._nodes(), self._distances(X, Z)
-        D, terms = self.dims, small_terms(self.dims, len(self.coefficients) - 1)
+        X, Z, same = self._points(X, Z)
+        nodes, D, K = self._nodes(), self.dims, np.empty((X.shape[0], Z.shape[0]))
+        terms = small_terms(D, len(self.coefficients) - 1)
         series = [float((nodes.weight @ term.of_q(nodes.q)).real) for term in terms]
-        for r in _chunks(K.reshape(-1)):
-            near = self._near(nodes, r)
-            close, far = r[near], r[~near]
-            r[near] = sum(c * term.of_r(close) for c, term in zip(series, terms, strict=True))
-            each = zip(nodes.weight, nodes.q, strict=True)
-            r[~near] = sum((weight * green(D, q, far)).real for weight, q in each)
-        return K
+        for rows, columns, _ in blocks(len(X), len(Z), same):
+            r, near, far = self._distances(nodes, X[rows], Z[columns])
+            k = np.zeros(r.shape)
+            for c, term in zip(series, terms, strict=True):
+                k[near] += c * term.of_r(r[near])
+            for weight, q in zip(nodes.weight, nodes.q, strict=True):
+                k[far] += (weight * green(D, q, r[far])).real
+            K[rows, columns] = k
+        return mirror(K) if same else K
 
     def diag(self, X: Array) -> Array:
         return np.full(len(X), self(np.zeros((1, self.dims)))[0, 0])
 
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
         # All coefficients from the sums <Q, G(q_l)> and <Q, dG/dz(q_l)>, one pair for each node.
-        nodes, R = self._nodes(), self._distances(X, Z)
-        D, terms = self.dims, small_terms(self.dims, len(self.coefficients) - 1)
+        X, Z, same = self._points(X, Z)
+        nodes, D = self._nodes(), self.dims
+        terms = small_terms(D, len(self.coefficients) - 1)
         value, slope = np.zeros_like(nodes.q), np.zeros_like(nodes.q)
         single = np.abs(nodes.slope).max(axis=0) > 0.0
-        weights = np.ascontiguousarray(Q).reshape(-1)
-        for r, c in zip(_chunks(R.reshape(-1)), _chunks(weights), strict=True):
-            near = self._near(nodes, r)
-            far, c_far = r[~near], c[~near]
+        for rows, columns, weight in blocks(len(X), len(Z), same):
+            r, near, far = self._distances(nodes, X[rows], Z[columns])
+            part = weight * Q[rows, columns]
             for i, q in enumerate(nodes.q):
-                value[i] += c_far @ green(D, q, far)
+                value[i] += part[far] @ green(D, q, r[far])
                 if single[i]:
-                    slope[i] += c_far @ green_slope(D, q, far)
+                    slope[i] += part[far] @ green_slope(D, q, r[far])
             for term in terms if near.any() else []:
-                moment = c[near] @ term.of_r(r[near])
+                moment = part[near] @ term.of_r(r[near])
                 value += moment * term.of_q(nodes.q)
                 slope += moment * term.slope(nodes.q)
         gradient = (nodes.value @ value + nodes.slope @ slope).real
@@ -110,22 +115,25 @@ class Operator(Kernel):
         return self._restated(coefficients=a * c ** (2.0 * np.arange(len(a)) - self.dims))
 
     # ------------------------------------------------------------------ inside
-    def _near(self, nodes: Nodes, r: Array) -> NDArray[np.bool_]:
-        """Say which r are so small that the series about r = 0 is used (never for dims = 1)."""
-        if self.dims == 1:
-            return np.zeros(r.shape, dtype=bool)
-        return np.asarray(r * np.abs(nodes.q).max() < 1.0)
-
-    def _distances(self, X: Array, Z: Array | None) -> Array:
+    def _points(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
         X, Z, same = other_points(X, Z)
         if X.shape[1] != self.dims:
             raise ValueError(
                 f"Operator(dims={self.dims}) is for inputs of {self.dims} columns, but they have "
                 f"{X.shape[1]}; give dims={X.shape[1]}"
             )
-        R = np.empty((X.shape[0], Z.shape[0]))
-        core.stationary(-1, X, Z, same, R)
-        return np.asarray(np.sqrt(R, out=R))
+        return X, Z, same
+
+    def _distances(self, nodes: Nodes, X: Array, Z: Array) -> tuple[Array, Mask, Mask]:
+        """Return the distances, where the series about r = 0 serves, and where it does not.
+
+        In one dimension Green's function is regular and the series is not needed.
+        """
+        r = np.empty((X.shape[0], Z.shape[0]))
+        core.stationary(-1, X, Z, False, r)
+        np.sqrt(r, out=r)
+        near = np.asarray(r * np.abs(nodes.q).max() < (1.0 if self.dims > 1 else 0.0))
+        return r, near, ~near
 
     def _nodes(self) -> Nodes:
         a, D = finite(self, "coefficients", len(self.coefficients)), whole(self, "dims", 1)
@@ -147,8 +155,3 @@ class Operator(Kernel):
                 f"near z = {z[bad][0].real:.6g}; the coefficients are {a.tolist()}"
             )
         return contour_nodes(a)
-
-
-def _chunks(flat: Array) -> Iterator[Array]:
-    """Yield views of a vector, of a size that keeps temporaries small."""
-    return (flat[i : i + _CHUNK] for i in range(0, len(flat), _CHUNK))

@@ -9,16 +9,17 @@ from typing import ClassVar
 import numpy as np
 
 from mercer._native import core
-from mercer.arrays import Array
+from mercer.arrays import Array, mirror
 from mercer.component import POSITIVE, Domain
-from mercer.kernels.base import Gradient, Kernel, inner, other_points
+from mercer.kernels.base import Gradient, Kernel, blocks, inner, other_points
 from mercer.kernels.checks import like, positive, rescaled
 
 
 class Stationary(Kernel, abstract=True):
     """A kernel k(x, z) = profile(s) of s = sum_d ((x_d - z_d) / length_scale_d)^2.
 
-    A child states ``profile`` and ``slope``, elementwise functions of s (any shape). One whose
+    A child states ``profile`` and ``slope``, elementwise functions of s (any shape), which must
+    leave s as it is. One whose
     profile the compiled core knows names it with ``native`` and is then evaluated without
     temporaries. Distances are taken from differences, so coincident points are at distance zero.
 
@@ -58,28 +59,41 @@ class Stationary(Kernel, abstract=True):
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         X, Z, same = self._scaled(X, Z)
         K = np.empty((X.shape[0], Z.shape[0]))
-        native = self.native
-        core.stationary(-1 if native is None else native, X, Z, same, K)
-        return K if native is not None else self.profile(K)
+        if self.native is not None:
+            core.stationary(self.native, X, Z, same, K)
+            return K
+        for rows, columns, _ in blocks(len(X), len(Z), same):
+            K[rows, columns] = self.profile(_squares(X[rows], Z[columns]))
+        return mirror(K) if same else K
 
     def diag(self, X: Array) -> Array:
         return np.full(len(X), self.profile(np.zeros(1))[0])
 
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
         X, Z, same = self._scaled(X, Z)
-        Q, native = np.ascontiguousarray(Q), self.native
-        sums, gradient = np.empty(X.shape[1]), Gradient()
-        if native is not None:
-            value = core.stationary_pullback(native, X, Z, same, Q, sums)
+        sums, gradient = np.zeros(X.shape[1]), Gradient()
+        if self.native is not None:
+            Q = np.ascontiguousarray(Q)
+            value = core.stationary_pullback(self.native, X, Z, same, Q, sums)
         else:
-            s = np.empty(Q.shape)
-            core.stationary(-1, X, Z, same, s)
-            gradient = self.shape_gradient(s, Q)
-            value = inner(Q, self.profile(s.copy()))
-            core.weighted_spread(X, Z, np.ascontiguousarray(self.slope(s) * Q), sums)
+            value, gradient = self._by_blocks(X, Z, same, Q, sums)
         # ds/d length_scale_d = -2 ((x_d - z_d) / length_scale_d)^2 / length_scale_d
         sums *= -2.0 / np.asarray(self.length_scale, dtype=float)
         return value, {"length_scale": like(self.length_scale, sums), **gradient}
+
+    def _by_blocks(
+        self, X: Array, Z: Array, same: bool, Q: Array, sums: Array
+    ) -> tuple[float, Gradient]:
+        """Return <Q, k> and the shape gradient; add sum Q slope (x_d - z_d)^2 to ``sums`` (d,)."""
+        value, gradient, spread = 0.0, Gradient(), np.empty_like(sums)
+        for rows, columns, weight in blocks(len(X), len(Z), same):
+            s, part = _squares(X[rows], Z[columns]), weight * Q[rows, columns]
+            value += inner(part, self.profile(s))
+            for name, slope in self.shape_gradient(s, part).items():
+                gradient[name] = gradient.get(name, 0.0) + slope
+            core.weighted_spread(X[rows], Z[columns], self.slope(s) * part, spread)
+            sums += spread
+        return value, gradient
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self._restated(length_scale=rescaled(self.length_scale, scale))
@@ -89,6 +103,13 @@ class Stationary(Kernel, abstract=True):
         length_scale = positive(self, "length_scale", X.shape[1])
         X = np.divide(X, length_scale, order="C")
         return X, (X if same else np.divide(Z, length_scale, order="C")), same
+
+
+def _squares(X: Array, Z: Array) -> Array:
+    """Return the squared distances (n, m), from differences."""
+    s = np.empty((X.shape[0], Z.shape[0]))
+    core.stationary(-1, X, Z, False, s)
+    return s
 
 
 class RBF(Stationary):

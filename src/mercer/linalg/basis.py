@@ -30,8 +30,9 @@ class Projected(Factor):
         self.H = H
         self.Q, self.R = np.linalg.qr(inner.half(H))
         self.T = inner.half_transposed(self.Q)  # (n, k) with P = C - T T'
-        diagonal = np.abs(np.diagonal(self.R))
-        if diagonal.min() <= 1e-13 * diagonal.max():
+        # each column against its own length: a cubic of large inputs is not dependent
+        lengths = np.linalg.norm(self.R, axis=0)
+        if H.shape[1] > len(H) or np.any(np.abs(np.diagonal(self.R)) <= 1e-13 * lengths):
             raise ValueError(
                 "the basis functions are linearly dependent on the training inputs; "
                 "drop some of them or choose a lower degree"

@@ -46,7 +46,7 @@ class DenseGram(Gram):
     >>> from mercer.kernels import RBF
     >>> gram = DenseGram(RBF(), np.array([[0.0], [1.0]]))
     >>> np.round(gram.factor(np.array([1.0, 1.0])).logdet(), 4)
-    np.float64(1.2895)
+    np.float64(1.2898)
     """
 
     def __init__(
@@ -134,7 +134,8 @@ class DenseFactor(CholeskyOperator, Factor):
         self._logdet = cholesky_logdet(self.cholesky)
 
     def _unit(self, gram: DenseGram) -> Array:
-        M = gram.matrix.copy() if gram.keep else gram.matrix
+        # the compiled core works in place: a kernel may return another order or precision
+        M = np.array(gram.matrix, dtype=np.float64, order="C", copy=gram.keep or None)
         core.scale_upper(M, self.scale, 1.0 + self.jitter)
         return M
 
@@ -158,6 +159,12 @@ class DenseFactor(CholeskyOperator, Factor):
             "not repair it; use a valid kernel, or raise the noise to at least "
             f"{max(-lowest, 0.0):.3g} of the prior variance"
         )
+
+    def half(self, V: Array) -> Array:
+        """See :meth:`CholeskyOperator.half`; refused once the inverse has taken the memory."""
+        if not self.cholesky.size:
+            raise RuntimeError("this factor was used up by its inverse: set scratch=False")
+        return super().half(V)
 
     @property
     def report(self) -> dict[str, Any]:

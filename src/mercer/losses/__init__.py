@@ -5,18 +5,23 @@ from __future__ import annotations
 import difflib
 import re
 
-from mercer.losses.absolute import EpsilonInsensitive, LaplaceNoise, Pinball
+from mercer.losses.absolute import LaplaceNoise, Pinball
 from mercer.losses.base import Loss
-from mercer.losses.binary import LaplaceProbit, Logistic, Probit
-from mercer.losses.counts import NegativeBinomial, Poisson
+from mercer.losses.binary import Logistic
 from mercer.losses.flip import Flip
-from mercer.losses.margins import Exponential, Hinge, Margin, SquaredHinge
+from mercer.losses.hinge import Hinge, SquaredHinge
+from mercer.losses.huber import Huber
+from mercer.losses.margins import Exponential, Margin
 from mercer.losses.multiclass import Softmax
+from mercer.losses.negative_binomial import NegativeBinomial
 from mercer.losses.normalized import NormalizedHinge
 from mercer.losses.ordinal import Ordinal
+from mercer.losses.poisson import Poisson
 from mercer.losses.positive import Gamma
+from mercer.losses.probit import LaplaceProbit, Probit
 from mercer.losses.regression import Gaussian
-from mercer.losses.robust import Huber, StudentT
+from mercer.losses.student import StudentT
+from mercer.losses.tube import EpsilonInsensitive
 
 __all__ = [
     "EpsilonInsensitive",

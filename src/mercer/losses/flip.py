@@ -12,6 +12,7 @@ from mercer.arrays import Array
 from mercer.component import Domain
 from mercer.losses.base import Loss, is_number
 from mercer.losses.binary import BinaryLoss
+from mercer.losses.probit import Probit
 from mercer.losses.special import exp, normal_pdf
 
 
@@ -55,8 +56,6 @@ class Flip(BinaryLoss):
     @classmethod
     def example(cls) -> Self:
         """Return flips over a probit."""
-        from mercer.losses.binary import Probit
-
         return cls(Probit(), eps=0.05)
 
     def _mixed(self, log_p: Array) -> tuple[Array, Array]:

@@ -72,9 +72,9 @@ class Softmax(Loss):
         """Return class probabilities (n, c) for f ~ N(m, v), m (n, c).
 
         v is (n, c), variances of independent latents, or (n, c, c), covariances. The average is
-        over a fixed set of 4096 quasi-random points and their mirror images: no randomness, an
-        error of about 1e-4 for standard deviations up to 3 and c <= 5, 1e-3 at 10 (measured in
-        the tests against a one-dimensional integral). Rows sum to one exactly.
+        over a fixed set of 4096 quasi-random points and their mirror images: the same for every
+        call. For c <= 10 the error of a probability is below 1e-4 for latent standard deviations
+        up to 1, 1e-3 up to 3 and 5e-3 up to 10 (tested against a one-dimensional integral).
         """
         m = np.asarray(m, dtype=np.float64)
         v = np.asarray(v, dtype=np.float64)
@@ -109,14 +109,8 @@ class Softmax(Loss):
 
 
 def _normal_points(c: int) -> Array:
-    """Return the fixed rule (POINTS, c): an additive recurrence, folded, through Phi^-1.
+    """Return the fixed rule (POINTS, c): a scrambled Sobol sequence through Phi^-1."""
+    from scipy.stats import qmc  # imported here: it costs more than the rest of this room
 
-    The recurrence k a_j mod 1 with a_j = t^-j, t^{c+1} = t + 1 (golden ratio for c = 1), fills the
-    unit cube evenly; folding it (1 - |2 x - 1|) makes the integrand periodic.
-    """
-    t = 2.0
-    for _ in range(60):
-        t = (1.0 + t) ** (1.0 / (c + 1.0))
-    x = (0.5 + np.arange(1, POINTS + 1)[:, None] * t ** -np.arange(1.0, c + 1.0)) % 1.0
-    folded = 1.0 - np.abs(2.0 * x - 1.0)
-    return np.asarray(special.ndtri(np.clip(folded, 1e-12, 1.0 - 1e-12)))
+    x = qmc.Sobol(c, seed=0).random(POINTS)
+    return np.asarray(special.ndtri(np.clip(x, 1e-12, 1.0 - 1e-12)))

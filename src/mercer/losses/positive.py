@@ -11,7 +11,7 @@ from scipy import special
 from mercer.arrays import Array
 from mercer.component import POSITIVE, Domain
 from mercer.losses.base import Loss, check_positive
-from mercer.losses.special import exp
+from mercer.losses.special import exp, lognormal_variance
 
 
 class Gamma(Loss):
@@ -87,9 +87,8 @@ class Gamma(Loss):
     def predict(self, m: Array, v: Array) -> tuple[Array, Array]:
         """Return mean e^{m + v/2} and variance of a new y."""
         m, v = np.broadcast_arrays(m, v)
-        with np.errstate(over="ignore"):
-            between = np.exp(2.0 * m + v) * np.expm1(v)
-        return exp(m + 0.5 * v), exp(2.0 * m + 2.0 * v) / self.shape + between
+        within = exp(2.0 * m + 2.0 * v) / self.shape
+        return exp(m + 0.5 * v), within + lognormal_variance(m, v)
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Return gamma draws."""

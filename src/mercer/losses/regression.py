@@ -130,7 +130,9 @@ class Gaussian(LocationLoss):
                 "a prior on the noise is stated in units of y and cannot be moved to a "
                 "standardised target; set standardize=False"
             )
-        bounds = None if mark.bounds is None else tuple(b * scale**2 for b in mark.bounds)
+        bounds = None
+        if mark.bounds is not None:
+            bounds = (mark.bounds[0] * scale**2, mark.bounds[1] * scale**2)
         restated._marks = {"noise": replace(mark, bounds=bounds)}
         return restated
 

@@ -77,3 +77,9 @@ def square_excess(z: Array) -> Array:
 def negative_entropy(p: Array) -> Array:
     """Return p log p + (1 - p) log(1 - p), 0 at both ends; p in [0, 1]."""
     return np.asarray(special.xlogy(p, p) + special.xlog1py(1.0 - p, -p))
+
+
+def lognormal_variance(m: Array, v: Array) -> Array:
+    """Return Var[e^f] = e^{2m + v} (e^v - 1) for f ~ N(m, v)."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(2.0 * np.asarray(m) + v) * np.expm1(v))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -33,31 +33,27 @@ class Problem:
     points : (n, d) distinct inputs.
     y : (n, m) targets; the mean of the observations at each point.
     weights : (n,) total weight of the observations at each point.
-    spread : (n, m) weighted sum of squares of the observations about their mean; None asks for
-        the density of the means alone.
+    spread : (n, m) weighted sum of squares of the observations about their mean.
     basis : (n, k) unpenalised basis at the points, or None.
     group : (N,) the point of each observation.
     rows : (N, m) the observations.
     row_weights : (N,) their weights.
+    means : ask for the density of the means ``y`` alone instead of that of all observations.
     """
 
     points: Array
     y: Array
     weights: Array
-    spread: Array | None
+    spread: Array
     basis: Array | None
     group: Index
     rows: Array
     row_weights: Array
+    means: bool = False
 
 
 class Criterion(ABC):
-    """A function of u: value and gradient, log density of the hyperpriors included.
-
-    ``scratch``: nothing is solved after the inverse is formed, so the Gram may reuse its memory.
-    """
-
-    scratch: ClassVar[bool] = False
+    """A function of u: value and gradient, log density of the hyperpriors included."""
 
     def __init__(
         self,
@@ -71,12 +67,16 @@ class Criterion(ABC):
         self.inference = inference
         self.make_gram = make_gram
 
+    def scratch(self) -> bool:
+        """Whether nothing is solved after the inverse is formed: the Gram may reuse its memory."""
+        return False
+
     def solve(self, u: Array, start: Solution | None = None) -> tuple[Gram, Loss, Solution]:
         """Return gram, loss and posterior at u."""
         parts = self.space.parts_at(u)
         kernel, loss = cast(Kernel, parts["kernel"]), cast(Loss, parts["loss"])
         p = self.problem
-        gram = self.make_gram(kernel, p.points, scratch=self.scratch)
+        gram = self.make_gram(kernel, p.points, scratch=self.scratch())
         solution = self.inference.solve(
             gram, p.y, loss, basis=p.basis, weights=p.weights, start=start
         )
@@ -109,17 +109,20 @@ class EvidenceCriterion(Criterion):
     >>> criterion = EvidenceCriterion(space, simple_problem(X, y), Exact())
     >>> value, gradient = criterion(space.start)
     >>> round(value, 4)
-    -2.4741
+    -2.4051
     """
 
-    scratch: ClassVar[bool] = True
+    def scratch(self) -> bool:
+        """As the inference says."""
+        return self.inference.frugal
 
     def value_and_gradients(
         self, gram: Gram, loss: Loss, solution: Solution
     ) -> tuple[float, dict[str, Gradient]]:
         """See :class:`Criterion`."""
         p = self.problem
-        evidence = self.inference.evidence(gram, p.y, loss, solution, spread=p.spread)
+        options = {"means": True} if p.means else {}
+        evidence = self.inference.evidence(gram, p.y, loss, solution, spread=p.spread, **options)
         kernel_gradient: Gradient = {}
         if any(entry.part == "kernel" for entry in self.space.entries):
             kernel_gradient = gram.pullback(solution.alpha, solution.factor, evidence.U, evidence.V)

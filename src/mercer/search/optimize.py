@@ -14,7 +14,6 @@ from scipy.optimize import Bounds, minimize
 
 from mercer.arrays import Array
 from mercer.component import Component
-from mercer.linalg.errors import NotPositiveDefiniteError
 from mercer.search.criteria import Criterion
 from mercer.search.space import Space
 
@@ -96,6 +95,15 @@ class Optimize(Search):
         if restarts < 0 or max_iter < 1:
             raise ValueError("restarts must be at least 0 and max_iter at least 1")
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Optimize:
+        """Copy all but the progress function: a bar holds streams and is shared."""
+        return Optimize(**self.get_params())
+
+    def to_dict(self) -> dict[str, Any]:
+        """See :meth:`Component.to_dict`; a progress function is not part of a model."""
+        silent = Optimize(**{**self.get_params(), "progress": self.progress is True})
+        return Component.to_dict(silent)
+
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
         """See :class:`Search`."""
         starts = [space.start, *(space.random(rng) for _ in range(self.restarts))]
@@ -144,9 +152,7 @@ class Optimize(Search):
             outcomes[0] = self._climb(watch, space, outcomes[0].u, None)
         return outcomes
 
-    def _climb(
-        self, watch: _Watch, space: Space, start: Array, budget: int | None
-    ) -> Outcome:
+    def _climb(self, watch: _Watch, space: Space, start: Array, budget: int | None) -> Outcome:
         result = minimize(
             watch,
             start,
@@ -176,7 +182,7 @@ class _Watch:
         self.best: tuple[float, Array] | None = None
         self.evaluations = 0
         self.failures = 0
-        self.failure: NotPositiveDefiniteError | None = None
+        self.failure: ValueError | None = None
 
     def __call__(self, u: Array) -> tuple[float, Array]:
         if self.stop.is_set():
@@ -184,7 +190,9 @@ class _Watch:
         self.evaluations += 1
         try:
             value, gradient = self.criterion(u)
-        except NotPositiveDefiniteError as error:
+        except ValueError as error:  # a matrix or a kernel that is impossible at this point
+            if self.best is None and self.evaluations == 1:
+                raise  # the given start itself: the user should know
             self.failure = error
             value, gradient = -np.inf, np.zeros(len(u))
         if not (np.isfinite(value) and np.all(np.isfinite(gradient))):

@@ -124,8 +124,8 @@ class Uniform(HyperPrior):
     Examples
     --------
     >>> import numpy as np
-    >>> float(Uniform(0.0, 1.0).log_density(np.array(0.5)))
-    0.0
+    >>> round(float(Uniform(0.0, 2.0).log_density(np.array(0.5))), 4)
+    -0.6931
     """
 
     def __init__(self, low: float = 0.0, high: float = 1.0) -> None:

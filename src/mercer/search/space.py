@@ -44,12 +44,13 @@ class Entry:
 
     def inward(self, theta: Array) -> Array:
         """u from the parameter theta."""
-        if self.domain.lower == 0.0 and np.isinf(self.domain.upper):
-            return np.asarray(np.log(theta))
-        if np.isinf(self.domain.upper):
-            return np.asarray(theta, dtype=np.float64)
-        share = (theta - self.domain.lower) / (self.domain.upper - self.domain.lower)
-        return np.asarray(np.log(share) - np.log1p(-share))
+        with np.errstate(divide="ignore", invalid="ignore"):  # the edge of the domain is infinite
+            if self.domain.lower == 0.0 and np.isinf(self.domain.upper):
+                return np.asarray(np.log(theta))
+            if np.isinf(self.domain.upper):
+                return np.asarray(theta, dtype=np.float64)
+            share = (theta - self.domain.lower) / (self.domain.upper - self.domain.lower)
+            return np.asarray(np.log(share) - np.log1p(-share))
 
     def slopes(self, theta: Array) -> tuple[Array, Array]:
         """d theta / d u, and d log(d theta / d u) / d u."""
@@ -96,7 +97,9 @@ class Space:
                 if mark.fixed:
                     continue
                 value = np.asarray(getattr(owner, name), dtype=np.float64)
-                prior = mark.prior if isinstance(mark.prior, HyperPrior) else None
+                prior = mark.prior
+                if prior is not None and not isinstance(prior, HyperPrior):
+                    raise TypeError(f"the prior of {part}__{path} is no hyperprior: {prior!r}")
                 where = slice(offset, offset + value.size)
                 entry = Entry(part, path, where, value.shape, owner.domains[name], prior)
                 offset += value.size
@@ -124,7 +127,7 @@ class Space:
         if chosen is None and isinstance(entry.prior, Uniform):
             chosen = (entry.prior.low, entry.prior.high)
         if chosen is None:
-            reach = np.log(DEFAULT_FACTOR)
+            reach = np.inf if np.isinf(entry.domain.lower) else np.log(DEFAULT_FACTOR)
             return u - reach, u + reach
         tiny = np.finfo(float).tiny
         low = entry.inward(np.asarray(max(chosen[0], entry.domain.lower + tiny)))
@@ -174,7 +177,7 @@ class Space:
             gradient[entry.where] = entry.prior.slope(theta) * slope + log_slope
         return value, gradient
 
-    def random(self, rng: np.random.Generator, spread: float = 1.5) -> Array:
+    def random(self, rng: np.random.Generator, spread: float = 2.5) -> Array:
         """Return a random start: the given one plus N(0, spread^2) in u, inside the bounds."""
         u = self.start + spread * rng.standard_normal(len(self.start))
         return np.clip(u, self.bounds[:, 0], self.bounds[:, 1])
