@@ -6,6 +6,10 @@ BIN    := $(VENV)/bin
 ONE    := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard src/mercer/_native/*.?pp)
 
+# What a clean environment must be able to do with the wheel and with the sdist.
+SMOKE  := "import mercer; m = mercer.GPRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0]); \
+	print('mercer', mercer.__version__, 'installs and predicts', m.predict([[1.5]]))"
+
 .PHONY: demo test lint types test-slow test-oldest docs bench dist clean
 
 $(VENV)/installed: $(SOURCES)
@@ -58,10 +62,10 @@ dist:
 	.venv-dist/bin/python -m build --outdir dist
 	$(PYTHON) -m venv --clear .venv-clean
 	.venv-clean/bin/python -m pip install --quiet dist/*.whl
-	.venv-clean/bin/python -c "import mercer; print('wheel installs: mercer', mercer.__version__)"
+	cd dist && ../.venv-clean/bin/python -c $(SMOKE)
 	$(PYTHON) -m venv --clear .venv-clean
 	.venv-clean/bin/python -m pip install --quiet dist/*.tar.gz
-	.venv-clean/bin/python -c "import mercer; print('sdist installs: mercer', mercer.__version__)"
+	cd dist && ../.venv-clean/bin/python -c $(SMOKE)
 
 clean:
 	rm -rf build dist .venv .venv-* docs/_build docs/auto_examples report.html

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from scipy import special
 
 from mercer import losses
+from mercer.losses.special import mills
+from tests.reference import losses as reference
 
 NUMBERS = st.floats(-20, 20)
 
@@ -119,6 +121,13 @@ def test_probit_deep_in_the_tail():
     np.testing.assert_allclose(-d1, x + 1 / x - 2 / x**3 + 10 / x**5, rtol=1e-9)
     np.testing.assert_allclose(d2, 1 - 1 / x**2 + 6 / x**4 - 50 / x**6, rtol=1e-9)
     np.testing.assert_allclose(d3, -(2 / x**3 - 24 / x**5 + 300 / x**7), rtol=1e-5)
+
+
+@pytest.mark.parametrize("z", [-4.0, -8.0, -15.0, -25.0, -29.99, -30.01, -100.0, -1e3])
+def test_mills_ratio(z):
+    got = mills(np.array(z))
+    for a, b, rtol in zip(got, reference.mills(z), (1e-14, 1e-12, 1e-7), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol)
 
 
 def test_margin_is_the_discrimination_dual(rng):

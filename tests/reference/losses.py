@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+
 import numpy as np
 from scipy import optimize
 
@@ -57,6 +59,17 @@ def conjugate(loss, y, u, low=-60.0, high=60.0):
         options={"xatol": 1e-12},
     )
     return -found.fun
+
+
+def mills(z, terms=4000):
+    """r = N/Phi at z < 0 and two derivatives in 60 digits, by the continued fraction of Laplace."""
+    with localcontext() as context:
+        context.prec = 60
+        x, rest = Decimal(-z), Decimal(0)
+        for k in range(terms, 0, -1):
+            rest = Decimal(k) / (x + rest)
+        r = x + rest
+        return [float(n) for n in (r, -r * rest, r * (rest * rest + r * rest - 1))]
 
 
 def softmax_probabilities(m, v):

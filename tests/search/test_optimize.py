@@ -149,7 +149,8 @@ def interrupting(log: Log, at: int) -> Callable[[dict], None]:
 
     def callback(event: dict) -> None:
         log.calls += 1
-        log.best = event["best"]
+        if log.calls <= at:
+            log.best = event["best"]
         if log.calls == at:
             raise KeyboardInterrupt
 
@@ -176,9 +177,10 @@ def test_interrupt_keeps_the_best(rng: np.random.Generator, at: int, n_jobs: int
     assert not report["converged"]
     assert "interrupted" in report["message"]
     assert "interrupted" in str(model.summary())
-    assert model.log_evidence_ == pytest.approx(log.best, abs=1e-9)
+    assert model.log_evidence_ >= log.best - 1e-9
     assert np.all(np.isfinite(model.predict(X, return_std=True)[1]))
     if n_jobs is None:
+        assert model.log_evidence_ == pytest.approx(log.best, abs=1e-9)
         assert report["evaluations"] == at
         assert log.calls == at
 

@@ -71,7 +71,7 @@ class Pinball(PiecewiseLinear, LocationLoss):
 
     rho(r) = q r for r > 0, (q - 1) r for r < 0. exp(-g) is the asymmetric Laplace density; its
     predictive quantiles are those of that noise, not a model-free statement about y.
-    Reference: Takeuchi, Le, Sears & Smola (2006); table of conjugates in GPML-style units.
+    Reference: Takeuchi, Le, Sears & Smola (2006); Koenker & Bassett (1978).
 
     Parameters
     ----------

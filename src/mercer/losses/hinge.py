@@ -58,7 +58,7 @@ class Hinge(PiecewiseLinear):
 class SquaredHinge(BinaryLoss):
     """g = C/2 (1 - y f)_+^2.
 
-    Reference: the L2 support vector machine; GPML section 6.2 for its place among the losses.
+    Reference: Jaakkola & Haussler (1999), (2), with the potential lam - lam^2/(2 C).
 
     Parameters
     ----------

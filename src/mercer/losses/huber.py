@@ -22,7 +22,7 @@ class Huber(LocationLoss):
     plus log Z.
 
     Z = sqrt(2 pi noise) (2 Phi(delta/sd) - 1) + 2 noise/delta exp(-delta^2/(2 noise)) normalises
-    exp(-g) and does not depend on f. Reference: Huber (1964); GPML figure 6.3.
+    exp(-g) and does not depend on f. Reference: Huber (1964).
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from mercer.losses.special import exp, lognormal_variance
 class Poisson(Loss):
     """Poisson counts of mean e^f: g = e^f - y f + log y!.
 
-    Reference: Jaakkola & Haussler (1999), Theorem 1; GPML table of losses, section 6.2.
+    Reference: Jaakkola & Haussler (1999), Theorem 1, (26)-(27).
 
     Examples
     --------

@@ -18,7 +18,7 @@ from mercer.losses.special import exp, log_scaled_cdf, mills
 class Probit(BinaryLoss):
     """A threshold on f plus normal noise: phi(u) = -log Phi(u / s).
 
-    Reference: GPML (3.9), (3.77), (3.82); methods with r = N/Phi evaluated by erfcx.
+    Reference: GPML section 3.3 and (3.82) for the tilted moments.
 
     Parameters
     ----------
