@@ -137,7 +137,7 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
         k = 0 if problem.basis is None else problem.basis.shape[1]
         total = float(problem.row_weights.sum())
         self.posteriors_ = posteriors
-        self.losses_ = [loss for _, loss in draws]
+        self.losses_ = [loss.for_new() for _, loss in draws]
         self.units_ = units
         self.flat_ = table.flat
         self.basis_ = parts.basis

@@ -192,6 +192,10 @@ class Loss(Component):
         """Return a draw of y given f."""
         raise NotImplementedError
 
+    def for_new(self) -> Loss:
+        """Return the loss of observations to come (without what is known of training rows only)."""
+        return self
+
     # ------------------------------------------------------------------ targets
     def check_targets(self, y: Any) -> Array:
         """Return y as a float64 array that the loss can use, or refuse it with a sentence."""

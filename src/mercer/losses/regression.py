@@ -24,7 +24,8 @@ class Gaussian(LocationLoss):
     Parameters
     ----------
     noise : the variance, not the standard deviation. A number is learned unless it is fixed; an
-        array (n,) holds the known variance of every training target and is never learned. 0 asks
+        array (n,) holds the known variance of every training target and is never learned (new
+        targets are then predicted without noise). 0 asks
         for interpolation: then only the exact inference and predictions work.
 
     Examples
@@ -120,6 +121,10 @@ class Gaussian(LocationLoss):
         if not list(self.differentiable()):
             return {}
         return {"noise": -float(np.sum(dW)) / float(self.noise) ** 2}
+
+    def for_new(self) -> Gaussian:
+        """Return the loss of new targets: noise known per training row is not known for them."""
+        return self if np.ndim(self.noise) == 0 else Gaussian(noise=0.0)
 
     def in_units(self, scale: float) -> Gaussian:
         """Return the loss of scale * y: noise, its bounds and its prior's start times scale^2."""
