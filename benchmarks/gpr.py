@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from measure import Row, in_fresh_process, interleaved, peak_growth
+from measure import Row, in_fresh_process, interleaved, peak_growth, serve
 from peers import PEERS, problem, version
 
 D = 8
@@ -28,31 +29,36 @@ def present(names: list[str]) -> tuple[list[str], list[Row]]:
 # ---------------------------------------------------------------------- one evaluation
 def evidence_rows(n: int, names: list[str], repeats: int) -> list[Row]:
     """Time one evidence and gradient at n points; ratios to mercer's."""
-    X, y, theta = problem(n, D)
-    models = {name: PEERS[name](X, y) for name in names}
-    # A different point each turn, so that nothing is answered from a cache.
-    tasks = {
-        name: (lambda turn, model=model: model(theta + 1e-3 * turn))
-        for name, model in models.items()
-    }
-    found = interleaved(tasks, repeats)
-    mine, what = found["mercer"]["median"], f"evidence + gradient, n = {n}"
+    found = interleaved({name: ["gpr.py", "evidence", name, str(n)] for name in names}, repeats)
+    mine, what = found["mercer"]["seconds"], f"evidence + gradient, n = {n}"
     rows = []
     for name, entry in found.items():
-        quality: dict[str, Any] = {}
-        if entry["result"] is not None:
-            value, gradient = entry["result"]
-            quality = {"log evidence": value, "|gradient|": float(np.linalg.norm(gradient))}
-        row = Row(what, name, seconds=entry["median"], quality=quality)
+        row = Row(what, name, seconds=entry["seconds"], quality=entry["result"])
+        row.note = f"system {entry['system']:.2g} s"
         if name == "floor":
-            row.value, row.unit, row.bar = mine / entry["median"], "x, mercer / floor", FLOOR_BAR
-            row.note = "one Gram matrix + potrf + potri"
+            row.value, row.unit, row.bar = mine / row.seconds, "x, mercer / floor", FLOOR_BAR
+            row.note += "; one Gram matrix + potrf + potri"
         elif name != "mercer":
-            row.value, row.unit = entry["median"] / mine, "x slower than mercer"
+            row.value, row.unit = row.seconds / mine, "x slower than mercer"
             row.bar = EVIDENCE_BARS[name]
         rows.append(row)
     _check_agreement(rows)
     return rows
+
+
+def evaluation_of(name: str, n: int) -> Callable[[int], dict[str, Any]]:
+    """Return the task of a worker: an evaluation at hyperparameters that differ by the turn."""
+    X, y, theta = problem(n, D)
+    model = PEERS[name](X, y)
+
+    def task(turn: int) -> dict[str, Any]:
+        answer = model(theta + 1e-3 * turn)  # another point each turn: no answer from a cache
+        if answer is None:
+            return {}
+        value, gradient = answer
+        return {"log evidence": float(value), "|gradient|": float(np.linalg.norm(gradient))}
+
+    return task
 
 
 def _check_agreement(rows: list[Row]) -> None:
@@ -61,7 +67,7 @@ def _check_agreement(rows: list[Row]) -> None:
     for row in rows:
         for key, value in row.quality.items():
             if abs(value - reference[key]) > 1e-5 * abs(reference[key]):
-                row.note = f"DISAGREES in {key}"
+                row.note += f"; DISAGREES in {key}"
 
 
 def memory_rows(n: int, names: list[str]) -> list[Row]:
@@ -89,24 +95,25 @@ def memory_of(name: str, n: int) -> int:
 # ---------------------------------------------------------------------- a whole fit
 def fit_rows(n: int, restarts: int, repeats: int) -> list[Row]:
     """Time whole fits with ``restarts`` random starts besides the first, same model, same data."""
-    X, y, _ = problem(n, D)
-    found = interleaved(
-        {
-            "mercer": lambda turn: _fit_mercer(X, y, restarts, turn),
-            "scikit-learn": lambda turn: _fit_sklearn(X, y, restarts, turn),
-        },
-        repeats,
-    )
+    names = ("mercer", "scikit-learn")
+    workers = {name: ["gpr.py", "fit", name, str(n), str(restarts)] for name in names}
     what = f"fit, n = {n}, d = {D}, {restarts} restarts"
     rows = [
-        Row(what, name, seconds=entry["median"], quality=entry["result"])
-        for name, entry in found.items()
+        Row(what, name, seconds=entry["seconds"], quality=entry["result"])
+        for name, entry in interleaved(workers, repeats).items()
     ]
     rows[1].value = rows[1].seconds / rows[0].seconds  # type: ignore[operator]
     rows[1].unit, rows[1].bar = "x slower than mercer", FIT_BAR
     gain = rows[0].quality["log evidence"] - rows[1].quality["log evidence"]
     rows.append(Row(what, "mercer - scikit-learn", gain, "nats of log evidence", ">= -0.01"))
     return rows
+
+
+def fit_of(name: str, n: int, restarts: int) -> Callable[[int], dict[str, Any]]:
+    """Return the task of a worker: a fit whose random starts differ by the turn."""
+    X, y, _ = problem(n, D)
+    fit = {"mercer": _fit_mercer, "scikit-learn": _fit_sklearn}[name]
+    return lambda turn: fit(X, y, restarts, turn)
 
 
 def _fit_mercer(X: np.ndarray, y: np.ndarray, restarts: int, seed: int) -> dict[str, Any]:
@@ -138,5 +145,9 @@ def _fit_sklearn(X: np.ndarray, y: np.ndarray, restarts: int, seed: int) -> dict
 
 
 if __name__ == "__main__":
-    _, _, peer, points = sys.argv
-    print(json.dumps({"bytes": memory_of(peer, int(points))}))
+    _, part, peer, *sizes = sys.argv
+    numbers = [int(size) for size in sizes]
+    if part == "memory":
+        print(json.dumps({"bytes": memory_of(peer, *numbers)}))
+    else:
+        serve({"evidence": evaluation_of, "fit": fit_of}[part](peer, *numbers))

@@ -8,9 +8,8 @@ import resource
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,28 +90,66 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-def interleaved(
-    tasks: Mapping[str, Callable[[int], Any]], repeats: int = 3
-) -> dict[str, dict[str, Any]]:
-    """Run every task once to warm up and then ``repeats`` times, taking turns.
-
-    A task is called with the number of the turn (0 for the warm-up). Returns by name the CPU
-    seconds of each turn, their median, and the result of the warm-up.
-    """
-    found: dict[str, dict[str, Any]] = {}
+def serve(task: Callable[[int], Any]) -> None:
+    """In a worker: run ``task(turn)`` for each turn read from stdin; answer with a line of JSON."""
     with one_thread():
+        for line in sys.stdin:
+            before = resource.getrusage(resource.RUSAGE_SELF)
+            result = task(int(line))
+            after = resource.getrusage(resource.RUSAGE_SELF)
+            user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+            print(json.dumps({"user": user, "system": system, "result": result}), flush=True)
+
+
+def interleaved(workers: Mapping[str, list[str]], repeats: int = 3) -> dict[str, dict[str, Any]]:
+    """Let workers take turns: one warm-up each, then ``repeats`` measured turns each.
+
+    A worker is ``python <arguments>`` in this folder that calls :func:`serve`. Each library has a
+    process of its own, as its users run it: in a shared one the memory that one library returned
+    changes what the next pays for fresh pages. Returns by name the median CPU ``seconds``, the
+    median ``system`` part of them, and the ``result`` of the warm-up.
+    """
+    with ExitStack() as stack:
+        running = {name: stack.enter_context(_worker(given)) for name, given in workers.items()}
+        turns: dict[str, list[dict[str, Any]]] = {name: [] for name in workers}
         for turn in range(repeats + 1):
-            for name, task in tasks.items():
-                began = time.process_time()
-                result = task(turn)
-                spent = time.process_time() - began
-                if turn == 0:
-                    found[name] = {"result": result, "all": []}
-                else:
-                    found[name]["all"].append(spent)
-    for entry in found.values():
-        entry["median"] = statistics.median(entry["all"])
-    return found
+            for name, process in running.items():
+                turns[name].append(_ask(name, process, turn))
+    return {
+        name: {
+            "result": answers[0]["result"],
+            "seconds": statistics.median(a["user"] + a["system"] for a in answers[1:]),
+            "system": statistics.median(a["system"] for a in answers[1:]),
+        }
+        for name, answers in turns.items()
+    }
+
+
+@contextmanager
+def _worker(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", *arguments],
+        cwd=HERE,
+        env=os.environ | ONE_THREAD,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.communicate()
+
+
+def _ask(name: str, process: subprocess.Popen[str], turn: int) -> dict[str, Any]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{turn}\n")
+    process.stdin.flush()
+    line = process.stdout.readline()
+    if not line:
+        raise RuntimeError(f"the worker of {name} ended early; its message is above")
+    return dict(json.loads(line))
 
 
 def resident_bytes() -> int:
@@ -147,7 +184,7 @@ def peak_growth(task: Callable[[], Any]) -> int:
 def in_fresh_process(arguments: list[str]) -> dict[str, Any]:
     """Run ``python <arguments>`` in this folder, one thread; return the JSON of its last line."""
     done = subprocess.run(
-        [sys.executable, *arguments],
+        [sys.executable, "-W", "ignore", *arguments],
         cwd=HERE,
         env=os.environ | ONE_THREAD,
         capture_output=True,

@@ -45,7 +45,7 @@ def main(given: list[str] | None = None) -> int:
     if "fit" in options.parts:
         rows += fit_rows(options.fit_size, options.restarts, options.repeats)
     if "startup" in options.parts:
-        rows += startup_rows(options.repeats)
+        rows += startup_rows(max(options.repeats, 5))
     versions = ", ".join(f"{name} {version(name)}" for name in ("mercer", *peers))
     rows.append(Row("machine", platform.machine(), note=f"{versions}; {_processor()}; one thread"))
     print(table(rows))

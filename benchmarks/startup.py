@@ -24,7 +24,7 @@ def startup_rows(repeats: int) -> list[Row]:
     for what, command in COMMANDS.items():
         note = ""
         try:
-            spent = children_cpu(command, max(repeats, 5))
+            spent = children_cpu(command, repeats)
         except (OSError, subprocess.CalledProcessError) as error:
             spent, note = [float("inf")], f"could not be run: {error}"
         figure = 1000.0 * statistics.median(spent)

@@ -45,8 +45,6 @@ def test_mercer_agrees_with_scikit_learn_on_the_benchmark(script):
     np.testing.assert_allclose(slope, their_slope, rtol=1e-7, atol=1e-7)
 
 
-# scikit-learn warns of bounds that it reached: its business, not that of this test
-@pytest.mark.filterwarnings("ignore")
 def test_the_suite_runs_on_tiny_sizes(script, monkeypatch, tmp_path, capsys):
     for name in script("measure").ONE_THREAD:
         monkeypatch.setenv(name, "1")
@@ -68,9 +66,11 @@ def test_a_missing_peer_is_skipped_and_said(script, monkeypatch):
     assert "not installed" in rows[0].note
 
 
-def test_start_up_is_measured(script):
-    rows = {row.who: row for row in script("startup").startup_rows(1)}
-    assert rows["import mercer"].value > 0
+def test_start_up_is_measured(script, monkeypatch):
+    startup = script("startup")
+    monkeypatch.setattr(startup, "COMMANDS", {"import mercer": startup.COMMANDS["import mercer"]})
+    [row] = startup.startup_rows(1)
+    assert 0 < row.value < np.inf
 
 
 @pytest.mark.parametrize(

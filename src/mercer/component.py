@@ -178,9 +178,7 @@ class Component:
             return NotImplemented
         assert isinstance(other, Component)
         mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
-        return all(_same(mine[k], theirs[k]) for k in mine) and (
-            getattr(self, "_marks", {}) == getattr(other, "_marks", {})
-        )
+        return all(_same(mine[k], theirs[k]) and self.mark(k) == other.mark(k) for k in mine)
 
     __hash__ = None  # type: ignore[assignment]  # components are mutable, as scikit-learn's are
 

@@ -171,7 +171,7 @@ def test_unfitted(method: str) -> None:
 
 def test_bad_new_inputs() -> None:
     model = GPRegressor(1.0 * RBF(), search=None).fit(X, Y)
-    with pytest.raises(ValueError, match="1 features, but .* expecting 2"):
+    with pytest.raises(ValueError, match=r"1 features, but .* expecting 2"):
         model.predict(X[:, :1])
     with pytest.raises(ValueError, match="NaN in column 1, row 3"):
         model.predict(NAMED.to_numpy())

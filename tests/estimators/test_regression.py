@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+import mercer.linalg.memory
 import mercer.process
 from mercer import GPRegressor, KernelRegressor
 from mercer.kernels import RBF, Linear, Matern, Noise, White
@@ -64,8 +68,10 @@ def test_white_noise_in_the_kernel_is_noise_in_the_loss(rng: np.random.Generator
     X, y, Z = data(rng)
     inside = plain(KERNEL + White(0.25), 0.05).fit(X, y)
     outside = plain(KERNEL, 0.3).fit(X, y)
-    for a, b in zip(inside.predict(Z, return_std=True), outside.predict(Z, return_std=True)):
-        np.testing.assert_allclose(a, b, atol=1e-10)
+    for name in ("predict_latent", "predict_interval"):
+        pairs = zip(getattr(inside, name)(Z), getattr(outside, name)(Z), strict=True)
+        for a, b in pairs:
+            np.testing.assert_allclose(a, b, atol=1e-10)
     assert inside.log_evidence_ == pytest.approx(outside.log_evidence_, abs=1e-10)
     np.testing.assert_allclose(inside.loo_.variance, outside.loo_.variance, atol=1e-10)
     assert inside.report_["degrees_of_freedom"] == pytest.approx(
@@ -217,7 +223,7 @@ def test_what_is_fitted_does_not_see_later_changes(rng: np.random.Generator) -> 
     X[:], y[:] = 0.0, 0.0
     kernel.set_params(variance=99.0)
     kernel.kernel.length_scale[:] = 1e-3
-    for a, b in zip(before, model.predict(Z, return_std=True)):
+    for a, b in zip(before, model.predict(Z, return_std=True), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -255,3 +261,31 @@ def test_relevance_of_columns_the_kernel_does_not_see(rng: np.random.Generator) 
     X, y, _ = data(rng)
     relevance = plain(1.0 * RBF(1.0).on([0])).fit(X, y).relevance_
     assert relevance is None or relevance[1] == 0.0
+
+
+def test_memory_of_a_joint_prediction_is_predicted(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A covariance of q new rows is q x q: refused before allocating, like a fit."""
+    X, y, _ = data(rng)
+    model = plain().fit(X, y)
+    Z = rng.normal(size=(2000, 2))
+    monkeypatch.setattr(mercer.linalg.memory, "available_bytes", lambda: 1 << 20)
+    assert model.predict(Z).shape == (2000,)
+    with pytest.raises(MemoryError, match="2000"):
+        model.predict(Z, return_cov=True)
+    with pytest.raises(MemoryError, match="2000"):
+        model.sample_y(Z)
+
+
+def _sine(X: np.ndarray) -> np.ndarray:
+    return np.sin(X)
+
+
+@pytest.mark.parametrize("basis", [None, "linear", _sine])
+def test_fitted_models_can_be_copied_and_pickled(rng: np.random.Generator, basis: object) -> None:
+    """joblib and cross_validate(return_estimator=True) need it."""
+    X, y, Z = data(rng)
+    model = GPRegressor(basis=basis).fit(X, y)
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(twin.predict(Z), model.predict(Z))

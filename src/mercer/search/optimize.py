@@ -18,6 +18,7 @@ from mercer.search.criteria import Criterion
 from mercer.search.space import Space
 
 Progress = Callable[[dict[str, Any]], None]
+MEMORY = 40  # pairs kept by L-BFGS-B: with few parameters a long memory saves evaluations
 HOPELESS = 1e25  # stands for an impossible point in the line search, which then shortens its step
 
 
@@ -79,7 +80,7 @@ class Optimize(Search):
         restarts: int = 3,
         screen: int | None = 8,
         max_iter: int = 200,
-        tol: float = 1e-9,
+        tol: float = 1e-10,
         n_jobs: int | None = None,
         progress: bool | Progress = False,
     ) -> None:
@@ -163,6 +164,7 @@ class Optimize(Search):
                 "maxiter": self.max_iter,
                 "maxfun": budget or 20 * self.max_iter,
                 "ftol": self.tol,
+                "maxcor": MEMORY,
                 "gtol": 1e-5,
             },
         )
