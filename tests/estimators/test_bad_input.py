@@ -60,7 +60,7 @@ CASES: dict[str, Case] = {
         "Input y contains infinity .* column 1, row 2",
     ),
     "text in X": ({}, lambda: (X.astype(str).astype(object) + "a", Y), ValueError, "convert"),
-    "text in y": ({}, lambda: (X, np.array(["a"] * 12)), ValueError, "convert|numeric"),
+    "text in y": ({}, lambda: (X, np.array(["a"] * 12)), ValueError, "text in row 0: 'a'"),
     "complex": ({}, lambda: (X + 1j, Y), ValueError, "Complex data not supported"),
     "unknown kernel": ({"kernel": "rfb"}, lambda: (X, Y), ValueError, "no kernel 'rfb'.*rbf"),
     "kernel class": ({"kernel": RBF}, lambda: (X, Y), TypeError, r"write RBF\(\)"),
@@ -115,7 +115,7 @@ CASES: dict[str, Case] = {
         lambda: (X, Y), NotPositiveDefiniteError, "must be positive",
     ),
     "basis with too many functions": (
-        {"basis": 4}, lambda: (X, Y), ValueError, "linearly dependent|more basis functions",
+        {"basis": 4}, lambda: (X, Y), ValueError, "linearly dependent|basis functions need more",
     ),
     "dependent basis": (
         {"basis": lambda A: np.column_stack([A, A])}, lambda: (X, Y), ValueError,

@@ -189,11 +189,12 @@ def test_noise_per_row_is_known_at_the_training_rows_only(rng: np.random.Generat
     X, y, Z = data(rng)
     model = plain(noise=rng.uniform(0.1, 1.0, 20)).fit(X, y)
     for new in (Z, rng.normal(size=(20, 2))):
-        with pytest.raises(ValueError, match="noise"):
-            model.predict(new, return_std=True)
-        with pytest.raises(ValueError, match="noise"):
-            model.predict_interval(new)
-    assert np.all(np.isfinite(model.predict(Z)))
+        mean, std = model.predict(new, return_std=True)
+        latent, deviation = model.predict_latent(new)
+        np.testing.assert_allclose(mean, latent, atol=1e-12)
+        np.testing.assert_allclose(std, deviation, atol=1e-12)
+        low, high = model.predict_interval(new, coverage=0.9)
+        np.testing.assert_allclose(high - low, 2 * 1.6448536269514722 * deviation, rtol=1e-9)
 
 
 def test_samples(rng: np.random.Generator) -> None:

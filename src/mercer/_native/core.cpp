@@ -155,11 +155,14 @@ void gradient_weights(Matrix A, ConstVector s, ConstMatrix a, double count) {
 }  // namespace
 
 NB_MODULE(core, module) {
+    // Arrays that are written to are taken as they are or refused: a converted copy would be lost.
+    using nb::literals::operator""_a;
     module.doc() = "Compiled core of mercer: fused kernel rows and gradient contractions.";
-    module.def("stationary", &stationary);
-    module.def("stationary_pullback", &stationary_pullback);
-    module.def("weighted_spread", &weighted_spread);
-    module.def("mirror_upper", &mirror_upper);
-    module.def("scale_upper", &scale_upper);
-    module.def("gradient_weights", &gradient_weights);
+    module.def("stationary", &stationary, "profile"_a, "X"_a, "Z"_a, "same"_a, "out"_a.noconvert());
+    module.def("stationary_pullback", &stationary_pullback, "profile"_a, "X"_a, "Z"_a, "same"_a,
+               "Q"_a, "sums"_a.noconvert());
+    module.def("weighted_spread", &weighted_spread, "X"_a, "Z"_a, "M"_a, "sums"_a.noconvert());
+    module.def("mirror_upper", &mirror_upper, "A"_a.noconvert());
+    module.def("scale_upper", &scale_upper, "A"_a.noconvert(), "s"_a, "diagonal"_a);
+    module.def("gradient_weights", &gradient_weights, "A"_a.noconvert(), "s"_a, "a"_a, "count"_a);
 }

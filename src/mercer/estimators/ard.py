@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from mercer.arrays import Array
 from mercer.component import Component
 from mercer.kernels.base import Kernel
 
@@ -42,3 +44,29 @@ def worth_it(
     kept = bool(gain > needed)
     report = {"kept": kept, "gain": float(gain), "needed": needed, "extra_parameters": extra}
     return kept, report
+
+
+def relevance(kernel: Kernel, points: Array, weights: Array) -> Array | None:
+    """Return deviation / length scale of each column (d,): zero where the kernel does not look.
+
+    None if the kernel has no length scales or several sets of them. points is (n, d).
+    """
+    d = points.shape[1]
+    found = list(_scales(kernel, list(range(d))))
+    if len(found) != 1 or np.size(found[0][1]) not in (1, len(found[0][0])):
+        return None
+    columns, scales = found[0]
+    centred = points[:, columns] - weights @ points[:, columns] / weights.sum()
+    result = np.zeros(d)
+    result[columns] = np.sqrt(weights @ centred**2 / weights.sum()) / scales
+    return result
+
+
+def _scales(kernel: Component, columns: list[int]) -> Iterator[tuple[list[int], Any]]:
+    """Yield the length scales in a kernel with the columns they belong to."""
+    if "length_scale" in kernel.domains:
+        yield columns, getattr(kernel, "length_scale")  # noqa: B009  # only some kernels have it
+    chosen = getattr(kernel, "columns", None)
+    inner = columns if chosen is None else [columns[i] for i in chosen]
+    for child in kernel.children().values():
+        yield from _scales(child, inner)

@@ -18,7 +18,14 @@ from mercer.basis import Basis
 from mercer.estimators import ard
 from mercer.estimators.parts import Parts, resolve
 from mercer.estimators.state import Stateful
-from mercer.estimators.table import Table, build_table, check_finite, check_weights
+from mercer.estimators.table import (
+    Table,
+    build_table,
+    check_finite,
+    check_repeats,
+    check_target,
+    check_weights,
+)
 from mercer.estimators.units import Units, basis_inside, location_scale, no_units
 from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
@@ -76,6 +83,7 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
             raise
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        check_target(y)
         X, y = validate_data(
             self,
             X,
@@ -88,7 +96,6 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
         )
         names = getattr(self, "feature_names_in_", None)
         check_finite(X, "X", names)
-        check_finite(y, "y")
         weights = check_weights(sample_weight, len(X))
         parts = self._resolve(names, X.shape[1])
         if len(X) < 2 and parts.search is not None:
@@ -103,6 +110,7 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 "noise in the loss"
             )
         Y = parts.loss.check_targets(as_columns(y))
+        check_repeats(X, getattr(parts.loss, "noise", None))
         table = build_table(X, Y, weights, parts.by_row, flat=np.ndim(y) == 1)
         units = _units(parts, table)
         problem = _problem(parts, table, units)
@@ -132,7 +140,7 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
             posterior = prior.condition(problem.points, solution, basis_inside(parts.basis, units))
             if not posteriors:
                 loo = _leave_one_out(problem, loss, solution, posterior, table, units)
-                report.update(_describe(parts, units, problem, solution))
+                report.update(_describe(parts, kernel, units, problem, solution))
             posteriors.append(posterior)
         k = 0 if problem.basis is None else problem.basis.shape[1]
         total = float(problem.row_weights.sum())
@@ -145,7 +153,7 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
         self.loss_ = units.loss_outside(draws[0][1])
         self.log_evidence_ = units.evidence_outside(max(values), total, parts.basis, k)
         self.loo_ = loo
-        self.relevance_ = _relevance(draws[0][0], problem.points.shape[1])
+        self.relevance_ = ard.relevance(draws[0][0], problem.points, problem.weights)
         self.report_ = report
 
     def _inputs(self, X: Any) -> Array:
@@ -169,12 +177,18 @@ def _units(parts: Parts, table: Table) -> Units:
 def _problem(parts: Parts, table: Table, units: Units) -> Problem:
     points = units.inside(table.points)
     function = basis_inside(parts.basis, units)
+    H = None if function is None else function(points)
+    if H is not None and H.shape[1] >= len(points):
+        raise ValueError(
+            f"{H.shape[1]} basis functions need more than {len(points)} distinct inputs: nothing "
+            "would be left to learn from; choose a smaller basis"
+        )
     return Problem(
         points,
         units.y_inside(table.mean),
         table.total,
         table.spread / units.y_scale**2,
-        None if function is None else function(points),
+        H,
         table.group,
         units.y_inside(table.Y[table.keep]),
         table.weights[table.keep],
@@ -214,8 +228,13 @@ def _search(
     except KeyboardInterrupt:
         report["search"]["interrupted"] = True
         return draws, report
-    weight = float(problem.row_weights.sum())
-    kept, report["ard"] = ard.worth_it(best.value, other.value, (d - 1) * len(tied), weight)
+    varying = int((np.ptp(problem.points, axis=0) > 0).sum())
+    kept, report["ard"] = ard.worth_it(
+        _solve(parts, *draws[0], problem)[1],
+        _solve(parts, *others[0], problem)[1],
+        max(varying - 1, 1) * len(tied),
+        float(problem.row_weights.sum()),
+    )
     report["ard"]["search"] = other.report
     report["search"]["interrupted"] = bool(other.report.get("interrupted"))
     return (others if kept else draws), report
@@ -270,9 +289,10 @@ def _leave_one_out(
     return Loo(first, second, third, table.weights)
 
 
-def _describe(parts: Parts, units: Units, problem: Problem, solution: Solution) -> dict[str, Any]:
+def _describe(
+    parts: Parts, kernel: Kernel, units: Units, problem: Problem, solution: Solution
+) -> dict[str, Any]:
     """What was done to the numbers, as plain values."""
-    share = solution.factor.diag() / solution.W
     return {
         "standardize": {
             "on": parts.standardize,
@@ -288,20 +308,19 @@ def _describe(parts: Parts, units: Units, problem: Problem, solution: Solution) 
         },
         "inference": {"name": type(parts.inference).__name__, **solution.report},
         "gram": "dense",
-        "degrees_of_freedom": float(len(share) - share.sum()),
+        "degrees_of_freedom": _degrees_of_freedom(kernel, problem, solution),
     }
 
 
-def _relevance(kernel: Kernel, d: int) -> Array | None:
-    """1 / length scale of each column in inside units, where the kernel has such scales."""
-    scales = [
-        np.asarray(getattr(owner, name), dtype=np.float64)
-        for _, owner, name in kernel.differentiable()
-        if name == "length_scale"
-    ]
-    if len(scales) != 1 or scales[0].size not in (1, d):
-        return None
-    return np.asarray(1.0 / np.broadcast_to(scales[0], (d,)))
+def _degrees_of_freedom(kernel: Kernel, problem: Problem, solution: Solution) -> float:
+    """Trace of the smoother y -> fitted signal: tr(K C) (+ k with a basis)."""
+    signal = kernel.noise_free()
+    if signal is kernel:  # K C = I - W^-1 C
+        return float((1.0 - solution.factor.diag() / solution.W).sum())
+    assert signal is not None
+    C = solution.factor.solve(np.eye(len(problem.points)))
+    k = 0 if problem.basis is None else problem.basis.shape[1]
+    return float(np.einsum("ij,ij->", signal(problem.points), C)) + k
 
 
 def generator(random_state: Any) -> np.random.Generator:

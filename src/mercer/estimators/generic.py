@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from mercer.arrays import Array, as_columns
 from mercer.estimators.base import KernelMachine, generator
 from mercer.estimators.summary import Summary, summarise
+from mercer.estimators.table import check_target
 from mercer.kernels import as_kernel
 from mercer.kernels.base import Kernel
+from mercer.linalg.memory import require_memory
 from mercer.process import Prior
 
 
@@ -122,7 +124,13 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def predictive_log_density(self, X: Any, y: Any) -> Array:
         """Return log p(y_i | x_i, training data), shape (q,) or (q, m)."""
         inside = self._inputs(X)
+        check_target(y)
+        check_consistent_length(X, y)
         target = self.units_.y_inside(as_columns(y))
+        if target.shape[1] != len(self.units_.y_scale):
+            raise ValueError(
+                f"y has {target.shape[1]} outputs, the model has {len(self.units_.y_scale)}"
+            )
         densities = [
             loss.log_predictive(target, *self._latent(inside, i))
             for i, loss in enumerate(self.losses_)
@@ -133,6 +141,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions from the posterior at X (q, d): (q, n_samples) or (q, m, n_samples)."""
         inside = self._inputs(X)
+        require_memory(len(inside), 3, "a joint draw", "draw at")
         rng = generator(random_state)
         which = rng.integers(len(self.posteriors_), size=n_samples)
         draws = [
@@ -184,6 +193,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def _with_cov(self, inside: Array) -> tuple[Array, Array]:
         if len(self.posteriors_) > 1:
             raise NotImplementedError("the covariance of a mixture of posteriors is not offered")
+        require_memory(len(inside), 3, "the covariance", "predict")
         mean, variance = self._moments(inside)
         posterior = self.posteriors_[0]
         cov = posterior.cov(inside)

@@ -79,6 +79,36 @@ def check_finite(A: Array, what: str, names: Any = None) -> None:
     )
 
 
+def check_target(y: Any) -> None:
+    """Refuse text, NaN and infinity in y, naming the row; leave the rest to scikit-learn."""
+    if y is None or hasattr(y, "toarray"):
+        return
+    values = np.asarray(y)
+    if values.dtype.kind in "OUST":
+        for row, value in enumerate(values.reshape(len(values), -1)[:, 0] if values.ndim else ()):
+            if isinstance(value, (str, bytes)):
+                raise ValueError(
+                    f"Input y contains text in row {row}: {str(value)!r}; regression needs numbers"
+                )
+        try:
+            values = values.astype(np.float64)
+        except (TypeError, ValueError):
+            return
+    if values.dtype.kind == "f" and values.ndim:
+        check_finite(values if values.ndim == 1 or values.shape[1:] != (1,) else values[:, 0], "y")
+
+
+def check_repeats(X: Array, noise: Any) -> None:
+    """Refuse repeated inputs among the rows whose own noise is zero."""
+    known = np.ndim(noise) == 1 and len(noise) == len(X)
+    exact = np.flatnonzero(np.asarray(noise) == 0.0) if known else np.zeros(0, dtype=np.intp)
+    if len(group_rows(X[exact])[0]) < len(exact):
+        raise ValueError(
+            "repeated inputs need noise: with zero noise they are either redundant or "
+            "contradictory; give these rows a positive noise"
+        )
+
+
 def check_weights(sample_weight: Any, n: int) -> Array:
     """Return the weights (n,), all one if None; refuse negative, non-finite or all-zero ones."""
     if sample_weight is None:

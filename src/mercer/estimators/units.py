@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,8 +102,18 @@ def no_units(d: int, m: int) -> Units:
     return Units(np.zeros(d), np.ones(d), np.zeros(m), np.ones(m))
 
 
-def basis_inside(basis: Basis | None, units: Units) -> Callable[[Array], Array] | None:
+@dataclass(frozen=True)
+class RawBasis:
+    """A basis of the user's units as a function of the inputs in inside units."""
+
+    basis: Basis
+    units: Units
+
+    def __call__(self, X: Array) -> Array:
+        """Return h at X (n, d): shape (n, k)."""
+        return self.basis(self.units.outside(X))
+
+
+def basis_inside(basis: Basis | None, units: Units) -> Basis | RawBasis | None:
     """Return the basis as a function of the inputs in inside units."""
-    if basis is None or not basis.raw:
-        return basis
-    return lambda X: basis(units.outside(X))
+    return basis if basis is None or not basis.raw else RawBasis(basis, units)

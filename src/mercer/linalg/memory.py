@@ -38,8 +38,10 @@ def _meminfo() -> int:
         return 1 << 62  # the system does not say: let the allocation itself decide
 
 
-def require_memory(n: int, arrays: int) -> None:
+def require_memory(n: int, arrays: int, task: str = "an exact fit", remedy: str = "fit") -> None:
     """Refuse if ``arrays`` dense n x n float64 matrices do not fit.
+
+    The sentence says that ``task`` of n rows does not fit, and to ``remedy`` a sample of them.
 
     Examples
     --------
@@ -52,9 +54,9 @@ def require_memory(n: int, arrays: int) -> None:
     if need > limit:
         largest = int((limit / (8 * arrays)) ** 0.5)
         raise MemoryError(
-            f"an exact fit of {n} rows needs {_size(need)} ({arrays} matrices of {n} x {n} "
-            f"doubles) and {_size(limit)} are available; fit a random sample of at most "
-            f"{largest} rows"
+            f"{task} of {n} rows needs {_size(need)} ({arrays} matrices of {n} x {n} "
+            f"doubles) and {_size(limit)} are available; {remedy} a random sample of at "
+            f"most {largest} rows"
         )
 
 

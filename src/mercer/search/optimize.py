@@ -80,7 +80,7 @@ class Optimize(Search):
         restarts: int = 3,
         screen: int | None = 8,
         max_iter: int = 200,
-        tol: float = 1e-10,
+        tol: float = 1e-12,
         n_jobs: int | None = None,
         progress: bool | Progress = False,
     ) -> None:
@@ -181,6 +181,7 @@ class _Watch:
         self.report = report
         self.stage = "searching"
         self.stop = threading.Event()
+        self.lock = threading.Lock()
         self.best: tuple[float, Array] | None = None
         self.evaluations = 0
         self.failures = 0
@@ -189,23 +190,25 @@ class _Watch:
     def __call__(self, u: Array) -> tuple[float, Array]:
         if self.stop.is_set():
             raise KeyboardInterrupt
-        self.evaluations += 1
+        with self.lock:
+            self.evaluations += 1
+            first = self.evaluations == 1
         try:
             value, gradient = self.criterion(u)
         except ValueError as error:  # a matrix or a kernel that is impossible at this point
-            if self.best is None and self.evaluations == 1:
+            if first:
                 raise  # the given start itself: the user should know
             self.failure = error
             value, gradient = -np.inf, np.zeros(len(u))
-        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-            self.failures += 1
-            return HOPELESS, np.zeros(len(u))
-        if self.best is None or value > self.best[0]:
-            self.best = (value, u.copy())
+        with self.lock:
+            if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
+                self.failures += 1
+                return HOPELESS, np.zeros(len(u))
+            if self.best is None or value > self.best[0]:
+                self.best = (value, u.copy())
+            event = {"evaluations": self.evaluations, "best": self.best[0], "stage": self.stage}
         if self.report is not None:
-            self.report(
-                {"evaluations": self.evaluations, "best": self.best[0], "stage": self.stage}
-            )
+            self.report(event)
         return -value, -gradient
 
 
