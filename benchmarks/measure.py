@@ -104,10 +104,9 @@ def serve(task: Callable[[int], Any]) -> None:
 def interleaved(workers: Mapping[str, list[str]], repeats: int = 3) -> dict[str, dict[str, Any]]:
     """Let workers take turns: one warm-up each, then ``repeats`` measured turns each.
 
-    A worker is ``python <arguments>`` in this folder that calls :func:`serve`. Each library has a
-    process of its own, as its users run it: in a shared one the memory that one library returned
-    changes what the next pays for fresh pages. Returns by name the median CPU ``seconds``, the
-    median ``system`` part of them, and the ``result`` of the warm-up.
+    A worker is ``python <arguments>`` in this folder that calls :func:`serve`: each library has a
+    process of its own, as its users run it. Returns by name the median CPU ``seconds``, the median
+    ``system`` part of them, and the ``result`` of the warm-up.
     """
     with ExitStack() as stack:
         running = {name: stack.enter_context(_worker(given)) for name, given in workers.items()}

@@ -8,7 +8,7 @@
     MERCER_DATA=<folder> python papers/uci_regression.py [--data boston] [--splits 20]
 
 GPy's values come from tests/data/uci_regression_gpy.json; ``--reference`` computes them anew where
-they are missing (needs GPy, takes about an hour).
+they are missing (needs GPy, and about half an hour of CPU for all).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 DATA = ("boston", "concrete", "wine_red")
 STARTS_TABLE = 5
 STARTS_SPLIT = {"boston": 2, "concrete": 2, "wine_red": 1}
-FROM_TABLE = ("wine_red",)  # GPy starts a split at its optimum for the whole table: saves an hour
+FROM_TABLE = ("wine_red",)  # GPy starts its splits at its optimum for the whole table: faster
 COPIES, NO_COPIES = "splits", "splits without copies"
 VIEWS = {"boston": (COPIES,), "concrete": (COPIES,), "wine_red": (COPIES, NO_COPIES)}
 FROM = {COPIES: "all records", NO_COPIES: "distinct records"}

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.arrays import Array
 from mercer.component import Component
+from mercer.kernels import Stationary
 from mercer.kernels.base import Kernel
 
 # What each extra length scale must gain in log evidence, in units of log(number of observations).
@@ -64,7 +65,7 @@ def relevance(kernel: Kernel, points: Array, weights: Array) -> Array | None:
 
 def _scales(kernel: Component, columns: list[int]) -> Iterator[tuple[list[int], Any]]:
     """Yield the length scales in a kernel with the columns they belong to."""
-    if "length_scale" in kernel.domains:
+    if isinstance(kernel, Stationary):
         yield columns, getattr(kernel, "length_scale")  # noqa: B009  # only some kernels have it
     chosen = getattr(kernel, "columns", None)
     inner = columns if chosen is None else [columns[i] for i in chosen]

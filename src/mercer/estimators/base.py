@@ -5,7 +5,6 @@ validate -> merge repeated rows -> standardise -> search -> condition -> report
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer.arrays import Array, as_columns
 from mercer.basis import Basis
 from mercer.estimators import ard
-from mercer.estimators.parts import Parts, resolve
+from mercer.estimators.parts import Parts, data_scales, resolve
 from mercer.estimators.state import Stateful
 from mercer.estimators.table import (
     Table,
@@ -31,7 +30,16 @@ from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
 from mercer.losses.base import Loss
 from mercer.process import Loo, Posterior, Prior
-from mercer.search import Criterion, EvidenceCriterion, LooCriterion, Problem, Result, Search, Space
+from mercer.search import (
+    Criterion,
+    EvidenceCriterion,
+    LooCriterion,
+    Problem,
+    Result,
+    Search,
+    Space,
+    balanced,
+)
 from mercer.search.loo import Left
 
 Draw = tuple[Kernel, Loss]
@@ -171,6 +179,11 @@ def _units(parts: Parts, table: Table) -> Units:
         return no_units(table.X.shape[1], table.Y.shape[1])
     x_shift, x_scale = location_scale(table.points, table.total)
     y_shift, y_scale = location_scale(table.mean, table.total, table.spread)
+    if not np.all((y_scale > 1e-140) & (y_scale < 1e140)):
+        raise ValueError(
+            f"the targets have deviation {y_scale.max():.3g}: their squares leave the range of "
+            "floating-point numbers; give y in other units"
+        )
     return Units(x_shift, x_scale, y_shift, y_scale)
 
 
@@ -199,29 +212,20 @@ def _search(
     parts: Parts, problem: Problem, rng: np.random.Generator
 ) -> tuple[list[Draw], dict[str, Any]]:
     """Find hyperparameters; for a named kernel decide between one and several length scales."""
-    search = parts.search
-    if search is None:
+    if parts.search is None:
         return [(parts.kernel, parts.loss)], {"search": None}
-    one_start = search.__sklearn_clone__()
-    if "restarts" in one_start.parameter_names():
-        one_start.set_params(restarts=0)
-    report: dict[str, Any] = {}
-    kernel = parts.kernel
-    if problem.weights.sum() > len(problem.points) and "criterion" in search.parameter_names():
-        # Where inputs repeat, the evidence grows like log(1 / noise) without bound as the noise
-        # vanishes. The density of the means alone does not: its maximum is where to start.
-        by_means = search.__sklearn_clone__().set_params(criterion="evidence")
-        draws, best = _run(parts, kernel, replace(problem, means=True), by_means, rng)
-        report["search"] = report["search_means"] = best.report
-        if best.report.get("interrupted"):
-            return draws, report
-        (kernel, parts.loss), search = draws[0], one_start
-    draws, best = _run(parts, kernel, problem, search, rng)
-    report["search"] = best.report
+    factor = 1.0
+    if parts.search.get_params().get("balance", True):
+        problem, factor = balanced(problem)
+    draws, best = _run(parts, parts.kernel, problem, parts.search, rng)
+    report: dict[str, Any] = {"search": {**best.report, "weights_times": factor}}
     d = problem.points.shape[1]
     tied = ard.tied_scales(parts.kernel) if parts.named_kernel else []
     if not tied or d == 1 or best.report.get("interrupted"):
         return draws, report
+    one_start = parts.search.__sklearn_clone__()
+    if "restarts" in one_start.parameter_names():
+        one_start.set_params(restarts=0)
     parts.loss = draws[0][1]
     try:
         others, other = _run(parts, ard.untied(draws[0][0], d), problem, one_start, rng)
@@ -246,6 +250,11 @@ def _run(
     space = Space({"kernel": kernel, "loss": parts.loss}, parts.bounds)
     by_loo = search.get_params().get("criterion") == "loo"
     kind: type[Criterion] = LooCriterion if by_loo else EvidenceCriterion
+    if not parts.named_kernel:
+        y = problem.y
+        if problem.basis is not None:  # what the basis explains is no amplitude of the kernel
+            y = y - problem.basis @ np.linalg.lstsq(problem.basis, y, rcond=None)[0]
+        space.suggest(data_scales(kernel, problem.points, y, problem.weights))
     criterion = kind(space, problem, parts.inference, parts.make_gram)
     results = search.run(criterion, space, rng)
     draws = []

@@ -16,7 +16,7 @@ from mercer.component import Component
 from mercer.estimators import ard
 from mercer.estimators.units import Units
 from mercer.inference.base import Inference
-from mercer.kernels import as_kernel
+from mercer.kernels import Stationary, as_kernel
 from mercer.kernels.base import Kernel
 from mercer.linalg.dense import DenseGram
 from mercer.losses.base import Loss
@@ -69,6 +69,30 @@ class Parts:
             for owner in ard.tied_scales(self.kernel):
                 owner.set_params(length_scale=float(np.sqrt(spread.sum())) or 1.0)
             self.kernel.set_params(variance=mean_square or 1.0)
+
+
+def data_scales(kernel: Kernel, X: Array, y: Array, weights: Array) -> dict[str, float | Array]:
+    """Return length scales, amplitudes and noise at the data's own scale, by full name.
+
+    For a kernel object whose start may be far from the data: a length scale of each column is
+    sqrt(d) deviations, a tied one the length of the vector of deviations.
+    """
+    total = weights.sum()
+    spread = np.sqrt(weights @ (X - weights @ X / total) ** 2 / total)
+    square = float((weights @ y**2).mean() / total)
+    found: dict[str, float | Array] = {}
+    if square > 0.0:
+        found["loss__noise"] = NOISE_START * square
+    for path, owner, name in kernel.differentiable():
+        if name == "variance" and square > 0.0:
+            found[f"kernel__{path}"] = square
+        elif name == "length_scale" and isinstance(owner, Stationary) and np.all(spread > 0.0):
+            size = np.size(getattr(owner, name))
+            if np.ndim(getattr(owner, name)) == 0:
+                found[f"kernel__{path}"] = float(np.sqrt((spread**2).sum()))
+            elif size == X.shape[1]:
+                found[f"kernel__{path}"] = np.sqrt(size) * spread
+    return found
 
 
 def resolve(machine: Any, names: Any, d: int) -> Parts:

@@ -60,10 +60,12 @@ def summarise(machine: Any) -> Summary:
     add("Model", "loss", repr(machine.loss_))
     if machine.basis_ is not None:
         add("Model", "unpenalised basis", repr(machine.basis_))
+    several = len(machine.units_.y_scale) > 1 and report["standardize"]["on"]
+    units = "inputs in your units, outputs standardised" if several else "your units"
     for label, value in _hyperparameters(machine):
-        add("Hyperparameters (your units)", label, value)
+        add(f"Hyperparameters ({units})", label, value)
     if report.get("ard"):
-        add("Hyperparameters (your units)", "one length scale per column", _ard(report["ard"]))
+        add(f"Hyperparameters ({units})", "one length scale per column", _ard(report["ard"]))
     loo = machine.loo_
     weight = counts["weight"]
     residual = np.asarray(loo.log_density)
@@ -75,7 +77,7 @@ def summarise(machine: Any) -> Summary:
         f"{loo.total:.4f} ({loo.total / (weight * outputs):.4f} per observation)",
     )
     add("Quality", "effective degrees of freedom", f"{report['degrees_of_freedom']:.2f}")
-    add("Numerics", "convergence", _convergence(report["search"]))
+    add("Numerics", "convergence", _convergence(report))
     jitter = report["inference"].get("jitter", 0.0)
     add("Numerics", "jitter", "none" if not jitter else f"{jitter:.1g} of each variance")
     return Summary(f"{type(machine).__name__}", tuple(rows))
@@ -95,15 +97,21 @@ def _ard(report: dict[str, Any]) -> str:
     )
 
 
-def _convergence(report: dict[str, Any] | None) -> str:
-    if report is None:
+def _convergence(report: dict[str, Any]) -> str:
+    search = report["search"]
+    if search is None:
         return "no search: the parameters are as given"
-    text = "converged" if report["converged"] else f"not converged ({report.get('message', '')})"
-    text += f" after {report['evaluations']} evaluations from {report['starts']} starts"
-    if report.get("interrupted"):
+    ard = report.get("ard") or {"kept": False, "search": {"evaluations": 0}}
+    last = ard["search"] if ard["kept"] else search
+    text = "converged" if last["converged"] else f"not converged ({last.get('message', '')})"
+    evaluations = search["evaluations"] + ard["search"]["evaluations"]
+    text += f" after {evaluations} evaluations from {search['starts']} starts"
+    if search.get("interrupted"):
         text += "; interrupted, the best so far is kept"
-    if report.get("at_bounds"):
-        text += f"; at a bound: {', '.join(report['at_bounds'])}"
+    if last.get("at_bounds"):
+        text += f"; at a bound: {', '.join(last['at_bounds'])}"
+    if search.get("weights_times", 1.0) != 1.0:
+        text += f"; weights times {search['weights_times']:.4g} in the search (exact copies)"
     return text
 
 

@@ -91,7 +91,7 @@ def location_scale(A: Array, weights: Array, spread: Array | None = None) -> tup
     mean = weights @ B / total
     squares = weights @ (B - mean) ** 2
     if spread is not None:
-        squares = squares + (spread / top**2).sum(axis=0)
+        squares = squares + ((np.sqrt(spread) / top) ** 2).sum(axis=0)
     deviation = np.sqrt(squares / total)
     constant = deviation <= 8 * np.finfo(float).eps
     return mean * top, np.where(constant, 1.0, deviation) * top

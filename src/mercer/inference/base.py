@@ -109,13 +109,11 @@ class Inference(Component):
         solution: Solution,
         *,
         spread: Array | None = None,
-        means: bool = False,
     ) -> Evidence:
         """Return the log evidence of a solution.
 
         E is the density of all observations: those at point i have weight ``weights_i``, mean y_i
-        and weighted sum of squares ``spread`` (n, m) about it (zeros if None). With ``means`` it is
-        the density of y itself, y_i having noise 1/W_i.
+        and weighted sum of squares ``spread`` (n, m) about it (zeros if None).
         """
         raise NotImplementedError
 

@@ -75,7 +75,6 @@ class Exact(Inference):
         solution: Solution,
         *,
         spread: Array | None = None,
-        means: bool = False,
     ) -> Evidence:
         """See :meth:`Inference.evidence`.
 
@@ -89,7 +88,7 @@ class Exact(Inference):
         value -= 0.5 * m * (solution.factor.logdet_noisy() + (n - k) * LOG_2PI)
         extra = np.zeros(n)  # dE/d precision_i beyond what goes through K + W^-1
         within = np.zeros(n) if spread is None else spread.sum(axis=1)
-        if not means and (np.any(counts != 1.0) or np.any(within != 0.0)):
+        if np.any(counts != 1.0) or np.any(within != 0.0):
             if np.any(np.isinf(precision) & ((counts != 1.0) | (within != 0.0))):
                 raise ValueError(
                     "repeated inputs need noise: with zero noise they are either redundant or "

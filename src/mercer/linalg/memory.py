@@ -21,8 +21,20 @@ def available_bytes() -> int:
         except OSError:
             continue
         if limit.strip().isdigit():
-            free = min(free, max(int(limit) - int(used), 0))
+            taken = int(used) - _reclaimable(Path(used_file).parent / "memory.stat")
+            free = min(free, max(int(limit) - taken, 0))
     return free
+
+
+def _reclaimable(stat: Path) -> int:
+    """File cache that the container gives up when memory is needed."""
+    try:
+        for line in stat.read_text().splitlines():
+            if line.startswith(("inactive_file ", "total_inactive_file ")):
+                return int(line.split()[1])
+    except OSError:
+        pass
+    return 0
 
 
 def _meminfo() -> int:

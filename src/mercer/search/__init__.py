@@ -5,6 +5,7 @@ from mercer.search.criteria import (
     EvidenceCriterion,
     GramMaker,
     Problem,
+    balanced,
     simple_problem,
 )
 from mercer.search.loo import LooCriterion
@@ -28,6 +29,7 @@ __all__ = [
     "Search",
     "Space",
     "Uniform",
+    "balanced",
     "by_name",
     "simple_problem",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
 import numpy as np
@@ -38,7 +38,7 @@ class Problem:
     group : (N,) the point of each observation.
     rows : (N, m) the observations.
     row_weights : (N,) their weights.
-    means : ask for the density of the means ``y`` alone instead of that of all observations.
+    whole : leave out all observations of a point at a time, not one (leave-one-out search).
     """
 
     points: Array
@@ -49,7 +49,7 @@ class Problem:
     group: Index
     rows: Array
     row_weights: Array
-    means: bool = False
+    whole: bool = False
 
 
 class Criterion(ABC):
@@ -121,12 +121,38 @@ class EvidenceCriterion(Criterion):
     ) -> tuple[float, dict[str, Gradient]]:
         """See :class:`Criterion`."""
         p = self.problem
-        options = {"means": True} if p.means else {}
-        evidence = self.inference.evidence(gram, p.y, loss, solution, spread=p.spread, **options)
+        evidence = self.inference.evidence(gram, p.y, loss, solution, spread=p.spread)
         kernel_gradient: Gradient = {}
         if any(entry.part == "kernel" for entry in self.space.entries):
             kernel_gradient = gram.pullback(solution.alpha, solution.factor, evidence.U, evidence.V)
         return evidence.value, {"kernel": kernel_gradient, "loss": evidence.loss_gradient}
+
+
+def balanced(problem: Problem) -> tuple[Problem, float]:
+    """Return the problem for a search, weights times a constant, and that constant.
+
+    Exact copies of an observation (and weights beyond one) let the evidence grow without bound as
+    the noise vanishes: each adds log(1/noise)/2 and no residual. They say how much a row counts,
+    not how much noise there is. So the weights are scaled to the sum n + the replicates that do
+    differ from each other: then copying a table, or multiplying all weights, changes nothing. A
+    table without exact copies and weights is searched as it is.
+    """
+    n, W = len(problem.points), problem.weights
+    differ = np.any(problem.spread > 0.0, axis=1)
+    observations = n + float(np.maximum(W[differ] - 1.0, 0.0).sum())
+    c = observations / float(W.sum())
+    if abs(c - 1.0) < 1e-12:
+        return problem, 1.0
+    scaled = replace(
+        problem,
+        weights=c * W,
+        spread=c * problem.spread,
+        group=np.arange(n),
+        rows=problem.y,
+        row_weights=c * W,
+        whole=True,
+    )
+    return scaled, c
 
 
 def simple_problem(X: Array, y: Array, basis: Array | None = None) -> Problem:

@@ -41,7 +41,8 @@ class Left:
         self.W = solution.W[g]
         self.P = solution.factor.diag()[g]
         self.precision = precision[g]
-        self.share = np.minimum(problem.row_weights, 1.0) / problem.weights[g]
+        left_out = problem.weights[g] if problem.whole else np.minimum(problem.row_weights, 1.0)
+        self.share = left_out / problem.weights[g]
         self.alone = self.share == 1.0
         finite = np.where(self.alone, 1.0, self.W)  # W may be inf where a point stands alone
         offset = np.where(self.alone[:, None], 0.0, problem.rows - problem.y[g])

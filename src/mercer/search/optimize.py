@@ -52,16 +52,20 @@ class Search(Component):
 class Optimize(Search):
     """Maximise a criterion with analytic gradients from several starts.
 
-    Every start is run for ``screen`` evaluations and only the best goes on to convergence. A
-    keyboard interrupt ends the search and keeps the best point so far; the report says so.
+    The starts are the given parameters, those at the data's own scale where the machine suggests
+    them, and random ones about the first. Every start is run for ``screen`` evaluations and only
+    the best goes on to convergence. A keyboard interrupt ends the search and keeps the best point
+    so far; the report says so.
 
     Parameters
     ----------
     criterion : "evidence" or "loo".
-    restarts : random starts besides the given one.
+    restarts : random starts besides the given one; 0 climbs from the given one alone.
     screen : evaluations per start before the best is chosen; None runs every start to the end.
     max_iter : iterations of L-BFGS-B at most.
     tol : relative change of the criterion at which to stop.
+    balance : let exact copies and weights say how much a row counts, not how little noise there is
+        (see :func:`~mercer.search.balanced`); False maximises the literal evidence.
     n_jobs : starts run in parallel threads (joblib's meaning; None is one).
     progress : True for a line on stderr, or a function that is given a dictionary with
         "evaluations", "best" and "stage" after each evaluation.
@@ -81,6 +85,7 @@ class Optimize(Search):
         screen: int | None = 8,
         max_iter: int = 200,
         tol: float = 1e-12,
+        balance: bool = True,
         n_jobs: int | None = None,
         progress: bool | Progress = False,
     ) -> None:
@@ -89,6 +94,7 @@ class Optimize(Search):
         self.screen = screen
         self.max_iter = max_iter
         self.tol = tol
+        self.balance = balance
         self.n_jobs = n_jobs
         self.progress = progress
         if criterion not in ("evidence", "loo"):
@@ -98,16 +104,20 @@ class Optimize(Search):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Optimize:
         """Copy all but the progress function: a bar holds streams and is shared."""
-        return Optimize(**self.get_params())
+        twin = type(self)(**self.get_params(deep=False))
+        twin._marks = dict(getattr(self, "_marks", {}))
+        return twin
 
     def to_dict(self) -> dict[str, Any]:
         """See :meth:`Component.to_dict`; a progress function is not part of a model."""
-        silent = Optimize(**{**self.get_params(), "progress": self.progress is True})
+        silent = type(self)(**{**self.get_params(deep=False), "progress": self.progress is True})
         return Component.to_dict(silent)
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
         """See :class:`Search`."""
         starts = [space.start, *(space.random(rng) for _ in range(self.restarts))]
+        if self.restarts:
+            starts += space.suggested
         watch = _Watch(criterion, _reporter(self.progress))
         if not len(space):
             value, _ = criterion(space.start)

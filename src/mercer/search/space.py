@@ -88,6 +88,7 @@ class Space:
     ) -> None:
         self.parts = dict(parts)
         self.entries: list[Entry] = []
+        self._stated: set[str] = set()  # bounded or with a prior: not to be moved from outside
         start: list[Array] = []
         limits: list[Array] = []
         offset = 0
@@ -109,12 +110,15 @@ class Space:
                         f"{entry.name} starts at {value}, on the edge of its domain "
                         f"({entry.domain.lower:g}, {entry.domain.upper:g}); start inside, or fix it"
                     )
+                if mark.bounds or prior is not None or entry.name in (bounds or {}):
+                    self._stated.add(entry.name)
                 low, high = self._limits(entry, mark.bounds, (bounds or {}).get(entry.name), u)
                 self.entries.append(entry)
                 start.append(np.clip(u, low, high))
                 limits.append(np.column_stack([low, high]))
         self.start = np.concatenate(start) if start else np.zeros(0)
         self.bounds = np.vstack(limits) if limits else np.zeros((0, 2))
+        self.suggested: list[Array] = []
 
     @staticmethod
     def _limits(
@@ -133,6 +137,22 @@ class Space:
         low = entry.inward(np.asarray(max(chosen[0], entry.domain.lower + tiny)))
         high = entry.inward(np.asarray(min(chosen[1], entry.domain.upper)))
         return np.full(u.shape, low), np.full(u.shape, high)
+
+    def suggest(self, values: Mapping[str, float | Array]) -> None:
+        """Add a start: parameters by full name, the others as given; bounds of the user hold.
+
+        Bounds that nobody stated are widened to lie :data:`DEFAULT_FACTOR` beyond it, too.
+        """
+        u = self.start.copy()
+        for entry in self.entries:
+            if entry.name not in values or entry.name in self._stated:
+                continue
+            where, reach = entry.where, np.log(DEFAULT_FACTOR)
+            u[where] = entry.inward(np.asarray(values[entry.name], dtype=np.float64))
+            self.bounds[where, 0] = np.minimum(self.bounds[where, 0], u[where] - reach)
+            self.bounds[where, 1] = np.maximum(self.bounds[where, 1], u[where] + reach)
+        if np.any(np.abs(u - self.start) > 1.0):
+            self.suggested.append(np.clip(u, self.bounds[:, 0], self.bounds[:, 1]))
 
     @property
     def names(self) -> list[str]:
