@@ -166,6 +166,10 @@ def compare(names: list[str], count: int) -> None:
             line = f"{name + ', ' + label:<28}{len(X):>6}{mine['log_evidence']:>12.3f}"
             line += f"{other.get('log_evidence', np.nan):>12.3f}{mine['noise']:>10.3g}"
             line += f"{other.get('noise', np.nan):>10.3g}{mine['cpu_seconds']:>8.1f}"
+            noises = [start["noise"] for start in other.get("starts", [])]
+            fallen = sum(noise <= gpy_reference.COLLAPSED for noise in noises)
+            if fallen:
+                line += f"  ({fallen} of GPy's {len(noises)} starts collapsed)"
             print(line, flush=True)
     print("\ntest scores on the standard splits, mean +- standard error; GPy on the same splits")
     print("collapsed: fits of mercer whose noise variance is below 1e-6 of the target's")

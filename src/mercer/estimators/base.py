@@ -119,7 +119,8 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
             )
         Y = parts.loss.check_targets(as_columns(y))
         check_repeats(X, getattr(parts.loss, "noise", None))
-        table = build_table(X, Y, weights, parts.by_row, flat=np.ndim(y) == 1)
+        flat = np.ndim(y) == 1
+        table = build_table(X, Y, weights, parts.by_row, flat, arrays=parts.arrays)
         units = _units(parts, table)
         problem = _problem(parts, table, units)
         parts.start(problem.points, problem.y, problem.weights, units)

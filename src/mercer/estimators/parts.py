@@ -50,6 +50,12 @@ class Parts:
         """Whether a row is more than its inputs: then repeated rows cannot be merged."""
         return positional(self.kernel) or bool(np.ndim(getattr(self.loss, "noise", 0.0)))
 
+    @property
+    def arrays(self) -> int:
+        """How many n x n arrays the fit needs at most: factor, inverse and the kernel's own."""
+        loo = self.search is not None and self.search.get_params().get("criterion") == "loo"
+        return 2 + max(1, self.kernel.workspace()) + 4 * loo
+
     def start(self, X: Array, y: Array, weights: Array, units: Units) -> None:
         """Move the parts to inside units; start what was named at the data's own scale.
 

@@ -38,8 +38,12 @@ class Table:
     flat: bool
 
 
-def build_table(X: Array, Y: Array, weights: Array, by_row: bool, flat: bool) -> Table:
-    """Merge repeated rows of X (N, d), unless ``by_row``; predict the memory before.
+def build_table(
+    X: Array, Y: Array, weights: Array, by_row: bool, flat: bool, arrays: int = 3
+) -> Table:
+    """Merge repeated rows of X (N, d), unless ``by_row``.
+
+    Refuse before if the fit, which needs ``arrays`` n x n matrices, does not fit into memory.
 
     The order of the points does not depend on the order of the rows, and a row of weight two is
     the same as two rows: so is everything that follows.
@@ -47,12 +51,12 @@ def build_table(X: Array, Y: Array, weights: Array, by_row: bool, flat: bool) ->
     keep = np.flatnonzero(weights > 0)
     inputs = X if len(keep) == len(X) else X[keep]
     if by_row:
-        require_memory(len(keep), arrays=3)
+        require_memory(len(keep), arrays)
         first = group = np.arange(len(keep))
     else:
-        require_memory(_distinct_at_least(inputs), arrays=3)
+        require_memory(_distinct_at_least(inputs), arrays)
         first, group = group_rows(inputs)
-        require_memory(len(first), arrays=3)
+        require_memory(len(first), arrays)
     mean, total, spread = merge(group, len(first), Y[keep], weights[keep])
     points = np.ascontiguousarray(inputs[first])
     return Table(X, Y, weights, keep, points, group, mean, total, spread, flat)

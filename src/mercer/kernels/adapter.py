@@ -85,6 +85,11 @@ class FromSklearn(Kernel):
             K, tensor = K[:n, n:], tensor[:n, n:]
         return inner(Q, K), {"theta": np.einsum("ij,ijp->p", Q, tensor)}
 
+    def workspace(self) -> int:
+        return 3 + 3 * len(
+            self.kernel.theta
+        )  # what the foreign kernel offers is an n x n x p array
+
     def noise_free(self) -> Kernel | None:
         current = self._current()
         signal = _signal(current)

@@ -72,6 +72,18 @@ class Kernel(Component):
         """Whether k depends on which rows are compared, not only on what is in them."""
         return any(part.positional for part in self._parts().values())
 
+    @property
+    def pairwise(self) -> bool:
+        """Whether the inputs are kernel values with the training points, not points themselves.
+
+        Such inputs do not say how new points vary among themselves: they have no variance.
+        """
+        return any(part.pairwise for part in self._parts().values())
+
+    def workspace(self) -> int:
+        """Return how many n x n arrays ``pullback`` needs at most, besides its argument Q."""
+        return 3
+
     def resolve(self, names: Sequence[str] | None, n_features: int) -> Kernel:
         """Return the kernel with column names turned into positions and checked."""
         parts = self._parts()

@@ -53,6 +53,27 @@ def whole(owner: object, name: str, least: int) -> int:
     )
 
 
+def symmetric(K: Array, what: str, block: int = 128) -> Array:
+    """Return K (n, n) if |K_ij - K_ji| is at most 1e-8 of its largest entry, else refuse it.
+
+    A factorisation reads one triangle only, so an asymmetric matrix would be used without a word.
+    Entries that are not finite are left to the factorisation, which names them.
+    """
+    n = len(K)
+    largest = max(float(K.max(initial=0.0)), -float(K.min(initial=0.0)))
+    with np.errstate(invalid="ignore"):
+        for i in range(0, n, block):
+            gap = np.abs(K[i : i + block, i:] - K[i:, i : i + block].T)
+            if (gap > 1e-8 * largest).any():
+                row, column = (int(k) + i for k in np.unravel_index(np.nanargmax(gap), gap.shape))
+                raise ValueError(
+                    f"{what} is not symmetric: k({row}, {column}) = {K[row, column]:.6g} but "
+                    f"k({column}, {row}) = {K[column, row]:.6g}; if the difference is rounding, "
+                    "give (K + K.T) / 2"
+                )
+    return K
+
+
 def like(value: Any, total: Array) -> float | Array:
     """Return the per-column sums ``total`` (d,) in the shape of parameter ``value``.
 

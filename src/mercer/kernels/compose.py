@@ -86,6 +86,9 @@ class Sum(_Parts):
         for part in self._checked():
             part._add_to(K, X, Z)
 
+    def workspace(self) -> int:
+        return 1 + max(part.workspace() for part in self._checked())
+
     def noise_free(self) -> Kernel | None:
         parts = self._checked()
         kept = [signal for part in parts if (signal := part.noise_free()) is not None]
@@ -145,6 +148,10 @@ class Product(_Parts):
                 before = before * grams[i]
         return value, gradient
 
+    def workspace(self) -> int:
+        parts = self._checked()
+        return 2 * len(parts) + max(part.workspace() for part in parts)
+
     def noise_free(self) -> Kernel | None:
         parts = self._checked()
         signals = [part.noise_free() for part in parts]
@@ -164,6 +171,9 @@ class _Wrapper(Kernel, abstract=True):
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self._rebuilt({"kernel": self.kernel.in_units(shift, scale)})
+
+    def workspace(self) -> int:
+        return self.kernel.workspace()
 
     def noise_free(self) -> Kernel | None:
         signal = self.kernel.noise_free()
@@ -250,6 +260,9 @@ class Power(_Wrapper):
         from mercer.kernels import Linear, Matern
 
         return cls(Matern(nu=2.5) + Linear(weight=0.3), 3)
+
+    def workspace(self) -> int:
+        return 2 + self.kernel.workspace()
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         return np.asarray(self.kernel(X, Z) ** whole(self, "exponent", 1))

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.arrays import Array, as_matrix
 from mercer.kernels.base import Kernel, other_points
+from mercer.kernels.checks import symmetric
 
 _BLOCK = 64
 
@@ -19,7 +20,8 @@ class Precomputed(Kernel):
 
     With ``matrix``, a point is one integer: the row of the matrix it stands for. Without, the
     inputs are the kernel values themselves, as for scikit-learn's ``kernel="precomputed"``: a
-    square X for training, and the rows k(new, training) as X afterwards.
+    square X for training, and the rows k(new, training) as X afterwards. Such rows give means
+    only: the variance of a new point is not among them.
 
     Parameters
     ----------
@@ -48,6 +50,10 @@ class Precomputed(Kernel):
     def positional(self) -> bool:
         return self.matrix is None
 
+    @property
+    def pairwise(self) -> bool:
+        return self.matrix is None
+
     @classmethod
     def example(cls) -> Self:
         A = np.vander(np.linspace(-1.0, 1.0, 7), 4)
@@ -62,13 +68,15 @@ class Precomputed(Kernel):
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         if self.matrix is not None:
             rows = self._rows(X)
-            return np.asarray(self._values()[np.ix_(rows, rows if Z is None else self._rows(Z))])
+            K = self._values()[np.ix_(rows, rows if Z is None else self._rows(Z))]
+            return symmetric(K, "Precomputed: the matrix") if Z is None else np.asarray(K)
+        if Z is None:
+            return symmetric(self._square(X).copy(), "Precomputed: the matrix of kernel values")
         X = as_matrix(X)
-        count = len(X) if Z is None else len(Z)
-        if X.shape[1] != count:
+        if X.shape[1] != len(Z):
             raise ValueError(
                 f"Precomputed: the inputs are kernel values and must have one column for each of "
-                f"the {count} {'rows' if Z is None else 'training rows'}, got {X.shape[1]} columns"
+                f"the {len(Z)} training rows, got {X.shape[1]} columns"
             )
         return X.copy()
 
@@ -76,14 +84,19 @@ class Precomputed(Kernel):
         if self.matrix is not None:
             rows = self._rows(X)
             return np.asarray(self._values()[rows, rows])
+        return self._square(X).diagonal().copy()
+
+    @staticmethod
+    def _square(X: Array) -> Array:
+        """Return X if it can hold the kernel values of its own points."""
         X = as_matrix(X)
         if X.shape[0] != X.shape[1]:
             raise ValueError(
-                "Precomputed: the variance of a new point is not among its kernel values with the "
-                "training points; give the matrix of all points, Precomputed(matrix), and row "
-                "numbers as inputs"
+                "Precomputed: the inputs are the kernel values among the points and must be a "
+                f"square matrix, one column for each row, got shape {X.shape}; for points in "
+                "columns choose another kernel"
             )
-        return X.diagonal().copy()
+        return X
 
     def _values(self) -> Array:
         matrix = np.asarray(self.matrix, dtype=float)
@@ -133,13 +146,13 @@ class Function(Kernel):
         return cls(_shared_sign)
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        X, Z, _ = other_points(X, Z)
+        X, Z, same = other_points(X, Z)
         K = np.array(self.function(X, Z), dtype=float, order="C")
         if K.shape != (len(X), len(Z)):
             raise ValueError(
                 f"the kernel function returned shape {K.shape} for {len(X)} and {len(Z)} points"
             )
-        return K
+        return symmetric(K, "the matrix that the kernel function returns") if same else K
 
     def diag(self, X: Array) -> Array:
         blocks = (X[i : i + _BLOCK] for i in range(0, len(X), _BLOCK))

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from mercer._native import core
 from mercer.arrays import Array
 from mercer.component import POSITIVE, Domain
-from mercer.kernels.base import Gradient, Kernel, inner, other_points
+from mercer.kernels.base import Gradient, Kernel, blocks, other_points
 from mercer.kernels.checks import like, positive, rescaled
 
 
@@ -125,25 +126,35 @@ class Cosine(Kernel):
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         A, B, _ = self._angles(X, Z)
-        return self._product(A, B, range(A.shape[1]))
+        pairs = zip(_turned(A), _turned(B), strict=True)
+        U, V = next(pairs)
+        K = U @ V.T
+        for U, V in pairs:
+            K *= U @ V.T
+        return np.asarray(K)
 
     def diag(self, X: Array) -> Array:
         return np.ones(len(X))
 
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
-        # d cos(a - b)/d period = (a - b) sin(a - b) / period, with the sine of a difference
-        # expanded so that one product with the weights does all pairs; one column at a time
+        # d cos(a - b)/d period_d = (a - b) sin(a - b) / period_d times the cosines of the other
+        # columns, which are products of those before d and those after d: O(d n m) in all.
         A, B, period = self._angles(X, Z)
-        columns = range(A.shape[1])
-        sums = np.empty(A.shape[1])
-        for d in columns:
-            M = self._product(A, B, [e for e in columns if e != d])
-            M *= Q
-            a, b = A[:, d], B[:, d]
-            V = np.column_stack([np.cos(b), np.sin(b)])
-            turned = a[:, None] * (M @ V) - M @ (b[:, None] * V)
-            sums[d] = np.sin(a) @ turned[:, 0] - np.cos(a) @ turned[:, 1]
-        return inner(Q, self(X, Z)), {"period": like(self.period, sums / period)}
+        turned_A, turned_B = _turned(A), _turned(B)
+        value, sums = 0.0, np.zeros(A.shape[1])
+        for rows, columns, weight in blocks(len(A), len(B), Z is None):
+            pairs = [(U[rows], V[columns]) for U, V in zip(turned_A, turned_B, strict=True)]
+            cosines = [U @ V.T for U, V in pairs]
+            after = [*accumulate(reversed(cosines[1:]), np.multiply)][::-1]
+            before = weight * Q[rows, columns]
+            for d, (U, V) in enumerate(pairs):
+                M = before * after[d] if d < len(after) else before
+                a, b = A[rows, d], B[columns, d]
+                by_sine = a[:, None] * (M @ V) - M @ (b[:, None] * V)
+                sums[d] += U[:, 1] @ by_sine[:, 0] - U[:, 0] @ by_sine[:, 1]
+                before = before * cosines[d]
+            value += float(before.sum())
+        return value, {"period": like(self.period, sums / period)}
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self._restated(period=rescaled(self.period, scale))
@@ -156,12 +167,7 @@ class Cosine(Kernel):
         A = (X - centre) * (2.0 * np.pi / period)
         return A, (A if same else (Z - centre) * (2.0 * np.pi / period)), period
 
-    @staticmethod
-    def _product(A: Array, B: Array, columns: Iterable[int]) -> Array:
-        """Return prod_d cos(A_id - B_jd) over the columns, each a product of rank two."""
-        K = np.ones((A.shape[0], B.shape[0]))
-        for d in columns:
-            U = np.column_stack([np.cos(A[:, d]), np.sin(A[:, d])])
-            V = U if B is A else np.column_stack([np.cos(B[:, d]), np.sin(B[:, d])])
-            K *= U @ V.T
-        return K
+
+def _turned(A: Array) -> list[Array]:
+    """Return for each column of the angles A (n, d) its (cos, sin), (n, 2): U V' is cos(a - b)."""
+    return [np.column_stack([np.cos(a), np.sin(a)]) for a in A.T]

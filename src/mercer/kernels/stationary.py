@@ -56,6 +56,9 @@ class Stationary(Kernel, abstract=True):
         return None
 
     # ------------------------------------------------------------------ the contract
+    def workspace(self) -> int:
+        return 0 if self.native is not None else 3
+
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         X, Z, same = self._scaled(X, Z)
         K = np.empty((X.shape[0], Z.shape[0]))
