@@ -203,6 +203,21 @@ def test_permissions_and_links_survive(machine, saved, tmp_path):
     assert saved.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no umask")
+def test_new_files_obey_the_umask(machine, tmp_path, monkeypatch):
+    before = os.umask(0o027)
+    try:
+        monkeypatch.setattr(os, "umask", None)  # which is the whole process's: no thread may touch
+        save(machine, tmp_path / "new.mercer")
+        with replacing(tmp_path / "new.mercer") as temporary:
+            assert os.stat(temporary).st_mode & 0o777 == 0o600
+    finally:
+        monkeypatch.undo()
+        os.umask(before)
+    assert (tmp_path / "new.mercer").stat().st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path) == ["new.mercer"]
+
+
 def test_no_folder(machine, tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist"):
         save(machine, tmp_path / "nowhere" / "m.mercer")
@@ -490,6 +505,16 @@ def test_other_machines_survive(table, tmp_path, options):
         assert mine.tobytes() == theirs.tobytes()
 
 
+def test_several_outputs_survive_to_the_bit(table, tmp_path):
+    X, y = table
+    for order in "CF":
+        several = np.array(np.column_stack([y, -y, y**2]), order=order)
+        model = mercer.GPRegressor(search=None, basis="linear").fit(X, several)
+        mercer.save(model, tmp_path / "gp.mercer")
+        again = mercer.load(tmp_path / "gp.mercer")
+        assert again.predict(X).tobytes() == model.predict(X).tobytes()
+
+
 def test_a_gp_with_an_own_kernel(table, tmp_path):
     from mercer.kernels import RBF
 
@@ -508,3 +533,17 @@ def test_a_gp_with_a_bare_function_is_refused(table, tmp_path):
     model = mercer.GPRegressor(basis=lambda X: X, search=None).fit(X, y)
     with pytest.raises(TypeError, match="bare function"):
         mercer.save(model, tmp_path / "gp.mercer")
+
+
+def test_a_progress_function_is_not_part_of_a_model(table, tmp_path):
+    from mercer.search import Optimize
+
+    X, y = table
+    seen = []
+    search = Optimize(restarts=0, progress=seen.append)
+    model = mercer.GPRegressor(search=search).fit(X, y)
+    mercer.save(model, tmp_path / "gp.mercer")
+    again = mercer.load(tmp_path / "gp.mercer")
+    assert seen
+    assert again.search == Optimize(restarts=0)
+    assert again.predict(X).tobytes() == model.predict(X).tobytes()

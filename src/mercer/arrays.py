@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 
 Array: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.intp]
@@ -42,12 +42,6 @@ def cholesky(A: Array) -> int:
     return int(info)
 
 
-def cholesky_solve(A: Array, B: Array) -> Array:
-    """``(L L')^-1 B`` for ``A`` as left by :func:`cholesky`; B is (n, m)."""
-    X, info = lapack.dpotrs(A.T, B, lower=1)
-    return _checked(X, info)
-
-
 def half_solve(A: Array, B: Array) -> Array:
     """``L^-1 B`` for ``A`` as left by :func:`cholesky`; B is (n, m)."""
     X, info = lapack.dtrtrs(A.T, B, lower=1)
@@ -58,11 +52,6 @@ def back_solve(A: Array, B: Array) -> Array:
     """``L^-T B`` for ``A`` as left by :func:`cholesky`; B is (n, m)."""
     X, info = lapack.dtrtrs(A.T, B, lower=1, trans=1)
     return _checked(X, info)
-
-
-def half_product(A: Array, B: Array) -> Array:
-    """``L B`` for ``A`` as left by :func:`cholesky`; B is (n, m). Reads one triangle only."""
-    return np.asarray(blas.dtrmm(1.0, A.T, B, lower=1))
 
 
 def cholesky_inverse(A: Array, overwrite: bool = False) -> Array:

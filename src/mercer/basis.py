@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import combinations_with_replacement
 from typing import Any, ClassVar
@@ -27,6 +28,10 @@ class Basis(Component):
         """Return h at X (n, d): shape (n, k)."""
         raise NotImplementedError
 
+    def size(self, d: int) -> int | None:
+        """Return the number k of functions of d columns, without evaluating them; None: unknown."""
+        return None
+
     def logdet_units(self, scale: Array) -> float:
         """Return log |det T| for h(x in user's units) = T h(x / scale); scale is (d,)."""
         return 0.0
@@ -48,6 +53,10 @@ class PolynomialBasis(Basis):
         self.degree = degree
         if not isinstance(degree, (int, np.integer)) or degree < 0:
             raise ValueError(f"the degree of a polynomial basis is 0, 1, 2, ..., not {degree!r}")
+
+    def size(self, d: int) -> int:
+        """Return the number of monomials, (d + degree)! / (d! degree!)."""
+        return math.comb(d + int(self.degree), min(d, int(self.degree)))
 
     def _monomials(self, d: int) -> list[tuple[int, ...]]:
         return [

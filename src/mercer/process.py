@@ -197,9 +197,9 @@ class Posterior(Process):
 
         def one(X: Array) -> Array:
             A = self.parent(X, self.points).T
-            return np.asarray(self.parent.diag(X) - self.operator.reduce_diag(A, self._rows(X)))
+            return self.operator.reduce_diag(A, self._rows(X))
 
-        return self._batched(one, X)
+        return np.asarray(self.parent.diag(X) - self._batched(one, X))
 
     def project(self, points: Array) -> Posterior:
         """Return the process that keeps this one's law on ``points``, and the parent's elsewhere.

@@ -152,6 +152,8 @@ def test_a_model_without_names(folder, capsys):
         (["-t", "y", "--features", "x,y"], "'y' cannot be an input twice"),
         (["-t", "y", "--features", "x,x"], "'x' cannot be an input twice"),
         (["-t", "y", "--kernel", "rfb"], "rbf"),
+        (["-t", "y", "--kernel", "precomputed"], "no kernel 'precomputed'; choose one of arcsine"),
+        (["-t", "y", "--report", "nowhere/r.html"], "does not exist"),
         (["-t", "y", "-o", "t.csv"], "would overwrite"),
         (["-t", "y", "--report", "m.mercer"], "would overwrite"),
         (["-t", "y", "-o", "nowhere/m.mercer"], "does not exist"),
@@ -217,6 +219,27 @@ def test_a_failed_report_leaves_no_half_report(folder, capsys, monkeypatch):
     code, _, err = run(capsys, "fit", "t.csv", "-t", "y", "-o", "m.mercer", "--report", "r.html")
     assert (code, err) == (1, "mercer: broken\n")
     assert sorted(os.listdir()) == ["t.csv"]
+
+
+def test_folders_are_checked_before_the_work(folder, capsys, monkeypatch, model):
+    from mercer.app import demo, fit
+
+    def never(*args, **options):
+        raise AssertionError("the work began")
+
+    monkeypatch.setattr(fit, "read_table", never)
+    monkeypatch.setattr(demo, "fit_table", never)
+    (folder / "new.csv").write_text("a,b\n1,2\n")
+    for arguments in (
+        ["fit", "t.csv", "-t", "y", "-o", "nowhere/m.mercer"],
+        ["fit", "t.csv", "-t", "y", "-o", "m.mercer", "--report", "nowhere/r.html"],
+        ["demo", "--report", "nowhere/r.html"],
+        ["predict", model, "new.csv", "-o", "nowhere/out.csv"],
+    ):
+        code, _, err = run(capsys, *arguments)
+        assert code == 1
+        assert "nowhere does not exist" in err
+    assert sorted(os.listdir()) == ["new.csv", "t.csv"]
 
 
 # ---------------------------------------------------------------------- the process

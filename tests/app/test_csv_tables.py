@@ -7,7 +7,7 @@ import pytest
 
 from mercer.app.csvfile import parse_number
 from mercer.app.errors import AppError, did_you_mean, require, shown
-from mercer.app.outputs import refuse_overwriting, write_table
+from mercer.app.outputs import check_outputs, write_table
 from mercer.app.tables import read_table
 
 
@@ -126,9 +126,9 @@ def test_outputs_do_not_overwrite_inputs(tmp_path):
     link = tmp_path / "link.csv"
     link.symlink_to(path)
     with pytest.raises(AppError, match="would overwrite"):
-        refuse_overwriting([str(link), None], [str(path)])
+        check_outputs([str(link), None], [str(path)])
     with pytest.raises(AppError, match="would overwrite"):
-        refuse_overwriting(["x", "./x"], [])
+        check_outputs(["x", "./x"], [])
 
 
 def test_text_is_shown_harmlessly():

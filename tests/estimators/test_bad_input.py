@@ -121,6 +121,33 @@ CASES: dict[str, Case] = {
         {"basis": lambda A: np.column_stack([A, A])}, lambda: (X, Y), ValueError,
         "linearly dependent",
     ),
+    "basis and a constant column": (
+        {"basis": "linear"}, lambda: (with_value(X, (slice(None), 1), 3.0), Y), ValueError,
+        "3 basis functions .* 12 training inputs: those with number 0, 2, .* are constant",
+    ),
+    "basis and a column twice": (
+        {"basis": "linear"}, lambda: (np.column_stack([X, X[:, 0]]), Y), ValueError,
+        "number 3, counted from 0, is a combination",
+    ),
+    "noise set below zero": (
+        {"kernel": RBF(), "loss": Gaussian().set_params(noise=-1.0)}, lambda: (X, Y), ValueError,
+        "noise variance >= 0.*not -1.0",
+    ),
+    "noise set to text": (
+        {"kernel": RBF(), "loss": Gaussian().set_params(noise="low")}, lambda: (X, Y), ValueError,
+        "numeric noise variance, not 'low'",
+    ),
+    "precomputed, not square": (
+        {"kernel": "precomputed"}, lambda: (X, Y), ValueError, r"square matrix.*shape \(12, 2\)",
+    ),
+    "precomputed, not symmetric": (
+        {"kernel": "precomputed"}, lambda: (with_value(np.eye(12), (3, 5), 0.5), Y), ValueError,
+        r"not symmetric: k\(3, 5\) = 0.5 but k\(5, 3\) = 0",
+    ),
+    "a function that is not symmetric": (
+        {"kernel": lambda A, B: A[:, :1] + 0.0 * B[:, :1].T}, lambda: (X, Y), ValueError,
+        "not symmetric",
+    ),
     "basis of the wrong shape": (
         {"basis": lambda A: np.ones((3, 1))}, lambda: (X, Y), ValueError, r"shape \(12, k\)",
     ),
@@ -177,6 +204,28 @@ def test_bad_new_inputs() -> None:
         model.predict(NAMED.to_numpy())
     with pytest.raises(ValueError, match="Expected 2D"):
         model.predict(X[0])
+
+
+def test_bad_inputs_of_a_prior() -> None:
+    model = GPRegressor()
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D"):
+        model.sample_prior(X[:, 0])
+    with pytest.raises(ValueError, match="NaN in column 'bmi', row 3"):
+        model.sample_prior(NAMED)
+    with pytest.raises(MemoryError, match="a joint draw"):
+        model.sample_prior(np.zeros((1_000_000, 1)))
+    assert model.sample_prior(X, 3).shape == (12, 3)
+
+
+def test_noise_is_checked_where_it_is_used() -> None:
+    loss = Gaussian().set_params(noise=-1.0)
+    for ask in (
+        lambda: loss.predict(0.0, 1.0),
+        lambda: loss.quadratic(Y),
+        lambda: loss.value(Y, Y),
+    ):
+        with pytest.raises(ValueError, match="noise variance >= 0"):
+            ask()
 
 
 def test_one_row_without_search() -> None:

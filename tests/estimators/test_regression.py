@@ -193,8 +193,10 @@ def test_noise_per_row_is_known_at_the_training_rows_only(rng: np.random.Generat
         latent, deviation = model.predict_latent(new)
         np.testing.assert_allclose(mean, latent, atol=1e-12)
         np.testing.assert_allclose(std, deviation, atol=1e-12)
-        low, high = model.predict_interval(new, coverage=0.9)
-        np.testing.assert_allclose(high - low, 2 * 1.6448536269514722 * deviation, rtol=1e-9)
+        with pytest.raises(ValueError, match="of a new observation is not known"):
+            model.predict_interval(new)
+        with pytest.raises(ValueError, match="of a new observation is not known"):
+            model.predictive_log_density(new, np.zeros(len(new)))
 
 
 def test_samples(rng: np.random.Generator) -> None:

@@ -150,8 +150,52 @@ def test_precomputed_as_in_sklearn(rng):
     np.testing.assert_array_equal(kernel.diag(train), train.diagonal())
     with pytest.raises(ValueError, match="one column for each of the 6 training rows, got 3"):
         kernel(new[:, :3], train)
-    with pytest.raises(ValueError, match="variance of a new point"):
-        kernel.diag(new)
+    for ask in (kernel.diag, kernel):
+        with pytest.raises(ValueError, match=r"square matrix.*got shape \(4, 6\)"):
+            ask(new)
+
+
+def test_pairwise_is_inherited():
+    whole = Precomputed(np.eye(3))
+    for kernel in (Precomputed(), 2.0 * Precomputed(), RBF() + Precomputed() ** 2):
+        assert kernel.pairwise
+    for kernel in (RBF(), whole, 2.0 * whole + White()):
+        assert not kernel.pairwise
+
+
+@pytest.mark.parametrize("n", [3, 300])
+def test_asymmetric_matrices_are_refused(n, rng):
+    A = rng.standard_normal((n, 2))
+    K = A @ A.T
+    rounding = K + 1e-10 * rng.standard_normal((n, n))
+    np.testing.assert_array_equal(Precomputed()(rounding), rounding)
+    K[n - 1, 1] += 0.1
+    rows = np.arange(n, dtype=float)[:, None]
+    for matrix in (lambda: Precomputed()(K), lambda: Precomputed(K)(rows)):
+        with pytest.raises(ValueError, match=rf"not symmetric: k\(1, {n - 1}\) = "):
+            matrix()
+    crooked = Function(lambda X, Z: X[:, :1] + 0.0 * Z[:, :1].T)
+    for ask in (crooked, crooked.diag):
+        with pytest.raises(ValueError, match="function returns is not symmetric"):
+            ask(A)
+    assert crooked(A, A).shape == (n, n)  # one matrix between two sets of points may be anything
+
+
+def test_cosine_by_blocks(rng):
+    """More rows than a block and several columns, against the formula column by column."""
+    X, Z, period = rng.standard_normal((200, 4)), rng.standard_normal((30, 4)), np.arange(2.0, 6.0)
+    Q = rng.standard_normal((200, 200))
+    for other, weights in ((None, Q + Q.T), (Z, Q[:, :30])):
+        delta = X[:, None] - (X if other is None else other)[None]
+        angle = 2.0 * np.pi * delta / period
+        factors = np.cos(angle)
+        value, gradient = Cosine(period)._value_and_pullback(X, other, weights)
+        assert value == pytest.approx(float((weights * factors.prod(axis=2)).sum()), rel=1e-10)
+        for d in range(4):
+            rest = np.delete(factors, d, axis=2).prod(axis=2)
+            slope = np.sin(angle[:, :, d]) * angle[:, :, d] / period[d]
+            expected = float((weights * rest * slope).sum())
+            assert gradient["period"][d] == pytest.approx(expected, rel=1e-9)
 
 
 def test_function(rng):

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from mercer.app import console
 from mercer.app.fit import check_printing
 from mercer.app.fitted import Fitted, fit_table
+from mercer.app.outputs import check_outputs
 from mercer.app.progress import progress
 from mercer.app.quality import normal_log_density, quality
 from mercer.app.results import QUALITY_NAMES, as_plain, quality_cells, show
@@ -22,6 +23,7 @@ def run(*, report: str | None, seed: int, quiet: bool, as_json: bool) -> None:
     """Do the command; the parameters are its options."""
     from sklearn.datasets import load_diabetes
 
+    check_outputs([report])
     check_printing(report)
     table = load_diabetes(scaled=False)
     train, test = _split(len(table.target), seed)

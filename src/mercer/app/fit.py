@@ -8,11 +8,12 @@ import mercer
 from mercer.app import console
 from mercer.app.errors import AppError, quoted, require, shown
 from mercer.app.fitted import fit_table
-from mercer.app.outputs import refuse_overwriting
+from mercer.app.outputs import check_outputs
 from mercer.app.progress import progress
 from mercer.app.results import as_plain, show
 from mercer.app.tables import Table, read_table
 from mercer.arrays import Array
+from mercer.kernels.convert import as_kernel, kernel_names
 
 
 def run(
@@ -31,7 +32,8 @@ def run(
     as_json: bool,
 ) -> None:
     """Do the command; the parameters are its options."""
-    refuse_overwriting([output, report], [table])
+    check_outputs([output, report], [table])
+    check_kernel(kernel)
     check_printing(report)
     data = read_table(table, delimiter)
     names, X, y, weights = columns_of(data, target, features, weight, drop_missing)
@@ -53,6 +55,13 @@ def run(
     elif not quiet:
         show(fitted)
         console.say(f"model written to {output}" + (f", report to {report}" if report else ""))
+
+
+def check_kernel(name: str | None) -> None:
+    """Refuse a name that is no kernel of columns; a matrix of kernel values is no table."""
+    known = [n for n in kernel_names() if not as_kernel(n).pairwise]
+    if name is not None and name not in known:
+        raise AppError(f"there is no kernel {quoted([name])}; choose one of {', '.join(known)}")
 
 
 def check_printing(report: str | None) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.app.errors import AppError, require
 from mercer.arrays import Array
-from mercer.persist import replacing
+from mercer.persist import check_target, replacing
 
 
 def write_table(path: str, columns: Mapping[str, Array]) -> None:
@@ -31,8 +31,11 @@ def write_table(path: str, columns: Mapping[str, Array]) -> None:
         writer.writerows([["" if v != v else repr(v) for v in row] for row in rows])
 
 
-def refuse_overwriting(outputs: Sequence[str | None], inputs: Sequence[str]) -> None:
-    """Refuse an output that is one of the inputs, or twice the same output."""
+def check_outputs(outputs: Sequence[str | None], inputs: Sequence[str] = ()) -> None:
+    """Refuse, before any work, what cannot be written later.
+
+    An output that is one of the inputs, twice the same output, a folder that is not there.
+    """
     seen = {os.path.realpath(path): path for path in inputs}
     for path in outputs:
         if path is None:
@@ -41,3 +44,4 @@ def refuse_overwriting(outputs: Sequence[str | None], inputs: Sequence[str]) -> 
         if real in seen:
             raise AppError(f"{path} would overwrite {seen[real]}: choose another name")
         seen[real] = path
+        check_target(path)

@@ -10,7 +10,7 @@ import mercer
 from mercer.app import console
 from mercer.app.errors import AppError, require
 from mercer.app.fitted import nameless
-from mercer.app.outputs import refuse_overwriting, write_table
+from mercer.app.outputs import check_outputs, write_table
 from mercer.app.tables import Table, read_table
 from mercer.arrays import Array
 
@@ -27,7 +27,7 @@ def run(
     quiet: bool,
 ) -> None:
     """Do the command; the parameters are its options."""
-    refuse_overwriting([output], [model, table])
+    check_outputs([output], [model, table])
     require("rich", "printing")
     fitted = mercer.load(model)
     data = read_table(table, delimiter)

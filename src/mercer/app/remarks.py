@@ -35,8 +35,8 @@ def _numbers(report: Any) -> list[str]:
     rows = report.get("rows") or {}
     if rows.get("distinct", 0) < rows.get("used", 0):
         found.append(
-            f"{rows['used']} rows have {rows['distinct']} different inputs; repeated ones were "
-            "merged, which changes nothing but the time"
+            f"{rows['used']} rows have {rows['distinct']} different inputs; rows with the same "
+            "inputs count as one point of that much more weight"
         )
     return found
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from mercer.arrays import Array, as_columns
 from mercer.estimators.base import KernelMachine, generator
 from mercer.estimators.summary import Summary, summarise
-from mercer.estimators.table import check_target
+from mercer.estimators.table import check_finite, check_target
 from mercer.kernels import as_kernel
 from mercer.kernels.base import Kernel
 from mercer.linalg.memory import require_memory
@@ -40,7 +40,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         Unpenalised functions beside the kernel, with a flat prior on their coefficients.
     standardize : "auto", True or False
         Work on columns and targets of mean zero and unit deviation, and undo it in everything that
-        is reported. "auto": on for a default or named kernel, off for a kernel object.
+        is reported. "auto": on for a default or named kernel, off for a kernel object, for which
+        True is refused.
     random_state : int, RandomState, Generator or None
         For the random starts of the search; None is a fixed seed, so that fits repeat.
 
@@ -67,7 +68,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        named = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.pairwise = named or (
+            isinstance(self.kernel, Kernel) and self.kernel.pairwise
+        )
         return tags
 
     # ------------------------------------------------------------------ predictions
@@ -77,7 +81,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         Parameters
         ----------
         X : (q, d).
-        return_std : also the standard deviation of a new observation, shape as the mean.
+        return_std : also the standard deviation of a new observation, shape as the mean. If the
+            noise was given per training row, that of a new one is not known and left out.
         return_cov : also the covariance of new observations: (q, q), or (q, q, m).
 
         Returns
@@ -100,6 +105,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def predict_latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean and standard deviation of the function itself at X, noise left out."""
         inside = self._inputs(X)
+        self._check_variances(inside)
         means = np.array([p.mean(inside) for p in self.posteriors_])
         variances = np.array([p.var(inside)[:, None] for p in self.posteriors_])
         mean = means.mean(axis=0)
@@ -112,6 +118,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
         inside = self._inputs(X)
+        self._check_noise_known()
         if len(self.posteriors_) > 1:
             raise NotImplementedError("intervals of a mixture of posteriors are not offered")
         mean, variance = self._latent(inside, 0)
@@ -124,6 +131,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def predictive_log_density(self, X: Any, y: Any) -> Array:
         """Return log p(y_i | x_i, training data), shape (q,) or (q, m)."""
         inside = self._inputs(X)
+        self._check_noise_known()
         check_target(y)
         check_consistent_length(X, y)
         target = self.units_.y_inside(as_columns(y))
@@ -141,6 +149,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions from the posterior at X (q, d): (q, n_samples) or (q, m, n_samples)."""
         inside = self._inputs(X)
+        self._check_variances(inside)
         require_memory(len(inside), 3, "a joint draw", "draw at")
         rng = generator(random_state)
         which = rng.integers(len(self.posteriors_), size=n_samples)
@@ -155,10 +164,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
 
     def sample_prior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions from the prior of the given kernel at X (q, d): (q, n_samples)."""
-        points = np.ascontiguousarray(X, dtype=np.float64)
+        names = None if getattr(X, "columns", None) is None else [str(name) for name in X.columns]
+        points = check_array(X, dtype=np.float64, order="C", ensure_all_finite=False)
+        check_finite(points, "X", names)
+        require_memory(len(points), 3, "a joint draw", "draw at")
         kernel: Kernel = as_kernel("rbf" if self.kernel is None else self.kernel)
-        names = getattr(X, "columns", None)
-        resolved = kernel.resolve(None if names is None else list(names), points.shape[1])
+        resolved = kernel.resolve(names, points.shape[1])
         draws = Prior(resolved).sample(points, n_samples, generator(random_state))
         return np.asarray(draws[:, 0])
 
@@ -168,11 +179,33 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         return summarise(self)
 
     # ------------------------------------------------------------------ helpers
+    def _check_noise_known(self) -> None:
+        if np.ndim(getattr(self.loss_, "noise", 0.0)):
+            raise ValueError(
+                "the noise was given per training row, so that of a new observation is not known; "
+                "predict_latent gives mean and standard deviation of the function itself"
+            )
+
     def _shaped(self, values: Array) -> Array:
         return np.asarray(values[:, 0] if self.flat_ else values)
 
+    def _check_variances(self, inside: Array) -> None:
+        """Refuse the variance of new points where X holds their kernel values with the old."""
+        for posterior in self.posteriors_:
+            prior = posterior.parent
+            if not (isinstance(prior, Prior) and prior.kernel.pairwise):
+                continue
+            if not np.array_equal(inside, posterior.points):
+                raise ValueError(
+                    "the kernel values of new points with the training points do not say how the "
+                    "new points vary: with a kernel Precomputed() there are means for new points, "
+                    "and deviations, intervals, densities and draws for the training matrix only; "
+                    "for all points give Precomputed(matrix), and row numbers of it as X"
+                )
+
     def _latent(self, inside: Array, draw: int) -> tuple[Array, Array]:
         """Latent mean (q, m) and variance (q, 1) inside, noise parts of the kernel included."""
+        self._check_variances(inside)
         posterior = self.posteriors_[draw]
         prior = posterior.parent
         variance = posterior.var(inside)

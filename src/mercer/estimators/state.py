@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
 from mercer.arrays import Array
 from mercer.basis import Basis
 from mercer.component import Component
+from mercer.estimators.schema import check_state
 from mercer.estimators.units import Units, basis_inside
 from mercer.kernels.base import Kernel
 from mercer.linalg.operators import restored
@@ -21,6 +22,7 @@ from mercer.losses.base import Loss
 from mercer.process import Loo, Posterior, Prior
 
 Resolve = Callable[[str], type[Component]]
+P = TypeVar("P", bound=Component)
 
 
 class Stateful:
@@ -67,24 +69,30 @@ class Stateful:
                 arrays[f"{i}.beta"] = posterior.beta
             for key, value in posterior.operator.state().items():
                 arrays[f"{i}.operator.{key}"] = value
-        return manifest, {k: np.ascontiguousarray(v, dtype=np.float64) for k, v in arrays.items()}
+        # in the order they have, row-major or column-major: BLAS rounds differently for the two
+        arrays = {k: np.asarray(v, dtype=np.float64) for k, v in arrays.items()}
+        check_state(manifest, arrays, set(params))  # what is written can be read
+        return manifest, arrays
 
     @classmethod
     def _from_state(
         cls, manifest: Mapping[str, Any], arrays: Mapping[str, Array], resolve: Resolve
     ) -> Self:
         """Build the fitted machine again; predictions are bit-identical."""
-        machine = cast(Any, cls)(
-            **{k: _unpacked(v, arrays, resolve) for k, v in manifest["params"].items()}
-        )
+        make = cast(Any, cls)
+        check_state(manifest, arrays, set(make._get_param_names()))
+        machine = make(**{k: _unpacked(v, arrays, resolve) for k, v in manifest["params"].items()})
         units = Units(*(arrays[f"units.{k}"] for k in ("x_shift", "x_scale", "y_shift", "y_scale")))
-        basis = cast("Basis | None", _unpacked(manifest["basis"], arrays, resolve))
+        basis = None
+        if manifest["basis"] is not None:
+            basis = _part(Basis, manifest["basis"], arrays, resolve)
+            _check_basis(basis, manifest["n_features"], len(arrays["0.beta"]))
         machine.n_features_in_ = manifest["n_features"]
         if manifest["feature_names"] is not None:
             machine.feature_names_in_ = np.array(manifest["feature_names"], dtype=object)
         machine.units_, machine.basis_ = units, basis
-        machine.kernel_ = _unpacked(manifest["kernel"], arrays, resolve)
-        machine.loss_ = _unpacked(manifest["loss"], arrays, resolve)
+        machine.kernel_ = _part(Kernel, manifest["kernel"], arrays, resolve)
+        machine.loss_ = _part(Loss, manifest["loss"], arrays, resolve)
         machine.flat_ = manifest["flat"]
         machine.log_evidence_ = manifest["log_evidence"]
         machine.report_ = manifest["report"]
@@ -93,8 +101,8 @@ class Stateful:
         machine.relevance_ = arrays.get("relevance")
         machine.posteriors_, machine.losses_ = [], []
         for i, draw in enumerate(manifest["draws"]):
-            kernel = cast(Kernel, _unpacked(draw["kernel"], arrays, resolve))
-            machine.losses_.append(cast(Loss, _unpacked(draw["loss"], arrays, resolve)))
+            kernel = _part(Kernel, draw["kernel"], arrays, resolve)
+            machine.losses_.append(_part(Loss, draw["loss"], arrays, resolve))
             alpha, points = arrays[f"{i}.alpha"], arrays[f"{i}.points"]
             head = f"{i}.operator."
             stored = {k[len(head) :]: v for k, v in arrays.items() if k.startswith(head)}
@@ -112,18 +120,35 @@ class Stateful:
         return cast(Self, machine)
 
     def _check_state(self) -> None:
-        """Refuse arrays whose shapes do not belong together."""
+        """Refuse parts that do not fit the arrays: predict one point, and write the summary."""
         machine = cast(Any, self)
-        d, m = machine.n_features_in_, len(machine.units_.y_scale)
-        fine = len(machine.units_.x_scale) == d and len(machine.posteriors_) > 0
-        for posterior in machine.posteriors_:
-            n = len(posterior.points)
-            fine &= posterior.points.shape == (n, d) and posterior.alpha.shape == (n, m)
-            state = posterior.operator.state()
-            fine &= all(state[k].shape == (n, n) for k in ("cholesky", "matrix") if k in state)
-            fine &= "scale" not in state or state["scale"].shape == (n,)
-        if not fine:
-            raise ValueError("the arrays of the model do not belong together")
+        m = len(machine.units_.y_scale)
+        for posterior, loss in zip(machine.posteriors_, machine.losses_, strict=True):
+            point = posterior.points[:1]
+            mean = posterior.mean(point)
+            fine = mean.shape == (1, m) and np.isfinite(mean).all()
+            if not posterior.parent.kernel.pairwise:
+                variance = posterior.var(point)[:, None]
+                fine &= variance.shape == (1, 1) and np.isfinite(variance).all()
+                loss.predict(mean, variance)
+            if not fine:
+                raise ValueError("the parts of the model do not belong to its arrays")
+        str(machine.summary())
+
+
+def _part(kind: type[P], value: Any, arrays: Mapping[str, Array], resolve: Resolve) -> P:
+    """Build a part that must be of a certain kind."""
+    part = _unpacked(value, arrays, resolve)
+    if not isinstance(part, kind):
+        raise ValueError(f"a {type(part).__name__} stands where a {kind.__name__} is wanted")
+    return part
+
+
+def _check_basis(basis: Basis, d: int, k: int) -> None:
+    """Refuse a basis of another size than its coefficients, before its functions are formed."""
+    size = basis.size(d)
+    if size is not None and size != k:
+        raise ValueError(f"{basis!r} does not have {k} functions of {d} columns")
 
 
 def _packed(value: Any, key: str, arrays: dict[str, Array]) -> Any:

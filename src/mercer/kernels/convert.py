@@ -33,6 +33,17 @@ _NAMES: dict[str, Callable[[], Kernel]] = {
 }
 
 
+def kernel_names() -> list[str]:
+    """Return the names that :func:`as_kernel` knows.
+
+    Examples
+    --------
+    >>> "rbf" in kernel_names()
+    True
+    """
+    return list(_NAMES)
+
+
 def as_kernel(given: Any) -> Kernel:
     """Return ``given`` as a kernel.
 

@@ -126,7 +126,8 @@ class Cosine(Kernel):
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         A, B, _ = self._angles(X, Z)
-        pairs = zip(_turned(A), _turned(B), strict=True)
+        turned = _turned(A)
+        pairs = zip(turned, turned if B is A else _turned(B), strict=True)
         U, V = next(pairs)
         K = U @ V.T
         for U, V in pairs:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from mercer.arrays import Array
+from mercer.arrays import Array, Index
 from mercer.linalg.dense import DenseFactor
 from mercer.linalg.gram import Factor
 from mercer.linalg.operators import BasisOperator
@@ -32,11 +32,9 @@ class Projected(Factor):
         self.T = inner.half_transposed(self.Q)  # (n, k) with P = C - T T'
         # each column against its own length: a cubic of large inputs is not dependent
         lengths = np.linalg.norm(self.R, axis=0)
-        if H.shape[1] > len(H) or np.any(np.abs(np.diagonal(self.R)) <= 1e-13 * lengths):
-            raise ValueError(
-                "the basis functions are linearly dependent on the training inputs; "
-                "drop some of them or choose a lower degree"
-            )
+        weak = np.flatnonzero(np.abs(np.diagonal(self.R)) <= 1e-13 * lengths[: len(H)])
+        if H.shape[1] > len(H) or len(weak):
+            raise ValueError(_dependent(H, weak))
 
     @property
     def report(self) -> dict[str, Any]:
@@ -94,3 +92,22 @@ class Projected(Factor):
     def operator(self) -> BasisOperator:
         """See :meth:`Factor.operator`."""
         return BasisOperator(self.inner.cholesky, self.inner.scale, self.Q, self.R)
+
+
+def _dependent(H: Array, weak: Index) -> str:
+    """Say which functions of H (n, k) are combinations of those before them, and why if known."""
+    n, k = H.shape
+    text = f"the {k} basis functions are linearly dependent on the {n} training inputs: "
+    if k > n:
+        return text + "they are more than the inputs can tell apart; choose a smaller basis"
+    constant = np.flatnonzero(np.ptp(H, axis=0) == 0.0)
+    if np.isin(weak, constant).any():
+        which = ", ".join(str(j) for j in constant)
+        return text + (
+            f"those with number {which}, counted from 0, are constant there; leave constant "
+            "columns out of the table, or choose a smaller basis"
+        )
+    return text + (
+        f"number {weak[0]}, counted from 0, is a combination of those before it; drop some of "
+        "them or choose a lower degree"
+    )

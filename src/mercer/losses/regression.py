@@ -42,32 +42,48 @@ class Gaussian(LocationLoss):
     latent_is_mean: ClassVar[bool] = True
 
     def __init__(self, noise: float | Array = 1.0) -> None:
-        try:
-            values = np.asarray(noise, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"Gaussian needs a numeric noise variance, not {noise!r}") from error
-        if values.ndim > 1 or not np.all(np.isfinite(values)) or np.any(values < 0.0):
-            raise ValueError(
-                "Gaussian needs a noise variance >= 0: a number, or an array (n,) with one for "
-                "every training target"
-            )
         self.noise = noise
+        self._checked()
 
     def differentiable(self) -> Iterator[tuple[str, Component, str]]:
         """Yield the noise if it is one positive number; known arrays and zero are not learned."""
         if np.ndim(self.noise) == 0 and self.noise != 0.0:
             yield from super().differentiable()
 
+    def _checked(self) -> Array:
+        """Return the noise as a float64 array, () or (n,), or refuse it; ``set_params`` does not.
+
+        Negative variances, text or a matrix can come in after the construction.
+        """
+        try:
+            values = np.asarray(self.noise, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"Gaussian needs a numeric noise variance, not {self.noise!r}"
+            ) from error
+        if values.ndim > 1 or not np.all(np.isfinite(values)) or np.any(values < 0.0):
+            got = f", not {self.noise!r}" if values.ndim == 0 else ""
+            raise ValueError(
+                "Gaussian needs a noise variance >= 0: a number, or an array (n,) with one for "
+                f"every training target{got}"
+            )
+        return values
+
+    def check_targets(self, y: Any) -> Array:
+        """See :meth:`Loss.check_targets`; the noise, which may have been set since, is checked."""
+        self._checked()
+        return super().check_targets(y)
+
     def _variance(self, shape: tuple[int, ...], positive: bool = False) -> Any:
         """The noise, checked against the shape of the arrays it meets."""
-        if np.ndim(self.noise) == 0:
+        noise = self._checked()
+        if noise.ndim == 0:
             if positive and self.noise == 0.0:
                 raise ValueError(
                     "a Gaussian loss with zero noise has no density of y given f; use the exact "
                     "inference, or give it a positive noise"
                 )
             return self.noise
-        noise = np.asarray(self.noise, dtype=np.float64)
         if not shape or shape[0] != len(noise):
             raise ValueError(
                 f"this Gaussian loss knows the noise at its {len(noise)} training targets only, "

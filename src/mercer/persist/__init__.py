@@ -28,10 +28,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mercer.persist import container, registry, strict
-from mercer.persist.atomic import replacing
+from mercer.persist.atomic import check_target, replacing
 from mercer.persist.errors import ModelFileError
 
-__all__ = ["ModelFileError", "describe", "load", "replacing", "save"]
+__all__ = ["ModelFileError", "check_target", "describe", "load", "replacing", "save"]
 
 FORMAT = 1
 _FIELDS = {"format": int, "mercer": str, "estimator": str, "state": dict, "fortran": list}

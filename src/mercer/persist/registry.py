@@ -60,12 +60,22 @@ def check_parts(values: Iterable[Any]) -> None:
                     f"{type(value).__name__} would be written as {name!r}, a name reserved for "
                     "mercer's own parts: define it in a module of another name"
                 )
-            check_parts(value.get_params(deep=False).values())
+            check_parts(_written(value))
         elif callable(value):
             raise TypeError(
                 "a bare function cannot be written to a model file; wrap it in a Component "
                 "subclass and pass that class to load(path, parts=[...])"
             )
+
+
+def _written(part: Component) -> Iterable[Any]:
+    """Return the parameters that reach the file; a part may leave functions out of its form."""
+    values = part.get_params(deep=False).values()
+    try:
+        part.to_dict()
+    except TypeError:
+        return values
+    return [v for v in values if isinstance(v, Component) or not callable(v)]
 
 
 def _reserved(name: str) -> bool:

@@ -1,0 +1,157 @@
+"""Schema: what the state of a machine may be. Checked before any part of it is built.
+
+The sizes are d columns, m outputs, N rows with leave-one-out figures and, for each posterior, n
+points and k basis functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import NoneType
+from typing import Any
+
+import numpy as np
+
+from mercer.arrays import Array
+
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "params": (dict,),
+    "kernel": (dict,),
+    "loss": (dict,),
+    "basis": (dict, NoneType),
+    "n_features": (int,),
+    "feature_names": (list, NoneType),
+    "flat": (bool,),
+    "log_evidence": (float,),
+    "report": (dict,),
+    "draws": (list,),
+}
+_OPERATORS: tuple[set[str], ...] = (
+    set(),
+    {"matrix"},
+    {"cholesky", "scale"},
+    {"cholesky", "scale", "basis_q", "basis_r"},
+)
+Shapes = dict[str, tuple[int, ...]]
+
+
+def check_state(manifest: Mapping[str, Any], arrays: Mapping[str, Array], names: set[str]) -> None:
+    """Refuse a state with a field, an array, a shape or a number that cannot be.
+
+    ``names`` are the constructor's parameters. Leave-one-out figures need not be finite: they do
+    not exist for a row without which the basis has no unique coefficients.
+    """
+    _check_fields(manifest, names)
+    shapes = _shapes(manifest, arrays)
+    known = shapes.keys() | set(_references(manifest))
+    if known != arrays.keys():
+        odd = sorted(known ^ arrays.keys())[0]
+        raise ValueError(f"the array {odd[:60]!r} is missing, or is not part of such a model")
+    for name, array in arrays.items():
+        if array.dtype != np.float64:
+            raise ValueError(f"the array {name[:60]!r} is not one of doubles")
+        if name in shapes and array.shape != shapes[name]:
+            raise ValueError(f"{name} has shape {array.shape}, expected {shapes[name]}")
+        if name in shapes:
+            _check_values(name, array)
+
+
+def _check_fields(manifest: Mapping[str, Any], names: set[str]) -> None:
+    if set(manifest) != set(_FIELDS):
+        raise ValueError(f"the state does not consist of {', '.join(_FIELDS)}")
+    for field, kinds in _FIELDS.items():
+        if type(manifest[field]) not in kinds:
+            raise ValueError(f"{field} is a {type(manifest[field]).__name__}")
+    if set(manifest["params"]) != names:
+        raise ValueError("the parameters are not those of this estimator")
+    if manifest["n_features"] < 1:
+        raise ValueError("n_features must be at least 1")
+    columns = manifest["feature_names"]
+    if columns is not None and not (
+        len(columns) == manifest["n_features"] and all(type(c) is str for c in columns)
+    ):
+        raise ValueError(f"feature_names must be {manifest['n_features']} texts")
+    draws = manifest["draws"]
+    if not draws or any(
+        type(draw) is not dict or set(draw) != {"kernel", "loss"} for draw in draws
+    ):
+        raise ValueError("draws must be pairs of a kernel and a loss, at least one")
+    if not _plain(manifest["report"]):
+        raise ValueError("the report holds more than plain values")
+
+
+def _shapes(manifest: Mapping[str, Any], arrays: Mapping[str, Array]) -> Shapes:
+    """Return the shape that every array of the fitted state must have."""
+    d = manifest["n_features"]
+    (m,) = _sizes(arrays, "units.y_scale", 1)
+    (N,) = _sizes(arrays, "loo.weights", 1)
+    if manifest["flat"] and m != 1:
+        raise ValueError(f"flat targets have one output, not {m}")
+    row = (N,) if manifest["flat"] else (N, m)
+    shapes: Shapes = {"units.x_shift": (d,), "units.x_scale": (d,)}
+    shapes |= {"units.y_shift": (m,), "units.y_scale": (m,)}
+    shapes |= {"loo.mean": row, "loo.variance": row, "loo.log_density": row, "loo.weights": (N,)}
+    if "relevance" in arrays:
+        shapes["relevance"] = (d,)
+    for i in range(len(manifest["draws"])):
+        n, _ = _sizes(arrays, f"{i}.points", 2)
+        shapes |= {f"{i}.points": (n, d), f"{i}.alpha": (n, m)}
+        head = f"{i}.operator."
+        stored = {name.removeprefix(head) for name in arrays if name.startswith(head)}
+        if stored not in _OPERATORS:
+            raise ValueError(f"there is no operator of {', '.join(sorted(stored))[:60]}")
+        k = 0
+        if manifest["basis"] is not None:
+            k, _ = _sizes(arrays, f"{i}.beta", 2)
+            shapes[f"{i}.beta"] = (k, m)
+        elif "basis_q" in stored:
+            raise ValueError("there is an operator of a basis, but no basis")
+        parts = {"matrix": (n, n), "cholesky": (n, n), "scale": (n,)}
+        parts |= {"basis_q": (n, k), "basis_r": (k, k)}
+        shapes |= {head + name: parts[name] for name in stored}
+    return shapes
+
+
+def _sizes(arrays: Mapping[str, Array], name: str, ndim: int) -> tuple[int, ...]:
+    if name not in arrays:
+        raise ValueError(f"the array {name} is missing")
+    shape = arrays[name].shape
+    if len(shape) != ndim or 0 in shape:
+        raise ValueError(f"{name} has shape {shape}")
+    return shape
+
+
+def _check_values(name: str, array: Array) -> None:
+    head, _, last = name.rpartition(".")
+    if head == "loo" and last != "weights":
+        return
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} holds values that are not finite")
+    positive = {"x_scale": array, "y_scale": array}
+    if last in ("cholesky", "basis_r"):
+        pivots = array.diagonal()
+        positive[last] = np.abs(pivots) if last == "basis_r" else pivots
+    if not np.all(positive.get(last, 1.0) > 0.0):
+        raise ValueError(f"{name} must be positive")
+    if last in ("weights", "relevance", "scale") and not np.all(array >= 0.0):
+        raise ValueError(f"{name} must not be negative")
+
+
+def _references(value: Any) -> Iterator[str]:
+    """Yield the arrays that parts refer to by {"array": name}."""
+    if isinstance(value, Mapping):
+        if set(value) == {"array"} and isinstance(value["array"], str):
+            yield value["array"]
+        for child in value.values():
+            yield from _references(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _references(child)
+
+
+def _plain(value: Any) -> bool:
+    if type(value) is dict:
+        return all(type(k) is str and _plain(v) for k, v in value.items())
+    if type(value) is list:
+        return all(map(_plain, value))
+    return value is None or type(value) in (bool, int, float, str)
