@@ -14,6 +14,7 @@ from mercer.losses.huber import Huber
 from mercer.losses.margins import Exponential, Margin
 from mercer.losses.multiclass import Softmax
 from mercer.losses.negative_binomial import NegativeBinomial
+from mercer.losses.normaliser import hinge_normaliser, reweight
 from mercer.losses.normalized import NormalizedHinge
 from mercer.losses.ordinal import Ordinal
 from mercer.losses.poisson import Poisson
@@ -46,6 +47,8 @@ __all__ = [
     "SquaredHinge",
     "StudentT",
     "by_name",
+    "hinge_normaliser",
+    "reweight",
 ]
 
 
@@ -62,7 +65,7 @@ def by_name(name: str) -> Loss:
     known = {
         re.sub(r"(?<=[a-z])(?=[A-Z])", "_", c).lower(): c
         for c in __all__
-        if c not in ("Loss", "by_name")
+        if c != "Loss" and isinstance(globals()[c], type)
     }
     if name not in known:
         close = difflib.get_close_matches(str(name).lower(), known, n=1)

@@ -1,0 +1,75 @@
+"""Labels: classes as integer codes and as -1 / +1 targets, and what each row counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from mercer.arrays import Array, Index
+from mercer.estimators.table import check_weights
+
+
+def encode(y: Any) -> tuple[NDArray[Any], Index]:
+    """Return (classes, codes): the sorted classes (k,) and the class of each row as 0 .. k-1.
+
+    Examples
+    --------
+    >>> encode(["no", "yes", "no"])
+    (array(['no', 'yes'], dtype='<U3'), array([0, 1, 0]))
+    """
+    labels = column_or_1d(y, warn=True)
+    check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has only one class, {classes[0]!r}: a classifier needs rows of at least two classes"
+        )
+    return classes, np.asarray(codes, dtype=np.intp)
+
+
+def binary_targets(codes: Index) -> Array:
+    """Return -1 for the first class and +1 for the second, shape (n,)."""
+    return np.where(codes == 1, 1.0, -1.0)
+
+
+def one_vs_rest(codes: Index, k: int) -> Array:
+    """Return +1 in the column of each row's class and -1 elsewhere, shape (n, k)."""
+    return np.where(codes[:, None] == np.arange(k), 1.0, -1.0)
+
+
+def row_weights(
+    class_weight: Any, classes: NDArray[Any], codes: Index, sample_weight: Any = None
+) -> Array:
+    """Return sample weight times class weight of each row, shape (n,).
+
+    ``class_weight`` is None, "balanced" (n / (k * rows of the class)) or a mapping from class to
+    weight, 1 where a class is missing; a class that does not occur is refused.
+    """
+    weights = check_weights(sample_weight, len(codes))
+    if class_weight is None:
+        return weights
+    k = len(classes)
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(f"class_weight must be None, 'balanced' or a dict: {class_weight!r}")
+        by_class = len(codes) / (k * np.bincount(codes, minlength=k))
+        return np.asarray(weights * by_class[codes])
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict: {class_weight!r}")
+    known = dict(zip(classes.tolist(), range(k), strict=True))
+    by_class = np.ones(k)
+    for label, weight in class_weight.items():
+        if label not in known:
+            raise ValueError(
+                f"class_weight names the class {label!r}, which does not occur in y; "
+                f"the classes are {classes.tolist()}"
+            )
+        if not (np.isfinite(weight) and weight >= 0):
+            raise ValueError(f"the weight of class {label!r} must be finite and >= 0: {weight!r}")
+        by_class[known[label]] = weight
+    return np.asarray(weights * by_class[codes])
