@@ -8,15 +8,16 @@ import platform
 import sys
 from pathlib import Path
 
+SIZES = {"gpr": [2000, 4000], "svc": [5000, 10000, 20000], "svr": [5000, 10000], "lsc": [2000]}
 PARTS = ("evidence", "memory", "fit", "startup")
 
 
 def arguments(given: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("suite", choices=["gpr"])
+    parser.add_argument("suite", choices=["gpr", "svc", "svr", "lsc"])
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--sizes", nargs="+", type=int, default=[2000, 4000])
+    parser.add_argument("--sizes", nargs="+", type=int, help="numbers of rows")
     parser.add_argument("--peers", nargs="*", default=["scikit-learn", "GPy", "GPyTorch"])
     parser.add_argument("--fit-size", type=int, default=1000)
     parser.add_argument("--restarts", type=int, default=3)
@@ -25,19 +26,14 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
-def main(given: list[str] | None = None) -> int:
-    """Measure, print the table and the JSON lines; return how many bars are missed."""
-    options = arguments(given)
-    from measure import ONE_THREAD, Row, json_lines, table
-
-    os.environ.update(ONE_THREAD)  # before NumPy is loaded by the suites
+def gaussian_process(options: argparse.Namespace, sizes: list[int]) -> tuple[list[str], list]:
+    """The parts of the suite ``gpr``; returns the peers that are installed, and the rows."""
     from gpr import evidence_rows, fit_rows, memory_rows, present
-    from peers import version
     from startup import startup_rows
 
     peers, rows = present(options.peers)
     names = ["mercer", *peers, "floor"]
-    for n in options.sizes:
+    for n in sizes:
         if "evidence" in options.parts:
             rows += evidence_rows(n, names, options.repeats)
         if "memory" in options.parts:
@@ -46,6 +42,31 @@ def main(given: list[str] | None = None) -> int:
         rows += fit_rows(options.fit_size, options.restarts, options.repeats)
     if "startup" in options.parts:
         rows += startup_rows(max(options.repeats, 5))
+    return peers, rows
+
+
+def main(given: list[str] | None = None) -> int:
+    """Measure, print the table and the JSON lines; return how many bars are missed."""
+    options = arguments(given)
+    from measure import ONE_THREAD, Row, json_lines, table
+
+    os.environ.update(ONE_THREAD)  # before NumPy is loaded by the suites
+    from peers import version
+
+    rows: list[Row] = []
+    peers = ["scikit-learn"]
+    sizes = options.sizes or SIZES[options.suite]
+    if options.suite == "gpr":
+        peers, rows = gaussian_process(options, sizes)
+    for n in sizes:
+        if options.suite in ("svc", "svr"):
+            from svm import svm_rows
+
+            rows += svm_rows(options.suite, n, options.repeats)
+        elif options.suite == "lsc":
+            from lsc import lsc_rows
+
+            rows += lsc_rows(n, options.repeats)
     versions = ", ".join(f"{name} {version(name)}" for name in ("mercer", *peers))
     rows.append(Row("machine", platform.machine(), note=f"{versions}; {_processor()}; one thread"))
     print(table(rows))

@@ -23,6 +23,7 @@ ROOMS = {
     "mercer.component": ("Components", "What every part can do: `fix`, `bound`, `prior`, copies."),
     "mercer.protocols": ("Protocols", "The vocabulary on one page: names, shapes and signs."),
     "mercer.testing": ("Contracts", "The checks that every part passes, your own included."),
+    "mercer.rkhs": ("Functions", "Norms, inner products and the representer form of a model."),
 }
 
 

@@ -8,24 +8,57 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mercer import basis, inference, kernels, losses, persist, process, search, testing
+    from mercer import basis, inference, kernels, losses, persist, process, rkhs, search, testing
     from mercer.estimators.gaussian_process import GPRegressor
     from mercer.estimators.generic import KernelRegressor
+    from mercer.estimators.kernel_classifier import KernelClassifier
+    from mercer.estimators.least_squares import (
+        LeastSquaresClassifier,
+        ProbabilisticLeastSquaresClassifier,
+    )
+    from mercer.estimators.nu import NuSVC, NuSVR, OneClassSVM
+    from mercer.estimators.support_vector import SVC, SVR
     from mercer.persist import load, save
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "GPRegressor": "mercer.estimators.gaussian_process",
+    "KernelClassifier": "mercer.estimators.kernel_classifier",
     "KernelRegressor": "mercer.estimators.generic",
+    "LeastSquaresClassifier": "mercer.estimators.least_squares",
+    "NuSVC": "mercer.estimators.nu",
+    "NuSVR": "mercer.estimators.nu",
+    "OneClassSVM": "mercer.estimators.nu",
+    "ProbabilisticLeastSquaresClassifier": "mercer.estimators.least_squares",
+    "SVC": "mercer.estimators.support_vector",
+    "SVR": "mercer.estimators.support_vector",
     "load": "mercer.persist",
     "save": "mercer.persist",
 }
-_ROOMS = ("basis", "inference", "kernels", "losses", "persist", "process", "search", "testing")
+_ROOMS = (
+    "basis",
+    "inference",
+    "kernels",
+    "losses",
+    "persist",
+    "process",
+    "rkhs",
+    "search",
+    "testing",
+)
 
 __all__ = [
+    "SVC",
+    "SVR",
     "GPRegressor",
+    "KernelClassifier",
     "KernelRegressor",
+    "LeastSquaresClassifier",
+    "NuSVC",
+    "NuSVR",
+    "OneClassSVM",
+    "ProbabilisticLeastSquaresClassifier",
     "__version__",
     "basis",
     "inference",
@@ -34,6 +67,7 @@ __all__ = [
     "losses",
     "persist",
     "process",
+    "rkhs",
     "save",
     "search",
     "testing",

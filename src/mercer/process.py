@@ -163,6 +163,11 @@ class Posterior(Process):
         self.beta = beta
         self.basis = basis if beta is not None else None
 
+    @property
+    def has_spread(self) -> bool:
+        """Whether formula (2) says how far the function may be from its mean; a mode does not."""
+        return not (isinstance(self.operator, ExplicitOperator) and self.operator.C is None)
+
     def _rows(self, X: Array) -> Array | None:
         return None if self.basis is None else self.basis(X)
 

@@ -25,6 +25,7 @@ LAYERS = {
     "linalg": 3,
     "inference": 4,
     "process": 5,
+    "rkhs": 5,
     "search": 6,
     "estimators": 7,
     "persist": 8,

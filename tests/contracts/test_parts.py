@@ -35,7 +35,7 @@ def subclasses(base: type) -> list[type]:
 def concrete(base: type) -> list[type]:
     """Classes that can be used: those that make an example."""
     return [
-        c for c in subclasses(base) if not getattr(c, "abstract", False) and c.__name__[0] != "_"
+        c for c in subclasses(base) if not vars(c).get("abstract", False) and c.__name__[0] != "_"
     ]
 
 

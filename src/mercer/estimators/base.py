@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer.arrays import Array, as_columns
 from mercer.basis import Basis
 from mercer.estimators import ard
+from mercer.estimators.mode_loo import mode_loo
 from mercer.estimators.parts import Parts, data_scales, resolve
 from mercer.estimators.state import Stateful
 from mercer.estimators.table import (
@@ -40,7 +41,7 @@ from mercer.search import (
     Space,
     balanced,
 )
-from mercer.search.loo import Left
+from mercer.search.left import Left
 
 Draw = tuple[Kernel, Loss]
 
@@ -53,6 +54,7 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
     units_: Units
     basis_: Basis | None
     report_: dict[str, Any]
+    loo_: Any  # Loo, MarginLoo or None: what the inference can say of rows left out
     flat_: bool
 
     def __init__(
@@ -60,7 +62,7 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
         kernel: Any = None,
         *,
         loss: Any = "gaussian",
-        inference: Any = "exact",
+        inference: Any = "auto",
         search: Any = "evidence",
         gram: str = "auto",
         basis: Any = None,
@@ -117,10 +119,11 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 "precomputed matrix or a noise per row has no meaning for a weighted row; use one "
                 "noise in the loss"
             )
-        Y = parts.loss.check_targets(as_columns(y))
+        Y = as_columns(parts.loss.check_targets(as_columns(y)))
         check_repeats(X, getattr(parts.loss, "noise", None))
         flat = np.ndim(y) == 1
-        table = build_table(X, Y, weights, parts.by_row, flat, arrays=parts.arrays)
+        alike = not parts.loss.offers("quadratic")  # only then targets at one point average
+        table = build_table(X, Y, weights, parts.by_row, flat, parts.arrays, alike)
         units = _units(parts, table)
         problem = _problem(parts, table, units)
         parts.start(problem.points, problem.y, problem.weights, units)
@@ -148,8 +151,9 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
             prior = Prior(kernel, problem.y.shape[1])
             posterior = prior.condition(problem.points, solution, basis_inside(parts.basis, units))
             if not posteriors:
-                loo = _leave_one_out(problem, loss, solution, posterior, table, units)
-                report.update(_describe(parts, kernel, units, problem, solution))
+                left_out = _leave_one_out if posterior.has_spread else mode_loo
+                loo = left_out(problem, loss, solution, posterior, table, units)
+                report.update(describe(parts, kernel, units, problem, solution))
             posteriors.append(posterior)
         k = 0 if problem.basis is None else problem.basis.shape[1]
         total = float(problem.row_weights.sum())
@@ -160,7 +164,9 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
         self.basis_ = parts.basis
         self.kernel_ = units.kernel_outside(draws[0][0])
         self.loss_ = units.loss_outside(draws[0][1])
-        self.log_evidence_ = units.evidence_outside(max(values), total, parts.basis, k)
+        self.log_evidence_: float | None = None
+        if parts.inference.evident:
+            self.log_evidence_ = units.evidence_outside(max(values), total, parts.basis, k)
         self.loo_ = loo
         self.relevance_ = ard.relevance(draws[0][0], problem.points, problem.weights)
         self.report_ = report
@@ -179,6 +185,9 @@ def _units(parts: Parts, table: Table) -> Units:
     if not parts.standardize:
         return no_units(table.X.shape[1], table.Y.shape[1])
     x_shift, x_scale = location_scale(table.points, table.total)
+    if not hasattr(parts.loss, "in_units"):  # the target as it is: counts, or scales in its units
+        m = table.Y.shape[1]
+        return Units(x_shift, x_scale, np.zeros(m), np.ones(m))
     y_shift, y_scale = location_scale(table.mean, table.total, table.spread)
     if not np.all((y_scale > 1e-140) & (y_scale < 1e140)):
         raise ValueError(
@@ -250,6 +259,11 @@ def _run(
 ) -> tuple[list[Draw], Result]:
     space = Space({"kernel": kernel, "loss": parts.loss}, parts.bounds)
     by_loo = search.get_params().get("criterion") == "loo"
+    if search.get_params().get("criterion") == "plsc":
+        raise ValueError(
+            "the criterion 'plsc' trains a sigmoid: it is for ProbabilisticLeastSquaresClassifier; "
+            "search by 'evidence' or 'loo'"
+        )
     kind: type[Criterion] = LooCriterion if by_loo else EvidenceCriterion
     if not parts.named_kernel:
         y = problem.y
@@ -270,6 +284,8 @@ def _solve(parts: Parts, kernel: Kernel, loss: Loss, problem: Problem) -> tuple[
     solution = parts.inference.solve(
         gram, problem.y, loss, basis=problem.basis, weights=problem.weights
     )
+    if not parts.inference.evident:
+        return solution, -np.inf
     evidence = parts.inference.evidence(gram, problem.y, loss, solution, spread=problem.spread)
     return solution, evidence.value
 
@@ -299,7 +315,7 @@ def _leave_one_out(
     return Loo(first, second, third, table.weights)
 
 
-def _describe(
+def describe(
     parts: Parts, kernel: Kernel, units: Units, problem: Problem, solution: Solution
 ) -> dict[str, Any]:
     """What was done to the numbers, as plain values."""
@@ -318,7 +334,9 @@ def _describe(
         },
         "inference": {"name": type(parts.inference).__name__, **solution.report},
         "gram": "dense",
-        "degrees_of_freedom": _degrees_of_freedom(kernel, problem, solution),
+        "degrees_of_freedom": _degrees_of_freedom(kernel, problem, solution)
+        if parts.inference.evident
+        else None,
     }
 
 

@@ -49,4 +49,9 @@ class GPRegressor(KernelRegressor):
                 f"a Gaussian process needs a likelihood, and {type(parts.loss).__name__} is not "
                 "normalised; use KernelRegressor, or a normalised loss"
             )
+        if not parts.inference.evident:
+            raise ValueError(
+                f"a Gaussian process has a spread, and {type(parts.inference).__name__}, the "
+                f"inference for {type(parts.loss).__name__}, finds a mode only; use KernelRegressor"
+            )
         return parts

@@ -29,9 +29,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         evidence gains more than (log n)/2 for each. A kernel object is taken as it is, in the
         user's units; fix, bound or give a prior to its parameters with its methods.
     loss : Loss or name
-        What is observed; "gaussian" learns the noise.
-    inference : Inference or name
-        How the posterior comes out; it must be able to handle the loss.
+        What is observed; "gaussian" learns the noise. Any loss for real numbers, counts, positive
+        numbers or ordered categories will do, your own included.
+    inference : "auto", Inference or name
+        How the posterior comes out; "auto" is exact for a quadratic loss, "newton" for a smooth
+        one and "dual" for one with kinks. The last two find a mode, which has no spread: there are
+        predictions, but no deviations, intervals or evidence, and search must be None.
     search : "evidence", "loo", None or Search
         Which hyperparameters; None takes the parts as they are.
     gram : "auto" or "dense"
@@ -48,8 +51,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     Attributes
     ----------
     kernel_, loss_ : the fitted parts in the user's units.
-    log_evidence_ : float, log p(y | X) in the user's units.
-    loo_ : leave-one-out mean, variance, log_density of every row.
+    log_evidence_ : float, log p(y | X) in the user's units; None for a mode.
+    loo_ : leave-one-out mean, variance, log_density of every row; for a mode by its cavity, an
+        estimate, and None where the loss has no moments.
     report_ : dict, what was done to the numbers.
     posteriors_ : list of Posterior, in inside units.
     relevance_ : (d,) inverse length scales of the standardised columns, or None.
@@ -78,6 +82,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Predict the mean at X (q, d); no variance is computed unless asked.
 
+        At a mode this is the mean of y given f (for a loss without one, f itself). A quantile loss
+        states y - f as a skewed noise, so that its mean is not the quantile: that is f, given by
+        :meth:`predict_latent`.
+
         Parameters
         ----------
         X : (q, d).
@@ -95,6 +103,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         if not (return_std or return_cov) and all(loss.latent_is_mean for loss in self.losses_):
             mean = np.mean([posterior.mean(inside) for posterior in self.posteriors_], axis=0)
             return self._shaped(self.units_.y_outside(mean))
+        if not (return_std or return_cov or self._has_spread()):
+            return self._shaped(self._at_mode(inside))
         if return_cov:
             return self._with_cov(inside)
         mean, variance = self._moments(inside)
@@ -102,11 +112,16 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             return self._shaped(mean)
         return self._shaped(mean), self._shaped(np.sqrt(variance))
 
-    def predict_latent(self, X: Any) -> tuple[Array, Array]:
-        """Return mean and standard deviation of the function itself at X, noise left out."""
+    def predict_latent(self, X: Any) -> tuple[Array, Array | None]:
+        """Return mean and standard deviation of the function itself at X, noise left out.
+
+        A mode has no spread: the deviation is then None.
+        """
         inside = self._inputs(X)
-        self._check_variances(inside)
         means = np.array([p.mean(inside) for p in self.posteriors_])
+        if not self._has_spread():
+            return self._shaped(self.units_.y_outside(means.mean(axis=0))), None
+        self._check_variances(inside)
         variances = np.array([p.var(inside)[:, None] for p in self.posteriors_])
         mean = means.mean(axis=0)
         variance = variances.mean(axis=0) + means.var(axis=0)
@@ -186,11 +201,28 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
                 "predict_latent gives mean and standard deviation of the function itself"
             )
 
+    def _has_spread(self) -> bool:
+        return all(posterior.has_spread for posterior in self.posteriors_)
+
+    def _at_mode(self, inside: Array) -> Array:
+        """Mean of y given the mode of f (q, m), in the user's units; f itself without moments."""
+        means = []
+        for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
+            f = posterior.mean(inside)
+            means.append(loss.moments(f)[0] if loss.offers("moments") else f)
+        return self.units_.y_outside(np.mean(means, axis=0))
+
     def _shaped(self, values: Array) -> Array:
         return np.asarray(values[:, 0] if self.flat_ else values)
 
     def _check_variances(self, inside: Array) -> None:
-        """Refuse the variance of new points where X holds their kernel values with the old."""
+        """Refuse the variance of a mode, and of new points given by their kernel values."""
+        if not self._has_spread():
+            raise ValueError(
+                f"{self.report_['inference']['name']} inference finds a mode, which has no spread: "
+                "there are means, and no deviations, intervals, densities or draws; "
+                "predict and predict_latent give the mean, and GPRegressor the rest"
+            )
         for posterior in self.posteriors_:
             prior = posterior.parent
             if not (isinstance(prior, Prior) and prior.kernel.pairwise):

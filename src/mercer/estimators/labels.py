@@ -47,8 +47,9 @@ def row_weights(
 ) -> Array:
     """Return sample weight times class weight of each row, shape (n,).
 
-    ``class_weight`` is None, "balanced" (n / (k * rows of the class)) or a mapping from class to
-    weight, 1 where a class is missing; a class that does not occur is refused.
+    ``class_weight`` is None, "balanced" (n / (k * rows of the class), as in scikit-learn) or a
+    mapping from class to weight, 1 where a class is missing; a class that does not occur is
+    refused.
     """
     weights = check_weights(sample_weight, len(codes))
     if class_weight is None:

@@ -19,6 +19,7 @@ from mercer.inference.base import Inference
 from mercer.kernels import Stationary, as_kernel
 from mercer.kernels.base import Kernel
 from mercer.linalg.dense import DenseGram
+from mercer.linalg.gram import Covariance
 from mercer.losses.base import Loss
 from mercer.search import GramMaker, Search
 
@@ -62,7 +63,11 @@ class Parts:
         X (n, d) and y (n, m) are in inside units.
         """
         total = weights.sum()
-        mean_square = float((weights @ y**2).mean() / total)
+        if self.loss.response in ("binary", "multiclass"):
+            mean_square = 1.0
+        else:  # of y itself, or of its logarithm, ...
+            latent = np.column_stack([self.loss.centers(c).mean(axis=0) for c in y.T])
+            mean_square = float((weights @ latent**2).mean() / total)
         if self.named_loss and "noise" in self.loss.domains:
             centred = y - weights @ y / total
             variance = float((weights @ centred**2).mean() / total) or mean_square or 1.0
@@ -112,21 +117,33 @@ def resolve(machine: Any, names: Any, d: int) -> Parts:
     loss = losses.by_name(machine.loss) if isinstance(machine.loss, str) else machine.loss
     if not isinstance(loss, Loss):
         raise TypeError(f"loss must be a Loss or the name of one, not {loss!r}")
-    inference = inferences.by_name(machine.inference)
+    inference = inferences.by_name(machine.inference, loss)
     inference.check(loss)
+    search = searches.by_name(machine.search)
+    if search is not None and not inference.evident and search.needs_evidence:
+        raise ValueError(
+            f"the search maximises a density, and {type(inference).__name__}, the inference for "
+            f"{type(loss).__name__}, finds a mode that has none; give search=None and the kernel's "
+            "parameters, or choose them by cross-validation"
+        )
     if machine.gram not in ("auto", "dense"):
         raise ValueError(f"unknown gram {machine.gram!r}; known are 'auto', 'dense'")
     return Parts(
         kernel,
         loss.__sklearn_clone__(),
         inference,
-        searches.by_name(machine.search),
+        search,
         as_basis(machine.basis),
-        DenseGram,
+        kept_gram if inference.repeated else DenseGram,
         named_kernel,
         isinstance(machine.loss, str),
         _standardize(machine.standardize, named_kernel and not given),
     )
+
+
+def kept_gram(kernel: Covariance, points: Array, *, scratch: bool) -> DenseGram:
+    """Return a dense Gram that keeps K for repeated factorisations."""
+    return DenseGram(kernel, points, keep=True, scratch=scratch)
 
 
 def _standardize(given: Any, possible: bool) -> bool:

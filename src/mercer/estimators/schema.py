@@ -21,8 +21,9 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "basis": (dict, NoneType),
     "n_features": (int,),
     "feature_names": (list, NoneType),
+    "classes": (dict, NoneType),
     "flat": (bool,),
-    "log_evidence": (float,),
+    "log_evidence": (float, NoneType),
     "report": (dict,),
     "draws": (list,),
 }
@@ -84,13 +85,19 @@ def _shapes(manifest: Mapping[str, Any], arrays: Mapping[str, Array]) -> Shapes:
     """Return the shape that every array of the fitted state must have."""
     d = manifest["n_features"]
     (m,) = _sizes(arrays, "units.y_scale", 1)
-    (N,) = _sizes(arrays, "loo.weights", 1)
     if manifest["flat"] and m != 1:
         raise ValueError(f"flat targets have one output, not {m}")
-    row = (N,) if manifest["flat"] else (N, m)
     shapes: Shapes = {"units.x_shift": (d,), "units.x_scale": (d,)}
     shapes |= {"units.y_shift": (m,), "units.y_scale": (m,)}
-    shapes |= {"loo.mean": row, "loo.variance": row, "loo.log_density": row, "loo.weights": (N,)}
+    stored = {name.removeprefix("loo.") for name in arrays if name.startswith("loo.")}
+    if stored:
+        (N,) = _sizes(arrays, "loo.weights", 1)
+        row = (N,) if manifest["flat"] else (N, m)
+        figures = {"mean": row, "variance": row, "log_density": row, "weights": (N,)}
+        if "codes" in stored:  # of a classifier: margins, one column for each machine
+            figures = {"weights": (N,), "codes": (N,)}
+            figures |= dict.fromkeys(stored & {"bound", "cavity"}, (N, m))
+        shapes |= {f"loo.{name}": shape for name, shape in figures.items()}
     if "relevance" in arrays:
         shapes["relevance"] = (d,)
     for i in range(len(manifest["draws"])):

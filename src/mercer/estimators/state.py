@@ -15,11 +15,19 @@ from mercer.arrays import Array
 from mercer.basis import Basis
 from mercer.component import Component
 from mercer.estimators.schema import check_state
+from mercer.estimators.stored import (
+    packed_classes,
+    packed_loo,
+    packed_mapping,
+    unpacked_classes,
+    unpacked_loo,
+    unpacked_mapping,
+)
 from mercer.estimators.units import Units, basis_inside
 from mercer.kernels.base import Kernel
 from mercer.linalg.operators import restored
 from mercer.losses.base import Loss
-from mercer.process import Loo, Posterior, Prior
+from mercer.process import Posterior, Prior
 
 Resolve = Callable[[str], type[Component]]
 P = TypeVar("P", bound=Component)
@@ -33,26 +41,28 @@ class Stateful:
         machine = cast(Any, self)
         arrays: dict[str, Array] = {}
         params = machine.get_params(deep=False)
-        if not isinstance(params["random_state"], (int, np.integer, type(None))):
+        if not isinstance(params.get("random_state"), (int, np.integer, type(None))):
             params["random_state"] = None  # a generator's state is not part of a model
         manifest: dict[str, Any] = {
-            "params": {k: _packed(v, f"params.{k}", arrays) for k, v in params.items()},
+            "params": {k: _packed_param(v, f"params.{k}", arrays) for k, v in params.items()},
             "kernel": _packed(machine.kernel_, "kernel", arrays),
             "loss": _packed(machine.loss_, "loss", arrays),
             "basis": _packed(machine.basis_, "basis", arrays),
             "n_features": int(machine.n_features_in_),
             "feature_names": None,
+            "classes": None,
             "flat": bool(machine.flat_),
-            "log_evidence": float(machine.log_evidence_),
+            "log_evidence": None if machine.log_evidence_ is None else float(machine.log_evidence_),
             "report": _finite(machine.report_),
             "draws": [],
         }
         if hasattr(machine, "feature_names_in_"):
             manifest["feature_names"] = [str(name) for name in machine.feature_names_in_]
+        if hasattr(machine, "classes_"):
+            manifest["classes"] = packed_classes(machine.classes_)
         for name in ("x_shift", "x_scale", "y_shift", "y_scale"):
             arrays[f"units.{name}"] = getattr(machine.units_, name)
-        for name in ("mean", "variance", "log_density", "weights"):
-            arrays[f"loo.{name}"] = getattr(machine.loo_, name)
+        arrays |= packed_loo(machine.loo_)
         if machine.relevance_ is not None:
             arrays["relevance"] = machine.relevance_
         draws = zip(machine.posteriors_, machine.losses_, strict=True)
@@ -90,14 +100,15 @@ class Stateful:
         machine.n_features_in_ = manifest["n_features"]
         if manifest["feature_names"] is not None:
             machine.feature_names_in_ = np.array(manifest["feature_names"], dtype=object)
+        if manifest["classes"] is not None:
+            machine.classes_ = unpacked_classes(manifest["classes"])
         machine.units_, machine.basis_ = units, basis
         machine.kernel_ = _part(Kernel, manifest["kernel"], arrays, resolve)
         machine.loss_ = _part(Loss, manifest["loss"], arrays, resolve)
         machine.flat_ = manifest["flat"]
         machine.log_evidence_ = manifest["log_evidence"]
         machine.report_ = manifest["report"]
-        loo = (arrays[f"loo.{k}"] for k in ("mean", "variance", "log_density", "weights"))
-        machine.loo_ = Loo(*loo)
+        machine.loo_ = unpacked_loo(arrays, machine.report_)
         machine.relevance_ = arrays.get("relevance")
         machine.posteriors_, machine.losses_ = [], []
         for i, draw in enumerate(manifest["draws"]):
@@ -127,7 +138,7 @@ class Stateful:
             point = posterior.points[:1]
             mean = posterior.mean(point)
             fine = mean.shape == (1, m) and np.isfinite(mean).all()
-            if not posterior.parent.kernel.pairwise:
+            if posterior.has_spread and not posterior.parent.kernel.pairwise:
                 variance = posterior.var(point)[:, None]
                 fine &= variance.shape == (1, 1) and np.isfinite(variance).all()
                 loss.predict(mean, variance)
@@ -149,6 +160,10 @@ def _check_basis(basis: Basis, d: int, k: int) -> None:
     size = basis.size(d)
     if size is not None and size != k:
         raise ValueError(f"{basis!r} does not have {k} functions of {d} columns")
+
+
+def _packed_param(value: Any, key: str, arrays: dict[str, Array]) -> Any:
+    return packed_mapping(value) if isinstance(value, Mapping) else _packed(value, key, arrays)
 
 
 def _packed(value: Any, key: str, arrays: dict[str, Array]) -> Any:
@@ -179,6 +194,8 @@ def _unpacked(value: Any, arrays: Mapping[str, Array], resolve: Resolve) -> Any:
             return arrays[value["array"]]
         if set(value) == {"part"}:
             return Component.from_dict(_plain_part(value["part"], arrays), resolve)
+        if set(value) == {"pairs"}:
+            return unpacked_mapping(value["pairs"])
         raise ValueError("a value of the model file is neither plain nor a part")
     if isinstance(value, list):
         return [_unpacked(v, arrays, resolve) for v in value]

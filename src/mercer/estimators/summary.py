@@ -66,27 +66,47 @@ def summarise(machine: Any) -> Summary:
         add(f"Hyperparameters ({units})", label, value)
     if report.get("ard"):
         add(f"Hyperparameters ({units})", "one length scale per column", _ard(report["ard"]))
-    loo = machine.loo_
-    weight = counts["weight"]
-    residual = np.asarray(loo.log_density)
-    outputs = 1 if residual.ndim == 1 else residual.shape[1]
-    add("Quality", "log evidence", f"{machine.log_evidence_:.4f}")
-    add(
-        "Quality",
-        "leave-one-out log density",
-        f"{loo.total:.4f} ({loo.total / (weight * outputs):.4f} per observation)",
-    )
-    add("Quality", "effective degrees of freedom", f"{report['degrees_of_freedom']:.2f}")
+    if machine.log_evidence_ is not None:
+        add("Quality", "log evidence", f"{machine.log_evidence_:.4f}")
+    for label, text in _left_out(machine.loo_, counts["weight"]):
+        add("Quality", label, text)
+    if report["degrees_of_freedom"] is not None:
+        add("Quality", "effective degrees of freedom", f"{report['degrees_of_freedom']:.2f}")
+    if "converged" in report["inference"]:
+        add("Numerics", "mode", _mode(report["inference"]))
     add("Numerics", "convergence", _convergence(report))
     jitter = report["inference"].get("jitter", 0.0)
     add("Numerics", "jitter", "none" if not jitter else f"{jitter:.1g} of each variance")
     return Summary(f"{type(machine).__name__}", tuple(rows))
 
 
+def _left_out(loo: Any, weight: float) -> list[tuple[str, str]]:
+    """Lines on leave-one-out: of densities, or of margins with their bound and estimate."""
+    if hasattr(loo, "log_density"):
+        outputs = 1 if loo.log_density.ndim == 1 else loo.log_density.shape[1]
+        each = loo.total / (weight * outputs)
+        text = f"{loo.total:.4f} ({each:.4f} per observation)"
+        return [("leave-one-out log density", text)]
+    lines = []
+    if getattr(loo, "bound", None) is not None:
+        lines.append(("leave-one-out error", f"at most {loo.error_bound:.4f}"))
+    if getattr(loo, "cavity", None) is not None:
+        lines.append(("leave-one-out error, estimated", f"{loo.cavity_error:.4f}"))
+    return lines
+
+
+def _mode(report: dict[str, Any]) -> str:
+    text = "converged" if report["converged"] else "not converged"
+    text += f" after {report['iterations']} steps"
+    return text if report.get("gap") is None else f"{text}, duality gap {report['gap']:.2g}"
+
+
 def _standardised(report: dict[str, Any]) -> str:
     if not report["on"]:
         return "no: kernel parameters are in your units"
-    return "yes: columns and target, inside the machine; undone in all that is reported"
+    target = any(scale != 1.0 for scale in report["y_scale"]) or any(report["y_shift"])
+    what = "columns and target" if target else "columns"
+    return f"yes: {what}, inside the machine; undone in all that is reported"
 
 
 def _ard(report: dict[str, Any]) -> str:

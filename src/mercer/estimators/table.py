@@ -39,9 +39,15 @@ class Table:
 
 
 def build_table(
-    X: Array, Y: Array, weights: Array, by_row: bool, flat: bool, arrays: int = 3
+    X: Array,
+    Y: Array,
+    weights: Array,
+    by_row: bool,
+    flat: bool,
+    arrays: int = 3,
+    alike: bool = False,
 ) -> Table:
-    """Merge repeated rows of X (N, d), unless ``by_row``.
+    """Merge repeated rows of X (N, d), unless ``by_row``; with ``alike`` if Y is the same, too.
 
     Refuse before if the fit, which needs ``arrays`` n x n matrices, does not fit into memory.
 
@@ -55,7 +61,7 @@ def build_table(
         first = group = np.arange(len(keep))
     else:
         require_memory(_distinct_at_least(inputs), arrays)
-        first, group = group_rows(inputs)
+        first, group = group_rows(np.column_stack([inputs, Y[keep]]) if alike else inputs)
         require_memory(len(first), arrays)
     mean, total, spread = merge(group, len(first), Y[keep], weights[keep])
     points = np.ascontiguousarray(inputs[first])

@@ -21,9 +21,10 @@ class Solution:
     Attributes
     ----------
     alpha : (n, m) weights of formula (1), one column per output.
-    W : (n,) site precisions, sample weights included.
-    z : (n, m) site means: the targets the Gaussian sites stand for, less the prior mean.
-    factor : C of formula (2); with a basis the projected operator P.
+    W : (n,) site precisions, sample weights included; (n, m) where each output has its own.
+    z : (n, m) site means: the targets the Gaussian sites stand for, less the prior mean; for a
+        mode without spread the latent values.
+    factor : C of formula (2); with a basis the projected operator P. Zero for a mode.
     beta : (k, m) coefficients of the basis, or None.
     weights : (n,) sample weights.
     report : what was done: convergence, jitter.
@@ -60,11 +61,14 @@ class Inference(Component):
 
     A child names in ``needs`` the Loss methods it calls, and states ``solve`` and ``evidence``. It
     sets ``frugal`` if ``evidence`` solves nothing after it asked for the diagonal of C: then the
-    search lets the inverse overwrite the Cholesky factor.
+    search lets the inverse overwrite the Cholesky factor; ``repeated`` if it factors K several
+    times, which is then kept; and ``evident`` to False if it ends in a mode that has no evidence.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
     frugal: ClassVar[bool] = False
+    repeated: ClassVar[bool] = False
+    evident: ClassVar[bool] = True
 
     def check(self, loss: Loss) -> None:
         """Refuse a loss that lacks what this inference calls, before any work."""

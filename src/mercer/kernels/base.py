@@ -80,6 +80,13 @@ class Kernel(Component):
         """
         return any(part.pairwise for part in self._parts().values())
 
+    def as_rbf(self, X: Array, centre: Array) -> tuple[Array, float] | None:
+        """Return Z (n, d) and v with k(x_i, x_j) = v exp(-|z_i - z_j|^2 / 2), or None.
+
+        Z is measured from ``centre`` (d,), near the data, so that single precision can hold it.
+        """
+        return None
+
     def workspace(self) -> int:
         """Return how many n x n arrays ``pullback`` needs at most, besides its argument Q."""
         return 3

@@ -215,6 +215,10 @@ class Scale(_Wrapper):
 
         return cls(RBF(length_scale=1.3), 2.5)
 
+    def as_rbf(self, X: Array, centre: Array) -> tuple[Array, float] | None:
+        form = self.kernel.as_rbf(X, centre)
+        return None if form is None else (form[0], form[1] * self.variance)
+
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         K = self.kernel(X, Z)
         K *= positive(self, "variance")

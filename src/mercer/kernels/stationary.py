@@ -141,6 +141,9 @@ class RBF(Stationary):
 
     native = 0
 
+    def as_rbf(self, X: Array, centre: Array) -> tuple[Array, float] | None:
+        return (X - centre) / self.length_scale, 1.0
+
     def profile(self, s: Array) -> Array:
         return np.exp(-0.5 * s)
 

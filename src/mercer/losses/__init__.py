@@ -21,6 +21,7 @@ from mercer.losses.poisson import Poisson
 from mercer.losses.positive import Gamma
 from mercer.losses.probit import LaplaceProbit, Probit
 from mercer.losses.regression import Gaussian
+from mercer.losses.squared_probit import SquaredProbit
 from mercer.losses.student import StudentT
 from mercer.losses.tube import EpsilonInsensitive
 
@@ -45,6 +46,7 @@ __all__ = [
     "Probit",
     "Softmax",
     "SquaredHinge",
+    "SquaredProbit",
     "StudentT",
     "by_name",
     "hinge_normaliser",

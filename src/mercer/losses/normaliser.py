@@ -16,8 +16,8 @@ def hinge_normaliser(f: Array, C: float = 1.0) -> Array:
 
     A likelihood would have a mass free of f. The hinge's has its maximum 1 at f = +-1, is sech C at
     f = 0 and tends to kappa far out: for no C > 0 is it constant, so exp(-hinge) is no probability
-    of a label. The gap from one says how much the loss knows that a third answer, "I do not know",
-    would be needed; :class:`~mercer.losses.NormalizedHinge` divides it out.
+    of a label. The missing mass would belong to a third answer, "do not know", that nobody gave;
+    :class:`~mercer.losses.NormalizedHinge` divides it out.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def hinge_normaliser(f: Array, C: float = 1.0) -> Array:
     -------
     Array of the shape of f, between min(kappa, sech C) and 1.
 
-    Reference: GPML (6.39), with kappa chosen so that the largest mass is one.
+    Reference: GPML (6.39); kappa as in Sollich (2002), which makes the largest mass one.
 
     Examples
     --------

@@ -109,6 +109,13 @@ class Ordinal(Loss):
         j = np.arange(len(self.cutpoints) + 1.0)
         return exp(self.tilted(j, m[..., None], v[..., None])[0])
 
+    def moments(self, f: Array) -> tuple[Array, Array]:
+        """Return mean and variance of the category number given f."""
+        f, j = np.asarray(f, dtype=np.float64), np.arange(len(self.cutpoints) + 1.0)
+        p = exp(-self.value(j, f[..., None]))
+        mean = p @ j
+        return mean, np.sum(p * np.square(j - mean[..., None]), axis=-1)
+
     def predict(self, m: Array, v: Array) -> tuple[Array, Array]:
         """Return mean and variance of the category number of a new y."""
         p, j = self.probabilities(m, v), np.arange(len(self.cutpoints) + 1.0)

@@ -7,9 +7,12 @@ from mercer.search.criteria import (
     Problem,
     balanced,
     simple_problem,
+    times,
 )
 from mercer.search.loo import LooCriterion
+from mercer.search.loo_bound import LooBound, LooBoundCriterion
 from mercer.search.optimize import Optimize, Result, Search
+from mercer.search.plsc import PlscCriterion
 from mercer.search.priors import GammaPrior, HalfNormal, HyperPrior, LogNormal, OwnPrior, Uniform
 from mercer.search.space import Space
 
@@ -21,9 +24,12 @@ __all__ = [
     "HalfNormal",
     "HyperPrior",
     "LogNormal",
+    "LooBound",
+    "LooBoundCriterion",
     "LooCriterion",
     "Optimize",
     "OwnPrior",
+    "PlscCriterion",
     "Problem",
     "Result",
     "Search",
@@ -32,13 +38,17 @@ __all__ = [
     "balanced",
     "by_name",
     "simple_problem",
+    "times",
 ]
 
 
 def by_name(given: object) -> Search | None:
-    """Return a Search from None, "evidence", "loo" or a Search."""
+    """Return a Search from None, "evidence", "loo", "loo_bound" or a Search."""
     if given is None or isinstance(given, Search):
         return given
     if isinstance(given, str) and given in ("evidence", "loo"):
         return Optimize(criterion=given)
-    raise ValueError(f"unknown search {given!r}; known are 'evidence', 'loo', None or a Search")
+    if isinstance(given, str) and given == "loo_bound":
+        return LooBound()
+    known = "'evidence', 'loo', 'loo_bound', None or a Search"
+    raise ValueError(f"unknown search {given!r}; known are {known}")

@@ -39,6 +39,7 @@ class Problem:
     rows : (N, m) the observations.
     row_weights : (N,) their weights.
     whole : leave out all observations of a point at a time, not one (leave-one-out search).
+    left_out : (N,) the weight that goes when an observation is left out; None is min(weight, 1).
     """
 
     points: Array
@@ -50,6 +51,7 @@ class Problem:
     rows: Array
     row_weights: Array
     whole: bool = False
+    left_out: Array | None = None
 
 
 class Criterion(ABC):
@@ -153,6 +155,18 @@ def balanced(problem: Problem) -> tuple[Problem, float]:
         whole=True,
     )
     return scaled, c
+
+
+def times(problem: Problem, factor: float) -> Problem:
+    """Return the problem with all weights multiplied by a factor."""
+    left_out = None if problem.left_out is None else factor * problem.left_out
+    return replace(
+        problem,
+        weights=factor * problem.weights,
+        spread=factor * problem.spread,
+        row_weights=factor * problem.row_weights,
+        left_out=left_out,
+    )
 
 
 def simple_problem(X: Array, y: Array, basis: Array | None = None) -> Problem:

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -42,7 +42,12 @@ class Outcome:
 
 
 class Search(Component):
-    """Which hyperparameters: ``run`` returns the draws, one for a maximum."""
+    """Which hyperparameters: ``run`` returns the draws, one for a maximum.
+
+    ``needs_evidence`` says that the criterion is a density, which a mode does not have.
+    """
+
+    needs_evidence: ClassVar[bool] = True
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
         """Return the results, best first."""
@@ -59,7 +64,7 @@ class Optimize(Search):
 
     Parameters
     ----------
-    criterion : "evidence" or "loo".
+    criterion : "evidence", "loo", or "plsc" for a ProbabilisticLeastSquaresClassifier.
     restarts : random starts besides the given one; 0 climbs from the given one alone.
     screen : evaluations per start before the best is chosen; None runs every start to the end.
     max_iter : iterations of L-BFGS-B at most.
@@ -97,8 +102,8 @@ class Optimize(Search):
         self.balance = balance
         self.n_jobs = n_jobs
         self.progress = progress
-        if criterion not in ("evidence", "loo"):
-            raise ValueError(f"unknown criterion {criterion!r}; known are evidence, loo")
+        if criterion not in ("evidence", "loo", "plsc"):
+            raise ValueError(f"unknown criterion {criterion!r}; known are evidence, loo, plsc")
         if restarts < 0 or max_iter < 1:
             raise ValueError("restarts must be at least 0 and max_iter at least 1")
 

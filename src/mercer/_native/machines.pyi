@@ -1,0 +1,30 @@
+from numpy import float32, float64, int64
+from numpy.typing import NDArray
+
+Array = NDArray[float64]
+Single = NDArray[float32]
+Index = NDArray[int64]
+
+def rbf_rows(X: Single, columns: Single, slots: Index, out: Single) -> None: ...
+def rbf_expand(X: Single, columns: Single, alpha: Array, out: Array) -> None: ...
+def climb(
+    cache: Single | Array,
+    slot_of: Index,
+    row_in: Index,
+    used: Index,
+    next_free: int,
+    single: Single,
+    columns: Single,
+    variance: float,
+    segments: Index,
+    F: Array,
+    beta: Array,
+    low: Array,
+    high: Array,
+    eps: Array,
+    diagonal: Single,
+    bias: bool,
+    tol: float,
+    limit: int,
+    clock: int,
+) -> tuple[int, float, int, int, int]: ...

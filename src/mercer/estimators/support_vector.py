@@ -1,0 +1,343 @@
+"""SVC and SVR: support vector machines with scikit-learn's parameters."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
+from sklearn.model_selection import StratifiedKFold
+
+from mercer.arrays import Array
+from mercer.estimators.labels import encode, one_vs_rest, row_weights
+from mercer.estimators.sv_base import SupportVectorMachine, merged
+from mercer.estimators.sv_loo import SupportLoo, Trained
+from mercer.estimators.table import check_target, check_weights
+from mercer.inference.smo import Programme
+from mercer.losses.squash import fit_platt, fit_softmax_platt
+
+
+class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # scikit-learn ships no types
+    """Support vector classification: minimise 1/2 |f|^2 + C sum_i w_i (1 - y_i f_i)_+.
+
+    Several classes are one machine each against the rest, all on the same rows of K.
+
+    Parameters
+    ----------
+    C : weight of the hinge loss.
+    kernel : "rbf", "linear", "poly", a name of ``mercer.kernels``, a Kernel, a callable.
+    degree, gamma, coef0 : of the kernels named as in scikit-learn, where they mean the same.
+    probability : None, "loo" or "cv": fit a sigmoid (several classes: a softmax with one slope and
+        an offset per class) on leave-one-out or 5-fold outputs. Then ``decision_function`` is
+        shifted so that its zero is p = 1/2, and ``predict`` never contradicts ``predict_proba``.
+    class_weight : None, "balanced" or a dict.
+    bias : an unpenalised offset; False leaves it out.
+    tol : largest violation of optimality; below 1e-5 rows of K are kept in double precision.
+    cache_size : megabytes for rows of K.
+    max_iter : steps at most, -1 for no limit; reaching it is in ``report_``.
+    random_state : for the folds of ``probability="cv"``.
+
+    Attributes
+    ----------
+    support_ : rows that are support vectors (of equal rows the first).
+    support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,): the function is
+        ``dual_coef_ @ k(support_vectors_, x) + intercept_``.
+    classes_, kernel_, report_, n_features_in_, feature_names_in_
+
+    References
+    ----------
+    GPML section 6.4; Fan, Chen & Lin (2005); Vapnik & Chapelle (2000); Lin, Lin & Weng (2007).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import SVC
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> SVC().fit(X, ["a", "a", "b", "b"]).predict([[0.2], [2.8]])
+    array(['a', 'b'], dtype='<U1')
+    """
+
+    classes_: NDArray[Any]
+    _trained: Trained
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        probability: str | None = None,
+        class_weight: Any = None,
+        bias: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 1000.0,
+        max_iter: int = -1,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.probability = probability
+        self.class_weight = class_weight
+        self.bias = bias
+        self.tol = tol
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from X (n, d) and labels y (n,)."""
+        before = dict(vars(self))
+        try:
+            return self._fit(X, y, sample_weight)
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        X, y = self._validated(X, y)
+        if self.probability not in (None, "loo", "cv"):
+            raise ValueError(f"probability must be None, 'loo' or 'cv', got {self.probability!r}")
+        classes, codes = encode(y)
+        weights = row_weights(self.class_weight, classes, codes, sample_weight)
+        present = np.unique(codes[weights > 0])
+        if len(present) < 2:
+            raise ValueError("all rows of positive weight belong to one class; two are needed")
+        kernel = self._resolved(X, weights)
+        first, total = merged(X, codes.astype(np.float64), weights)
+        points = np.ascontiguousarray(X[first])
+        n, k = len(first), len(classes)
+        Y = one_vs_rest(codes[first], k)[:, 1:] if k == 2 else one_vs_rest(codes[first], k)
+        kernel, points, rows = self._rows(kernel, points, first)
+        bound = (1e8 / float(kernel.diag(points).mean()) if np.inf == self.C else self.C) * total
+        segments = np.array([[0, n, 0]], dtype=np.int64)
+        betas, outputs, biases, reports = [], [], [], []
+        for target in np.ascontiguousarray(Y.T):
+            programme = Programme(
+                target,
+                np.minimum(0.0, bound * target),
+                np.maximum(0.0, bound * target),
+                np.zeros(n),
+                np.zeros(n),
+                segments,
+                self.bias,
+            )
+            optimum = self._climb(programme, rows)
+            betas.append(optimum.beta)
+            biases.append(float(optimum.level[0]))
+            outputs.append(target - optimum.slope + optimum.level[0])
+            reports.append(optimum.report)
+        beta = np.array(betas)
+        stuck = not all(report["converged"] for report in reports)
+        if np.isinf(self.C) and (stuck or np.any(np.abs(beta) >= 0.999 * bound)):
+            raise ValueError(
+                "the classes cannot be separated with this kernel, so a hard margin (C=inf) does "
+                "not exist; choose a finite C"
+            )
+        self.classes_ = classes
+        self.report_ = _joined(reports)
+        self._store(kernel, points, first, beta, np.array(biases))
+        self._trained = Trained(points, np.abs(beta.T), np.column_stack(outputs), Y, bound, total)
+        self._squash(X, y, codes, first, sample_weight)
+        return self
+
+    @property
+    def loo_(self) -> SupportLoo:
+        """Left-out margins of the merged rows and the classical bounds, without refitting."""
+        trained: Trained | None = getattr(self, "_trained", None)
+        if trained is None:
+            raise AttributeError("loo_ is there after fit; it is not part of a model file")
+        return trained.summary(self.kernel_, self.bias)
+
+    # ------------------------------------------------------------------ probabilities
+    def _squash(
+        self,
+        X: Array,
+        y: Any,
+        codes: Any,
+        first: Any,
+        sample_weight: Any,
+    ) -> None:
+        self.slope_, self.offsets_ = np.ones(0), np.zeros(0)
+        if self.probability is None:
+            return
+        if self.probability == "loo":
+            outputs = self._trained.left_out(self.kernel_, self.bias)
+            labels, weights = codes[first], self._trained.weights
+        else:
+            weights = check_weights(sample_weight, len(X))
+            labels, outputs = codes, np.empty((len(X), len(self.dual_coef_)))
+            if np.bincount(codes).min() < 5:
+                raise ValueError(
+                    "probability='cv' needs at least five rows of each class; use 'loo'"
+                )
+            seed = 0 if self.random_state is None else self.random_state
+            folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+            for train, test in folds.split(X, codes):
+                part = clone(self).set_params(probability=None)
+                part.fit(X[train], np.asarray(y)[train], weights[train])
+                outputs[test] = part._margins(X[test])
+        if len(self.classes_) == 2:
+            A, B = fit_platt(outputs[:, 0], np.where(labels == 1, 1.0, -1.0), weights)
+            slope, offsets = -A, np.array([-B])
+        else:
+            slope, offsets = fit_softmax_platt(outputs, labels, weights)
+        if not slope > 0:  # held-out outputs say nothing about the classes: their shares remain
+            counts = np.bincount(labels, weights, len(self.classes_)) + 1.0
+            shares = np.log(counts)
+            slope, offsets = 0.0, shares[1:] - shares[:1] if len(counts) == 2 else shares
+        self.report_["probability"] = {"slope": float(slope), "by": self.probability}
+        self.slope_, self.offsets_ = np.array([slope]), np.asarray(offsets, dtype=np.float64)
+
+    def predict_latent(self, X: Any) -> Array:
+        """Return the raw margin f (q,), or (q, k) for several classes."""
+        f = self._margins(X)
+        return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return f, with ``probability`` shifted so that its zero is p = 1/2: (q,) or (q, k).
+
+        If the sigmoid found nothing to rise with (slope 0), it is the constant log odds.
+        """
+        f = self._margins(X)
+        if self.probability is not None:
+            slope = self.slope_[0]
+            f = f + self.offsets_ / slope if slope > 0 else np.zeros_like(f) + self.offsets_
+        return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each row of X (q, d); with ``probability`` the most probable one."""
+        if self.probability is not None:
+            return np.asarray(self.classes_[self._predict_proba(X).argmax(axis=1)])
+        f = self.decision_function(X)
+        index = (f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)
+        return np.asarray(self.classes_[index])
+
+    def _probabilities_asked(self) -> bool:
+        if self.probability is None:
+            raise AttributeError("predict_proba needs probability='loo' or probability='cv'")
+        return True
+
+    @property
+    def predict_proba(self) -> Any:
+        """Probabilities (q, k) in the order of ``classes_``; absent unless asked for."""
+        self._probabilities_asked()
+        return self._predict_proba
+
+    def _predict_proba(self, X: Any) -> Array:
+        d = self.decision_function(X) * (self.slope_[0] or 1.0)
+        if d.ndim == 1:
+            small = np.exp(-np.abs(d)) / (1.0 + np.exp(-np.abs(d)))
+            positive = np.where(d > 0, 1.0 - small, small)
+            return np.column_stack([1.0 - positive, positive])
+        e = np.exp(d - d.max(axis=1, keepdims=True))
+        return np.asarray(e / e.sum(axis=1, keepdims=True))
+
+    @classmethod
+    def _extra_names(cls) -> tuple[str, ...]:
+        return ("slope_", "offsets_")
+
+
+class SVR(RegressorMixin, SupportVectorMachine):  # type: ignore[misc]  # scikit-learn ships no types
+    """Support vector regression: minimise 1/2 |f|^2 + C sum_i w_i (|y_i - f_i| - epsilon)_+.
+
+    Parameters
+    ----------
+    C, kernel, degree, gamma, coef0, bias, tol, cache_size, max_iter : see :class:`SVC`.
+    epsilon : half width of the tube without loss.
+
+    Attributes
+    ----------
+    support_, support_vectors_, dual_coef_, intercept_, kernel_, report_ : see :class:`SVC`.
+
+    References
+    ----------
+    GPML section 6.4.3, (6.41).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import SVR
+    >>> X = np.linspace(0, 3, 20)[:, None]
+    >>> bool(SVR(C=10.0).fit(X, np.sin(X[:, 0])).score(X, np.sin(X[:, 0])) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        bias: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 1000.0,
+        max_iter: int = -1,
+    ) -> None:
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.C = C
+        self.epsilon = epsilon
+        self.bias = bias
+        self.tol = tol
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from X (n, d) and targets y (n,)."""
+        before = dict(vars(self))
+        try:
+            check_target(y)
+            X, y = self._validated(X, y)
+            if not self.epsilon >= 0:
+                raise ValueError(f"epsilon must not be negative, got {self.epsilon!r}")
+            self._fit(X, np.asarray(y, dtype=np.float64), check_weights(sample_weight, len(X)))
+        except BaseException:
+            self.__dict__ = before
+            raise
+        return self
+
+    def _fit(self, X: Array, y: Array, weights: Array) -> None:
+        kernel = self._resolved(X, weights)
+        first, total = merged(X, y, weights)
+        points, n = np.ascontiguousarray(X[first]), len(first)
+        programme = Programme(
+            y[first].copy(),
+            -self.C * total,
+            self.C * total,
+            np.full(n, float(self.epsilon)),
+            np.zeros(n),
+            np.array([[0, n, 0]], dtype=np.int64),
+            self.bias,
+        )
+        kernel, points, rows = self._rows(kernel, points, first)
+        optimum = self._climb(programme, rows)
+        self.report_ = optimum.report
+        self._store(kernel, points, first, optimum.beta[None, :], optimum.level[:1])
+
+    def predict(self, X: Any) -> Array:
+        """Return f at X (q, d), shape (q,)."""
+        return np.asarray(self._margins(X)[:, 0])
+
+
+def _joined(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """One report for several machines: sums, the worst violation, all converged or not."""
+    return {
+        "converged": all(r["converged"] for r in reports),
+        "message": "; ".join(sorted({r["message"] for r in reports})),
+        "iterations": sum(r["iterations"] for r in reports),
+        "violation": max(r["violation"] for r in reports),
+        "objective": [r["objective"] for r in reports],
+        "rows_computed": max(r["rows_computed"] for r in reports),
+        "precision": reports[0]["precision"],
+    }

@@ -1,0 +1,191 @@
+"""What support vector machines share: kernels by scikit-learn's names, merged rows, predictions."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mercer._native import machines
+from mercer.arrays import Array, Index
+from mercer.estimators.sv_state import SupportState
+from mercer.estimators.table import check_finite, group_rows
+from mercer.inference.smo import Optimum, Programme, maximise
+from mercer.kernels import RBF, Kernel, Linear, Polynomial, Precomputed, as_kernel
+from mercer.linalg.rows import RowCache
+
+# Below this tolerance the rows of K are kept in double precision.
+SINGLE_TOL = 1e-5
+PREDICT_BYTES = 1 << 26
+HARD_MARGIN_STEPS = 1_000_000
+
+
+class SupportVectorMachine(SupportState, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """The machine behind SVC, SVR and their kin; see there for the parameters."""
+
+    support_: Index
+    support_vectors_: Array
+    dual_coef_: Array
+    intercept_: Array
+    kernel_: Kernel
+    report_: dict[str, Any]
+
+    # ------------------------------------------------------------------ fit
+    def _validated(self, X: Any, y: Any, supervised: bool = True) -> tuple[Array, Any]:
+        options: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_all_finite": False}
+        if supervised:
+            X, y = validate_data(self, X, y, **options)
+        else:
+            X = validate_data(self, X, **options)
+        check_finite(X, "X", getattr(self, "feature_names_in_", None))
+        self._check_numbers()
+        self._table = X
+        return X, y
+
+    def _check_numbers(self) -> None:
+        for name in ("C", "tol", "cache_size"):
+            value = getattr(self, name, 1.0)
+            if not (isinstance(value, (int, float, np.number)) and value > 0):
+                raise ValueError(f"{name} must be a positive number, got {value!r}")
+
+    def _resolved(self, X: Array, weights: Array) -> Kernel:
+        """The kernel in the user's units; scikit-learn's names and gamma mean the same."""
+        machine = cast(Any, self)
+        names = getattr(self, "feature_names_in_", None)
+        given = machine.kernel
+        if isinstance(given, str) and given in ("rbf", "linear", "poly", "sigmoid"):
+            return _by_name(given, _gamma(machine.gamma, X, weights), machine.degree, machine.coef0)
+        kernel = as_kernel(given).__sklearn_clone__()
+        return kernel.resolve(None if names is None else [str(n) for n in names], X.shape[1])
+
+    def _rows(self, kernel: Kernel, points: Array, first: Index) -> tuple[Kernel, Array, RowCache]:
+        """The kernel, its points and its rows; a precomputed X becomes a matrix and its indices."""
+        machine = cast(Any, self)
+        if kernel.pairwise:
+            if not isinstance(kernel, Precomputed) or points.shape[1] < len(points):
+                raise ValueError(
+                    "a precomputed kernel needs the square matrix of all training rows as X, and "
+                    "stands alone; use Precomputed(matrix) inside a composed kernel"
+                )
+            kernel = Precomputed(self._table)
+            points = first[:, None].astype(np.float64)
+        single = machine.tol >= SINGLE_TOL
+        return kernel, points, RowCache(kernel, points, 1e6 * machine.cache_size, single=single)
+
+    def _climb(self, programme: Programme, rows: RowCache) -> Optimum:
+        machine = cast(Any, self)
+        limit = machine.max_iter
+        if getattr(machine, "C", 1.0) == np.inf and limit < 0:
+            limit = HARD_MARGIN_STEPS  # classes that cannot be separated would climb forever
+        return maximise(programme, rows, tol=machine.tol, max_iter=limit)
+
+    def _store(
+        self, kernel: Kernel, X: Array, first: Index, coefficients: Array, bias: Array
+    ) -> None:
+        """Keep the points with a non-zero coefficient: coefficients (k, n), bias (k,)."""
+        support = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
+        order = np.argsort(first[support])  # by row of the table
+        support = support[order]
+        self.kernel_ = kernel
+        self.support_ = first[support]
+        self.support_vectors_ = np.ascontiguousarray(X[support])
+        if self._precomputed():
+            self.kernel_ = Precomputed()
+            self.support_vectors_ = np.ascontiguousarray(self._table[self.support_])
+        del self._table
+        self.dual_coef_ = np.ascontiguousarray(coefficients[:, support])
+        self.intercept_ = bias
+        self.n_iter_ = max(1, int(self.report_["iterations"]))
+
+    def _precomputed(self) -> bool:
+        given = cast(Any, self).kernel
+        return (
+            given == "precomputed"
+            if isinstance(given, str)
+            else isinstance(given, Precomputed) and given.pairwise
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._precomputed()
+        return tags
+
+    # ------------------------------------------------------------------ predictions
+    def _margins(self, X: Any) -> Array:
+        """f (q, k) at new inputs."""
+        check_is_fitted(self, "support_vectors_")
+        X = validate_data(
+            self, X, dtype=np.float64, order="C", reset=False, ensure_all_finite=False
+        )
+        check_finite(X, "X", getattr(self, "feature_names_in_", None))
+        if self._precomputed():  # the columns of X are the training rows
+            return np.asarray(X[:, self.support_] @ self.dual_coef_.T + self.intercept_)
+        single = "float32" in self.report_.get("precision", "")
+        return expand(self.kernel_, self.support_vectors_, self.dual_coef_, X, single) + (
+            self.intercept_
+        )
+
+
+def expand(kernel: Kernel, points: Array, coefficients: Array, X: Array, single: bool) -> Array:
+    """K(X, points) coefficients' (q, k) in batches; coefficients is (k, n)."""
+    result = np.zeros((len(X), len(coefficients)))
+    if not len(points):
+        return result
+    size = max(1, PREDICT_BYTES // (8 * len(points)))
+    centre = points.mean(axis=0)
+    form = kernel.as_rbf(points, centre) if single else None
+    columns = None if form is None else np.ascontiguousarray(form[0].T, dtype=np.float32)
+    for start in range(0, len(X), size):
+        part = X[start : start + size]
+        moved = None if columns is None else kernel.as_rbf(part, centre)
+        if columns is None or moved is None:
+            result[start : start + size] = kernel(part, points) @ coefficients.T
+            continue
+        out = np.empty((len(part), len(coefficients)))
+        coordinates = np.ascontiguousarray(moved[0], dtype=np.float32)
+        machines.rbf_expand(coordinates, columns, coefficients, out)
+        result[start : start + size] = moved[1] * out
+    return result
+
+
+def merged(X: Array, labels: Array, weights: Array) -> tuple[Index, Array]:
+    """Merge equal rows with equal labels: (a row of each, total weights), in canonical order."""
+    keep = np.flatnonzero(weights > 0)
+    table = np.column_stack([X[keep], labels[keep]])
+    first, group = group_rows(table)
+    # the first row of the table that is equal, whatever the order of sorting
+    earliest = np.full(len(first), len(X), dtype=np.intp)
+    np.minimum.at(earliest, group, keep)
+    return earliest, np.asarray(np.bincount(group, weights[keep], len(first)), dtype=np.float64)
+
+
+def _gamma(gamma: Any, X: Array, weights: Array) -> float:
+    if isinstance(gamma, str):
+        if gamma == "auto":
+            return 1.0 / float(X.shape[1])
+        if gamma == "scale":
+            share = weights / weights.sum()
+            mean = float(share @ X.mean(axis=1))
+            variance = float(share @ ((X - mean) ** 2).mean(axis=1))
+            return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
+        raise ValueError(f"gamma must be 'scale', 'auto' or a positive number, got {gamma!r}")
+    if not gamma > 0:
+        raise ValueError(f"gamma must be 'scale', 'auto' or a positive number, got {gamma!r}")
+    return float(gamma)
+
+
+def _by_name(name: str, gamma: float, degree: int, coef0: float) -> Kernel:
+    if name == "sigmoid":
+        raise ValueError(
+            "the sigmoid kernel is not positive semidefinite, so the machine has no unique "
+            "solution; use kernel=ArcSine() from mercer.kernels, the kernel of a neural network"
+        )
+    if name == "linear":
+        return Linear()
+    if name == "poly":
+        if coef0 < 0:
+            raise ValueError(f"coef0 must not be negative for a polynomial kernel: {coef0!r}")
+        return Polynomial(degree=degree, offset=coef0 or None, weight=gamma)
+    return RBF(length_scale=float(np.sqrt(0.5 / gamma)))

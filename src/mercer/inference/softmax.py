@@ -1,0 +1,118 @@
+"""The mode of several classes that share a kernel, all latent functions at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import softmax
+
+from mercer.arrays import Array
+from mercer.inference.base import Solution
+from mercer.inference.mode import TINY, Mode, NoSpread, Step, begin, check_bounded, descend
+from mercer.linalg.gram import Gram
+from mercer.losses.base import Loss
+
+
+def joint(
+    gram: Gram,
+    y: Array,
+    loss: Loss,
+    mean: Array | None,
+    H: Array,
+    w: Array,
+    start: Solution | None,
+    tol: float,
+    max_iter: int,
+) -> Solution:
+    """Minimise sum_i w_i g(y_i, f_i) + 1/2 sum_c a_c'K a_c over a (n, c), y (n, 1) class numbers.
+
+    Reference: Jaakkola & Haussler (1999) (65)-(71); GPML algorithm 3.3, with a line search.
+    """
+    n, classes = len(y), int(y.max()) + 1
+    codes = y[:, 0]
+    offset = np.zeros((n, classes)) if mean is None else mean
+    a, b = np.zeros((n, classes)), np.zeros((H.shape[1], classes))
+    if start is not None and start.alpha.shape == a.shape:
+        a = start.alpha
+        b = b if start.beta is None else start.beta
+
+    own = np.eye(classes)[codes.astype(np.intp)]
+
+    def local(f: Array) -> tuple[float, Array, Array]:
+        p = softmax(f, axis=1)
+        return float(w @ loss.value(codes, f)), w[:, None] * (p - own), w[:, None] * p
+
+    def gap(state: Mode) -> float:
+        u, dual = -state.slope, state.a - state.a.mean(axis=1, keepdims=True)
+        feasible = np.where(np.abs(dual - u) <= 1e-9 * w[:, None], u, dual)
+        star = loss.conjugate(codes, -feasible / w[:, None])
+        return state.total + float(w @ star) + float(np.vdot(feasible, state.f))
+
+    def done(state: Mode) -> bool:
+        return gap(state) <= tol * max(1.0, abs(state.objective))
+
+    state = begin(gram, local, offset, H, a, b)
+    state = descend(state, gram, local, H, blocks(gram, H), done, max_iter)
+    check_bounded(state, local, H)
+    report = {
+        "converged": done(state) or state.decrement <= 1e-15 * max(1.0, abs(state.objective)),
+        "iterations": state.steps,
+        "objective": float(state.objective),
+        "gap": max(gap(state), 0.0),
+    }
+    beta = state.b if len(state.b) else None
+    return Solution(state.a, state.curvature, state.f, NoSpread(gram.diag()), beta, w, report)
+
+
+def blocks(gram: Gram, H: Array) -> Callable[[Array], Step]:
+    """Newton steps for c latent functions with one K; the curvature is given by w p (n, c).
+
+    With E_c = (K + diag(w p_c)^-1)^-1 and M = sum_c E_c, the operator C of formula (2) is
+    C v = E_c v_c - E_c M^-1 sum_e E_e v_e: c + 1 factorisations (GPML 3.5; Seeger & Jordan 2004).
+    Adding one function to all classes changes no probability: of the coefficients of a basis
+    those are taken that sum to zero over the classes.
+    """
+
+    def prepare(curvature: Array) -> Step:
+        n, c = curvature.shape
+        factors, M = [], np.zeros((n, n))
+        for column in curvature.T:
+            factors.append(gram.factor(np.where(column < TINY, 0.0, column)))
+            M -= factors[-1].gradient_weights(np.zeros((n, 1)), 2.0)
+        chol = cho_factor(M, lower=True, overwrite_a=True)
+        G = [factor.solve(H) for factor in factors] if H.shape[1] else []
+        A = _basis_matrix(H, G, chol, c)
+
+        def apply(V: Array) -> Array:
+            E = np.hstack([f.solve(V[:, [j]]) for j, f in enumerate(factors)])
+            shared = cho_solve(chol, E.sum(axis=1, keepdims=True))
+            return np.asarray(E - np.hstack([factor.solve(shared) for factor in factors]))
+
+        def step(s: Array, a: Array) -> tuple[Array, Array]:
+            da = s - apply(np.asarray(gram @ s))
+            if not H.shape[1]:
+                return da, np.zeros((0, c))
+            rhs = (H.T @ (a + da)).T.ravel()  # class by class
+            db = np.asarray(np.linalg.solve(A, rhs), dtype=np.float64).reshape(c, -1).T
+            return da - apply(H @ db), db
+
+        return step
+
+    return prepare
+
+
+def _basis_matrix(H: Array, G: list[Array], chol: tuple[Array, bool], c: int) -> Array:
+    """H'C H over classes and functions, made regular where all classes move together."""
+    k = H.shape[1]
+    A = np.zeros((c * k, c * k))
+    for i, left in enumerate(G):
+        for j, right in enumerate(G):
+            block = -left.T @ cho_solve(chol, right)
+            if i == j:
+                block = block + H.T @ left
+            A[i * k : (i + 1) * k, j * k : (j + 1) * k] = block
+    if k:
+        A += np.kron(np.ones((c, c)), np.diag(np.diagonal(sum(H.T @ g for g in G))))
+    return A
