@@ -163,8 +163,9 @@ def test_bound_holds_on_fifty_random_problems(capsys):
     figures = []
     for problem in range(50):
         n = int(rng.integers(10, 26))
-        X, y = two(n, seed=problem, noise=rng.uniform(0.0, 1.5))
-        y[2:4] = "yes", "no"
+        X, _ = two(n, seed=problem)
+        y = np.where(X[:, 0] + rng.uniform(0.0, 1.0) * rng.normal(size=n) > 0, "yes", "no")
+        y[:4] = "yes", "no", "yes", "no"
         kernel = 10.0 ** rng.uniform(-1, 1.5) * RBF(10.0 ** rng.uniform(-0.5, 0.5)) + 1.0
         loss = ["logistic", "hinge", "squared_hinge"][problem % 3]
         model = KernelClassifier(kernel, loss=loss, basis=None).fit(X, y)
@@ -322,6 +323,7 @@ BAD = {
     "negative weight": ({}, (X0, Y0, -np.ones(60)), "not negative"),
     "nan": ({}, (np.where(np.arange(120).reshape(60, 2) == 5, np.nan, X0), Y0), "row 2"),
     "kinks for newton": ({"loss": "hinge", "inference": "newton"}, (X0, Y0), "dual"),
+    "precomputed": ({"kernel": "precomputed"}, (X0 @ X0.T, Y0, np.arange(60) > 0), "its column"),
     "no convexity": ({"loss": "normalized_hinge"}, (X0, Y0), "neither smooth nor convex"),
     "separable basis": (
         {"basis": "linear"},

@@ -140,6 +140,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
             absent = classes[int(np.argmin(present))]
             raise ValueError(f"all rows of the class {absent!r} have weight zero: drop them")
         parts = self._parts(names, X.shape[1], len(classes))
+        if parts.kernel.pairwise and np.any(weights == 0.0):
+            raise ValueError(
+                "a row of weight zero cannot be left out of a matrix of kernel values: drop the "
+                "row and its column"
+            )
         data = prepare(parts, X, codes, len(classes), weights, rows)
         report = self._adapt(parts, data)
         searched_for = searched(parts, data.problem, generator(self.random_state))

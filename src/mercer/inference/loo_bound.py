@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.arrays import Array, Index
+from mercer.inference.mode import TINY
 from mercer.linalg.basis import Projected
 from mercer.linalg.dense import DenseFactor
 from mercer.linalg.errors import NotPositiveDefiniteError
@@ -109,6 +110,7 @@ def cavity_variance(gram: Gram, W: Array, basis: Array | None = None) -> Array |
 
     Reference: Opper & Winther (2000); Vapnik & Chapelle (2000), whose span it is for the hinge.
     """
+    W = np.where(W < TINY, 0.0, W)
     try:
         inner = gram.factor(W)
         factor = inner

@@ -117,7 +117,7 @@ def single(gram: Gram, H: Array) -> Callable[[Array], Step]:
         da = s - C K s - C H db,    (H'C H) db = H'(a + s - C K s)      (thesis 1.4, GPML 3.18)
 
     and H'(a + da) = 0. W_i = 0 is allowed; if the points with W_i > 0 do not determine the basis,
-    W is raised to 0.01 / variance, which shortens the step and still goes downhill.
+    W is raised to 0.01 / variance (0.01, if that is less), and the step still goes downhill.
     """
 
     def prepare(curvature: Array) -> Step:
@@ -160,7 +160,7 @@ def _operator(gram: Gram, W: Array, H: Array) -> Callable[[Array], Array]:
     active = np.flatnonzero(W > 0.0)
     spans = np.linalg.matrix_rank(H[active]) == H.shape[1] if H.shape[1] else True
     if not spans:
-        W = np.maximum(W, FLOOR / max(float(gram.diag().mean()), TINY))
+        W = np.maximum(W, FLOOR / max(float(gram.diag().mean()), 1.0))
     elif len(active) < SPARSE * len(W):
         K = gram.rows(active)[:, active]
         part = Block(K).gram().factor(W[active]) if len(active) else None
@@ -211,7 +211,7 @@ def descend(
 
 
 def _along(state: Mode, gram: Gram, local: Local, H: Array, da: Array, db: Array) -> Mode:
-    """The best point found on the way along (da, db): the whole of it, or less."""
+    """The best point found on the way along (da, db): the whole of it, less or more."""
     Kda = np.asarray(gram @ da)
     df = Kda + H @ db
     bend, tilt = float(np.vdot(da, Kda)), float(np.vdot(state.a, Kda))
@@ -228,11 +228,28 @@ def _along(state: Mode, gram: Gram, local: Local, H: Array, da: Array, db: Array
     noise = 1e-13 * max(1.0, abs(state.objective))
     if not (value <= noise and slope <= 0.5 * abs(start) + noise):
         t, found = _shorter(at, start, slope, value)
+    elif slope < -0.5 * abs(start) and abs(start) > noise:
+        t, found = _longer(at, start, value, found)
     a, b, Ka = state.a + t * da, state.b + t * db, state.Ka + t * Kda
     total, gradient, bent = found
     new = Mode(a, b, Ka, state.f + t * df, total, gradient, bent)
     new.steps, new.decrement = state.steps + 1, 0.5 * abs(start)
     return new
+
+
+def _longer(
+    at: Callable[[float], tuple[float, float, Any]], start: float, value: float, found: Any
+) -> tuple[float, Any]:
+    """A step t > 1, doubled while the objective falls steeply: the curvature was too large."""
+    t = 1.0
+    for _ in range(60):
+        further, slope, there = at(2.0 * t)
+        if not (further < value and slope <= 0.5 * abs(start)):
+            break
+        t, value, found = 2.0 * t, further, there
+        if slope > -0.3 * abs(start):
+            break
+    return t, found
 
 
 def _shorter(

@@ -17,6 +17,7 @@ from mercer.arrays import Array
 from mercer.losses.base import Loss
 
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+FAR = 2.0**20  # widths from the centre at which a convex loss shows the slopes of its tails
 
 
 def prox(loss: Loss, y: Array, w: Array, c: Array, kappa: Array) -> tuple[Array, Array, Array]:
@@ -104,7 +105,24 @@ def _by_value(loss: Loss, y: Array, w: Array, c: Array, kappa: Array) -> tuple[A
     c = c + h
     up = lowest(height, c, np.minimum(width, np.sqrt(kappa)))
     c = c - h
-    return z, (z - c) / kappa, np.clip((up - z) / h, 0.0, 1.0)
+    low, high = _tails(loss, y)
+    return z, np.clip((z - c) / kappa, -w * high, -w * low), np.clip((up - z) / h, 0.0, 1.0)
+
+
+def _tails(loss: Loss, y: Array) -> tuple[Array, Array]:
+    """The slopes (n,) of a convex loss far to the left and to the right, from its values."""
+    center, width = _middle(loss, y)
+    far = FAR * width
+    with np.errstate(over="ignore", invalid="ignore"):
+        left = loss.value(y, center - far) - loss.value(y, center - 0.5 * far)
+        right = loss.value(y, center + far) - loss.value(y, center + 0.5 * far)
+        low, high = -left / (0.5 * far), right / (0.5 * far)
+    return np.where(np.isfinite(low), low, -np.inf), np.where(np.isfinite(high), high, np.inf)
+
+
+def _middle(loss: Loss, y: Array) -> tuple[Array, Array]:
+    center = np.asarray(loss.centers(y), dtype=np.float64).mean(axis=0)
+    return center, np.broadcast_to(loss.width(y), center.shape).astype(np.float64)
 
 
 def lowest(height: Callable[[Array], Array], start: Array, step: Array) -> Array:
@@ -144,16 +162,17 @@ def conjugate(loss: Loss, y: Array, u: Array) -> Array:
     stated = type(loss).conjugate is not Loss.conjugate
     if stated or states_derivatives(loss):
         return loss.conjugate(y, u)
-    center = np.asarray(loss.centers(y), dtype=np.float64).mean(axis=0)
-    width = np.broadcast_to(loss.width(y), center.shape).astype(np.float64)
+    center, width = _middle(loss, y)
+    low, high = _tails(loss, y)
+    inside = np.clip(u, low, high)
+    slopes = np.abs(np.where(np.isfinite(inside), inside, 0.0))
+    outside = np.abs(u - inside) > 1e-9 * (slopes + 1e-3)
+    u = np.where(outside, 0.0, inside)
 
     def height(f: Array) -> Array:
         return np.asarray(loss.value(y, f) - u * f)
 
-    best = -height(lowest(height, center, width))
-    edge = np.maximum(-height(center - 2.0**40 * width), -height(center + 2.0**40 * width))
-    grows = edge > best + 1e-6 * np.abs(best) + 1e-3  # no maximum: u is outside the domain
-    return np.where(grows, np.inf, best)
+    return np.where(outside, np.inf, -height(lowest(height, center, width)))
 
 
 def has_kinks(loss: Loss) -> bool:

@@ -68,11 +68,16 @@ def maximise(
     exact = states_derivatives(seen.loss)
     narrowest = NARROWEST if exact else NARROWEST_BY_VALUE
     end = min(narrowest * (float(np.mean(gram.diag())) or width), 0.1 * width)
+    tolerance = 1e-9 if exact else 1e-6  # of a, for which a proximal step counts as solved
     sigma, steps, idle, best = width, 0, 0, (np.inf, a, b, mean)
+
+    def stop(state: Mode) -> bool:
+        return settled(state, tolerance)
+
     for _ in range(limit):
         local = seen.envelope(a, sigma)
         state = begin(gram, local, mean[:, None], H, a[:, None], b[:, None])
-        state = descend(state, gram, local, H, single(gram, H), settled, INNER)
+        state = descend(state, gram, local, H, single(gram, H), stop, INNER)
         steps += state.steps
         a, b = -state.slope[:, 0], state.b[:, 0]
         smooth = mean + np.asarray(gram @ a[:, None])[:, 0]
@@ -81,18 +86,18 @@ def maximise(
         balanced = balance <= 1e-8 * float(np.abs(H).max(initial=0.0)) * float(np.abs(a).sum())
         gap = seen.gap(a, f, smooth) if balanced else np.inf
         idle = 0 if gap < 0.5 * best[0] or sigma > 30.0 * end else idle + 1
-        if gap < best[0]:
+        if gap < best[0] or not np.isfinite(best[0]):
             best = (gap, a, b, f)
         objective = float(seen.w @ seen.loss.value(seen.y, f) + 0.5 * a @ (smooth - mean))
         if best[0] <= tol * max(1.0, abs(objective)) or idle > PATIENCE:
             break
-        if settled(state):  # where progress is slow, further than the usual end
+        if settled(state, tolerance):  # where progress is slow, further than the usual end
             sigma = max(SHRINK * sigma, end * (1e-4 if idle and exact else 1.0))
     gap, a, b, f = best
     return a, b, f, max(gap, 0.0), steps
 
 
-def settled(state: Mode) -> bool:
-    """Whether a proximal step is solved to rounding."""
+def settled(state: Mode, tolerance: float) -> bool:
+    """Whether a proximal step is solved, a relative to its largest."""
     size = max(float(np.abs(state.slope).max()), 1e-300)
-    return state.steps > 0 and float(np.abs(state.residual).max()) <= 1e-9 * size
+    return state.steps > 0 and float(np.abs(state.residual).max()) <= tolerance * size
