@@ -51,6 +51,7 @@ class Fitted:
 def nameless() -> Iterator[None]:
     """Predict with arrays whose columns were put in the model's order by name before."""
     with warnings.catch_warnings():
+        # the names were compared and the columns ordered above: scikit-learn cannot know
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         yield
 
@@ -70,7 +71,7 @@ def fit_table(
     search = Optimize(progress=progress or False)
     model = mercer.GPRegressor(kernel, search=search, random_state=seed)
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+        warnings.simplefilter("always")  # they are collected for the report, each one
         model.fit(X, y, sample_weight=weights)
     if interrupted(model.report_):
         raise KeyboardInterrupt

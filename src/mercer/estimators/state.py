@@ -5,8 +5,7 @@ The manifest holds plain values and parts by name; every array goes beside it un
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
@@ -14,14 +13,13 @@ import numpy as np
 from mercer.arrays import Array
 from mercer.basis import Basis
 from mercer.component import Component
+from mercer.estimators.packing import Resolve, finite, packed, packed_param, unpacked
 from mercer.estimators.schema import check_state
 from mercer.estimators.stored import (
     packed_classes,
     packed_loo,
-    packed_mapping,
     unpacked_classes,
     unpacked_loo,
-    unpacked_mapping,
 )
 from mercer.estimators.units import Units, basis_inside
 from mercer.kernels.base import Kernel
@@ -29,7 +27,6 @@ from mercer.linalg.operators import restored
 from mercer.losses.base import Loss
 from mercer.process import Posterior, Prior
 
-Resolve = Callable[[str], type[Component]]
 P = TypeVar("P", bound=Component)
 
 
@@ -44,16 +41,16 @@ class Stateful:
         if not isinstance(params.get("random_state"), (int, np.integer, type(None))):
             params["random_state"] = None  # a generator's state is not part of a model
         manifest: dict[str, Any] = {
-            "params": {k: _packed_param(v, f"params.{k}", arrays) for k, v in params.items()},
-            "kernel": _packed(machine.kernel_, "kernel", arrays),
-            "loss": _packed(machine.loss_, "loss", arrays),
-            "basis": _packed(machine.basis_, "basis", arrays),
+            "params": {k: packed_param(v, f"params.{k}", arrays) for k, v in params.items()},
+            "kernel": packed(machine.kernel_, "kernel", arrays),
+            "loss": packed(machine.loss_, "loss", arrays),
+            "basis": packed(machine.basis_, "basis", arrays),
             "n_features": int(machine.n_features_in_),
             "feature_names": None,
             "classes": None,
             "flat": bool(machine.flat_),
             "log_evidence": None if machine.log_evidence_ is None else float(machine.log_evidence_),
-            "report": _finite(machine.report_),
+            "report": finite(machine.report_),
             "draws": [],
         }
         if hasattr(machine, "feature_names_in_"):
@@ -69,8 +66,8 @@ class Stateful:
         for i, (posterior, loss) in enumerate(draws):
             manifest["draws"].append(
                 {
-                    "kernel": _packed(posterior.parent.kernel, f"{i}.kernel", arrays),
-                    "loss": _packed(loss, f"{i}.loss", arrays),
+                    "kernel": packed(posterior.parent.kernel, f"{i}.kernel", arrays),
+                    "loss": packed(loss, f"{i}.loss", arrays),
                 }
             )
             arrays[f"{i}.points"] = posterior.points
@@ -91,7 +88,7 @@ class Stateful:
         """Build the fitted machine again; predictions are bit-identical."""
         make = cast(Any, cls)
         check_state(manifest, arrays, set(make._get_param_names()))
-        machine = make(**{k: _unpacked(v, arrays, resolve) for k, v in manifest["params"].items()})
+        machine = make(**{k: unpacked(v, arrays, resolve) for k, v in manifest["params"].items()})
         units = Units(*(arrays[f"units.{k}"] for k in ("x_shift", "x_scale", "y_shift", "y_scale")))
         basis = None
         if manifest["basis"] is not None:
@@ -149,7 +146,7 @@ class Stateful:
 
 def _part(kind: type[P], value: Any, arrays: Mapping[str, Array], resolve: Resolve) -> P:
     """Build a part that must be of a certain kind."""
-    part = _unpacked(value, arrays, resolve)
+    part = unpacked(value, arrays, resolve)
     if not isinstance(part, kind):
         raise ValueError(f"a {type(part).__name__} stands where a {kind.__name__} is wanted")
     return part
@@ -160,65 +157,3 @@ def _check_basis(basis: Basis, d: int, k: int) -> None:
     size = basis.size(d)
     if size is not None and size != k:
         raise ValueError(f"{basis!r} does not have {k} functions of {d} columns")
-
-
-def _packed_param(value: Any, key: str, arrays: dict[str, Array]) -> Any:
-    return packed_mapping(value) if isinstance(value, Mapping) else _packed(value, key, arrays)
-
-
-def _packed(value: Any, key: str, arrays: dict[str, Array]) -> Any:
-    """Replace arrays inside plain values by references {"array": key}."""
-    if isinstance(value, Component):
-        return {"part": _packed(value.to_dict(), key, arrays)}
-    if isinstance(value, np.ndarray):
-        arrays[key] = value
-        return {"array": key}
-    if isinstance(value, Mapping):
-        return {str(k): _packed(v, f"{key}.{k}", arrays) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_packed(v, f"{key}.{i}", arrays) for i, v in enumerate(value)]
-    if isinstance(value, np.generic):
-        return value.item()
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise TypeError(
-        f"{key.split('.')[-1]}={value!r} cannot be written to a model file: only mercer's own "
-        "parts and plain values can; wrap a function in a Component subclass of your own and "
-        "pass that class to load(path, parts=[...])"
-    )
-
-
-def _unpacked(value: Any, arrays: Mapping[str, Array], resolve: Resolve) -> Any:
-    if isinstance(value, Mapping):
-        if set(value) == {"array"}:
-            return arrays[value["array"]]
-        if set(value) == {"part"}:
-            return Component.from_dict(_plain_part(value["part"], arrays), resolve)
-        if set(value) == {"pairs"}:
-            return unpacked_mapping(value["pairs"])
-        raise ValueError("a value of the model file is neither plain nor a part")
-    if isinstance(value, list):
-        return [_unpacked(v, arrays, resolve) for v in value]
-    return value
-
-
-def _plain_part(value: Any, arrays: Mapping[str, Array]) -> Any:
-    """Put the arrays back inside the dictionary form of a part."""
-    if isinstance(value, Mapping):
-        if set(value) == {"array"}:
-            return arrays[value["array"]]
-        return {k: _plain_part(v, arrays) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_plain_part(v, arrays) for v in value]
-    return value
-
-
-def _finite(value: Any) -> Any:
-    """Plain values for strict JSON: numbers that are not finite become None."""
-    if isinstance(value, Mapping):
-        return {str(k): _finite(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value

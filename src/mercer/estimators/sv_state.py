@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self, cast
 
 import numpy as np
 
 from mercer.arrays import Array
-from mercer.component import Component
-from mercer.estimators.state import _finite, _packed, _packed_param, _unpacked
+from mercer.estimators.packing import Resolve, finite, packed, packed_param, unpacked
 from mercer.estimators.stored import packed_classes, unpacked_classes
 
-Resolve = Callable[[str], type[Component]]
 ARRAYS = ("support_vectors_", "dual_coef_", "intercept_")
 
 
@@ -24,12 +22,12 @@ class SupportState:
         arrays: dict[str, Array] = {}
         params = machine.get_params(deep=False)
         manifest: dict[str, Any] = {
-            "params": {k: _packed_param(v, f"params.{k}", arrays) for k, v in params.items()},
-            "kernel": _packed(machine.kernel_, "kernel", arrays),
+            "params": {k: packed_param(v, f"params.{k}", arrays) for k, v in params.items()},
+            "kernel": packed(machine.kernel_, "kernel", arrays),
             "n_features": int(machine.n_features_in_),
             "feature_names": None,
             "support": [int(i) for i in machine.support_],
-            "report": _finite(machine.report_),
+            "report": finite(machine.report_),
             "iterations": int(machine.n_iter_),
             "extra": {},
         }
@@ -40,16 +38,16 @@ class SupportState:
         if hasattr(machine, "classes_"):
             manifest["classes"] = packed_classes(machine.classes_)
         for name in self._extra_names():
-            manifest["extra"][name] = _packed(getattr(machine, name), f"extra.{name}", arrays)
+            manifest["extra"][name] = packed(getattr(machine, name), f"extra.{name}", arrays)
         return manifest, arrays
 
     @classmethod
     def _from_state(
         cls, manifest: Mapping[str, Any], arrays: Mapping[str, Array], resolve: Resolve
     ) -> Self:
-        params = {k: _unpacked(v, arrays, resolve) for k, v in manifest["params"].items()}
+        params = {k: unpacked(v, arrays, resolve) for k, v in manifest["params"].items()}
         machine = cast(Any, cls)(**params)
-        machine.kernel_ = _unpacked(manifest["kernel"], arrays, resolve)
+        machine.kernel_ = unpacked(manifest["kernel"], arrays, resolve)
         machine.n_features_in_ = manifest["n_features"]
         if manifest["feature_names"] is not None:
             machine.feature_names_in_ = np.array(manifest["feature_names"], dtype=object)
@@ -71,7 +69,7 @@ class SupportState:
         for name, value in manifest["extra"].items():
             if name not in cls._extra_names():
                 raise ValueError(f"the model has an unknown part {name!r}")
-            setattr(machine, name, _unpacked(value, arrays, resolve))
+            setattr(machine, name, unpacked(value, arrays, resolve))
         return cast(Self, machine)
 
     @classmethod
