@@ -180,12 +180,12 @@ def peak_growth(task: Callable[[], Any]) -> int:
     return peak_bytes() - before
 
 
-def in_fresh_process(arguments: list[str]) -> dict[str, Any]:
-    """Run ``python <arguments>`` in this folder, one thread; return the JSON of its last line."""
+def in_fresh_process(arguments: list[str], threads: int = 1) -> dict[str, Any]:
+    """Run ``python <arguments>`` in this folder; return the JSON of its last line."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", *arguments],
         cwd=HERE,
-        env=os.environ | ONE_THREAD,
+        env=os.environ | dict.fromkeys(ONE_THREAD, str(threads)),
         capture_output=True,
         text=True,
         check=False,

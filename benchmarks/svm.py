@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from measure import Row, interleaved, serve
+from measure import Row, in_fresh_process, interleaved, peak_bytes, serve
 
 D = 20
 # task: (C, gamma) -> bars by n and peer; the second settings ask for 4x scikit-learn
@@ -22,6 +24,7 @@ FIT_BARS = {
     "svr": {5000: {"scikit-learn": ">= 8"}, 10000: {"scikit-learn": ">= 6"}},
 }
 PREDICT_BAR = ">= 15"
+MEMORY_BAR = "<= 4"
 
 
 def peers() -> list[str]:
@@ -61,6 +64,28 @@ def svm_rows(kind: str, n: int, repeats: int) -> list[Row]:
     if not find_spec("sklearnex"):
         rows.append(Row("peer", "scikit-learn-intelex", note="not installed: skipped"))
     return rows
+
+
+def memory_rows(kind: str, n: int) -> list[Row]:
+    """Peak resident memory of a whole process that fits n points, libraries and data included."""
+    found = in_fresh_process(["svm.py", "mercer", kind, str(n), "1.0", "scale", "memory"])
+    full = 8.0 * n * n / 2**30
+    note = f"the Gram matrix in doubles is {full:.1f} GiB; {found['rows']} rows of it computed"
+    gib = found["bytes"] / 2**30
+    what, quality = f"{kind} peak memory, n = {n}", {"violation": found["violation"]}
+    return [Row(what, "mercer", gib, "GiB", MEMORY_BAR, found["seconds"], quality, note)]
+
+
+def thread_rows(kind: str, n: int, repeats: int) -> list[Row]:
+    """Wall-clock seconds of fit + predict with one and two threads, taking turns."""
+    given = ["svm.py", "mercer", kind, str(n), "1.0", "scale", "wall"]
+    turns = [
+        [in_fresh_process(given, threads)["wall"] for threads in (1, 2)] for _ in range(repeats)
+    ]
+    one, two = np.median(turns, axis=0)
+    note = f"wall-clock seconds {one:.3g} and {two:.3g}"
+    what = f"{kind} fit + predict, n = {n}, two threads"
+    return [Row(what, "mercer", float(one / two), "x faster than with one", note=note)]
 
 
 def _bar(kind: str, part: str, n: int, who: str, first: bool) -> str:
@@ -112,6 +137,24 @@ def task(who: str, kind: str, n: int, C: float, gamma: Any, part: str) -> Callab
     return run
 
 
+def once(who: str, kind: str, n: int, C: float, gamma: Any, part: str) -> dict[str, Any]:
+    """One fit in this process: its peak of memory, or the wall-clock time of the second one."""
+    X, y, Z = problem(kind, n)
+    begin = time.process_time()
+    fitted = machine(who, kind, C, gamma).fit(X, y)
+    if part == "memory":
+        report, seconds = fitted.report_, time.process_time() - begin
+        facts = {"rows": report["rows_computed"], "violation": report["violation"]}
+        return {"bytes": peak_bytes(), "seconds": seconds, **facts}
+    start = time.perf_counter()
+    machine(who, kind, C, gamma).fit(X, y).predict(Z)
+    return {"wall": time.perf_counter() - start}
+
+
 if __name__ == "__main__":
     who, kind, n, C, gamma, part = sys.argv[1:]
+    if part in ("memory", "wall"):
+        width = gamma if gamma == "scale" else float(gamma)
+        print(json.dumps(once(who, kind, int(n), float(C), width, part)))
+        sys.exit()
     serve(task(who, kind, int(n), float(C), gamma if gamma == "scale" else float(gamma), part))

@@ -1,4 +1,4 @@
-from numpy import float32, float64, int64
+from numpy import float32, float64, int64, uint8
 from numpy.typing import NDArray
 
 Array = NDArray[float64]
@@ -7,12 +7,15 @@ Index = NDArray[int64]
 
 def rbf_rows(X: Single, columns: Single, slots: Index, out: Single) -> None: ...
 def rbf_expand(X: Single, columns: Single, alpha: Array, out: Array) -> None: ...
+def compact(memory: Single | Array, width: int, slots: Index, columns: Index) -> None: ...
 def climb(
     cache: Single | Array,
     slot_of: Index,
     row_in: Index,
     used: Index,
+    seen: NDArray[uint8],
     next_free: int,
+    spare: int,
     single: Single,
     columns: Single,
     variance: float,
@@ -27,4 +30,4 @@ def climb(
     tol: float,
     limit: int,
     clock: int,
-) -> tuple[int, float, int, int, int]: ...
+) -> tuple[int, float, int, int, int, int, int, float]: ...

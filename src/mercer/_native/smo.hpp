@@ -22,14 +22,23 @@ namespace mercer {
 constexpr float FAR = std::numeric_limits<float>::infinity();
 constexpr double TINY_CURVATURE = 1e-12;  // for eta <= 0: duplicates, constant kernels
 constexpr std::size_t CHUNK = 256;
+constexpr std::size_t AHEAD = 1024;  // elements of a row that are asked for before they are needed
+
+// Rows lie in memory that no cache holds: ask for the chunk that is AHEAD of this one, into the second
+// level (locality 2), where more requests can be under way than in the first.
+template <class Real>
+MERCER_INLINE void ask_ahead(const Real* row) {
+    constexpr std::size_t line = 64 / sizeof(Real);
+    for (std::size_t k = 0; k < CHUNK; k += line) __builtin_prefetch(row + AHEAD + k, 0, 2);
+}
 
 // Variables [begin, end) whose sum is fixed; variable t uses column t - begin + column of K's rows.
 struct Segment {
     std::size_t begin, end, column;
 };
 
-// F -= a x + b y over one chunk; the largest F + up and the smallest F + down of the chunk.
-template <class Real>
+// F -= a x + b y over one chunk; the largest F + up of the chunk and, if Both, the smallest F + down.
+template <bool Both, class Real>
 MERCER_INLINE void update_chunk(double a, const Real* x, double b, const Real* y, std::size_t len,
                                 double* F, const float* up, const float* down, double* most,
                                 double* least) {
@@ -38,29 +47,61 @@ MERCER_INLINE void update_chunk(double a, const Real* x, double b, const Real* y
     for (std::size_t t = 0; t < len; ++t) {
         double f = F[t] - (a * double(x[t]) + b * double(y[t]));
         F[t] = f;
-        double u = f + double(up[t]), d = f + double(down[t]);
+        double u = f + double(up[t]);
         top = u > top ? u : top;
-        bottom = d < bottom ? d : bottom;
+        if (Both) {
+            double d = f + double(down[t]);
+            bottom = d < bottom ? d : bottom;
+        }
     }
     *most = top;
     *least = bottom;
 }
 
-// The largest gain^2 / eta of one chunk, gain = best - F - down, eta = kii + K_tt - 2 K_it.
-template <class Real>
+// The largest gain^2 / eta of one chunk, gain = best - F - down, eta = kii + K_tt - 2 K_it. Even: all
+// K_tt are the first. Keep: store the scores too; the passes spare the memory. widest: the largest gain.
+template <bool Even, bool Keep, class Real>
 MERCER_INLINE float score_chunk(double best, float kii, const Real* row, const float* diagonal,
-                                const double* F, const float* down, std::size_t len, float* score) {
-    float top = -1.0f;
-#pragma omp simd reduction(max : top)
+                                const double* F, const float* down, std::size_t len, float* score,
+                                float* widest) {
+    float top = -1.0f, wide = 0.0f;
+    const float common = kii + diagonal[0];
+#pragma omp simd reduction(max : top) reduction(max : wide)
     for (std::size_t t = 0; t < len; ++t) {
         float gain = float(best - F[t]) - down[t];
-        float eta = kii + diagonal[t] - 2.0f * float(row[t]);
+        float eta = (Even ? common : kii + diagonal[t]) - 2.0f * float(row[t]);
         eta = eta > 1e-12f ? eta : 1e-12f;
         float s = gain > 0.0f ? gain * gain / eta : -1.0f;
-        score[t] = s;
+        if (Keep) score[t] = s;
         top = s > top ? s : top;
+        wide = gain > wide ? gain : wide;
     }
+    *widest = wide;
     return top;
+}
+
+// The place of the best score of all chunks, len if no score is positive; the largest gain.
+template <bool Even, class Real>
+MERCER_INLINE std::size_t best_score(double best, float kii, const Real* row, const float* diagonal,
+                                     const double* F, const float* down, std::size_t len,
+                                     float* widest) {
+    std::size_t c = 0;
+    float top = 0.0f, wide = 0.0f, score[CHUNK];
+    *widest = 0.0f;
+    for (std::size_t k = 0; k < len; k += CHUNK) {
+        ask_ahead(row + k);
+        const float s = score_chunk<Even, false>(best, kii, row + k, diagonal + k, F + k, down + k,
+                                                 std::min(CHUNK, len - k), score, &wide);
+        if (s > top) { top = s; c = k; }
+        *widest = std::max(*widest, wide);
+    }
+    if (!(top > 0.0f)) return len;
+    const std::size_t m = std::min(CHUNK, len - c);
+    top = score_chunk<Even, true>(best, kii, row + c, diagonal + c, F + c, down + c, m, score,
+                                  &wide);
+    std::size_t t = 0;
+    while (t + 1 < m && score[t] != top) ++t;
+    return c + t;
 }
 
 // Without a bias: violation^2 / K_tt of each variable.
@@ -81,33 +122,39 @@ MERCER_INLINE float single_chunk(const float* diagonal, const double* F, const f
     return top;
 }
 
-MERCER_CLONES void update_pass(double a, const float* x, double b, const float* y, std::size_t len,
-                               double* F, const float* up, const float* down, double* most,
-                               double* least) {
-    for (std::size_t c = 0, k = 0; c < len; c += CHUNK, ++k)
-        update_chunk(a, x + c, b, y + c, std::min(CHUNK, len - c), F + c, up + c, down + c, most + k,
-                     least + k);
+template <bool Both, class Real>
+MERCER_INLINE void update_all(double a, const Real* x, double b, const Real* y, std::size_t len,
+                              double* F, const float* up, const float* down, double* most,
+                              double* least) {
+    for (std::size_t c = 0, k = 0; c < len; c += CHUNK, ++k) {
+        ask_ahead(y + c);
+        update_chunk<Both>(a, x + c, b, y + c, std::min(CHUNK, len - c), F + c, up + c, down + c,
+                           most + k, least + k);
+    }
 }
-MERCER_CLONES void update_pass(double a, const double* x, double b, const double* y, std::size_t len,
-                               double* F, const float* up, const float* down, double* most,
-                               double* least) {
-    for (std::size_t c = 0, k = 0; c < len; c += CHUNK, ++k)
-        update_chunk(a, x + c, b, y + c, std::min(CHUNK, len - c), F + c, up + c, down + c, most + k,
-                     least + k);
+MERCER_CLONES void update_pass(bool both, double a, const float* x, double b, const float* y,
+                               std::size_t len, double* F, const float* up, const float* down,
+                               double* most, double* least) {
+    if (both) update_all<true>(a, x, b, y, len, F, up, down, most, least);
+    else update_all<false>(a, x, b, y, len, F, up, down, most, least);
 }
-MERCER_CLONES void score_pass(double best, float kii, const float* row, const float* diagonal,
-                              const double* F, const float* down, std::size_t len, float* score,
-                              float* tops) {
-    for (std::size_t c = 0, k = 0; c < len; c += CHUNK, ++k)
-        tops[k] = score_chunk(best, kii, row + c, diagonal + c, F + c, down + c,
-                              std::min(CHUNK, len - c), score + c);
+MERCER_CLONES void update_pass(bool both, double a, const double* x, double b, const double* y,
+                               std::size_t len, double* F, const float* up, const float* down,
+                               double* most, double* least) {
+    if (both) update_all<true>(a, x, b, y, len, F, up, down, most, least);
+    else update_all<false>(a, x, b, y, len, F, up, down, most, least);
 }
-MERCER_CLONES void score_pass(double best, float kii, const double* row, const float* diagonal,
-                              const double* F, const float* down, std::size_t len, float* score,
-                              float* tops) {
-    for (std::size_t c = 0, k = 0; c < len; c += CHUNK, ++k)
-        tops[k] = score_chunk(best, kii, row + c, diagonal + c, F + c, down + c,
-                              std::min(CHUNK, len - c), score + c);
+MERCER_CLONES std::size_t score_pass(bool even, double best, float kii, const float* row,
+                                     const float* diagonal, const double* F, const float* down,
+                                     std::size_t len, float* widest) {
+    return even ? best_score<true>(best, kii, row, diagonal, F, down, len, widest)
+                : best_score<false>(best, kii, row, diagonal, F, down, len, widest);
+}
+MERCER_CLONES std::size_t score_pass(bool even, double best, float kii, const double* row,
+                                     const float* diagonal, const double* F, const float* down,
+                                     std::size_t len, float* widest) {
+    return even ? best_score<true>(best, kii, row, diagonal, F, down, len, widest)
+                : best_score<false>(best, kii, row, diagonal, F, down, len, widest);
 }
 MERCER_CLONES void single_pass(const float* diagonal, const double* F, const float* up,
                                const float* down, std::size_t len, float* score, float* tops,
@@ -136,6 +183,8 @@ struct Programme {
     std::vector<double> most, least;
     std::size_t wanted = 0;     // the variable whose row is missing
     double violation = INFINITY;
+    bool even = false;          // whether the diagonal of K is constant
+    double gained = 0.0;        // by how much the steps raised the objective
 
     void prepare() {
         const std::size_t chunks = (total + CHUNK - 1) / CHUNK + segments.size();
@@ -145,6 +194,7 @@ struct Programme {
         most.resize(chunks);
         least.resize(chunks);
         for (std::size_t t = 0; t < total; ++t) refresh(t);
+        even = std::all_of(diagonal, diagonal + total, [&](float k) { return k == diagonal[0]; });
     }
     void refresh(std::size_t t) {
         up[t] = beta[t] < high[t] ? float(beta[t] >= 0.0 ? -eps[t] : eps[t]) : -FAR;
@@ -166,13 +216,15 @@ struct Programme {
         if (eps[t] > 0.0 && std::fabs(beta[t]) <= slack) beta[t] = 0.0;
         refresh(t);
     }
-    // One pass over all variables: F -= a x + b y, and the extremes of every chunk.
+    // One pass over all variables: F -= a x + b y, and the extremes of every chunk; the lower ones
+    // only where segments are compared.
     void pass(double a, const Real* x, double b, const Real* y) {
         std::size_t k = 0;
         for (const Segment& s : segments) {
             const std::size_t len = s.end - s.begin;
-            update_pass(a, x + s.column, b, y + s.column, len, F + s.begin, up.data() + s.begin,
-                        down.data() + s.begin, most.data() + k, least.data() + k);
+            update_pass(segments.size() > 1, a, x + s.column, b, y + s.column, len, F + s.begin,
+                        up.data() + s.begin, down.data() + s.begin, most.data() + k,
+                        least.data() + k);
             k += (len + CHUNK - 1) / CHUNK;
         }
     }
@@ -190,42 +242,48 @@ struct Programme {
 
     template <class Row>
     bool pair(Row& row, double tol, long& steps, long limit) {
-        // the segment with the largest violation, and its best variable to raise
-        const Segment* chosen = nullptr;
+        // the segment with the largest violation, and its best variable to raise; the violation of
+        // a single segment is the largest gain of the scores below
+        const bool alone = segments.size() == 1;
+        const Segment* chosen = alone ? &segments[0] : nullptr;
         std::size_t k = 0, first = 0;
         violation = 0.0;
         for (const Segment& s : segments) {
+            if (alone) break;
             const std::size_t chunks = (s.end - s.begin + CHUNK - 1) / CHUNK;
             const double top = *std::max_element(most.begin() + k, most.begin() + k + chunks);
             const double bottom = *std::min_element(least.begin() + k, least.begin() + k + chunks);
             if (top - bottom > violation) { violation = top - bottom; chosen = &s; first = k; }
             k += chunks;
         }
-        if (chosen == nullptr || violation <= tol || steps >= limit) return false;
+        if (chosen == nullptr || (!alone && (violation <= tol || steps >= limit))) return false;
         const Segment& s = *chosen;
         const std::size_t len = s.end - s.begin, chunks = (len + CHUNK - 1) / CHUNK;
-        std::size_t c = place_of_largest(most.data() + first, chunks);
+        const std::size_t c = place_of_largest(most.data() + first, chunks);
+        const double best = most[first + c];
+        if (best == -INFINITY) return false;  // nothing can rise
         std::size_t i = s.begin + c * CHUNK;
-        double best = -INFINITY;
-        for (std::size_t t = i, stop = std::min(i + CHUNK, s.end); t < stop; ++t)
-            if (F[t] + double(up[t]) > best) { best = F[t] + double(up[t]); i = t; }
+        for (const std::size_t stop = std::min(i + CHUNK, s.end) - 1;
+             i < stop && F[i] + double(up[i]) != best;)
+            ++i;
         const Real* ri = row(i - s.begin + s.column);
         if (ri == nullptr) { wanted = i; return false; }
-        score_pass(best, diagonal[i], ri + s.column, diagonal + s.begin, F + s.begin,
-                   down.data() + s.begin, len, score.data() + s.begin, tops.data());
-        c = place_of_largest(tops.data(), chunks);
-        const std::size_t from = s.begin + c * CHUNK;
+        float widest;
         const std::size_t j =
-            from + place_of_largest(score.data() + from, std::min(CHUNK, s.end - from));
-        if (score[j] <= 0.0f || j == i) return false;
+            s.begin + score_pass(even, best, diagonal[i], ri + s.column, diagonal + s.begin,
+                                 F + s.begin, down.data() + s.begin, len, &widest);
+        if (alone) violation = double(widest);
+        if (violation <= tol || steps >= limit) return false;
+        if (j >= s.end || j == i) return false;
         const Real* rj = row(j - s.begin + s.column);
         if (rj == nullptr) { wanted = j; return false; }
         const double kij = double(ri[j - s.begin + s.column]);
-        const double eta =
-            std::max(double(diagonal[i]) + double(diagonal[j]) - 2.0 * kij, TINY_CURVATURE);
-        const double step = std::min(
-            {(slope_up(i) - slope_down(j)) / eta, room_up(i), room_down(j)});
+        const double curvature = double(diagonal[i]) + double(diagonal[j]) - 2.0 * kij;
+        const double slope = slope_up(i) - slope_down(j);
+        const double step =
+            std::min({slope / std::max(curvature, TINY_CURVATURE), room_up(i), room_down(j)});
         if (!(step > 0.0)) return false;  // rounding: the violation cannot be lowered further
+        gained += step * (slope - 0.5 * step * curvature);
         const double old_i = beta[i], old_j = beta[j];
         beta[i] += step;
         beta[j] -= step;
@@ -255,6 +313,8 @@ struct Programme {
         else beta[i] -= std::min(fall / k, room_down(i));
         snap(i);
         if (beta[i] == old) return false;
+        const double step = std::fabs(beta[i] - old);
+        gained += step * (std::max(rise, fall) - 0.5 * step * double(diagonal[i]));
         pass(beta[i] - old, ri, 0.0, ri);
         ++steps;
         return true;

@@ -13,54 +13,126 @@ from mercer.kernels.base import Kernel
 
 # Rows that are fetched together, and the fewest that a cache holds.
 BATCH, LEAST = 32, 64
+# A new page of memory costs more than the part of an RBF row that fits on it. A cache of such rows
+# starts with this many bytes, and doubles when rows that had left were wanted again, as many as
+# this share of its rows.
+OPENING, WANTED_AGAIN = 32e6, 0.25
+# Entries of K that a product outside the cache holds at a time.
+BLOCK = 1 << 22
 
 
 class RowCache:
     """Rows k(x_i, X) of the n training points, computed in blocks and kept while there is room.
 
+    The cache can be restricted to some of the points: rows and columns of the others leave, and
+    what remains moves together, so that a solver that has set points aside reads short rows only.
+
     Parameters
     ----------
     kernel : the kernel.
     points : (n, d).
-    cache_bytes : memory for rows; at least 64 rows are kept whatever it says.
+    cache_bytes : most memory for rows; at least 64 rows are kept whatever it says. Rows that are
+        cheap to compute use less while few of them are wanted again.
     single : keep rows in single precision (relative error 4e-7 of a kernel value).
 
     Attributes
     ----------
-    table : (capacity, n) the rows that are kept.
+    points : (m, d) the points of the rows and columns; m = n unless restricted.
+    table : (capacity, m) the rows that are kept.
     slot_of, row_in, used : where each row lies or -1, which row each slot holds or -1, and when.
+    seen : rows that were computed before, kept or not.
+    spare : rows that had left and may be computed again before the cache should grow.
     next_free : slots from here on were never used.
     single, columns, variance : the points for the compiled RBF row, empty if it does not apply.
     """
 
     def __init__(self, kernel: Kernel, points: Array, cache_bytes: float, *, single: bool) -> None:
         n = len(points)
-        dtype = np.float32 if single else np.float64
-        self.capacity = min(n, max(LEAST, int(cache_bytes // (n * np.dtype(dtype).itemsize))))
+        dtype = np.dtype(np.float32 if single else np.float64)
+        rows = min(n, max(LEAST, int(cache_bytes // (n * dtype.itemsize))))
         self.kernel = kernel
-        self.points = points
-        self.table: NDArray[Any] = np.empty((self.capacity, n), dtype=dtype)
-        self.slot_of = np.full(n, -1, dtype=np.int64)
-        self.row_in = np.full(self.capacity, -1, dtype=np.int64)
-        self.used = np.zeros(self.capacity, dtype=np.int64)
-        self.next_free, self.clock, self.fetched = 0, 1, 0
-        self.single = np.zeros((0, 0), dtype=np.float32)
-        self.columns, self.variance = self.single, 1.0
+        self.memory: NDArray[Any] = np.empty(rows * n, dtype=dtype)
+        self.clock, self.lost, self.next_free = 1, 0, 0
+        self.row_in = np.zeros(0, dtype=np.int64)
+        self.used = np.zeros(0, dtype=np.int64)
+        self.seen = np.zeros(0, dtype=np.uint8)
+        self.all_points = points
+        self.all_single, self.variance = np.zeros((0, 0), dtype=np.float32), 1.0
         form = kernel.as_rbf(points, points.mean(axis=0)) if single else None
         if form is not None:
-            self.single = np.ascontiguousarray(form[0], dtype=np.float32)
-            self.columns, self.variance = np.ascontiguousarray(self.single.T), form[1]
+            self.all_single = np.ascontiguousarray(form[0], dtype=np.float32)
+            self.variance = form[1]
+        # entries of the memory that are in use by now
+        self.open = int(OPENING // dtype.itemsize) if len(self.all_single) else len(self.memory)
+        self.reset()
 
     @property
     def computed(self) -> int:
-        """How many rows were computed so far."""
-        return self.fetched + self.next_free
+        """How many rows were computed so far, whole or restricted."""
+        return self.lost + self.next_free
+
+    def reset(self, active: Index | None = None) -> None:
+        """Forget all rows, and cover the points ``active`` (all of them: None) from here on."""
+        self.lost, self.next_free = self.computed, 0
+        self.active: Index = np.arange(len(self.all_points)) if active is None else active
+        self._cover()
+
+    def restrict(self, keep: Index) -> None:
+        """Keep the rows and columns ``keep`` (ascending places among the present points)."""
+        slots, used, seen = self.slot_of[keep], self.used, self.seen[keep]
+        held = np.flatnonzero(slots >= 0)
+        held = held[
+            np.argsort(slots[held])
+        ]  # in the order of the slots: rows move to the left only
+        before, ages = slots[held], used[slots[held]]
+        self.active = self.active[keep]
+        machines.compact(self.memory, len(self.slot_of), before, keep.astype(np.int64))
+        self.lost, self.next_free = self.computed - len(held), len(held)
+        self._cover()
+        self.slot_of[held] = np.arange(len(held))
+        self.row_in[: len(held)] = held
+        self.used[: len(held)] = ages
+        self.seen = seen
+
+    def _cover(self) -> None:
+        """Lay an empty table for the active points over the memory."""
+        whole = len(self.active) == len(self.all_points)
+        self.points = self.all_points if whole else self.all_points[self.active]
+        self.single = self.all_single
+        if len(self.single) and not whole:
+            self.single = self.all_single[self.active]
+        self.columns = np.ascontiguousarray(self.single.T)
+        n = len(self.points)
+        self.slot_of = np.full(n, -1, dtype=np.int64)
+        self.seen = np.zeros(n, dtype=np.uint8)
+        self.row_in = np.zeros(0, dtype=np.int64)
+        self.used = np.zeros(0, dtype=np.int64)
+        self._lay()
+
+    def _lay(self) -> None:
+        """The table on the memory that is open; what it held before stays where it was."""
+        n = len(self.points)
+        self.capacity = min(n, max(LEAST, self.open // n), len(self.memory) // n)
+        self.table = self.memory[: self.capacity * n].reshape(self.capacity, n)
+        more = self.capacity - len(self.row_in)
+        self.row_in = np.concatenate([self.row_in, np.full(more, -1, dtype=np.int64)])
+        self.used = np.concatenate([self.used, np.zeros(more, dtype=np.int64)])
+        self.spare = int(WANTED_AGAIN * self.capacity) if self.can_grow else 1 << 62
+
+    @property
+    def can_grow(self) -> bool:
+        """Whether more of the memory can be opened."""
+        return self.capacity < min(len(self.points), len(self.memory) // len(self.points))
+
+    def grow(self) -> None:
+        """Open twice as much memory."""
+        self.open = 2 * self.capacity * len(self.points)
+        self._lay()
 
     def fetch(self, index: Index) -> None:
         """Compute the rows ``index`` that are missing, in one block; the oldest rows leave."""
         missing = index[self.slot_of[index] < 0]
         unused = np.arange(self.next_free, min(self.capacity, self.next_free + len(missing)))
-        fetched_before = self.next_free
         self.next_free += len(unused)
         short = len(missing) - len(unused)
         slots = unused
@@ -72,10 +144,11 @@ class RowCache:
             oldest = np.argpartition(ages, short - 1)[:short]
             self.slot_of[self.row_in[oldest]] = -1
             slots = np.concatenate([unused, oldest])
+            self.lost += short
         self.slot_of[missing] = slots
         self.row_in[slots] = missing
         self.used[slots] = self.clock
-        self.fetched += len(missing) - (self.next_free - fetched_before)
+        self.seen[missing] = 1
         self._compute(missing, slots.astype(np.int64))
 
     def _compute(self, index: Index, slots: NDArray[np.int64]) -> None:
@@ -89,11 +162,29 @@ class RowCache:
             self.table[slots] = self.kernel(self.points[index], self.points)
 
     def product(self, beta: Array) -> Array:
-        """K beta (n,) over the non-zero entries of beta (n,)."""
+        """K beta (m,) over the non-zero entries of beta (m,), by rows that stay in the cache."""
         result = np.zeros(len(self.points))
         index = np.flatnonzero(beta)
         for start in range(0, len(index), BATCH):
             part = index[start : start + BATCH]
             self.fetch(part)
             result += beta[part] @ self.table[self.slot_of[part]]
+        return result
+
+    def product_at(self, index: Index, beta: Array) -> Array:
+        """(K beta)[index] for beta (n,) over all points, past the cache and whatever is active."""
+        result = np.zeros(len(index))
+        source = np.flatnonzero(beta)
+        if not len(source):
+            return result
+        if len(self.all_single):
+            columns = np.ascontiguousarray(self.all_single[source].T)
+            out = np.empty((len(index), 1))
+            machines.rbf_expand(self.all_single[index], columns, beta[source][None], out)
+            return np.asarray(self.variance * out[:, 0])
+        size = max(1, BLOCK // len(source))
+        for start in range(0, len(index), size):
+            part = index[start : start + size]
+            block = self.kernel(self.all_points[part], self.all_points[source])
+            result[start : start + size] = block @ beta[source]
         return result
