@@ -1,0 +1,249 @@
+// Cholesky factor and inverse by halves, over the BLAS that SciPy carries, for one thread.
+//
+// OpenBLAS solves with a triangle at about half the rate at which it multiplies, and dpotrf and
+// dtrtri spend much of their time there. Here a matrix is split into halves until a block has LEAF
+// columns: all the rest is dgemm, dsyrk and dtrmm on large blocks, and the solves with the last
+// triangles are done below, on vectors of eight rows. The operations are those of LAPACK in another
+// order: substitution, never a product with the inverse of a block, so the factor is as stable.
+//
+// Matrices are LAPACK's: column-major, the lower triangle is meant.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <string>
+
+namespace nb = nanobind;
+using Matrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
+#define MERCER_WIDE 1
+#else
+#define MERCER_WIDE 0
+#endif
+
+namespace {
+
+using std::size_t;
+using Text = const char*;
+using Int = const int*;
+using In = const double*;
+using Out = double*;
+
+struct Routines {
+    void (*gemm)(Text, Text, Int, Int, Int, In, In, Int, In, Int, In, Out, Int) = nullptr;
+    void (*syrk)(Text, Text, Int, Int, In, In, Int, In, Out, Int) = nullptr;
+    void (*trsm)(Text, Text, Text, Text, Int, Int, In, In, Int, Out, Int) = nullptr;
+    void (*trmm)(Text, Text, Text, Text, Int, Int, In, In, Int, Out, Int) = nullptr;
+    void (*potrf)(Text, Int, Out, Int, int*) = nullptr;
+    void (*trtri)(Text, Text, Int, Out, Int, int*) = nullptr;
+    void (*lauum)(Text, Int, Out, Int, int*) = nullptr;
+} blas;
+
+constexpr int LEAF = 64;  // columns of the triangles that are solved with directly
+constexpr int WIDE = 8, COLUMNS = 8, ROWS = 3 * WIDE;  // 24 registers hold ROWS x COLUMNS results
+constexpr double ONE = 1.0, MINUS = -1.0;
+
+// The first half of n columns, in whole leaves.
+int half(int n) { return (n / 2 + LEAF - 1) / LEAF * LEAF; }
+
+#if MERCER_WIDE
+typedef double Lanes __attribute__((vector_size(8 * WIDE), aligned(8), may_alias));
+
+// X (ROWS, LEAF) <- X L^-T (forward) or X L^-1. p[k * LEAF + j] multiplies column k of the result in
+// column j; solved (ROWS, LEAF) is room for the columns that are done.
+template <bool forward>
+__attribute__((target("arch=x86-64-v4"))) void solve_rows(const double* p, const double* inverse,
+                                                          double* X, size_t ld, double* solved) {
+    for (int step = 0; step < LEAF; step += COLUMNS) {
+        const int j0 = forward ? step : LEAF - step - COLUMNS;
+        Lanes a[COLUMNS][3];
+#pragma GCC unroll 8
+        for (int c = 0; c < COLUMNS; ++c)
+#pragma GCC unroll 3
+            for (int r = 0; r < 3; ++r) a[c][r] = ((const Lanes*)(X + (j0 + c) * ld))[r];
+        for (int k = forward ? 0 : j0 + COLUMNS; k < (forward ? j0 : LEAF); ++k) {
+            const Lanes* x = (const Lanes*)(solved + k * ROWS);
+            const Lanes x0 = x[0], x1 = x[1], x2 = x[2];
+#pragma GCC unroll 8
+            for (int c = 0; c < COLUMNS; ++c) {
+                const double q = p[k * LEAF + j0 + c];
+                a[c][0] -= x0 * q, a[c][1] -= x1 * q, a[c][2] -= x2 * q;
+            }
+        }
+#pragma GCC unroll 8
+        for (int turn = 0; turn < COLUMNS; ++turn) {  // the triangle within these columns
+            const int c = forward ? turn : COLUMNS - 1 - turn;
+            const double d = inverse[j0 + c];
+            a[c][0] *= d, a[c][1] *= d, a[c][2] *= d;
+#pragma GCC unroll 8
+            for (int e = 0; e < COLUMNS; ++e)
+                if (forward ? e > c : e < c) {
+                    const double q = p[(j0 + c) * LEAF + j0 + e];
+                    a[e][0] -= a[c][0] * q, a[e][1] -= a[c][1] * q, a[e][2] -= a[c][2] * q;
+                }
+        }
+#pragma GCC unroll 8
+        for (int c = 0; c < COLUMNS; ++c)
+#pragma GCC unroll 3
+            for (int r = 0; r < 3; ++r)
+                ((Lanes*)(X + (j0 + c) * ld))[r] = ((Lanes*)(solved + (j0 + c) * ROWS))[r] = a[c][r];
+    }
+}
+
+// The same for the first m - m % ROWS rows of X (m, LEAF); returns how many were done.
+template <bool forward>
+int solve_leaf(int m, const double* L, double* X, size_t ld) {
+    alignas(64) double p[LEAF * LEAF], inverse[LEAF], solved[ROWS * LEAF];
+    for (int j = 0; j < LEAF; ++j) {
+        inverse[j] = 1.0 / L[j + j * ld];
+        for (int i = j + 1; i < LEAF; ++i)
+            p[forward ? j * LEAF + i : i * LEAF + j] = L[i + j * ld];
+    }
+    int i = 0;
+    for (; i + ROWS <= m; i += ROWS) solve_rows<forward>(p, inverse, X + i, ld, solved);
+    return i;
+}
+#else
+template <bool forward>
+int solve_leaf(int, const double*, double*, size_t) {
+    return 0;
+}
+#endif
+
+// X (m, n) <- X L^-T (forward) or X L^-1
+template <bool forward>
+void solve(int m, int n, const double* L, double* X, int ld) {
+    if (n <= LEAF) {
+        const int done = n == LEAF ? solve_leaf<forward>(m, L, X, ld) : 0, rest = m - done;
+        if (rest) blas.trsm("R", "L", forward ? "T" : "N", "N", &rest, &n, &ONE, L, &ld, X + done, &ld);
+        return;
+    }
+    const int h = half(n), r = n - h;
+    const double* below = L + h;
+    const double* corner = below + size_t(h) * ld;
+    double* right = X + size_t(h) * ld;
+    if (forward) {
+        solve<true>(m, h, L, X, ld);
+        blas.gemm("N", "T", &m, &r, &h, &MINUS, X, &ld, below, &ld, &ONE, right, &ld);
+        solve<true>(m, r, corner, right, ld);
+    } else {
+        solve<false>(m, r, corner, right, ld);
+        blas.gemm("N", "N", &m, &h, &r, &MINUS, right, &ld, below, &ld, &ONE, X, &ld);
+        solve<false>(m, h, L, X, ld);
+    }
+}
+
+// A = L L' over A; returns 0 or the order of the first leading minor that is not positive.
+int factor(int n, double* A, int ld) {
+    int info = 0;
+    if (n <= 2 * LEAF) {
+        blas.potrf("L", &n, A, &ld, &info);
+        return info;
+    }
+    const int h = half(n), r = n - h;
+    double* below = A + h;
+    double* corner = below + size_t(h) * ld;
+    if ((info = factor(h, A, ld))) return info;
+    solve<true>(r, h, A, below, ld);
+    blas.syrk("L", "N", &r, &h, &MINUS, below, &ld, &ONE, corner, &ld);
+    info = factor(r, corner, ld);
+    return info ? info + h : 0;
+}
+
+// L^-1 over L. Lower left block: -L22^-1 L21 L11^-1, the left product with an inverse and the right
+// by substitution, as dtrtri does it (Higham, Accuracy and Stability, section 14.2.2, method 2C).
+void invert(int n, double* L, int ld) {
+    if (n <= LEAF) {
+        int info = 0;
+        blas.trtri("L", "N", &n, L, &ld, &info);
+        return;
+    }
+    const int h = half(n), r = n - h;
+    double* below = L + h;
+    double* corner = below + size_t(h) * ld;
+    invert(r, corner, ld);
+    blas.trmm("L", "L", "N", "N", &r, &h, &MINUS, corner, &ld, below, &ld);
+    solve<false>(r, h, L, below, ld);
+    invert(h, L, ld);
+}
+
+int order_of(const Matrix& A) {
+    if (A.shape(0) != A.shape(1)) throw nb::value_error("the matrix must be square");
+    if (A.shape(0) > size_t(std::numeric_limits<int>::max()))
+        throw nb::value_error("the matrix is too large for this BLAS");
+    if (!blas.gemm) throw nb::value_error("connect() comes first");
+    return int(A.shape(0));
+}
+
+int cholesky(Matrix A) {
+    const int n = order_of(A);
+    nb::gil_scoped_release release;
+    return factor(n, A.data(), std::max(n, 1));
+}
+
+void inverse(Matrix A) {
+    const int n = order_of(A), ld = std::max(n, 1);
+    int info = 0;
+    nb::gil_scoped_release release;
+    invert(n, A.data(), ld);
+    blas.lauum("L", &n, A.data(), &ld, &info);
+}
+
+// The address in SciPy's table of a routine, if its arguments are of the types that we pass: the
+// capsule's name is the declaration, with a typedef that ends in _d for double.
+template <class Function>
+bool take(nb::dict table, const char* name, const std::string& kinds, Function& target) {
+    if (!table.contains(name)) return false;
+    PyObject* capsule = nb::object(table[name]).ptr();
+    if (!PyCapsule_CheckExact(capsule)) return false;
+    const char* declared = PyCapsule_GetName(capsule);
+    const std::string text = declared ? declared : "";
+    std::string found;
+    for (size_t at = text.find('('), end; at != std::string::npos && at + 1 < text.size(); at = end) {
+        end = text.find_first_of(",)", at + 1);
+        const std::string one = text.substr(at + 1, end == std::string::npos ? end : end - at - 1);
+        if (one.find("char *") != std::string::npos) found += 'c';
+        else if (one.find("_d *") != std::string::npos) found += 'd';
+        else if (one == "int *" || one == " int *") found += 'i';
+        else found += '?';
+        if (end == std::string::npos || text[end] == ')') break;
+    }
+    if (text.rfind("void (", 0) != 0 || found != kinds) return false;
+    target = reinterpret_cast<Function>(PyCapsule_GetPointer(capsule, declared));
+    return target != nullptr;
+}
+
+// Whether this processor has the vectors, and the tables all the routines, that the above needs.
+bool connect(nb::dict blas_table, nb::dict lapack_table) {
+#if MERCER_WIDE
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512vl") ||
+        !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512bw"))
+        return false;
+    Routines found;
+    const bool all = take(blas_table, "dgemm", "cciiiddididdi", found.gemm) &&
+                     take(blas_table, "dsyrk", "cciiddiddi", found.syrk) &&
+                     take(blas_table, "dtrsm", "cccciiddidi", found.trsm) &&
+                     take(blas_table, "dtrmm", "cccciiddidi", found.trmm) &&
+                     take(lapack_table, "dpotrf", "cidii", found.potrf) &&
+                     take(lapack_table, "dtrtri", "ccidii", found.trtri) &&
+                     take(lapack_table, "dlauum", "cidii", found.lauum);
+    if (all) blas = found;
+    return all;
+#else
+    return false;
+#endif
+}
+
+}  // namespace
+
+NB_MODULE(blocked, module) {
+    using nb::literals::operator""_a;
+    module.doc() = "Cholesky factor and inverse by halves, over SciPy's BLAS.";
+    module.def("connect", &connect, "blas_table"_a, "lapack_table"_a);
+    module.def("cholesky", &cholesky, "A"_a.noconvert());
+    module.def("inverse", &inverse, "A"_a.noconvert());
+}

@@ -1,0 +1,133 @@
+"""Factor and inverse by halves against LAPACK's, and against the definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from mercer import arrays
+from mercer._native import blocked as native
+from mercer.kernels import RBF
+from mercer.linalg import DenseGram, blocked
+
+SIZES = [1, 2, 63, 64, 65, 127, 128, 129, 192, 200, 257, 513, 700]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    if not blocked._connected():
+        pytest.skip("this processor or this SciPy has nothing to halve with")
+    with threadpool_limits(limits=1):
+        yield
+
+
+def covariance(n: int, noise: float, seed: int = 0) -> np.ndarray:
+    X = np.random.default_rng(seed).uniform(size=(n, 2))
+    return RBF(0.5)(X) + noise * np.eye(n)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_factor_and_inverse_are_what_they_are_called(n: int) -> None:
+    A = covariance(n, 0.1)
+    L = A.copy()
+    assert native.cholesky(L) == 0
+    R = np.triu(L)
+    np.testing.assert_allclose(R.T @ R, A, atol=1e-13)
+    native.inverse(L)
+    C = arrays.mirror(L)
+    np.testing.assert_allclose(C @ A, np.eye(n), atol=1e-10)
+
+
+@pytest.mark.parametrize("noise", [1e-2, 1e-8, 1e-12])
+def test_as_accurate_as_lapack_when_ill_conditioned(noise: float) -> None:
+    A = covariance(1100, noise)  # condition number up to 1e15
+    mine, theirs = A.copy(), A.copy()
+    assert native.cholesky(mine) == arrays.cholesky(theirs) == 0
+    errors = [np.abs(np.triu(B).T @ np.triu(B) - A).max() for B in (mine, theirs)]
+    assert errors[0] <= 2 * errors[1]
+    roots = [np.triu(B).T for B in (mine, theirs)]
+    native.inverse(mine)
+    arrays.cholesky_inverse(theirs, overwrite=True)
+    residuals = []
+    for B, L in zip((mine, theirs), roots, strict=True):
+        C = arrays.mirror(B)
+        residuals.append(np.abs(L.T @ C @ L - np.eye(len(A))).max())
+    assert residuals[0] <= 3 * residuals[1]
+
+
+@pytest.mark.parametrize("bad", [0, 63, 64, 300, 512, 698, 699])
+def test_first_minor_that_is_not_positive_is_named(bad: int) -> None:
+    A = covariance(700, 0.1)
+    A[bad, bad] = -1.0
+    assert native.cholesky(A.copy()) == arrays.cholesky(A.copy()) == bad + 1
+
+
+def test_what_is_not_a_number_shows_on_the_diagonal() -> None:
+    A = covariance(600, 0.1)
+    A[10, 400] = np.nan
+    assert native.cholesky(A) == 0  # as OpenBLAS: only a pivot below zero is a failure
+    assert np.all(np.isfinite(np.diagonal(A)[:400]))
+    assert np.all(np.isnan(np.diagonal(A)[400:]))
+
+
+def test_only_the_triangle_that_is_named_is_read() -> None:
+    A = covariance(600, 0.1)
+    whole, upper = A.copy(), np.triu(A) + np.tril(np.full_like(A, np.nan), -1)
+    assert native.cholesky(whole) == native.cholesky(upper) == 0
+    native.inverse(whole)
+    native.inverse(upper)
+    np.testing.assert_array_equal(np.triu(whole), np.triu(upper))
+
+
+def test_dense_factor_agrees_at_every_kind_of_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    X, V = rng.uniform(size=(600, 2)), rng.normal(size=(600, 2))
+    W = rng.choice([0.0, 1e-6, 1.0, 30.0], size=600)
+    W[::100] = np.inf
+    found = []
+    for smallest in (1, 10**6):
+        monkeypatch.setattr(blocked, "SMALLEST", smallest)
+        factor = DenseGram(RBF(0.3), X).factor(W)
+        found.append((factor.solve(V), factor.diag(), factor.logdet(), factor.cov_diag()))
+    for mine, theirs in zip(*found, strict=True):
+        # cov_diag is (1 - C_ii / W_i) / W_i: rounding is divided by the smallest weight, 1e-6
+        np.testing.assert_allclose(mine, theirs, rtol=1e-8, atol=2e-9)
+
+
+def test_memory_is_taken_over_only_when_allowed() -> None:
+    L = covariance(600, 0.1)
+    assert blocked.cholesky(L) == 0
+    before = L.copy()
+    C = blocked.cholesky_inverse(L)
+    np.testing.assert_array_equal(L, before)
+    assert blocked.cholesky_inverse(L, overwrite=True) is L
+    np.testing.assert_array_equal(np.triu(L), np.triu(C))
+
+
+def test_lapack_keeps_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    A = covariance(600, 0.1)
+    assert blocked._halving(A)
+    assert not blocked._halving(A[:100, :100].copy())
+    assert not blocked._halving(A.T[:, ::-1])
+    with threadpool_limits(limits=2):
+        assert not blocked._halving(A)
+    monkeypatch.setattr(blocked, "_connected", lambda: False)
+    assert not blocked._halving(A)
+
+
+def test_routines_of_another_kind_are_not_called() -> None:
+    from scipy.linalg import cython_blas, cython_lapack
+
+    tables = dict(cython_blas.__pyx_capi__), dict(cython_lapack.__pyx_capi__)
+    assert not native.connect({**tables[0], "dgemm": tables[0]["sgemm"]}, tables[1])
+    assert not native.connect({**tables[0], "dsyrk": None}, tables[1])
+    assert not native.connect(tables[0], {})
+    assert native.connect(*tables)
+
+
+def test_a_matrix_that_is_not_square_is_refused() -> None:
+    with pytest.raises(ValueError, match="square"):
+        native.cholesky(np.ones((3, 4)))
