@@ -68,7 +68,7 @@ def test_nu_machines_equal_sklearn(seed: int) -> None:
             ours.decision_function(Z), theirs.decision_function(Z), rtol=1e-3, atol=1e-3
         )
         t = np.sin(X[:, 0])
-        a, b = NuSVR(nu=nu, C=2.0, tol=1e-9).fit(X, t), sk.NuSVR(nu=nu, C=2.0, tol=1e-9).fit(X, t)
+        a, b = NuSVR(nu=nu, C=2.0, tol=1e-7).fit(X, t), sk.NuSVR(nu=nu, C=2.0, tol=1e-7).fit(X, t)
         np.testing.assert_allclose(a.predict(Z), b.predict(Z), atol=1e-3)
         one, two = OneClassSVM(nu=nu, tol=1e-9).fit(X), sk.OneClassSVM(nu=nu, tol=1e-9).fit(X)
         np.testing.assert_allclose(
