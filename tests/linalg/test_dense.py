@@ -103,3 +103,36 @@ def test_indefinite_kernel_names_its_eigenvalue() -> None:
 def test_memory_is_predicted() -> None:
     with pytest.raises(MemoryError, match=r"needs .* GiB .* available; fit a random sample"):
         require_memory(10_000_000, arrays=3)
+
+
+def test_variances_of_a_factor_that_is_used_up(rng: np.random.Generator) -> None:
+    X, W = matrix(rng), np.array([0.0, 1e-9, 1e-3, 1.0, 10.0, 1e6, 0.0, 2.0, 1e3, 1.0, 5.0, 0.1])
+    whole = DenseGram(1.7 * RBF(), X, keep=True).factor(W)
+    scratch = DenseGram(1.7 * RBF(), X, keep=True, scratch=True).factor(W)
+    np.testing.assert_array_equal(scratch.cov_diag(), whole.cov_diag())
+    scratch.cov_diag()[:] = 0.0  # what is handed out is the caller's
+    np.testing.assert_array_equal(scratch.cov_diag(), whole.cov_diag())
+    with pytest.raises(RuntimeError, match="used up"):
+        scratch.solve(np.eye(12))
+
+
+@pytest.mark.parametrize("scratch", [False, True])
+@pytest.mark.parametrize("sign", [1.0, -0.05])
+def test_memory_of_a_factor_serves_the_next(
+    rng: np.random.Generator, scratch: bool, sign: float
+) -> None:
+    X, W = matrix(rng), rng.uniform(0.1, 10, 12)
+    W[0] *= sign
+    gram = DenseGram(1.7 * RBF(), X, keep=True, scratch=scratch)
+    K = gram.matrix.copy()
+    before = gram.factor(2.0 * W)
+    before.cov_diag()
+    before.release()
+    [memory] = gram.room
+    factor = gram.factor(W)
+    assert gram.room == []
+    assert np.shares_memory(getattr(factor, "positive", factor).cholesky, memory)
+    np.testing.assert_allclose(
+        factor.solve(np.eye(12)), np.linalg.inv(K + np.diag(1.0 / W)), atol=1e-10
+    )
+    np.testing.assert_array_equal(gram.matrix, K)

@@ -1,13 +1,33 @@
 """How a posterior comes out: exact, a mode by Newton steps, a mode through the dual."""
 
 from mercer.inference.base import Evidence, Inference, Solution
+from mercer.inference.bound import Bound
 from mercer.inference.dual import Dual
+from mercer.inference.ep import EP
 from mercer.inference.exact import Exact
+from mercer.inference.laplace import Laplace
 from mercer.inference.newton import Newton
 from mercer.inference.prox import has_kinks
+from mercer.inference.sollich import SollichEvidence, sollich_evidence
+from mercer.inference.variational import Variational
 from mercer.losses.base import Loss
 
-__all__ = ["Dual", "Evidence", "Exact", "Inference", "Newton", "Solution", "by_name", "for_loss"]
+__all__ = [
+    "EP",
+    "Bound",
+    "Dual",
+    "Evidence",
+    "Exact",
+    "Inference",
+    "Laplace",
+    "Newton",
+    "SollichEvidence",
+    "Solution",
+    "Variational",
+    "by_name",
+    "for_loss",
+    "sollich_evidence",
+]
 
 
 def by_name(given: object, loss: Loss | None = None) -> Inference:
@@ -15,7 +35,15 @@ def by_name(given: object, loss: Loss | None = None) -> Inference:
 
     "auto" chooses by what ``loss`` offers, see :func:`for_loss`.
     """
-    known: dict[str, type[Inference]] = {"exact": Exact, "newton": Newton, "dual": Dual}
+    known: dict[str, type[Inference]] = {
+        "exact": Exact,
+        "newton": Newton,
+        "dual": Dual,
+        "laplace": Laplace,
+        "ep": EP,
+        "bound": Bound,
+        "variational": Variational,
+    }
     if isinstance(given, Inference):
         return given
     if isinstance(given, str) and given in known:
@@ -44,3 +72,21 @@ def for_loss(loss: Loss) -> Inference:
         f"{type(loss).__name__} is neither smooth nor convex: no inference finds its mode; "
         "choose a smooth or a convex loss"
     )
+
+
+def with_spread(loss: Loss) -> Inference:
+    """Return the inference for a Gaussian process: exact, else Laplace if smooth and convex.
+
+    Kinks and losses that are not convex have no Gaussian at their mode: the variational one then.
+
+    Examples
+    --------
+    >>> from mercer.losses import Gaussian, Poisson, StudentT
+    >>> with_spread(Gaussian()), with_spread(Poisson()), with_spread(StudentT())
+    (Exact(), Laplace(), Variational())
+    """
+    if loss.offers("quadratic"):
+        return Exact()
+    if loss.convex and not has_kinks(loss):
+        return Laplace()
+    return Variational()

@@ -62,13 +62,15 @@ class Inference(Component):
     A child names in ``needs`` the Loss methods it calls, and states ``solve`` and ``evidence``. It
     sets ``frugal`` if ``evidence`` solves nothing after it asked for the diagonal of C: then the
     search lets the inverse overwrite the Cholesky factor; ``repeated`` if it factors K several
-    times, which is then kept; and ``evident`` to False if it ends in a mode that has no evidence.
+    times, which is then kept; ``evident`` to False if it ends in a mode that has no evidence; and
+    ``link`` to the binary loss with which it classifies unless told otherwise.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
     frugal: ClassVar[bool] = False
     repeated: ClassVar[bool] = False
     evident: ClassVar[bool] = True
+    link: ClassVar[str] = "logistic"
 
     def check(self, loss: Loss) -> None:
         """Refuse a loss that lacks what this inference calls, before any work."""

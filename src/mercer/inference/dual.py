@@ -34,7 +34,7 @@ class Dual(ModeInference):
     ----------
     tol : stop at a gap of tol * max(1, |objective|); a loss that states no derivatives is known
         to about 1e-8 only, and stops at 1e-6 at best.
-    max_iter : sweeps at most; reaching it is reported, not raised.
+    max_iter : sweeps at most; reaching it is reported, and an estimator warns of it.
     block : points per block, or None for all of up to 2000 and 1000 beyond.
 
     Reference: Jaakkola & Haussler (1999), Theorem 1, (26)-(27); Rockafellar (1976) for the

@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mercer.arrays import Array
+from mercer.inference.line_search import longer, shorter
 from mercer.linalg.dense import DenseGram
-from mercer.linalg.gram import Factor, Gram
-from mercer.linalg.operators import ExplicitOperator
+from mercer.linalg.gram import Gram
+from mercer.linalg.no_spread import NoSpread as NoSpread
 
 # f (n, m) -> the total loss, its slope (n, m), its curvature (n, m) or (n, m, m)
 Local: TypeAlias = Callable[[Array], tuple[float, Array, Array]]
@@ -40,6 +41,7 @@ class Mode:
     slope, curvature : their derivatives at f.
     steps : Newton steps made, one factorisation each.
     decrement : what the last step could gain: half its slope, without sign.
+    moved : the largest change of f that the last step proposed.
     """
 
     a: Array
@@ -51,6 +53,7 @@ class Mode:
     curvature: Array
     steps: int = 0
     decrement: float = np.inf
+    moved: float = np.inf
 
     @property
     def objective(self) -> float:
@@ -61,45 +64,6 @@ class Mode:
     def residual(self) -> Array:
         """What stationarity a = -slope still lacks, (n, m)."""
         return np.asarray(-self.slope - self.a)
-
-
-class NoSpread(Factor):
-    """C = 0: a mode says where the function is, not how far it may be from there."""
-
-    def __init__(self, variance: Array) -> None:
-        self.variance = variance
-
-    def solve(self, V: Array) -> Array:
-        """Return zeros."""
-        return np.zeros_like(V)
-
-    def quad(self, A: Array, B: Array) -> Array:
-        """Return zeros (p, q)."""
-        return np.zeros((A.shape[1], B.shape[1]))
-
-    def quad_diag(self, A: Array) -> Array:
-        """Return zeros (p,)."""
-        return np.zeros(A.shape[1])
-
-    def diag(self) -> Array:
-        """Return zeros (n,)."""
-        return np.zeros(len(self.variance))
-
-    def cov_diag(self) -> Array:
-        """Return the prior variance."""
-        return self.variance
-
-    def logdet(self) -> float:
-        """Return 0."""
-        return 0.0
-
-    def logdet_noisy(self) -> float:
-        """Refuse: there is no noise to add."""
-        raise NotImplementedError("a mode has no covariance, and no determinant of one")
-
-    def operator(self) -> ExplicitOperator:
-        """Return the operator that subtracts nothing."""
-        return ExplicitOperator(None)
 
 
 def begin(gram: Gram, local: Local, mean: Array, H: Array, a: Array, b: Array) -> Mode:
@@ -183,34 +147,57 @@ def descend(
     prepare: Callable[[Array], Step],
     done: Callable[[Mode], bool],
     max_iter: int,
+    *,
+    step: Step | None = None,
+    again: int = 0,
 ) -> Mode:
     """Newton steps, each as long as it lowers the objective, until ``done`` or ``max_iter``.
 
     When done, the last factorisation is used again for a few steps that cost O(n^2): they take
-    the quadratic convergence to the rounding of the arithmetic.
+    the quadratic convergence to the rounding of the arithmetic. With ``again`` each factorisation
+    is used for so many more steps at once, and ``step``, one that is there already, before all.
     """
-    step: Step | None = None
+    if step is not None:
+        state = polish(state, gram, local, H, step, again, done)
     while not done(state) and state.steps < max_iter:
         step = prepare(state.curvature)
         da, db = step(state.residual, state.a)
-        state = _along(state, gram, local, H, da, db)
+        state = along(state, gram, local, H, da, db)
         if state.decrement <= 1e-15 * max(1.0, abs(state.objective)):
             break
-    for _ in range(4 if step is not None else 0):
-        assert step is not None
+        state = polish(state, gram, local, H, step, again, done)
+    return state if step is None else polish(state, gram, local, H, step, 4)
+
+
+def polish(
+    state: Mode,
+    gram: Gram,
+    local: Local,
+    H: Array,
+    step: Step,
+    count: int,
+    done: Callable[[Mode], bool] | None = None,
+) -> Mode:
+    """At most ``count`` steps with a factorisation at hand, while each halves the residual."""
+    for _ in range(count):
+        if done is not None and done(state):
+            break
         da, db = step(state.residual, state.a)
         Kda = np.asarray(gram @ da)
-        f = state.f + Kda + H @ db
+        df = Kda + H @ db
+        f = state.f + df
         total, slope, curvature = local(f)
         new = Mode(state.a + da, state.b + db, state.Ka + Kda, f, total, slope, curvature)
         new.steps, new.decrement = state.steps, state.decrement
+        new.moved = float(np.abs(df).max())
         if not np.abs(new.residual).max() < 0.5 * np.abs(state.residual).max():
+            state.moved = min(state.moved, new.moved)  # at the rounding, if it is tiny
             break
         state = new
     return state
 
 
-def _along(state: Mode, gram: Gram, local: Local, H: Array, da: Array, db: Array) -> Mode:
+def along(state: Mode, gram: Gram, local: Local, H: Array, da: Array, db: Array) -> Mode:
     """The best point found on the way along (da, db): the whole of it, less or more."""
     Kda = np.asarray(gram @ da)
     df = Kda + H @ db
@@ -227,55 +214,15 @@ def _along(state: Mode, gram: Gram, local: Local, H: Array, da: Array, db: Array
     t, (value, slope, found) = 1.0, at(1.0)
     noise = 1e-13 * max(1.0, abs(state.objective))
     if not (value <= noise and slope <= 0.5 * abs(start) + noise):
-        t, found = _shorter(at, start, slope, value)
+        t, found = shorter(at, start, slope, value)
     elif slope < -0.5 * abs(start) and abs(start) > noise:
-        t, found = _longer(at, start, value, found)
+        t, found = longer(at, start, value, found)
     a, b, Ka = state.a + t * da, state.b + t * db, state.Ka + t * Kda
     total, gradient, bent = found
     new = Mode(a, b, Ka, state.f + t * df, total, gradient, bent)
     new.steps, new.decrement = state.steps + 1, 0.5 * abs(start)
+    new.moved = float(np.abs(df).max())
     return new
-
-
-def _longer(
-    at: Callable[[float], tuple[float, float, Any]], start: float, value: float, found: Any
-) -> tuple[float, Any]:
-    """A step t > 1, doubled while the objective falls steeply: the curvature was too large."""
-    t = 1.0
-    for _ in range(60):
-        further, slope, there = at(2.0 * t)
-        if not (further < value and slope <= 0.5 * abs(start)):
-            break
-        t, value, found = 2.0 * t, further, there
-        if slope > -0.3 * abs(start):
-            break
-    return t, found
-
-
-def _shorter(
-    at: Callable[[float], tuple[float, float, Any]], start: float, slope: float, value: float
-) -> tuple[float, Any]:
-    """A step t in (0, 1) where the slope has fallen to a tenth and the objective too.
-
-    Regula falsi (Illinois) on the slope, every third step a bisection; O(n) for each trial.
-    """
-    low, high, at_low, at_high = 0.0, 1.0, start, slope if np.isfinite(value) else np.inf
-    best: tuple[float, float, Any] | None = None
-    for k in range(60):
-        secant = high - at_high * (high - low) / (at_high - at_low) if at_high > at_low else np.nan
-        t = secant if low < secant < high and k % 3 != 2 else 0.5 * (low + high)
-        value, slope, found = at(t)
-        if value < 0.0 and (best is None or value < best[0]):
-            best = value, t, found
-        if value < 0.0 and abs(slope) <= 0.1 * abs(start):
-            break
-        if np.isfinite(value) and slope < 0.0 and value < 0.0:
-            low, at_low, at_high = t, slope, 0.5 * at_high
-        else:
-            high, at_high, at_low = t, slope if np.isfinite(value) else np.inf, 0.5 * at_low
-    if best is None:  # rounding: no point on the way is better than where it began
-        return 0.0, at(0.0)[2]
-    return best[1], best[2]
 
 
 def check_bounded(state: Mode, local: Local, H: Array) -> None:

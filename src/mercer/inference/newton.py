@@ -61,7 +61,7 @@ class Newton(ModeInference):
     Parameters
     ----------
     tol : stop at a gap of tol * max(1, |objective|).
-    max_iter : Newton steps at most; reaching it is reported, not raised.
+    max_iter : Newton steps at most; reaching it is reported, and an estimator warns of it.
 
     Reference: Jaakkola & Haussler (1999), Theorem 1 and (65)-(71); GPML algorithms 3.1 and 3.3.
 

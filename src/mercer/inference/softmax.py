@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 from scipy.special import softmax
 
-from mercer.arrays import Array
+from mercer.arrays import Array, half_solve
 from mercer.inference.base import Solution
-from mercer.inference.mode import TINY, Mode, NoSpread, Step, begin, check_bounded, descend
+from mercer.inference.mode import Local, Mode, NoSpread, Step, begin, check_bounded, descend
+from mercer.linalg.coupled import coupled
 from mercer.linalg.gram import Gram
 from mercer.losses.base import Loss
 
@@ -38,11 +38,7 @@ def joint(
         a = start.alpha
         b = b if start.beta is None else start.beta
 
-    own = np.eye(classes)[codes.astype(np.intp)]
-
-    def local(f: Array) -> tuple[float, Array, Array]:
-        p = softmax(f, axis=1)
-        return float(w @ loss.value(codes, f)), w[:, None] * (p - own), w[:, None] * p
+    local = shared(loss, codes, w, classes)
 
     def gap(state: Mode) -> float:
         u, dual = -state.slope, state.a - state.a.mean(axis=1, keepdims=True)
@@ -66,6 +62,17 @@ def joint(
     return Solution(state.a, state.curvature, state.f, NoSpread(gram.diag()), beta, w, report)
 
 
+def shared(loss: Loss, codes: Array, w: Array, classes: int) -> Local:
+    """Return f (n, c) -> the weighted loss, its slope w (p - own) and, for the curvature, w p."""
+    own = np.eye(classes)[codes.astype(np.intp)]
+
+    def local(f: Array) -> tuple[float, Array, Array]:
+        p = softmax(f, axis=1)
+        return float(w @ loss.value(codes, f)), w[:, None] * (p - own), w[:, None] * p
+
+    return local
+
+
 def blocks(gram: Gram, H: Array) -> Callable[[Array], Step]:
     """Newton steps for c latent functions with one K; the curvature is given by w p (n, c).
 
@@ -76,42 +83,35 @@ def blocks(gram: Gram, H: Array) -> Callable[[Array], Step]:
     """
 
     def prepare(curvature: Array) -> Step:
-        n, c = curvature.shape
-        factors, M = [], np.zeros((n, n))
-        for column in curvature.T:
-            factors.append(gram.factor(np.where(column < TINY, 0.0, column)))
-            M -= factors[-1].gradient_weights(np.zeros((n, 1)), 2.0)
-        chol = cho_factor(M, lower=True, overwrite_a=True)
-        G = [factor.solve(H) for factor in factors] if H.shape[1] else []
-        A = _basis_matrix(H, G, chol, c)
-
-        def apply(V: Array) -> Array:
-            E = np.hstack([f.solve(V[:, [j]]) for j, f in enumerate(factors)])
-            shared = cho_solve(chol, E.sum(axis=1, keepdims=True))
-            return np.asarray(E - np.hstack([factor.solve(shared) for factor in factors]))
+        c = curvature.shape[1]
+        factor = coupled(gram, curvature)
+        G = [one.solve(H) for one in factor.factors] if H.shape[1] else []
+        A = _basis_matrix(H, G, factor.shared, c)
 
         def step(s: Array, a: Array) -> tuple[Array, Array]:
-            da = s - apply(np.asarray(gram @ s))
+            da = s - factor.solve(np.asarray(gram @ s))
             if not H.shape[1]:
                 return da, np.zeros((0, c))
             rhs = (H.T @ (a + da)).T.ravel()  # class by class
             db = np.asarray(np.linalg.solve(A, rhs), dtype=np.float64).reshape(c, -1).T
-            return da - apply(H @ db), db
+            return da - factor.solve(H @ db), db
 
         return step
 
     return prepare
 
 
-def _basis_matrix(H: Array, G: list[Array], chol: tuple[Array, bool], c: int) -> Array:
+def _basis_matrix(H: Array, G: list[Array], common: Array | None, c: int) -> Array:
     """H'C H over classes and functions, made regular where all classes move together."""
     k = H.shape[1]
     A = np.zeros((c * k, c * k))
-    for i, left in enumerate(G):
-        for j, right in enumerate(G):
-            block = -left.T @ cho_solve(chol, right)
+    assert common is not None
+    halves = [half_solve(common, g) for g in G]
+    for i, left in enumerate(halves):
+        for j, right in enumerate(halves):
+            block = -left.T @ right
             if i == j:
-                block = block + H.T @ left
+                block = block + H.T @ G[i]
             A[i * k : (i + 1) * k, j * k : (j + 1) * k] = block
     if k:
         A += np.kron(np.ones((c, c)), np.diag(np.diagonal(sum(H.T @ g for g in G))))

@@ -8,15 +8,9 @@ import numpy as np
 from scipy.linalg import eigh
 
 from mercer._native import core
-from mercer.arrays import (
-    Array,
-    Index,
-    cholesky,
-    cholesky_inverse,
-    cholesky_logdet,
-    mirror,
-)
+from mercer.arrays import Array, Index, cholesky_logdet, mirror
 from mercer.kernels.base import Gradient
+from mercer.linalg.blocked import cholesky, cholesky_inverse
 from mercer.linalg.errors import NotPositiveDefiniteError
 from mercer.linalg.gram import Covariance, Factor, Gram
 from mercer.linalg.memory import require_memory
@@ -25,6 +19,7 @@ from mercer.linalg.operators import CholeskyOperator
 # The ladder of relative jitters tried when the factorisation fails; the first that works is
 # reported. The last is the largest change to a variance that we are willing to make: 1e-8 of it.
 JITTERS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8)
+ROWS = 256  # of Q that the extra term of formula (3) is added to at a time
 
 
 class DenseGram(Gram):
@@ -58,6 +53,7 @@ class DenseGram(Gram):
         self.keep = keep
         self.scratch = scratch
         self._matrix: Array | None = None
+        self.room: list[Array] = []  # n x n arrays of factors that are done with
 
     @property
     def matrix(self) -> Array:
@@ -82,10 +78,11 @@ class DenseGram(Gram):
 
     def factor(self, W: Array) -> Factor:
         """See :meth:`Gram.factor`; negative W_i are allowed where K^-1 + W stays positive."""
+        W = W + 0.0  # a weight of -0.0 is none, and 1/W must not be -inf
         if np.any(W < 0):
             from mercer.linalg.signed import SignedFactor
 
-            return SignedFactor(self.matrix, W)
+            return SignedFactor(self, W)
         return DenseFactor(self, W)
 
     def pullback(
@@ -94,8 +91,10 @@ class DenseGram(Gram):
         """See :meth:`Gram.pullback`."""
         Q = factor.gradient_weights(alpha, float(alpha.shape[1]))
         if U is not None and V is not None:
-            UV = U @ V.T
-            Q += 0.5 * (UV + UV.T)
+            # U V' + V U' as one product, by rows: no second n x n array; NumPy is slow at rank one
+            left, right = np.hstack([U, V]), 0.5 * np.ascontiguousarray(np.hstack([V, U]).T)
+            for i in range(0, len(Q), ROWS):
+                Q[i : i + ROWS] += left[i : i + ROWS] @ right
         return self.contract(Q)
 
     def contract(self, Q: Array) -> Gradient:
@@ -116,7 +115,7 @@ class DenseFactor(CholeskyOperator, Factor):
 
     def __init__(self, gram: DenseGram, W: Array) -> None:
         K_diag = gram.diag()
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             noisy = K_diag + 1.0 / W  # inf where W = 0
         if not np.all(noisy > 0):
             raise NotPositiveDefiniteError(
@@ -130,12 +129,17 @@ class DenseFactor(CholeskyOperator, Factor):
         self._K_diag = K_diag
         self._gram = gram
         self._inverse: Array | None = None
+        self._cov_diag: Array | None = None
         self.cholesky = self._factorise(gram)
         self._logdet = cholesky_logdet(self.cholesky)
 
     def _unit(self, gram: DenseGram) -> Array:
         # the compiled core works in place: a kernel may return another order or precision
-        M = np.array(gram.matrix, dtype=np.float64, order="C", copy=gram.keep or None)
+        if gram.keep and gram.room:
+            M = gram.room.pop()
+            M[...] = gram.matrix
+        else:
+            M = np.array(gram.matrix, dtype=np.float64, order="C", copy=gram.keep or None)
         core.scale_upper(M, self.scale, 1.0 + self.jitter)
         return M
 
@@ -197,14 +201,45 @@ class DenseFactor(CholeskyOperator, Factor):
 
     def cov_diag(self) -> Array:
         """See :meth:`Factor.cov_diag`; by a triangular solve where W_i K_ii is tiny."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = self.diag() / self.W  # C_ii / W_i in (0, 1]
-            result = np.where(np.isinf(self.W), 0.0, (1.0 - share) / self.W)
-        weak = self.W * self._K_diag < 1e-6
-        if np.any(weak):
-            K = self._gram.rows(np.flatnonzero(weak)).T
-            result[weak] = self._K_diag[weak] - self.quad_diag(K)
-        return np.asarray(result)
+        if self._cov_diag is None:
+            weak = np.flatnonzero(self.W * self._K_diag < 1e-6)
+            # the solve first: the inverse may take the memory of the factor
+            taken = self.quad_diag(self._gram.rows(weak).T) if len(weak) else np.zeros(0)
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                share = self.diag() / self.W  # C_ii / W_i in (0, 1]
+                result = np.where(np.isinf(self.W), 0.0, (1.0 - share) / self.W)
+            result[weak] = self._K_diag[weak] - taken
+            self._cov_diag = result
+        return self._cov_diag.copy()
+
+    def trim(self) -> None:
+        """See :meth:`Factor.trim`; nothing, if the inverse is all there is."""
+        if self.cholesky.size:
+            self._inverse = None
+
+    def release(self) -> None:
+        """See :meth:`Factor.release`: fresh memory costs more than the copy that fills it."""
+        done = self.cholesky if self.cholesky.size else self._inverse
+        self.cholesky, self._inverse = np.empty((0, 0)), None
+        if self._gram.keep and done is not None:
+            self._gram.room = [done]
+
+    def cov(self) -> Array:
+        """See :meth:`Factor.cov`; rows where W_i K_ii is tiny by triangular solves."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            reach = np.where(np.isinf(self.W), 0.0, self.scale / self.W)
+        weak = np.flatnonzero(self.W * self._K_diag < 1e-6)
+        reach[weak] = 0.0
+        # (K^-1 + W)^-1 = W^-1 - W^-1 C W^-1
+        S = mirror(self.inverse().copy())
+        S *= -reach[:, None]
+        S *= reach
+        if len(weak):
+            K = self._gram.rows(weak).T
+            columns = K - np.asarray(self._gram @ self.solve(K))
+            S[:, weak], S[weak] = columns, columns.T
+        S.flat[:: len(S) + 1] = self.cov_diag()
+        return S
 
     def logdet(self) -> float:
         """See :meth:`Factor.logdet`."""

@@ -49,6 +49,18 @@ class Factor(ABC):
     def cov_diag(self) -> Array:
         """The diagonal of K - K C K = (K^-1 + W)^-1, shape (n,)."""
 
+    def cov(self) -> Array:
+        """K - K C K = (K^-1 + W)^-1 in a fresh (n, n) array."""
+        raise NotImplementedError(f"{type(self).__name__} has no explicit covariance")
+
+    def trim(self) -> None:
+        """Forget what can be computed again (an inverse), to free its memory."""
+        return
+
+    def release(self) -> None:
+        """Give the memory to the next factor of the same Gram; this one is of no use afterwards."""
+        return
+
     @abstractmethod
     def logdet(self) -> float:
         """log |I + K W|."""

@@ -10,6 +10,7 @@ For cross-covariances A = k(P, X) (n, p), B = k(P, Z) (n, q) and basis rows hA (
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 import numpy as np
@@ -18,7 +19,23 @@ from scipy.linalg import solve_triangular
 from mercer.arrays import Array, back_solve, half_solve
 
 
-class ExplicitOperator:
+class Operator(ABC):
+    """C as a finished posterior keeps it."""
+
+    @abstractmethod
+    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
+        """A' C B less the basis term, shape (p, q)."""
+
+    @abstractmethod
+    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
+        """Return the diagonal of ``reduce(A, A)``, shape (p,)."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Array]:
+        """Return the arrays to store."""
+
+
+class ExplicitOperator(Operator):
     """C as an (n, n) symmetric matrix; None stands for zero (a mode without spread)."""
 
     def __init__(self, C: Array | None) -> None:
@@ -41,7 +58,7 @@ class ExplicitOperator:
         return {} if self.C is None else {"matrix": self.C}
 
 
-class CholeskyOperator:
+class CholeskyOperator(Operator):
     """C = S L^-T L^-1 S; L' is the upper triangle (row-major) of ``cholesky``, S = diag(scale)."""
 
     def __init__(self, cholesky: Array, scale: Array) -> None:
@@ -98,9 +115,6 @@ class BasisOperator(CholeskyOperator):
     def state(self) -> dict[str, Array]:
         """Return the arrays to store."""
         return {**super().state(), "basis_q": self.Q, "basis_r": self.R}
-
-
-Operator = ExplicitOperator | CholeskyOperator
 
 
 def restored(arrays: Mapping[str, Array]) -> Operator:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.arrays import Array
 from mercer.component import Component
-from mercer.losses import numeric, quadrature, targets
+from mercer.losses import averages, numeric, quadrature, targets
 from mercer.losses.capability import absent, needs, offered
 from mercer.losses.special import exp
 
@@ -105,6 +105,11 @@ class Loss(Component):
         """
         mean, dm, dv = quadrature.by_rows(partial(quadrature.expected, self), y, m, v)
         return mean, dm, dv
+
+    def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        """Return d3 E[g]/dm3 and d4 E[g]/dm4 under f ~ N(m, v), see ``losses.averages``."""
+        third, fourth = quadrature.by_rows(partial(averages.higher, self), y, m, v)
+        return third, fourth
 
     # ------------------------------------------------------------------ duals and bounds
     @needs("convex")

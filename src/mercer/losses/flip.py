@@ -126,3 +126,13 @@ class Flip(BinaryLoss):
         z = y * m / s
         mean = -np.log1p(-self.eps) + odds * special.ndtr(-z)
         return mean, -y * odds * normal_pdf(z) / s, odds * z * normal_pdf(z) / (2.0 * v)
+
+    def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        """See :meth:`Loss.expected_higher`; closed for the hard threshold."""
+        if self.base is not None:
+            return super().expected_higher(y, m, v)
+        y, m, v = np.broadcast_arrays(y, m, v)
+        s, odds = np.sqrt(v), np.log((1.0 - self.eps) / self.eps)
+        z = y * m / s
+        density = odds * normal_pdf(z)
+        return y * density * (1.0 - z**2) / s**3, density * z * (z**2 - 3.0) / v**2

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import special
 
 from mercer.arrays import Array
+from mercer.losses.averages import step
 from mercer.losses.base import check_positive
 from mercer.losses.binary import BinaryLoss
 from mercer.losses.piecewise import PiecewiseLinear
@@ -102,6 +103,12 @@ class SquaredHinge(BinaryLoss):
         mean = 0.5 * np.square(top) + v * (0.5 * (a > 0.0) + square_excess(z))
         dm = -(top + s * ramp_excess(z))
         return self.C * mean, self.C * y * dm, 0.5 * self.C * special.ndtr(z)
+
+    def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        """See :meth:`Loss.expected_higher`; closed: g'' falls to 0 at u = 1."""
+        y, m, v = np.broadcast_arrays(y, m, v)
+        third, fourth = step(y, m, v)
+        return -self.C * y * third, -self.C * y * fourth
 
     def conjugate(self, y: Array, u: Array) -> Array:
         """See :meth:`Loss.conjugate`: -t + t^2/(2 C), t = -u y >= 0."""

@@ -10,6 +10,7 @@ from scipy import special
 
 from mercer.arrays import Array
 from mercer.component import POSITIVE, Domain
+from mercer.losses.averages import step
 from mercer.losses.base import check_positive
 from mercer.losses.location import LocationLoss
 from mercer.losses.special import exp, ramp_excess, square_excess
@@ -84,6 +85,12 @@ class Huber(LocationLoss):
         dm = (np.clip(a, -d, d) + s * (ramp_excess(low) - ramp_excess(high))) / self.noise
         dv = 0.5 * (special.ndtr(low) - special.ndtr(high)) / self.noise
         return mean, dm, dv
+
+    def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        """See :meth:`Loss.expected_higher`; closed, g'' steps at y -+ delta."""
+        y, m, v = np.broadcast_arrays(y, m, v)
+        up, down = step(y - self.delta, m, v), step(y + self.delta, m, v)
+        return (up[0] - down[0]) / self.noise, (up[1] - down[1]) / self.noise
 
     def conjugate(self, y: Array, u: Array) -> Array:
         """See :meth:`Loss.conjugate`: u y + noise u^2/2 - log Z for |u| <= delta/noise."""

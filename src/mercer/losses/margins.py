@@ -108,6 +108,11 @@ class Exponential(BinaryLoss):
         mean = exp(0.5 * v - u)
         return mean, -y * mean, 0.5 * mean
 
+    def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        """See :meth:`Loss.expected_higher`."""
+        mean, dm, _ = self.expected(y, m, v)
+        return dm, mean
+
     def conjugate(self, y: Array, u: Array) -> Array:
         """See :meth:`Loss.conjugate`: t log t - t, t = -u y >= 0."""
         t = np.asarray(-u * y, dtype=np.float64)

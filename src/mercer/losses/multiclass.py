@@ -9,10 +9,9 @@ from scipy import special
 
 from mercer.arrays import Array
 from mercer.losses.base import Loss
+from mercer.losses.binary import Logistic
 from mercer.losses.capability import absent
-
-POINTS = 4096  # of the fixed rule behind Softmax.predict
-BLOCK = 128  # rows averaged at a time, to bound the memory
+from mercer.losses.softmax_average import softmax_average
 
 
 class Softmax(Loss):
@@ -68,33 +67,30 @@ class Softmax(Loss):
         """Absent."""
         raise NotImplementedError
 
+    @absent("the average has c dimensions; use the Laplace inference, or one-versus-rest")
+    def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        """Absent."""
+        raise NotImplementedError
+
     def predict(self, m: Array, v: Array) -> Array:
         """Return class probabilities (n, c) for f ~ N(m, v), m (n, c).
 
-        v is (n, c), variances of independent latents, or (n, c, c), covariances. The average is
-        over a fixed set of 4096 quasi-random points and their mirror images: the same for every
-        call. For c <= 10 the error of a probability is below 1e-4 for latent standard deviations
-        up to 1, 1e-3 up to 3 and 5e-3 up to 10 (tested against a one-dimensional integral).
+        v is (n, c), variances of independent latents, or (n, c, c), covariances. Two classes: the
+        average of one logistic, to 1e-10. More: a fixed rule of quasi-random points and their
+        mirror images, the same for every call. The error of a probability is below 1e-4 (tested up
+        to ten classes and latent deviations of 30).
         """
         m = np.asarray(m, dtype=np.float64)
         v = np.asarray(v, dtype=np.float64)
         n, c = m.shape
-        normal = _normal_points(c)
-        result = np.empty((n, c))
-        if v.ndim == 3:
-            values, vectors = np.linalg.eigh(v)
-            roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-        for start in range(0, n, BLOCK):
-            rows = slice(start, start + BLOCK)
-            if v.ndim == 3:
-                shift = np.einsum("nij,qj->nqi", roots[rows], normal)
-            else:
-                shift = np.sqrt(np.broadcast_to(v, m.shape)[rows])[:, None, :] * normal
-            center = m[rows, None, :]
-            total = special.softmax(center + shift, axis=-1).mean(axis=1)
-            total += special.softmax(center - shift, axis=-1).mean(axis=1)
-            result[rows] = 0.5 * total
-        return result
+        if v.ndim < 3:
+            v = np.broadcast_to(v, m.shape)[:, :, None] * np.eye(c)
+        if c == 2:  # the difference of the two is one Gaussian
+            lead = m[:, 1] - m[:, 0]
+            variance = v[:, 0, 0] + v[:, 1, 1] - 2.0 * v[:, 0, 1]
+            p = Logistic().predict(lead, np.maximum(variance, np.finfo(float).tiny))
+            return np.column_stack([1.0 - p, p])
+        return np.array([softmax_average(m[i], v[i]) for i in range(n)]).reshape(n, c)
 
     def log_predictive(self, y: Array, m: Array, v: Array) -> Array:
         """Return the log of the predicted probability of class y (n,)."""
@@ -106,11 +102,3 @@ class Softmax(Loss):
         """Return class numbers (n,): the largest latent value after Gumbel noise."""
         winner = np.argmax(f + rng.gumbel(size=np.shape(f)), axis=-1)
         return np.asarray(winner, dtype=np.float64)
-
-
-def _normal_points(c: int) -> Array:
-    """Return the fixed rule (POINTS, c): a scrambled Sobol sequence through Phi^-1."""
-    from scipy.stats import qmc  # imported here: it costs more than the rest of this room
-
-    x = qmc.Sobol(c, seed=0).random(POINTS)
-    return np.asarray(special.ndtri(np.clip(x, 1e-12, 1.0 - 1e-12)))

@@ -12,6 +12,8 @@ from mercer.arrays import Array
 from mercer.component import POSITIVE, Domain
 from mercer.losses.base import check_positive
 from mercer.losses.binary import BinaryLoss
+from mercer.losses.hinge import Hinge
+from mercer.losses.special import exp
 
 
 class NormalizedHinge(BinaryLoss):
@@ -50,20 +52,25 @@ class NormalizedHinge(BinaryLoss):
     def slopes(self, u: Array) -> tuple[Array, Array, Array]:
         """See :meth:`BinaryLoss.slopes`; at the kinks phi'' and phi''' are 0."""
         a = np.abs(u)
-        rate = self.C * (1.0 + np.heaviside(1.0 - a, 0.5))
-        smooth = a != 1.0
+        rate = np.where(a < 1.0, 2.0 * self.C, self.C)
         x = self._exponent(u)
-        up, down = special.expit(x), special.expit(-x)
-        d2 = np.where(smooth, rate**2 * up * down, 0.0)
+        e = exp(-np.abs(x))
+        far = 1.0 / (1.0 + e)
+        near = e * far
+        down, up = np.where(x > 0.0, (near, far), (far, near))
+        d2 = rate**2 * near * far
+        corner = a == 1.0
+        if np.any(corner):
+            rate, d2 = np.where(corner, 1.5 * self.C, rate), np.where(corner, 0.0, d2)
         return -rate * down, d2, rate * d2 * (down - up)
+
+    def unnormalised(self) -> Hinge:
+        """Return the hinge C (1 - u)_+ whose mode stands for this loss: convex, and sparse."""
+        return Hinge(self.C)
 
     def corners(self) -> list[float]:
         """Return -1 and 1."""
         return [-1.0, 1.0]
-
-    def centers(self, y: Array) -> Array:
-        """Return -1, 0 and 1."""
-        return np.repeat([[-1.0], [0.0], [1.0]], np.size(y), axis=1)
 
     def width(self, y: Array) -> float:
         """Return 1/(2 C)."""

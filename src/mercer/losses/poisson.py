@@ -51,6 +51,11 @@ class Poisson(Loss):
         rate = exp(m + 0.5 * v)
         return rate - y * m + special.gammaln(y + 1.0), rate - y, 0.5 * rate
 
+    def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        """See :meth:`Loss.expected_higher`: every derivative of E e^f is itself."""
+        rate = 2.0 * self.expected(y, m, v)[2]
+        return rate, rate
+
     def conjugate(self, y: Array, u: Array) -> Array:
         """See :meth:`Loss.conjugate`: w log w - w - log y! for w = u + y >= 0."""
         w = np.asarray(u + y, dtype=np.float64)

@@ -69,6 +69,11 @@ class Gamma(Loss):
         t = self._ratio(y, m - 0.5 * v)
         return self.shape * m + t - self._constant(y), self.shape - t, 0.5 * t
 
+    def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        """See :meth:`Loss.expected_higher`: the derivatives of E e^-f alternate in sign."""
+        t = 2.0 * self.expected(y, m, v)[2]
+        return -t, t
+
     def conjugate(self, y: Array, u: Array) -> Array:
         """See :meth:`Loss.conjugate`: w log w - w - w log(a y) + constant, w = a - u >= 0."""
         w = np.asarray(self.shape - u, dtype=np.float64)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer.arrays import Array
 from mercer.losses.special import LOG_2PI, exp
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 NODES, WEIGHTS = (np.asarray(a) for a in np.polynomial.legendre.leggauss(12))
 REACH = 8.6  # the Gaussian mass beyond is 1e-17
 STEPS = np.array([-REACH, -5.5, -3.2, -1.5, 0.0, 1.5, 3.2, 5.5, REACH])
-BLOCK = 2048  # rows worked on at a time, to bound the memory
+BLOCK = 256  # rows worked on at a time: their nodes fit the cache, twice as fast as 2048
 Triple = tuple[Array, Array, Array]
 
 
@@ -81,8 +82,10 @@ def expected(loss: Loss, y: Array, m: Array, v: Array) -> Triple:
     return start + mean, dm, dv
 
 
-def tilted(loss: Loss, y: Array, m: Array, v: Array) -> Triple:
+def tilted(loss: Loss, y: Array, m: Array, v: Array, power: Array | None = None) -> Triple:
     """Return log Z of exp(-g(y, f)) N(f | m, v) and its first two derivatives in m.
+
+    With ``power`` (n,) > 0 the loss of each row counts that often: g is power g(y, f).
 
     The window covers N(m, v) and the mode of the tilted density, which may be many standard
     deviations away. With T the tilted average,
@@ -90,17 +93,18 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array) -> Triple:
         L' = -T[g'] = T[f - m]/v,    L'' = Var_T[g'] - T[g''] - jumps = (Var_T[f] - v)/v^2;
 
     the first forms are exact for small v, the second for large v: each row takes the one with the
-    smaller rounding error (a loss without derivatives of its own always takes the second).
+    smaller rounding error (a loss without derivatives of its own, or one that is a step, always
+    takes the second).
     """
-    s = np.sqrt(v)
-    mode, width = _mode(loss, y, m, v)
+    s, p = np.sqrt(v), np.ones_like(v) if power is None else power
+    mode, width = _mode(loss, y, m, v, p)
     low, high = np.minimum(m, mode) - REACH * s, np.maximum(m, mode) + REACH * s
     # panels of growing width from the mode's own width to that of the Gaussian
     growth = (s / width)[:, None] ** np.linspace(0.25, 1.0, 4)
     around = mode[:, None] + width[:, None] * _rows(STEPS, growth)
     f, w = _nodes(_breaks(low, high, _gaussian(m, s), around, *_loss_points(loss, y)))
     r = f - m[:, None]
-    log_density = -loss.value(y[:, None], f) - np.square(r) / (2.0 * v[:, None])
+    log_density = -p[:, None] * loss.value(y[:, None], f) - np.square(r) / (2.0 * v[:, None])
     top = np.max(log_density, axis=1, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0.0)
     w = w * exp(log_density - top[:, None])
@@ -113,15 +117,16 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array) -> Triple:
     spread = _sum(w, np.square(r - shift[:, None]))
     first, second = shift / v, (spread - v) / v**2
     if _own_derivatives(loss):
-        d1, d2 = (np.where(w > 0.0, d, 0.0) for d in loss.derivatives(y[:, None], f)[:2])
+        both = loss.derivatives(y[:, None], f)[:2]
+        d1, d2 = (np.where(w > 0.0, p[:, None] * d, 0.0) for d in both)
         mean1, mean2 = _sum(w, d1), _sum(w, d2)
         size = np.abs(mean2) + np.square(mean1)
         other = _sum(w, np.square(d1 - mean1[:, None])) - mean2
         for kink, jump in _jumps(loss, y):
-            height = -loss.value(y, kink) - np.square(kink - m) / (2.0 * v) - top
-            other = other - jump * exp(height) / safe
-            size = size + np.abs(jump) * exp(height) / safe
-        exact = size * v < 1.0
+            height = -p * loss.value(y, kink) - np.square(kink - m) / (2.0 * v) - top
+            other = other - p * jump * exp(height) / safe
+            size = size + p * np.abs(jump) * exp(height) / safe
+        exact = (size * v < 1.0) & ~_is_step(loss, y)
         first, second = np.where(exact, -mean1, first), np.where(exact, other, second)
     return log_z, first, second
 
@@ -185,19 +190,28 @@ def _jumps(loss: Loss, y: Array) -> Iterator[tuple[Array, Array]]:
         yield kink, right[0] - left[0] - step * (right[1] + left[1])
 
 
-def _mode(loss: Loss, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
-    """A root of g'(f) + (f - m)/v (the mode, if g is convex) and the density's width there.
+def _is_step(loss: Loss, y: Array) -> NDArray[np.bool_]:
+    """Whether g itself jumps at a kink, (n,): then its derivatives do not say all."""
+    width, steps = np.broadcast_to(loss.width(y), y.shape), np.zeros(y.shape, dtype=bool)
+    for kink in np.asarray(loss.kinks(y), dtype=np.float64):
+        step = 1e-10 * width + 1e-14 * np.abs(kink)
+        steps |= np.abs(loss.value(y, kink + step) - loss.value(y, kink - step)) > 1e-6
+    return steps
 
-    For convex g it lies between m and m - v g'(m); bisection with Newton steps inside. Only panels
-    are placed by it, so a few digits suffice.
+
+def _mode(loss: Loss, y: Array, m: Array, v: Array, p: Array) -> tuple[Array, Array]:
+    """A root of p g'(f) + (f - m)/v (the mode, if g is convex) and the density's width there.
+
+    For convex g it lies between m and m - v p g'(m); bisection with Newton steps inside. Only
+    panels are placed by it, so a few digits suffice.
     """
     s = np.sqrt(v)
-    d1 = loss.derivatives(y, m)[0]
+    d1 = p * loss.derivatives(y, m)[0]
     pull = np.clip(-v * np.nan_to_num(d1, nan=0.0, posinf=1e200, neginf=-1e200), -1e8, 1e8)
     low, high = np.minimum(m, m + pull), np.maximum(m, m + pull)
     f = 0.5 * (low + high)
     for _ in range(60):
-        d1, d2, _ = loss.derivatives(y, f)
+        d1, d2 = (p * d for d in loss.derivatives(y, f)[:2])
         slope = d1 + (f - m) / v
         low, high = np.where(slope < 0.0, f, low), np.where(slope < 0.0, high, f)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -208,7 +222,7 @@ def _mode(loss: Loss, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
         f = moved
         if np.all(done):
             break
-    d2 = np.clip(np.nan_to_num(loss.derivatives(y, f)[1]), 0.0, 1e200)
+    d2 = np.clip(np.nan_to_num(p * loss.derivatives(y, f)[1]), 0.0, 1e200)
     width = 1.0 / np.sqrt(d2 + 1.0 / v)
     if len(loss.kinks(y)):
         width = np.minimum(width, loss.width(y))

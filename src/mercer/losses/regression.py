@@ -121,6 +121,11 @@ class Gaussian(LocationLoss):
         d1, d2, _ = self.derivatives(y, m)
         return self.value(y, m) + 0.5 * v * d2, d1, 0.5 * d2
 
+    def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        """See :meth:`Loss.expected_higher`: a quadratic has none."""
+        shape = np.broadcast_shapes(np.shape(y), np.shape(m), np.shape(v))
+        return np.zeros(shape), np.zeros(shape)
+
     def conjugate(self, y: Array, u: Array) -> Array:
         """See :meth:`Loss.conjugate`: u y + noise u^2 / 2 - log(2 pi noise) / 2."""
         s2 = self._variance(np.broadcast_shapes(np.shape(y), np.shape(u)), positive=True)

@@ -1,0 +1,103 @@
+"""Class probabilities of a softmax averaged over Gaussian latent values.
+
+p_j = E[e^{f_j} / sum_k e^{f_k}], f ~ N(m, V). A plain average over quasi-random points meets a step
+where the latent values are far apart (errors of 3e-3 at deviations of 30 with 8192 points). Given
+all other latent values, f_j is Gaussian and its average is one-dimensional:
+
+    p_j = E_{f_-j} [ A(mean of f_j given f_-j - log sum_{k != j} e^{f_k}, its variance) ],
+
+A(m, v) = E[sigma(f)], f ~ N(m, v). That integrand is smooth at the scale of the Gaussian, and the
+fixed rule gives it to 1e-4.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from scipy import special
+
+from mercer.arrays import Array
+
+# sigma(x) = sum_i MASS_i Phi(RATE_i x) to 9e-8: the logistic is a scale mixture of Gaussians.
+# Least squares in the largest error, seen again in the tests.
+RATE = np.array([0.26954119, 0.3668196, 0.49570885, 0.66851908, 0.89751863, 1.21140004])
+MASS = np.array([0.00910848, 0.10911897, 0.31713836, 0.37373563, 0.17248012, 0.01841843])
+FEW, MANY = 4096, 32768  # points of the fixed rule for up to FEW_CLASSES classes, and for more
+FEW_CLASSES = 4
+CLOSE = 1.0  # largest deviation of a difference at which the plain average is as good
+
+
+def logistic_average(m: Array, v: Array | float) -> Array:
+    """E[sigma(f)] for f ~ N(m, v), to 1e-7."""
+    result = np.zeros(np.shape(m))
+    for rate, mass in zip(RATE, MASS / MASS.sum(), strict=True):
+        result += mass * special.ndtr(rate * m / np.sqrt(1.0 + rate**2 * v))
+    return result
+
+
+def softmax_average(m: Array, V: Array) -> Array:
+    """p (c,) for one point: m (c,) and V (c, c), c > 2; the probabilities sum to one."""
+    c = len(m)
+    count = FEW if c <= FEW_CLASSES else MANY
+    own = np.diagonal(V)
+    if (own[:, None] + own - 2.0 * V).max() <= CLOSE**2:
+        return _plain(m, V, count)
+    spread = independent_as_possible(V)
+    points = normal_points(c - 1, count)
+    p = np.empty(c)
+    for j in range(c):
+        others = np.delete(np.arange(c), j)
+        root = symmetric_root(spread[np.ix_(others, others)])
+        # f_j given the others: its mean moves along with them, this variance is left
+        along = np.linalg.lstsq(root, spread[others, j], rcond=1e-12)[0]
+        rest = max(float(spread[j, j] - along @ along), 0.0)
+        shift, lean = points @ root, points @ along
+        p[j] = 0.5 * sum(
+            logistic_average(
+                m[j] + sign * lean - special.logsumexp(m[others] + sign * shift, axis=1), rest
+            ).mean()
+            for sign in (1.0, -1.0)
+        )
+    return np.asarray(p / p.sum())
+
+
+def _plain(m: Array, V: Array, count: int) -> Array:
+    """The average of the softmax itself: enough where it hardly bends over the Gaussian."""
+    shift = normal_points(len(m), count) @ symmetric_root(V)
+    both = special.softmax(m + shift, axis=1) + special.softmax(m - shift, axis=1)
+    return np.asarray(0.5 * both.mean(axis=0))
+
+
+def symmetric_root(V: Array) -> Array:
+    """The symmetric root of V (c, c): it moves little with V, where single eigenvectors may not."""
+    values, vectors = np.linalg.eigh(V)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+
+
+def independent_as_possible(V: Array) -> Array:
+    """V + 1 b' + b 1' (c, c): the same covariances of differences, small off the diagonal.
+
+    A softmax does not see what moves all latent values together. b minimises the sum of squares
+    off the diagonal; it is shortened if the result would not be a covariance.
+    """
+    c = len(V)
+    row = V.sum(axis=1) - np.diagonal(V)
+    b = (-row + row.sum() / (2.0 * (c - 1))) / (c - 2)
+    for length in (1.0, 0.5, 0.25):
+        moved = V + length * (b[:, None] + b)
+        lowest = np.linalg.eigvalsh(moved)[0]
+        if lowest >= -1e-12 * np.trace(V):
+            return np.asarray(moved)
+    return V
+
+
+@cache
+def normal_points(c: int, count: int) -> Array:
+    """Return the fixed rule (count, c): a scrambled Sobol sequence through Phi^-1."""
+    from scipy.stats import qmc  # imported here: it costs more than the rest of this room
+
+    x = qmc.Sobol(c, seed=0).random(count)
+    points: Array = np.asarray(special.ndtri(np.clip(x, 1e-12, 1.0 - 1e-12)))
+    points.setflags(write=False)
+    return points
