@@ -215,14 +215,14 @@ def test_interrupt_before_the_first_ard_evaluation_keeps_the_tied_optimum(
 ) -> None:
     X = rng.normal(size=(30, 3))
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=30)
-    plain = EvidenceCriterion.__call__
+    plain = EvidenceCriterion.evaluate
 
-    def stopped(self: Criterion, u: np.ndarray) -> tuple[float, np.ndarray]:
+    def stopped(self: Criterion, u: np.ndarray, start: object = None) -> object:
         if len(u) == 5:  # variance, three length scales, noise
             raise KeyboardInterrupt
-        return plain(self, u)
+        return plain(self, u, start)
 
-    monkeypatch.setattr(Criterion, "__call__", stopped)
+    monkeypatch.setattr(Criterion, "evaluate", stopped)
     model = interrupted(GPRegressor(), X, y)
     assert np.all(np.isfinite(model.predict(X)))
     assert "interrupt" in str(model.summary())
@@ -320,7 +320,7 @@ def test_impossible_points_are_counted_not_fatal(rng: np.random.Generator) -> No
 
 def test_unknown_strings_list_the_known_ones(rng: np.random.Generator) -> None:
     X, y = data(rng)
-    with pytest.raises(ValueError, match=r"unknown search 'evidense'.*'loo_bound', None"):
+    with pytest.raises(ValueError, match=r"unknown search 'evidense'.*'loo_bound', 'hmc', None"):
         GPRegressor(search="evidense").fit(X, y)
     with pytest.raises(ValueError, match="unknown criterion 'aic'; known are evidence, loo"):
         Optimize(criterion="aic")
@@ -343,3 +343,32 @@ def test_matern_and_constant_search_runs_to_the_end(rng: np.random.Generator) ->
     model = GPRegressor(1.0 * Matern(nu=1.5) + Constant(1.0)).fit(X, y + 3.0)
     assert model.report_["search"]["converged"]
     assert model.score(X, y + 3.0) > 0.8
+
+
+class Steep(Criterion):
+    """-1/2 c |u - target|^2: its gradient at the start is far longer than the way to go."""
+
+    def __init__(self, space: Space, curvature: float) -> None:
+        super().__init__(space, simple_problem(np.zeros((1, 1)), np.zeros((1, 1))), Exact())
+        self.target, self.curvature, self.seen = space.start + 0.7, curvature, []
+
+    def evaluate(self, u, start=None):  # type: ignore[no-untyped-def]  # a stand-in
+        self.seen.append(u.copy())
+        away = u - self.target
+        return -0.5 * self.curvature * float(away @ away), -self.curvature * away, None
+
+    def value_and_gradients(self, gram, loss, solution):  # type: ignore[no-untyped-def]  # not used
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("curvature", [1e-3, 1.0, 1e4])
+def test_the_first_step_is_no_leap(curvature: float) -> None:
+    space = Space({"kernel": 1.0 * RBF([1.0, 1.0]), "loss": Gaussian(1.0)})
+    criterion = Steep(space, curvature)
+    [found] = Optimize(restarts=0).run(criterion, space, np.random.default_rng(0))
+    first, second = criterion.seen[:2]
+    np.testing.assert_array_equal(first, space.start)
+    assert 0.0 < np.linalg.norm(second - first) <= 1.0 + 1e-12
+    assert found.report["evaluations"] == len(criterion.seen)  # the start is not paid for twice
+    np.testing.assert_allclose(found.u, criterion.target, atol=1e-2)
+    assert found.value == pytest.approx(criterion.evaluate(found.u)[0], abs=1e-9)

@@ -9,6 +9,8 @@ from mercer.search.criteria import (
     simple_problem,
     times,
 )
+from mercer.search.diagnostics import ess_bulk, ess_tail, rhat
+from mercer.search.hmc import HMC
 from mercer.search.loo import LooCriterion
 from mercer.search.loo_bound import LooBound, LooBoundCriterion
 from mercer.search.optimize import Optimize, Result, Search
@@ -17,6 +19,7 @@ from mercer.search.priors import GammaPrior, HalfNormal, HyperPrior, LogNormal, 
 from mercer.search.space import Space
 
 __all__ = [
+    "HMC",
     "Criterion",
     "EvidenceCriterion",
     "GammaPrior",
@@ -37,18 +40,23 @@ __all__ = [
     "Uniform",
     "balanced",
     "by_name",
+    "ess_bulk",
+    "ess_tail",
+    "rhat",
     "simple_problem",
     "times",
 ]
 
 
 def by_name(given: object) -> Search | None:
-    """Return a Search from None, "evidence", "loo", "loo_bound" or a Search."""
+    """Return a Search from None, "evidence", "loo", "loo_bound", "hmc" or a Search."""
     if given is None or isinstance(given, Search):
         return given
     if isinstance(given, str) and given in ("evidence", "loo"):
         return Optimize(criterion=given)
     if isinstance(given, str) and given == "loo_bound":
         return LooBound()
-    known = "'evidence', 'loo', 'loo_bound', None or a Search"
+    if isinstance(given, str) and given == "hmc":
+        return HMC()
+    known = "'evidence', 'loo', 'loo_bound', 'hmc', None or a Search"
     raise ValueError(f"unknown search {given!r}; known are {known}")

@@ -86,9 +86,19 @@ class Criterion(ABC):
 
     def __call__(self, u: Array) -> tuple[float, Array]:
         """Value (to be maximised) and gradient (p,) at u (p,)."""
-        value, by_part = self.value_and_gradients(*self.solve(u))
+        value, gradient, _ = self.evaluate(u)
+        return value, gradient
+
+    def evaluate(self, u: Array, start: Solution | None = None) -> tuple[float, Array, Solution]:
+        """Value, gradient and posterior at u, begun from the posterior ``start`` at a point nearby.
+
+        A search that hands on the last posterior saves most of the steps of an inference that
+        iterates; nothing is remembered here.
+        """
+        gram, loss, solution = self.solve(u, start)
+        value, by_part = self.value_and_gradients(gram, loss, solution)
         prior, prior_gradient = self.space.log_prior(u)
-        return value + prior, self.space.gradient(u, by_part) + prior_gradient
+        return value + prior, self.space.gradient(u, by_part) + prior_gradient, solution
 
     @abstractmethod
     def value_and_gradients(

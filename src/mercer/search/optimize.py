@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -14,12 +12,11 @@ from scipy.optimize import Bounds, minimize
 
 from mercer.arrays import Array
 from mercer.component import Component
+from mercer.search.climb import Climb, Paced, Progress, Watch
 from mercer.search.criteria import Criterion
 from mercer.search.space import Space
 
-Progress = Callable[[dict[str, Any]], None]
 MEMORY = 40  # pairs kept by L-BFGS-B: with few parameters a long memory saves evaluations
-HOPELESS = 1e25  # stands for an impossible point in the line search, which then shortens its step
 
 
 @dataclass
@@ -44,10 +41,12 @@ class Outcome:
 class Search(Component):
     """Which hyperparameters: ``run`` returns the draws, one for a maximum.
 
-    ``needs_evidence`` says that the criterion is a density, which a mode does not have.
+    ``needs_evidence`` says that the criterion is a density, which a mode does not have;
+    ``samples_many`` that the draws are samples, and begin well at a maximum found before.
     """
 
     needs_evidence: ClassVar[bool] = True
+    samples_many: ClassVar[bool] = False
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
         """Return the results, best first."""
@@ -123,7 +122,7 @@ class Optimize(Search):
         starts = [space.start, *(space.random(rng) for _ in range(self.restarts))]
         if self.restarts:
             starts += space.suggested
-        watch = _Watch(criterion, _reporter(self.progress))
+        watch = Watch(criterion, reporter(self.progress))
         if not len(space):
             value, _ = criterion(space.start)
             return [Result(space.start, value, {"evaluations": 1, "converged": True, "starts": 0})]
@@ -151,10 +150,11 @@ class Optimize(Search):
             "message": best.message,
             "interrupted": watch.stop.is_set(),
             "at_bounds": _at_bounds(space, best.u),
+            **watch.work(),
         }
         return [Result(best.u, best.value, report)]
 
-    def _screened(self, watch: _Watch, space: Space, starts: list[Array]) -> list[Outcome]:
+    def _screened(self, watch: Watch, space: Space, starts: list[Array]) -> list[Outcome]:
         """Outcomes, the chosen one first; the others as far as they were run."""
         screening = self.screen is not None and len(starts) > 1
         watch.stage = "screening" if screening else "searching"
@@ -168,9 +168,10 @@ class Optimize(Search):
             outcomes[0] = self._climb(watch, space, outcomes[0].u, None)
         return outcomes
 
-    def _climb(self, watch: _Watch, space: Space, start: Array, budget: int | None) -> Outcome:
+    def _climb(self, watch: Watch, space: Space, start: Array, budget: int | None) -> Outcome:
+        climb = Paced(Climb(watch), start)
         result = minimize(
-            watch,
+            climb,
             start,
             jac=True,
             method="L-BFGS-B",
@@ -180,51 +181,15 @@ class Optimize(Search):
                 "maxfun": budget or 20 * self.max_iter,
                 "ftol": self.tol,
                 "maxcor": MEMORY,
-                "gtol": 1e-5,
+                "gtol": 1e-5 * climb.unit,
             },
         )
         return Outcome(
-            -float(result.fun), bool(result.success), str(result.message), np.asarray(result.x)
+            -float(result.fun) / climb.unit,
+            bool(result.success),
+            str(result.message),
+            np.asarray(result.x),
         )
-
-
-class _Watch:
-    """The criterion with its sign turned, counting, remembering the best, and stoppable."""
-
-    def __init__(self, criterion: Criterion, report: Progress | None) -> None:
-        self.criterion = criterion
-        self.report = report
-        self.stage = "searching"
-        self.stop = threading.Event()
-        self.lock = threading.Lock()
-        self.best: tuple[float, Array] | None = None
-        self.evaluations = 0
-        self.failures = 0
-        self.failure: ValueError | None = None
-
-    def __call__(self, u: Array) -> tuple[float, Array]:
-        if self.stop.is_set():
-            raise KeyboardInterrupt
-        with self.lock:
-            self.evaluations += 1
-            first = self.evaluations == 1
-        try:
-            value, gradient = self.criterion(u)
-        except ValueError as error:  # a matrix or a kernel that is impossible at this point
-            if first:
-                raise  # the given start itself: the user should know
-            self.failure = error
-            value, gradient = -np.inf, np.zeros(len(u))
-        with self.lock:
-            if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-                self.failures += 1
-                return HOPELESS, np.zeros(len(u))
-            if self.best is None or value > self.best[0]:
-                self.best = (value, u.copy())
-            event = {"evaluations": self.evaluations, "best": self.best[0], "stage": self.stage}
-        if self.report is not None:
-            self.report(event)
-        return -value, -gradient
 
 
 def _at_bounds(space: Space, u: Array) -> list[str]:
@@ -233,7 +198,8 @@ def _at_bounds(space: Space, u: Array) -> list[str]:
     return [entry.name for entry in space.entries if np.any(close[entry.where])]
 
 
-def _reporter(progress: bool | Progress) -> Progress | None:
+def reporter(progress: bool | Progress) -> Progress | None:
+    """Return the function that is told of each evaluation, or None."""
     if callable(progress):
         return progress
     return _to_stderr if progress else None
