@@ -9,20 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mercer import basis, inference, kernels, losses, persist, process, rkhs, search, testing
+    from mercer.estimators.compare import compare
     from mercer.estimators.gaussian_process import GPRegressor
     from mercer.estimators.generic import KernelRegressor
+    from mercer.estimators.gp_classifier import GPClassifier
     from mercer.estimators.kernel_classifier import KernelClassifier
     from mercer.estimators.least_squares import (
         LeastSquaresClassifier,
         ProbabilisticLeastSquaresClassifier,
     )
     from mercer.estimators.nu import NuSVC, NuSVR, OneClassSVM
-    from mercer.estimators.support_vector import SVC, SVR
+    from mercer.estimators.support_vector import SVC
+    from mercer.estimators.sv_regression import SVR
     from mercer.persist import load, save
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "GPClassifier": "mercer.estimators.gp_classifier",
     "GPRegressor": "mercer.estimators.gaussian_process",
     "KernelClassifier": "mercer.estimators.kernel_classifier",
     "KernelRegressor": "mercer.estimators.generic",
@@ -32,7 +36,8 @@ _HOMES = {
     "OneClassSVM": "mercer.estimators.nu",
     "ProbabilisticLeastSquaresClassifier": "mercer.estimators.least_squares",
     "SVC": "mercer.estimators.support_vector",
-    "SVR": "mercer.estimators.support_vector",
+    "SVR": "mercer.estimators.sv_regression",
+    "compare": "mercer.estimators.compare",
     "load": "mercer.persist",
     "save": "mercer.persist",
 }
@@ -51,6 +56,7 @@ _ROOMS = (
 __all__ = [
     "SVC",
     "SVR",
+    "GPClassifier",
     "GPRegressor",
     "KernelClassifier",
     "KernelRegressor",
@@ -61,6 +67,7 @@ __all__ = [
     "ProbabilisticLeastSquaresClassifier",
     "__version__",
     "basis",
+    "compare",
     "inference",
     "kernels",
     "load",

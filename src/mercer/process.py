@@ -10,45 +10,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from mercer.arrays import Array
 from mercer.inference.base import Solution
+from mercer.inference.left_out import ClassLoo as ClassLoo
+from mercer.inference.left_out import Loo as Loo
 from mercer.kernels.base import Kernel
 from mercer.linalg.operators import ExplicitOperator, Operator
+from mercer.linalg.several import SeveralOperator
 
 # Rows of a prediction batch: bounds the (n, batch) cross-covariance in memory.
 BATCH_BYTES = 1 << 27
-
-
-@dataclass(frozen=True)
-class Loo:
-    """Leave-one-out prediction of each observation from all others.
-
-    Attributes
-    ----------
-    mean, variance : (n,) or (n, m) of the left-out observation y_i (noise included).
-    log_density : log p(y_i | the others), same shape.
-    weights : (n,) how often each observation counts.
-    """
-
-    mean: Array
-    variance: Array
-    log_density: Array
-    weights: Array
-
-    @property
-    def std(self) -> Array:
-        """Standard deviation of the left-out observation."""
-        return np.asarray(np.sqrt(self.variance))
-
-    @property
-    def total(self) -> float:
-        """Weighted sum of the log densities: the leave-one-out log predictive density."""
-        return float((self.weights @ self.log_density).sum())
 
 
 class Process(ABC):
@@ -205,6 +180,18 @@ class Posterior(Process):
             return self.operator.reduce_diag(A, self._rows(X))
 
         return np.asarray(self.parent.diag(X) - self._batched(one, X))
+
+    def blocks(self, X: Array) -> Array:
+        """Return the covariance of the m functions among each other at each point: (q, m, m)."""
+        m = self.alpha.shape[1]
+
+        def one(X: Array) -> Array:
+            prior = self.parent.diag(X)[:, None, None] * np.eye(m)
+            if isinstance(self.operator, SeveralOperator):
+                return np.asarray(prior - self.operator.blocks(self.parent(X, self.points).T))
+            return np.asarray(self.diag(X)[:, None, None] * np.eye(m))
+
+        return self._batched(one, X)
 
     def project(self, points: Array) -> Posterior:
         """Return the process that keeps this one's law on ``points``, and the parent's elsewhere.

@@ -5,45 +5,40 @@ validate -> merge repeated rows -> standardise -> search -> condition -> report
 
 from __future__ import annotations
 
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array, as_columns
 from mercer.basis import Basis
 from mercer.estimators import ard
+from mercer.estimators.cavity_loo import cavity_loo
+from mercer.estimators.convergence import warn_inference
 from mercer.estimators.mode_loo import mode_loo
-from mercer.estimators.parts import Parts, data_scales, resolve
+from mercer.estimators.parameters import Draw, find_parameters, solve_problem
+from mercer.estimators.parts import Parts, resolve
 from mercer.estimators.state import Stateful
 from mercer.estimators.table import (
     Table,
     build_table,
-    check_finite,
     check_repeats,
     check_target,
     check_weights,
+    read_inputs,
+    read_rows,
 )
 from mercer.estimators.units import Units, basis_inside, location_scale, no_units
 from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
+from mercer.linalg.coupled import CoupledFactor
+from mercer.linalg.gram import Gram
 from mercer.losses.base import Loss
 from mercer.process import Loo, Posterior, Prior
-from mercer.search import (
-    Criterion,
-    EvidenceCriterion,
-    LooCriterion,
-    Problem,
-    Result,
-    Search,
-    Space,
-    balanced,
-)
+from mercer.search import Problem
 from mercer.search.left import Left
-
-Draw = tuple[Kernel, Loss]
 
 
 class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -94,20 +89,9 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         check_target(y)
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            dtype=np.float64,
-            order="C",
-            multi_output=True,
-            y_numeric=True,
-            ensure_all_finite=False,
-        )
-        names = getattr(self, "feature_names_in_", None)
-        check_finite(X, "X", names)
+        X, y = read_rows(self, X, y, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, len(X))
-        parts = self._resolve(names, X.shape[1])
+        parts = self._resolve(getattr(self, "feature_names_in_", None), X.shape[1])
         if len(X) < 2 and parts.search is not None:
             raise ValueError(
                 "Found 1 sample (n_samples=1): hyperparameters cannot be learned from one row; "
@@ -122,12 +106,12 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
         Y = as_columns(parts.loss.check_targets(as_columns(y)))
         check_repeats(X, getattr(parts.loss, "noise", None))
         flat = np.ndim(y) == 1
-        alike = not parts.loss.offers("quadratic")  # only then targets at one point average
+        alike = "quadratic" not in parts.inference.needs  # only a quadratic averages targets
         table = build_table(X, Y, weights, parts.by_row, flat, parts.arrays, alike)
         units = _units(parts, table)
         problem = _problem(parts, table, units)
         parts.start(problem.points, problem.y, problem.weights, units)
-        draws, report = _search(parts, problem, generator(self.random_state))
+        draws, report = find_parameters(parts, problem, generator(self.random_state))
         self._finish(parts, table, units, problem, draws, report)
         return self
 
@@ -146,13 +130,13 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
         posteriors: list[Posterior] = []
         values = []
         for kernel, loss in draws:
-            solution, value = _solve(parts, kernel, loss, problem)
+            gram, solution, value = solve_problem(parts, kernel, loss, problem)
+            warn_inference(parts.inference, solution.report)
             values.append(value)
             prior = Prior(kernel, problem.y.shape[1])
             posterior = prior.condition(problem.points, solution, basis_inside(parts.basis, units))
             if not posteriors:
-                left_out = _leave_one_out if posterior.has_spread else mode_loo
-                loo = left_out(problem, loss, solution, posterior, table, units)
+                loo = _left_out(parts, problem, gram, loss, solution, posterior, table, units)
                 report.update(describe(parts, kernel, units, problem, solution))
             posteriors.append(posterior)
         k = 0 if problem.basis is None else problem.basis.shape[1]
@@ -174,11 +158,7 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def _inputs(self, X: Any) -> Array:
         """Validate inputs of a prediction and return them in inside units."""
         check_is_fitted(self, "posteriors_")
-        X = validate_data(
-            self, X, dtype=np.float64, order="C", reset=False, ensure_all_finite=False
-        )
-        check_finite(X, "X", getattr(self, "feature_names_in_", None))
-        return self.units_.inside(X)
+        return self.units_.inside(read_inputs(self, X))
 
 
 def _units(parts: Parts, table: Table) -> Units:
@@ -218,76 +198,22 @@ def _problem(parts: Parts, table: Table, units: Units) -> Problem:
     )
 
 
-def _search(
-    parts: Parts, problem: Problem, rng: np.random.Generator
-) -> tuple[list[Draw], dict[str, Any]]:
-    """Find hyperparameters; for a named kernel decide between one and several length scales."""
-    if parts.search is None:
-        return [(parts.kernel, parts.loss)], {"search": None}
-    factor = 1.0
-    if parts.search.get_params().get("balance", True):
-        problem, factor = balanced(problem)
-    draws, best = _run(parts, parts.kernel, problem, parts.search, rng)
-    report: dict[str, Any] = {"search": {**best.report, "weights_times": factor}}
-    d = problem.points.shape[1]
-    tied = ard.tied_scales(parts.kernel) if parts.named_kernel else []
-    if not tied or d == 1 or best.report.get("interrupted"):
-        return draws, report
-    one_start = parts.search.__sklearn_clone__()
-    if "restarts" in one_start.parameter_names():
-        one_start.set_params(restarts=0)
-    parts.loss = draws[0][1]
-    try:
-        others, other = _run(parts, ard.untied(draws[0][0], d), problem, one_start, rng)
-    except KeyboardInterrupt:
-        report["search"]["interrupted"] = True
-        return draws, report
-    varying = int((np.ptp(problem.points, axis=0) > 0).sum())
-    kept, report["ard"] = ard.worth_it(
-        _solve(parts, *draws[0], problem)[1],
-        _solve(parts, *others[0], problem)[1],
-        max(varying - 1, 1) * len(tied),
-        float(problem.row_weights.sum()),
-    )
-    report["ard"]["search"] = other.report
-    report["search"]["interrupted"] = bool(other.report.get("interrupted"))
-    return (others if kept else draws), report
-
-
-def _run(
-    parts: Parts, kernel: Kernel, problem: Problem, search: Search, rng: np.random.Generator
-) -> tuple[list[Draw], Result]:
-    space = Space({"kernel": kernel, "loss": parts.loss}, parts.bounds)
-    by_loo = search.get_params().get("criterion") == "loo"
-    if search.get_params().get("criterion") == "plsc":
-        raise ValueError(
-            "the criterion 'plsc' trains a sigmoid: it is for ProbabilisticLeastSquaresClassifier; "
-            "search by 'evidence' or 'loo'"
-        )
-    kind: type[Criterion] = LooCriterion if by_loo else EvidenceCriterion
-    if not parts.named_kernel:
-        y = problem.y
-        if problem.basis is not None:  # what the basis explains is no amplitude of the kernel
-            y = y - problem.basis @ np.linalg.lstsq(problem.basis, y, rcond=None)[0]
-        space.suggest(data_scales(kernel, problem.points, y, problem.weights))
-    criterion = kind(space, problem, parts.inference, parts.make_gram)
-    results = search.run(criterion, space, rng)
-    draws = []
-    for result in results:
-        at = space.parts_at(result.u)
-        draws.append((cast(Kernel, at["kernel"]), cast(Loss, at["loss"])))
-    return draws, results[0]
-
-
-def _solve(parts: Parts, kernel: Kernel, loss: Loss, problem: Problem) -> tuple[Solution, float]:
-    gram = parts.make_gram(kernel, problem.points, scratch=False)
-    solution = parts.inference.solve(
-        gram, problem.y, loss, basis=problem.basis, weights=problem.weights
-    )
-    if not parts.inference.evident:
-        return solution, -np.inf
-    evidence = parts.inference.evidence(gram, problem.y, loss, solution, spread=problem.spread)
-    return solution, evidence.value
+def _left_out(
+    parts: Parts,
+    problem: Problem,
+    gram: Gram,
+    loss: Loss,
+    solution: Solution,
+    posterior: Posterior,
+    table: Table,
+    units: Units,
+) -> Loo | None:
+    """Leave-one-out in the way of the posterior: a mode, Gaussian noise, or approximate."""
+    if not posterior.has_spread:
+        return mode_loo(problem, loss, solution, posterior, table, units)
+    if "quadratic" not in parts.inference.needs:
+        return cavity_loo(problem, gram, loss, solution, posterior, table, units)
+    return _leave_one_out(problem, loss, solution, posterior, table, units)
 
 
 def _leave_one_out(
@@ -340,11 +266,19 @@ def describe(
     }
 
 
-def _degrees_of_freedom(kernel: Kernel, problem: Problem, solution: Solution) -> float:
-    """Trace of the smoother y -> fitted signal: tr(K C) (+ k with a basis)."""
+def _degrees_of_freedom(kernel: Kernel, problem: Problem, solution: Solution) -> float | None:
+    """Trace of the smoother y -> fitted signal: tr(K C) (+ k with a basis).
+
+    None for several latent functions, and where the kernel has noise parts and a loss its own.
+    """
+    if isinstance(solution.factor, CoupledFactor):
+        return None
     signal = kernel.noise_free()
-    if signal is kernel:  # K C = I - W^-1 C
-        return float((1.0 - solution.factor.diag() / solution.W).sum())
+    if signal is kernel:  # tr(K C) = tr(Sigma W), K C = I - W^-1 C
+        W = solution.W
+        if np.all(W > 0.0):
+            return float((1.0 - solution.factor.diag() / W).sum())
+        return float(W @ solution.factor.cov_diag())
     assert signal is not None
     C = solution.factor.solve(np.eye(len(problem.points)))
     k = 0 if problem.basis is None else problem.basis.shape[1]

@@ -9,6 +9,8 @@ import numpy as np
 
 from mercer.arrays import Array, Index
 from mercer.estimators import labels
+from mercer.estimators.cavity_loo import cavities
+from mercer.estimators.class_probabilities import latent, log_probabilities
 from mercer.estimators.parts import Parts, data_scales
 from mercer.estimators.table import Table, build_table
 from mercer.estimators.units import Units, basis_inside, location_scale, no_units
@@ -17,7 +19,8 @@ from mercer.inference.loo_bound import FREE_BIAS, JOINT, NOT_CONVEX, MarginLoo
 from mercer.kernels import Constant
 from mercer.kernels.base import Kernel
 from mercer.linalg.gram import Gram
-from mercer.process import Posterior
+from mercer.losses.base import Loss
+from mercer.process import ClassLoo, Posterior
 from mercer.search import LooBound, LooBoundCriterion, Problem, Space
 from mercer.search.loo_bound import bounded_margins, left_out_latent
 
@@ -94,7 +97,10 @@ def searched(parts: Parts, problem: Problem, rng: np.random.Generator) -> dict[s
         return None
     figure = parts.search.get_params().get("figure", "bound")
     if not isinstance(parts.search, LooBound):
-        raise ValueError("a kernel classifier searches by 'loo_bound' or LooBound() only")
+        raise ValueError(
+            "a kernel classifier searches by 'loo_bound' or LooBound() only; GPClassifier searches "
+            "by the evidence"
+        )
     if parts.loss.response == "multiclass":
         raise ValueError(JOINT)
     if not parts.loss.convex:
@@ -109,10 +115,33 @@ def searched(parts: Parts, problem: Problem, rng: np.random.Generator) -> dict[s
     return found.report
 
 
+def class_loo(
+    data: Classified,
+    gram: Gram,
+    loss: Loss,
+    solution: Solution,
+    posterior: Posterior,
+    k: int,
+) -> ClassLoo:
+    """Every row from the others; a row of weight zero is predicted from all that count."""
+    table, problem = data.table, data.problem
+    proba = np.empty((len(table.X), k))
+    pair = cavities(problem, gram, loss, solution)
+    proba[table.keep] = np.exp(log_probabilities(loss, *pair))
+    unused = np.ones(len(proba), dtype=bool)
+    unused[table.keep] = False
+    if np.any(unused):
+        inside = data.units.inside(table.X[unused])
+        proba[unused] = np.exp(log_probabilities(loss, *latent(posterior, loss, inside)))
+    return ClassLoo(proba, data.codes.astype(np.float64), data.rows)
+
+
 def left_out(
-    parts: Parts, data: Classified, gram: Gram, solution: Solution, posterior: Posterior
-) -> MarginLoo:
+    parts: Parts, data: Classified, gram: Gram, solution: Solution, posterior: Posterior, k: int
+) -> MarginLoo | ClassLoo:
     """Return the leave-one-out figures of every row given."""
+    if posterior.has_spread:
+        return class_loo(data, gram, parts.loss, solution, posterior, k)
     codes, rows = data.codes.astype(np.float64), data.rows
     if parts.loss.response == "multiclass":
         return MarginLoo(None, None, rows, codes, JOINT)

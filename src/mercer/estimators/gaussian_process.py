@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+from mercer import losses
 from mercer.estimators.generic import KernelRegressor
-from mercer.estimators.parts import Parts
+from mercer.estimators.parts import Parts, resolve
+from mercer.inference import with_spread
 
 
 class GPRegressor(KernelRegressor):
@@ -18,7 +21,9 @@ class GPRegressor(KernelRegressor):
     Parameters
     ----------
     kernel, loss, inference, search, gram, basis, standardize, random_state
-        See :class:`KernelRegressor`. The loss must be normalised: a likelihood.
+        See :class:`KernelRegressor`. The loss must be normalised: a likelihood. The inference
+        "auto" is exact for Gaussian noise, "laplace" for a smooth convex loss (counts, positive
+        numbers, ordered categories) and "variational" for the others (Student t, Laplace noise).
 
     Attributes
     ----------
@@ -43,12 +48,16 @@ class GPRegressor(KernelRegressor):
     """
 
     def _resolve(self, names: Any, d: int) -> Parts:
-        parts = super()._resolve(names, d)
-        if not parts.loss.normalised:
+        loss = losses.by_name(self.loss) if isinstance(self.loss, str) else self.loss
+        if isinstance(loss, losses.Loss) and not loss.normalised:
             raise ValueError(
-                f"a Gaussian process needs a likelihood, and {type(parts.loss).__name__} is not "
+                f"a Gaussian process needs a likelihood, and {type(loss).__name__} is not "
                 "normalised; use KernelRegressor, or a normalised loss"
             )
+        given = SimpleNamespace(**self.get_params(deep=False))
+        if isinstance(loss, losses.Loss) and given.inference == "auto":
+            given.inference = with_spread(loss)
+        parts = resolve(given, names, d)
         if not parts.inference.evident:
             raise ValueError(
                 f"a Gaussian process has a spread, and {type(parts.inference).__name__}, the "

@@ -10,16 +10,19 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import losses, search
 from mercer.arrays import Array
-from mercer.estimators import ard, labels
+from mercer.estimators import ard
 from mercer.estimators.base import KernelMachine, describe, generator
+from mercer.estimators.class_probabilities import latent, log_probabilities
 from mercer.estimators.classified import Classified, left_out, prepare, searched
+from mercer.estimators.convergence import warn_inference
+from mercer.estimators.labels import read_labels
 from mercer.estimators.parts import Parts, resolve
 from mercer.estimators.summary import Summary, summarise
-from mercer.estimators.table import check_finite, check_weights
+from mercer.estimators.table import read_rows
 from mercer.estimators.units import basis_inside
 from mercer.kernels.base import Kernel
 from mercer.losses.base import Loss, is_number
@@ -129,23 +132,21 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
 
     # ------------------------------------------------------------------ fit
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_all_finite=False)
-        names = getattr(self, "feature_names_in_", None)
-        check_finite(X, "X", names)
-        classes, codes = labels.encode(y)
-        rows = check_weights(sample_weight, len(X))
-        weights = labels.row_weights(self.class_weight, classes, codes, sample_weight)
-        present = np.bincount(codes, weights, len(classes))
+        X, y = read_rows(self, X, y)
+        given = read_labels(y, self.class_weight, sample_weight)
+        classes, weights = given.classes, given.weights
+        present = np.bincount(given.codes, weights, len(classes))
         if np.any(present == 0.0):
             absent = classes[int(np.argmin(present))]
             raise ValueError(f"all rows of the class {absent!r} have weight zero: drop them")
+        names = getattr(self, "feature_names_in_", None)
         parts = self._parts(names, X.shape[1], len(classes))
         if parts.kernel.pairwise and np.any(weights == 0.0):
             raise ValueError(
                 "a row of weight zero cannot be left out of a matrix of kernel values: drop the "
                 "row and its column"
             )
-        data = prepare(parts, X, codes, len(classes), weights, rows)
+        data = prepare(parts, X, given.codes, len(classes), weights, given.rows)
         report = self._adapt(parts, data)
         searched_for = searched(parts, data.problem, generator(self.random_state))
         report |= {"search": searched_for}
@@ -203,6 +204,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
         solution = parts.inference.solve(
             gram, problem.y, parts.loss, basis=problem.basis, weights=problem.weights
         )
+        warn_inference(parts.inference, solution.report)
         prior = Prior(parts.kernel, solution.alpha.shape[1])
         posterior = prior.condition(problem.points, solution, basis_inside(parts.basis, units))
         report |= describe(parts, parts.kernel, units, problem, solution)
@@ -213,16 +215,18 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
         self.kernel_ = units.kernel_outside(parts.kernel)
         self.loss_ = parts.loss
         self.log_evidence_ = None
-        self.loo_ = left_out(parts, data, gram, solution, posterior)
+        self.loo_ = left_out(parts, data, gram, solution, posterior, len(classes))
         self.relevance_ = ard.relevance(parts.kernel, problem.points, problem.weights)
-        self.report_ = report | {"loo_bound": self.loo_.reason}
+        self.report_ = report | {"loo_bound": getattr(self.loo_, "reason", None)}
 
     # ------------------------------------------------------------------ predictions
-    def predict_latent(self, X: Any) -> tuple[Array, None]:
-        """Return f at X (q,), or (q, k) for several classes; a mode has no deviation: None."""
-        inside = self._inputs(X)
-        f = self.posteriors_[0].mean(inside)
-        return (f[:, 0] if f.shape[1] == 1 else f), None
+    def predict_latent(self, X: Any) -> tuple[Array, Array | None]:
+        """Return f at X (q,), or (q, k) for several classes, and its deviation: None for a mode."""
+        f, v = latent(self.posteriors_[0], self.losses_[0], self._inputs(X))
+        std = None if v is None else np.sqrt(np.diagonal(v, axis1=1, axis2=2) if v.ndim == 3 else v)
+        if f.shape[1] > 1:
+            return f, std
+        return f[:, 0], None if std is None else std[:, 0]
 
     def decision_function(self, X: Any) -> Array:
         """Return f (q,), positive for ``classes_[1]``; for several classes (q, k), largest wins."""
@@ -233,20 +237,15 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn ships no types
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of :meth:`predict_proba`."""
-        f, loss = self.predict_latent(X)[0], self.losses_[0]
-        if loss.response == "multiclass":
-            return np.asarray(f - np.logaddexp.reduce(f, axis=1, keepdims=True))
-        if f.ndim == 1:
-            return np.column_stack([-loss.value(np.asarray(s), f) for s in (-1.0, 1.0)])
-        each = -loss.value(np.asarray(1.0), f)
-        return np.asarray(each - np.logaddexp.reduce(each, axis=1, keepdims=True))
+        loss, posterior = self.losses_[0], self.posteriors_[0]
+        return log_probabilities(loss, *latent(posterior, loss, self._inputs(X)))
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn ships no types
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class (q, k), in the order of ``classes_``.
 
-        The probability of the loss at the mode of f; with one machine per class these are
-        normalised over the classes.
+        The probability of the loss at the mode of f, averaged over f where the inference gives it
+        a spread; with one machine per class these are normalised over the classes.
         """
         return np.asarray(softmax(self.predict_log_proba(X), axis=1))
 

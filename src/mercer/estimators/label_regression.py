@@ -8,14 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array, Index
 from mercer.estimators import base
-from mercer.estimators.labels import encode, row_weights
+from mercer.estimators.labels import read_labels
 from mercer.estimators.parts import Parts, resolve
 from mercer.estimators.summary import Summary, summarise
-from mercer.estimators.table import Table, build_table, check_finite, check_weights
+from mercer.estimators.table import Table, build_table, read_rows
 from mercer.kernels.base import Kernel
 from mercer.losses.base import Loss
 from mercer.losses.regression import Gaussian
@@ -65,16 +65,12 @@ class LabelRegression(ClassifierMixin, base.KernelMachine):  # type: ignore[misc
         return super().fit(X, y, sample_weight)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_all_finite=False)
-        names = getattr(self, "feature_names_in_", None)
-        check_finite(X, "X", names)
-        classes, codes = encode(y)
-        weights = row_weights(self.class_weight, classes, codes, sample_weight)
-        seen = check_weights(sample_weight, len(X))
+        X, y = read_rows(self, X, y)
+        given = read_labels(y, self.class_weight, sample_weight)
+        given.check_two()
+        classes, codes, seen, weights = given.classes, given.codes, given.rows, given.weights
         counts: Array = np.asarray(np.bincount(codes, seen, len(classes)), dtype=np.float64)
-        if len(np.unique(codes[weights > 0.0])) < 2:
-            raise ValueError("the rows of positive weight are of one class: two are needed")
-        parts = self._resolve(names, X.shape[1])
+        parts = self._resolve(getattr(self, "feature_names_in_", None), X.shape[1])
         if parts.by_row and np.any(weights != 1.0):
             raise ValueError(
                 "weights need rows that are their inputs: a noise part in the kernel or a "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,41 @@ from sklearn.utils.validation import column_or_1d
 
 from mercer.arrays import Array, Index
 from mercer.estimators.table import check_weights
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """The labels of a fit.
+
+    Attributes
+    ----------
+    classes : (k,) the labels that occur, sorted.
+    codes : (n,) the class of each row as 0 .. k-1.
+    rows, weights : (n,) the sample weights, and these times the class weights.
+    """
+
+    classes: NDArray[Any]
+    codes: Index
+    rows: Array
+    weights: Array
+
+    def check_two(self) -> None:
+        """Refuse rows that all belong to one class once those of weight zero are left out."""
+        if len(np.unique(self.codes[self.weights > 0.0])) < 2:
+            raise ValueError("all rows of positive weight belong to one class; two are needed")
+
+
+def read_labels(y: Any, class_weight: Any, sample_weight: Any) -> Labelled:
+    """Return what the labels y (n,) say, with :func:`row_weights`; refuse fewer than two classes.
+
+    Examples
+    --------
+    >>> read_labels(["no", "yes", "no"], {"yes": 2.0}, None).weights
+    array([1., 2., 1.])
+    """
+    classes, codes = encode(y)
+    weights = row_weights(class_weight, classes, codes, sample_weight)
+    return Labelled(classes, codes, check_weights(sample_weight, len(codes)), weights)
 
 
 def encode(y: Any) -> tuple[NDArray[Any], Index]:

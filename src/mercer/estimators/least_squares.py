@@ -9,8 +9,9 @@ from scipy.special import log_ndtr, log_softmax, ndtr, softmax
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array, Index
-from mercer.estimators.base import _search, generator
+from mercer.estimators.base import generator
 from mercer.estimators.label_regression import LabelRegression, Targets, loo_error
+from mercer.estimators.parameters import find_parameters
 from mercer.estimators.parts import Parts, data_scales
 from mercer.estimators.table import Table
 from mercer.kernels.base import Kernel
@@ -155,7 +156,7 @@ class LeastSquaresClassifier(LabelRegression):
         report: dict[str, Any] = {"search": None}
         kernel, loss = parts.kernel, parts.loss
         if parts.search is not None:
-            draws, report = _search(parts, problem, generator(self.random_state))
+            draws, report = find_parameters(parts, problem, generator(self.random_state))
             kernel, loss = draws[0]
         elif parts.named_kernel:
             kernel.set_params(**({"variance": 1.0} if "variance" in kernel.domains else {}))
@@ -175,6 +176,11 @@ class LeastSquaresClassifier(LabelRegression):
         """Return the best lam of the grid and the path that shows it."""
         if self.lams is None:
             lams = default_lams(kernel, problem)
+            if not np.all(lams > 0.0):
+                raise ValueError(
+                    "k(x, x) is negative on average: this is no positive semidefinite kernel; "
+                    "choose another"
+                )
         else:
             lams = np.sort(np.asarray(self.lams, dtype=np.float64).ravel())[::-1]
             if not len(lams) or not np.all((lams > 0.0) & np.isfinite(lams)):

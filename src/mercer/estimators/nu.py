@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
 
 from mercer.arrays import Array
-from mercer.estimators.labels import encode, one_vs_rest, row_weights
-from mercer.estimators.sv_base import SupportVectorMachine, merged
+from mercer.estimators.labels import one_vs_rest, read_labels
+from mercer.estimators.sv_base import SupportVectorMachine, joined, merged
 from mercer.estimators.table import check_target, check_weights
 from mercer.inference.smo import Programme
 
@@ -43,13 +43,16 @@ class _NuMachine(SupportVectorMachine):
         """Learn from X (n, d) and, where there are any, targets y (n,)."""
         before = dict(vars(self))
         try:
-            if not (isinstance(self.nu, (int, float, np.number)) and 0 < self.nu <= 1):
-                raise ValueError(f"nu must lie in (0, 1], got {self.nu!r}")
             self._fit(X, y, sample_weight)
         except BaseException:
             self.__dict__ = before
             raise
         return self
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if not (isinstance(self.nu, (int, float, np.number)) and 0 < self.nu <= 1):
+            raise ValueError(f"nu must lie in (0, 1], got {self.nu!r}")
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         raise NotImplementedError
@@ -111,27 +114,29 @@ class NuSVC(ClassifierMixin, _NuMachine):  # type: ignore[misc]  # scikit-learn 
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         X, y = self._validated(X, y)
-        classes, codes = encode(y)
-        weights = row_weights(self.class_weight, classes, codes, sample_weight)
-        if len(np.unique(codes[weights > 0])) < 2:
-            raise ValueError("all rows of positive weight belong to one class; two are needed")
+        given = read_labels(y, self.class_weight, sample_weight)
+        given.check_two()
+        classes, codes, weights = given.classes, given.codes, given.weights
         kernel = self._resolved(X, weights)
         first, total = merged(X, codes.astype(np.float64), weights)
         k = len(classes)
         Y = one_vs_rest(codes[first], k)[:, 1:] if k == 2 else one_vs_rest(codes[first], k)
         coefficients, biases = np.zeros((Y.shape[1], len(first))), np.zeros(Y.shape[1])
+        reports = []
         for c, target in enumerate(Y.T):
             order = np.argsort(target, kind="stable")  # the negative class first
-            beta, biases[c] = self._two_classes(
+            beta, biases[c], report = self._two_classes(
                 kernel, X[first][order], first[order], target[order], total[order]
             )
             coefficients[c, order] = beta
+            reports.append(report)
         self.classes_ = classes
+        self.report_ = joined(reports)
         self._store(kernel, X[first], first, coefficients, biases)
 
     def _two_classes(
         self, kernel: Any, X: Array, first: Any, y: Array, bound: Array
-    ) -> tuple[Array, float]:
+    ) -> tuple[Array, float, dict[str, Any]]:
         """min 1/2 b'K b with sum over each class +- nu/2 sum w; scaled so that rho = 1."""
         n, m = len(X), int((y < 0).sum())
         each = 0.5 * self.nu * bound.sum()
@@ -149,12 +154,14 @@ class NuSVC(ClassifierMixin, _NuMachine):  # type: ignore[misc]  # scikit-learn 
         )
         _, _, rows = self._rows(kernel, np.ascontiguousarray(X), first)
         optimum = self._climb(programme, rows)
-        self.report_ = optimum.report
         negative, positive = optimum.level  # b + rho and b - rho
         rho = 0.5 * (negative - positive)
         if not rho > 0:
-            raise ValueError("the margin of this nu is zero: choose a smaller nu")
-        return optimum.beta / rho, float(0.5 * (negative + positive) / rho)
+            raise ValueError(
+                "the margin of this nu is zero: choose a smaller nu, or another kernel"
+            )
+        bias = float(0.5 * (negative + positive) / rho)
+        return optimum.beta / rho, bias, optimum.report
 
     def decision_function(self, X: Any) -> Array:
         """Return the margin f (q,), or (q, k) for several classes."""

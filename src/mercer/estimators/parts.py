@@ -124,7 +124,7 @@ def resolve(machine: Any, names: Any, d: int) -> Parts:
         raise ValueError(
             f"the search maximises a density, and {type(inference).__name__}, the inference for "
             f"{type(loss).__name__}, finds a mode that has none; give search=None and the kernel's "
-            "parameters, or choose them by cross-validation"
+            "parameters, or an inference with an evidence ('laplace', 'variational', 'ep')"
         )
     if machine.gram not in ("auto", "dense"):
         raise ValueError(f"unknown gram {machine.gram!r}; known are 'auto', 'dense'")

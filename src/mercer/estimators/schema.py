@@ -1,7 +1,7 @@
 """Schema: what the state of a machine may be. Checked before any part of it is built.
 
 The sizes are d columns, m outputs, N rows with leave-one-out figures and, for each posterior, n
-points and k basis functions.
+points and k basis functions. Support vector machines have fields of their own, in ``sv_schema``.
 """
 
 from __future__ import annotations
@@ -43,24 +43,25 @@ def check_state(manifest: Mapping[str, Any], arrays: Mapping[str, Array], names:
     not exist for a row without which the basis has no unique coefficients.
     """
     _check_fields(manifest, names)
-    shapes = _shapes(manifest, arrays)
-    known = shapes.keys() | set(_references(manifest))
-    if known != arrays.keys():
-        odd = sorted(known ^ arrays.keys())[0]
-        raise ValueError(f"the array {odd[:60]!r} is missing, or is not part of such a model")
-    for name, array in arrays.items():
-        if array.dtype != np.float64:
-            raise ValueError(f"the array {name[:60]!r} is not one of doubles")
-        if name in shapes and array.shape != shapes[name]:
-            raise ValueError(f"{name} has shape {array.shape}, expected {shapes[name]}")
-        if name in shapes:
-            _check_values(name, array)
+    check_arrays(manifest, arrays, _shapes(manifest, arrays))
 
 
 def _check_fields(manifest: Mapping[str, Any], names: set[str]) -> None:
-    if set(manifest) != set(_FIELDS):
-        raise ValueError(f"the state does not consist of {', '.join(_FIELDS)}")
-    for field, kinds in _FIELDS.items():
+    check_fields(manifest, _FIELDS, names)
+    draws = manifest["draws"]
+    if not draws or any(
+        type(draw) is not dict or set(draw) != {"kernel", "loss"} for draw in draws
+    ):
+        raise ValueError("draws must be pairs of a kernel and a loss, at least one")
+
+
+def check_fields(
+    manifest: Mapping[str, Any], fields: Mapping[str, tuple[type, ...]], names: set[str]
+) -> None:
+    """Refuse other fields than ``fields`` or of another type, and what no machine writes."""
+    if set(manifest) != set(fields):
+        raise ValueError(f"the state does not consist of {', '.join(fields)}")
+    for field, kinds in fields.items():
         if type(manifest[field]) not in kinds:
             raise ValueError(f"{field} is a {type(manifest[field]).__name__}")
     if set(manifest["params"]) != names:
@@ -72,13 +73,23 @@ def _check_fields(manifest: Mapping[str, Any], names: set[str]) -> None:
         len(columns) == manifest["n_features"] and all(type(c) is str for c in columns)
     ):
         raise ValueError(f"feature_names must be {manifest['n_features']} texts")
-    draws = manifest["draws"]
-    if not draws or any(
-        type(draw) is not dict or set(draw) != {"kernel", "loss"} for draw in draws
-    ):
-        raise ValueError("draws must be pairs of a kernel and a loss, at least one")
     if not _plain(manifest["report"]):
         raise ValueError("the report holds more than plain values")
+
+
+def check_arrays(manifest: Mapping[str, Any], arrays: Mapping[str, Array], shapes: Shapes) -> None:
+    """Refuse arrays that are neither in ``shapes`` nor referred to, and those of another shape."""
+    known = shapes.keys() | set(_references(manifest))
+    if known != arrays.keys():
+        odd = sorted(known ^ arrays.keys())[0]
+        raise ValueError(f"the array {odd[:60]!r} is missing, or is not part of such a model")
+    for name, array in arrays.items():
+        if array.dtype != np.float64:
+            raise ValueError(f"the array {name[:60]!r} is not one of doubles")
+        if name in shapes and array.shape != shapes[name]:
+            raise ValueError(f"{name} has shape {array.shape}, expected {shapes[name]}")
+        if name in shapes:
+            _check_values(name, array)
 
 
 def _shapes(manifest: Mapping[str, Any], arrays: Mapping[str, Array]) -> Shapes:
@@ -97,6 +108,8 @@ def _shapes(manifest: Mapping[str, Any], arrays: Mapping[str, Array]) -> Shapes:
         if "codes" in stored:  # of a classifier: margins, one column for each machine
             figures = {"weights": (N,), "codes": (N,)}
             figures |= dict.fromkeys(stored & {"bound", "cavity"}, (N, m))
+        if "proba" in stored:
+            figures["proba"] = (N, 2 if m == 1 else m)
         shapes |= {f"loo.{name}": shape for name, shape in figures.items()}
     if "relevance" in arrays:
         shapes["relevance"] = (d,)
@@ -105,7 +118,8 @@ def _shapes(manifest: Mapping[str, Any], arrays: Mapping[str, Array]) -> Shapes:
         shapes |= {f"{i}.points": (n, d), f"{i}.alpha": (n, m)}
         head = f"{i}.operator."
         stored = {name.removeprefix(head) for name in arrays if name.startswith(head)}
-        if stored not in _OPERATORS:
+        several = _several(stored, m)
+        if stored not in _OPERATORS and not several:
             raise ValueError(f"there is no operator of {', '.join(sorted(stored))[:60]}")
         k = 0
         if manifest["basis"] is not None:
@@ -114,9 +128,26 @@ def _shapes(manifest: Mapping[str, Any], arrays: Mapping[str, Array]) -> Shapes:
         elif "basis_q" in stored:
             raise ValueError("there is an operator of a basis, but no basis")
         parts = {"matrix": (n, n), "cholesky": (n, n), "scale": (n,)}
-        parts |= {"basis_q": (n, k), "basis_r": (k, k)}
-        shapes |= {head + name: parts[name] for name in stored}
+        parts |= {"basis_q": (n, k), "basis_r": (k, k), "shared": (n, n)}
+        own = {name: name.split("_", 1)[1] if name[0].isdigit() else name for name in stored}
+        shapes |= {head + name: parts[own[name]] for name in stored}
     return shapes
+
+
+def _several(stored: set[str], m: int) -> bool:
+    """Whether the arrays are those of m > 1 latent functions, each under its number."""
+    numbered = {name for name in stored if name[:1].isdigit()}
+    found: dict[str, set[str]] = {}
+    for name in numbered:
+        number, _, rest = name.partition("_")
+        found.setdefault(number, set()).add(rest)
+    kinds = ({"matrix"}, {"cholesky", "scale"})
+    return (
+        m > 1
+        and set(found) == {str(j) for j in range(m)}
+        and all(names in kinds for names in found.values())
+        and stored - numbered <= {"shared"}
+    )
 
 
 def _sizes(arrays: Mapping[str, Array], name: str, ndim: int) -> tuple[int, ...]:
@@ -134,8 +165,9 @@ def _check_values(name: str, array: Array) -> None:
         return
     if not np.isfinite(array).all():
         raise ValueError(f"{name} holds values that are not finite")
+    last = last.split("_", 1)[1] if last[0].isdigit() else last
     positive = {"x_scale": array, "y_scale": array}
-    if last in ("cholesky", "basis_r"):
+    if last in ("cholesky", "basis_r", "shared"):
         pivots = array.diagonal()
         positive[last] = np.abs(pivots) if last == "basis_r" else pivots
     if not np.all(positive.get(last, 1.0) > 0.0):

@@ -23,7 +23,7 @@ from mercer.estimators.stored import (
 )
 from mercer.estimators.units import Units, basis_inside
 from mercer.kernels.base import Kernel
-from mercer.linalg.operators import restored
+from mercer.linalg.several import operator_from
 from mercer.losses.base import Loss
 from mercer.process import Posterior, Prior
 
@@ -92,7 +92,7 @@ class Stateful:
         units = Units(*(arrays[f"units.{k}"] for k in ("x_shift", "x_scale", "y_shift", "y_scale")))
         basis = None
         if manifest["basis"] is not None:
-            basis = _part(Basis, manifest["basis"], arrays, resolve)
+            basis = part_of(Basis, manifest["basis"], arrays, resolve)
             _check_basis(basis, manifest["n_features"], len(arrays["0.beta"]))
         machine.n_features_in_ = manifest["n_features"]
         if manifest["feature_names"] is not None:
@@ -100,8 +100,8 @@ class Stateful:
         if manifest["classes"] is not None:
             machine.classes_ = unpacked_classes(manifest["classes"])
         machine.units_, machine.basis_ = units, basis
-        machine.kernel_ = _part(Kernel, manifest["kernel"], arrays, resolve)
-        machine.loss_ = _part(Loss, manifest["loss"], arrays, resolve)
+        machine.kernel_ = part_of(Kernel, manifest["kernel"], arrays, resolve)
+        machine.loss_ = part_of(Loss, manifest["loss"], arrays, resolve)
         machine.flat_ = manifest["flat"]
         machine.log_evidence_ = manifest["log_evidence"]
         machine.report_ = manifest["report"]
@@ -109,8 +109,8 @@ class Stateful:
         machine.relevance_ = arrays.get("relevance")
         machine.posteriors_, machine.losses_ = [], []
         for i, draw in enumerate(manifest["draws"]):
-            kernel = _part(Kernel, draw["kernel"], arrays, resolve)
-            machine.losses_.append(_part(Loss, draw["loss"], arrays, resolve))
+            kernel = part_of(Kernel, draw["kernel"], arrays, resolve)
+            machine.losses_.append(part_of(Loss, draw["loss"], arrays, resolve))
             alpha, points = arrays[f"{i}.alpha"], arrays[f"{i}.points"]
             head = f"{i}.operator."
             stored = {k[len(head) :]: v for k, v in arrays.items() if k.startswith(head)}
@@ -119,7 +119,7 @@ class Stateful:
                     Prior(kernel, alpha.shape[1]),
                     points,
                     alpha,
-                    restored(stored),
+                    operator_from(stored),
                     beta=arrays.get(f"{i}.beta"),
                     basis=basis_inside(basis, units),
                 )
@@ -136,15 +136,16 @@ class Stateful:
             mean = posterior.mean(point)
             fine = mean.shape == (1, m) and np.isfinite(mean).all()
             if posterior.has_spread and not posterior.parent.kernel.pairwise:
-                variance = posterior.var(point)[:, None]
-                fine &= variance.shape == (1, 1) and np.isfinite(variance).all()
-                loss.predict(mean, variance)
+                blocks = posterior.blocks(point)
+                fine &= blocks.shape == (1, m, m) and np.isfinite(blocks).all()
+                joint = loss.response == "multiclass"
+                loss.predict(mean, blocks if joint else np.diagonal(blocks, axis1=1, axis2=2))
             if not fine:
                 raise ValueError("the parts of the model do not belong to its arrays")
         str(machine.summary())
 
 
-def _part(kind: type[P], value: Any, arrays: Mapping[str, Array], resolve: Resolve) -> P:
+def part_of(kind: type[P], value: Any, arrays: Mapping[str, Array], resolve: Resolve) -> P:
     """Build a part that must be of a certain kind."""
     part = unpacked(value, arrays, resolve)
     if not isinstance(part, kind):

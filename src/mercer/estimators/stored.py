@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer.arrays import Array
 from mercer.inference.loo_bound import MarginLoo
-from mercer.process import Loo
+from mercer.process import ClassLoo, Loo
 
 _KINDS = "biufUO"
 _PLAIN = (bool, int, float, str)
@@ -86,6 +86,8 @@ def unpacked_loo(arrays: Mapping[str, Array], report: Mapping[str, Any]) -> Any:
         return None
     if "codes" not in stored:
         return Loo(**stored)
+    if "proba" in stored:
+        return ClassLoo(stored["proba"], stored["codes"], stored["weights"])
     bound, cavity = stored.get("bound"), stored.get("cavity")
     reason = report.get("loo_bound")
     return MarginLoo(bound, cavity, stored["weights"], stored["codes"], reason)

@@ -1,4 +1,4 @@
-"""SVC and SVR: support vector machines with scikit-learn's parameters."""
+"""SVC: support vector classification with scikit-learn's parameters."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.model_selection import StratifiedKFold
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array
-from mercer.estimators.labels import encode, one_vs_rest, row_weights
-from mercer.estimators.sv_base import SupportVectorMachine, merged
+from mercer.estimators.bayesian_svc import ByEvidence
+from mercer.estimators.labels import one_vs_rest, read_labels
+from mercer.estimators.sv_base import SupportVectorMachine, joined, merged
 from mercer.estimators.sv_loo import SupportLoo, Trained
-from mercer.estimators.table import check_target, check_weights
+from mercer.estimators.table import check_weights
 from mercer.inference.smo import Programme
 from mercer.losses.squash import fit_platt, fit_softmax_platt
 
 
-class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # scikit-learn ships no types
+class SVC(ClassifierMixin, ByEvidence, SupportVectorMachine):  # type: ignore[misc]  # scikit-learn ships no types
     """Support vector classification: minimise 1/2 |f|^2 + C sum_i w_i (1 - y_i f_i)_+.
 
-    Several classes are one machine each against the rest, all on the same rows of K.
+    Several classes are one machine each against the rest, all on the same rows of K. With an
+    ``inference`` it is Bayesian: the hinge, normalised, is a likelihood; its evidence chooses
+    amplitude (C) and length scales, and the posterior gives probabilities and error bars.
 
     Parameters
     ----------
@@ -35,19 +39,27 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # sciki
     bias : an unpenalised offset; False leaves it out.
     tol : largest violation of optimality; below 1e-5 rows of K are kept in double precision.
     cache_size : megabytes for rows of K.
-    max_iter : steps at most, -1 for no limit; reaching it is in ``report_``.
-    random_state : for the folds of ``probability="cv"``.
+    max_iter : steps at most, -1 for no limit; reaching it is a ConvergenceWarning, and in
+        ``report_``.
+    inference : None, "variational", "ep" or Inference: the Bayesian machine. A constant part of the
+        kernel takes the place of the bias.
+    search : of the Bayesian machine: "evidence", None (the kernel as it is) or a Search.
+    discriminant : of the Bayesian machine: "mean", or "mode" to predict with the sparse solution of
+        the hinge at the parameters found.
+    random_state : for the folds of ``probability="cv"``, and for the search.
 
     Attributes
     ----------
     support_ : rows that are support vectors (of equal rows the first).
     support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,): the function is
         ``dual_coef_ @ k(support_vectors_, x) + intercept_``.
+    bayes_, log_evidence_ : the :class:`GPClassifier` of the normalised hinge, and its evidence.
     classes_, kernel_, report_, n_features_in_, feature_names_in_
 
     References
     ----------
-    GPML section 6.4; Fan, Chen & Lin (2005); Vapnik & Chapelle (2000); Lin, Lin & Weng (2007).
+    GPML section 6.4; Seeger's thesis, chapter 4; Fan, Chen & Lin (2005); Vapnik & Chapelle (2000);
+    Lin, Lin & Weng (2007).
 
     Examples
     --------
@@ -59,6 +71,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # sciki
     """
 
     classes_: NDArray[Any]
+    _hard_margin = True
     _trained: Trained
 
     def __init__(
@@ -75,6 +88,9 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # sciki
         tol: float = 1e-3,
         cache_size: float = 1000.0,
         max_iter: int = -1,
+        inference: Any = None,
+        search: Any = "evidence",
+        discriminant: str = "mean",
         random_state: Any = None,
     ) -> None:
         self.C = C
@@ -88,6 +104,9 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # sciki
         self.tol = tol
         self.cache_size = cache_size
         self.max_iter = max_iter
+        self.inference = inference
+        self.search = search
+        self.discriminant = discriminant
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -99,16 +118,20 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # sciki
             self.__dict__ = before
             raise
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        X, y = self._validated(X, y)
+    def _check_params(self) -> None:
+        super()._check_params()
         if self.probability not in (None, "loo", "cv"):
             raise ValueError(f"probability must be None, 'loo' or 'cv', got {self.probability!r}")
-        classes, codes = encode(y)
-        weights = row_weights(self.class_weight, classes, codes, sample_weight)
-        present = np.unique(codes[weights > 0])
-        if len(present) < 2:
-            raise ValueError("all rows of positive weight belong to one class; two are needed")
-        kernel = self._resolved(X, weights)
+        self._check_bayesian()
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        table = X
+        X, y = self._validated(X, y)
+        given = read_labels(y, self.class_weight, sample_weight)
+        given.check_two()
+        classes, codes, weights = given.classes, given.codes, given.weights
+        self.bayes_ = None if self.inference is None else self._learn(table, y, sample_weight)
+        kernel = self._resolved(X, weights) if self.bayes_ is None else self.bayes_.kernel_
         first, total = merged(X, codes.astype(np.float64), weights)
         points = np.ascontiguousarray(X[first])
         n, k = len(first), len(classes)
@@ -125,7 +148,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # sciki
                 np.zeros(n),
                 np.zeros(n),
                 segments,
-                self.bias,
+                self.bias and self.bayes_ is None,
             )
             optimum = self._climb(programme, rows)
             betas.append(optimum.beta)
@@ -140,7 +163,9 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # sciki
                 "not exist; choose a finite C"
             )
         self.classes_ = classes
-        self.report_ = _joined(reports)
+        self.report_ = joined(reports)
+        if self.bayes_ is not None:
+            self.report_["posterior"] = self.bayes_.report_
         self._store(kernel, points, first, beta, np.array(biases))
         self._trained = Trained(points, np.abs(beta.T), np.column_stack(outputs), Y, bound, total)
         self._squash(X, y, codes, first, sample_weight)
@@ -152,7 +177,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # sciki
         trained: Trained | None = getattr(self, "_trained", None)
         if trained is None:
             raise AttributeError("loo_ is there after fit; it is not part of a model file")
-        return trained.summary(self.kernel_, self.bias)
+        return trained.summary(self.kernel_, self.bias and self.bayes_ is None)
 
     # ------------------------------------------------------------------ probabilities
     def _squash(
@@ -194,16 +219,30 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # sciki
         self.report_["probability"] = {"slope": float(slope), "by": self.probability}
         self.slope_, self.offsets_ = np.array([slope]), np.asarray(offsets, dtype=np.float64)
 
-    def predict_latent(self, X: Any) -> Array:
-        """Return the raw margin f (q,), or (q, k) for several classes."""
+    def predict_latent(self, X: Any, return_std: bool = False) -> Any:
+        """Return the raw margin f (q,), or (q, k) for several classes.
+
+        The Bayesian machine gives the mean of its posterior (unless its discriminant is the mode),
+        and with ``return_std`` also the standard deviation.
+        """
+        if return_std:
+            return self._posterior("return_std").predict_latent(X)
+        if self._by_mean():
+            return self._posterior("the mean").predict_latent(X)[0]
         f = self._margins(X)
         return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
+
+    def _by_mean(self) -> bool:
+        check_is_fitted(self)
+        return getattr(self, "bayes_", None) is not None and self.discriminant == "mean"
 
     def decision_function(self, X: Any) -> Array:
         """Return f, with ``probability`` shifted so that its zero is p = 1/2: (q,) or (q, k).
 
         If the sigmoid found nothing to rise with (slope 0), it is the constant log odds.
         """
+        if self._by_mean():
+            return self._posterior("the mean").decision_function(X)
         f = self._margins(X)
         if self.probability is not None:
             slope = self.slope_[0]
@@ -212,15 +251,17 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # sciki
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row of X (q, d); with ``probability`` the most probable one."""
-        if self.probability is not None:
+        if self.probability is not None or self._by_mean():
             return np.asarray(self.classes_[self._predict_proba(X).argmax(axis=1)])
         f = self.decision_function(X)
         index = (f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)
         return np.asarray(self.classes_[index])
 
     def _probabilities_asked(self) -> bool:
-        if self.probability is None:
-            raise AttributeError("predict_proba needs probability='loo' or probability='cv'")
+        if self.probability is None and self.inference is None:
+            raise AttributeError(
+                "predict_proba needs probability='loo' or probability='cv', or an inference"
+            )
         return True
 
     @property
@@ -230,6 +271,10 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # sciki
         return self._predict_proba
 
     def _predict_proba(self, X: Any) -> Array:
+        if self._by_mean():
+            return self._posterior("predict_proba").predict_proba(X)
+        if getattr(self, "bayes_", None) is not None:
+            return self._at_mode(self._margins(X))
         d = self.decision_function(X) * (self.slope_[0] or 1.0)
         if d.ndim == 1:
             small = np.exp(-np.abs(d)) / (1.0 + np.exp(-np.abs(d)))
@@ -241,103 +286,3 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # sciki
     @classmethod
     def _extra_names(cls) -> tuple[str, ...]:
         return ("slope_", "offsets_")
-
-
-class SVR(RegressorMixin, SupportVectorMachine):  # type: ignore[misc]  # scikit-learn ships no types
-    """Support vector regression: minimise 1/2 |f|^2 + C sum_i w_i (|y_i - f_i| - epsilon)_+.
-
-    Parameters
-    ----------
-    C, kernel, degree, gamma, coef0, bias, tol, cache_size, max_iter : see :class:`SVC`.
-    epsilon : half width of the tube without loss.
-
-    Attributes
-    ----------
-    support_, support_vectors_, dual_coef_, intercept_, kernel_, report_ : see :class:`SVC`.
-
-    References
-    ----------
-    GPML section 6.4.3, (6.41).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer import SVR
-    >>> X = np.linspace(0, 3, 20)[:, None]
-    >>> bool(SVR(C=10.0).fit(X, np.sin(X[:, 0])).score(X, np.sin(X[:, 0])) > 0.9)
-    True
-    """
-
-    def __init__(
-        self,
-        *,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        C: float = 1.0,
-        epsilon: float = 0.1,
-        bias: bool = True,
-        tol: float = 1e-3,
-        cache_size: float = 1000.0,
-        max_iter: int = -1,
-    ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.C = C
-        self.epsilon = epsilon
-        self.bias = bias
-        self.tol = tol
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from X (n, d) and targets y (n,)."""
-        before = dict(vars(self))
-        try:
-            check_target(y)
-            X, y = self._validated(X, y)
-            if not self.epsilon >= 0:
-                raise ValueError(f"epsilon must not be negative, got {self.epsilon!r}")
-            self._fit(X, np.asarray(y, dtype=np.float64), check_weights(sample_weight, len(X)))
-        except BaseException:
-            self.__dict__ = before
-            raise
-        return self
-
-    def _fit(self, X: Array, y: Array, weights: Array) -> None:
-        kernel = self._resolved(X, weights)
-        first, total = merged(X, y, weights)
-        points, n = np.ascontiguousarray(X[first]), len(first)
-        programme = Programme(
-            y[first].copy(),
-            -self.C * total,
-            self.C * total,
-            np.full(n, float(self.epsilon)),
-            np.zeros(n),
-            np.array([[0, n, 0]], dtype=np.int64),
-            self.bias,
-        )
-        kernel, points, rows = self._rows(kernel, points, first)
-        optimum = self._climb(programme, rows)
-        self.report_ = optimum.report
-        self._store(kernel, points, first, optimum.beta[None, :], optimum.level[:1])
-
-    def predict(self, X: Any) -> Array:
-        """Return f at X (q, d), shape (q,)."""
-        return np.asarray(self._margins(X)[:, 0])
-
-
-def _joined(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """One report for several machines: sums, the worst violation, all converged or not."""
-    return {
-        "converged": all(r["converged"] for r in reports),
-        "message": "; ".join(sorted({r["message"] for r in reports})),
-        "iterations": sum(r["iterations"] for r in reports),
-        "violation": max(r["violation"] for r in reports),
-        "objective": [r["objective"] for r in reports],
-        "rows_computed": max(r["rows_computed"] for r in reports),
-        "precision": reports[0]["precision"],
-    }

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._native import machines
 from mercer.arrays import Array, Index
+from mercer.estimators.convergence import warn_machine
 from mercer.estimators.sv_state import SupportState
-from mercer.estimators.table import check_finite, group_rows
+from mercer.estimators.table import group_rows, read_inputs, read_rows
 from mercer.inference.smo import Optimum, Programme, maximise
 from mercer.kernels import RBF, Kernel, Linear, Polynomial, Precomputed, as_kernel
 from mercer.linalg.rows import RowCache
@@ -20,6 +21,8 @@ from mercer.linalg.rows import RowCache
 SINGLE_TOL = 1e-5
 PREDICT_BYTES = 1 << 26
 HARD_MARGIN_STEPS = 1_000_000
+NAMED = ("rbf", "linear", "poly", "sigmoid")  # as in scikit-learn
+SAMPLE = 200  # points by which a kernel of the user's own is judged
 
 
 class SupportVectorMachine(SupportState, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -31,31 +34,36 @@ class SupportVectorMachine(SupportState, BaseEstimator):  # type: ignore[misc]  
     intercept_: Array
     kernel_: Kernel
     report_: dict[str, Any]
+    _hard_margin: ClassVar[bool] = False  # whether C = inf has a meaning
 
     # ------------------------------------------------------------------ fit
     def _validated(self, X: Any, y: Any, supervised: bool = True) -> tuple[Array, Any]:
-        options: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_all_finite": False}
         if supervised:
-            X, y = validate_data(self, X, y, **options)
+            X, y = read_rows(self, X, y)
         else:
-            X = validate_data(self, X, **options)
-        check_finite(X, "X", getattr(self, "feature_names_in_", None))
-        self._check_numbers()
+            X = read_inputs(self, X, fitted=False)
+        self._check_params()
         self._table = X
         return X, y
 
-    def _check_numbers(self) -> None:
+    def _check_params(self) -> None:
+        """Refuse parameters that no fit can have had."""
         for name in ("C", "tol", "cache_size"):
             value = getattr(self, name, 1.0)
             if not (isinstance(value, (int, float, np.number)) and value > 0):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
+        if getattr(self, "C", 1.0) == np.inf and not self._hard_margin:
+            raise ValueError("C must be finite: only SVC has a hard margin")
+        limit = cast(Any, self).max_iter
+        if not isinstance(limit, (int, np.integer)) or limit < -1:
+            raise ValueError(f"max_iter must be a number of steps, or -1 for no limit: {limit!r}")
 
     def _resolved(self, X: Array, weights: Array) -> Kernel:
         """The kernel in the user's units; scikit-learn's names and gamma mean the same."""
         machine = cast(Any, self)
         names = getattr(self, "feature_names_in_", None)
         given = machine.kernel
-        if isinstance(given, str) and given in ("rbf", "linear", "poly", "sigmoid"):
+        if isinstance(given, str) and given in NAMED:
             return _by_name(given, _gamma(machine.gamma, X, weights), machine.degree, machine.coef0)
         kernel = as_kernel(given).__sklearn_clone__()
         return kernel.resolve(None if names is None else [str(n) for n in names], X.shape[1])
@@ -79,7 +87,12 @@ class SupportVectorMachine(SupportState, BaseEstimator):  # type: ignore[misc]  
         limit = machine.max_iter
         if getattr(machine, "C", 1.0) == np.inf and limit < 0:
             limit = HARD_MARGIN_STEPS  # classes that cannot be separated would climb forever
-        return maximise(programme, rows, tol=machine.tol, max_iter=limit)
+        optimum = maximise(programme, rows, tol=machine.tol, max_iter=limit)
+        named = isinstance(machine.kernel, str) and machine.kernel in NAMED
+        note = None if named else _indefinite(rows)
+        if note is not None:
+            optimum.report["kernel"] = note
+        return optimum
 
     def _store(
         self, kernel: Kernel, X: Array, first: Index, coefficients: Array, bias: Array
@@ -98,6 +111,7 @@ class SupportVectorMachine(SupportState, BaseEstimator):  # type: ignore[misc]  
         self.dual_coef_ = np.ascontiguousarray(coefficients[:, support])
         self.intercept_ = bias
         self.n_iter_ = max(1, int(self.report_["iterations"]))
+        warn_machine(type(self).__name__, self.get_params(deep=False), self.report_)
 
     def _precomputed(self) -> bool:
         given = cast(Any, self).kernel
@@ -116,16 +130,31 @@ class SupportVectorMachine(SupportState, BaseEstimator):  # type: ignore[misc]  
     def _margins(self, X: Any) -> Array:
         """f (q, k) at new inputs."""
         check_is_fitted(self, "support_vectors_")
-        X = validate_data(
-            self, X, dtype=np.float64, order="C", reset=False, ensure_all_finite=False
-        )
-        check_finite(X, "X", getattr(self, "feature_names_in_", None))
+        X = read_inputs(self, X)
         if self._precomputed():  # the columns of X are the training rows
             return np.asarray(X[:, self.support_] @ self.dual_coef_.T + self.intercept_)
+        return self._expanded(X)
+
+    def _expanded(self, X: Array) -> Array:
+        """f (q, k) at points X (q, d)."""
         single = "float32" in self.report_.get("precision", "")
         return expand(self.kernel_, self.support_vectors_, self.dual_coef_, X, single) + (
             self.intercept_
         )
+
+
+def joined(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """One report for several machines: sums, the worst violation, all converged or not."""
+    note = {k: v for k, v in reports[0].items() if k == "kernel"}
+    return note | {
+        "converged": all(r["converged"] for r in reports),
+        "message": "; ".join(sorted({r["message"] for r in reports})),
+        "iterations": sum(r["iterations"] for r in reports),
+        "violation": max(r["violation"] for r in reports),
+        "objective": [r["objective"] for r in reports],
+        "rows_computed": max(r["rows_computed"] for r in reports),
+        "precision": reports[0]["precision"],
+    }
 
 
 def expand(kernel: Kernel, points: Array, coefficients: Array, X: Array, single: bool) -> Array:
@@ -148,6 +177,19 @@ def expand(kernel: Kernel, points: Array, coefficients: Array, X: Array, single:
         machines.rbf_expand(coordinates, columns, coefficients, out)
         result[start : start + size] = moved[1] * out
     return result
+
+
+def _indefinite(rows: RowCache) -> str | None:
+    """Say that the kernel is not positive semidefinite on some of the points, or None."""
+    pick = np.unique(np.linspace(0, len(rows.points) - 1, SAMPLE).astype(np.intp))
+    values = np.linalg.eigvalsh(rows.kernel(np.ascontiguousarray(rows.points[pick])))
+    if values[0] >= -1e-8 * np.abs(values).max():
+        return None
+    return (
+        f"not positive semidefinite: on {len(pick)} points its eigenvalues reach from "
+        f"{values[0]:.3g} to {values[-1]:.3g}, and where the steps ended is not known to be the "
+        "optimum"
+    )
 
 
 def merged(X: Array, labels: Array, weights: Array) -> tuple[Index, Array]:

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Self, cast
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 
 from mercer.arrays import Array
 from mercer.estimators.packing import Resolve, finite, packed, packed_param, unpacked
+from mercer.estimators.state import part_of
 from mercer.estimators.stored import packed_classes, unpacked_classes
+from mercer.estimators.sv_schema import check_support_state
+from mercer.kernels.base import Kernel
 
 ARRAYS = ("support_vectors_", "dual_coef_", "intercept_")
 
@@ -21,6 +25,8 @@ class SupportState:
         machine = cast(Any, self)
         arrays: dict[str, Array] = {}
         params = machine.get_params(deep=False)
+        if not isinstance(params.get("random_state"), (int, np.integer, type(None))):
+            params["random_state"] = None  # a generator's state is not part of a model
         manifest: dict[str, Any] = {
             "params": {k: packed_param(v, f"params.{k}", arrays) for k, v in params.items()},
             "kernel": packed(machine.kernel_, "kernel", arrays),
@@ -34,20 +40,33 @@ class SupportState:
         if hasattr(machine, "feature_names_in_"):
             manifest["feature_names"] = [str(name) for name in machine.feature_names_in_]
         for name in ARRAYS:
-            arrays[name] = np.ascontiguousarray(getattr(machine, name), dtype=np.float64)
+            arrays[name] = np.ascontiguousarray(getattr(machine, name))
         if hasattr(machine, "classes_"):
             manifest["classes"] = packed_classes(machine.classes_)
         for name in self._extra_names():
             manifest["extra"][name] = packed(getattr(machine, name), f"extra.{name}", arrays)
+        arrays = {k: np.asarray(v, dtype=np.float64) for k, v in arrays.items()}
+        self._check_state(manifest, arrays)  # what is written can be read
+        machine._check_params()
         return manifest, arrays
+
+    @classmethod
+    def _check_state(cls, manifest: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        names = set(cast(Any, cls)._get_param_names())
+        classes = issubclass(cls, ClassifierMixin)
+        check_support_state(manifest, arrays, names, cls._extra_names(), classes)
 
     @classmethod
     def _from_state(
         cls, manifest: Mapping[str, Any], arrays: Mapping[str, Array], resolve: Resolve
     ) -> Self:
+        cls._check_state(manifest, arrays)
         params = {k: unpacked(v, arrays, resolve) for k, v in manifest["params"].items()}
         machine = cast(Any, cls)(**params)
-        machine.kernel_ = unpacked(manifest["kernel"], arrays, resolve)
+        machine._check_params()
+        if "classes" in manifest:
+            machine.classes_ = unpacked_classes(manifest["classes"])
+        machine.kernel_ = part_of(Kernel, manifest["kernel"], arrays, resolve)
         machine.n_features_in_ = manifest["n_features"]
         if manifest["feature_names"] is not None:
             machine.feature_names_in_ = np.array(manifest["feature_names"], dtype=object)
@@ -56,21 +75,24 @@ class SupportState:
         machine.n_iter_ = manifest["iterations"]
         for name in ARRAYS:
             setattr(machine, name, arrays[name])
-        n, d = len(machine.support_), machine.n_features_in_
-        k = len(machine.intercept_)
-        shapes = [machine.support_vectors_.shape == (n, d), machine.dual_coef_.shape == (k, n)]
-        finite = all(bool(np.all(np.isfinite(arrays[name]))) for name in ARRAYS)
-        if not (all(shapes) and finite):
-            raise ValueError("the arrays of the model do not belong together")
-        if "classes" in manifest:
-            machine.classes_ = unpacked_classes(manifest["classes"])
-            if len(machine.classes_) != (2 if k == 1 else k):
-                raise ValueError("the classes of the model do not fit its coefficients")
         for name, value in manifest["extra"].items():
-            if name not in cls._extra_names():
-                raise ValueError(f"the model has an unknown part {name!r}")
             setattr(machine, name, unpacked(value, arrays, resolve))
+        machine._check_kernel()
         return cast(Self, machine)
+
+    def _check_kernel(self) -> None:
+        """Refuse a kernel that does not fit the arrays: predict one of the support vectors."""
+        machine = cast(Any, self)
+        rows = machine.support_
+        if machine._precomputed():
+            if not machine.kernel_.pairwise or rows.max(initial=-1) >= machine.n_features_in_:
+                raise ValueError("a precomputed kernel has a column for each training row")
+            return
+        if machine.kernel_.pairwise:
+            raise ValueError("the kernel is a precomputed one, and the parameter kernel is not")
+        point = machine.support_vectors_[:1]
+        if not np.isfinite(machine._expanded(point)).all():
+            raise ValueError("the kernel of the model does not belong to its support vectors")
 
     @classmethod
     def _extra_names(cls) -> tuple[str, ...]:

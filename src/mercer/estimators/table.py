@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import validate_data
 
 from mercer.arrays import Array, Index
 from mercer.linalg.memory import require_memory
+
+# finite numbers are checked here, where the sentence can name row and column
+_OPTIONS: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_all_finite": False}
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,26 @@ def build_table(
     mean, total, spread = merge(group, len(first), Y[keep], weights[keep])
     points = np.ascontiguousarray(inputs[first])
     return Table(X, Y, weights, keep, points, group, mean, total, spread, flat)
+
+
+def read_inputs(machine: Any, X: Any, *, fitted: bool = True) -> Array:
+    """Return X (n, d) as doubles, as ``machine`` was fitted with; ``fitted=False`` is a first look.
+
+    By scikit-learn's rules, which keep or compare the names of the columns, and all finite.
+    """
+    X = validate_data(machine, X, reset=not fitted, **_OPTIONS)
+    check_finite(X, "X", getattr(machine, "feature_names_in_", None))
+    return np.asarray(X)
+
+
+def read_rows(machine: Any, X: Any, y: Any, **options: Any) -> tuple[Array, Any]:
+    """Return X (n, d) as doubles, all finite, and y with as many rows, at the begin of a fit.
+
+    ``options`` are those of :func:`sklearn.utils.validation.validate_data` for y.
+    """
+    X, y = validate_data(machine, X, y, **_OPTIONS, **options)
+    check_finite(X, "X", getattr(machine, "feature_names_in_", None))
+    return X, y
 
 
 def check_finite(A: Array, what: str, names: Any = None) -> None:

@@ -1,0 +1,70 @@
+"""Leave-one-out of an approximate posterior: from the cavity of each observation, nothing refitted.
+
+Taking the share t of its site away from point i leaves
+
+    V = Sigma_ii / (1 - t W_i Sigma_ii),    m = f_i - t V alpha_i
+
+(with matrices over the classes for a softmax). Exact for a Gaussian loss; for EP the cavity is what
+EP itself calls the prediction of the others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.arrays import Array
+from mercer.estimators.table import Table
+from mercer.estimators.units import Units
+from mercer.inference.base import Solution
+from mercer.inference.sites import cavity, columns
+from mercer.linalg.coupled import CoupledFactor
+from mercer.linalg.gram import Gram
+from mercer.losses.base import Loss
+from mercer.process import Loo, Posterior
+from mercer.search import Problem
+from mercer.search.loo_bound import shares
+
+
+def cavities(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> tuple[Array, Array]:
+    """Latent mean (N, m) and variance (N, m), or covariance (N, m, m), of each row left out."""
+    g, t = problem.group, shares(problem)
+    factor = solution.factor
+    if isinstance(factor, CoupledFactor) and factor.shared is not None:
+        p, w = loss.derivatives(problem.y[:, 0], solution.z)[1], solution.weights[:, None, None]
+        Sigma, W = factor.point_blocks(gram)[g], (w * p)[g]
+        eye = np.eye(Sigma.shape[1])
+        # V = Sigma (I - t W Sigma)^-1, by its transpose
+        left = eye - t[:, None, None] * np.swapaxes(W @ Sigma, 1, 2)
+        V = np.asarray(np.linalg.solve(left, Sigma))
+        V = 0.5 * (V + np.swapaxes(V, 1, 2))
+        mean = solution.z[g] - t[:, None] * np.einsum("nij,nj->ni", V, solution.alpha[g])
+        return np.asarray(mean), V
+    pairs = [cavity(s.f[g], s.factor.cov_diag()[g], s.a[g], s.W[g], t) for s in columns(solution)]
+    return np.column_stack([m for m, _ in pairs]), np.column_stack([v for _, v in pairs])
+
+
+def cavity_loo(
+    problem: Problem,
+    gram: Gram,
+    loss: Loss,
+    solution: Solution,
+    posterior: Posterior,
+    table: Table,
+    units: Units,
+) -> Loo:
+    """Return every row of a regression from the others, in the user's units."""
+    mean, variance, density = (np.empty(table.Y.shape) for _ in range(3))
+    m, v = cavities(problem, gram, loss, solution)
+    mean[table.keep], variance[table.keep] = loss.predict(m, v)
+    density[table.keep] = loss.log_predictive(problem.rows, m, v)
+    unused = table.weights == 0
+    if np.any(unused):
+        inside = units.inside(table.X[unused])
+        y = units.y_inside(table.Y[unused])
+        m = posterior.mean(inside)
+        v = np.diagonal(posterior.blocks(inside), axis1=1, axis2=2)
+        mean[unused], variance[unused] = loss.predict(m, v)
+        density[unused] = loss.log_predictive(y, m, v)
+    outside = (units.y_outside(mean), variance * units.y_scale**2, density - np.log(units.y_scale))
+    first, second, third = ((a[:, 0] if table.flat else a) for a in outside)
+    return Loo(first, second, third, table.weights)
