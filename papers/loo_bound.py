@@ -4,7 +4,7 @@ For pima, banana and ringnorm: the error bound from one training pass (Jaakkola 
 Lemma 1), the cavity estimate, the leave-one-out error by refitting, and the error on the test part,
 for kernel logistic regression and for the support vector machine without free bias.
 
-    MERCER_DATA=<folder> python papers/loo_bound.py [--data pima] [--rows 200] [--out loo_bound.png]
+    MERCER_DATA=<folder> python papers/loo_bound.py [--data pima] [--quick] [--out loo_bound.png]
 
 The kernel is amplitude * exp(-|x - z|^2 / (2 d width^2)) + 1, its constant in place of a bias.
 """
@@ -107,13 +107,16 @@ def picture(found: dict[tuple[str, str], np.ndarray], widths: np.ndarray, out: s
     print("picture:", out)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", choices=DATA, action="append", help="default: all three")
     parser.add_argument("--rows", type=int, default=200, help="training rows of each set")
     parser.add_argument("--widths", type=int, default=9, help="number of kernel widths")
+    parser.add_argument("--quick", action="store_true", help="15 rows, 3 widths: seconds")
     parser.add_argument("--out", default=None, help="where to save the picture")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
+    if given.quick:
+        given.rows, given.widths = 15, 3
     widths = np.geomspace(0.1, 10.0, given.widths)
     found = {}
     for name in given.data or DATA:
