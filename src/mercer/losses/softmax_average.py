@@ -52,14 +52,21 @@ def softmax_average(m: Array, V: Array) -> Array:
         # f_j given the others: its mean moves along with them, this variance is left
         along = np.linalg.lstsq(root, spread[others, j], rcond=1e-12)[0]
         rest = max(float(spread[j, j] - along @ along), 0.0)
-        shift, lean = points @ root, points @ along
+        shift, lean = root @ points.T, along @ points.T  # (c - 1, count), (count,)
         p[j] = 0.5 * sum(
             logistic_average(
-                m[j] + sign * lean - special.logsumexp(m[others] + sign * shift, axis=1), rest
+                m[j] + sign * lean - _log_sum(m[others, None] + sign * shift), rest
             ).mean()
             for sign in (1.0, -1.0)
         )
     return np.asarray(p / p.sum())
+
+
+def _log_sum(f: Array) -> Array:
+    """log sum_k e^{f_k} down the columns of f (k, count); f is used up."""
+    top = f.max(axis=0)
+    f -= top
+    return np.asarray(top + np.log(np.exp(f, out=f).sum(axis=0)))
 
 
 def _plain(m: Array, V: Array, count: int) -> Array:

@@ -1,0 +1,141 @@
+"""Tables 4.1, 4.2, 4.4 and 4.5 of Seeger's thesis: test errors and variance parameters C.
+
+Crabs, pima, wdbc, twonorm, ringnorm and waveform by Laplace, EP, variational Gaussian processes and
+variational support vector machines. Each cell stands beside the thesis' number and beside figures
+per split of another implementation (tests/data/thesis_splits.json), to be met within tolerances.
+
+    MERCER_DATA=<folder> python papers/thesis_tables.py --quick
+    MERCER_DATA=<folder> python papers/thesis_tables.py --store cells.jsonl --jobs 2
+    python papers/thesis_tables.py --store cells.jsonl --no-run --page docs/papers/thesis_tables.md
+
+Every finished cell is a line of the store; a run with the same store goes on where the last ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import _thesis_data
+import _thesis_numbers
+import _thesis_page
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+METHODS = ("lin", "lap", "ep", "vbgp", "vbsvm", "svm", "fagp", "fasvm")
+DEFAULT = METHODS[:6]  # the factor-analysed class takes minutes to hours per cell
+VARIANTS = ("no", "ln", "iso")
+FACTORED_SPLITS = {"twonorm": 10, "ringnorm": 10, "waveform": 3}  # others: 5
+QUICK = {"crabs": 2, "pima": 2, "wdbc": 2}  # splits; others: 1
+
+
+class Cell(NamedTuple):
+    """One search on one split."""
+
+    data: str
+    seed: int
+    method: str
+    variant: str
+
+
+Store = dict[Cell, dict[str, Any]]
+
+
+def cells(options: argparse.Namespace) -> Iterator[Cell]:
+    """The cells that were asked for, small sets first and waveform last, method by method."""
+    for group in (("crabs", "pima", "pima-ripley", "wdbc"), ("twonorm", "ringnorm"), ("waveform",)):
+        for method in options.methods:
+            for data in (name for name in group if name in options.data):
+                count = _thesis_data.SETS[data].splits
+                if method.startswith("fa"):
+                    count = min(count, FACTORED_SPLITS.get(data, 5))
+                if options.quick:
+                    count = min(count, QUICK.get(data, 1))
+                if options.splits is not None:
+                    count = min(count, options.splits)
+                for seed in range(count):
+                    for variant in variants(method, data, options.variants):
+                        yield Cell(data, seed, method, variant)
+
+
+def variants(method: str, data: str, wanted: list[str]) -> list[str]:
+    if method in ("lin", "svm"):
+        return ["no"] if "no" in wanted else []
+    tied = data != "pima-ripley" and not method.startswith("fa")
+    return [v for v in wanted if tied or v != "iso"]
+
+
+def load(path: str | None) -> Store:
+    """The finished cells of a store; a line cut short by an interrupt is passed over."""
+    found: Store = {}
+    if path is None or not Path(path).exists():
+        return found
+    for line in Path(path).read_text().splitlines():
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        found[Cell(*(row.pop(name) for name in Cell._fields))] = row
+    return found
+
+
+def work(cell: Cell) -> tuple[Cell, dict[str, Any]]:
+    """The scores of a cell and, where there are listed parameters, F at these."""
+    from _thesis_fit import fit, value_at  # here: writing the page from a store needs no mercer
+
+    with threadpool_limits(limits=1):
+        X, y, _, _ = parts = _thesis_data.split(cell.data, cell.seed)
+        row = fit(cell.method, cell.data, cell.variant, cell.seed, parts)
+        other = _thesis_numbers.find(cell)
+        if "w" in other:
+            there = value_at(cell.method, cell.data, cell.variant, X, y, other)
+            row["F_there"] = round(there, 5)
+        return cell, row
+
+
+def run(todo: list[Cell], path: str | None, jobs: int) -> Store:
+    """Do the cells, appending each to the store as it ends."""
+    done: Store = {}
+    results = Parallel(n_jobs=jobs, return_as="generator_unordered")(map(delayed(work), todo))
+    for cell, row in results:
+        done[cell] = row
+        if path is not None:
+            with Path(path).open("a") as file:
+                file.write(json.dumps(cell._asdict() | row) + "\n")
+        print(_thesis_page.line(cell, row), flush=True)
+    return done
+
+
+def main(given: list[str] | None = None) -> int:
+    """Run, print the tables, write the page; the number of cells outside the tolerances."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    sets = list(_thesis_data.SETS)
+    parser.add_argument("--data", nargs="+", choices=sets, default=sets)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(DEFAULT))
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument("--splits", type=int, help="at most this many splits of each set")
+    parser.add_argument("--quick", action="store_true", help="one or two splits of each set")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--store", help="JSON-lines file of finished cells, continued if it exists")
+    parser.add_argument("--no-run", action="store_true", help="only what the store holds")
+    parser.add_argument("--page", help="write the tables to this Markdown file")
+    options = parser.parse_args(given)
+    began = time.perf_counter()
+    store = load(options.store)
+    if not options.no_run:
+        store |= run([c for c in cells(options) if c not in store], options.store, options.jobs)
+    page = _thesis_page.page(store)
+    print("\n" + page)
+    print(f"{time.perf_counter() - began:.0f} s")
+    if options.page:
+        Path(options.page).parent.mkdir(parents=True, exist_ok=True)
+        Path(options.page).write_text(page)
+    return len(_thesis_page.outside(store))
+
+
+if __name__ == "__main__":
+    main()
