@@ -8,22 +8,33 @@ import platform
 import sys
 from pathlib import Path
 
-SIZES = {"gpr": [2000, 4000], "svc": [5000, 10000, 20000], "svr": [5000, 10000], "lsc": [2000]}
-PARTS = ("evidence", "memory", "fit", "startup")
+SIZES = {
+    "gpr": [2000, 4000],
+    "gpc": [500, 1000],
+    "svc": [5000, 10000, 20000],
+    "svr": [5000, 10000],
+    "lsc": [2000],
+}
+PEERS = {"gpr": ["scikit-learn", "GPy", "GPyTorch"], "gpc": ["scikit-learn", "gpboost", "GPy"]}
+PARTS = ("evidence", "memory", "fit", "startup", "threads")
 
 
 def arguments(given: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("suite", choices=["gpr", "svc", "svr", "lsc"])
+    parser.add_argument("suite", choices=list(SIZES))
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--sizes", nargs="+", type=int, help="numbers of rows")
-    parser.add_argument("--peers", nargs="*", default=["scikit-learn", "GPy", "GPyTorch"])
+    parser.add_argument("--peers", nargs="*", help="libraries to compare with (gpr, gpc)")
     parser.add_argument("--fit-size", type=int, default=1000)
+    parser.add_argument("--memory-size", type=int, default=60000, help="rows of svc, part memory")
     parser.add_argument("--restarts", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=3, help="measured runs after the warm-up")
     parser.add_argument("--json", type=Path, help="write the JSON lines to this file as well")
-    return parser.parse_args(given)
+    options = parser.parse_args(given)
+    if options.peers is None:
+        options.peers = PEERS.get(options.suite, ["scikit-learn"])
+    return options
 
 
 def gaussian_process(options: argparse.Namespace, sizes: list[int]) -> tuple[list[str], list]:
@@ -45,6 +56,18 @@ def gaussian_process(options: argparse.Namespace, sizes: list[int]) -> tuple[lis
     return peers, rows
 
 
+def classification(options: argparse.Namespace, sizes: list[int]) -> list:
+    """The parts of the suite ``gpc``; memory where n^2 is large beside what does not grow so."""
+    from gpc import fit_rows, memory_rows, missing
+
+    rows = missing(options.peers)
+    for n in sizes if "fit" in options.parts else []:
+        rows += fit_rows(n, options.peers, options.repeats, small=n == min(sizes))
+    for n in (max(sizes), 2 * max(sizes)) if "memory" in options.parts else ():
+        rows += memory_rows(n)
+    return rows
+
+
 def main(given: list[str] | None = None) -> int:
     """Measure, print the table and the JSON lines; return how many bars are missed."""
     options = arguments(given)
@@ -58,15 +81,26 @@ def main(given: list[str] | None = None) -> int:
     sizes = options.sizes or SIZES[options.suite]
     if options.suite == "gpr":
         peers, rows = gaussian_process(options, sizes)
+    elif options.suite == "gpc":
+        from gpc import version  # its peers are not all in the table of the other suites
+
+        peers, rows = options.peers, classification(options, sizes)
     for n in sizes:
         if options.suite in ("svc", "svr"):
-            from svm import svm_rows
+            from svm import svm_rows, thread_rows
 
-            rows += svm_rows(options.suite, n, options.repeats)
+            if "fit" in options.parts:
+                rows += svm_rows(options.suite, n, options.repeats)
+            if "threads" in options.parts:
+                rows += thread_rows(options.suite, n, options.repeats)
         elif options.suite == "lsc":
             from lsc import lsc_rows
 
             rows += lsc_rows(n, options.repeats)
+    if options.suite == "svc" and "memory" in options.parts:
+        from svm import memory_rows
+
+        rows += memory_rows("svc", options.memory_size)
     versions = ", ".join(f"{name} {version(name)}" for name in ("mercer", *peers))
     rows.append(Row("machine", platform.machine(), note=f"{versions}; {_processor()}; one thread"))
     print(table(rows))

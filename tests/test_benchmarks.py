@@ -58,6 +58,46 @@ def test_the_suite_runs_on_tiny_sizes(script, monkeypatch, tmp_path, capsys):
     assert "evidence + gradient, n = 60" in capsys.readouterr().out
 
 
+def test_classifiers_of_the_benchmark_solve_the_same_problem(script):
+    peers = script("gpc_peers")
+    X, y = peers.problem(60, d=2)
+    mine = peers.FITS["mercer Laplace logistic"](X, y)
+    theirs = peers.FITS["scikit-learn"](X, y)
+    assert mine["at the start"] == pytest.approx(theirs["at the start"], rel=1e-9)
+    assert mine["log evidence"] > mine["at the start"]
+    assert mine["log evidence"] >= theirs["log evidence"] - 1e-2
+
+
+def test_the_classification_suite_runs_on_tiny_sizes(script, monkeypatch, tmp_path):
+    for name in script("measure").ONE_THREAD:
+        monkeypatch.setenv(name, "1")
+    gpc = script("gpc")
+    first = gpc.contests(40)[:1]
+    monkeypatch.setattr(gpc, "contests", lambda n: first)
+    file = tmp_path / "rows.jsonl"
+    given = ["--sizes", "40", "--repeats", "1", "--peers", "scikit-learn", "--json", str(file)]
+    script("run").main(["gpc", *given])
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    kinds = {row["what"].split(",")[0] for row in rows}
+    assert kinds == {"classify", "factorisations", "peak extra memory", "machine"}
+    assert not any("DISAGREES" in row["note"] for row in rows)
+    assert any(row["bar"] == ">= 4" and row["who"] == "scikit-learn" for row in rows)
+
+
+def test_another_model_at_the_start_is_marked(script):
+    gpc = script("gpc")
+    assert gpc._same({"at the start": -100.0}, {"at the start": -100.0005})
+    assert not gpc._same({"at the start": -100.0}, {"at the start": -100.1})
+
+
+def test_a_missing_classifier_is_said(script, monkeypatch):
+    gpc = script("gpc")
+    monkeypatch.setattr(gpc, "version", lambda name: None if name == "gpboost" else "1.0")
+    [row] = gpc.missing(["gpboost", "scikit-learn"])
+    assert row.who == "gpboost"
+    assert "not installed" in row.note
+
+
 def test_a_missing_peer_is_skipped_and_said(script, monkeypatch):
     gpr = script("gpr")
     monkeypatch.setattr(gpr, "version", lambda name: None if name == "GPy" else "1.0")
