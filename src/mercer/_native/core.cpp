@@ -37,9 +37,9 @@ void for_tiles(std::size_t n, std::size_t m, bool symmetric, Visit visit) {
             visit(i, std::min(n, i + TILE), j, std::min(m, j + TILE));
 }
 
-// out (n, m) = profile(s) of the squared distances s of X (n, d) and Z (m, d); profile < 0: s itself.
-// same: Z is X, out is filled symmetrically.
-void stationary(int profile, ConstMatrix X, ConstMatrix Z, bool same, Matrix out) {
+// out (n, m) = factor profile(s) of the squared distances s of X (n, d) and Z (m, d); profile < 0: s
+// itself. same: Z is X, out is filled symmetrically.
+void stationary(int profile, ConstMatrix X, ConstMatrix Z, bool same, Matrix out, double factor) {
     const std::size_t n = X.shape(0), m = Z.shape(0), dims = X.shape(1);
     require(Z.shape(1) == dims && out.shape(0) == n && out.shape(1) == m, "shapes do not match");
     nb::gil_scoped_release release;
@@ -52,6 +52,8 @@ void stationary(int profile, ConstMatrix X, ConstMatrix Z, bool same, Matrix out
             double* distances = profile < 0 ? row : s;
             mercer::row_sqdist(X.data() + i * dims, columns.data() + j0, m, dims, j1 - j0, distances);
             if (profile >= 0) mercer::row_profile(profile, s, j1 - j0, row);
+            if (factor != 1.0)
+                for (std::size_t j = 0; j < j1 - j0; ++j) row[j] *= factor;
         }
         if (same && i0 != j0)
             for (std::size_t j = j0; j < j1; ++j)
@@ -158,7 +160,7 @@ NB_MODULE(core, module) {
     // Arrays that are written to are taken as they are or refused: a converted copy would be lost.
     using nb::literals::operator""_a;
     module.doc() = "Compiled core of mercer: fused kernel rows and gradient contractions.";
-    module.def("stationary", &stationary, "profile"_a, "X"_a, "Z"_a, "same"_a, "out"_a.noconvert());
+    module.def("stationary", &stationary, "profile"_a, "X"_a, "Z"_a, "same"_a, "out"_a.noconvert(), "factor"_a = 1.0);
     module.def("stationary_pullback", &stationary_pullback, "profile"_a, "X"_a, "Z"_a, "same"_a,
                "Q"_a, "sums"_a.noconvert());
     module.def("weighted_spread", &weighted_spread, "X"_a, "Z"_a, "M"_a, "sums"_a.noconvert());

@@ -3,7 +3,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[float64]
 
-def stationary(profile: int, X: Array, Z: Array, same: bool, out: Array) -> None: ...
+def stationary(
+    profile: int, X: Array, Z: Array, same: bool, out: Array, factor: float = 1.0
+) -> None: ...
 def stationary_pullback(
     profile: int, X: Array, Z: Array, same: bool, Q: Array, sums: Array
 ) -> float: ...

@@ -34,6 +34,12 @@ class Kernel(Component):
         """Return the fresh matrix k(X, Z) (n, m), which the caller may overwrite."""
         raise NotImplementedError
 
+    def multiple(self, X: Array, Z: Array | None, factor: float) -> Array:
+        """Return factor * k(X, Z) (n, p), fresh."""
+        K = self(X, Z)
+        K *= factor
+        return K
+
     def diag(self, X: Array) -> Array:
         """Return k(x_i, x_i), shape (n,): the diagonal of ``k(X)``, noise parts included."""
         raise NotImplementedError

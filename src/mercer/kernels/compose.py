@@ -220,9 +220,7 @@ class Scale(_Wrapper):
         return None if form is None else (form[0], form[1] * self.variance)
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        K = self.kernel(X, Z)
-        K *= positive(self, "variance")
-        return K
+        return self.kernel.multiple(X, Z, float(positive(self, "variance")))
 
     def diag(self, X: Array) -> Array:
         return self.kernel.diag(X) * positive(self, "variance")

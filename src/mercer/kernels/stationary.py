@@ -60,13 +60,22 @@ class Stationary(Kernel, abstract=True):
         return 0 if self.native is not None else 3
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        return self._formed(X, Z, 1.0)
+
+    def multiple(self, X: Array, Z: Array | None, factor: float) -> Array:
+        """See :meth:`Kernel.multiple`; in one pass over memory, unless a child has its own call."""
+        if type(self).__call__ is not Stationary.__call__:
+            return super().multiple(X, Z, factor)
+        return self._formed(X, Z, factor)
+
+    def _formed(self, X: Array, Z: Array | None, factor: float) -> Array:
         X, Z, same = self._scaled(X, Z)
         K = np.empty((X.shape[0], Z.shape[0]))
         if self.native is not None:
-            core.stationary(self.native, X, Z, same, K)
+            core.stationary(self.native, X, Z, same, K, factor)
             return K
         for rows, columns, _ in blocks(len(X), len(Z), same):
-            K[rows, columns] = self.profile(_squares(X[rows], Z[columns]))
+            K[rows, columns] = factor * self.profile(_squares(X[rows], Z[columns]))
         return mirror(K) if same else K
 
     def diag(self, X: Array) -> Array:
