@@ -1,0 +1,134 @@
+"""Steps of an online learner: freezing its scales, sizing its memory, and all points at once."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from mercer import inference as inferences
+from mercer.arrays import Array
+from mercer.estimators import ard
+from mercer.estimators.convergence import warn_inference
+from mercer.estimators.parts import Parts, resolve
+from mercer.estimators.prequential import Prequential
+from mercer.estimators.stream_predictions import StreamPredictions
+from mercer.estimators.units import Units, location_scale, no_units
+from mercer.inference.bound import Bound
+from mercer.inference.stream import Stream, from_sites
+from mercer.kernels import Constant
+from mercer.linalg.dense import DenseGram
+from mercer.linalg.memory import require_memory
+from mercer.losses import Logistic
+
+AMPLITUDE, BIAS = 4.0, 1.0  # prior variances of a kernel given by name, and of its constant
+BLOCK = 128  # examples that are absorbed together, at most
+LOGISTIC = Logistic()
+
+
+class OnlineLearning(StreamPredictions):
+    """The steps behind ``partial_fit``, ``fit`` and ``refine``."""
+
+    kernel: Any
+    inference: Any
+    standardize: bool | str
+
+    def _size_after(self, rows: int, budget: int | None) -> int:
+        n = len(self.stream_.points)
+        return n + rows if budget is None else min(n + rows, max(n, budget) + BLOCK)
+
+    def _bound(self) -> Bound:
+        found = Bound() if self.inference is None else inferences.by_name(self.inference, LOGISTIC)
+        if not isinstance(found, Bound):
+            raise ValueError(
+                f"the sequential learner is one of the quadratic bound; inference must be None or "
+                f"a Bound(), not {self.inference!r}; GPClassifier takes the others"
+            )
+        return found
+
+    def _parts(self, d: int) -> Parts:
+        given = SimpleNamespace(
+            kernel=self.kernel,
+            loss="logistic",
+            inference=self._bound(),
+            search=None,
+            gram="auto",
+            basis=None,
+            standardize=self.standardize,
+        )
+        parts = resolve(given, getattr(self, "feature_names_in_", None), d)
+        if parts.by_row:
+            raise ValueError(
+                "a stream needs a kernel of the inputs: precomputed values and noise parts depend "
+                "on which row it is; give a kernel without them"
+            )
+        return parts
+
+    def _begin(self, X: Array, w: Array) -> None:
+        """Freeze units and kernel by the first batch X (b, d), in your units."""
+        d = X.shape[1]
+        parts, m = self._parts(d), 1 if len(self.classes_) == 2 else len(self.classes_)
+        units = no_units(d, m)
+        if parts.standardize and len(X) > 1:
+            units = Units(*location_scale(X, w), units.y_shift, units.y_scale)
+        parts.start(units.inside(X), np.zeros((len(X), m)), w, units)
+        if parts.named_kernel and len(X) == 1:  # no spread to measure: unit scale for each column
+            for owner in ard.tied_scales(parts.kernel):
+                owner.set_params(length_scale=float(np.sqrt(d)))
+        self._freeze(parts, units, len(X))
+        self.stream_ = Stream.empty(parts.kernel, d, m)
+        self.log_evidence_ = 0.0
+
+    def _freeze(self, parts: Parts, units: Units, rows: int) -> None:
+        if parts.named_kernel:
+            parts.kernel.set_params(variance=AMPLITUDE)
+            parts.kernel = parts.kernel + Constant(BIAS)
+        self.units_, self.loss_, self.prequential_ = units, LOGISTIC, Prequential()
+        self.kernel_ = units.kernel_outside(parts.kernel)
+        frozen: dict[str, Any] = {
+            "rows": rows,
+            "standardize": parts.standardize,
+            "x_shift": units.x_shift.tolist(),
+            "x_scale": units.x_scale.tolist(),
+        }
+        if parts.named_kernel and rows == 1:
+            frozen["message"] = (
+                "the first batch had one row, which has no spread: every column counts as one of "
+                "unit scale; give more rows first, or a kernel object"
+            )
+        self._report = {
+            "scales": frozen,
+            "rows": {"seen": 0, "weight": 0.0, "batches": 0},
+            "budget": {"points": 0, "projections": 0},
+            "inference": {"name": "sequential bound"},
+        }
+
+    def _tell(self, *, rows: int, weight: float, projections: int) -> None:
+        """Add one batch to the report, in a copy."""
+        counts, kept = self._report["rows"], self._report["budget"]
+        self._report = self._report | {
+            "rows": {
+                "seen": counts["seen"] + rows,
+                "weight": counts["weight"] + weight,
+                "batches": counts["batches"] + 1,
+            },
+            "budget": {
+                "points": len(self.stream_.points),
+                "projections": kept["projections"] + projections,
+            },
+        }
+
+    def _together(self, stream: Stream, points: Array, S: Any, w: Any) -> None:
+        """Find the sites of all points at once; S (n, m), w (n,)."""
+        inference = self._bound()
+        require_memory(len(points), 4 + 2 * S.shape[1])
+        gram = DenseGram(stream.kernel, points, keep=True)
+        solution = inference.solve(gram, S, LOGISTIC, weights=w)
+        warn_inference(inference, solution.report)
+        W = solution.W.reshape(S.shape)
+        targets = solution.z + solution.alpha / W  # C (target - 0) = alpha
+        self.stream_ = from_sites(stream.kernel, points, S, w, W, targets)
+        self.log_evidence_ = float(inference.evidence(gram, S, LOGISTIC, solution).value)
+        told = {k: v for k, v in solution.report.items() if k != "columns"}
+        self._report = self._report | {"inference": {"name": "Bound", **told}}
