@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mercer import basis, inference, kernels, losses, persist, process, rkhs, search, testing
     from mercer.estimators.compare import compare
+    from mercer.estimators.discrimination import MEDClassifier
     from mercer.estimators.gaussian_process import GPRegressor
     from mercer.estimators.generic import KernelRegressor
     from mercer.estimators.gp_classifier import GPClassifier
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         ProbabilisticLeastSquaresClassifier,
     )
     from mercer.estimators.nu import NuSVC, NuSVR, OneClassSVM
+    from mercer.estimators.online import OnlineLogisticClassifier
     from mercer.estimators.support_vector import SVC
     from mercer.estimators.sv_regression import SVR
     from mercer.persist import load, save
@@ -31,9 +33,11 @@ _HOMES = {
     "KernelClassifier": "mercer.estimators.kernel_classifier",
     "KernelRegressor": "mercer.estimators.generic",
     "LeastSquaresClassifier": "mercer.estimators.least_squares",
+    "MEDClassifier": "mercer.estimators.discrimination",
     "NuSVC": "mercer.estimators.nu",
     "NuSVR": "mercer.estimators.nu",
     "OneClassSVM": "mercer.estimators.nu",
+    "OnlineLogisticClassifier": "mercer.estimators.online",
     "ProbabilisticLeastSquaresClassifier": "mercer.estimators.least_squares",
     "SVC": "mercer.estimators.support_vector",
     "SVR": "mercer.estimators.sv_regression",
@@ -61,9 +65,11 @@ __all__ = [
     "KernelClassifier",
     "KernelRegressor",
     "LeastSquaresClassifier",
+    "MEDClassifier",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "OnlineLogisticClassifier",
     "ProbabilisticLeastSquaresClassifier",
     "__version__",
     "basis",
