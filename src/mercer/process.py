@@ -193,6 +193,21 @@ class Posterior(Process):
 
         return self._batched(one, X)
 
+    def noise(self, X: Array) -> Array:
+        """Return the variance of the noise parts of the kernel at X, of new observations: (n,)."""
+        prior = self.parent
+        if isinstance(prior, Prior) and prior.signal is not prior.kernel:
+            return np.asarray(prior.kernel.diag(X) - prior.signal.diag(X))
+        return np.zeros(len(X))
+
+    def varies_known(self, X: Array) -> bool:
+        """Whether X says how the function varies there.
+
+        Kernel values with the training points do not, but for the training points themselves.
+        """
+        pairwise = isinstance(self.parent, Prior) and self.parent.kernel.pairwise
+        return not pairwise or bool(np.array_equal(X, self.points))
+
     def project(self, points: Array) -> Posterior:
         """Return the process that keeps this one's law on ``points``, and the parent's elsewhere.
 

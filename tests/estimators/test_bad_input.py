@@ -70,7 +70,7 @@ CASES: dict[str, Case] = {
     "unknown inference": (
         {"inference": "exakt"}, lambda: (X, Y), ValueError, "unknown inference 'exakt'.*exact",
     ),
-    "unknown search": ({"search": "hmmc"}, lambda: (X, Y), ValueError, "'loo', 'loo_bound', 'hmc', None"),
+    "unknown search": ({"search": "hmmc"}, lambda: (X, Y), ValueError, "'loo_bound', 'hmc', None"),
     "unknown gram": ({"gram": "sparse"}, lambda: (X, Y), ValueError, "known are 'auto', 'dense'"),
     "unknown basis": (
         {"basis": "lineer"}, lambda: (X, Y), ValueError, "unknown basis 'lineer'; known are consta",

@@ -122,6 +122,9 @@ def test_files(discriminant, rng, tmp_path):
         ({"probability": "loo"}, "leave probability=None"),
         ({"C": 10.0}, "learned by their evidence"),
         ({"gamma": 0.5}, "learned by their evidence"),
+        ({"C": 10.0, "search": None}, "learned by their evidence"),  # it would be passed over
+        ({"gamma": 0.5, "search": None}, "learned by their evidence"),
+        ({"kernel": "poly", "coef0": 2.0}, "learned by their evidence"),
         ({"bias": False}, "no free bias"),
         ({"kernel": "precomputed"}, "no parameters that an evidence could choose"),
         ({"discriminant": "median"}, "discriminant must be"),

@@ -76,9 +76,10 @@ def test_quantiles_invert_the_cdf(loss):
     assert y.shape == (5, 3)
     assert np.all(np.diff(y, axis=0) >= 0)
     if loss.response in DISCRETE:
-        assert np.all(loss.cdf(y, m, v) >= q)
+        # an ordinal loss with m at a cutpoint has P(Y <= 0) = 1/2, a tie up to rounding
+        assert np.all(loss.cdf(y, m, v) >= q - 1e-13)
         below = loss.cdf(np.maximum(y - 1, 0), m, v)
-        assert np.all((below < q) | (y == 0))
+        assert np.all((below < q + 1e-13) | (y == 0))
     else:
         np.testing.assert_allclose(loss.cdf(y, m, v), np.broadcast_to(q, y.shape), rtol=1e-9)
     with pytest.raises(ValueError, match="strictly between"):

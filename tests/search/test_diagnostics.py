@@ -71,3 +71,14 @@ def test_chains_that_never_moved_and_too_few_draws() -> None:
     assert rhat(np.repeat([[0.0], [1.0]], 50, axis=1)) == np.inf
     for figure in (rhat, ess_bulk, ess_tail):
         assert np.isnan(figure(np.zeros((4, 3))))
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+@pytest.mark.parametrize("chains", [1, 2])
+def test_a_handful_of_draws_is_no_error(rng: np.random.Generator, n: int, chains: int) -> None:
+    """What an interrupt leaves behind: a number, or nan, never an exception."""
+    draws = rng.normal(size=(chains, n))
+    for figure in (rhat, ess_bulk, ess_tail):
+        value = figure(draws)
+        assert np.isnan(value) or value > 0.0
+    assert np.isnan(ess_bulk(draws)) == (n < 6)

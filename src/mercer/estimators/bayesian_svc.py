@@ -44,10 +44,10 @@ class ByEvidence(SupportState):
                 "with an inference the probabilities are those of the posterior: leave "
                 "probability=None"
             )
-        if machine.search is not None and (machine.C != 1.0 or machine.gamma != "scale"):
+        if machine.C != 1.0 or machine.gamma != "scale" or machine.coef0 != 0.0:
             raise ValueError(
-                "C and gamma are learned by their evidence: leave them as they are, or give a "
-                "kernel object, whose parameters are where the search begins, and search=None to "
+                "C, gamma and coef0 are learned by their evidence: leave them as they are, or give "
+                "a kernel object, whose parameters are where the search begins, and search=None to "
                 "keep them"
             )
         if not machine.bias:

@@ -9,6 +9,7 @@ from mercer.losses.base import Loss
 from mercer.process import Posterior
 
 TINY = float(np.log(np.finfo(float).tiny))
+SMALLEST = 1e-300  # stands for a latent variance of zero, where an average is the value at m
 
 
 def log_probabilities(loss: Loss, m: Array, v: Array | None) -> Array:
@@ -33,17 +34,31 @@ def log_probabilities(loss: Loss, m: Array, v: Array | None) -> Array:
 
 def _log_label(loss: Loss, label: float, m: Array, v: Array | None) -> Array:
     y = np.full(m.shape, label)
-    return -loss.value(y, m) if v is None else loss.log_predictive(y, m, v)
+    if v is None:
+        return -loss.value(y, m)
+    return loss.log_predictive(y, m, np.maximum(v, SMALLEST))
 
 
-def latent(posterior: Posterior, loss: Loss, inside: Array) -> tuple[Array, Array | None]:
-    """Latent mean (q, m), and variance (q, m) or covariance (q, m, m); None for a mode."""
+def latent(
+    posterior: Posterior, loss: Loss, inside: Array, noise: bool = True
+) -> tuple[Array, Array | None]:
+    """Latent mean (q, m), and variance (q, m) or covariance (q, m, m); None for a mode.
+
+    ``noise``: what a new observation sees, noise parts of the kernel included; else the signal.
+    """
     m = posterior.mean(inside)
     if not posterior.has_spread:
         return m, None
+    if not posterior.varies_known(inside):
+        raise ValueError(
+            "the kernel values of new points with the training points do not say how the new "
+            "points vary, and a probability needs that: for all points give Precomputed(matrix), "
+            "and row numbers of it as X; or predict with the mode, discriminant='mode'"
+        )
+    extra = posterior.noise(inside) if noise else np.zeros(len(inside))
     if m.shape[1] == 1:
-        return m, np.maximum(posterior.diag(inside), 1e-300)[:, None]
-    blocks = posterior.blocks(inside)
+        return m, (posterior.var(inside) + extra)[:, None]
+    blocks = posterior.blocks(inside) + extra[:, None, None] * np.eye(m.shape[1])
     if loss.response == "multiclass":
         return m, blocks
-    return m, np.maximum(np.diagonal(blocks, axis1=1, axis2=2), 1e-300)
+    return m, np.maximum(np.diagonal(blocks, axis1=1, axis2=2), 0.0)  # rounding: -1e-16 of K_ii

@@ -82,15 +82,29 @@ def _check_same_data(models: list[Any]) -> None:
         raise ValueError("a regression and a classification have no figures in common")
 
 
+def _parts(model: Any) -> tuple[Any, Any]:
+    """Return the machine that was searched, and the leave-one-out figures of what predicts.
+
+    A support vector machine with an inference has both inside; its mode has figures of its own.
+    """
+    learner = getattr(model, "bayes_", None)
+    if learner is None:
+        return model, getattr(model, "loo_", None)
+    return learner, learner.loo_ if model.discriminant == "mean" else getattr(model, "loo_", None)
+
+
 def _rows(model: Any) -> int | None:
-    weights = getattr(getattr(model, "loo_", None), "weights", None)
-    return None if weights is None else len(weights)
+    loo = _parts(model)[1]
+    rows = getattr(loo, "weights", getattr(loo, "margin", None))
+    return None if rows is None else len(rows)
 
 
 def _entry(name: str, model: Any) -> Entry:
-    loo: Any = getattr(model, "loo_", None)
+    model, loo = _parts(model)
     density = getattr(loo, "total", None)
     error = getattr(loo, "error", None)
+    if error is not None:  # of each class against the rest it is no error of the classes
+        error = float(np.ravel(error)[0]) if np.size(error) == 1 else None
     if error is None and getattr(loo, "cavity", None) is not None:
         error = loo.cavity_error
     bound = None if getattr(loo, "bound", None) is None else loo.error_bound

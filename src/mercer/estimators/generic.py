@@ -224,10 +224,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
                 "predict and predict_latent give the mean, and GPRegressor the rest"
             )
         for posterior in self.posteriors_:
-            prior = posterior.parent
-            if not (isinstance(prior, Prior) and prior.kernel.pairwise):
-                continue
-            if not np.array_equal(inside, posterior.points):
+            if not posterior.varies_known(inside):
                 raise ValueError(
                     "the kernel values of new points with the training points do not say how the "
                     "new points vary: with a kernel Precomputed() there are means for new points, "
@@ -239,10 +236,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         """Latent mean (q, m) and variance (q, 1) inside, noise parts of the kernel included."""
         self._check_variances(inside)
         posterior = self.posteriors_[draw]
-        prior = posterior.parent
-        variance = posterior.var(inside)
-        if isinstance(prior, Prior) and prior.signal is not prior.kernel:
-            variance = variance + (prior.kernel.diag(inside) - prior.signal.diag(inside))
+        variance = posterior.var(inside) + posterior.noise(inside)
         return posterior.mean(inside), variance[:, None]
 
     def _moments(self, inside: Array) -> tuple[Array, Array]:

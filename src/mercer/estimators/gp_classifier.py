@@ -23,10 +23,9 @@ from mercer.estimators.parameters import Draw, find_parameters, solve_problem
 from mercer.estimators.parts import Parts, positional, resolve
 from mercer.estimators.summary import Summary, summarise
 from mercer.estimators.table import read_rows
-from mercer.inference.base import Inference, Solution
+from mercer.inference.base import Inference
 from mercer.kernels import Constant
 from mercer.kernels.base import Kernel
-from mercer.linalg.gram import Gram
 from mercer.linalg.memory import require_memory
 from mercer.losses.base import Loss
 from mercer.process import Posterior, Prior
@@ -129,6 +128,7 @@ class GPClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  # sci
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         X, y = read_rows(self, X, y)
         given = read_labels(y, self.class_weight, sample_weight)
+        given.check_present()
         k = len(given.classes)
         names = getattr(self, "feature_names_in_", None)
         parts = self._parts(names, X.shape[1], k)
@@ -169,6 +169,8 @@ class GPClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  # sci
                 f"a Gaussian process has a spread, and {type(chosen).__name__} finds a mode only; "
                 "use KernelClassifier for it, or inference='ep', 'laplace' or 'variational'"
             )
+        if self.discriminant == "mode":
+            _finder(given.loss)  # refuses before the search
         return resolve(given, names, d)
 
     def _conclude(
@@ -192,7 +194,11 @@ class GPClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  # sci
                 loo = class_loo(data, gram, loss, solution, posterior, len(classes))
                 report |= describe(parts, kernel, units, problem, solution)
             if self.discriminant == "mode":
-                posterior = prior.condition(problem.points, _mode(gram, loss, problem, solution))
+                finder, convex = _finder(loss)
+                mode = finder.solve(gram, problem.y, convex, weights=problem.weights)
+                warn_inference(finder, mode.report)
+                report.setdefault("mode", {"name": type(finder).__name__, **mode.report})
+                posterior = prior.condition(problem.points, mode)
             posteriors.append(posterior)
         self.classes_ = classes
         self.posteriors_, self.losses_ = posteriors, [loss for _, loss in draws]
@@ -209,11 +215,13 @@ class GPClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  # sci
     def predict_latent(self, X: Any) -> tuple[Array, Array | None]:
         """Return mean and standard deviation of f at X: (q,), or (q, k) for several classes.
 
-        The deviation is None for the mode. A committee gives those of its mixture.
+        Noise parts of the kernel are left out. The deviation is None for the mode. A committee
+        gives those of its mixture.
         """
         inside = self._inputs(X)
         pairs = [
-            latent(p, loss, inside) for p, loss in zip(self.posteriors_, self.losses_, strict=True)
+            latent(p, loss, inside, noise=False)
+            for p, loss in zip(self.posteriors_, self.losses_, strict=True)
         ]
         means = np.array([m for m, _ in pairs])
         mean = means.mean(axis=0)
@@ -294,10 +302,13 @@ def _start(parts: Parts) -> None:
     parts.bounds["kernel amplitudes"] = LIMITS
 
 
-def _mode(gram: Gram, loss: Loss, problem: Any, solution: Solution) -> Solution:
-    """Return the mode at the same parameters: of the hinge itself for the normalised hinge."""
+def _finder(loss: Loss) -> tuple[Inference, Loss]:
+    """Return what finds the mode, and of which loss: the hinge for the normalised hinge.
+
+    Refuses a loss whose mode nothing finds.
+    """
     convex = getattr(loss, "unnormalised", lambda: loss)()
-    return inferences.for_loss(convex).solve(gram, problem.y, convex, weights=problem.weights)
+    return inferences.for_loss(convex), convex
 
 
 def _diagonal(v: Array) -> Array:

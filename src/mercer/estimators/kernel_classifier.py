@@ -135,10 +135,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
         X, y = read_rows(self, X, y)
         given = read_labels(y, self.class_weight, sample_weight)
         classes, weights = given.classes, given.weights
-        present = np.bincount(given.codes, weights, len(classes))
-        if np.any(present == 0.0):
-            absent = classes[int(np.argmin(present))]
-            raise ValueError(f"all rows of the class {absent!r} have weight zero: drop them")
+        given.check_present()
         names = getattr(self, "feature_names_in_", None)
         parts = self._parts(names, X.shape[1], len(classes))
         if parts.kernel.pairwise and np.any(weights == 0.0):
@@ -222,7 +219,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
     # ------------------------------------------------------------------ predictions
     def predict_latent(self, X: Any) -> tuple[Array, Array | None]:
         """Return f at X (q,), or (q, k) for several classes, and its deviation: None for a mode."""
-        f, v = latent(self.posteriors_[0], self.losses_[0], self._inputs(X))
+        inside = self._inputs(X)
+        f, v = latent(self.posteriors_[0], self.losses_[0], inside, noise=False)
         std = None if v is None else np.sqrt(np.diagonal(v, axis1=1, axis2=2) if v.ndim == 3 else v)
         if f.shape[1] > 1:
             return f, std
@@ -237,8 +235,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn ships no types
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of :meth:`predict_proba`."""
+        inside = self._inputs(X)
         loss, posterior = self.losses_[0], self.posteriors_[0]
-        return log_probabilities(loss, *latent(posterior, loss, self._inputs(X)))
+        return log_probabilities(loss, *latent(posterior, loss, inside))
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn ships no types
     def predict_proba(self, X: Any) -> Array:

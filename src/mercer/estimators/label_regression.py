@@ -19,7 +19,7 @@ from mercer.estimators.table import Table, build_table, read_rows
 from mercer.kernels.base import Kernel
 from mercer.losses.base import Loss
 from mercer.losses.regression import Gaussian
-from mercer.process import Loo, Prior
+from mercer.process import Loo
 from mercer.search import Problem
 
 Targets = tuple[Array, Array]
@@ -110,17 +110,12 @@ class LabelRegression(ClassifierMixin, base.KernelMachine):  # type: ignore[misc
     def _variance(self, inside: Array) -> Array:
         """Return the variance (q, 1) of f, noise parts of the kernel included."""
         posterior = self.posteriors_[0]
-        prior = posterior.parent
-        assert isinstance(prior, Prior)
-        if prior.kernel.pairwise and not np.array_equal(inside, posterior.points):
+        if not posterior.varies_known(inside):
             raise ValueError(
                 "a kernel Precomputed() does not say how new points vary: there is no deviation "
                 "and no probability of them; give Precomputed(matrix), and row numbers of it as X"
             )
-        variance = posterior.var(inside)
-        if prior.signal is not prior.kernel:
-            variance = variance + (prior.kernel.diag(inside) - prior.signal.diag(inside))
-        return np.asarray(variance[:, None])
+        return np.asarray((posterior.var(inside) + posterior.noise(inside))[:, None])
 
     def predict_latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean (q,) or (q, k) and standard deviation (q,) of the regression function."""

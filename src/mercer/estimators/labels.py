@@ -36,6 +36,13 @@ class Labelled:
         if len(np.unique(self.codes[self.weights > 0.0])) < 2:
             raise ValueError("all rows of positive weight belong to one class; two are needed")
 
+    def check_present(self) -> None:
+        """Refuse a class whose rows all have weight zero: nothing is known about it."""
+        present = np.bincount(self.codes, self.weights, len(self.classes))
+        if np.any(present == 0.0):
+            absent = self.classes.tolist()[int(np.argmin(present))]
+            raise ValueError(f"all rows of the class {absent!r} have weight zero: drop them")
+
 
 def read_labels(y: Any, class_weight: Any, sample_weight: Any) -> Labelled:
     """Return what the labels y (n,) say, with :func:`row_weights`; refuse fewer than two classes.
@@ -59,11 +66,19 @@ def encode(y: Any) -> tuple[NDArray[Any], Index]:
     (array(['no', 'yes'], dtype='<U3'), array([0, 1, 0]))
     """
     labels = column_or_1d(y, warn=True)
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in labels.tolist()})
+        raise TypeError(
+            "labels are sorted, and those of y are of kinds that have no order among each other: "
+            f"{', '.join(kinds)}; make them all strings or all numbers, e.g. y.astype(str)"
+        ) from error
     check_classification_targets(labels)
-    classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"y has only one class, {classes[0]!r}: a classifier needs rows of at least two classes"
+            f"y has only one class, {classes.tolist()[0]!r}: a classifier needs rows of at least "
+            "two classes"
         )
     return classes, np.asarray(codes, dtype=np.intp)
 

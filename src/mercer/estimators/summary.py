@@ -73,7 +73,8 @@ def summarise(machine: Any) -> Summary:
     if report["degrees_of_freedom"] is not None:
         add("Quality", "effective degrees of freedom", f"{report['degrees_of_freedom']:.2f}")
     if "converged" in report["inference"]:
-        add("Numerics", "mode", _mode(report["inference"]))
+        what = "mode" if machine.log_evidence_ is None else report["inference"]["name"]
+        add("Numerics", what, _steps(report["inference"]))
     add("Numerics", "convergence", _convergence(report))
     jitter = report["inference"].get("jitter", 0.0)
     add("Numerics", "jitter", "none" if not jitter else f"{jitter:.1g} of each variance")
@@ -95,7 +96,7 @@ def _left_out(loo: Any, weight: float) -> list[tuple[str, str]]:
     return lines
 
 
-def _mode(report: dict[str, Any]) -> str:
+def _steps(report: dict[str, Any]) -> str:
     text = "converged" if report["converged"] else "not converged"
     text += f" after {report['iterations']} steps"
     return text if report.get("gap") is None else f"{text}, duality gap {report['gap']:.2g}"

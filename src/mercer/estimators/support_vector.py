@@ -250,8 +250,8 @@ class SVC(ClassifierMixin, ByEvidence, SupportVectorMachine):  # type: ignore[mi
         return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of each row of X (q, d); with ``probability`` the most probable one."""
-        if self.probability is not None or self._by_mean():
+        """Return the class of each row of X (q, d); the most probable one if that is known."""
+        if self.probability is not None or self.inference is not None:
             return np.asarray(self.classes_[self._predict_proba(X).argmax(axis=1)])
         f = self.decision_function(X)
         index = (f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)

@@ -12,6 +12,7 @@ from mercer.component import Component
 from mercer.kernels.base import Gradient
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
+from mercer.losses.capability import missing_because
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,10 @@ class Inference(Component):
         """Refuse a loss that lacks what this inference calls, before any work."""
         missing = [name for name in self.needs if not loss.offers(name)]
         if missing:
+            reason = missing_because(type(loss), missing[0])
             raise ValueError(
                 f"{type(self).__name__} inference needs {', '.join(missing)} from the loss, and "
-                f"{type(loss).__name__} does not offer it; choose another inference for this loss, "
-                "or the Gaussian loss"
+                f"{type(loss).__name__} does not offer it: {reason}"
             )
 
     def solve(

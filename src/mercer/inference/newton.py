@@ -88,9 +88,10 @@ class Newton(ModeInference):
         """Refuse a loss whose slope jumps."""
         super().check(loss)
         if has_kinks(loss):
+            other = "'dual'" if loss.offers("conjugate") else "'ep' or 'variational'"
             raise ValueError(
                 f"Newton inference needs a smooth loss, and the slope of {type(loss).__name__} "
-                "jumps; use inference='dual'"
+                f"jumps; use inference={other}"
             )
 
     def solve(

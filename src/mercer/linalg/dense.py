@@ -214,7 +214,8 @@ class DenseFactor(CholeskyOperator, Factor):
 
     def trim(self) -> None:
         """See :meth:`Factor.trim`; nothing, if the inverse is all there is."""
-        if self.cholesky.size:
+        if self.cholesky.size and self._inverse is not None:
+            self._gram.room = [self._inverse] if self._gram.keep else []
             self._inverse = None
 
     def release(self) -> None:
@@ -231,14 +232,18 @@ class DenseFactor(CholeskyOperator, Factor):
         weak = np.flatnonzero(self.W * self._K_diag < 1e-6)
         reach[weak] = 0.0
         # (K^-1 + W)^-1 = W^-1 - W^-1 C W^-1
-        S = mirror(self.inverse().copy())
+        variances, inverse = self.cov_diag(), self.inverse()
+        if self.cholesky.size:
+            S, self._inverse = mirror(inverse), None  # written over it: it can be made again
+        else:
+            S = mirror(inverse.copy())
         S *= -reach[:, None]
         S *= reach
         if len(weak):
             K = self._gram.rows(weak).T
             columns = K - np.asarray(self._gram @ self.solve(K))
             S[:, weak], S[weak] = columns, columns.T
-        S.flat[:: len(S) + 1] = self.cov_diag()
+        S.flat[:: len(S) + 1] = variances
         return S
 
     def logdet(self) -> float:

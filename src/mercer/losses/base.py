@@ -13,6 +13,11 @@ from mercer.losses import averages, numeric, quadrature, targets
 from mercer.losses.capability import absent, needs, offered
 from mercer.losses.special import exp
 
+QUADRATIC = (
+    "only the Gaussian loss is a quadratic in f, and inference with others is not exact; use "
+    "Laplace, EP or Variational inference, or Newton or Dual for the mode"
+)
+
 
 class Loss(Component):
     """A loss g(y, f) to be minimised; a normalised one is -log p(y | f), constants included.
@@ -120,17 +125,20 @@ class Loss(Component):
         """
         return numeric.conjugate(self, y, u)
 
-    @absent("only the Gaussian loss is a quadratic in f; choose an inference other than exact")
+    @absent(QUADRATIC)
     def quadratic(self, y: Array) -> tuple[Array, Array]:
         """Return z and W (n,) with g = W (z - f)^2 / 2 + constant."""
         raise NotImplementedError
 
-    @absent("only the Gaussian loss is a quadratic in f; choose an inference other than exact")
+    @absent(QUADRATIC)
     def quadratic_pullback(self, y: Array, dW: Array) -> dict[str, float | Array]:
         """Return {name: sum_i dW_i dW_i/d name} for the parameters behind ``quadratic``."""
         raise NotImplementedError
 
-    @absent("the Jaakkola bound exists for the Logistic loss only; use a variational Gaussian")
+    @absent(
+        "the Jaakkola bound exists for the Logistic loss only; use Laplace, EP or Variational "
+        "inference"
+    )
     def quadratic_bound(self, y: Array, xi: Array) -> tuple[Array, Array, Array]:
         """Return lam, z, c with g(y, f) <= lam (f - z)^2 + c, touching at f = +-xi."""
         raise NotImplementedError

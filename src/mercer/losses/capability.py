@@ -18,6 +18,7 @@ def absent(reason: str) -> Callable[[F], F]:
             raise NotImplementedError(f"{type(self).__name__} has no {method.__name__}: {reason}")
 
         refuse.is_absent = True  # type: ignore[attr-defined]  # a flag read by `offered`
+        refuse.reason = reason  # type: ignore[attr-defined]  # read by `missing_because`
         return refuse  # type: ignore[return-value]  # same signature, by functools.wraps
 
     return mark
@@ -50,6 +51,17 @@ def offered(cls: type, name: str) -> bool:
     if getattr(own, "is_absent", False):
         return False
     return all(offered(cls, other) for other in getattr(own, "needed", ()))
+
+
+def missing_because(cls: type, name: str) -> str:
+    """Say why ``cls`` does not offer the method ``name``, and what to use in its place."""
+    own = getattr(cls, name, None)
+    if getattr(own, "is_absent", False):
+        return str(getattr(own, "reason", ""))
+    for other in getattr(own, "needed", ()):
+        if not offered(cls, other):
+            return _REASONS[other]
+    return f"it is no method of {cls.__name__}"
 
 
 _REASONS = {

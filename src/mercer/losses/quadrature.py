@@ -47,10 +47,9 @@ def average(
 ) -> tuple[Array, ...]:
     """E[h(y, f)] under f ~ N(m, v) for each h of ``functions(y, f)``; all arguments (n,)."""
     s = np.sqrt(v)
-    low, high = m - REACH * s, m + REACH * s
-    f, w = _nodes(_breaks(low, high, _gaussian(m, s), *_loss_points(loss, y)))
-    w = w * exp(-0.5 * np.square((f - m[:, None]) / s[:, None])) / (s * np.sqrt(2 * np.pi))[:, None]
-    return tuple(_sum(w, h) for h in functions(y[:, None], f))
+    r, w = _nodes(_breaks(-REACH * s, REACH * s, _gaussian(s), *_loss_points(loss, y, m)))
+    w = w * exp(-0.5 * np.square(r / s[:, None])) / (s * np.sqrt(2 * np.pi))[:, None]
+    return tuple(_sum(w, h) for h in functions(y[:, None], m[:, None] + r))
 
 
 def expected(loss: Loss, y: Array, m: Array, v: Array) -> Triple:
@@ -98,12 +97,13 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array, power: Array | None = None)
     """
     s, p = np.sqrt(v), np.ones_like(v) if power is None else power
     mode, width = _mode(loss, y, m, v, p)
-    low, high = np.minimum(m, mode) - REACH * s, np.maximum(m, mode) + REACH * s
+    away = mode - m
+    low, high = np.minimum(away, 0.0) - REACH * s, np.maximum(away, 0.0) + REACH * s
     # panels of growing width from the mode's own width to that of the Gaussian
     growth = (s / width)[:, None] ** np.linspace(0.25, 1.0, 4)
-    around = mode[:, None] + width[:, None] * _rows(STEPS, growth)
-    f, w = _nodes(_breaks(low, high, _gaussian(m, s), around, *_loss_points(loss, y)))
-    r = f - m[:, None]
+    around = away[:, None] + width[:, None] * _rows(STEPS, growth)
+    r, w = _nodes(_breaks(low, high, _gaussian(s), around, *_loss_points(loss, y, m)))
+    f = m[:, None] + r
     log_density = -p[:, None] * loss.value(y[:, None], f) - np.square(r) / (2.0 * v[:, None])
     top = np.max(log_density, axis=1, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0.0)
@@ -115,7 +115,8 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array, power: Array | None = None)
         log_z = np.log(total) + top - 0.5 * (LOG_2PI + np.log(v))
     shift = _sum(w, r)
     spread = _sum(w, np.square(r - shift[:, None]))
-    first, second = shift / v, (spread - v) / v**2
+    with np.errstate(divide="ignore", invalid="ignore"):  # v^2 = 0: the other form is taken
+        first, second = shift / v, (spread - v) / v**2
     if _own_derivatives(loss):
         both = loss.derivatives(y[:, None], f)[:2]
         d1, d2 = (np.where(w > 0.0, p[:, None] * d, 0.0) for d in both)
@@ -132,24 +133,26 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array, power: Array | None = None)
 
 
 # ---------------------------------------------------------------------- panels
+# Places are measured from m: where v is far below the rounding error of m, f itself has no digits
+# left to tell one node from the next.
 def _rows(steps: Array, growth: Array) -> Array:
     """The fixed steps and the growing ones to both sides, side by side (n, k)."""
     fixed = np.broadcast_to(steps, (len(growth), len(steps)))
     return np.hstack([fixed, REACH * growth, -REACH * growth])
 
 
-def _gaussian(m: Array, s: Array) -> Array:
-    return np.asarray(m[:, None] + s[:, None] * STEPS)
+def _gaussian(s: Array) -> Array:
+    return np.asarray(s[:, None] * STEPS)
 
 
-def _loss_points(loss: Loss, y: Array) -> Iterator[Array]:
-    """Kinks, and multiples of the loss's width about its centres, each (n, k)."""
-    yield np.asarray(loss.kinks(y), dtype=np.float64).T
+def _loss_points(loss: Loss, y: Array, m: Array) -> Iterator[Array]:
+    """Kinks, and multiples of the loss's width about its centres, each (n, k), less m."""
+    yield np.asarray(loss.kinks(y), dtype=np.float64).T - m[:, None]
     width = np.broadcast_to(loss.width(y), y.shape)[:, None]
     reach = np.asarray(loss.reach)
     steps = np.concatenate([-reach[::-1], [0.0], reach])
     for center in np.asarray(loss.centers(y), dtype=np.float64):
-        yield center[:, None] + width * steps
+        yield (center - m)[:, None] + width * steps
 
 
 def _breaks(low: Array, high: Array, *points: Array) -> Array:
@@ -166,8 +169,8 @@ def _nodes(breaks: Array) -> tuple[Array, Array]:
     used = np.any(right > left, axis=0)
     left, right = left[:, used, None], right[:, used, None]
     half = 0.5 * (right - left)
-    f = 0.5 * (left + right) + half * NODES
-    return f.reshape(len(breaks), -1), (half * WEIGHTS).reshape(len(breaks), -1)
+    r = 0.5 * (left + right) + half * NODES
+    return r.reshape(len(breaks), -1), (half * WEIGHTS).reshape(len(breaks), -1)
 
 
 def _sum(w: Array, h: Array) -> Array:

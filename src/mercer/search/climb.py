@@ -57,7 +57,9 @@ class Watch:
             value, gradient, solution = -np.inf, np.zeros(len(u)), None
         with self.lock:
             finite = np.isfinite(value) and np.all(np.isfinite(gradient))
-            if not finite or (self.best is not None and _astray(solution)):
+            lost = _astray(solution)
+            self.failure = self.failure or lost
+            if not finite or lost is not None:
                 self.failures += 1
                 return HOPELESS, np.zeros(len(u)), None
             if solution is not None and "factorisations" in solution.report:
@@ -70,10 +72,16 @@ class Watch:
         return -value, -gradient, solution
 
 
-def _astray(solution: Solution | None) -> bool:
-    """Whether an inference ended so far from its fixed point that its evidence means nothing."""
+def _astray(solution: Solution | None) -> ValueError | None:
+    """Say so where an inference ended so far from its fixed point that E means nothing."""
     report = {} if solution is None else solution.report
-    return report.get("converged") is False and report.get("residual", 0.0) > ASTRAY
+    if report.get("converged") is not False or report.get("residual", 0.0) <= ASTRAY:
+        return None
+    return ValueError(
+        "the inference did not converge at any start of the search, so that there is no evidence "
+        "to follow; choose another inference ('laplace' or 'variational'), or bound the kernel's "
+        f"variance. {report.get('message', '')}".rstrip()
+    )
 
 
 class Climb:

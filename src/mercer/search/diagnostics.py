@@ -84,7 +84,8 @@ def ess(draws: Array) -> float:
 
     S / tau with tau = -1 + 2 (sum of the autocorrelations), cut off by Geyer's rule: sums of
     neighbouring pairs are positive and fall for a reversible chain, so the sum ends where an
-    estimate is negative, and no pair counts more than the one before.
+    estimate is negative, and no pair counts more than the one before. Nan for fewer than three
+    samples, which leave no lag to estimate.
 
     Reference: Vehtari et al. (2021), (10)-(13); Geyer (1992).
 
@@ -96,6 +97,8 @@ def ess(draws: Array) -> float:
     True
     """
     chains, n = draws.shape
+    if n < 3:
+        return float("nan")
     if np.ptp(draws) == 0.0:  # an event that never, or always, happened: nothing to estimate
         return float(draws.size)
     centred = draws - draws.mean(axis=1, keepdims=True)
