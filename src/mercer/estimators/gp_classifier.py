@@ -72,8 +72,8 @@ class GPClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  # sci
     loo_ : leave-one-out probabilities ``proba`` of every row, with ``error`` and ``total``.
     report_ : what was done: convergence, factorisations, parameters at a bound.
     posteriors_, relevance_, n_features_in_, feature_names_in_
-        See :class:`KernelRegressor`. Of a committee ``kernel_``, ``loss_`` and ``loo_`` are those of
-        its first member, and ``log_evidence_`` is the largest.
+        See :class:`KernelRegressor`. Of a committee ``kernel_``, ``loss_`` and ``loo_`` are those
+        of its first member, and ``log_evidence_`` is the largest.
 
     References
     ----------

@@ -57,8 +57,8 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
         label given those before it; with several classes, summed over one machine for each.
     prequential_ : ``log_loss`` and ``accuracy`` of each row predicted before the batch (or the 128
         rows of it) that it was learned with.
-    report_ : rows seen, points kept, the scales that were frozen, divergence lost to the budget.
-    kernel_ : the kernel in your units. n_features_in_, feature_names_in_ : as in scikit-learn.
+    kernel_ : the kernel in your units.
+    n_features_in_, feature_names_in_
 
     Notes
     -----

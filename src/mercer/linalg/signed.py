@@ -32,7 +32,7 @@ class SignedFactor(Factor):
     Parameters
     ----------
     gram : K.
-    W : (n,) weights, some of them negative.
+    W : (n,), some of them negative.
     """
 
     def __init__(self, gram: Gram, W: Array) -> None:
