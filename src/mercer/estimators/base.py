@@ -73,6 +73,13 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
         self.standardize = standardize
         self.random_state = random_state
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        named = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        pairwise = isinstance(self.kernel, Kernel) and self.kernel.pairwise
+        tags.input_tags.pairwise = named or pairwise
+        return tags
+
     # ------------------------------------------------------------------ fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and y (n,) or (n, m).

@@ -72,10 +72,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        named = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        tags.input_tags.pairwise = named or (
-            isinstance(self.kernel, Kernel) and self.kernel.pairwise
-        )
         return tags
 
     # ------------------------------------------------------------------ predictions

@@ -25,7 +25,6 @@ from mercer.estimators.summary import Summary, summarise
 from mercer.estimators.table import read_rows
 from mercer.inference.base import Inference
 from mercer.kernels import Constant
-from mercer.kernels.base import Kernel
 from mercer.linalg.memory import require_memory
 from mercer.losses.base import Loss
 from mercer.process import Posterior, Prior
@@ -117,13 +116,6 @@ class GPClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  # sci
         self.gram = gram
         self.standardize = standardize
         self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        named = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        pairwise = isinstance(self.kernel, Kernel) and self.kernel.pairwise
-        tags.input_tags.pairwise = named or pairwise
-        return tags
 
     # ------------------------------------------------------------------ fit
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:

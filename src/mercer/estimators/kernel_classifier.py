@@ -24,7 +24,6 @@ from mercer.estimators.parts import Parts, resolve
 from mercer.estimators.summary import Summary, summarise
 from mercer.estimators.table import read_rows
 from mercer.estimators.units import basis_inside
-from mercer.kernels.base import Kernel
 from mercer.losses.base import Loss, is_number
 from mercer.process import Prior
 
@@ -122,13 +121,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
         self.basis = basis
         self.standardize = standardize
         self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        named = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        pairwise = isinstance(self.kernel, Kernel) and self.kernel.pairwise
-        tags.input_tags.pairwise = named or pairwise
-        return tags
 
     # ------------------------------------------------------------------ fit
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:

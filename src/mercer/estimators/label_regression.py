@@ -138,14 +138,6 @@ class LabelRegression(ClassifierMixin, base.KernelMachine):  # type: ignore[misc
         check_is_fitted(self, "posteriors_")
         return summarise(self)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        named = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        tags.input_tags.pairwise = named or (
-            isinstance(self.kernel, Kernel) and self.kernel.pairwise
-        )
-        return tags
-
 
 def loo_error(scores: Array, codes: Index, weights: Array) -> float:
     """Return the weighted share of rows whose left-out score (N, m) points to another class."""

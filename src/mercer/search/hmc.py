@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
 
 from mercer.arrays import Array
-from mercer.component import Component
 from mercer.inference.base import Solution
 from mercer.search.chain import Chain
 from mercer.search.climb import HOPELESS, Progress, Watch, bare
 from mercer.search.committee import evenly, flat_names, report
 from mercer.search.criteria import Criterion
 from mercer.search.nuts import Density
-from mercer.search.optimize import Optimize, Result, Search, reporter
+from mercer.search.optimize import Optimize, Result, Watched, reporter
 from mercer.search.space import Space
 
 CLIMB = 50  # iterations of the climb: the chains only need a good neighbourhood
@@ -23,7 +22,7 @@ DISPERSED = 2.0  # the chains start so many deviations about the top, so that R-
 WIDEST = 3.0  # a deviation in u that is believed of a direction in which the top is flat
 
 
-class HMC(Search):
+class HMC(Watched):
     """Draw hyperparameters from their posterior: a committee in place of one best machine.
 
     The density in the coordinate u (log theta for a positive parameter) is
@@ -107,17 +106,6 @@ class HMC(Search):
             )
         if not 0.0 < target < 1.0:
             raise ValueError(f"target is a mean acceptance between 0 and 1, got {target!r}")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> HMC:
-        """Copy all but the progress function: a bar holds streams and is shared."""
-        twin = type(self)(**self.get_params(deep=False))
-        twin._marks = dict(getattr(self, "_marks", {}))
-        return twin
-
-    def to_dict(self) -> dict[str, Any]:
-        """See :meth:`Component.to_dict`; a progress function is not part of a model."""
-        silent = type(self)(**{**self.get_params(deep=False), "progress": self.progress is True})
-        return Component.to_dict(silent)
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
         """See :class:`Search`; the kept draws, best first, the report with the first."""

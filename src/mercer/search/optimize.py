@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -53,7 +53,24 @@ class Search(Component):
         raise NotImplementedError
 
 
-class Optimize(Search):
+class Watched(Search):
+    """A search that shows its progress: a child has the parameter ``progress``."""
+
+    progress: bool | Progress
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy all but the progress function: a bar holds streams and is shared."""
+        twin = type(self)(**self.get_params(deep=False))
+        twin._marks = dict(getattr(self, "_marks", {}))
+        return twin
+
+    def to_dict(self) -> dict[str, Any]:
+        """See :meth:`Component.to_dict`; a progress function is not part of a model."""
+        silent = type(self)(**{**self.get_params(deep=False), "progress": self.progress is True})
+        return Component.to_dict(silent)
+
+
+class Optimize(Watched):
     """Maximise a criterion with analytic gradients from several starts.
 
     The starts are the given parameters, those at the data's own scale where the machine suggests
@@ -105,17 +122,6 @@ class Optimize(Search):
             raise ValueError(f"unknown criterion {criterion!r}; known are evidence, loo, plsc")
         if restarts < 0 or max_iter < 1:
             raise ValueError("restarts must be at least 0 and max_iter at least 1")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Optimize:
-        """Copy all but the progress function: a bar holds streams and is shared."""
-        twin = type(self)(**self.get_params(deep=False))
-        twin._marks = dict(getattr(self, "_marks", {}))
-        return twin
-
-    def to_dict(self) -> dict[str, Any]:
-        """See :meth:`Component.to_dict`; a progress function is not part of a model."""
-        silent = type(self)(**{**self.get_params(deep=False), "progress": self.progress is True})
-        return Component.to_dict(silent)
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
         """See :class:`Search`."""
