@@ -292,7 +292,7 @@ def _start(parts: Parts) -> None:
     if parts.named_kernel and not positional(parts.kernel):
         parts.kernel.set_params(variance=AMPLITUDE)
         parts.kernel = parts.kernel + Constant(BIAS)
-    parts.bounds["kernel amplitudes"] = LIMITS
+    parts.amplitudes = LIMITS
 
 
 def _finder(loss: Loss) -> tuple[Inference, Loss]:

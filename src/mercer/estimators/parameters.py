@@ -115,8 +115,7 @@ def _run(
 
 def _bounds(parts: Parts, kernel: Kernel) -> dict[str, tuple[float, float]]:
     """Return the bounds of the machine, those of an amplitude for every one without its own."""
-    found = dict(parts.bounds)
-    every = found.pop("kernel amplitudes", None)
+    found, every = dict(parts.bounds), parts.amplitudes
     for path, owner, name in kernel.differentiable():
         if every is not None and name in AMPLITUDES and owner.mark(name).bounds is None:
             found[f"kernel__{path}"] = every

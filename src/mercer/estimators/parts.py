@@ -32,7 +32,9 @@ class Parts:
     """The parts of a fit.
 
     ``named_kernel`` and ``named_loss`` say whether they came by name, so that their parameters are
-    the machine's to start; ``standardize`` whether the fit runs on standardised columns.
+    the machine's to start; ``standardize`` whether the fit runs on standardised columns. ``bounds``
+    are those of single parameters by full name, ``amplitudes`` those of every variance and constant
+    of the kernel that has none of its own.
     """
 
     kernel: Kernel
@@ -45,6 +47,7 @@ class Parts:
     named_loss: bool
     standardize: bool
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    amplitudes: tuple[float, float] | None = None
 
     @property
     def by_row(self) -> bool:

@@ -185,8 +185,8 @@ def total(scores: list[Evidence]) -> Evidence:
 def cavity(f: Array, var: Array, a: Array, W: Array, share: Array | float) -> tuple[Array, Array]:
     """Mean and variance (n,) of f_i after a share of its own site is taken away.
 
-    1/v = 1/Sigma_ii - share W_i and m = f_i - share v a_i (methods of section 9 of the site
-    algebra, rewritten with a = h - W mu so that W_i = 0 is an ordinary value).
+    1/v = 1/Sigma_ii - share W_i and m = f_i - share v a_i: the cavity of EP (GPML 3.56), written
+    with a = h - W mu so that W_i = 0 is an ordinary value.
     """
     v = var / (1.0 - share * W * var)
     return f - share * v * a, v
