@@ -83,10 +83,30 @@ def test_mirror_upper(rng: np.random.Generator, n: int) -> None:
 
 
 @pytest.mark.parametrize("n", SIZES)
+def test_swap_triangles(rng: np.random.Generator, n: int) -> None:
+    A = rng.normal(size=(n, n))
+    before = A.copy()
+    core.swap_triangles(A)
+    np.testing.assert_array_equal(A, before.T)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_add_scaled_upper(rng: np.random.Generator, n: int) -> None:
+    A, M, s = rng.normal(size=(n, n)), rng.normal(size=(n, n)), rng.uniform(0.5, 2.0, n)
+    expected = M + np.triu(A * np.outer(s, s))
+    core.add_scaled_upper(A, s, M)
+    np.testing.assert_allclose(M, expected, rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("n", SIZES)
 def test_scale_upper(rng: np.random.Generator, n: int) -> None:
     A, s = rng.normal(size=(n, n)), rng.uniform(0.5, 2.0, n)
-    before = A.copy()
-    core.scale_upper(A, s, 1.25)
+    before, out = A.copy(), np.full((n, n), 7.0)
+    core.scale_upper(A, s, 1.25, out)
+    np.testing.assert_array_equal(A, before)
+    np.testing.assert_array_equal(np.tril(out, -1), np.tril(np.full((n, n), 7.0), -1))
+    core.scale_upper(A, s, 1.25, A)
+    np.testing.assert_array_equal(np.triu(out), np.triu(A))
     expected = np.triu(before * np.outer(s, s), 1) + 1.25 * np.eye(n)
     np.testing.assert_allclose(np.triu(A), expected, rtol=1e-14, atol=1e-15)
     np.testing.assert_array_equal(np.tril(A, -1), np.tril(before, -1))
@@ -154,7 +174,7 @@ def test_shapes_are_checked(rng: np.random.Generator) -> None:
     with pytest.raises(ValueError, match="square"):
         core.mirror_upper(np.empty((4, 5)))
     with pytest.raises(ValueError, match="shapes do not match"):
-        core.scale_upper(np.empty((5, 5)), s, 1.0)
+        core.scale_upper(np.empty((5, 5)), s, 1.0, np.empty((5, 5)))
     with pytest.raises(ValueError, match="shapes do not match"):
         core.gradient_weights(np.empty((5, 5)), s, np.ones((5, 1)), 1.0)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 Array: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.intp]
@@ -54,14 +54,27 @@ def back_solve(A: Array, B: Array) -> Array:
     return _checked(X, info)
 
 
-def cholesky_inverse(A: Array, overwrite: bool = False) -> Array:
-    """``(L L')^-1`` for ``A`` as left by :func:`cholesky`, in a new array (n, n) or over ``A``.
+def half_inverse(A: Array) -> None:
+    """``L^-1`` over ``A`` as left by :func:`cholesky`; its transpose is the *upper* triangle.
 
-    Only the *upper* triangle (row-major) is meaningful.
+    The squares in each row of that triangle sum to the diagonal of ``(L L')^-1``.
     """
-    inverse = A if overwrite else A.copy()
-    lapack.dpotri(inverse.T, lower=1, overwrite_c=1)
-    return inverse
+    lapack.dtrtri(A.T, lower=1, overwrite_c=1)
+
+
+def half_product(A: Array, B: Array) -> Array:
+    """``L^-1 B`` for ``A`` as left by :func:`half_inverse`; B is (n, m)."""
+    return np.asarray(blas.dtrmm(1.0, A.T, B, lower=1))
+
+
+def back_product(A: Array, B: Array) -> Array:
+    """``L^-T B`` for ``A`` as left by :func:`half_inverse`; B is (n, m)."""
+    return np.asarray(blas.dtrmm(1.0, A.T, B, lower=1, trans_a=1))
+
+
+def inverse_of_half(A: Array) -> None:
+    """``(L L')^-1`` over ``A`` as left by :func:`half_inverse`; the *upper* triangle is meant."""
+    lapack.dlauum(A.T, lower=1, overwrite_c=1)
 
 
 def cholesky_logdet(A: Array) -> float:

@@ -4,6 +4,7 @@
     cov(x, z) = k(x, z) - k(x, P) C k(P, z) + basis term              (2)
 
 k is the parent's covariance: the kernel of a Prior, or (2) of the Posterior that came before.
+Theory (G3), (G4).
 """
 
 from __future__ import annotations
@@ -154,6 +155,8 @@ class Posterior(Process):
 
     def mean(self, X: Array) -> Array:
         """See :meth:`Process.mean`. No variance is computed."""
+        if self.operator.walks:
+            return np.asarray(self.parent.mean(X) + self.operator.mean_at(X, self.alpha))
 
         def one(X: Array) -> Array:
             mean = self.parent.mean(X) + self.parent(X, self.points) @ self.alpha
@@ -174,6 +177,8 @@ class Posterior(Process):
 
     def diag(self, X: Array) -> Array:
         """See :meth:`Process.diag`."""
+        if self.operator.walks:
+            return self.operator.var_at(X)
 
         def one(X: Array) -> Array:
             A = self.parent(X, self.points).T

@@ -113,7 +113,7 @@ def test_dictionary_round_trip(cls):
     if paths:
         kernel = kernel.fix(paths[0])
         kernel = kernel.bound(**{paths[-1]: (1e-3, 1e3)})
-    if cls in (Function, kernels.FromSklearn):
+    if cls in (Function, kernels.Fisher, kernels.FromSklearn):
         with pytest.raises(TypeError, match="cannot be written to a model file"):
             kernel.to_dict()
         return

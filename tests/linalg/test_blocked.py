@@ -36,9 +36,13 @@ def test_factor_and_inverse_are_what_they_are_called(n: int) -> None:
     assert native.cholesky(L) == 0
     R = np.triu(L)
     np.testing.assert_allclose(R.T @ R, A, atol=1e-13)
-    native.inverse(L)
+    native.half_inverse(L)
+    np.testing.assert_allclose(np.triu(L).T @ R.T, np.eye(n), atol=1e-12)
+    diagonal = blocked.inverse_diag(L)
+    native.inverse_of_half(L)
     C = arrays.mirror(L)
     np.testing.assert_allclose(C @ A, np.eye(n), atol=1e-10)
+    np.testing.assert_allclose(diagonal, np.diagonal(C), rtol=1e-13)
 
 
 @pytest.mark.parametrize("noise", [1e-2, 1e-8, 1e-12])
@@ -49,8 +53,9 @@ def test_as_accurate_as_lapack_when_ill_conditioned(noise: float) -> None:
     errors = [np.abs(np.triu(B).T @ np.triu(B) - A).max() for B in (mine, theirs)]
     assert errors[0] <= 2 * errors[1]
     roots = [np.triu(B).T for B in (mine, theirs)]
-    native.inverse(mine)
-    arrays.cholesky_inverse(theirs, overwrite=True)
+    for room, B in ((native, mine), (arrays, theirs)):
+        room.half_inverse(B)
+        room.inverse_of_half(B)
     residuals = []
     for B, L in zip((mine, theirs), roots, strict=True):
         C = arrays.mirror(B)
@@ -77,8 +82,9 @@ def test_only_the_triangle_that_is_named_is_read() -> None:
     A = covariance(600, 0.1)
     whole, upper = A.copy(), np.triu(A) + np.tril(np.full_like(A, np.nan), -1)
     assert native.cholesky(whole) == native.cholesky(upper) == 0
-    native.inverse(whole)
-    native.inverse(upper)
+    for A in (whole, upper):
+        native.half_inverse(A)
+        native.inverse_of_half(A)
     np.testing.assert_array_equal(np.triu(whole), np.triu(upper))
 
 
@@ -98,13 +104,19 @@ def test_dense_factor_agrees_at_every_kind_of_weight(monkeypatch: pytest.MonkeyP
 
 
 def test_memory_is_taken_over_only_when_allowed() -> None:
-    L = covariance(600, 0.1)
-    assert blocked.cholesky(L) == 0
-    before = L.copy()
-    C = blocked.cholesky_inverse(L)
-    np.testing.assert_array_equal(L, before)
-    assert blocked.cholesky_inverse(L, overwrite=True) is L
-    np.testing.assert_array_equal(np.triu(L), np.triu(C))
+    X, W = np.random.default_rng(0).uniform(size=(300, 2)), np.full(300, 10.0)
+    kept = DenseGram(RBF(0.5), X, keep=True).factor(W)
+    before = kept.cholesky.copy()
+    diagonal = kept.diag()
+    np.testing.assert_array_equal(np.triu(kept.cholesky), np.triu(before))
+    np.testing.assert_allclose(kept.scale**2 * np.diagonal(kept.inverse()), diagonal, rtol=1e-13)
+    np.testing.assert_array_equal(np.triu(kept.cholesky), np.triu(before))
+    spent = DenseGram(RBF(0.5), X, scratch=True).factor(W)
+    memory = spent.cholesky
+    np.testing.assert_array_equal(spent.diag(), diagonal)
+    assert spent.inverse() is memory
+    with pytest.raises(RuntimeError, match="used up"):
+        spent.solve(np.ones((300, 1)))
 
 
 def test_lapack_keeps_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,8 +112,32 @@ def test_variances_of_a_factor_that_is_used_up(rng: np.random.Generator) -> None
     np.testing.assert_array_equal(scratch.cov_diag(), whole.cov_diag())
     scratch.cov_diag()[:] = 0.0  # what is handed out is the caller's
     np.testing.assert_array_equal(scratch.cov_diag(), whole.cov_diag())
+    # L^-1 lies where L was: it serves as well, until the inverse is whole
+    np.testing.assert_allclose(scratch.solve(np.eye(12)), whole.solve(np.eye(12)), rtol=1e-9)
+    scratch.inverse()
     with pytest.raises(RuntimeError, match="used up"):
         scratch.solve(np.eye(12))
+
+
+@pytest.mark.parametrize("n", [12, 300])
+@pytest.mark.parametrize("scratch", [False, True])
+def test_factor_and_inverse_share_an_array(rng: np.random.Generator, n: int, scratch: bool) -> None:
+    X, W, V = rng.normal(size=(n, 3)), rng.uniform(0.0, 5.0, n), rng.normal(size=(n, 2))
+    gram = DenseGram(2.0 * RBF(), X, keep=True, scratch=scratch)
+    plain, factor = gram.factor(W), gram.factor(W)
+    M = np.full((n, n), 0.5)
+    factor.add_to(M)
+    C = np.linalg.inv(gram.matrix + np.diag(1.0 / W))
+    np.testing.assert_allclose(np.triu(M), np.triu(0.5 + C), atol=1e-9)
+    np.testing.assert_array_equal(factor.solve(V), plain.solve(V))
+    np.testing.assert_allclose(factor.diag(), np.diagonal(C), rtol=1e-8)
+    factor.add_to(M)
+    np.testing.assert_allclose(np.triu(M), np.triu(0.5 + 2.0 * C), atol=1e-9)
+    np.testing.assert_allclose(factor.cov_diag(), plain.cov_diag(), rtol=1e-8)
+    Q = factor.gradient_weights(V, 2.0)
+    np.testing.assert_allclose(Q, 0.5 * (V @ V.T - 2.0 * C), atol=1e-9)
+    if not scratch:
+        np.testing.assert_array_equal(factor.solve(V), plain.solve(V))
 
 
 @pytest.mark.parametrize("scratch", [False, True])
@@ -128,10 +152,11 @@ def test_memory_of_a_factor_serves_the_next(
     before = gram.factor(2.0 * W)
     before.cov_diag()
     before.release()
-    [memory] = gram.room
+    memory = list(gram.room)
+    assert len(memory) == (1 if scratch else 2)  # the inverse lies over the factor, or beside it
     factor = gram.factor(W)
-    assert gram.room == []
-    assert np.shares_memory(getattr(factor, "positive", factor).cholesky, memory)
+    assert len(gram.room) == len(memory) - 1
+    assert np.shares_memory(getattr(factor, "positive", factor).cholesky, memory[-1])
     np.testing.assert_allclose(
         factor.solve(np.eye(12)), np.linalg.inv(K + np.diag(1.0 / W)), atol=1e-10
     )

@@ -4,15 +4,16 @@ import numpy as np
 from scipy.special import expit
 
 from mercer import losses
-from mercer.losses.softmax_average import independent_as_possible, logistic_average
+from mercer.losses.logistic_average import mixture
+from mercer.losses.softmax_average import independent_as_possible
 
 
 def test_logistic_as_a_mixture_of_gaussians():
     x = np.linspace(-40.0, 40.0, 4001)
-    np.testing.assert_allclose(logistic_average(x, 0.0), expit(x), atol=1e-7)
+    np.testing.assert_allclose(mixture(x, 0.0), expit(x), atol=1e-7)
     for v in (0.1, 1.0, 100.0):
         want = losses.Logistic().predict(x, v)
-        np.testing.assert_allclose(logistic_average(x, v), want, atol=1e-7)
+        np.testing.assert_allclose(mixture(x, v), want, atol=1e-7)
 
 
 def test_the_covariance_of_differences_stays(rng):

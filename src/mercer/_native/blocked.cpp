@@ -17,6 +17,7 @@
 
 namespace nb = nanobind;
 using Matrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
 #define MERCER_WIDE 1
@@ -184,12 +185,32 @@ int cholesky(Matrix A) {
     return factor(n, A.data(), std::max(n, 1));
 }
 
-void inverse(Matrix A) {
+void half_inverse(Matrix A) {
+    const int n = order_of(A);
+    nb::gil_scoped_release release;
+    invert(n, A.data(), std::max(n, 1));
+}
+
+void inverse_of_half(Matrix A) {
     const int n = order_of(A), ld = std::max(n, 1);
     int info = 0;
     nb::gil_scoped_release release;
-    invert(n, A.data(), ld);
     blas.lauum("L", &n, A.data(), &ld, &info);
+}
+
+// Sums of the squares in each row of the upper triangle (row-major): with the half inverse in it,
+// the diagonal of the inverse.
+void row_squares(Matrix A, Vector out) {
+    const size_t n = A.shape(0);
+    if (A.shape(1) != n || out.shape(0) != n) throw nb::value_error("shapes do not match");
+    nb::gil_scoped_release release;
+    for (size_t i = 0; i < n; ++i) {
+        const double* row = A.data() + i * n;
+        double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+        for (size_t j = i; j < n; ++j) sum += row[j] * row[j];
+        out.data()[i] = sum;
+    }
 }
 
 // The address in SciPy's table of a routine, if its arguments are of the types that we pass: the
@@ -245,5 +266,7 @@ NB_MODULE(blocked, module) {
     module.doc() = "Cholesky factor and inverse by halves, over SciPy's BLAS.";
     module.def("connect", &connect, "blas_table"_a, "lapack_table"_a);
     module.def("cholesky", &cholesky, "A"_a.noconvert());
-    module.def("inverse", &inverse, "A"_a.noconvert());
+    module.def("half_inverse", &half_inverse, "A"_a.noconvert());
+    module.def("inverse_of_half", &inverse_of_half, "A"_a.noconvert());
+    module.def("row_squares", &row_squares, "A"_a.noconvert(), "out"_a.noconvert());
 }

@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "rows.hpp"
@@ -114,17 +115,48 @@ void mirror_upper(Matrix A) {
     });
 }
 
-// Upper triangle of A: A_ij <- s_i s_j A_ij for i < j, A_ii <- diagonal.
-void scale_upper(Matrix A, ConstVector s, double diagonal) {
+// Exchange the strictly upper and the strictly lower triangle: a transpose in place.
+void swap_triangles(Matrix A) {
     const std::size_t n = A.shape(0);
-    require(A.shape(1) == n && s.shape(0) == n, "shapes do not match");
+    require(A.shape(1) == n, "the matrix must be square");
+    nb::gil_scoped_release release;
+    double* a = A.data();
+    for_tiles(n, n, true, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+        for (std::size_t i = i0; i < i1; ++i)
+            for (std::size_t j = j0; j < std::min(j1, i); ++j) std::swap(a[i * n + j], a[j * n + i]);
+    });
+}
+
+// Upper triangle: M_ij += s_i s_j A_ij for i <= j.
+void add_scaled_upper(ConstMatrix A, ConstVector s, Matrix M) {
+    const std::size_t n = A.shape(0);
+    require(A.shape(1) == n && s.shape(0) == n && M.shape(0) == n && M.shape(1) == n,
+            "shapes do not match");
     nb::gil_scoped_release release;
     const double* w = s.data();
     for (std::size_t i = 0; i < n; ++i) {
-        double* row = A.data() + i * n;
+        const double* from = A.data() + i * n;
+        double* row = M.data() + i * n;
+        const double si = w[i];
+#pragma omp simd
+        for (std::size_t j = i; j < n; ++j) row[j] += from[j] * (si * w[j]);
+    }
+}
+
+// Upper triangles: out_ij = s_i s_j A_ij for i < j, out_ii = diagonal. out may be A.
+void scale_upper(ConstMatrix A, ConstVector s, double diagonal, Matrix out) {
+    const std::size_t n = A.shape(0);
+    require(A.shape(1) == n && s.shape(0) == n && out.shape(0) == n && out.shape(1) == n,
+            "shapes do not match");
+    nb::gil_scoped_release release;
+    const double* w = s.data();
+    for (std::size_t i = 0; i < n; ++i) {
+        const double* from = A.data() + i * n;
+        double* row = out.data() + i * n;
         const double si = w[i];
         row[i] = diagonal;
-        for (std::size_t j = i + 1; j < n; ++j) row[j] *= si * w[j];
+#pragma omp simd
+        for (std::size_t j = i + 1; j < n; ++j) row[j] = from[j] * (si * w[j]);
     }
 }
 
@@ -165,6 +197,8 @@ NB_MODULE(core, module) {
                "Q"_a, "sums"_a.noconvert());
     module.def("weighted_spread", &weighted_spread, "X"_a, "Z"_a, "M"_a, "sums"_a.noconvert());
     module.def("mirror_upper", &mirror_upper, "A"_a.noconvert());
-    module.def("scale_upper", &scale_upper, "A"_a.noconvert(), "s"_a, "diagonal"_a);
+    module.def("swap_triangles", &swap_triangles, "A"_a.noconvert());
+    module.def("add_scaled_upper", &add_scaled_upper, "A"_a, "s"_a, "M"_a.noconvert());
+    module.def("scale_upper", &scale_upper, "A"_a, "s"_a, "diagonal"_a, "out"_a.noconvert());
     module.def("gradient_weights", &gradient_weights, "A"_a.noconvert(), "s"_a, "a"_a, "count"_a);
 }

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
 from mercer.arrays import Array, as_matrix
 from mercer.component import Component, Mark
+
+if TYPE_CHECKING:
+    from mercer.kernels.state_space import StateSpace
 
 Gradient: TypeAlias = dict[str, float | Array]
 
@@ -73,6 +76,10 @@ class Kernel(Component):
         """Return the kernel of the signal alone: without its noise parts, None if nothing stays."""
         return self
 
+    def terms(self) -> list[Kernel]:
+        """Return kernels whose sum this is, of independent functions: itself, if it is no sum."""
+        return [self]
+
     @property
     def positional(self) -> bool:
         """Whether k depends on which rows are compared, not only on what is in them."""
@@ -93,6 +100,26 @@ class Kernel(Component):
         """
         return None
 
+    def features(self, X: Any) -> Any:
+        """Return phi(X) (n, m) with k(x, z) = phi(x)'phi(z), or None: there is no such finite map.
+
+        Rows that are sparse, where :attr:`takes_sparse` says so, have sparse features.
+        """
+        return None
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether :meth:`features` and :meth:`frozen` also take a sparse X (CSR)."""
+        return False
+
+    def state_space(self) -> StateSpace | None:
+        """Return the kernel as a Markov process on a line, if it is one: then all is O(n)."""
+        return None
+
+    def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
+        """Return the gradient by path, given those in log rate and log variance (c,) each."""
+        raise NotImplementedError(f"{type(self).__name__} is no Markov process")
+
     def workspace(self) -> int:
         """Return how many n x n arrays ``pullback`` needs at most, besides its argument Q."""
         return 3
@@ -103,6 +130,16 @@ class Kernel(Component):
         if not parts:
             return self
         return self._rebuilt({k: v.resolve(names, n_features) for k, v in parts.items()})
+
+    def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
+        """Return the kernel with whatever it takes from data taken from X (n, d), once and for all.
+
+        Estimators call it with the training rows, those of the first batch in a stream, and their
+        ``weights`` (n,), all one if None. Most kernels take nothing and are returned as they are.
+        """
+        parts = self._parts()
+        news = {k: v.frozen(X, weights) for k, v in parts.items()}
+        return self if all(news[k] is parts[k] for k in parts) else self._rebuilt(news)
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         """Return k((x - shift) / scale, (z - shift) / scale) as a kernel of x (shift, scale: (d,)).

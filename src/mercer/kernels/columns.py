@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from mercer.arrays import Array, as_matrix
 from mercer.kernels.base import Gradient, Kernel, prefixed
 from mercer.kernels.checks import did_you_mean
 from mercer.kernels.compose import _Wrapper
+from mercer.kernels.state_space import StateSpace
 
 
 class Columns(_Wrapper):
@@ -67,6 +69,21 @@ class Columns(_Wrapper):
 
     def _add_to(self, K: Array, X: Array, Z: Array | None) -> None:
         self.kernel._add_to(K, self._chosen(X), None if Z is None else self._chosen(Z))
+
+    def state_space(self) -> StateSpace | None:
+        states = self.kernel.state_space()
+        one = len(self.columns) == 1 and isinstance(self.columns[0], (int, np.integer))
+        return replace(states, column=int(self.columns[0])) if one and states is not None else None
+
+    def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
+        return prefixed("kernel", self.kernel.state_space_pullback(rates, variances))
+
+    def features(self, X: Any) -> Any:
+        return self.kernel.features(self._chosen(X))
+
+    def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
+        new = self.kernel.frozen(self._chosen(X), weights)
+        return self if new is self.kernel else self._rebuilt({"kernel": new})
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         chosen = self._positions(len(shift))
@@ -164,6 +181,13 @@ class Standardized(_Wrapper):
         Z = None if Z is None else self._inside(Z)
         value, gradient = self.kernel._value_and_pullback(self._inside(X), Z, Q)
         return value, prefixed("kernel", gradient)
+
+    def features(self, X: Any) -> Any:
+        return self.kernel.features(self._inside(X))
+
+    def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
+        new = self.kernel.frozen(self._inside(X), weights)
+        return self if new is self.kernel else self._rebuilt({"kernel": new})
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         inner_scale = np.asarray(self.scale, dtype=float)

@@ -90,7 +90,13 @@ def piecewise(j: int, q: int, r: Array) -> Array:
     inside = np.maximum(1.0 - r, 0.0) ** (j + q)
     if q == 0:
         return np.asarray(inside)
-    coefficients = {
+    return np.asarray(inside * np.polynomial.polynomial.polyval(r, series(j, q)))
+
+
+def series(j: int, q: int) -> list[float]:
+    """Return the coefficients of the polynomial beside (1 - r)_+^(j+q), lowest power first."""
+    return {
+        0: [1.0],
         1: [1.0, j + 1.0],
         2: [1.0, j + 2.0, (j * j + 4 * j + 3) / 3.0],
         3: [
@@ -100,4 +106,3 @@ def piecewise(j: int, q: int, r: Array) -> Array:
             (j**3 + 9 * j * j + 23 * j + 15) / 15.0,
         ],
     }[q]
-    return np.asarray(inside * np.polynomial.polynomial.polyval(r, coefficients))

@@ -14,6 +14,7 @@ from mercer.arrays import Array
 from mercer.component import POSITIVE, Domain
 from mercer.kernels.base import Gradient, Kernel, prefixed, scaled
 from mercer.kernels.checks import positive, whole
+from mercer.kernels.state_space import StateSpace, stacked
 
 
 class _Parts(Kernel, abstract=True):
@@ -86,8 +87,28 @@ class Sum(_Parts):
         for part in self._checked():
             part._add_to(K, X, Z)
 
+    def features(self, X: Any) -> Any:
+        found = [part.features(X) for part in self._checked()]
+        return None if any(F is None for F in found) else np.hstack(found)
+
+    def state_space(self) -> StateSpace | None:
+        return stacked([part.state_space() for part in self._checked()])
+
+    def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
+        gradient, start = Gradient(), 0
+        for i, part in enumerate(self._checked()):
+            states = part.state_space()
+            assert states is not None
+            own = slice(start, start := start + len(states.rates))
+            slopes = part.state_space_pullback(rates[own], variances[own])
+            gradient |= prefixed(str(i), slopes)
+        return gradient
+
     def workspace(self) -> int:
         return 1 + max(part.workspace() for part in self._checked())
+
+    def terms(self) -> list[Kernel]:
+        return [term for part in self._checked() for term in part.terms()]
 
     def noise_free(self) -> Kernel | None:
         parts = self._checked()
@@ -175,6 +196,10 @@ class _Wrapper(Kernel, abstract=True):
     def workspace(self) -> int:
         return self.kernel.workspace()
 
+    def terms(self) -> list[Kernel]:
+        terms = self.kernel.terms()
+        return [self] if len(terms) == 1 else [self._rebuilt({"kernel": t}) for t in terms]
+
     def noise_free(self) -> Kernel | None:
         signal = self.kernel.noise_free()
         if signal is None or signal is self.kernel:
@@ -218,6 +243,25 @@ class Scale(_Wrapper):
     def as_rbf(self, X: Array, centre: Array) -> tuple[Array, float] | None:
         form = self.kernel.as_rbf(X, centre)
         return None if form is None else (form[0], form[1] * self.variance)
+
+    def state_space(self) -> StateSpace | None:
+        states = self.kernel.state_space()
+        return None if states is None else states.times(float(positive(self, "variance")))
+
+    def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
+        own = float(variances.sum()) / float(self.variance)
+        return {
+            "variance": own,
+            **prefixed("kernel", self.kernel.state_space_pullback(rates, variances)),
+        }
+
+    def features(self, X: Any) -> Any:
+        F = self.kernel.features(X)
+        return None if F is None else F * float(np.sqrt(positive(self, "variance")))
+
+    @property
+    def takes_sparse(self) -> bool:
+        return self.kernel.takes_sparse
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         return self.kernel.multiple(X, Z, float(positive(self, "variance")))
@@ -265,6 +309,9 @@ class Power(_Wrapper):
 
     def workspace(self) -> int:
         return 2 + self.kernel.workspace()
+
+    def terms(self) -> list[Kernel]:
+        return [self]
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         return np.asarray(self.kernel(X, Z) ** whole(self, "exponent", 1))

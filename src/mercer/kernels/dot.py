@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from mercer.arrays import Array
 from mercer.component import POSITIVE, Domain
 from mercer.kernels.base import Gradient, Kernel, inner, other_points
 from mercer.kernels.checks import finite, like, positive, rescaled, whole
+from mercer.kernels.mapped import is_sparse
 
 
 class Constant(Kernel):
@@ -50,6 +51,9 @@ class Constant(Kernel):
 
     def _add_to(self, K: Array, X: Array, Z: Array | None) -> None:
         K += positive(self, "value")
+
+    def features(self, X: Any) -> Any:
+        return np.full((len(X), 1), np.sqrt(positive(self, "value")))
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self
@@ -101,6 +105,16 @@ class Linear(Kernel):
         sums = np.einsum("id,id->d", X, Q @ Z)
         weight = positive(self, "weight", X.shape[1])
         return float(np.sum(weight * sums)), {"weight": like(self.weight, sums)}
+
+    def features(self, X: Any) -> Any:
+        root = np.sqrt(positive(self, "weight", X.shape[1]))
+        if is_sparse(X) and self.centre is None:
+            return X.multiply(root).tocsr()
+        return self._centred(X, None)[0] * root
+
+    @property
+    def takes_sparse(self) -> bool:
+        return self.centre is None  # a shift would fill the zeros
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         centre = np.asarray(shift, dtype=float)

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array
+from mercer.kernels.base import Gradient
+from mercer.kernels.checks import positive
+from mercer.kernels.state_space import StateSpace
 from mercer.kernels.stationary import Stationary
 
 _NATIVE = {0.5: 1, 1.5: 2, 2.5: 3}
@@ -70,6 +73,18 @@ class Matern(Stationary):
         r = np.where(positive, np.minimum(r, _FAR), 1.0)
         steep = 2.0 ** (1.0 - nu) / gamma(nu) * nu * r ** (nu - 1.0) * kve(nu - 1.0, r) * np.exp(-r)
         return np.where(positive, -steep, 0.0)
+
+    def state_space(self) -> StateSpace | None:
+        order = self.native
+        if order is None or np.size(self.length_scale) != 1:
+            return None
+        rate = np.sqrt(2.0 * order - 1.0) / np.ravel(positive(self, "length_scale", 1))
+        return StateSpace(np.array([order], dtype=np.int32), rate, np.ones(1))
+
+    def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
+        return {
+            "length_scale": np.reshape(-rates[0] / self.length_scale, np.shape(self.length_scale))
+        }
 
     def _smoothness(self) -> float:
         nu: Any = self.nu

@@ -3,6 +3,8 @@
 With C = (K + W^-1)^-1 and H (n, k) (the book's H transposed):
 
     A = H' C H,    P = C - C H A^-1 H' C,    beta = A^-1 H' C z,    alpha = P z,    H' alpha = 0.
+
+Theory (G7), (G8).
 """
 
 from __future__ import annotations

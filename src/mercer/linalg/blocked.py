@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 
 from mercer import arrays
@@ -25,13 +26,21 @@ def cholesky(A: Array) -> int:
     return blocked.cholesky(A) if _halving(A) else arrays.cholesky(A)
 
 
-def cholesky_inverse(A: Array, overwrite: bool = False) -> Array:
-    """See :func:`mercer.arrays.cholesky_inverse`."""
-    if not _halving(A):
-        return arrays.cholesky_inverse(A, overwrite)
-    inverse = A if overwrite else A.copy()
-    blocked.inverse(inverse)
-    return inverse
+def half_inverse(A: Array) -> None:
+    """See :func:`mercer.arrays.half_inverse`."""
+    (blocked if _halving(A) else arrays).half_inverse(A)
+
+
+def inverse_of_half(A: Array) -> None:
+    """See :func:`mercer.arrays.inverse_of_half`."""
+    (blocked if _halving(A) else arrays).inverse_of_half(A)
+
+
+def inverse_diag(A: Array) -> Array:
+    """Return the diagonal (n,) of ``(L L')^-1`` for ``A`` as left by :func:`half_inverse`."""
+    squares = np.empty(len(A))
+    blocked.row_squares(A, squares)
+    return squares
 
 
 def _halving(A: Array) -> bool:

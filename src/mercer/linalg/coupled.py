@@ -6,6 +6,7 @@ With E_c = (K + D_c^-1)^-1 for function c and, where a softmax couples them, M =
 
 The sites of a softmax with probabilities p_i and sample weight w_i have D_i = w_i p_i and the
 precision W_i = diag(D_i) - D_i D_i' / sum_c D_ic = w_i (diag(p_i) - p_i p_i') at point i.
+Theory (A15).
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.linalg import blas
 
-from mercer.arrays import Array, back_solve, cholesky, cholesky_logdet, half_solve
+from mercer.arrays import Array, back_solve, cholesky_logdet, half_solve, mirror
+from mercer.linalg.blocked import cholesky
 from mercer.linalg.errors import NotPositiveDefiniteError
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.several import SeveralOperator
 
 TINY = 1e-200  # a precision below is none: its inverse would overflow
-COLUMNS = 128  # points taken at a time, to bound the memory
+COLUMNS = 32  # points taken at a time, to bound the memory
 
 
 def coupled(gram: Gram, D: Array) -> CoupledFactor:
@@ -36,17 +39,17 @@ def coupled(gram: Gram, D: Array) -> CoupledFactor:
     >>> bool(np.allclose(factor.solve(np.ones((2, 2))), 0.0))  # all classes together: no curvature
     True
     """
-    n = len(D)
-    factors, M = [], np.zeros((n, n))
+    factors, M = [], gram.take()
+    M[...] = 0.0
     for column in D.T:
         factors.append(gram.factor(np.where(column < TINY, 0.0, column)))
-        M -= factors[-1].gradient_weights(np.zeros((n, 1)), 2.0)  # -E_c, see Factor
+        factors[-1].add_to(M)
     if cholesky(M):
         raise NotPositiveDefiniteError(
             "the classes together are not positive definite: some sample weight is too small, or "
             "the kernel's variance too large, for double precision; rescale them"
         )
-    return CoupledFactor(factors, M, D.sum(axis=1))
+    return CoupledFactor(factors, M, D.sum(axis=1), gram)
 
 
 class CoupledFactor(Factor):
@@ -57,14 +60,20 @@ class CoupledFactor(Factor):
     factors : E_c for each function.
     shared : (n, n) Cholesky factor of M in the form of ``arrays.cholesky``, or None if uncoupled.
     total : (n,) sum_c D_c, the sample weights; needed by :meth:`logdet` if coupled.
+    gram : where n x n arrays come from and go to; needed if coupled.
     """
 
     def __init__(
-        self, factors: list[Factor], shared: Array | None = None, total: Array | None = None
+        self,
+        factors: list[Factor],
+        shared: Array | None = None,
+        total: Array | None = None,
+        gram: Gram | None = None,
     ) -> None:
         self.factors = factors
         self.shared = shared
         self.total = total
+        self._gram = gram
 
     def solve(self, V: Array) -> Array:
         """C V for V (n, m): all functions at once."""
@@ -73,6 +82,11 @@ class CoupledFactor(Factor):
             return E
         common = back_solve(self.shared, half_solve(self.shared, E.sum(axis=1, keepdims=True)))
         return np.asarray(E - self._each(np.repeat(common, len(self.factors), axis=1)))
+
+    def beginning(self) -> CoupledFactor | None:
+        """See :meth:`Factor.beginning`: what every function has to offer, or nothing."""
+        kept = [f.beginning() for f in self.factors]
+        return CoupledFactor([f for f in kept if f is not None]) if None not in kept else None
 
     def _each(self, V: Array) -> Array:
         columns = [f.solve(np.ascontiguousarray(V[:, [j]])) for j, f in enumerate(self.factors)]
@@ -87,30 +101,45 @@ class CoupledFactor(Factor):
         blocks = gram.diag()[:, None, None] * np.eye(m)
         for begin in range(0, n, COLUMNS):
             part = np.arange(begin, min(begin + COLUMNS, n))
-            K = np.ascontiguousarray(gram.rows(part).T)
-            EK = [f.solve(K) for f in self.factors]
-            halves = np.stack([half_solve(self.shared, A) for A in EK], axis=2)
-            blocks[part] += np.einsum("jpc,jpe->pce", halves, halves, optimize=True)
-            for c, A in enumerate(EK):
-                blocks[part, c, c] -= np.einsum("jp,jp->p", K, A)
+            K, halves = np.asfortranarray(gram.rows(part).T), []
+            for c, factor in enumerate(self.factors):
+                EK = factor.solve(K)
+                blocks[part, c, c] -= np.einsum("jp,jp->p", K, EK)
+                halves.append(half_solve(self.shared, EK))
+                for e, half in enumerate(halves):
+                    shared = np.einsum("jp,jp->p", halves[c], half)
+                    blocks[part, c, e] += shared
+                    if e < c:
+                        blocks[part, e, c] += shared
         return np.asarray(blocks)
 
     def gradient_weights(self, a: Array, count: float) -> Array:
-        """(a a' - sum_c C_cc) / 2, fresh; ``count`` is the number of functions."""
-        Q = np.asarray(0.5 * (a @ a.T))
-        for factor in self.factors:
-            self._subtract(Q, factor)
-        return Q
+        """(a a' - sum_c C_cc) / 2, fresh; ``count`` is the number of functions.
 
-    def _subtract(self, Q: Array, factor: Factor) -> None:
-        """Q less C_cc / 2 = (E_c - E_c M^-1 E_c) / 2, in place; few n x n arrays at a time."""
-        E = factor.gradient_weights(np.zeros((len(Q), 1)), -1.0)  # E_c / 2
-        Q -= E
-        if self.shared is not None:
-            half = half_solve(self.shared, E)
-            del E
-            half *= np.sqrt(2.0)
-            Q += half.T @ half
+        With M = R R' and U_c = R^-1 E_c the sum is over E_c - U_c'U_c. Each E_c, and then U_c,
+        lies in the memory of its factor where the Gram is for one evaluation only.
+        """
+        Q = np.empty((len(a), len(a))) if self._gram is None else self._gram.take()
+        np.matmul(0.5 * a, a.T, out=Q)
+        nothing = np.zeros((len(a), 1))
+        for factor in self.factors:
+            E = factor.gradient_weights(nothing, -1.0)  # E_c / 2
+            Q -= E
+            if self.shared is not None:
+                # U_c / 2 over E_c / 2, which is symmetric: no copy whichever way it is read
+                U = blas.dtrsm(1.0, self.shared.T, E.T, lower=1, overwrite_b=1)
+                blas.dsyrk(2.0, U, 1.0, Q.T, trans=1, lower=1, overwrite_c=1)
+                if self._gram is not None:
+                    self._gram.give(E)
+        return mirror(Q)
+
+    def release(self) -> None:
+        """See :meth:`Factor.release`."""
+        for factor in self.factors:
+            factor.release()
+        if self.shared is not None and self._gram is not None:
+            self._gram.give(self.shared)
+            self.shared = np.empty((0, 0))
 
     def logdet(self) -> float:
         """log |I + K W| over all functions.

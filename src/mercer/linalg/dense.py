@@ -1,4 +1,7 @@
-"""Dense Gram: the whole matrix in memory, one Cholesky factorisation in place."""
+"""Dense Gram: the whole matrix in memory, one Cholesky factorisation in place.
+
+Theory (G4), (G6).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ import numpy as np
 from scipy.linalg import eigh
 
 from mercer._native import core
-from mercer.arrays import Array, Index, cholesky_logdet, mirror
+from mercer.arrays import Array, Index, back_product, cholesky_logdet, half_product, mirror
 from mercer.kernels.base import Gradient
-from mercer.linalg.blocked import cholesky, cholesky_inverse
+from mercer.linalg.blocked import cholesky, half_inverse, inverse_diag, inverse_of_half
 from mercer.linalg.errors import NotPositiveDefiniteError
 from mercer.linalg.gram import Covariance, Factor, Gram
 from mercer.linalg.memory import require_memory
@@ -72,6 +75,16 @@ class DenseGram(Gram):
         """See :meth:`Gram.diag`."""
         return self.kernel.diag(self.points)
 
+    def take(self) -> Array:
+        """Return an (n, n) array to be filled: fresh memory costs more than what fills it."""
+        n = len(self.points)
+        return self.room.pop() if self.room else np.empty((n, n))
+
+    def give(self, *done: Array | None) -> None:
+        """Keep (n, n) arrays that nobody reads any more for the next that ask."""
+        if self.keep:
+            self.room.extend(A for A in done if A is not None and A.size)
+
     def rows(self, index: Index) -> Array:
         """See :meth:`Gram.rows`."""
         return np.asarray(self.matrix[index])
@@ -89,6 +102,9 @@ class DenseGram(Gram):
         self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
     ) -> Gradient:
         """See :meth:`Gram.pullback`."""
+        if self.scratch and self._matrix is not None:  # K has served: its memory for the rest
+            self.give(self._matrix)
+            self._matrix = None
         Q = factor.gradient_weights(alpha, float(alpha.shape[1]))
         if U is not None and V is not None:
             # U V' + V U' as one product, by rows: no second n x n array; NumPy is slow at rank one
@@ -129,18 +145,21 @@ class DenseFactor(CholeskyOperator, Factor):
         self._K_diag = K_diag
         self._gram = gram
         self._inverse: Array | None = None
+        self._whole = False  # whether it is M^-1, not only L^-1
+        self._beside: Array | None = None  # the diagonal of an M^-1 below L'
         self._cov_diag: Array | None = None
         self.cholesky = self._factorise(gram)
         self._logdet = cholesky_logdet(self.cholesky)
 
     def _unit(self, gram: DenseGram) -> Array:
         # the compiled core works in place: a kernel may return another order or precision
-        if gram.keep and gram.room:
-            M = gram.room.pop()
-            M[...] = gram.matrix
-        else:
-            M = np.array(gram.matrix, dtype=np.float64, order="C", copy=gram.keep or None)
-        core.scale_upper(M, self.scale, 1.0 + self.jitter)
+        K = np.asarray(gram.matrix, dtype=np.float64, order="C")
+        M = K
+        if gram.keep:
+            M = gram.take()
+        elif not K.flags.writeable:
+            M = K.copy()
+        core.scale_upper(K, self.scale, 1.0 + self.jitter, M)
         return M
 
     def _factorise(self, gram: DenseGram) -> Array:
@@ -149,6 +168,7 @@ class DenseFactor(CholeskyOperator, Factor):
             M = self._unit(gram)
             if cholesky(M) == 0:
                 return M
+            gram.give(M)
         self.jitter = 0.0
         M = mirror(self._unit(gram))
         if not np.all(np.isfinite(M)):
@@ -165,10 +185,21 @@ class DenseFactor(CholeskyOperator, Factor):
         )
 
     def half(self, V: Array) -> Array:
-        """See :meth:`CholeskyOperator.half`; refused once the inverse has taken the memory."""
-        if not self.cholesky.size:
+        """See :meth:`CholeskyOperator.half`; by L^-1 where that has taken the memory of L."""
+        if self.cholesky.size:
+            return super().half(V)
+        return half_product(self._spent(), self.scale[:, None] * V)
+
+    def half_transposed(self, V: Array) -> Array:
+        """See :meth:`CholeskyOperator.half_transposed`, and :meth:`half`."""
+        if self.cholesky.size:
+            return super().half_transposed(V)
+        return self.scale[:, None] * back_product(self._spent(), V)
+
+    def _spent(self) -> Array:
+        if self._inverse is None or self._whole:
             raise RuntimeError("this factor was used up by its inverse: set scratch=False")
-        return super().half(V)
+        return self._inverse
 
     @property
     def report(self) -> dict[str, Any]:
@@ -187,17 +218,52 @@ class DenseFactor(CholeskyOperator, Factor):
         """See :meth:`Factor.quad_diag`."""
         return self.reduce_diag(A, None)
 
-    def inverse(self) -> Array:
-        """M^-1, upper triangle (row-major) only; kept until the gradient consumes it."""
+    def _half_inverse(self) -> Array:
+        """L^-1 (upper triangle, row-major, of its transpose), or M^-1 if that was made of it."""
         if self._inverse is None:
-            self._inverse = cholesky_inverse(self.cholesky, overwrite=self._gram.scratch)
+            A = self.cholesky
             if self._gram.scratch:
-                self.cholesky = np.empty((0, 0))  # used up: a later solve fails at once
+                self.cholesky = np.empty((0, 0))
+            else:
+                A, L = self._gram.take(), A
+                A[...] = L
+            self._whole = self._beside is not None
+            if self._beside is None:
+                half_inverse(A)
+            else:
+                core.swap_triangles(A)
+                A.flat[:: len(A) + 1] = self._beside
+            self._inverse = A
         return self._inverse
 
+    def inverse(self) -> Array:
+        """M^-1, upper triangle (row-major) only; kept until the gradient consumes it."""
+        inverse = self._half_inverse()
+        if not self._whole:
+            inverse_of_half(inverse)
+            self._whole = True
+        return inverse
+
     def diag(self) -> Array:
-        """See :meth:`Factor.diag`."""
-        return np.asarray(self.scale**2 * np.diagonal(self.inverse()))
+        """See :meth:`Factor.diag`; half the work of :meth:`inverse`."""
+        if self._beside is not None:
+            return np.asarray(self.scale**2 * self._beside)
+        A = self._half_inverse()
+        return np.asarray(self.scale**2 * (np.diagonal(A) if self._whole else inverse_diag(A)))
+
+    def add_to(self, M: Array) -> None:
+        """See :meth:`Factor.add_to`; M^-1 stays, in the strictly lower triangle beside L'."""
+        if self._inverse is not None or self._beside is not None:
+            core.add_scaled_upper(self.inverse(), self.scale, M)
+            return
+        A = mirror(self.cholesky)
+        roots = np.diagonal(A).copy()
+        half_inverse(A)
+        inverse_of_half(A)
+        core.add_scaled_upper(A, self.scale, M)
+        self._beside = np.diagonal(A).copy()
+        core.swap_triangles(A)
+        A.flat[:: len(A) + 1] = roots
 
     def cov_diag(self) -> Array:
         """See :meth:`Factor.cov_diag`; by a triangular solve where W_i K_ii is tiny."""
@@ -214,16 +280,14 @@ class DenseFactor(CholeskyOperator, Factor):
 
     def trim(self) -> None:
         """See :meth:`Factor.trim`; nothing, if the inverse is all there is."""
-        if self.cholesky.size and self._inverse is not None:
-            self._gram.room = [self._inverse] if self._gram.keep else []
+        if self.cholesky.size:
+            self._gram.give(self._inverse)
             self._inverse = None
 
     def release(self) -> None:
-        """See :meth:`Factor.release`: fresh memory costs more than the copy that fills it."""
-        done = self.cholesky if self.cholesky.size else self._inverse
+        """See :meth:`Factor.release`."""
+        self._gram.give(self.cholesky, self._inverse)
         self.cholesky, self._inverse = np.empty((0, 0)), None
-        if self._gram.keep and done is not None:
-            self._gram.room = [done]
 
     def cov(self) -> Array:
         """See :meth:`Factor.cov`; rows where W_i K_ii is tiny by triangular solves."""

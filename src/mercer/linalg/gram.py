@@ -73,10 +73,18 @@ class Factor(ABC):
         """Return (a a' - count C) / 2 in a fresh symmetric (n, n) array, for a (n, m)."""
         raise NotImplementedError(f"{type(self).__name__} has no explicit inverse")
 
+    def add_to(self, M: Array) -> None:
+        """Add C to the upper triangle (row-major) of M (n, n)."""
+        M += self.gradient_weights(np.zeros((len(M), 1)), -2.0)
+
     @property
     def report(self) -> dict[str, Any]:
         """What was done to the numbers, e.g. {"jitter": 0.0}."""
         return {}
+
+    def beginning(self) -> Factor | None:
+        """Return what a nearby problem begins from beyond a, W and f, without an n x n array."""
+        return None
 
     def operator(self) -> Operator:
         """Return C as the operator of a finished posterior (dense if nothing better is known)."""
@@ -110,6 +118,14 @@ class Gram(ABC):
     @abstractmethod
     def factor(self, W: Array) -> Factor:
         """Return the Factor for weights W (n,)."""
+
+    def take(self) -> Array:
+        """Return an (n, n) array to be filled, one that was given back if there is any."""
+        return np.empty((len(self.points), len(self.points)))
+
+    def give(self, *done: Array | None) -> None:
+        """Take back (n, n) arrays that nobody reads any more."""
+        return
 
     @abstractmethod
     def pullback(

@@ -72,5 +72,20 @@ def require_memory(n: int, arrays: int, task: str = "an exact fit", remedy: str 
         )
 
 
+def require_bytes(need: int, task: str, remedy: str) -> None:
+    """Refuse if ``need`` bytes are not there: "``task`` needs ...; ``remedy``".
+
+    Examples
+    --------
+    >>> require_bytes(1 << 60, "this batch", "give fewer rows at a time")
+    Traceback (most recent call last):
+        ...
+    MemoryError: this batch needs 1073741824.0 GiB and ... give fewer rows at a time
+    """
+    limit = available_bytes()
+    if need > limit:
+        raise MemoryError(f"{task} needs {_size(need)} and {_size(limit)} are available; {remedy}")
+
+
 def _size(count: int) -> str:
     return f"{count / 2**30:.1f} GiB"

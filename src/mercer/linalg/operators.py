@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -20,7 +21,21 @@ from mercer.arrays import Array, back_solve, half_solve
 
 
 class Operator(ABC):
-    """C as a finished posterior keeps it."""
+    """C as a finished posterior keeps it.
+
+    ``walks`` if the prior is Markov on a line: then ``mean_at`` and ``var_at`` give k(X, P) alpha
+    and formula (2) at q new points in O(n + q).
+    """
+
+    walks: ClassVar[bool] = False
+
+    def mean_at(self, X: Array, alpha: Array) -> Array:
+        """k(X, P) alpha for X (q, d), alpha (n, m): (q, m)."""
+        raise NotImplementedError
+
+    def var_at(self, X: Array) -> Array:
+        """k(x, x) - k(x, P) C k(P, x) for each row of X (q, d): (q,)."""
+        raise NotImplementedError
 
     @abstractmethod
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mercer.arrays import Array, half_solve
+from mercer.linalg.contrast_operator import ContrastOperator
 from mercer.linalg.operators import CholeskyOperator, ExplicitOperator, Operator, restored
 
 
@@ -64,6 +65,8 @@ def _product(operator: Operator, A: Array) -> Array:
 def operator_from(arrays: Mapping[str, Array]) -> Operator:
     """Build the operator of one latent function, or of several, from the arrays of ``state()``."""
     numbers = {int(name.split("_")[0]) for name in arrays if name[0].isdigit()}
+    if "anchor" in arrays:
+        return ContrastOperator(**arrays)
     if not numbers:
         return restored(arrays)
     operators = []

@@ -1,7 +1,7 @@
 """Third and fourth derivatives in m of E[g(y, f)], f ~ N(m, v): the bends of a Gaussian average.
 
 A Newton step on the variational Gaussian needs them; the first two are those of ``expected``
-(the second derivative in m is twice the first in v, the heat equation).
+(the second derivative in m is twice the first in v, the heat equation). Theory (A3).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from scipy import special
 from mercer.arrays import Array
 from mercer.losses.base import Loss
 from mercer.losses.capability import needs
+from mercer.losses.logistic_average import log_averaged
 from mercer.losses.special import exp, negative_entropy
 
 
@@ -78,6 +79,10 @@ class Logistic(BinaryLoss):
         """Return -sigma(-u), sigma(u) sigma(-u) and its derivative."""
         up, down = special.expit(u), special.expit(-u)
         return -down, up * down, up * down * (down - up)
+
+    def log_predictive(self, y: Array, m: Array, v: Array) -> Array:
+        """See :meth:`Loss.log_predictive`; log E[sigma(y f)] to rounding, v = 0 allowed."""
+        return log_averaged(np.asarray(y * m, dtype=np.float64), v)
 
     def conjugate(self, y: Array, u: Array) -> Array:
         """See :meth:`Loss.conjugate`: t log t + (1 - t) log(1 - t), t = -u y in [0, 1]."""

@@ -1,4 +1,7 @@
-"""The support vector classifier's losses; see ``margins`` for why they give no probabilities."""
+"""The support vector classifier's losses; see ``margins`` for why they give no probabilities.
+
+Theory (S1).
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 Their exp(-g) does not sum to one over the labels, so they offer no probabilities; their scale C is
 no free parameter either, since an evidence that does not normalise cannot compare its values.
+Theory (M2).
 """
 
 from __future__ import annotations

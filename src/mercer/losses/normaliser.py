@@ -1,4 +1,7 @@
-"""The hinge seen by a statistician: what it lacks to be a likelihood, and the weights it hides."""
+"""The hinge seen by a statistician: what it lacks to be a likelihood, and the weights it hides.
+
+Theory (S7), (S9).
+"""
 
 from __future__ import annotations
 

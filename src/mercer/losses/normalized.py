@@ -1,4 +1,4 @@
-"""The hinge, made a likelihood."""
+"""The hinge, made a likelihood; theory (S8)."""
 
 from __future__ import annotations
 

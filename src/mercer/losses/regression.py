@@ -1,4 +1,4 @@
-"""Gaussian noise: the loss for which everything is exact."""
+"""Gaussian noise: the loss for which everything is exact; theory (G1)."""
 
 from __future__ import annotations
 

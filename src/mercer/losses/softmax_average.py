@@ -18,22 +18,11 @@ import numpy as np
 from scipy import special
 
 from mercer.arrays import Array
+from mercer.losses.logistic_average import mixture
 
-# sigma(x) = sum_i MASS_i Phi(RATE_i x) to 9e-8: the logistic is a scale mixture of Gaussians.
-# Least squares in the largest error, seen again in the tests.
-RATE = np.array([0.26954119, 0.3668196, 0.49570885, 0.66851908, 0.89751863, 1.21140004])
-MASS = np.array([0.00910848, 0.10911897, 0.31713836, 0.37373563, 0.17248012, 0.01841843])
 FEW, MANY = 4096, 32768  # points of the fixed rule for up to FEW_CLASSES classes, and for more
 FEW_CLASSES = 4
 CLOSE = 1.0  # largest deviation of a difference at which the plain average is as good
-
-
-def logistic_average(m: Array, v: Array | float) -> Array:
-    """E[sigma(f)] for f ~ N(m, v), to 1e-7."""
-    result = np.zeros(np.shape(m))
-    for rate, mass in zip(RATE, MASS / MASS.sum(), strict=True):
-        result += mass * special.ndtr(rate * m / np.sqrt(1.0 + rate**2 * v))
-    return result
 
 
 def softmax_average(m: Array, V: Array) -> Array:
@@ -54,9 +43,7 @@ def softmax_average(m: Array, V: Array) -> Array:
         rest = max(float(spread[j, j] - along @ along), 0.0)
         shift, lean = root @ points.T, along @ points.T  # (c - 1, count), (count,)
         p[j] = 0.5 * sum(
-            logistic_average(
-                m[j] + sign * lean - _log_sum(m[others, None] + sign * shift), rest
-            ).mean()
+            mixture(m[j] + sign * lean - _log_sum(m[others, None] + sign * shift), rest).mean()
             for sign in (1.0, -1.0)
         )
     return np.asarray(p / p.sum())

@@ -60,6 +60,10 @@ class StudentT(LocationLoss):
             2.0 * a * r * (np.square(r) - 3.0 * q) / below**3,
         )
 
+    def expected_curvature(self) -> float:
+        """Return the mean of d2g/df2 over y, the Fisher information (df + 1) / ((df + 3) s^2)."""
+        return float((self.df + 1.0) / ((self.df + 3.0) * self.scale**2))
+
     def width(self, y: Array) -> float:
         """Return the distance to the complex singularity, s sqrt(df), at most s."""
         return float(self.scale * np.sqrt(self.df / (1.0 + self.df)))

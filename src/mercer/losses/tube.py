@@ -1,4 +1,4 @@
-"""The insensitive tube of support vector regression."""
+"""The insensitive tube of support vector regression; theory (S2)."""
 
 from __future__ import annotations
 

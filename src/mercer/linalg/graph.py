@@ -1,0 +1,136 @@
+"""Graph: the normalised Laplacian of nearest neighbours, sparse, computed in the log domain.
+
+Theory (M5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from mercer.arrays import Array, Index
+
+ENTRIES = 1 << 22  # differences of coordinates that are held at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A neighbourhood graph of n points.
+
+    Attributes
+    ----------
+    laplacian : (n, n) sparse, symmetric, L = I - D^-1/2 W D^-1/2 with eigenvalues in [0, 2]. Its
+        null vectors are D^1/2 times the indicator of a component, not constants. A point without
+        neighbours has a row of zeros: it is not shrunk.
+    heat : h of the weights exp(-d^2 / (4 h)), infinite if all of them are one.
+    n_neighbors : neighbours that each point selected; there is an edge if either end did.
+    """
+
+    laplacian: Any
+    heat: float
+    n_neighbors: int
+
+    @property
+    def edges(self) -> int:
+        """Return how many pairs of points are neighbours."""
+        points = int(np.count_nonzero(self.laplacian.diagonal()))
+        return int(self.laplacian.nnz - points) // 2
+
+
+def neighbour_graph(X: Array, n_neighbors: int = 10, heat: float | None = None) -> Graph:
+    """Return the graph of the rows of X (n, d).
+
+    Parameters
+    ----------
+    n_neighbors : neighbours of each row among the others, n - 1 at most.
+    heat : h > 0, ``inf`` for weights of one, or None: the median over the rows of the squared
+        distance to the farthest neighbour selected.
+
+    Notes
+    -----
+    With s_ij = -d_ij^2 / (4 h) and log d_i = log sum_j exp(s_ij), the normalised weight is
+    exp(s_ij - (log d_i + log d_j) / 2) <= 1, also where every exp(s_ij) underflows.
+
+    References
+    ----------
+    Hou & Hero (2018), section 3; Belkin, Niyogi & Sindhwani (2006) for the heat kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> graph = neighbour_graph(np.array([[0.0], [1.0], [3.0]]), n_neighbors=1, heat=np.inf)
+    >>> graph.laplacian.toarray().round(4)
+    array([[ 1.    , -0.7071,  0.    ],
+           [-0.7071,  1.    , -0.7071],
+           [ 0.    , -0.7071,  1.    ]])
+    """
+    n = len(X)
+    k = min(n_neighbors, n - 1)
+    if k < 1:
+        return Graph(csr_array((n, n)), np.inf if heat is None else float(heat), 0)
+    i, j, farthest = _pairs(X, k)
+    squares = _squares(X, i, j)
+    h = _default_heat(_squares(X, np.arange(n), farthest), squares) if heat is None else heat
+    far = np.isinf(squares)
+    logs = np.where(far, -np.inf, -np.where(far, 0.0, squares) / (4.0 * h))  # h = inf: zeros
+    rows, columns, logs = np.append(i, j), np.append(j, i), np.append(logs, logs)
+    degree = _log_degrees(rows, logs, n)
+    known = np.isfinite(degree[rows]) & np.isfinite(degree[columns])
+    rows, columns, logs = rows[known], columns[known], logs[known]
+    weights = np.exp(logs - 0.5 * (degree[rows] + degree[columns]))
+    own = np.flatnonzero(np.isfinite(degree))  # not: points infinitely far from all others
+    values = np.concatenate([-weights, np.ones(len(own))])
+    place = (np.concatenate([rows, own]), np.concatenate([columns, own]))
+    laplacian = csr_array((values, place), shape=(n, n))
+    laplacian.sort_indices()
+    return Graph(laplacian, float(h), k)
+
+
+def _pairs(X: Array, k: int) -> tuple[Index, Index, Index]:
+    """Return the edges i < j, each once, and for each row the farthest of its neighbours."""
+    from sklearn.neighbors import NearestNeighbors  # heavy, and nothing else here needs it
+
+    # by a power of two, which is exact, into a range in which squares neither vanish nor overflow
+    X = np.ldexp(X, -int(np.frexp(np.abs(X).max())[1]))
+    chosen = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(return_distance=False)
+    ends = np.column_stack([np.repeat(np.arange(len(X)), k), chosen.ravel()])
+    ends.sort(axis=1)
+    edges = np.unique(ends, axis=0).astype(np.intp)
+    return edges[:, 0], edges[:, 1], chosen[:, -1].astype(np.intp)
+
+
+def _squares(X: Array, i: Index, j: Index) -> Array:
+    """Return |x_i - x_j|^2 of each pair, by differences: nothing cancels."""
+    result = np.empty(len(i))
+    size = max(1, ENTRIES // X.shape[1])
+    with np.errstate(over="ignore"):
+        for start in range(0, len(i), size):
+            part = slice(start, start + size)
+            apart = X[i[part]] - X[j[part]]
+            result[part] = np.einsum("ij,ij->i", apart, apart)
+    return result
+
+
+def _default_heat(farthest: Array, squares: Array) -> float:
+    """Return the median of ``farthest``; where most rows repeat, that of the edges with a length.
+
+    Infinite, that is weights of one, if all rows are equal. Distances that overflow do not count.
+    """
+    known = farthest[np.isfinite(farthest)]
+    middle = float(np.median(known)) if len(known) else 0.0
+    positive = squares[(squares > 0.0) & np.isfinite(squares)]
+    if middle > 0.0:
+        return middle
+    return float(np.median(positive)) if len(positive) else np.inf
+
+
+def _log_degrees(rows: Index, logs: Array, n: int) -> Array:
+    """Return log sum exp of the logs of each row (n,), -inf for a row of none."""
+    top = np.full(n, -np.inf)
+    np.maximum.at(top, rows, logs)
+    shift = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(shift + np.log(np.bincount(rows, np.exp(logs - shift[rows]), n)))
