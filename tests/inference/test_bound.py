@@ -136,7 +136,7 @@ def test_order_of_the_evidences(seed):
     truth, error = exact.importance(
         K, S[:, 0], LOSS, q.z[:, 0], 0.5 * (Sigma + Sigma.T), np.random.default_rng(seed)
     )
-    values = [evidence(Bound(max_iter=k), kernel, X, S)[0] for k in (0, 1, 2, 100)]
+    values = [evidence(Bound().set_params(max_iter=k), kernel, X, S)[0] for k in (0, 1, 2, 100)]
     assert all(value < truth + 4 * error for value in values)
     assert abs(ep - truth) < truth - values[-1]
 
@@ -288,3 +288,17 @@ def test_what_the_bound_refuses():
     assert isinstance(by_name("bound"), Bound)
     with pytest.raises(ValueError, match="needs quadratic_bound"):
         Bound().check(losses.Probit())
+
+
+@pytest.mark.parametrize("weight", [1e10, 1e15])
+def test_huge_weights_are_not_called_converged(weight):
+    """EM steps are then shorter than any tolerance, and thousands of nats from the best bound."""
+    X, S = data(20)
+    w = np.ones(20)
+    w[0] = weight
+    gram = DenseGram(4.0 * RBF(), X, keep=True)
+    found = Bound().solve(gram, S, LOSS, weights=w)
+    assert found.report["residual"] < 1e-6
+    assert not found.report["converged"]
+    assert f"{weight:.3g}" in found.report["message"]
+    assert "EP and Laplace" in found.report["message"]

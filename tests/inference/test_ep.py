@@ -425,7 +425,7 @@ def test_no_proper_fixed_point_is_reported():
 
 def test_no_iteration_at_all_is_the_prior():
     X, y = data(losses.Probit(), n=5)
-    value, solution = evidence(EP(max_iter=0), RBF(), X, y, losses.Probit())
+    value, solution = evidence(EP().set_params(max_iter=0), RBF(), X, y, losses.Probit())
     assert np.all(solution.alpha == 0.0)
     assert np.all(solution.W == 0.0)
     assert value == pytest.approx(5 * np.log(0.5))

@@ -272,7 +272,7 @@ def test_no_maximum_within_reach_is_reported():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 1)), 3.0 * rng.standard_t(1.5, size=(30, 1))
     gram = DenseGram(4.0 * RBF(), X, keep=True)
-    found = Laplace(max_iter=0).solve(gram, y, loss)
+    found = Laplace().set_params(max_iter=0).solve(gram, y, loss)
     assert not found.report["converged"]
     assert "message" in found.report
     assert np.all(np.isfinite(found.factor.cov_diag()))

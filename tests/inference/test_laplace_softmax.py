@@ -10,6 +10,7 @@ import pytest
 from mercer.inference import Laplace, Newton
 from mercer.kernels import RBF, White
 from mercer.linalg import DenseGram
+from mercer.linalg.coupled import coupled
 from mercer.losses import Logistic, Softmax
 from mercer.search import EvidenceCriterion, Space, simple_problem
 from mercer.testing import check_inference
@@ -144,3 +145,37 @@ def test_an_iteration_limit_reports():
     assert not found.report["converged"]
     assert "raise max_iter" in found.report["message"]
     assert np.isfinite(Laplace().evidence(gram, y, LOSS, found).value)
+
+
+def test_memory_of_evidence_and_gradient():
+    """K, a factor (its inverse in the other triangle) for each class, their sum, narrow rest."""
+    import tracemalloc
+
+    n, classes = 500, 3
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    y = rng.integers(classes, size=(n, 1)).astype(float)
+    space = Space({"kernel": 2.0 * RBF(np.ones(2)), "loss": LOSS})
+    make = partial(DenseGram, keep=True)
+    function = EvidenceCriterion(space, simple_problem(X, y), Laplace(), make)
+    function(space.start)  # what is imported and cached
+    tracemalloc.start()
+    function(space.start)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < (classes + 2 + 0.7) * 8 * n * n  # 0.5 are some 32 columns at a time, at this n
+
+
+def test_a_factor_that_is_released_serves_the_next():
+    X = data()[0]
+    gram = DenseGram(2.0 * RBF(), X, keep=True)
+    D = np.abs(np.random.default_rng(0).normal(size=(len(X), 3))) + 0.1
+    first = coupled(gram, D)
+    expected = first.solve(D)
+    held = [first.shared, *(factor.cholesky for factor in first.factors)]
+    first.release()
+    again = coupled(gram, D)
+    assert not gram.room
+    arrays = [again.shared, *(factor.cholesky for factor in again.factors)]
+    assert {id(A) for A in arrays} == {id(A) for A in held}
+    np.testing.assert_array_equal(again.solve(D), expected)

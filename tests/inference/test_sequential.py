@@ -8,15 +8,15 @@ from scipy.integrate import quad
 from scipy.special import expit
 
 import mercer.inference.sequential_growing as module
-from mercer.inference.logistic_average import averaged, log_averaged
-from mercer.inference.logistic_bound import best_xi, curvature, curvature_slope, log_bound
+from mercer._native.sequential import best_xi, curvature, curvature_slope, log_bound
 from mercer.inference.sequential import absorb
+from mercer.inference.sequential_explicit import Explicit
 from mercer.inference.sequential_growing import Growing
-from mercer.inference.sequential_latent import Explicit
 from mercer.inference.stream import Stream
 from mercer.kernels import RBF, Constant
 from mercer.linalg.operators import ExplicitOperator
 from mercer.losses import Logistic
+from mercer.losses.logistic_average import averaged, log_averaged
 from mercer.process import Posterior, Prior
 from tests.reference import sequential as reference
 
@@ -291,3 +291,46 @@ def test_averages_of_the_logistic():
     np.testing.assert_allclose(averaged(m, v), np.exp(expected), atol=1e-12)
     np.testing.assert_allclose(averaged(m, v) + averaged(-m, v), 1.0, atol=1e-14)
     np.testing.assert_allclose(averaged(m, np.zeros(2000)), expit(m), rtol=1e-13)
+
+
+def test_the_stake_of_a_point_bounds_its_loss():
+    X, S, w = data(12)
+    stream, _ = streamed(X, S, w, 4.0 * RBF(0.6) + Constant(1.0), [12])
+    latent = stream.latents[0].explicit()
+    m, cov, K = dense(stream)
+    for i in range(12):
+        keep = np.delete(np.arange(12), i)
+        A = np.linalg.solve(K[np.ix_(keep, keep)], K[keep, i])
+        v = K[i, i] - K[i, keep] @ A
+        B = np.insert(np.eye(11), i, A, axis=0)
+        spread = B @ cov[np.ix_(keep, keep)] @ B.T
+        spread[i, i] += v
+        lost = reference.divergence(m, cov, B @ m[keep], spread)
+        c, a = latent.C[i, i], latent.alpha[i]
+        assert 0.0 < c * v < 1.0
+        assert lost >= 0.5 * (a * a * v - c * v - np.log1p(-c * v)) - 1e-9
+        assert latent.stakes()[i] == pytest.approx(c + a * a, abs=1e-12)
+        # the part that the running sum keeps, exactly
+        moved = latent.moved(np.array([i]), np.array([[v]]))
+        assert moved == pytest.approx(a * a * v - c * v, abs=1e-10)
+
+
+def test_compiled_block_refuses_other_shapes():
+    from mercer._native import sequential
+
+    b = np.zeros(2)
+    for cov, R, found in (
+        (np.eye(3), np.empty((2, 2)), np.empty((4, 2))),
+        (np.eye(2), np.empty((2, 3)), np.empty((4, 2))),
+        (np.eye(2), np.empty((2, 2)), np.empty((3, 2))),
+    ):
+        with pytest.raises(ValueError, match="shapes"):
+            sequential.absorb(b, cov, np.ones(2), np.ones(2), R, found)
+
+
+def test_the_root_is_that_of_plain_iteration():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        M, kappa = 3.0 * rng.normal(), 10.0 ** rng.uniform(-3, 2)
+        S, w = float(rng.choice([-1, 1])), rng.uniform(0.2, 3.0)
+        assert best_xi(M, kappa, S, w) == pytest.approx(reference.best_xi(M, kappa, S, w), rel=1e-9)

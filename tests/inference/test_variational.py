@@ -296,7 +296,7 @@ def test_bound_on_the_normaliser() -> None:
 def test_refusals() -> None:
     with pytest.raises(ValueError, match="whole number"):
         Variational(factors=0)
-    with pytest.raises(ValueError, match="tol > 0"):
+    with pytest.raises(ValueError, match="positive finite tol"):
         Variational(tol=0.0)
     with pytest.raises(ValueError, match="no likelihood"):
         Variational().check(losses.Hinge())

@@ -11,7 +11,7 @@ from mercer.arrays import Array
 from mercer.component import Component
 from mercer.kernels.base import Gradient
 from mercer.linalg.gram import Factor, Gram
-from mercer.losses.base import Loss
+from mercer.losses.base import Loss, is_number
 from mercer.losses.capability import missing_because
 
 
@@ -61,20 +61,24 @@ class Inference(Component):
     """How a posterior comes out of a Gram, targets and a loss.
 
     A child names in ``needs`` the Loss methods it calls, and states ``solve`` and ``evidence``. It
-    sets ``frugal`` if ``evidence`` solves nothing after it asked for the diagonal of C: then the
+    sets ``frugal`` if ``evidence`` needs no more than solutions and the diagonal of C: then the
     search lets the inverse overwrite the Cholesky factor; ``repeated`` if it factors K several
-    times, which is then kept; ``evident`` to False if it ends in a mode that has no evidence; and
-    ``link`` to the binary loss with which it classifies unless told otherwise.
+    times, which is then kept; ``local`` if it asks a factor only for solutions, diagonals and the
+    determinant, which O(n) algebra has as well; ``evident`` to False if it ends in a mode that has
+    no evidence; and ``link`` to the binary loss with which it classifies unless told otherwise.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
     frugal: ClassVar[bool] = False
     repeated: ClassVar[bool] = False
+    local: ClassVar[bool] = False
     evident: ClassVar[bool] = True
     link: ClassVar[str] = "logistic"
 
     def check(self, loss: Loss) -> None:
         """Refuse a loss that lacks what this inference calls, before any work."""
+        limits = self.get_params(deep=False)
+        check_limits(type(self).__name__, limits.get("tol", 1.0), limits.get("max_iter", 1))
         missing = [name for name in self.needs if not loss.offers(name)]
         if missing:
             reason = missing_because(type(loss), missing[0])
@@ -82,6 +86,14 @@ class Inference(Component):
                 f"{type(self).__name__} inference needs {', '.join(missing)} from the loss, and "
                 f"{type(loss).__name__} does not offer it: {reason}"
             )
+
+    def searching(self) -> Inference:
+        """Return the inference for a search of the largest evidence.
+
+        This one, or one that stops where the rest no longer moves the maximum; what is found is
+        solved by this one.
+        """
+        return self
 
     def solve(
         self,
@@ -123,6 +135,15 @@ class Inference(Component):
         and weighted sum of squares ``spread`` (n, m) about it (zeros if None).
         """
         raise NotImplementedError
+
+
+def check_limits(who: str, tol: object, max_iter: object) -> None:
+    """Refuse a tolerance that is no positive finite number, and less than one iteration."""
+    if not is_number(tol, 0.0, np.inf):
+        raise ValueError(f"{who} needs a positive finite tol, e.g. 1e-6, not {tol!r}")
+    whole = isinstance(max_iter, (int, np.integer)) and not isinstance(max_iter, bool)
+    if not (whole and is_number(max_iter, 0.0, np.inf)):
+        raise ValueError(f"{who} needs a whole number max_iter >= 1, not {max_iter!r}")
 
 
 def ones_if_none(weights: Array | None, n: int) -> Array:

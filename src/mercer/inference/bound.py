@@ -1,4 +1,7 @@
-"""The quadratic bound: a Gaussian posterior and a certain lower bound on the evidence."""
+"""The quadratic bound: a Gaussian posterior and a certain lower bound on the evidence.
+
+Theory (A13), (A14).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 
 from mercer.arrays import Array
 from mercer.inference.anderson import Anderson
-from mercer.inference.base import Evidence
+from mercer.inference.base import Evidence, check_limits
 from mercer.inference.sites import SiteInference, Sites, Task
 from mercer.linalg.gram import Factor
 from mercer.losses.base import Loss
@@ -34,8 +37,9 @@ class Bound(SiteInference):
 
     Parameters
     ----------
-    tol : stop when an EM step would change no xi by more than this, relatively. The error of E is
-        of order tol^2, of its gradient tol.
+    tol : stop when an EM step would change no xi by more than this, relatively, and E by no more
+        than this: steps are short, but far from nothing to gain, where sample weights are huge.
+        The error of E is of order tol^2, of its gradient tol.
     max_iter : steps at most; reaching it is reported, not raised. The value is a bound anyway.
 
     Reference: Jaakkola & Haussler (1999), (8) with its sign corrected, used for all points at once;
@@ -57,6 +61,7 @@ class Bound(SiteInference):
     needs: ClassVar[tuple[str, ...]] = ("quadratic_bound",)
 
     def __init__(self, tol: float = 1e-6, max_iter: int = 1000) -> None:
+        check_limits("Bound", tol, max_iter)
         self.tol = tol
         self.max_iter = max_iter
 
@@ -68,7 +73,7 @@ class Bound(SiteInference):
             x = _behind(task, start.W)
         state, iterations, factorisations = look(task, x), 0, 1
         mixer = Anderson(MEMORY)
-        while state.residual > self.tol and iterations < self.max_iter:
+        while not self._done(state) and iterations < self.max_iter:
             iterations += 1
             ahead = look(task, mixer.step(state.x, state.r))
             factorisations += 1
@@ -79,19 +84,24 @@ class Bound(SiteInference):
                 factorisations += 1
             state = ahead
         report: dict[str, Any] = {
-            "converged": bool(state.residual <= self.tol),
+            "converged": self._done(state),
             "iterations": iterations,
             "factorisations": factorisations,
             "residual": state.residual,
         }
         if not report["converged"]:
             report["message"] = (
-                f"Bound stopped after {iterations} steps with a residual of {state.residual:.2g} > "
-                f"tol = {self.tol:g}: the value is a lower bound, but not yet the best one; raise "
-                "max_iter, or bound the kernel's variance"
+                f"Bound stopped after {iterations} steps with a residual of {state.residual:.2g} "
+                f"and {state.gain:.2g} nats to gain in the next, tol = {self.tol:g}: the value is "
+                "a lower bound, but not yet the best one; raise max_iter, bound the kernel's "
+                "variance, or scale down sample weights that are very large (here up to "
+                f"{float(task.w.max()):.3g}); EP and Laplace do not crawl there"
             )
         report |= state.factor.report
         return Sites(state.a, state.W, state.f, state.factor, report)
+
+    def _done(self, state: State) -> bool:
+        return bool(state.residual <= self.tol and state.gain <= self.tol)
 
     def score(self, task: Task, sites: Sites) -> Evidence:
         """See :meth:`SiteInference.score`; the bound of this q at its own best xi.
@@ -112,11 +122,15 @@ class Bound(SiteInference):
 
 @dataclass(frozen=True)
 class State:
-    """The posterior for given x = log xi (n,), E(xi), and r, the change of x in an EM step."""
+    """The posterior for given x = log xi (n,), E(xi), and r, the change of x in an EM step.
+
+    ``gain`` is what E gains in it, to first order.
+    """
 
     x: Array
     r: Array
     value: float
+    gain: float
     W: Array
     a: Array
     f: Array
@@ -143,7 +157,12 @@ def look(task: Task, x: Array) -> State:
     a = factor.solve(centred)[:, 0]
     f = task.mean + np.asarray(task.gram @ a[:, None])[:, 0]
     value = -float(task.w @ c) - 0.5 * float(a @ centred[:, 0]) - 0.5 * factor.logdet()
-    return State(x, _logarithm(np.square(f) + factor.cov_diag()) - x, value, W, a, f, factor)
+    second = np.square(f) + factor.cov_diag()
+    after = _logarithm(second)
+    # dE/dxi = -w dlam/dxi (E[f^2] - xi^2): the bound touches at +-xi whatever xi is
+    fall = lam - task.loss.quadratic_bound(task.y, np.exp(after))[0]
+    gain = float(np.abs(task.w * fall * (second - np.exp(2.0 * x))).sum())
+    return State(x, after - x, value, gain, W, a, f, factor)
 
 
 def _logarithm(second: Array) -> Array:

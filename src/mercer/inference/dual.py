@@ -1,4 +1,4 @@
-"""Dual: the mode of any convex loss, kinked ones included, through its dual."""
+"""Dual: the mode of any convex loss, kinked ones included, through its dual; theory (K3), (K4)."""
 
 from __future__ import annotations
 

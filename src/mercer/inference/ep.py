@@ -1,28 +1,32 @@
-"""Expectation propagation: Gaussian sites that match the moments of the true ones."""
+"""Expectation propagation: Gaussian sites that match the moments of the true ones.
+
+Theory (A8), (A9), (A10).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from copy import copy
+from dataclasses import replace
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from mercer.arrays import Array
 from mercer.inference.anderson import Anderson
-from mercer.inference.base import Evidence
+from mercer.inference.base import Evidence, check_limits
 from mercer.inference.sites import SiteInference, Sites, Task, cavity
-from mercer.linalg.errors import NotPositiveDefiniteError
-from mercer.linalg.gram import Factor
-from mercer.losses import power
+from mercer.inference.sweeps import State, Sweeps, narrowest
+from mercer.losses import power as powers
 from mercer.losses.base import Loss
 from mercer.losses.sensitivity import slopes
 
-WIDEST = 100.0  # prior variances that a cavity may have; only sites with W < 0 make it exceed one
-NARROWEST = 1e-14  # of the largest prior variance: stands for v = 0, where a kernel pins f down
+POWERS = (0.8, 0.5)  # that take over where EP finds no proper cavities
+SEARCHING = 1e-5  # the tolerance that a search for hyperparameters needs
 MEMORY = 4  # differences that the acceleration keeps
 NEAR = 1.0  # residual below which steps are accelerated: q moves by less than its own width
 STALE, SHORTEST = 8, 0.02  # sweeps without progress until they are damped, and how far at most
 FAR, GROWTH = 100.0, 3.0  # a step may leave a residual of GROWTH times the best so far, or FAR
+
+Settled: TypeAlias = tuple[State, int, str]  # where the sweeps ended, how many, what was in the way
 
 
 class EP(SiteInference):
@@ -46,9 +50,18 @@ class EP(SiteInference):
 
     Steps are accelerated (:class:`~mercer.inference.anderson.Anderson`); one that makes K^-1 + W
     indefinite or a cavity improper (v < 0, or v > 100 K_ii), or lets the residual grow, is
-    replaced by a plain and then by a shorter one. Posteriors of several modes (narrow StudentT
-    noise with many outliers) may have no fixed point with proper cavities: that is reported. Where
-    the kernel leaves no variance (K_ii = 0) the moments are taken at v = 1e-14 of the largest K_ii.
+    replaced by a plain and then by a shorter one. Where the kernel leaves no variance (K_ii = 0)
+    the moments are taken at v = 1e-14 of the largest K_ii.
+
+    Posteriors of several modes (narrow StudentT noise with many outliers) may have no fixed point
+    with proper cavities, or none that sweeps from the prior reach. For a loss that is not convex,
+    power EP with p = 0.8, then 0.5, goes first: only a share p of a site is taken away, L is of
+    exp(-p g), and h and W are 1/p times the above. EP continues from its fixed point; where that
+    fails too the result is that of power EP, ``report["power"]`` says so, and
+
+        E = sum_i [ (L_i + 1/2 log(1 + p W_i v_i)) / p + 1/2 p v_i a_i^2 ] - ... as above,
+
+    stationary like that of EP. If all of it fails, that is reported.
 
     Parameters
     ----------
@@ -56,7 +69,7 @@ class EP(SiteInference):
         of h - W mu in units of Sigma_ii^-1/2. E errs by about tol^2, its gradient by tol.
     max_iter : sweeps at most; reaching it is reported, not raised.
 
-    Reference: Minka (2001); Seeger's thesis, section 5.2; GPML section 3.6, (3.65).
+    Reference: Minka (2001, 2004); Seeger's thesis, section 5.2; GPML section 3.6, (3.65).
 
     Examples
     --------
@@ -72,12 +85,22 @@ class EP(SiteInference):
 
     abstract: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ("tilted",)
+    local: ClassVar[bool] = True
     frugal: ClassVar[bool] = True
     link: ClassVar[str] = "probit"  # its tilted moments are closed
 
     def __init__(self, tol: float = 1e-6, max_iter: int = 200) -> None:
+        check_limits("EP", tol, max_iter)
         self.tol = tol
         self.max_iter = max_iter
+
+    def searching(self) -> EP:
+        """See :meth:`Inference.searching`: ten times ``tol``, at most 1e-5; E errs by its square.
+
+        It saves a sweep in five. The report of the search names it.
+        """
+        tol = max(self.tol, min(10.0 * self.tol, SEARCHING))
+        return self if tol == self.tol else copy(self).set_params(tol=tol)
 
     def check(self, loss: Loss) -> None:
         """Refuse several latent functions per point as well."""
@@ -90,10 +113,13 @@ class EP(SiteInference):
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
         """See :meth:`SiteInference.sites`; a start that leads nowhere is followed by a cold one."""
-        sweeps = Sweeps(task)
+        sweeps = Sweeps(task, 1.0 if start is None else start.report.get("power", 1.0))
         state, iterations, cause = self._settle(sweeps, sweeps.begin(start))
         if start is not None and state.residual > self.tol:
+            sweeps.power = 1.0
             state, iterations, cause = self._settle(sweeps, sweeps.begin(None))
+        if state.residual > self.tol and not task.loss.convex:
+            state, iterations, cause = self._milder(sweeps, (state, iterations, cause))
         if state.factor is None:
             found = sweeps.look(state.x, needed=True)
             assert found is not None  # these sites were looked at before
@@ -101,9 +127,34 @@ class EP(SiteInference):
         assert state.factor is not None
         report = self._report(state.residual, iterations, sweeps.factorisations, cause)
         report |= state.factor.report
+        if sweeps.power < 1.0:
+            report["power"] = sweeps.power
         return Sites(state.a, state.x[1], state.f, state.factor, report)
 
-    def _settle(self, sweeps: Sweeps, state: State) -> tuple[State, int, str]:
+    def _milder(self, sweeps: Sweeps, failed: Settled) -> Settled:
+        """By power EP to its fixed point, and from there to that of EP, if it has one.
+
+        Leaves the power that was needed in ``sweeps``; ``failed`` and 1 if none helps.
+        """
+        for power in POWERS:
+            sweeps.power = power
+            found, iterations, _ = self._settle(sweeps, sweeps.begin(None))
+            if found.residual > self.tol:
+                continue
+            sweeps.power = 1.0
+            if found.factor is not None:
+                found.factor.release()
+            whole = sweeps.look(found.x)
+            if whole is not None:
+                settled = self._settle(sweeps, whole)
+                if settled[0].residual <= self.tol:
+                    return settled
+            sweeps.power = power
+            return replace(found, factor=None), iterations, ""
+        sweeps.power = 1.0
+        return failed
+
+    def _settle(self, sweeps: Sweeps, state: State) -> Settled:
         """Return the last state, the number of sweeps, and what was in the way.
 
         If no state is good enough it is the one of least residual, without its factor.
@@ -161,112 +212,14 @@ class EP(SiteInference):
 
     def score(self, task: Task, sites: Sites) -> Evidence:
         """See :meth:`SiteInference.score`."""
-        var = sites.factor.cov_diag()
-        m, v = cavity(sites.f, var, sites.a, sites.W, 1.0)
-        v = np.maximum(v, NARROWEST * _largest(task))
+        power, var = float(sites.report.get("power", 1.0)), sites.factor.cov_diag()
+        m, v = cavity(sites.f, var, sites.a, sites.W, power)
+        v = np.maximum(v, narrowest(task))
 
         def tilted(loss: Loss) -> float:
-            return float(power.tilted(loss, task.y, m, v, task.w)[0].sum())
+            return float(powers.tilted(loss, task.y, m, v, power * task.w)[0].sum()) / power
 
-        rest = 0.5 * (np.log1p(sites.W * v) + v * np.square(sites.a))
+        rest = 0.5 * (np.log1p(power * sites.W * v) / power + power * v * np.square(sites.a))
         value = tilted(task.loss) + float(rest.sum()) - 0.5 * sites.factor.logdet()
         value -= 0.5 * float(sites.a @ (sites.f - task.mean))
         return Evidence(value, loss_gradient=slopes(task.loss, tilted))
-
-
-@dataclass(frozen=True)
-class State:
-    """Sites, and what they should be. x and r are (2, n): h and W, and their change.
-
-    ``factor`` is None for the prior, whose sites are zero.
-    """
-
-    x: Array
-    r: Array
-    factor: Factor | None
-    a: Array
-    f: Array
-    shift: Array
-    var: Array
-
-    def weigh(self, change: Array) -> Array:
-        """A change of the sites (2, n) in units of the posterior: means, then precisions (2n,)."""
-        dh, dW = change
-        return np.concatenate([np.sqrt(self.var) * (dh - dW * self.shift), self.var * dW])
-
-    @property
-    def residual(self) -> float:
-        """How much a plain step would change q, in units of its own spread."""
-        return float(np.abs(self.weigh(self.r)).max())
-
-
-class Sweeps:
-    """From sites to the sites that match the moments: one factorisation each."""
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.K_diag = task.gram.diag()
-        self.factorisations = 0
-
-    def begin(self, start: Sites | None) -> State:
-        """Sites nearby, or the prior, which needs no factorisation."""
-        n, task = len(self.task.y), self.task
-        if start is not None:
-            h = start.a + start.W * (start.f - task.mean)
-            near = self.look(np.array([h, start.W]))
-            if near is not None:
-                return near
-        zero = np.zeros(n)
-        state = self._state(np.zeros((2, n)), None, zero, task.mean, self.K_diag)
-        if state is None:
-            raise ValueError(
-                f"{type(task.loss).__name__} is so narrow beside the prior variance "
-                f"({_largest(task):.3g}) that its moments are lost to rounding; widen its noise, "
-                "lower the kernel's variance, or use exact inference where the loss is Gaussian"
-            )
-        return state
-
-    def look(self, x: Array, needed: bool = False) -> State | None:
-        """The state at sites x (2, n), or None where there is no proper posterior or cavity."""
-        task = self.task
-        h, W = x
-        if not np.all(np.isfinite(x)):
-            return None
-        self.factorisations += 1
-        try:
-            factor = task.gram.factor(W)
-        except NotPositiveDefiniteError:
-            if needed or not np.any(W < 0.0):
-                raise  # not the fault of the sites
-            return None
-        # a = C z for the sites with a mean z = h / W, and (I - C K) h for those without
-        sure = np.abs(W) * self.K_diag > 1e-6
-        z, rest = np.where(sure, h, 0.0) / np.where(sure, W, 1.0), np.where(sure, 0.0, h)
-        if np.any(rest):
-            z = z - np.asarray(task.gram @ rest[:, None])[:, 0]
-        a = factor.solve(z[:, None])[:, 0] + rest
-        f = task.mean + np.asarray(task.gram @ a[:, None])[:, 0]
-        return self._state(x, factor, a, f, factor.cov_diag())
-
-    def _state(
-        self, x: Array, factor: Factor | None, a: Array, f: Array, var: Array
-    ) -> State | None:
-        task = self.task
-        with np.errstate(divide="ignore", invalid="ignore"):
-            m, v = cavity(f, var, a, x[1], 1.0)
-        largest = _largest(task)
-        if not np.all((v >= 0.0) & (v <= WIDEST * np.maximum(self.K_diag, NARROWEST * largest))):
-            return None
-        v = np.maximum(v, NARROWEST * largest)
-        _, b, c = power.tilted(task.loss, task.y, m, v, task.w)
-        narrowed = 1.0 + v * c  # tilted variance over cavity variance, > 0
-        if not np.all((narrowed > 0.0) & np.isfinite(b)):
-            return None
-        W = -c / narrowed
-        h = (b - (m - task.mean) * c) / narrowed
-        return State(x, np.array([h, W]) - x, factor, a, f, f - task.mean, var)
-
-
-def _largest(task: Task) -> float:
-    """The largest prior variance, 1 if all are zero."""
-    return float(np.max(task.gram.diag(), initial=0.0)) or 1.0

@@ -1,4 +1,4 @@
-"""Exact inference for a quadratic loss: Gaussian process regression."""
+"""Exact inference for a quadratic loss: Gaussian process regression; theory (G2), (G5), (G9)."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class Exact(Inference):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("quadratic", "quadratic_pullback")
+    local: ClassVar[bool] = True
     frugal: ClassVar[bool] = True
 
     def solve(

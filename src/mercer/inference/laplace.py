@@ -1,4 +1,4 @@
-"""Laplace: a Gaussian about the mode, with the curvature there."""
+"""Laplace: a Gaussian about the mode, with the curvature there; theory (A4), (A5), (A6)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from mercer.arrays import Array
-from mercer.inference.base import Evidence, Solution, ones_if_none
+from mercer.inference.base import Evidence, Solution, check_limits, ones_if_none
 from mercer.inference.laplace_mode import Start, Steps, settle
 from mercer.inference.laplace_softmax import joint_evidence, joint_solution
 from mercer.inference.mode import TINY, Local
@@ -57,8 +57,11 @@ class Laplace(SiteInference):
 
     abstract: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ("derivatives",)
+    frugal: ClassVar[bool] = True
+    local: ClassVar[bool] = True
 
     def __init__(self, tol: float = 1e-10, max_iter: int = 100) -> None:
+        check_limits("Laplace", tol, max_iter)
         self.tol = tol
         self.max_iter = max_iter
 

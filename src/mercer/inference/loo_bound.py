@@ -1,4 +1,7 @@
-"""Leave-one-out for kernel classifiers without refitting: a bound, and a much closer estimate."""
+"""Leave-one-out for kernel classifiers without refitting: a bound, and a much closer estimate.
+
+Theory (K7), (K8), (K9).
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@
     minimise  P(f, b) = 1/2 |f - f0|^2 + sum_i w_i g_C(y_i (f_i + b)),    g_C = losses.Margin
 
 f = f0 + K (y a); b is the multiplier of y'a = 0. A row of weight w is w equal rows.
+Theory (M1), (M3).
 """
 
 from __future__ import annotations
@@ -105,6 +106,7 @@ def discriminate(
     n = len(y)
     w = np.ones(n) if weights is None else weights
     f0 = np.zeros(n) if offset is None else offset
+    _check(K, y, C, w, f0)
     batch = Batch(K, y, 1.0 - y * f0, float(C), w)
     bias = feasible_bias(y, f0, C, previous)
     steps, a = 0, np.zeros(n)
@@ -122,6 +124,23 @@ def discriminate(
         "gap": gap,
     }
     return Discrimination(a, bias, latent, report)
+
+
+def _check(K: Array, y: Array, C: float, w: Array, f0: Array) -> None:
+    """Refuse what has no optimum: with values that are not finite the steps end nowhere."""
+    if not np.all(np.abs(y) == 1.0):
+        raise ValueError("y must be -1 or +1 in every row")
+    if not 1.0 < C < np.inf:
+        raise ValueError(
+            f"C must be a finite number above 1, got {C!r}: at C <= 1 nothing is learned"
+        )
+    if not (np.all(w > 0.0) and np.isfinite(w).all()):
+        raise ValueError("weights must be positive and finite; leave rows of weight zero out")
+    if not (np.isfinite(f0).all() and np.isfinite(K).all()):
+        raise ValueError(
+            "the kernel or the scores before the batch have values that are not finite: scale the "
+            "columns, or use a kernel that is finite on them"
+        )
 
 
 def _gap(batch: Batch, a: Array, latent: Array, bias: float) -> float:

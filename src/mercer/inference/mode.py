@@ -2,6 +2,7 @@
 
 The losses enter through a function f -> (sum of l, dl/df, curvature), the linear algebra through a
 function curvature -> step, so that one loop serves one latent function and several that share K.
+Theory (K5).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Newton: the mode of a smooth loss under a kernel prior."""
+"""Newton: the mode of a smooth loss under a kernel prior; theory (K1), (K4)."""
 
 from __future__ import annotations
 

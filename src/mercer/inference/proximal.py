@@ -4,6 +4,7 @@
 
 is in the primal the mode of the Moreau envelope e(c) = min_z w g(z) + (z - c)^2/(2 sigma) at
 c = f - sigma a_old, whose slope is (c - z)/sigma = -a and whose curvature is (1 - dz/dc)/sigma.
+Theory (K6).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.arrays import Array, Index
+from mercer.inference.kinks import resolve
 from mercer.inference.mode import Local, Mode, begin, descend, single
 from mercer.inference.prox import conjugate, prox, states_derivatives
 from mercer.linalg.gram import Gram
@@ -82,9 +84,7 @@ def maximise(
         a, b = -state.slope[:, 0], state.b[:, 0]
         smooth = mean + np.asarray(gram @ a[:, None])[:, 0]
         f = smooth + H @ b
-        balance = float(np.abs(H.T @ a).max(initial=0.0))  # zero, or a is not dual feasible
-        balanced = balance <= 1e-8 * float(np.abs(H).max(initial=0.0)) * float(np.abs(a).sum())
-        gap = seen.gap(a, f, smooth) if balanced else np.inf
+        gap = seen.gap(a, f, smooth) if balanced(H, a) else np.inf
         idle = 0 if gap < 0.5 * best[0] or sigma > 30.0 * end else idle + 1
         if gap < best[0] or not np.isfinite(best[0]):
             best = (gap, a, b, f)
@@ -94,7 +94,20 @@ def maximise(
         if settled(state, tolerance):  # where progress is slow, further than the usual end
             sigma = max(SHRINK * sigma, end * (1e-4 if idle and exact else 1.0))
     gap, a, b, f = best
+    if gap > tol * max(1.0, abs(objective)) and hasattr(seen.loss, "pieces"):
+        exactly = resolve(gram, seen.loss, seen.y, seen.w, mean, H, a, f)
+        if exactly is not None and balanced(H, exactly[0]):
+            smooth = mean + np.asarray(gram @ exactly[0][:, None])[:, 0]
+            less = seen.gap(exactly[0], smooth + H @ exactly[1], smooth)
+            if less < gap:
+                gap, (a, b), f = less, exactly, smooth + H @ exactly[1]
     return a, b, f, max(gap, 0.0), steps
+
+
+def balanced(H: Array, a: Array) -> bool:
+    """Whether H'a = 0, without which a is not dual feasible."""
+    size = float(np.abs(H).max(initial=0.0)) * float(np.abs(a).sum())
+    return float(np.abs(H.T @ a).max(initial=0.0)) <= 1e-8 * size
 
 
 def settled(state: Mode, tolerance: float) -> bool:

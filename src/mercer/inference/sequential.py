@@ -11,17 +11,17 @@ in which the pivot of an example needs its own l, and that needs the mean and va
 examples before it.
 
 Reference: Jaakkola & Haussler (1999), section 3; (8) with its sign corrected.
+Theory (O1), (O2), (O5), (O7).
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from mercer._native import sequential as native
 from mercer.arrays import Array
-from mercer.inference.logistic_bound import best_xi, curvature, log_bound
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,9 @@ class Block:
 def absorb(mean: Array, cov: Array, S: Array, w: Array) -> Block:
     """Absorb b examples in their order: labels S = -1 or +1 (b,) of weight w > 0 (b,).
 
-    ``mean`` (b,) and ``cov`` (b, b) are those of the latent function before the block. One pass
-    over the b columns; each is one matrix-vector product.
+    ``mean`` (b,) and ``cov`` (b, b) are those of the latent function before the block; the lower
+    triangle of ``cov`` is read. One pass over the b columns, compiled: each label waits for the
+    one before it.
 
     Examples
     --------
@@ -63,20 +64,8 @@ def absorb(mean: Array, cov: Array, S: Array, w: Array) -> Block:
     array([1.648394])
     """
     b = len(mean)
-    R, v, xi, Ms, kappas = np.zeros((b, b)), *np.zeros((4, b))
-    log_q = gain = 0.0
-    for s, (label, weight) in enumerate(zip(S.tolist(), w.tolist(), strict=True)):
-        row = R[s, :s]
-        column = cov[s:, s] - R[s:, :s] @ row  # K_{s-1}(k, s), k >= s: (18) so far
-        kappa = max(float(column[0]), 0.0)  # repeated rows of a vast prior round below zero
-        M = float(mean[s] + row @ v[:s])  # (19) so far
-        x = best_xi(M, kappa, label, weight)
-        lam = curvature(x)
-        pivot = math.sqrt(kappa + 0.5 / (weight * lam))  # c_s^-1/2, (20)
-        R[s, s] = pivot
-        R[s + 1 :, s] = column[1:] / pivot
-        v[s] = (label / (4.0 * lam) - M) / pivot
-        xi[s], Ms[s], kappas[s] = x, M, kappa
-        log_q += log_bound(M, kappa, label, weight, x)
-        gain += math.log1p(2.0 * weight * lam * kappa)
-    return Block(R, v, mean, cov.diagonal().copy(), xi, Ms, kappas, log_q, gain)
+    R, found = np.empty((b, b)), np.empty((4, b))
+    mean, cov, S, w = (np.ascontiguousarray(each, dtype=np.float64) for each in (mean, cov, S, w))
+    log_q, gain = native.absorb(mean, cov, S, w, R, found)
+    v, xi, M, kappa = found
+    return Block(R, v, mean, cov.diagonal().copy(), xi, M, kappa, log_q, gain)

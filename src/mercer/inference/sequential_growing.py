@@ -1,4 +1,7 @@
-"""A latent function as a triangular factor that grows by rows: nothing is forgotten or dropped."""
+"""A latent function as a triangular factor that grows by rows: nothing is forgotten or dropped.
+
+Theory (O6).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from scipy.linalg import solve_triangular
 
 from mercer.arrays import Array
 from mercer.inference.sequential import Block, absorb
-from mercer.inference.sequential_latent import Explicit, Latent
+from mercer.inference.sequential_explicit import Explicit
+from mercer.inference.sequential_latent import Latent
 
 PANEL = 256  # rows of a panel: growth copies nothing, and half of the square is never stored
 
@@ -57,11 +61,20 @@ class Growing(Latent):
         T = self.whiten(K)
         return np.asarray(T.T @ self.v), np.einsum("ij,ij->j", T, T)
 
+    def joint(self, K: Array) -> tuple[Array, Array]:
+        """See :meth:`Latent.joint`."""
+        T = self.whiten(K)
+        return np.asarray(T.T @ self.v), np.asarray(T.T @ T)
+
     def absorb(self, K: Array, prior: Array, S: Array, w: Array) -> tuple[Growing, Block]:
         """See :meth:`Latent.absorb`: one triangular solve, one product, and b rows more."""
         T = self.whiten(K)
         block = absorb(T.T @ self.v, prior - T.T @ T, S, w)
         return self._with(np.hstack([T.T, block.R]), block.v, self.gain + block.gain), block
+
+    def settled(self) -> Growing:
+        """See :meth:`Latent.settled`: nothing waits."""
+        return self
 
     def explicit(self) -> Explicit:
         """See :meth:`Latent.explicit`: C = R^-T R^-1."""

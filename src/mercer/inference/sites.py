@@ -2,7 +2,7 @@
 
 q(f) = N(mu, Sigma), Sigma = (K^-1 + W)^-1, mu = mean + K a. Laplace, EP, the variational Gaussian
 and the quadratic bound differ only in how they pick a and W; the flow from targets to a solution,
-column by column, is written here once.
+column by column, is written here once. Theory (A1), (A2), (A7).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@
               sum of b fixed within each segment (with a bias)                   (GPML 6.38, 6.41)
 
 The steps run in compiled code on the variables that can still move; here what came out is judged.
+Theory (S3), (S4).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The mode of several classes that share a kernel, all latent functions at once."""
+"""The mode of several classes that share a kernel, all latent functions at once.
+
+Theory (K2), (A15).
+"""
 
 from __future__ import annotations
 

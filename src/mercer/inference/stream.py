@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from mercer.arrays import Array
 from mercer.inference.pivots import chosen
-from mercer.inference.sequential import Block
+from mercer.inference.sequential import Block, absorb
 from mercer.inference.sequential_growing import Growing
 from mercer.inference.sequential_latent import Latent
 from mercer.kernels.base import Kernel
+from mercer.linalg.pages import keep_pages
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,7 @@ class Stream:
     latents : m latent functions.
     S, w : labels (n, m) and weights (n,) of the points, or None once the stream has forgotten or
         been projected: then the points are no longer the examples.
-    moved : sum over the projections of what :meth:`Explicit.shift` lost.
+    moved : sum over the projections of what :meth:`Explicit.moved` says.
     """
 
     kernel: Kernel
@@ -51,23 +52,32 @@ class Stream:
         # rounding can leave -1e-16 of the prior variance
         return mean, np.maximum(self.kernel.diag(X)[:, None] - reduction, 0.0)
 
-    def absorb(self, X: Array, S: Array, w: Array) -> tuple[Stream, list[Block]]:
-        """Absorb X (b, d) with labels S (b, m) and weights w (b,), in this order."""
-        K, prior = self.kernel(self.points, X), self.kernel(X)
+    def absorb(
+        self, X: Array, S: Array, w: Array, budget: int | None = None
+    ) -> tuple[Stream, list[Block]]:
+        """Absorb X (b, d) with labels S (b, m) and weights w (b,), in this order.
+
+        With a ``budget`` the result is projected, as by :meth:`project`; after few examples (less
+        than a tenth of it) a little below it, so that not each of them has a projection of its own.
+        """
+        n, points = len(self.points), np.concatenate([self.points, X])
+        over = budget is not None and len(points) > budget
+        if over:  # the projection needs the old points among themselves as well
+            whole = self.kernel(points)
+            K, prior = whole[:n, n:], whole[n:, n:]
+        else:
+            K, prior = self.kernel(self.points, X), self.kernel(X)
         steps = [
             latent.absorb(K, prior, labels, w)
             for latent, labels in zip(self.latents, S.T, strict=True)
         ]
-        whole = self.S is not None and self.w is not None
-        after = Stream(
-            self.kernel,
-            np.concatenate([self.points, X]),
-            tuple(latent for latent, _ in steps),
-            np.concatenate([self.S, S]) if whole else None,
-            np.concatenate([self.w, w]) if whole else None,
-            self.moved,
-        )
-        return after, [block for _, block in steps]
+        blocks, latents = [block for _, block in steps], tuple(latent for latent, _ in steps)
+        after = Stream(self.kernel, points, latents, None, None, self.moved)
+        if over and budget is not None:
+            return after._projected(whole, budget - max(0, budget // 10 - len(X))), blocks
+        if self.S is not None and self.w is not None:
+            after = replace(after, S=np.concatenate([self.S, S]), w=np.concatenate([self.w, w]))
+        return replace(after, latents=tuple(latent.settled() for latent in latents)), blocks
 
     def forget(self, rho: float) -> Stream:
         """Return the stream with the posterior moved towards the prior; rho = 1 changes nothing."""
@@ -77,23 +87,45 @@ class Stream:
         latents = tuple(latent.explicit().forget(rho, K) for latent in self.latents)
         return Stream(self.kernel, self.points, latents, None, None, self.moved)
 
+    def drift(self, share: float) -> Stream:
+        """Return the stream with a share of every latent function renewed; 0 changes nothing."""
+        if share == 0.0 or not len(self.points):
+            return self
+        K = self.kernel(self.points)
+        latents = tuple(latent.explicit().drift(share, K) for latent in self.latents)
+        return Stream(self.kernel, self.points, latents, None, None, self.moved)
+
+    def evidence(self, X: Array, S: Array, w: Array, shares: Array) -> Array:
+        """Return for each share (s,) the log bound on the labels S (b, m) at X, had it drifted so.
+
+        A drift scales mean and reduction of the covariance: the kernel is evaluated once.
+        """
+        K, prior, value = self.kernel(self.points, X), self.kernel(X), np.zeros(len(shares))
+        for latent, labels in zip(self.latents, S.T, strict=True):
+            mean, reduction = latent.joint(K)
+            for i, kept in enumerate(1.0 - shares):
+                block = absorb(np.sqrt(kept) * mean, prior - kept * reduction, labels, w)
+                value[i] += block.log_q
+        return value
+
     def project(self, budget: int) -> Stream:
         """Return the stream on at most ``budget`` of its points; :meth:`lost` says what this cost.
 
         The points are taken greedily, each the one with the largest prior variance left by those
-        before it, times its leverage (K C)_ii: the degrees of freedom that the examples at this
-        point have in the posterior, so that what is forgotten goes first.
+        before it, times its stake (:meth:`Explicit.stakes`): what the posterior knows by it, so
+        that what is forgotten goes first.
         """
         if len(self.points) <= budget:
             return self
-        K = self.kernel(self.points)
+        return self._projected(self.kernel(self.points), budget)
+
+    def _projected(self, K: Array, budget: int) -> Stream:
+        keep_pages()  # one such step follows another
         latents = [latent.explicit() for latent in self.latents]
-        keep, drop, A = chosen(K, latents, budget)
-        kept = K[np.ix_(keep, keep)]
-        after = tuple(latent.project(keep, drop, A) for latent in latents)
-        moved = sum(latent.shift(K) for latent in latents)
-        moved -= sum(latent.shift(kept) for latent in after)
-        return Stream(self.kernel, self.points[keep], after, None, None, self.moved + moved)
+        at = chosen(K, np.sum([latent.stakes() for latent in latents], axis=0), budget)
+        after = tuple(latent.project(at.keep, at.drop, at.A) for latent in latents)
+        moved = self.moved + sum(latent.moved(at.drop, at.V) for latent in latents)
+        return Stream(self.kernel, self.points[at.keep], after, None, None, moved)
 
     def lost(self) -> float:
         """Return the sum over all projections of KL(q | projected q), over the latent functions.

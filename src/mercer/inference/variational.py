@@ -1,16 +1,20 @@
-"""The variational Gaussian: the best Gaussian posterior, and a guaranteed bound on the evidence."""
+"""The variational Gaussian: the best Gaussian posterior, and a guaranteed bound on the evidence.
+
+Theory (A11), (A12).
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer.inference import factored
-from mercer.inference.base import Evidence
+from mercer.inference.base import Evidence, check_limits
 from mercer.inference.sites import SiteInference, Sites, Task
 from mercer.inference.variational_newton import Point, averages, mixed, newton, place
-from mercer.losses.base import Loss
+from mercer.losses.base import Loss, is_number
 from mercer.losses.sensitivity import slopes
 
 SHRINK = 0.7  # a Newton step must bring the residual down to this share,
@@ -35,13 +39,14 @@ class Variational(SiteInference):
     Parameters
     ----------
     factors : None for the best covariance, or M >= 1 for the smaller family Sigma = D + C C' with
-        D diagonal and C (n, M), factor-analysed as in the thesis: a looser bound, slow, and
+        D diagonal and C (n, M), factor-analysed as in the thesis: a looser bound, slower, and
         dependent on ``jitter``. To compare with results that used it.
     tol : stop when |a + dE/dmu| sqrt(Sigma_ii) and |W - 2 dE/dSigma| Sigma_ii are below; with
         ``factors``, when no component of the gradient of F in whitened variables is above.
-    max_iter : factorisations at most (with ``factors``, evaluations of F in tens); reaching it is
-        reported, not raised.
-    jitter : with ``factors`` only, which needs K^-1: K_ii is raised by this share of itself.
+    max_iter : factorisations at most (with ``factors``, evaluations of F after them); reaching it
+        is reported, not raised.
+    jitter : with ``factors`` only, which needs K^-1: K_ii is raised by this share of itself; 0 if
+        the kernel has white noise of its own.
 
     Reference: M. Seeger's thesis (4.7), (5.2)-(5.3), appendix C; Opper & Archambeau (2009).
 
@@ -71,11 +76,9 @@ class Variational(SiteInference):
             raise ValueError(
                 f"Variational needs factors=None or a whole number >= 1, not {factors!r}"
             )
-        if not (tol > 0.0 and max_iter >= 1 and 0.0 < jitter < 1.0):
-            raise ValueError(
-                "Variational needs tol > 0, max_iter >= 1 and 0 < jitter < 1, not "
-                f"{tol!r}, {max_iter!r} and {jitter!r}"
-            )
+        check_limits("Variational", tol, max_iter)
+        if not (jitter == 0.0 or is_number(jitter, 0.0, 1.0)):
+            raise ValueError(f"Variational needs 0 <= jitter < 1, not {jitter!r}")
         self.factors = factors
         self.tol = tol
         self.max_iter = max_iter
@@ -84,11 +87,9 @@ class Variational(SiteInference):
     def sites(self, task: Task, start: Sites | None) -> Sites:
         """See :meth:`SiteInference.sites`."""
         if self.factors is not None:
-            kept = factored.continued(start, len(task.y), self.factors)
-            begun = kept if kept is not None else self._best(task, start)
-            return factored.sites(
-                task, begun, self.factors, self.tol, 10 * self.max_iter, self.jitter
-            )
+            best = partial(self._best, task, start)
+            given = (self.factors, self.tol, self.max_iter, self.jitter)
+            return factored.sites(task, start, best, *given)
         return self._best(task, start)
 
     def _best(self, task: Task, start: Sites | None) -> Sites:

@@ -125,4 +125,5 @@ def bare(solution: Solution) -> Solution | None:
     """Return the solution as a start for the next: without its factor, which is n x n."""
     if "factorisations" not in solution.report:
         return None
-    return replace(solution, factor=NoSpread(np.empty(0)))
+    kept = solution.factor.beginning()
+    return replace(solution, factor=NoSpread(np.empty(0)) if kept is None else kept)

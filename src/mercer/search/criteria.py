@@ -1,4 +1,7 @@
-"""Criteria: how good are these hyperparameters? Functions u -> (value, gradient), maximised."""
+"""Criteria: how good are these hyperparameters? Functions u -> (value, gradient), maximised.
+
+Theory (G6).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HMC: many hyperparameters instead of the best, drawn from their posterior."""
+"""HMC: many hyperparameters instead of the best, drawn from their posterior; theory (H1)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The leave-one-out criterion: log predictive density of each observation given the others.
 
 GPML (5.10)-(5.13), with merged duplicates, weights and an unpenalised basis; the gradient by one
-adjoint product instead of one product per hyperparameter.
+adjoint product instead of one product per hyperparameter. Theory (G11), (G12).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Kernel and C of a classifier by its leave-one-out error bound, or by the cavity estimate."""
+"""Kernel and C of a classifier by its leave-one-out error bound, or by the cavity estimate.
+
+Theory (K8), (K9).
+"""
 
 from __future__ import annotations
 

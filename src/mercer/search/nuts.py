@@ -2,7 +2,7 @@
 
 Positions u (p,), momenta r (p,) with a diagonal mass; H(u, r) = -log density(u) + r' M^-1 r / 2 is
 kept by the flow up to the error of the leapfrog steps, and draws are chosen along a trajectory with
-probability e^-H.
+probability e^-H. Theory (H4).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The criterion of probabilistic least-squares classification.
 
 Log probability of the left-out labels, GPML (6.42): all hyperparameters, those of the kernel, the
-noise and the sigmoid, are trained on it together.
+noise and the sigmoid, are trained on it together. Theory (Q5), (Q6).
 """
 
 from __future__ import annotations

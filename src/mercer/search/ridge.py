@@ -1,4 +1,7 @@
-"""The leave-one-out path: every value of the ridge parameter from one eigendecomposition."""
+"""The leave-one-out path: every value of the ridge parameter from one eigendecomposition.
+
+Theory (Q2), (Q3).
+"""
 
 from __future__ import annotations
 

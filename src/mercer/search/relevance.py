@@ -1,0 +1,163 @@
+"""Relevance search: which functions, and how precise each, by climbing the log evidence.
+
+Sequential maximisation (Tipping & Faul 2003; GPML 6.6): functions are taken in where that gains
+most, then the precisions of those in the model and the noise settle together, and those that the
+evidence wants out are deleted. When little is gained by adding, a function in the model may give
+its place to one outside. Every step is judged by the evidence itself and undone unless it rises,
+so that no state returns: the search cannot cycle. Ties go to the first candidate. Theory (R1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mercer._native import relevance as native
+from mercer.arrays import Array
+from mercer.search.relevance_forward import Exchange, Scan
+from mercer.search.relevance_machine import Machine
+from mercer.search.relevance_state import State
+
+# Between additions precisions settle until the next step gains this share of the last addition.
+SETTLED = 0.5
+# The last changes of precisions matter less than a function: this share of the tolerance.
+FINE = 1e-3
+# Exchanges are looked for once the best addition gains less than this.
+EXCHANGE = 0.1
+# The noise begins low and is held until the best addition gains less than this, so that functions
+# and not the noise explain the targets: a noise that rises early never lets the weaker ones in.
+RELEASE = 2.0
+KINDS = ("added", "deleted", "changed", "exchanged", "undone")
+
+
+@dataclass
+class Climb:
+    """The course of a search: the state, the evidence after each step, and how it ended."""
+
+    machine: Machine
+    state: State
+    tol: float
+    max_iter: int
+    trace: list[float] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
+    converged: bool = False
+
+    def to(self, active: tuple[int, ...], prior: Array, beta: float, kind: str) -> bool:
+        """Try these functions and precisions; stay where the evidence does not rise."""
+        new = self.machine.evaluate(active, prior, beta, self.state)
+        if not new.evidence > self.state.evidence + 1e-13 * abs(self.state.evidence):
+            self.counts["undone"] += 1
+            return False
+        self.state = new
+        self.trace.append(new.evidence)
+        self.counts[kind] += 1
+        return True
+
+    @property
+    def left(self) -> int:
+        """How many more steps may be tried."""
+        return self.max_iter - sum(self.counts.values())
+
+
+def climb(machine: Machine, *, tol: float = 1e-2, max_iter: int = 10000) -> Climb:
+    """Maximise the log evidence over the set of functions, their precisions and the noise.
+
+    It ends when no function is expected to gain ``tol`` by coming in or by taking the place of
+    another, and no change of precisions a thousandth of that; or after ``max_iter`` steps.
+    """
+    state = machine.start()
+    run = Climb(machine, state, tol, max_iter, [state.evidence])
+    held, patience = True, np.inf
+    while run.left > 0:
+        gain = _restructure(run)
+        if gain > 0.0:
+            patience = max(FINE * tol, SETTLED * gain)
+            settle(run, patience, held)
+        elif held or patience > FINE * tol:
+            patience = FINE * tol
+            settle(run, patience)
+        else:
+            run.converged = True
+            break
+        held = held and gain >= RELEASE
+    return run
+
+
+def _restructure(run: Climb) -> float:
+    """Add candidates or exchange one, whichever gains more; return the gain, 0 if there is none."""
+    state = run.state
+    scan = Scan(run.machine, state)
+    barred: set[int] = set()
+    while run.left > 0:
+        chosen, alphas, gain = scan.additions(barred, run.tol)
+        if gain < EXCHANGE and not barred:
+            found = _exchange(run, scan.exchanges(max(run.tol, gain)))
+            if found:
+                return found
+        for size in sorted({len(chosen), min(1, len(chosen))} - {0}, reverse=True):
+            active = (*state.active, *chosen[:size])  # all of them, else the first alone
+            if run.to(active, np.append(state.prior, alphas[:size]), state.beta, "added"):
+                return gain
+        if not chosen:
+            break
+        barred.add(chosen[0])
+    return 0.0
+
+
+def _exchange(run: Climb, moves: list[Exchange]) -> float:
+    """Put a function outside in the place of one inside; return the gain of the first that does."""
+    state = run.state
+    for move in moves:
+        active = (*state.active[: move.goes], move.comes, *state.active[move.goes + 1 :])
+        prior = state.prior.copy()
+        prior[move.goes] = move.alpha
+        if run.to(active, prior, state.beta, "exchanged"):
+            return move.gain
+    return 0.0
+
+
+def settle(run: Climb, tol: float, held: bool = False) -> None:
+    """Move precisions and noise together, delete, until no step is expected to gain ``tol``."""
+    machine = run.machine
+    while run.left > 0:
+        state, inner = run.state, machine.inner(run.state)
+        alpha = state.prior.copy()
+        beta, steps, deleted, changed, undone = native.settle(
+            inner.gram,
+            inner.right,
+            alpha,
+            state.beta,
+            inner.square,
+            inner.total,
+            machine.learns_noise and not held,
+            machine.beta_cap,
+            tol,
+            run.left,
+        )
+        if deleted + changed == 0 or not _take(run, alpha, beta):
+            return
+        counts = run.counts
+        if inner.exact:  # the steps themselves, from the evidence that they began with
+            before = [step - steps[0] + state.evidence for step in steps[1:-1]]
+            run.trace[-1:] = [*before, run.state.evidence]
+            counts["changed"] -= 1
+            for kind, count in (("deleted", deleted), ("changed", changed), ("undone", undone)):
+                counts[kind] += count
+            return
+
+
+def _take(run: Climb, alpha: Array, beta: float) -> bool:
+    """Take settled precisions, infinity for what goes out, or a part of the way to them."""
+    state = run.state
+    stay = np.isfinite(alpha)
+    active = tuple(i for i, s in zip(state.active, stay, strict=True) if s)
+    kind = "changed" if stay.all() else "deleted"
+    if run.to(active, alpha[stay], beta, kind):
+        return True
+    target = np.where(stay, np.log(np.where(stay, alpha, 1.0)), np.log(state.prior) + 3.0)
+    for part in (0.5, 0.2):
+        prior = np.exp((1.0 - part) * np.log(state.prior) + part * target)
+        if run.to(state.active, prior, state.beta * (beta / state.beta) ** part, "changed"):
+            return True
+    return False

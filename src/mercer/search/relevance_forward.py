@@ -1,0 +1,102 @@
+"""What to take in: the best candidates one after the other, and the best exchanges.
+
+Taking in i changes S and Q of all others by a product of rank one (Tipping & Faul 2003, appendix):
+with c_m = phi_m'C^-1 phi_i and rho = alpha_i + S_i,
+
+    S_m <- S_m - c_m^2 / rho,      Q_m <- Q_m - Q_i c_m / rho,      c = phi_i'B Phi - V_i'V
+
+and V gets the row c / sqrt(rho). Taking out j does the reverse, with T = R^-1 V and Sigma_jj:
+
+    S_m <- S_m + T_jm^2 / Sigma_jj,      Q_m <- Q_m + mu_j T_jm / Sigma_jj
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mercer._native import relevance as native
+from mercer.arrays import Array
+from mercer.search.relevance_machine import Machine
+from mercer.search.relevance_moves import best_precision, gain_of, share
+from mercer.search.relevance_state import State
+
+# A candidate with less than this share of its length outside the model's span is no candidate.
+COLLINEAR = 1e-11
+# Candidates are taken in together while they gain this share of the first, and not too many.
+SHARE, FEW, PART = 0.1, 4, 1.0
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Candidate ``comes``, of precision ``alpha``, in the place ``goes`` of the model."""
+
+    goes: int
+    comes: int
+    alpha: float
+    gain: float
+
+
+class Scan:
+    """All candidates seen from one state; (m,) each: S, Q, and what S must exceed, -1 if closed."""
+
+    def __init__(self, machine: Machine, state: State) -> None:
+        self.machine, self.state = machine, state
+        self.S, self.Q, self.V = machine.outside(state)
+        self.least = np.where(machine.design.usable, COLLINEAR * machine.whole(state), -1.0)
+        self.least[list(state.active)] = -1.0
+
+    def additions(self, barred: set[int], tol: float) -> tuple[list[int], Array, float]:
+        """Return candidates to take in together, their precisions, and what the first gains."""
+        S, Q, V, p = self.S.copy(), self.Q.copy(), self.V, len(self.V)
+        least = np.where(self.least < 0.0, np.inf, self.least)
+        least[list(barred)] = np.inf
+        chosen: list[int] = []
+        alphas: list[float] = []
+        first = 0.0
+        limit = FEW + int(PART * len(self.state.active))
+        while len(chosen) < limit and len(S):
+            Q[least >= S] = 0.0  # what is closed, or in the span of the model, gains nothing
+            ratio = Q * Q / np.maximum(S, 1e-300)
+            i = int(ratio.argmax())
+            gain = 0.5 * (ratio[i] - 1.0 - math.log(ratio[i])) if ratio[i] > 1.0 else 0.0
+            if gain < max(tol, SHARE * first):
+                break
+            if not chosen:
+                first = float(gain)
+                V = np.concatenate([V, np.empty((limit, V.shape[1]))])
+            s, q = float(S[i]), float(Q[i])
+            chosen.append(i)
+            alphas.append(best_precision(s, q))
+            root = math.sqrt(alphas[-1] + s)
+            row = self.machine.product(self.state, i) - V[:p, i] @ V[:p]
+            row /= root
+            V[p] = row
+            S -= row * row
+            Q -= (q / root) * row
+            least[i] = np.inf
+            p += 1
+        return chosen, np.array(alphas), first
+
+    def exchanges(self, tol: float) -> list[Exchange]:
+        """The best exchange for each function in the model that gains ``tol``, the best first."""
+        state = self.state
+        k, M = state.flat, len(state.active)
+        if not M or not len(self.S):
+            return []
+        T = np.ascontiguousarray(state.factor.back(self.V)[k:].T)
+        v, mu = state.variances[k:], state.mu[k:]
+        best, ratio = np.empty(M), np.empty(M)
+        native.exchanges(T, v, mu, self.S, self.Q, self.least, best, ratio)
+        gains = gain_of(ratio) - share(state.prior, *state.inside())
+        found = []
+        for j in np.argsort(-gains, kind="stable"):
+            if gains[j] < tol or ratio[j] <= 1.0:
+                continue
+            i = int(best[j])
+            s = self.S[i] + T[i, j] ** 2 / v[j]
+            q = self.Q[i] + mu[j] * T[i, j] / v[j]
+            found.append(Exchange(int(j), i, best_precision(s, q), float(gains[j])))
+        return found
