@@ -73,7 +73,8 @@ def test_a_given_matrix_of_all_points_is_the_kernel():
 def test_new_rows_of_kernel_values_have_no_variance(kernel):
     model = GPClassifier(kernel, search=None).fit(RBF()(X), Y)
     assert model.predict_proba(RBF()(X)).shape == (24, 2)
-    for ask in (model.predict_proba, model.predict, model.predict_latent):
+    assert model.predict(RBF()(NEW, X)).shape == (7,)  # the sign of the mean says which
+    for ask in (model.predict_proba, model.decision_function, model.predict_latent):
         with pytest.raises(ValueError, match=r"Precomputed\(matrix\).*discriminant='mode'"):
             ask(RBF()(NEW, X))
     mode = GPClassifier(kernel, search=None, discriminant="mode").fit(RBF()(X), Y)

@@ -314,3 +314,90 @@ def test_a_long_stream_stays_sound():
     assert shares.min() > 0.0
     assert shares.max() < 1.0  # the posterior has a variance in every direction
     assert stream.moments(model.units_.inside(T))[1].min() > 0.0
+
+
+# ------------------------------------------------------------------ drift
+def turning(t, rng, n=50):
+    """Return a batch whose boundary turns at t = 15."""
+    X = rng.normal(size=(n, 2))
+    angle = 2.5 * (t >= 15)
+    f = 4.0 * (np.cos(angle) * X[:, 0] + np.sin(angle) * X[:, 1])
+    return X, (rng.random(n) < expit(f)).astype(int)
+
+
+def test_drift_finds_a_change_and_only_that():
+    accuracy, changes = {}, []
+    for drift in (0.0, 0.1, "auto"):
+        rng, model = np.random.default_rng(0), OnlineLogisticClassifier(drift=drift, budget=60)
+        for t in range(30):
+            model.partial_fit(*turning(t, rng), classes=[0, 1])
+            if drift == "auto" and model.report_["drift"]["share"] > 0.0:
+                changes.append(t)
+        accuracy[drift] = model.prequential_.accuracy
+    assert changes == [15]
+    assert model.report_["drift"]["changes"] == 1
+    assert accuracy["auto"] > accuracy[0.0] + 0.1
+    assert accuracy[0.1] > accuracy[0.0] + 0.1
+
+
+def test_an_unforeseen_change_does_not_help_the_figures_before_it():
+    rng, model = np.random.default_rng(0), OnlineLogisticClassifier(drift="auto", budget=60)
+    for t in range(15):
+        model.partial_fit(*turning(t, rng), classes=[0, 1])
+    X, y = turning(15, rng)
+    before, value, log_p = model.prequential_, model.log_evidence_, model.predict_log_proba(X)
+    model.partial_fit(X, y)
+    seen = model.prequential_.log_loss_sum - before.log_loss_sum
+    assert seen == pytest.approx(-log_p[np.arange(len(y)), y].sum(), abs=1e-9)
+    assert model.log_evidence_ - value > -seen  # the change, at its prior price, explains more
+
+
+def test_a_learner_that_drifted_refuses_a_second_pass():
+    X, y = table(40)
+    model = learned(X, y, [20, 20], drift=0.1)
+    with pytest.raises(ValueError, match="drift"):
+        model.refine()
+
+
+@pytest.mark.parametrize("drift", [-0.1, 1.0, "often", True, None])
+def test_drift_must_be_a_share(drift):
+    X, y = table(20)
+    for method in ("fit", "partial_fit"):
+        with pytest.raises(ValueError, match="drift must be"):
+            getattr(OnlineLogisticClassifier(drift=drift), method)(X, y)
+
+
+def test_a_saved_learner_that_drifts_continues_bit_for_bit(tmp_path):
+    X, y = table(300)
+    model = OnlineLogisticClassifier(drift="auto", budget=50).partial_fit(X[:100], y[:100])
+    mercer.save(model, tmp_path / "stream.mercer")
+    again = mercer.load(tmp_path / "stream.mercer")
+    for one in (model, again):
+        one.partial_fit(X[100:200], y[100:200][::-1]).partial_fit(X[200:], y[200:])
+    np.testing.assert_array_equal(everything(again, X), everything(model, X))
+    assert again.report_ == model.report_
+
+
+def test_single_examples_share_a_projection():
+    X, y = table(200)
+    few = learned(X, y, [60] + [1] * 140, budget=50)
+    assert few.report_["budget"]["points"] <= 50
+    assert 140 / 5 <= few.report_["budget"]["projections"] <= 140 / 5 + 2  # a tenth of the budget
+    together = learned(X, y, [60, 140], budget=50)
+    assert np.abs(few.predict_proba(X) - together.predict_proba(X)).mean() < 0.02
+
+
+def test_plain_arrays_and_others_are_the_same_batches():
+    X, y = table(80)
+    codes = (y == "c1").astype(int)
+    plain = OnlineLogisticClassifier().partial_fit(X[:40], codes[:40])
+    lists = copy.deepcopy(plain)
+    plain.partial_fit(X[40:], codes[40:])
+    lists.partial_fit(X[40:].tolist(), codes[40:].tolist())
+    np.testing.assert_array_equal(everything(plain, X), everything(lists, X))
+    for bad in (np.where(X[0, 0] == X, np.nan, X), X[:, :2], X[:0], X[0]):
+        with pytest.raises(ValueError, match=r"NaN|features|minimum of 1|2D array"):
+            plain.partial_fit(bad, codes[: len(bad)])
+    with pytest.raises(ValueError, match="none of the classes"):
+        plain.partial_fit(X[:2], np.array([0, 7]))
+    np.testing.assert_array_equal(everything(plain, X), everything(lists, X))

@@ -7,7 +7,8 @@ import pytest
 from sklearn.model_selection import cross_val_predict
 from sklearn.utils import get_tags
 
-from mercer import GPRegressor, process
+from mercer import GPClassifier, GPRegressor, losses, process
+from mercer.estimators.class_probabilities import sides_of_means
 from mercer.kernels import RBF, Precomputed, White
 
 RNG = np.random.default_rng(4)
@@ -90,3 +91,67 @@ def test_a_saved_model_still_knows(tmp_path) -> None:
     assert again.predict(NEW).tobytes() == model.predict(NEW).tobytes()
     with pytest.raises(ValueError, match=r"Precomputed\(matrix\)"):
         again.predict(NEW, return_std=True)
+
+
+def two_classes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    X, Z = rng.normal(size=(40, 2)), rng.normal(size=(60, 2))
+    return X, X[:, 0] + 0.4 * rng.normal(size=40) > 0.0, Z
+
+
+@pytest.mark.parametrize("loss", ["probit", "logistic"])
+@pytest.mark.parametrize("kernel", ["precomputed", Precomputed()], ids=["name", "object"])
+def test_the_more_probable_class_of_new_points(kernel, loss: str) -> None:
+    """The values (q, n) give no probabilities, but the class that the whole kernel gives."""
+    X, y, Z = two_classes()
+    k = 4.0 * RBF()
+    whole = GPClassifier(k, loss=loss, search=None, standardize=False).fit(X, y)
+    model = GPClassifier(kernel, loss=loss, search=None).fit(k(X), y)
+    np.testing.assert_array_equal(model.predict(k(Z, X)), whole.predict(Z))
+    np.testing.assert_array_equal(model.predict(k(X)), whole.predict(X))
+    for method in (model.predict_proba, model.decision_function, model.predict_latent):
+        with pytest.raises(ValueError, match=r"do not say how.*predict\(X\) gives the more"):
+            method(k(Z, X))
+    with pytest.raises(ValueError, match="39 features"):
+        model.predict(k(Z, X)[:, 1:])
+
+
+def test_several_classes_need_the_variances() -> None:
+    X, _, Z = two_classes()
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    model = GPClassifier("precomputed", search=None).fit(RBF()(X), y)
+    with pytest.raises(ValueError, match="do not say how"):
+        model.predict(RBF()(Z, X))
+    assert model.predict(RBF()(X)).shape == (40,)
+
+
+def test_labels_that_are_not_alike_need_the_variances() -> None:
+    class Lopsided:
+        response = "binary"
+
+        @staticmethod
+        def value(y: np.ndarray, f: np.ndarray) -> np.ndarray:
+            return np.logaddexp(0.0, -y * (f + 1.0))
+
+    class Flat:
+        has_spread = True
+
+        @staticmethod
+        def varies_known(X: np.ndarray) -> bool:
+            return False
+
+        @staticmethod
+        def mean(X: np.ndarray) -> np.ndarray:
+            return X[:, :1]
+
+    class Other(Flat):
+        @staticmethod
+        def mean(X: np.ndarray) -> np.ndarray:
+            return X[:, 1:2]
+
+    X = np.array([[1.0, 2.0], [-1.0, -3.0]])
+    logistic = losses.Logistic()
+    np.testing.assert_array_equal(sides_of_means([Flat()], [logistic], X), [1, 0])
+    assert sides_of_means([Flat()], [Lopsided()], X) is None
+    np.testing.assert_array_equal(sides_of_means([Flat(), Other()], [logistic] * 2, X), [1, 0])
+    assert sides_of_means([Flat(), Other()], [logistic] * 2, X * [1.0, -1.0]) is None

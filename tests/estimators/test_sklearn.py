@@ -30,7 +30,62 @@ def test_estimators_are_found() -> None:
 # Checks whose data a method excludes, with the reason; each is repeated on suitable data beside
 # (tests/estimators/test_support_vector.py).
 NU = "the check's classes are so unbalanced that nu=0.5 is infeasible, which is refused"
+ONE_COLUMN = (
+    "the check's data have several columns, and a smoothing spline is of one column: all checks "
+    "are repeated on one in test_splines_sklearn.py"
+)
+OF_SEVERAL_COLUMNS = [
+    "check_dict_unchanged",
+    "check_dont_overwrite_parameters",
+    "check_dtype_object",
+    "check_estimators_dtypes",
+    "check_estimators_fit_returns_self",
+    "check_estimators_nan_inf",
+    "check_estimators_overwrite_params",
+    "check_estimators_pickle",
+    "check_f_contiguous_array_estimator",
+    "check_fit2d_1sample",
+    "check_fit2d_predict1d",
+    "check_fit_check_is_fitted",
+    "check_fit_idempotent",
+    "check_fit_score_takes_y",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_n_features_in",
+    "check_n_features_in_after_fitting",
+    "check_pipeline_consistency",
+    "check_positive_only_tag_during_fit",
+    "check_readonly_memmap_input",
+    "check_regressor_data_not_an_array",
+    "check_regressors_int",
+    "check_regressors_no_decision_function",
+    "check_regressors_train",
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weights_list",
+    "check_sample_weights_not_an_array",
+    "check_sample_weights_not_overwritten",
+    "check_sample_weights_pandas_series",
+    "check_sample_weights_shape",
+    "check_supervised_y_2d",
+]
+MANY_POLYNOMIALS = (
+    "the check's data have more unpenalised polynomials of their columns than rows, which is "
+    "refused: all checks are repeated on two columns in test_thin_plate_sklearn.py"
+)
+OF_MANY_COLUMNS = [
+    "check_dtype_object",
+    "check_estimators_dtypes",
+    "check_n_features_in_after_fitting",
+    "check_regressor_data_not_an_array",
+    "check_regressor_multioutput",
+    "check_regressors_int",
+    "check_regressors_no_decision_function",
+    "check_regressors_train",
+    "check_sample_weight_equivalence_on_dense_data",
+]
 EXCLUDED = {
+    "ThinPlateSpline": dict.fromkeys(OF_MANY_COLUMNS, MANY_POLYNOMIALS),
+    "SmoothingSpline": dict.fromkeys(OF_SEVERAL_COLUMNS, ONE_COLUMN),
     "NuSVC": {
         "check_class_weight_classifiers": NU,
         "check_dtype_object": NU,

@@ -132,7 +132,6 @@ FIELDS = [
     (lambda s: s.update(extra=1), "does not consist of"),
     (lambda s: s.pop("basis"), "does not consist of"),
     (lambda s: s.update(basis=None), "no basis"),
-    (lambda s: s["params"].pop("kernel"), "not those of this estimator"),
     (lambda s: s["params"].update(other=1), "not those of this estimator"),
     (lambda s: s["basis"]["part"]["params"].update(degree=60), "does not have 4 functions"),
     (lambda s: s["basis"]["part"]["params"].update(degree=10**12), "does not have 4 functions"),

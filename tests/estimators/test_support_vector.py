@@ -113,6 +113,7 @@ def test_leave_one_out_against_refitting(bias: bool) -> None:
     brute = np.mean(refit <= 0)
     assert model.loo_.support_bound[0] >= brute
     assert model.loo_.xi_alpha_bound[0] >= brute
+    assert model.loo_.jitter == 1e-10
 
 
 @pytest.mark.parametrize("how", ["loo", "cv"])

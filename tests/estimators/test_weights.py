@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer import GPRegressor
+from mercer import GPClassifier, GPRegressor
 from mercer.kernels import RBF, Matern, White
 from mercer.losses import Gaussian
 from tests.reference import gp
@@ -128,3 +128,14 @@ def test_weights_without_meaning_are_refused() -> None:
         model.fit(X, y, sample_weight=np.ones(40))
         with pytest.raises(ValueError, match="no meaning for a weighted row"):
             model.fit(X, y, sample_weight=WEIGHTS)
+
+
+@pytest.mark.parametrize("machine", [GPRegressor, GPClassifier])
+def test_a_weighted_row_has_no_noise_of_its_own(machine) -> None:
+    """Copies of a row have a draw of the noise part each, a weighted row would have one."""
+    X, y, _ = data()
+    model = machine(RBF() + White(0.1), search=None)
+    with pytest.raises(ValueError, match="noise part in the kernel"):
+        model.fit(X, y > 0.0, sample_weight=np.full(40, 2.0))
+    assert not hasattr(model, "posteriors_")
+    model.fit(X, y > 0.0, sample_weight=np.ones(40))

@@ -1,4 +1,7 @@
-"""Automatic relevance: one length scale first, one per column only if the evidence pays for it."""
+"""Automatic relevance: one length scale first, one per column only if the evidence pays for it.
+
+Theory (G13).
+"""
 
 from __future__ import annotations
 

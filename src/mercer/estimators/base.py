@@ -230,9 +230,15 @@ def _leave_one_out(
     posterior: Posterior,
     table: Table,
     units: Units,
+    extra: Array | None = None,
 ) -> Loo:
-    """Every row from the others; a row of weight zero is predicted from all that count."""
+    """Every row from the others; a row of weight zero is predicted from all that count.
+
+    ``extra`` (n,) is variance of the function at the points that the factor knows nothing of.
+    """
     left = Left(problem, solution, loss.quadratic(problem.y)[1])
+    if extra is not None:
+        left.variance = left.variance + extra[problem.group]
     mean, variance, density = (np.empty(table.Y.shape) for _ in range(3))
     mean[table.keep] = problem.rows - left.residual
     variance[table.keep] = left.variance[:, None]
@@ -266,7 +272,7 @@ def describe(
             "weight": float(problem.row_weights.sum()),
         },
         "inference": {"name": type(parts.inference).__name__, **solution.report},
-        "gram": "dense",
+        "gram": "markov" if solution.factor.operator().walks else "dense",
         "degrees_of_freedom": _degrees_of_freedom(kernel, problem, solution)
         if parts.inference.evident
         else None,

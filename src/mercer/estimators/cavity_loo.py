@@ -5,7 +5,8 @@ Taking the share t of its site away from point i leaves
     V = Sigma_ii / (1 - t W_i Sigma_ii),    m = f_i - t V alpha_i
 
 (with matrices over the classes for a softmax). Exact for a Gaussian loss; for EP the cavity is what
-EP itself calls the prediction of the others.
+EP itself calls the prediction of the others. Where sites have W < 0 a cavity may have no variance
+at all (V <= 0): such a row is predicted by the prior, and the report counts them. Theory (A16).
 """
 
 from __future__ import annotations
@@ -39,8 +40,20 @@ def cavities(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> tu
         V = 0.5 * (V + np.swapaxes(V, 1, 2))
         mean = solution.z[g] - t[:, None] * np.einsum("nij,nj->ni", V, solution.alpha[g])
         return np.asarray(mean), V
-    pairs = [cavity(s.f[g], s.factor.cov_diag()[g], s.a[g], s.W[g], t) for s in columns(solution)]
-    return np.column_stack([m for m, _ in pairs]), np.column_stack([v for _, v in pairs])
+    means, variances, lost = [], [], 0
+    for s in columns(solution):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            m, v = cavity(s.f[g], s.factor.cov_diag()[g], s.a[g], s.W[g], t)
+        improper = ~((v > 0.0) & np.isfinite(v))
+        if np.any(improper):
+            prior = s.f - np.asarray(gram @ s.a[:, None])[:, 0]
+            m, v = np.where(improper, prior[g], m), np.where(improper, gram.diag()[g], v)
+            lost += int(improper.sum())
+        means.append(m)
+        variances.append(v)
+    if lost:
+        solution.report["improper_cavities"] = lost
+    return np.column_stack(means), np.column_stack(variances)
 
 
 def cavity_loo(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.arrays import Array, Index
 from mercer.losses.base import Loss
 from mercer.process import Posterior
 
@@ -39,6 +39,28 @@ def _log_label(loss: Loss, label: float, m: Array, v: Array | None) -> Array:
     return loss.log_predictive(y, m, np.maximum(v, SMALLEST))
 
 
+def sides_of_means(posteriors: list[Posterior], losses: list[Loss], inside: Array) -> Index | None:
+    """Return the more probable of two classes, 0 or 1 (q,), where only the means are known.
+
+    A loss that treats both labels alike gives the label of the sign of the mean, whatever the
+    variance. None where the variances are known, or are needed: for several classes, for labels
+    that are not alike, and for committees whose members differ.
+    """
+    if all(not p.has_spread or p.varies_known(inside) for p in posteriors):
+        return None
+    means = [p.mean(inside) for p in posteriors]
+    zero = np.zeros(1)
+    alike = all(
+        loss.response == "binary"
+        and np.allclose(loss.value(zero + 1.0, zero), loss.value(zero - 1.0, zero))
+        for loss in losses
+    )
+    sides = np.array([m[:, 0] > 0.0 for m in means])
+    if means[0].shape[1] > 1 or not alike or np.any(sides != sides[0]):
+        return None
+    return np.asarray(sides[0].astype(np.intp))
+
+
 def latent(
     posterior: Posterior, loss: Loss, inside: Array, noise: bool = True
 ) -> tuple[Array, Array | None]:
@@ -53,7 +75,8 @@ def latent(
         raise ValueError(
             "the kernel values of new points with the training points do not say how the new "
             "points vary, and a probability needs that: for all points give Precomputed(matrix), "
-            "and row numbers of it as X; or predict with the mode, discriminant='mode'"
+            "and row numbers of it as X; or predict with the mode, discriminant='mode'; of two "
+            "classes predict(X) gives the more probable one without"
         )
     extra = posterior.noise(inside) if noise else np.zeros(len(inside))
     if m.shape[1] == 1:

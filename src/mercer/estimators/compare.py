@@ -111,7 +111,8 @@ def _entry(name: str, model: Any) -> Entry:
     free = 0
     # as they were searched: in the user's units one tied length scale is one for each column
     inside = getattr(model, "posteriors_", None)
-    kernel: Any = inside[0].parent.kernel if inside else getattr(model, "kernel_", None)
+    known = getattr(inside[0], "parent", None) if inside else None
+    kernel: Any = getattr(model, "kernel_", None) if known is None else known.kernel
     parts: list[Any] = [kernel, getattr(model, "loss_", None)]
     for part in parts:
         for path in getattr(part, "free", {}):

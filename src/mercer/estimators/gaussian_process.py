@@ -6,12 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from mercer import losses
+from mercer.estimators.components import Additive
 from mercer.estimators.generic import KernelRegressor
 from mercer.estimators.parts import Parts, resolve
 from mercer.inference import with_spread
 
 
-class GPRegressor(KernelRegressor):
+class GPRegressor(Additive, KernelRegressor):
     """Gaussian process regression that is right by default on raw tables.
 
     y = f(x) + noise, f a Gaussian process. Hyperparameters maximise the log evidence (or the
@@ -29,6 +30,7 @@ class GPRegressor(KernelRegressor):
     ----------
     kernel_, loss_, log_evidence_, loo_, report_, posteriors_, relevance_
         See :class:`KernelRegressor`.
+    components_ : list of str, the terms of a sum of kernels, for :meth:`predict_component`.
 
     References
     ----------

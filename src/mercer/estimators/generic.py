@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from mercer.arrays import Array, as_columns
 from mercer.estimators.base import KernelMachine, generator
+from mercer.estimators.mixture import between_members, mixture_quantile
 from mercer.estimators.summary import Summary, summarise
 from mercer.estimators.table import check_finite, check_target
 from mercer.kernels import as_kernel
@@ -37,7 +38,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         predictions, but no deviations, intervals or evidence, and search must be None.
     search : "evidence", "loo", None or Search
         Which hyperparameters; None takes the parts as they are.
-    gram : "auto" or "dense"
+    gram : "auto", "dense" or "markov"
         The linear algebra; "auto" chooses among exact representations only.
     basis : None, "constant", "linear", degree, callable or Basis
         Unpenalised functions beside the kernel, with a flat prior on their coefficients.
@@ -125,18 +126,19 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         return self._shaped(self.units_.y_outside(mean)), self._shaped(np.sqrt(variance) * scale)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
-        """Return (low, high) that contain a new observation with probability ``coverage``."""
+        """Return (low, high) that contain a new observation with probability ``coverage``.
+
+        What is left of it lies half below and half above; of a committee, under its mixture.
+        """
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
         inside = self._inputs(X)
         self._check_noise_known()
-        if len(self.posteriors_) > 1:
-            raise NotImplementedError("intervals of a mixture of posteriors are not offered")
-        mean, variance = self._latent(inside, 0)
-        ends = []
-        for level in np.array([0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)]):
-            quantile = self.losses_[0].quantile(level, mean, variance)
-            ends.append(self._shaped(self.units_.y_outside(quantile)))
+        latents = [self._latent(inside, i) for i in range(len(self.losses_))]
+        ends = [
+            self._shaped(self.units_.y_outside(mixture_quantile(self.losses_, latents, level)))
+            for level in (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
+        ]
         return ends[0], ends[1]
 
     def predictive_log_density(self, X: Any, y: Any) -> Array:
@@ -180,7 +182,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         check_finite(points, "X", names)
         require_memory(len(points), 3, "a joint draw", "draw at")
         kernel: Kernel = as_kernel("rbf" if self.kernel is None else self.kernel)
-        resolved = kernel.resolve(names, points.shape[1])
+        resolved = kernel.resolve(names, points.shape[1]).frozen(points)
         draws = Prior(resolved).sample(points, n_samples, generator(random_state))
         return np.asarray(draws[:, 0])
 
@@ -246,16 +248,19 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         return self.units_.y_outside(means.mean(axis=0)), variance * self.units_.y_scale**2
 
     def _with_cov(self, inside: Array) -> tuple[Array, Array]:
-        if len(self.posteriors_) > 1:
-            raise NotImplementedError("the covariance of a mixture of posteriors is not offered")
-        require_memory(len(inside), 3, "the covariance", "predict")
+        members = len(self.posteriors_)
+        require_memory(len(inside), 3 if members == 1 else 5, "the covariance", "predict")
         mean, variance = self._moments(inside)
-        posterior = self.posteriors_[0]
-        cov = posterior.cov(inside)
-        prior = posterior.parent
-        if isinstance(prior, Prior) and prior.signal is not prior.kernel:
-            cov = cov + (prior.kernel(inside) - prior.signal(inside))
+        cov = np.zeros((len(inside), len(inside)))
+        for posterior in self.posteriors_:
+            cov += posterior.cov(inside) / members
+            prior = posterior.parent
+            if isinstance(prior, Prior) and prior.signal is not prior.kernel:
+                cov += (prior.kernel(inside) - prior.signal(inside)) / members
         scaled = cov[:, :, None] * self.units_.y_scale**2
+        if members > 1:
+            pairs = (loss.predict(*self._latent(inside, i)) for i, loss in enumerate(self.losses_))
+            scaled += between_members(np.array([m for m, _ in pairs])) * self.units_.y_scale**2
         index = np.arange(len(inside))
         scaled[index, index] = variance
         return self._shaped(mean), np.asarray(scaled[:, :, 0] if self.flat_ else scaled)

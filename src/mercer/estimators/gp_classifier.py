@@ -15,8 +15,9 @@ from mercer import losses
 from mercer.arrays import Array
 from mercer.estimators import ard
 from mercer.estimators.base import KernelMachine, describe, generator
-from mercer.estimators.class_probabilities import latent, log_probabilities
+from mercer.estimators.class_probabilities import latent, log_probabilities, sides_of_means
 from mercer.estimators.classified import Classified, class_loo, prepare
+from mercer.estimators.components import Additive
 from mercer.estimators.convergence import warn_inference
 from mercer.estimators.labels import read_labels
 from mercer.estimators.parameters import Draw, find_parameters, solve_problem
@@ -33,7 +34,7 @@ AMPLITUDE, BIAS = 10.0, 1.0  # variances at which a kernel given by name starts
 LIMITS = (float(np.exp(-12.0)), float(np.exp(9.0)))  # of every variance: separable data want more
 
 
-class GPClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  # scikit-learn ships no types
+class GPClassifier(Additive, ClassifierMixin, KernelMachine):  # type: ignore[misc]  # scikit-learn ships no types
     """Gaussian process classification: probabilities with the uncertainty of f averaged over.
 
     Two classes by expectation propagation with a probit link, several by a coupled Laplace
@@ -70,6 +71,7 @@ class GPClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  # sci
     log_evidence_ : float, the approximate log p(y | X).
     loo_ : leave-one-out probabilities ``proba`` of every row, with ``error`` and ``total``.
     report_ : what was done: convergence, factorisations, parameters at a bound.
+    components_ : list of str, the terms of a sum of kernels, for :meth:`predict_component`.
     posteriors_, relevance_, n_features_in_, feature_names_in_
         See :class:`KernelRegressor`. Of a committee ``kernel_``, ``loss_`` and ``loo_`` are those
         of its first member, and ``log_evidence_`` is the largest.
@@ -130,9 +132,16 @@ class GPClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  # sci
                 "a row of weight zero cannot be left out of a matrix of kernel values: drop the "
                 "row and its column"
             )
+        if parts.kernel.noise_free() is not parts.kernel and np.any(given.weights != 1.0):
+            raise ValueError(
+                "weights need rows that are their inputs: with a noise part in the kernel every "
+                "copy of a row has a draw of its own, and a weighted row would have one; leave the "
+                "noise part out (the loss has noise of its own), or give the row several times"
+            )
         data = prepare(parts, X, given.codes, k, given.weights, given.rows)
         outputs = len(data.units.y_scale)
-        require_memory(len(data.problem.points), 4 + 2 * outputs)
+        if not parts.linear:
+            require_memory(len(data.problem.points), 4 + 2 * outputs)
         parts.start(data.problem.points, data.problem.y, data.problem.weights, data.units)
         _start(parts)
         draws, report = find_parameters(parts, data.problem, generator(self.random_state))
@@ -153,7 +162,8 @@ class GPClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  # sci
             loss=_loss_for(self.loss, chosen, k),
             inference=chosen,
             search=self.search,
-            gram=self.gram,
+            # the mode of a loss with kinks asks for rows of K
+            gram="dense" if self.gram == "auto" and self.discriminant == "mode" else self.gram,
             basis=None,
             standardize=self.standardize,
         )
@@ -254,8 +264,16 @@ class GPClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  # sci
         return np.asarray(log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class at X: (q,)."""
-        check_is_fitted(self, "posteriors_")
+        """Return the most probable class at X: (q,).
+
+        With ``kernel="precomputed"`` X is (q, n), the kernel values of new rows with the training
+        rows. They do not say how f varies at the new rows, so that there are no probabilities; of
+        two classes the more probable one is known all the same.
+        """
+        inside = self._inputs(X)
+        sides = sides_of_means(self.posteriors_, self.losses_, inside)
+        if sides is not None:
+            return np.asarray(self.classes_[sides])
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
     def summary(self) -> Summary:

@@ -1,4 +1,4 @@
-"""Least-squares classification, plain and probabilistic."""
+"""Least-squares classification, plain and probabilistic; theory (Q1), (Q4)."""
 
 from __future__ import annotations
 

@@ -11,18 +11,20 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.arrays import Array
 from mercer.estimators import labels
 from mercer.estimators.classified import prepare
+from mercer.estimators.online_drift import check_drift, likely_share
 from mercer.estimators.online_learning import BLOCK, OnlineLearning
 from mercer.estimators.online_state import OnlineState
 from mercer.estimators.stream_input import (
     check_budget,
     check_forgetting,
     first_classes,
+    is_plain,
     known_codes,
+    require_moderate,
 )
 from mercer.estimators.stream_predictions import class_logs
 from mercer.estimators.table import check_weights, read_rows
 from mercer.inference.stream import Stream
-from mercer.linalg.memory import require_memory
 
 
 class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -37,15 +39,23 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
     ----------
     kernel : Kernel, name, scikit-learn kernel, callable or None
         None or a name is 4 times that kernel plus a constant of variance 1, on columns
-        standardised by the first batch, with a length scale of its total deviation; both are then
-        frozen. A kernel object is taken as it is, in your units. Nothing is searched.
+        standardised by the first batch, with a length scale of its total deviation or a half, a
+        quarter or an eighth of that, whichever has the largest evidence there (``report_``); all
+        is then frozen. A kernel object is taken as it is, in your units.
     rho : float in (0, 1]
         Forgetting: before each batch the posterior precision becomes rho times itself plus (1 -
         rho) times the prior's, and the mean follows by the same weights. 1 forgets nothing.
+    drift : float in [0, 1), or "auto"
+        The share of the latent function that is renewed before each batch: f becomes sqrt(1 -
+        drift) f + sqrt(drift) g, g drawn from the prior. The learner is then that of a function
+        that changes in time, with correlation (1 - drift)^(t/2) over t batches. "auto" chooses for
+        each batch the most probable of a few shares given its labels (its first 128 rows), with 5%
+        for any change before it.
     budget : int or None
         Points to keep at most; None keeps all. Beyond it the posterior is projected: it stays as
         it is on the kept points, with the prior's law of everything else given those. The
-        divergence this costs is summed in ``report_``.
+        divergence this costs is summed in ``report_``. Batches of less than a tenth of the budget
+        are projected up to a tenth below it, so that not each of them needs to be.
     inference : None or :class:`mercer.inference.Bound`
         Tolerance and steps of the batch bound in :meth:`fit` and :meth:`refine`.
     standardize : see :class:`KernelRegressor`.
@@ -64,8 +74,8 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
     -----
     Several classes: one latent function of each against the rest on the same points, their
     probabilities normalised. A row of weight w counts as w rows that share one bound; the rows one
-    by one have a bound each and differ a little. Forgetting without a budget costs O(n^3) for each
-    batch, everything else O(n^2) for each row.
+    by one have a bound each and differ a little. Forgetting or drift without a budget costs O(n^3)
+    for each batch, everything else O(n^2) for each row.
 
     References
     ----------
@@ -95,12 +105,14 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
         kernel: Any = None,
         *,
         rho: float = 1.0,
+        drift: float | str = 0.0,
         budget: int | None = None,
         inference: Any = None,
         standardize: bool | str = "auto",
     ) -> None:
         self.kernel = kernel
         self.rho = rho
+        self.drift = drift
         self.budget = budget
         self.inference = inference
         self.standardize = standardize
@@ -117,7 +129,7 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn X (n, d), y (n,) all together, afresh: the batch bound, independent of the order.
 
-        ``rho`` plays no part: a batch has no age. :meth:`partial_fit` may follow.
+        ``rho`` and ``drift`` play no part: a batch has no age. :meth:`partial_fit` may follow.
         """
         return self._safely(lambda: self._fit(X, y, sample_weight))
 
@@ -130,8 +142,9 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
         check_is_fitted(self, "stream_")
         if self.stream_.S is None:
             raise ValueError(
-                "a second pass needs all examples, and this learner has forgotten some (rho < 1) "
-                "or dropped points (budget); use rho=1 and a larger budget, or fit on stored data"
+                "a second pass needs all examples, and this learner has forgotten some (rho < 1, "
+                "drift) or dropped points (budget); use rho=1, drift=0 and a larger budget, or "
+                "fit on stored data"
             )
         return self._safely(self._refine)
 
@@ -146,34 +159,45 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
         begun = hasattr(self, "stream_")
-        rho, budget = check_forgetting(self.rho), check_budget(self.budget)
-        X, y = read_rows(self, X, y, reset=not begun)
+        rho, drift = check_forgetting(self.rho), check_drift(self.drift)
+        budget = check_budget(self.budget)
+        if not (begun and is_plain(self, X, y)):
+            X, y = read_rows(self, X, y, reset=not begun)
         w = check_weights(sample_weight, len(X))
         known = first_classes(y, classes, self.classes_ if begun else None)
         codes = known_codes(y, known)
         use = w > 0.0
         X, codes, w = X[use], codes[use], w[use]
+        S = _signs(codes, len(known))
         if not begun:
             self.classes_ = known
-            self._begin(X, w)
-        require_memory(self._size_after(len(X), budget), 2 * len(self.stream_.latents))
-        S, inside = _signs(codes, len(known)), self.units_.inside(X)
-        stream, figures = self.stream_.forget(rho), self.prequential_
-        value, projections = self.log_evidence_, 0
+            self._begin(X, S, w)
+        self._require_room(len(X), budget)
+        inside = self.units_.inside(X)
+        require_moderate(self.stream_.kernel, inside)
+        before, first = self.stream_.forget(rho), slice(0, BLOCK)
+        share, surprise = drift, 0.0
+        if share is None:
+            share, surprise = likely_share(before, inside[first], S[first], w[first])
+        stream, figures = before.drift(share), self.prequential_
+        value, projections = self.log_evidence_ + surprise, 0
         for i in range(0, len(X), BLOCK):
             part = slice(i, i + BLOCK)
-            stream, blocks = stream.absorb(inside[part], S[part], w[part])
+            size = len(stream.points) + len(X[part])
+            after, blocks = stream.absorb(inside[part], S[part], w[part], budget)
+            value += sum(block.log_q for block in blocks)
             mean = np.column_stack([block.mean for block in blocks])
             var = np.maximum(np.column_stack([block.var for block in blocks]), 0.0)
+            if drift is None and share and i == 0:  # a change that was not foreseen
+                mean, var = before.moments(inside[part])
             figures = figures.add(class_logs(mean, var), codes[part], w[part])
-            value += sum(block.log_q for block in blocks)
-            if budget is not None and len(stream.points) > budget:
-                stream, projections = stream.project(budget), projections + 1
+            stream, projections = after, projections + (len(after.points) < size)
         self.stream_, self.prequential_, self.log_evidence_ = stream, figures, value
-        self._tell(rows=len(X), weight=float(w.sum()), projections=projections)
+        self._tell(rows=len(X), weight=float(w.sum()), projections=projections, share=share)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         check_forgetting(self.rho)
+        check_drift(self.drift)
         budget = check_budget(self.budget)
         X, y = read_rows(self, X, y)
         given = labels.read_labels(y, None, sample_weight)
@@ -183,9 +207,10 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
         problem, units = data.problem, data.units
         parts.start(problem.points, problem.y, problem.weights, units)
         self.classes_ = given.classes
-        self._freeze(parts, units, len(problem.rows))
+        given_rows = (problem.points, problem.y, problem.weights)
+        self._freeze(parts, units, len(problem.rows), *given_rows)
         stream = Stream.empty(parts.kernel, X.shape[1], problem.y.shape[1])
-        self._together(stream, problem.points, problem.y, problem.weights)
+        self._together(stream, *given_rows)
         before = len(self.stream_.points)
         if budget is not None:
             self.stream_ = self.stream_.project(budget)

@@ -11,8 +11,10 @@ from mercer import inference as inferences
 from mercer.arrays import Array
 from mercer.estimators import ard
 from mercer.estimators.convergence import warn_inference
+from mercer.estimators.online_scales import likely_length
 from mercer.estimators.parts import Parts, resolve
 from mercer.estimators.prequential import Prequential
+from mercer.estimators.stream_input import require_moderate
 from mercer.estimators.stream_predictions import StreamPredictions
 from mercer.estimators.units import Units, location_scale, no_units
 from mercer.inference.bound import Bound
@@ -24,6 +26,7 @@ from mercer.losses import Logistic
 
 AMPLITUDE, BIAS = 4.0, 1.0  # prior variances of a kernel given by name, and of its constant
 BLOCK = 128  # examples that are absorbed together, at most
+SMALL = 1000  # points whose matrices (8 MB each) fit anywhere: asking the system takes longer
 LOGISTIC = Logistic()
 
 
@@ -34,9 +37,12 @@ class OnlineLearning(StreamPredictions):
     inference: Any
     standardize: bool | str
 
-    def _size_after(self, rows: int, budget: int | None) -> int:
+    def _require_room(self, rows: int, budget: int | None) -> None:
+        """Refuse a batch whose matrices do not fit into memory."""
         n = len(self.stream_.points)
-        return n + rows if budget is None else min(n + rows, max(n, budget) + BLOCK)
+        size = n + rows if budget is None else min(n + rows, max(n, budget) + BLOCK)
+        if size > SMALL:
+            require_memory(size, 2 * len(self.stream_.latents))
 
     def _bound(self) -> Bound:
         found = Bound() if self.inference is None else inferences.by_name(self.inference, LOGISTIC)
@@ -65,25 +71,27 @@ class OnlineLearning(StreamPredictions):
             )
         return parts
 
-    def _begin(self, X: Array, w: Array) -> None:
-        """Freeze units and kernel by the first batch X (b, d), in your units."""
-        d = X.shape[1]
-        parts, m = self._parts(d), 1 if len(self.classes_) == 2 else len(self.classes_)
+    def _begin(self, X: Array, S: Array, w: Array) -> None:
+        """Freeze units and kernel by the first batch X (b, d), in your units, labels S (b, m)."""
+        d, m = X.shape[1], S.shape[1]
+        parts = self._parts(d)
         units = no_units(d, m)
         if parts.standardize and len(X) > 1:
             units = Units(*location_scale(X, w), units.y_shift, units.y_scale)
-        parts.start(units.inside(X), np.zeros((len(X), m)), w, units)
+        inside = units.inside(X)
+        parts.start(inside, S, w, units)
         if parts.named_kernel and len(X) == 1:  # no spread to measure: unit scale for each column
             for owner in ard.tied_scales(parts.kernel):
                 owner.set_params(length_scale=float(np.sqrt(d)))
-        self._freeze(parts, units, len(X))
+        self._freeze(parts, units, len(X), inside, S, w)
         self.stream_ = Stream.empty(parts.kernel, d, m)
         self.log_evidence_ = 0.0
 
-    def _freeze(self, parts: Parts, units: Units, rows: int) -> None:
+    def _freeze(self, parts: Parts, units: Units, rows: int, X: Array, S: Array, w: Array) -> None:
+        factor = 1.0
         if parts.named_kernel:
             parts.kernel.set_params(variance=AMPLITUDE)
-            parts.kernel = parts.kernel + Constant(BIAS)
+            parts.kernel, factor = likely_length(parts.kernel + Constant(BIAS), X, S, w)
         self.units_, self.loss_, self.prequential_ = units, LOGISTIC, Prequential()
         self.kernel_ = units.kernel_outside(parts.kernel)
         frozen: dict[str, Any] = {
@@ -91,6 +99,7 @@ class OnlineLearning(StreamPredictions):
             "standardize": parts.standardize,
             "x_shift": units.x_shift.tolist(),
             "x_scale": units.x_scale.tolist(),
+            "length_factor": factor,
         }
         if parts.named_kernel and rows == 1:
             frozen["message"] = (
@@ -101,12 +110,13 @@ class OnlineLearning(StreamPredictions):
             "scales": frozen,
             "rows": {"seen": 0, "weight": 0.0, "batches": 0},
             "budget": {"points": 0, "projections": 0},
+            "drift": {"share": 0.0, "changes": 0},
             "inference": {"name": "sequential bound"},
         }
 
-    def _tell(self, *, rows: int, weight: float, projections: int) -> None:
+    def _tell(self, *, rows: int, weight: float, projections: int, share: float = 0.0) -> None:
         """Add one batch to the report, in a copy."""
-        counts, kept = self._report["rows"], self._report["budget"]
+        counts, kept, drift = (self._report[key] for key in ("rows", "budget", "drift"))
         self._report = self._report | {
             "rows": {
                 "seen": counts["seen"] + rows,
@@ -117,12 +127,14 @@ class OnlineLearning(StreamPredictions):
                 "points": len(self.stream_.points),
                 "projections": kept["projections"] + projections,
             },
+            "drift": {"share": share, "changes": drift["changes"] + (share > 0.0)},
         }
 
     def _together(self, stream: Stream, points: Array, S: Any, w: Any) -> None:
         """Find the sites of all points at once; S (n, m), w (n,)."""
         inference = self._bound()
         require_memory(len(points), 4 + 2 * S.shape[1])
+        require_moderate(stream.kernel, points)
         gram = DenseGram(stream.kernel, points, keep=True)
         solution = inference.solve(gram, S, LOGISTIC, weights=w)
         warn_inference(inference, solution.report)

@@ -14,8 +14,9 @@ from mercer.estimators.prequential import Prequential
 from mercer.estimators.state import part_of
 from mercer.estimators.stored import packed_classes, unpacked_classes
 from mercer.estimators.units import Units
+from mercer.inference.sequential_explicit import Explicit
 from mercer.inference.sequential_growing import PANEL, Growing
-from mercer.inference.sequential_latent import Explicit, Latent
+from mercer.inference.sequential_latent import Latent
 from mercer.inference.stream import Stream
 from mercer.kernels.base import Kernel
 from mercer.losses import Logistic

@@ -14,12 +14,11 @@ from mercer.arrays import Array
 from mercer.basis import Basis, as_basis
 from mercer.component import Component
 from mercer.estimators import ard
+from mercer.estimators.grams import choose_gram
 from mercer.estimators.units import Units
 from mercer.inference.base import Inference
 from mercer.kernels import Stationary, as_kernel
 from mercer.kernels.base import Kernel
-from mercer.linalg.dense import DenseGram
-from mercer.linalg.gram import Covariance
 from mercer.losses.base import Loss
 from mercer.search import GramMaker, Search
 
@@ -34,7 +33,7 @@ class Parts:
     ``named_kernel`` and ``named_loss`` say whether they came by name, so that their parameters are
     the machine's to start; ``standardize`` whether the fit runs on standardised columns. ``bounds``
     are those of single parameters by full name, ``amplitudes`` those of every variance and constant
-    of the kernel that has none of its own.
+    of the kernel that has none of its own. ``linear`` if no n x n array is formed for many points.
     """
 
     kernel: Kernel
@@ -48,6 +47,7 @@ class Parts:
     standardize: bool
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
     amplitudes: tuple[float, float] | None = None
+    linear: bool = False
 
     @property
     def by_row(self) -> bool:
@@ -57,14 +57,17 @@ class Parts:
     @property
     def arrays(self) -> int:
         """How many n x n arrays the fit needs at most: factor, inverse and the kernel's own."""
+        if self.linear:
+            return 0
         loo = self.search is not None and self.search.get_params().get("criterion") == "loo"
         return 2 + max(1, self.kernel.workspace()) + 4 * loo
 
     def start(self, X: Array, y: Array, weights: Array, units: Units) -> None:
         """Move the parts to inside units; start what was named at the data's own scale.
 
-        X (n, d) and y (n, m) are in inside units.
+        X (n, d) and y (n, m) are in inside units. What a kernel takes from data, it takes here.
         """
+        self.kernel = self.kernel.frozen(X, weights)
         total = weights.sum()
         if self.loss.response in ("binary", "multiclass"):
             mean_square = 1.0
@@ -129,24 +132,20 @@ def resolve(machine: Any, names: Any, d: int) -> Parts:
             f"{type(loss).__name__}, finds a mode that has none; give search=None and the kernel's "
             "parameters, or an inference with an evidence ('laplace', 'variational', 'ep')"
         )
-    if machine.gram not in ("auto", "dense"):
-        raise ValueError(f"unknown gram {machine.gram!r}; known are 'auto', 'dense'")
+    basis = as_basis(machine.basis)
+    gram = choose_gram(machine.gram, kernel, d, loss, inference, search, basis)
     return Parts(
         kernel,
         loss.__sklearn_clone__(),
         inference,
         search,
-        as_basis(machine.basis),
-        kept_gram if inference.repeated else DenseGram,
+        basis,
+        gram.make,
         named_kernel,
         isinstance(machine.loss, str),
         _standardize(machine.standardize, named_kernel and not given),
+        linear=gram.linear,
     )
-
-
-def kept_gram(kernel: Covariance, points: Array, *, scratch: bool) -> DenseGram:
-    """Return a dense Gram that keeps K for repeated factorisations."""
-    return DenseGram(kernel, points, keep=True, scratch=scratch)
 
 
 def _standardize(given: Any, possible: bool) -> bool:

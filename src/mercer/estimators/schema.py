@@ -30,8 +30,12 @@ _FIELDS: dict[str, tuple[type, ...]] = {
 _OPERATORS: tuple[set[str], ...] = (
     set(),
     {"matrix"},
+    {"weights"},
+    {"weights", "certain"},
     {"cholesky", "scale"},
     {"cholesky", "scale", "basis_q", "basis_r"},
+    {"half", "anchor", "cross", "block"},
+    {"half", "anchor", "cross", "block", "gain", "tilt"},
 )
 Shapes = dict[str, tuple[int, ...]]
 
@@ -64,7 +68,7 @@ def check_fields(
     for field, kinds in fields.items():
         if type(manifest[field]) not in kinds:
             raise ValueError(f"{field} is a {type(manifest[field]).__name__}")
-    if set(manifest["params"]) != names:
+    if not set(manifest["params"]) <= names:  # one that was added since has its default
         raise ValueError("the parameters are not those of this estimator")
     if manifest["n_features"] < 1:
         raise ValueError("n_features must be at least 1")
@@ -125,10 +129,18 @@ def _shapes(manifest: Mapping[str, Any], arrays: Mapping[str, Array]) -> Shapes:
         if manifest["basis"] is not None:
             k, _ = _sizes(arrays, f"{i}.beta", 2)
             shapes[f"{i}.beta"] = (k, m)
-        elif "basis_q" in stored:
+        elif stored & {"basis_q", "anchor"}:
             raise ValueError("there is an operator of a basis, but no basis")
-        parts = {"matrix": (n, n), "cholesky": (n, n), "scale": (n,)}
+        parts = {
+            "matrix": (n, n),
+            "cholesky": (n, n),
+            "scale": (n,),
+            "weights": (n,),
+            "certain": (n,),
+        }
         parts |= {"basis_q": (n, k), "basis_r": (k, k), "shared": (n, n)}
+        parts |= {"half": (n - k, n), "anchor": (n, k), "cross": (n, k), "block": (k, k)}
+        parts |= {"gain": (n - k, n), "tilt": (n - k, k)}
         own = {name: name.split("_", 1)[1] if name[0].isdigit() else name for name in stored}
         shapes |= {head + name: parts[own[name]] for name in stored}
     return shapes

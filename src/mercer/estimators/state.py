@@ -23,6 +23,9 @@ from mercer.estimators.stored import (
 )
 from mercer.estimators.units import Units, basis_inside
 from mercer.kernels.base import Kernel
+from mercer.linalg.line_gram import state_space_of
+from mercer.linalg.line_operator import LineOperator
+from mercer.linalg.operators import Operator
 from mercer.linalg.several import operator_from
 from mercer.losses.base import Loss
 from mercer.process import Posterior, Prior
@@ -119,7 +122,7 @@ class Stateful:
                     Prior(kernel, alpha.shape[1]),
                     points,
                     alpha,
-                    operator_from(stored),
+                    _operator(stored, kernel, points),
                     beta=arrays.get(f"{i}.beta"),
                     basis=basis_inside(basis, units),
                 )
@@ -158,3 +161,13 @@ def _check_basis(basis: Basis, d: int, k: int) -> None:
     size = basis.size(d)
     if size is not None and size != k:
         raise ValueError(f"{basis!r} does not have {k} functions of {d} columns")
+
+
+def _operator(stored: Mapping[str, Array], kernel: Kernel, points: Array) -> Operator:
+    """Build the operator C of a posterior from its arrays; on a line it is the weights alone."""
+    if "weights" not in stored:
+        return operator_from(stored)
+    states = state_space_of(kernel, points.shape[1])
+    if states is None:
+        raise ValueError("weights of an O(n) posterior belong to a Matern kernel on one column")
+    return LineOperator.restored(states, points, stored)

@@ -13,9 +13,9 @@ from mercer.estimators.prequential import Prequential
 from mercer.estimators.summary import Summary
 from mercer.estimators.table import read_inputs
 from mercer.estimators.units import Units
-from mercer.inference.logistic_average import log_averaged
 from mercer.inference.stream import Stream
 from mercer.kernels.base import Kernel
+from mercer.losses.logistic_average import log_averaged
 from mercer.process import BATCH_BYTES
 
 
@@ -37,6 +37,11 @@ class StreamPredictions:
         check_is_fitted(self, "stream_")
         kept = self._report["budget"] | {"divergence_lost": self.stream_.lost()}
         return self._report | {"budget": kept}
+
+    @report_.setter
+    def report_(self, told: dict[str, Any]) -> None:
+        """Entries of the caller's stay there, in model files too, and batches add to the others."""
+        self._report = told
 
     def _moments(self, X: Any) -> tuple[Array, Array]:
         check_is_fitted(self, "stream_")
@@ -98,7 +103,9 @@ def class_logs(mean: Array, var: Array) -> Array:
     One latent function is two classes; of several, each is one class against the rest, and the
     probabilities are normalised over the classes.
     """
+    if mean.shape[1] == 1:  # the less probable class first: the other is what is left of one
+        less = log_averaged(-np.abs(mean), var)
+        more = np.where(mean == 0.0, less, np.log1p(-np.exp(less)))
+        return np.hstack([np.where(mean < 0.0, more, less), np.where(mean < 0.0, less, more)])
     log_p = log_averaged(mean, var)
-    if mean.shape[1] == 1:
-        log_p = np.hstack([log_averaged(-mean, var), log_p])
     return np.asarray(log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True))

@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.arrays import Array
 from mercer.estimators.bayesian_svc import ByEvidence
 from mercer.estimators.labels import one_vs_rest, read_labels
+from mercer.estimators.sigmoid import class_probabilities, fit_sigmoid, shifted
 from mercer.estimators.sv_base import SupportVectorMachine, joined, merged
-from mercer.estimators.sv_loo import SupportLoo, Trained
+from mercer.estimators.sv_loo import JITTER, SupportLoo, Trained
 from mercer.estimators.table import check_weights
 from mercer.inference.smo import Programme
-from mercer.losses.squash import fit_platt, fit_softmax_platt
 
 
 class SVC(ClassifierMixin, ByEvidence, SupportVectorMachine):  # type: ignore[misc]  # scikit-learn ships no types
@@ -207,17 +207,11 @@ class SVC(ClassifierMixin, ByEvidence, SupportVectorMachine):  # type: ignore[mi
                 part = clone(self).set_params(probability=None)
                 part.fit(X[train], np.asarray(y)[train], weights[train])
                 outputs[test] = part._margins(X[test])
-        if len(self.classes_) == 2:
-            A, B = fit_platt(outputs[:, 0], np.where(labels == 1, 1.0, -1.0), weights)
-            slope, offsets = -A, np.array([-B])
-        else:
-            slope, offsets = fit_softmax_platt(outputs, labels, weights)
-        if not slope > 0:  # held-out outputs say nothing about the classes: their shares remain
-            counts = np.bincount(labels, weights, len(self.classes_)) + 1.0
-            shares = np.log(counts)
-            slope, offsets = 0.0, shares[1:] - shares[:1] if len(counts) == 2 else shares
-        self.report_["probability"] = {"slope": float(slope), "by": self.probability}
-        self.slope_, self.offsets_ = np.array([slope]), np.asarray(offsets, dtype=np.float64)
+        slope, offsets = fit_sigmoid(outputs, labels, weights, len(self.classes_))
+        self.report_["probability"] = {"slope": slope, "by": self.probability}
+        if self.probability == "loo":
+            self.report_["probability"]["jitter"] = JITTER
+        self.slope_, self.offsets_ = np.array([slope]), offsets
 
     def predict_latent(self, X: Any, return_std: bool = False) -> Any:
         """Return the raw margin f (q,), or (q, k) for several classes.
@@ -245,8 +239,7 @@ class SVC(ClassifierMixin, ByEvidence, SupportVectorMachine):  # type: ignore[mi
             return self._posterior("the mean").decision_function(X)
         f = self._margins(X)
         if self.probability is not None:
-            slope = self.slope_[0]
-            f = f + self.offsets_ / slope if slope > 0 else np.zeros_like(f) + self.offsets_
+            f = shifted(f, float(self.slope_[0]), self.offsets_)
         return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -275,13 +268,7 @@ class SVC(ClassifierMixin, ByEvidence, SupportVectorMachine):  # type: ignore[mi
             return self._posterior("predict_proba").predict_proba(X)
         if getattr(self, "bayes_", None) is not None:
             return self._at_mode(self._margins(X))
-        d = self.decision_function(X) * (self.slope_[0] or 1.0)
-        if d.ndim == 1:
-            small = np.exp(-np.abs(d)) / (1.0 + np.exp(-np.abs(d)))
-            positive = np.where(d > 0, 1.0 - small, small)
-            return np.column_stack([1.0 - positive, positive])
-        e = np.exp(d - d.max(axis=1, keepdims=True))
-        return np.asarray(e / e.sum(axis=1, keepdims=True))
+        return class_probabilities(self.decision_function(X), float(self.slope_[0]))
 
     @classmethod
     def _extra_names(cls) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from mercer.estimators.sv_state import SupportState
 from mercer.estimators.table import group_rows, read_inputs, read_rows
 from mercer.inference.smo import Optimum, Programme, maximise
 from mercer.kernels import RBF, Kernel, Linear, Polynomial, Precomputed, as_kernel
+from mercer.kernels.mapped import is_sparse
 from mercer.linalg.rows import RowCache
 
 # Below this tolerance the rows of K are kept in double precision.
@@ -59,14 +60,19 @@ class SupportVectorMachine(SupportState, BaseEstimator):  # type: ignore[misc]  
             raise ValueError(f"max_iter must be a number of steps, or -1 for no limit: {limit!r}")
 
     def _resolved(self, X: Array, weights: Array) -> Kernel:
-        """The kernel in the user's units; scikit-learn's names and gamma mean the same."""
+        """The kernel in the user's units, what it takes from data taken from X.
+
+        scikit-learn's names and gamma mean the same; a sparse X has no use for gamma.
+        """
         machine = cast(Any, self)
         names = getattr(self, "feature_names_in_", None)
         given = machine.kernel
         if isinstance(given, str) and given in NAMED:
-            return _by_name(given, _gamma(machine.gamma, X, weights), machine.degree, machine.coef0)
+            gamma = 1.0 if is_sparse(X) else _gamma(machine.gamma, X, weights)
+            return _by_name(given, gamma, machine.degree, machine.coef0)
         kernel = as_kernel(given).__sklearn_clone__()
-        return kernel.resolve(None if names is None else [str(n) for n in names], X.shape[1])
+        names = None if names is None else [str(n) for n in names]
+        return kernel.resolve(names, X.shape[1]).frozen(X, weights)
 
     def _rows(self, kernel: Kernel, points: Array, first: Index) -> tuple[Kernel, Array, RowCache]:
         """The kernel, its points and its rows; a precomputed X becomes a matrix and its indices."""
@@ -80,7 +86,9 @@ class SupportVectorMachine(SupportState, BaseEstimator):  # type: ignore[misc]  
             kernel = Precomputed(self._table)
             points = first[:, None].astype(np.float64)
         single = machine.tol >= SINGLE_TOL
-        return kernel, points, RowCache(kernel, points, 1e6 * machine.cache_size, single=single)
+        F = kernel.features(points)  # once for all rows, where the kernel has such a map
+        inner, at = (kernel, points) if F is None else (Linear(), np.ascontiguousarray(F))
+        return kernel, points, RowCache(inner, at, 1e6 * machine.cache_size, single=single)
 
     def _climb(self, programme: Programme, rows: RowCache) -> Optimum:
         machine = cast(Any, self)
@@ -209,8 +217,11 @@ def _gamma(gamma: Any, X: Array, weights: Array) -> float:
             return 1.0 / float(X.shape[1])
         if gamma == "scale":
             share = weights / weights.sum()
-            mean = float(share @ X.mean(axis=1))
-            variance = float(share @ ((X - mean) ** 2).mean(axis=1))
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = float(share @ X.mean(axis=1))
+                variance = float(share @ ((X - mean) ** 2).mean(axis=1))
+            if not np.isfinite(variance):
+                raise ValueError("the variance of the columns overflows: scale them")
             return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
         raise ValueError(f"gamma must be 'scale', 'auto' or a positive number, got {gamma!r}")
     if not gamma > 0:

@@ -1,4 +1,7 @@
-"""Leave-one-out outputs of a support vector machine without refitting, and its classical bounds."""
+"""Leave-one-out outputs of a support vector machine without refitting, and its classical bounds.
+
+Theory (S5), (S6).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import numpy as np
 
 from mercer.arrays import Array
 from mercer.kernels.base import Kernel
+
+JITTER = 1e-10
 
 
 @dataclass(frozen=True)
@@ -21,12 +26,15 @@ class SupportLoo:
     support_bound : (k,) number of support vectors / n, an upper bound of the exact error.
     xi_alpha_bound : (k,) share with 2 lam_i R^2 + xi_i >= 1 (Joachims), an upper bound where a free
         vector fixes the bias.
+    jitter : share of the mean kernel variance that was added to the diagonal of the matrix of the
+        free vectors: two that are (nearly) equal have no span, and no inverse without it.
     """
 
     margin: Array
     error: Array
     support_bound: Array
     xi_alpha_bound: Array
+    jitter: float = JITTER
 
 
 def left_out(
@@ -54,7 +62,7 @@ def left_out(
         M = np.ones((m + bias, m + bias))
         M[:m, :m] = kernel(X[free])
         M[m:, m:] = 0.0
-        M[np.arange(m), np.arange(m)] += 1e-10 * diagonal.mean()  # nearly equal free vectors
+        M[np.arange(m), np.arange(m)] += JITTER * diagonal.mean()
         inverse = np.linalg.inv(M)
         rest = np.setdiff1d(support, free)
         spans[[place[int(i)] for i in free]] = 1.0 / np.diagonal(inverse)[:m]

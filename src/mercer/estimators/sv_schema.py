@@ -40,6 +40,7 @@ _PARAMS: dict[str, tuple[type, ...]] = {
     "bias": (bool, int),
     "max_iter": (int,),
     "probability": (str, NoneType),
+    "calibration": (str, NoneType),
     "inference": (str, dict, NoneType),
     "search": (str, dict, NoneType),
     "discriminant": (str,),
@@ -107,8 +108,11 @@ def _rows(support: list[Any]) -> list[int]:
 
 
 def _sigmoid(manifest: Mapping[str, Any], k: int) -> Shapes:
-    """Return the shapes of slope and offsets of the probabilities, where the machine has them."""
-    if "slope_" not in manifest["extra"]:
+    """Return the shapes of slope and offsets of the probabilities, where they are known from here.
+
+    A machine whose calibration needs more than the parameter ``probability`` checks its own.
+    """
+    if "slope_" not in manifest["extra"] or "probability" not in manifest["params"]:
         return {}
     off = manifest["params"]["probability"] is None
     return {"extra.slope_": (0,) if off else (1,), "extra.offsets_": (0,) if off else (k,)}

@@ -1,0 +1,114 @@
+"""Smoothing splines of counts, labels and outliers: Laplace or EP on the O(n) filter.
+
+f minimises sum_i w_i g(y_i, f(x_i)) + lam/2 integral (f^(m))^2 with g = -log p(y given f); lam is
+1 / variance of the process. lam and the loss's own parameters maximise the evidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from mercer.arrays import Array
+from mercer.estimators.convergence import warn_inference
+from mercer.estimators.spline_checks import check_rows
+from mercer.estimators.spline_existence import check_exists
+from mercer.estimators.spline_rows import SplineRows, merge_rows
+from mercer.estimators.spline_search import CurveSearch
+from mercer.estimators.spline_start import Start
+from mercer.estimators.table import Table, build_table
+from mercer.inference.base import Inference, Solution
+from mercer.inference.diffuse import DiffuseGram, diffuse_evidence, solve_diffuse
+from mercer.inference.diffuse_mode import ratio
+from mercer.linalg.markov import MarkovFactor
+from mercer.linalg.markov_states import States
+from mercer.losses.base import Loss
+from mercer.search import Problem
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A fitted curve.
+
+    Attributes
+    ----------
+    rows : the rows as given; ``points`` may repeat, ``target`` and ``total`` are mean z and
+        precision W of the Gaussian sites.
+    states : the posterior.
+    loss : with the parameters that were found.
+    lam : 1 / variance, in the user's units; may be infinite.
+    log_evidence : with a flat unit density on the coefficients of x^j / j!.
+    report : of search and inference.
+    """
+
+    rows: SplineRows
+    states: States
+    loss: Loss
+    lam: float
+    log_evidence: float
+    report: dict[str, Any]
+
+    @property
+    def edf(self) -> float:
+        """Effective degrees of freedom, sum of W_i v_i."""
+        return float(self.rows.total @ self.states.cov[:, 0])
+
+
+def line_table(x: Array, y: Array, weights: Array) -> Table:
+    """Rows sorted along the line, those equal in x and y merged into one of their weight."""
+    return build_table(x[:, None], y[:, None], weights, False, True, 0, alike=True)
+
+
+def fit_curve(
+    x: Array,
+    y: Array,
+    weights: Array,
+    order: int,
+    lam: float | None,
+    loss: Loss,
+    named: bool,
+    inference: Inference,
+) -> Curve:
+    """Return the curve of order m through targets y (N,), which the loss has checked."""
+    plain = merge_rows(x, y, weights)
+    check_rows(plain, order, lam)
+    table = line_table(x, y, weights)
+    check_exists(loss, table.points[:, 0], table.mean[:, 0], order)
+    problem = Problem(
+        table.points,
+        table.mean,
+        table.total,
+        np.zeros_like(table.mean),
+        None,
+        table.group,
+        table.Y[table.keep],
+        table.weights[table.keep],
+    )
+    start = Start(plain, problem, order, loss)
+    if named:
+        loss = start.scaled(loss)
+    gram = DiffuseGram(table.points, order)
+    best, search = CurveSearch(start, problem, gram, inference).run(lam, loss)
+    variance, found = best.variance, best.loss
+    gram = gram.with_variance(variance)
+    solution = solve_diffuse(inference, gram, problem.y[:, 0], found, problem.weights, None)
+    value = diffuse_evidence(inference, gram, problem.y[:, 0], found, solution)[0].value
+    warn_inference(inference, solution.report)
+    report = {
+        "search": search,
+        "inference": {"name": type(inference).__name__, **solution.report},
+    }
+    smoothing = lam if lam is not None else (1.0 / variance if variance > 0.0 else np.inf)
+    rows = _site_rows(plain, table, gram, solution)
+    states = cast(MarkovFactor, solution.factor).states()
+    return Curve(rows, states, found, smoothing, value, report)
+
+
+def _site_rows(
+    plain: SplineRows, table: Table, gram: DiffuseGram, solution: Solution
+) -> SplineRows:
+    f, a, W = solution.z[:, 0], solution.alpha[:, 0], solution.W
+    x, z = table.points[:, 0], f + ratio(a, W)
+    return SplineRows(plain.x, plain.y, plain.weights, x, z, W, 0.0, 0.0, 1.0, gram.unit)

@@ -1,0 +1,89 @@
+"""Leave-one-out of a smoothing spline: each row predicted from all others, beta re-estimated."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.arrays import Array
+from mercer.estimators.spline_rows import SplineRows
+from mercer.inference.base import Solution
+from mercer.linalg.markov import MarkovFactor, MarkovGram
+from mercer.linalg.markov_states import States
+from mercer.process import Loo
+from mercer.search.criteria import Problem
+from mercer.search.left import Left
+
+
+class LeftOut:
+    """Residuals and variances of rows left out, for noise of variance one.
+
+    Attributes
+    ----------
+    residual : (N,) y - leave-one-out mean, of the rows of positive weight, standardised.
+    variance : (N,) of the left-out observation, over the noise's.
+    weights : (N,)
+    """
+
+    def __init__(self, residual: Array, variance: Array, weights: Array) -> None:
+        self.residual, self.variance, self.weights = residual, variance, weights
+
+    def scale(self) -> float:
+        """Return the noise variance that maximises the sum of the log densities."""
+        return float(self.weights @ (self.residual**2 / self.variance) / self.weights.sum())
+
+    def profile(self) -> float:
+        """Sum of the log densities at that noise, up to a constant; NaN where one is undefined."""
+        if not np.all(self.variance > 0.0):
+            return np.nan
+        with np.errstate(divide="ignore"):
+            logs = float(self.weights @ np.log(self.variance))
+            return float(-0.5 * (self.weights.sum() * np.log(self.scale()) + logs))
+
+
+def left_out(rows: SplineRows, states: States) -> LeftOut:
+    """Leave every row of positive weight out once, by GPML (5.12) in the form of ``Left``."""
+    keep, group = rows.kept()
+    gram = MarkovGram(rows.points[:, None], states.order)
+    factor = MarkovFactor.conditioned(gram, rows.total, states)
+    W, z = rows.total, rows.target[:, None]
+    alpha = W[:, None] * (z - states.mean[:, :1])
+    problem = Problem(
+        gram.points,
+        z,
+        W,
+        np.zeros_like(z),
+        None,
+        group,
+        rows.inside(rows.y[keep])[:, None],
+        rows.weights[keep],
+    )
+    solution = Solution(alpha, W, z, factor, None, W)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = Left(problem, solution, np.ones(len(W)))
+    return LeftOut(left.residual[:, 0], left.variance, rows.weights[keep])
+
+
+def leave_one_out(rows: SplineRows, states: States, noise: float) -> Loo:
+    """Every row from the others, in the user's units; rows of weight zero from all that count."""
+    keep, _ = rows.kept()
+    found = left_out(rows, states)
+    mean, variance = np.empty(len(rows.x)), np.empty(len(rows.x))
+    target = rows.inside(rows.y)
+    mean[keep] = target[keep] - found.residual
+    variance[keep] = found.variance
+    unused = np.flatnonzero(rows.weights == 0.0)
+    if len(unused):
+        value, spread = states.derivative(rows.x[unused])
+        assert spread is not None
+        mean[unused], variance[unused] = value, spread + 1.0
+    variance *= noise
+    with np.errstate(divide="ignore", invalid="ignore"):
+        density = -0.5 * (np.log(2.0 * np.pi * variance) + (target - mean) ** 2 / variance)
+    if noise == 0.0:
+        density[:] = np.inf  # a polynomial to rounding: every row is foretold
+    return Loo(
+        mean * rows.y_scale + rows.y_shift,
+        variance * rows.y_scale**2,
+        density - np.log(rows.y_scale),
+        rows.weights,
+    )

@@ -1,0 +1,140 @@
+"""The two forms of a thin-plate spline: all contrasts of the points, or those of a few."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, cast
+
+import numpy as np
+
+from mercer.arrays import Array
+from mercer.basis import PolynomialBasis
+from mercer.inference.base import Solution
+from mercer.inference.exact import Exact
+from mercer.kernels.polyharmonic import green
+from mercer.kernels.thin_plate import ThinPlate
+from mercer.linalg.contrast_factor import ContrastFactor
+from mercer.linalg.contrasts import Contrasts
+from mercer.linalg.gram import Factor
+from mercer.linalg.induced_factor import InducedFactor
+from mercer.linalg.inducing_contrasts import InducingContrasts
+from mercer.losses.regression import Gaussian
+from mercer.process import Posterior, Prior
+from mercer.search import Problem
+from mercer.search.smoothing import Spectrum
+
+
+class Form(ABC):
+    """How the spline of a problem is computed, for every variance and lam."""
+
+    def __init__(self, problem: Problem, basis: PolynomialBasis, order: int) -> None:
+        self.problem, self.basis, self.order = problem, basis, order
+
+    @abstractmethod
+    def spectrum(self) -> Spectrum:
+        """Return what the search needs."""
+
+    @abstractmethod
+    def solve(self, variance: float, lam: float) -> tuple[Solution, Posterior]:
+        """Return the posterior: on the observations, and as a process."""
+
+    def evidence(self, solution: Solution, variance: float, lam: float) -> float:
+        """Return the log evidence (or a lower bound), GPML (2.45), inside units."""
+        loss, no_gram = Gaussian(noise=variance * lam), cast(Any, None)  # the factor says it all
+        y, spread = self.problem.y, self.problem.spread
+        return Exact().evidence(no_gram, y, loss, solution, spread=spread).value
+
+    @property
+    def extra(self) -> Array | None:
+        """Variance (n,) at the points that the form leaves out, for unit variance; None: none."""
+        return None
+
+    def report(self) -> dict[str, Any]:
+        """Return what is said of the form."""
+        return {"gram": "contrasts"}
+
+    def _solution(self, factor: Factor, W: Array, alpha: Array, beta: Array) -> Solution:
+        p = self.problem
+        return Solution(alpha, W, p.y, factor, beta, p.weights, factor.report)
+
+    def _prior(self, variance: float) -> Prior:
+        return Prior(variance * ThinPlate(self.order), self.problem.y.shape[1])
+
+
+class AllContrasts(Form):
+    """Exact: O(n^3) once, then O(n) for every lam."""
+
+    def __init__(self, problem: Problem, basis: PolynomialBasis, order: int) -> None:
+        super().__init__(problem, basis, order)
+        assert problem.basis is not None
+        self.G = green(problem.points, problem.points, order)
+        self.contrasts = Contrasts(self.G, problem.basis, problem.weights)
+
+    def spectrum(self) -> Spectrum:
+        """See :class:`Form`."""
+        p, c = self.problem, self.contrasts
+        squares = ((c.V.T @ p.y) ** 2).sum(axis=1)
+        return _spectrum(p, c.d, squares, 0.0, floor=c.floor)
+
+    def solve(self, variance: float, lam: float) -> tuple[Solution, Posterior]:
+        """See :class:`Form`."""
+        p = self.problem
+        factor = ContrastFactor(self.contrasts, self.G, variance, lam)
+        alpha = factor.solve(p.y)
+        beta = factor.coefficients(p.y, alpha)
+        solution = self._solution(factor, factor.W, alpha, beta)
+        return solution, self._prior(variance).condition(p.points, solution, self.basis)
+
+
+class FewContrasts(Form):
+    """Low rank: the posterior that knows the function at ``knots`` (p, d) only; O(n p^2)."""
+
+    def __init__(self, problem: Problem, basis: PolynomialBasis, order: int, knots: Array) -> None:
+        super().__init__(problem, basis, order)
+        p = problem
+        self.seen = InducingContrasts(
+            lambda X, Z: green(X, Z, order), basis, knots, p.points, p.y, p.weights
+        )
+
+    def spectrum(self) -> Spectrum:
+        """See :class:`Form`."""
+        p, s = self.problem, self.seen
+        lost = float(p.weights @ s.unexplained)
+        floor = len(s.knots) * float(np.finfo(float).eps * s.d[-1])
+        return _spectrum(p, s.d, (s.z**2).sum(axis=1), s.rest, floor=floor, lost=lost)
+
+    def solve(self, variance: float, lam: float) -> tuple[Solution, Posterior]:
+        """See :class:`Form`."""
+        a, beta = self.seen.coefficients(lam)
+        factor = InducedFactor(self.seen, variance, lam)
+        solution = self._solution(factor, factor.W, factor.solve(self.problem.y), beta)
+        operator = self.seen.operator(variance, lam)
+        prior = self._prior(variance)
+        posterior = Posterior(
+            prior, self.seen.knots, a / variance, operator, beta=beta, basis=self.basis
+        )
+        return solution, posterior
+
+    def evidence(self, solution: Solution, variance: float, lam: float) -> float:
+        """Less the variance left out, in units of the noise: Titsias (2009), equation (9)."""
+        value = super().evidence(solution, variance, lam)
+        lost = float(self.problem.weights @ self.seen.unexplained)
+        return value - 0.5 * int(self.problem.y.shape[1]) * lost / lam
+
+    @property
+    def extra(self) -> Array | None:
+        """See :class:`Form`."""
+        return self.seen.unexplained
+
+    def report(self) -> dict[str, Any]:
+        """See :class:`Form`."""
+        return {"gram": "inducing", "knots": len(self.seen.knots), "evidence_is_bound": True}
+
+
+def _spectrum(
+    p: Problem, d: Array, squares: Array, rest: float, *, floor: float, lost: float = 0.0
+) -> Spectrum:
+    assert p.basis is not None
+    (n, k), m = p.basis.shape, p.y.shape[1]
+    total, within = float(p.row_weights.sum()), float(p.spread.sum())
+    return Spectrum(d, squares, rest, n, k, m, total, within, lost, floor)
