@@ -81,6 +81,39 @@ def test_fit_info_predict(folder, capsys):
     assert sorted(os.listdir()) == ["m.mercer", "new.csv", "out.csv", "t.csv"]
 
 
+@pytest.mark.parametrize(
+    ("make", "header"),
+    [
+        (lambda: mercer.OnlineLogisticClassifier(budget=30), "prediction,p_high,p_low"),
+        (lambda: mercer.MEDClassifier(), "prediction,score"),
+    ],
+    ids=["probabilities", "score"],
+)
+def test_classifiers_that_learned_from_a_stream(folder, capsys, make, header):
+    data = np.loadtxt("t.csv", delimiter=",", skiprows=1)
+    X, y = data[:, :2], np.where(data[:, 2] > 50, "high", "low")
+    fitted = make().partial_fit(X[:30], y[:30], classes=["high", "low"]).partial_fit(X[30:], y[30:])
+    mercer.save(fitted, "c.mercer")
+    code, out, err = run(capsys, "info", "c.mercer")
+    assert (code, err) == (0, "")
+    assert "batches: 2" in out
+    lines = ["x,z", *(f"{a!r},{b!r}" for a, b in X.tolist()), "1.0,"]
+    (folder / "new.csv").write_text("\n".join(lines) + "\n")
+    arguments = ["predict", "c.mercer", "new.csv", "--allow-missing", "-o"]
+    code, out, err = run(capsys, *arguments, "out.csv")
+    assert (code, err) == (0, "")
+    written = [line.split(",") for line in (folder / "out.csv").read_text().splitlines()]
+    assert ",".join(written[0]) == header
+    assert [row[0] for row in written[1:-1]] == fitted.predict(X).tolist()
+    assert set(written[-1]) == {""}
+    figures = np.array([row[1:] for row in written[1:-1]], dtype=float)
+    p = getattr(fitted, "predict_proba", None)
+    expected = p(X) if p is not None else fitted.decision_function(X)[:, None]
+    np.testing.assert_array_equal(figures, expected)
+    code, _, _ = run(capsys, *arguments, "out.parquet")
+    assert code == 0
+
+
 def test_json_and_seed(folder, capsys):
     arguments = ["fit", "t.csv", "-t", "y", "-o", "m.mercer", "--features", "x", "--json"]
     code, out, _ = run(capsys, *arguments, "--seed", "3", "--kernel", "matern52")
@@ -96,20 +129,26 @@ def test_json_and_seed(folder, capsys):
 
 
 def test_quiet_is_quiet(folder, capsys):
-    assert run(capsys, "fit", "t.csv", "-t", "y", "-o", "m.mercer", "-q") == (0, "", "")
+    given = ["fit", "t.csv", "-t", "y", "-o", "m.mercer", "-q"]
+    assert run(capsys, *given, "--candidates", "linear") == (0, "", "")
     assert run(capsys, "predict", "m.mercer", "t.csv", "-o", "o.csv", "-q") == (0, "", "")
 
 
 def test_drop_missing(folder, capsys):
     with open("t.csv", "a") as file:
         file.write("1,,2,1\n")
-    code, out, err = run(capsys, "fit", "t.csv", "-t", "y", "-o", "m.mercer")
+    given = ["fit", "t.csv", "-t", "y", "-o", "m.mercer"]
+    code, out, err = run(capsys, *given, "--kernel", "rbf")  # one process: numbers only
     assert (code, out) == (1, "")
     assert "line 62: column 'z' has no value (1 of 61 rows lack one)" in err
     assert "--drop-missing" in err
-    code, out, _ = run(capsys, "fit", "t.csv", "-t", "y", "-o", "m.mercer", "--drop-missing")
+    for more in (["--kernel", "rbf"], ["--candidates", "linear"]):
+        code, out, _ = run(capsys, *given, *more, "--drop-missing")
+        assert code == 0
+        assert "1 rows with missing values were left out" in out
+    code, out, _ = run(capsys, *given, "--candidates", "linear")
     assert code == 0
-    assert "1 rows with missing values were left out" in out
+    assert "1 missing: the median" in " ".join(out.split())
 
 
 def test_parquet_in_and_out(folder, capsys, model):
@@ -179,7 +218,7 @@ def test_mistakes_cost_one_sentence(folder, capsys, arguments, message):
         ("x,x\n1,2\n", "occurs twice"),
         ("y\n1\n2\n", "nothing to learn from"),
         ("x,y\n1,2\n", "1 sample"),
-        ("x,y\n,2\n1,\n", "has no value"),
+        ("x,y\n,2\n1,\n", "1 rows that have no value"),
     ],
 )
 def test_bad_tables(folder, capsys, text, message):
@@ -215,9 +254,14 @@ def test_usage(folder, capsys):
 def test_a_failed_report_leaves_no_half_report(folder, capsys, monkeypatch):
     from mercer.app import report
 
-    monkeypatch.setattr(report, "render", lambda *_: (_ for _ in ()).throw(ValueError("broken")))
-    code, _, err = run(capsys, "fit", "t.csv", "-t", "y", "-o", "m.mercer", "--report", "r.html")
-    assert (code, err) == (1, "mercer: broken\n")
+    for name, more in (
+        ("render", ["--kernel", "rbf"]),
+        ("render_table", ["--candidates", "linear"]),
+    ):
+        monkeypatch.setattr(report, name, lambda *_: (_ for _ in ()).throw(ValueError("broken")))
+        given = ["fit", "t.csv", "-t", "y", "-o", "m.mercer", "--report", "r.html", *more]
+        code, _, err = run(capsys, *given)
+        assert (code, err) == (1, "mercer: broken\n")
     assert sorted(os.listdir()) == ["t.csv"]
 
 

@@ -36,7 +36,7 @@ HOSTILE = [
 ALLOWED = {
     "html", "head", "meta", "title", "style", "body", "main", "header", "h1", "h2", "h3", "p",
     "section", "table", "thead", "tbody", "tr", "th", "td", "figure", "img", "figcaption", "footer",
-    "ul", "li", "b", "div",
+    "ul", "li", "b", "div", "nav", "a", "caption",
 }  # fmt: skip
 
 
@@ -45,7 +45,7 @@ class Reader(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.attributes, self.images = set(), set(), []
+        self.tags, self.attributes, self.images, self.links = set(), set(), [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -53,12 +53,14 @@ class Reader(HTMLParser):
         self.attributes |= {name for name, _ in attrs}
         if tag == "img":
             self.images.append(dict(attrs))
+        self.links += [value for name, value in attrs if name == "href"]
 
 
 def check_harmless(text):
     reader = Reader(text)
     assert reader.tags <= ALLOWED
     assert not any(name.startswith("on") for name in reader.attributes)
+    assert all(re.fullmatch(r"#part-\d+", link) for link in reader.links)
     assert "default-src 'none'" in text
     assert "49" not in re.findall(r"\{\{.*?\}\}|^49$", text)
     for image in reader.images:
@@ -84,7 +86,7 @@ def test_report_is_complete(fitted):
     text = render(fitted)
     reader = check_harmless(text)
     assert len(reader.images) == 5
-    for words in ("R&sup2;", "What was standardised", "Calibration", "Relevance", "length"):
+    for words in ("R²", "What was standardised", "Calibration", "Relevance", "length"):
         assert words in text
     assert "http" not in text.replace("http-equiv", "")
 
@@ -121,7 +123,8 @@ def test_hostile_names_through_command_line_and_report(tmp_path, monkeypatch, ca
         writer = csv.writer(file)
         writer.writerow([*HOSTILE, target])
         writer.writerows(np.column_stack([X, X[:, 0] + X[:, 2]]).tolist())
-    code = main(["fit", "t.csv", "-t", target, "-o", "m.mercer", "--report", "r.html"])
+    options = ["--report", "r.html", "--candidates", "linear"]
+    code = main(["fit", "t.csv", "-t", target, "-o", "m.mercer", *options])
     out, err = capsys.readouterr()
     assert (code, err) == (0, "")
     text = (tmp_path / "r.html").read_text(encoding="utf-8")

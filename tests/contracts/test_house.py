@@ -18,6 +18,7 @@ LAYERS = {
     "_native": 0,
     "arrays": 0,
     "protocols": 0,
+    "wording": 0,
     "component": 1,
     "basis": 2,
     "kernels": 2,
@@ -28,9 +29,13 @@ LAYERS = {
     "rkhs": 5,
     "search": 6,
     "estimators": 7,
+    "export": 8,
     "persist": 8,
-    "app": 9,
-    "testing": 10,
+    "plots": 8,
+    "reports": 9,
+    "tables": 10,
+    "app": 11,
+    "testing": 12,
 }
 SIBLINGS_APART = {("kernels", "losses"), ("losses", "kernels")}
 

@@ -23,11 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except click.ClickException as error:  # wrong usage is one of them, with exit code 2
             error.show()
             return int(error.exit_code)
-        except click.Abort:
-            raise KeyboardInterrupt from None
+        except click.Abort as abort:  # click's name for an interrupt, which may have a sentence
+            raise KeyboardInterrupt(*getattr(abort.__cause__, "args", ())) from None
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        return _say("interrupted: nothing was written", 130)
+    except KeyboardInterrupt as error:
+        return _say(str(error) or "interrupted: nothing was written", 130)
     except BrokenPipeError:  # the reader of our output went away, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -42,6 +42,35 @@ _DELIMITER = click.option(
 )
 
 
+_KIND = click.option(
+    "--kind", type=click.Choice(["regression", "classification"]),
+    help="What the target is, if its values mislead.",
+)  # fmt: skip
+_CANDIDATES = click.option(
+    "--candidates", callback=_names, metavar="A,B,...", help="Machines to try. Default: all."
+)
+_BUDGET = click.option(
+    "--time-budget", default=60.0, show_default=True, help="Seconds, about.",
+    type=click.FloatRange(0, min_open=True),
+)  # fmt: skip
+
+
+_LEARNER = "Default: logistic. lapmed learns from unlabelled rows too."
+
+
+def _share(context: click.Context, option: click.Parameter, value: str | None) -> Any:
+    """Return "auto" or the number."""
+    if value is None or value == "auto":
+        return value
+    try:
+        share = float(value)
+    except ValueError:
+        share = -1.0
+    if not 0.0 <= share < 1.0:
+        raise click.BadParameter("give a number from 0 to below 1, or auto")
+    return share
+
+
 def _version(context: click.Context, option: click.Parameter, value: bool) -> None:
     if value:
         from importlib.metadata import version
@@ -82,16 +111,30 @@ def demo(**options: Any) -> None:
 @_REPORT
 @_FEATURES
 @click.option("--weight", help="A column of weights: weight 2 counts as two equal rows.")
-@click.option("--kernel", help="rbf (default), matern12, matern32, matern52, linear, ...")
+@click.option("--kernel", help="Fit one Gaussian process: rbf, matern12, matern52, linear, ...")
 @click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
+@_KIND
+@_CANDIDATES
+@_BUDGET
+@click.option(
+    "--check",
+    type=click.IntRange(2),
+    metavar="FOLDS",
+    help="Check the chosen machine by cross-validation as well.",
+)
 @_DELIMITER
 @_SEED
 @_QUIET
 @_JSON
 def fit(**options: Any) -> None:
-    """Fit a Gaussian process to TABLE (CSV or parquet) and write a model file.
+    """Find the best kernel machine for TABLE (CSV or parquet) and write a model file.
 
-    Columns and target are standardised inside; hyperparameters maximise the evidence.
+    Numbers as target are a quantity; text, or two numbers, are classes; rows without a class are
+    learned from as partly labelled rows. Columns may be numbers, categories, text or dates, and may
+    have missing values: what is done to each is shown. The candidates are fitted to at most 500
+    rows and ranked by the log density of rows left out; the best is fitted to all rows.
+
+    With --kernel or --weight it is one Gaussian process for a table of numbers.
 
     A CSV is UTF-8 with a header line, numbers have a decimal point; empty, NA, N/A, NaN, null and
     None are missing values.
@@ -114,9 +157,100 @@ def predict(**options: Any) -> None:
     """Predict every row of TABLE with MODEL.
 
     Writes one row per row of TABLE with the columns prediction, std, low and high, all of them for
-    a new observation, noise included.
+    a new observation, noise included; for a classifier the class, and the probability of each
+    class or, where the method has none, the score.
     """
     from mercer.app.predict import run
+
+    run(**options)
+
+
+@group.command()
+@click.argument("model", type=_FILE)
+@click.option("--target", "-t", help="Then MODEL is a table: rank the machines for this column.")
+@_FEATURES
+@_KIND
+@_CANDIDATES
+@_BUDGET
+@_DELIMITER
+@_SEED
+@_QUIET
+@_JSON
+def compare(**options: Any) -> None:
+    """Print the ranking of the machines that were tried for MODEL, a file of `mercer fit`.
+
+    For every machine: log density (log probability) and error of rows left out, calibration error,
+    log evidence (not comparable between losses), bound of the leave-one-out error, seconds, and how
+    many points it keeps. With --target, MODEL is a table, and nothing is written.
+    """
+    from mercer.app.compare import run
+
+    run(**options)
+
+
+@group.command()
+@click.argument("model", type=_FILE)
+@click.argument("table", type=_FILE)
+@click.option(
+    "--top", default=5, show_default=True, type=click.IntRange(1), help="Inputs and rows to show."
+)
+@_DELIMITER
+@_SEED
+@_QUIET
+@_JSON
+def explain(**options: Any) -> None:
+    """Say which inputs of MODEL matter, what they do, and which rows it leans on.
+
+    Relevance is how much the predictions for TABLE (the training table, say) change when a column
+    is shuffled. Effects are average predictions along an input, with a band. Influential are the
+    training rows with the largest coefficients.
+    """
+    from mercer.app.explain import run
+
+    run(**options)
+
+
+@group.command()
+@click.argument("files", type=click.Path(dir_okay=False, allow_dash=True), nargs=-1)
+@click.option("--target", "-t", required=True, help="The column with the labels.")
+@click.option("--checkpoint", "-o", type=_FILE, help="The model file to write, again and again.")
+@click.option(
+    "--every", default=10, show_default=True, type=click.IntRange(1),
+    help="Batches from one checkpoint to the next.",
+)  # fmt: skip
+@click.option("--resume", is_flag=True, help="Go on where the checkpoint stopped, if it exists.")
+@click.option("--from", "start", type=_FILE, help="Begin with the learner in this model file.")
+@click.option("--learner", type=click.Choice(["logistic", "med", "lapmed"]), help=_LEARNER)
+@click.option(
+    "--batch", default=100, show_default=True, type=click.IntRange(1), help="Rows of a batch."
+)
+@click.option("--classes", callback=_names, metavar="A,B,...", help="All labels of the stream.")
+@_FEATURES
+@click.option("--kernel", help="rbf, matern52, linear, ... Default: rbf.")
+@click.option("--budget", type=click.IntRange(1), help="Points to keep. Default: 300 (logistic).")
+@click.option(
+    "--forget", type=click.FloatRange(0, 1, min_open=True), metavar="RHO",
+    help="What remains of older rows after each batch; 1 forgets nothing.",
+)  # fmt: skip
+@click.option(
+    "--drift", callback=_share, metavar="SHARE",
+    help="Share of the function that is renewed before each batch, or auto.",
+)  # fmt: skip
+@click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
+@_DELIMITER
+@_QUIET
+@_JSON
+def stream(**options: Any) -> None:
+    """Learn classes from FILES (CSV or parquet), batch by batch, or from standard input (CSV).
+
+    Every batch is predicted before it is learned: error and log loss are printed, with --json as
+    one line of JSON each. The inputs are columns of numbers or of words; an empty label is an
+    unlabelled row, from which lapmed learns.
+
+    An interrupt ends the batch and writes the checkpoint. The same command with --resume passes
+    over the rows that were learned and goes on, to the same result as without a break.
+    """
+    from mercer.app.stream import run
 
     run(**options)
 

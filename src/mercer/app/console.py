@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mercer.app.errors import require, shown
+from mercer.wording import shape
 
 
 def console(stderr: bool = False) -> Any:
@@ -20,6 +21,14 @@ def console(stderr: bool = False) -> Any:
 def say(text: str) -> None:
     """Print an ordinary line, without wrapping it."""
     console().print(shown(text, 2000), soft_wrap=True)
+
+
+def say_block(title: str, text: str) -> None:
+    """Print a title and lines that are not wrapped: a table wider than the terminal stays one."""
+    console().print(_text(title, "bold"))
+    for line in text.splitlines():
+        say(line)
+    console().print()
 
 
 def print_table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -75,14 +84,3 @@ def finite(data: Any) -> Any:
     if isinstance(data, (list, tuple)):
         return [finite(v) for v in data]
     return data if data is None or isinstance(data, (bool, int, str)) else str(data)
-
-
-def shape(value: Any) -> str:
-    """Return a value for readers: four significant digits for numbers.
-
-    Examples
-    --------
-    >>> shape(1234.5678), shape(0.00012345), shape("as it is")
-    ('1235', '0.0001234', 'as it is')
-    """
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

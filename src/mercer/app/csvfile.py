@@ -9,6 +9,7 @@ with a decimal point, without separators for thousands.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
 from collections.abc import Iterator
@@ -23,9 +24,15 @@ _OTHERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 def read_csv(path: str, delimiter: str = ",") -> tuple[list[str], list[list[str]], list[int]]:
     """Return the names, the columns as text, and the line in the file where each row begins."""
+    with open(path, encoding="utf-8-sig", newline="") as file, utf8(path):
+        return _read(file, path, delimiter)
+
+
+@contextlib.contextmanager
+def utf8(path: str) -> Iterator[None]:
+    """Say in a sentence that a file is not UTF-8."""
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            return _read(file, path, delimiter)
+        yield
     except UnicodeDecodeError as error:
         raise AppError(
             f"{path} is not UTF-8 text (byte {error.start} is {error.object[error.start]:#04x}): "
@@ -34,12 +41,30 @@ def read_csv(path: str, delimiter: str = ",") -> tuple[list[str], list[list[str]
 
 
 def _read(file: TextIO, path: str, delimiter: str) -> tuple[list[str], list[list[str]], list[int]]:
+    names, rows = open_rows(file, path, delimiter)
+    kept: list[list[str]] = []
+    lines: list[int] = []
+    for line, row in rows:
+        kept.append(row)
+        lines.append(line)
+    columns = [list(column) for column in zip(*kept, strict=True)] or [[] for _ in names]
+    return names, columns, lines
+
+
+def open_rows(
+    file: TextIO, path: str, delimiter: str
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """Return the names and, as they are asked for, (first line, fields) of each row after them."""
     rows = _rows(file, path, delimiter)
     _, first = next(rows, (0, []))
     names = [name.strip() for name in first]
     _check_names(names, path, delimiter)
-    kept: list[list[str]] = []
-    lines: list[int] = []
+    return names, _checked(rows, path, len(names))
+
+
+def _checked(
+    rows: Iterator[tuple[int, list[str]]], path: str, width: int
+) -> Iterator[tuple[int, list[str]]]:
     empty = 0
     for line, row in rows:
         if not row:
@@ -47,14 +72,9 @@ def _read(file: TextIO, path: str, delimiter: str) -> tuple[list[str], list[list
             continue
         if empty:
             raise AppError(f"{path}, line {empty}: the line is empty, and rows follow after it")
-        if len(row) != len(names):
-            raise AppError(
-                f"{path}, line {line}: {len(row)} fields, but the header has {len(names)}"
-            )
-        kept.append(row)
-        lines.append(line)
-    columns = [list(column) for column in zip(*kept, strict=True)] or [[] for _ in names]
-    return names, columns, lines
+        if len(row) != width:
+            raise AppError(f"{path}, line {line}: {len(row)} fields, but the header has {width}")
+        yield line, row
 
 
 def _rows(file: TextIO, path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:

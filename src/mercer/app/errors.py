@@ -7,6 +7,10 @@ import importlib
 from collections.abc import Iterable
 from types import ModuleType
 
+from mercer.wording import shown
+
+__all__ = ["AppError", "did_you_mean", "quoted", "require", "shown"]
+
 EXTRAS = {
     "click": "cli",
     "rich": "cli",
@@ -32,20 +36,6 @@ def require(module: str, purpose: str) -> ModuleType:
             f"{purpose} needs {package}, which is not installed: "
             f'pip install "mercer[{EXTRAS[package]}]"'
         ) from None
-
-
-def shown(text: str, width: int = 60) -> str:
-    r"""Return ``text`` fit for one line: control characters spelled out, long text cut.
-
-    Examples
-    --------
-    >>> shown("two" + chr(10) + "lines")
-    'two\\nlines'
-    """
-    plain = "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
-    )
-    return plain if len(plain) <= width else plain[: width - 1] + "…"
 
 
 def quoted(names: Iterable[str], limit: int = 8) -> str:

@@ -7,13 +7,16 @@ import numpy as np
 import mercer
 from mercer.app import console
 from mercer.app.errors import AppError, quoted, require, shown
-from mercer.app.fitted import fit_table
+from mercer.app.fitted import Progress, fit_table
 from mercer.app.outputs import check_outputs
 from mercer.app.progress import progress
 from mercer.app.results import as_plain, show
+from mercer.app.table_fit import fit_frame
+from mercer.app.table_results import plain_of, show_model
 from mercer.app.tables import Table, read_table
 from mercer.arrays import Array
 from mercer.kernels.convert import as_kernel, kernel_names
+from mercer.tables import TableModel
 
 
 def run(
@@ -25,17 +28,34 @@ def run(
     features: list[str] | None,
     weight: str | None,
     kernel: str | None,
+    kind: str | None,
+    candidates: list[str] | None,
+    time_budget: float,
+    check: int | None,
     drop_missing: bool,
     delimiter: str,
     seed: int,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Do the command; the parameters are its options."""
+    """Do the command; the parameters are its options.
+
+    A kernel or weights ask for one Gaussian process, with no other candidates.
+    """
     check_outputs([output, report], [table])
     check_kernel(kernel)
     check_printing(report)
     data = read_table(table, delimiter)
+    if kernel is None and weight is None:
+        with progress(quiet or as_json) as advance:
+            model = fit_frame(
+                data, target, features, drop_missing, advance,
+                kind=kind, candidates=candidates, time_budget=time_budget, seed=seed,
+            )  # fmt: skip
+            if check is not None:
+                model.notes_.append(checked(model, check, advance))
+        finish(model, output, report, quiet, as_json)
+        return
     names, X, y, weights = columns_of(data, target, features, weight, drop_missing)
     with progress(quiet or as_json) as advance:
         fitted = fit_table(names, X, y, weights, target, table, kernel, seed, advance)
@@ -55,6 +75,34 @@ def run(
     elif not quiet:
         show(fitted)
         console.say(f"model written to {output}" + (f", report to {report}" if report else ""))
+
+
+def finish(model: TableModel, output: str, report: str | None, quiet: bool, as_json: bool) -> None:
+    """Write model and report, and say what was found."""
+    if report is not None:
+        from mercer.app.report import render_table, write_report
+
+        with progress(quiet or as_json) as advance:
+            text = render_table(model, advance)  # all is made before anything is written
+        mercer.save(model, output)
+        write_report(report, text)
+    else:
+        mercer.save(model, output)
+    if as_json:
+        console.print_json(plain_of(model) | {"model": output, "report": report})
+    elif not quiet:
+        show_model(model)
+        console.say(f"model written to {output}" + (f", report to {report}" if report else ""))
+
+
+def checked(model: TableModel, folds: int, advance: Progress) -> str:
+    """Return a sentence of what cross-validation says of the chosen machine."""
+    found = model.check(folds=folds, progress=advance)
+    what = "RMSE" if model.kind_ == "regression" else "error"
+    return (
+        f"checked by {found.by}, everything fitted anew in each: log density {found.score:.4g}, "
+        f"{what} {found.error:.4g}, calibration error {found.calibration:.4g}"
+    )
 
 
 def check_kernel(name: str | None) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 
 from mercer.app import console
 from mercer.app.errors import require, shown
+from mercer.app.table_results import plain_of, show_model
 from mercer.persist import describe, load
+from mercer.tables import TableModel
 
 
 def run(*, model: str, as_json: bool) -> None:
@@ -14,15 +16,32 @@ def run(*, model: str, as_json: bool) -> None:
     require("rich", "printing")
     about = describe(model)
     fitted = load(model)
+    if isinstance(fitted, TableModel):
+        _show_table_model(model, about, fitted, as_json)
+        return
     names = [str(name) for name in getattr(fitted, "feature_names_in_", [])]
-    target = fitted.report_.get("table", {}).get("target")
+    machine = fitted.steps[-1][1] if hasattr(fitted, "steps") else fitted  # a pipeline's last
+    target = machine.report_.get("table", {}).get("target")
     if as_json:
-        summary = [list(row) for row in fitted.summary().rows()]
+        summary = [list(row) for row in machine.summary().rows()]
         more = {"target": target, "features": names, "summary": summary}
         console.print_json(about | more)
         return
     console.print_pairs("Model file", _rows(model, about, fitted, names, target))
-    console.print_summary(fitted.summary().rows())
+    console.print_summary(machine.summary().rows())
+
+
+def _show_table_model(path: str, about: dict[str, Any], fitted: TableModel, as_json: bool) -> None:
+    if as_json:
+        console.print_json(about | plain_of(fitted))
+        return
+    rows = [
+        ("file", f"{path} ({about['bytes']} bytes, format {about['format']})"),
+        ("written by", f"mercer {about['mercer']}"),
+        ("SHA-256", about["sha256"]),
+    ]
+    console.print_pairs("Model file", rows)
+    show_model(fitted)
 
 
 def _rows(

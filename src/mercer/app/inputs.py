@@ -6,8 +6,7 @@ import numpy as np
 
 from mercer.app.fitted import Fitted
 from mercer.arrays import Array
-
-ROWS = 500  # rows used for the effect of an input: enough for a bar chart
+from mercer.plots.effects import shuffled_effects
 
 
 def effects_of_inputs(fitted: Fitted, seed: int = 0) -> Array:
@@ -15,15 +14,13 @@ def effects_of_inputs(fitted: Fitted, seed: int = 0) -> Array:
 
     Root mean square over at most 500 rows, in standard deviations of the target.
     """
-    rng = np.random.default_rng(seed)
-    rows = rng.permutation(len(fitted.X))[:ROWS]
-    X, scale = fitted.X[rows], float(fitted.y.std()) or 1.0
-    base, effects = fitted.mean(X), np.empty(X.shape[1])
-    for j in range(X.shape[1]):
-        moved = X.copy()
-        moved[:, j] = rng.permutation(moved[:, j])
-        effects[j] = np.sqrt(np.mean((fitted.mean(moved) - base) ** 2)) / scale
-    return effects
+
+    class Mean:
+        def predict(self, X: Array) -> Array:
+            return fitted.mean(X)
+
+    scale = float(fitted.y.std()) or 1.0
+    return shuffled_effects(Mean(), fitted.X, repeats=1, seed=seed, scale=scale).effects
 
 
 def slice_along(fitted: Fitted, j: int) -> tuple[Array, Array, Array]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Mapping, Sequence
-
-import numpy as np
+from typing import Any
 
 from mercer.app.errors import AppError, require
 from mercer.arrays import Array
 from mercer.persist import check_target, replacing
 
 
-def write_table(path: str, columns: Mapping[str, Array]) -> None:
-    """Write columns of numbers, completely or not at all; NaN becomes an empty field.
+def write_table(path: str, columns: Mapping[str, Array | list[Any]]) -> None:
+    """Write columns, completely or not at all; NaN and None become empty fields.
 
     CSV holds the shortest decimal that reads back as the same number; parquet by its suffix.
     """
@@ -24,11 +23,17 @@ def write_table(path: str, columns: Mapping[str, Array]) -> None:
         with replacing(path) as temporary:
             frame.write_parquet(temporary)
         return
-    rows = zip(*(np.asarray(c).tolist() for c in columns.values()), strict=True)
+    rows = zip(*(c if isinstance(c, list) else c.tolist() for c in columns.values()), strict=True)
     with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows([["" if v != v else repr(v) for v in row] for row in rows])
+        writer.writerows([[_cell(v) for v in row] for row in rows])
+
+
+def _cell(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    return value if isinstance(value, str) else repr(value)
 
 
 def check_outputs(outputs: Sequence[str | None], inputs: Sequence[str] = ()) -> None:

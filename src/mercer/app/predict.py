@@ -1,4 +1,4 @@
-"""``mercer predict``: a model file and a table become predictions with intervals."""
+"""``mercer predict``: a model file and a table become predictions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import numpy as np
 
 import mercer
 from mercer.app import console
+from mercer.app.columns import predictions
 from mercer.app.errors import AppError, require
-from mercer.app.fitted import nameless
+from mercer.app.frames import frame_of
 from mercer.app.outputs import check_outputs, write_table
+from mercer.app.stream_columns import read_inputs
 from mercer.app.tables import Table, read_table
-from mercer.arrays import Array
+from mercer.tables import TableModel
 
 
 def run(
@@ -31,14 +33,36 @@ def run(
     require("rich", "printing")
     fitted = mercer.load(model)
     data = read_table(table, delimiter)
+    if isinstance(fitted, TableModel):
+        X, keep = table_inputs(fitted, data, features), np.ones(len(data.places), dtype=bool)
+        write_table(output, predictions(fitted.machine_, X, keep, coverage))
+        if not quiet:
+            console.say(f"{len(keep)} predictions written to {output}")
+        return
     names = inputs_of(fitted, data, features)
-    X = data.numbers(names)
-    keep = data.complete(X, names, None if allow_missing else "--allow-missing")
+    X, gaps = read_inputs(data, names, words_of(fitted))
+    keep = data.complete(gaps, names, None if allow_missing else "--allow-missing")
     write_table(output, predictions(fitted, X, keep, coverage))
     if not quiet:
         empty = len(keep) - int(keep.sum())
         left = f" ({empty} left empty: values are missing)" if empty else ""
         console.say(f"{len(keep)} predictions written to {output}{left}")
+
+
+def words_of(fitted: Any) -> list[str]:
+    """Return the inputs that are words, of a model that `mercer stream` has made."""
+    machine = fitted.steps[-1][1] if hasattr(fitted, "steps") else fitted
+    return list(getattr(machine, "report_", {}).get("table", {}).get("words", []))
+
+
+def table_inputs(model: TableModel, data: Table, features: list[str] | None) -> Any:
+    """Return the rows of ``data`` as the model's machine sees them; gaps by the model's rules."""
+    names = [str(name) for name in model.feature_names_in_]
+    if features is not None and features != names:
+        raise AppError("this model knows its columns by name: leave --features out")
+    data.check(names, "an input of the model")
+    kinds = {c.name: c.kind for c in model.columns_ if c.used}
+    return model.encode(frame_of(data, names, kinds))
 
 
 def inputs_of(fitted: Any, data: Table, features: list[str] | None) -> list[str]:
@@ -55,18 +79,3 @@ def inputs_of(fitted: Any, data: Table, features: list[str] | None) -> list[str]
             "name them in the model's order with --features a,b,..."
         )
     return names
-
-
-def predictions(fitted: Any, X: Array, keep: Array, coverage: float) -> dict[str, Array]:
-    """Return the columns prediction, std, low, high for X (n, d); NaN where ``keep`` is False."""
-    columns = {name: np.full(len(X), np.nan) for name in ("prediction", "std", "low", "high")}
-    if not keep.any():
-        return columns
-    with nameless():
-        mean, std = fitted.predict(X[keep], return_std=True)
-        low, high = fitted.predict_interval(X[keep], coverage=coverage)
-    if np.ndim(mean) != 1:
-        raise AppError("this model predicts several targets at once: use it from Python")
-    for name, values in zip(columns, (mean, std, low, high), strict=True):
-        columns[name][keep] = values
-    return columns

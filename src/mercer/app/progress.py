@@ -27,7 +27,11 @@ def progress(quiet: bool) -> Iterator[Progress]:
         task = bar.add_task("fitting", total=None)
 
         def update(event: dict[str, Any]) -> None:
-            text = f"{event['stage']}: {event['evaluations']} evaluations, best {event['best']:.2f}"
-            bar.update(task, description=text)
+            text = str(event["stage"])
+            if "evaluations" in event:
+                text += f": {event['evaluations']} evaluations, best {event['best']:.2f}"
+            bar.update(
+                task, description=text, total=event.get("steps"), completed=event.get("step")
+            )
 
         yield update

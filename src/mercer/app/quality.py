@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from mercer.arrays import Array
+from mercer.plots.coverage import coverage, sampling_band
+
+__all__ = ["coverage", "normal_log_density", "quality", "sampling_band", "surprise"]
 
 
 def quality(
@@ -39,28 +42,10 @@ def quality(
     }
 
 
-def coverage(
-    y: Array, mean: Array, std: Array, levels: Array, weights: Array | None = None
-) -> Array:
-    """Return the share of y (n,) inside its central interval of each level (k,), shape (k,)."""
-    distance = np.abs(y - mean)[None, :]
-    inside = distance <= ndtri((1 + levels[:, None]) / 2) * std
-    return np.asarray(np.average(inside, axis=1, weights=weights))
-
-
 def normal_log_density(y: Array, mean: Any, std: Any) -> Array:
     """Return log N(y_i; mean_i, std_i^2), shape (n,)."""
     z = (y - mean) / std
     return np.asarray(-0.5 * z**2 - np.log(std) - 0.5 * np.log(2 * np.pi))
-
-
-def sampling_band(levels: Array, n: int, certainty: float = 0.95) -> tuple[Array, Array]:
-    """Return (low, high) between which an honest coverage of n rows varies by chance.
-
-    Normal approximation to the binomial, clipped to [0, 1], shape of ``levels``.
-    """
-    half = ndtri((1 + certainty) / 2) * np.sqrt(levels * (1 - levels) / n)
-    return np.clip(levels - half, 0, 1), np.clip(levels + half, 0, 1)
 
 
 def surprise(observed: float, level: float, n: int) -> float:

@@ -42,8 +42,10 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    estimator : a fitted mercer estimator. Its parts may be classes of your own (subclasses of
-        Component); a bare function cannot be saved.
+    estimator : a fitted mercer estimator, what :func:`mercer.fit` returns, or a scikit-learn
+        Pipeline of preprocessors from a closed list (docs/model-files.md) and such an estimator.
+        Its parts may be classes of your own (subclasses of Component); a bare function cannot be
+        saved.
     path : the file, by custom ``*.mercer``. An existing file is replaced in one step.
 
     Examples
@@ -62,11 +64,11 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
 
     import mercer
 
-    if not hasattr(estimator, "_state"):
-        raise TypeError(f"{type(estimator).__name__} is not a mercer estimator")
-    check_is_fitted(estimator)
+    stored = registry.storable(estimator)
+    if hasattr(estimator, "fit"):  # a table model is made fitted
+        check_is_fitted(estimator)
     registry.check_parts(estimator.get_params(deep=False).values())
-    state, given = estimator._state()
+    state, given = stored._state()
     arrays = {f"arrays/{name}": array for name, array in given.items()}
     encoded = strict.encode(state, arrays)
     # a column-major array is stored as its transpose, so that BLAS meets the same layout again
@@ -74,7 +76,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     manifest = {
         "format": FORMAT,
         "mercer": mercer.__version__,
-        "estimator": registry.estimator_name(type(estimator)),
+        "estimator": registry.estimator_name(type(stored)),
         "state": encoded,
         "fortran": fortran,
     }

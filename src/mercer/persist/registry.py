@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from mercer.component import Component
 from mercer.persist.errors import ModelFileError
 
+Resolve = Callable[[str], type[Component]]
+PIPELINE = "Pipeline"  # scikit-learn's, of steps that are on the list
 ROOMS = ("kernels", "losses", "inference", "search", "basis")
 
 
@@ -29,7 +31,9 @@ def estimator_class(name: str, own: Mapping[str, type]) -> Any:
     import mercer
 
     found: Any = None
-    if "." in name:
+    if name == PIPELINE:
+        found = import_module("mercer.persist.pipelines").StoredPipeline
+    elif "." in name:
         found = own.get(name.rpartition(".")[2])
     elif name in mercer.__all__:
         found = getattr(mercer, name)
@@ -38,10 +42,27 @@ def estimator_class(name: str, own: Mapping[str, type]) -> Any:
     return found
 
 
+def storable(estimator: Any) -> Any:
+    """Return what can be asked for its state: the estimator, or a pipeline in its stored form."""
+    from sklearn.pipeline import Pipeline
+
+    if type(estimator) is Pipeline:
+        return import_module("mercer.persist.pipelines").StoredPipeline(estimator)
+    if not hasattr(estimator, "_state"):
+        inside = "; save its .learner" if hasattr(estimator, "learner") else ""
+        raise TypeError(
+            f"{type(estimator).__name__} is not a mercer estimator: a model file holds one, or a "
+            f"scikit-learn Pipeline that ends in one{inside}"
+        )
+    return estimator
+
+
 def estimator_name(cls: type) -> str:
     """Return the name under which :func:`estimator_class` finds ``cls``."""
     import mercer
 
+    if cls.__module__ == "mercer.persist.pipelines":
+        return PIPELINE
     name = cls.__name__
     if name in mercer.__all__ and getattr(mercer, name) is cls:
         return name
@@ -84,7 +105,7 @@ def _reserved(name: str) -> bool:
 
 def _exported(name: str) -> type[Component] | None:
     room, _, cls = name.partition(".")
-    module = importlib.import_module(f"mercer.{room}")
+    module = import_module(f"mercer.{room}")
     found = getattr(module, cls) if cls in _public(module) else None
     if isinstance(found, type) and issubclass(found, Component) and found.part_name() == name:
         return found

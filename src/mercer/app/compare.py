@@ -1,0 +1,55 @@
+"""``mercer compare``: the ranking of the machines, from a model file or for a table."""
+
+from __future__ import annotations
+
+from mercer.app import console
+from mercer.app.errors import AppError, require
+from mercer.app.progress import progress
+from mercer.app.table_fit import fit_frame
+from mercer.app.table_results import show_columns, show_ranking
+from mercer.app.tables import read_table
+from mercer.persist import load
+from mercer.tables import TableModel
+
+
+def run(
+    *,
+    model: str,
+    target: str | None,
+    features: list[str] | None,
+    kind: str | None,
+    candidates: list[str] | None,
+    time_budget: float,
+    delimiter: str,
+    seed: int,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Do the command; the parameters are its options."""
+    require("rich", "printing")
+    if target is None:
+        fitted = load(model)
+        if not isinstance(fitted, TableModel):
+            raise AppError(
+                f"{model} holds one {type(fitted).__name__}, fitted without a ranking; compare "
+                f"the machines for its table with: mercer compare TABLE --target NAME"
+            )
+    else:
+        data = read_table(model, delimiter)
+        with progress(quiet or as_json) as advance:
+            fitted = fit_frame(
+                data, target, features, False, advance,
+                kind=kind, candidates=candidates, time_budget=time_budget, seed=seed,
+            )  # fmt: skip
+    if as_json:
+        rows = [row.plain() for row in fitted.ranking_]
+        console.print_json(
+            {"target": fitted.target_, "kind": fitted.kind_, "ranking": rows,
+             "remarks": fitted.notes_}
+        )  # fmt: skip
+    elif not quiet:
+        if target is not None:
+            show_columns(fitted)
+        show_ranking(fitted)
+        for note in fitted.notes_:
+            console.say(f"note: {note}")

@@ -1,0 +1,79 @@
+"""A table model as plain values, and on the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mercer.app import console
+from mercer.tables import TableModel
+
+NAMES = {
+    "regression": "a quantity",
+    "binary": "two classes",
+    "multiclass": "several classes",
+    "partly": "classes, not every row labelled",
+}
+
+
+def plain_of(model: TableModel) -> dict[str, Any]:
+    """Return what was learned as plain values."""
+    left = model.left_out_
+    return {
+        "estimator": type(model.machine_).__name__,
+        "machine": model.chosen_.name,
+        "kind": model.kind_,
+        "target": model.target_,
+        "classes": None if model.classes_ is None else model.classes_.tolist(),
+        "features": [str(name) for name in model.feature_names_in_],
+        "columns": [{"name": c.name, "kind": c.kind, "rule": c.rule} for c in model.columns_],
+        "rows": len(model.rows_),
+        "rows_given": model.given_,
+        "log_evidence": getattr(model.machine_, "log_evidence_", None),
+        "leave_one_out": {
+            "rows": len(left.y),
+            "log_density": left.score,
+            "error": left.error,
+            "calibration": left.calibration,
+            "by": left.by,
+        },
+        "ranking": [row.plain() for row in model.ranking_],
+        "remarks": list(model.notes_),
+        "seconds": model.seconds_,
+    }
+
+
+def show_columns(model: TableModel) -> None:
+    """Print what each column is and what is done to it."""
+    rows = [[c.name, c.kind, c.rule] for c in model.columns_]
+    title = f"Target '{model.target_}': {NAMES[model.kind_]}. Inputs:"
+    console.print_table(title, ["column", "kind", "rule"], rows)
+
+
+def show_ranking(model: TableModel) -> None:
+    """Print the ranking of the candidates."""
+    console.say_block("Ranking (* is the machine that was refitted)", str(model.compare()))
+
+
+def show_model(model: TableModel) -> None:
+    """Print columns, ranking, the machine, its rows left out, and the notes."""
+    show_columns(model)
+    show_ranking(model)
+    chosen, left = model.chosen_, model.left_out_
+    what = "RMSE" if model.kind_ == "regression" else "error"
+    console.print_pairs(
+        f"Chosen: {chosen.name}",
+        [
+            ("what it is", chosen.sentence),
+            ("fitted to", f"{len(model.rows_)} of {model.given_} rows"),
+            (f"{left.by}: log density", left.score),
+            (f"{left.by}: {what}", left.error),
+            (f"{left.by}: calibration error", left.calibration),
+        ],
+    )
+    console.print_summary(model.machine_.summary().rows() if _told(model) else [])
+    for note in model.notes_:
+        console.say(f"note: {note}")
+
+
+def _told(model: TableModel) -> bool:
+    return hasattr(model.machine_, "summary")

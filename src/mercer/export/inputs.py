@@ -1,0 +1,86 @@
+"""What goes into a graph: rows X of numbers, or the columns of a table, each by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from mercer.export.graph import Graph
+from mercer.export.steps import names_of, split, transformed
+from mercer.export.value import Value, stack
+
+OUTPUTS = ("label", "mean", "std", "probabilities", "decision")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A table model taken apart.
+
+    Attributes
+    ----------
+    names, texts : the columns in use, and whether each holds text.
+    encoder, machine : the fitted preprocessor of these columns, and what comes after it.
+    about : further metadata.
+    """
+
+    names: list[str]
+    texts: list[bool]
+    encoder: Any
+    machine: Any
+    about: dict[str, str]
+
+
+TABLES: dict[type, Callable[[Any], Columns]] = {}
+
+
+def of_table(model: Any) -> Columns | None:
+    """Return a table model taken apart; None for anything else.
+
+    The room of tables stands above this one, and enters what it has when it is asked for.
+    """
+    if type(model).__module__.startswith("mercer.tables."):
+        import_module("mercer.tables.onnx")
+    take_apart = TABLES.get(type(model))
+    return None if take_apart is None else take_apart(model)
+
+
+def machine_of(model: Any) -> Any:
+    """Return what makes the predictions: the model itself, or the end of its pipeline."""
+    table = of_table(model)
+    if table is not None:
+        return table.machine
+    return model.steps[-1][1] if type(model) is Pipeline else model
+
+
+def entered(model: Any, graph: Graph, dtype: Any) -> tuple[Any, Value, list[Any]]:
+    """Return the machine in the model, its rows in doubles (q, d), and the inputs of the graph."""
+    from onnx import TensorProto, helper
+
+    kind = int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def number(name: str) -> Value:
+        value = Value(graph, name)
+        return value if np.dtype(dtype) == np.float64 else value.cast(np.float64)
+
+    table = of_table(model)
+    if table is not None:
+        columns, infos = [], []
+        for name, text in zip(names_of(table.names, OUTPUTS), table.texts, strict=True):
+            columns.append(Value(graph, name) if text else number(name))
+            code = int(TensorProto.STRING) if text else kind
+            infos.append(helper.make_tensor_value_info(name, code, [None, 1]))
+        return table.machine, transformed(table.encoder, columns), infos
+    d = int(model.n_features_in_)
+    infos = [helper.make_tensor_value_info("X", kind, [None, d])]
+    if type(model) is not Pipeline:
+        return model, number("X"), infos
+    columns = split(number("X"), d)
+    before = (
+        transformed(Pipeline(model.steps[:-1]), columns) if len(model.steps) > 1 else stack(columns)
+    )
+    return machine_of(model), before, infos

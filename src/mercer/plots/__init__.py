@@ -1,0 +1,31 @@
+"""Plots: displays in scikit-learn's style, from a fitted machine or from predictions.
+
+``SomeDisplay.from_estimator(model, X, y)`` computes and draws; the display keeps what it drew, with
+``ax_`` and ``figure_`` of matplotlib. The pictures of the report are these displays.
+"""
+
+from mercer.plots.band import BandDisplay
+from mercer.plots.coverage import CoverageDisplay
+from mercer.plots.discrimination import DiscriminationDisplay
+from mercer.plots.evidence import EvidenceDisplay
+from mercer.plots.learning import LearningDisplay
+from mercer.plots.observed import ObservedDisplay
+from mercer.plots.regions import DecisionRegionDisplay
+from mercer.plots.relevance import RelevanceDisplay
+from mercer.plots.reliability import ReliabilityDisplay
+from mercer.plots.residuals import ResidualDisplay
+from mercer.plots.style import Display
+
+__all__ = [
+    "BandDisplay",
+    "CoverageDisplay",
+    "DecisionRegionDisplay",
+    "DiscriminationDisplay",
+    "Display",
+    "EvidenceDisplay",
+    "LearningDisplay",
+    "ObservedDisplay",
+    "RelevanceDisplay",
+    "ReliabilityDisplay",
+    "ResidualDisplay",
+]

@@ -1,0 +1,138 @@
+"""DecisionRegionDisplay: where a classifier of two inputs decides for which class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from mercer.arrays import Array
+from mercer.plots.style import CLASSES, INK, Display, class_style
+from mercer.wording import shown
+
+GRID = 120
+
+
+@dataclass(repr=False, eq=False)
+class DecisionRegionDisplay(Display):
+    """Regions of the classes over two inputs; the surer the model, the stronger the colour.
+
+    The dark line is where the decision changes. A classifier without probabilities is drawn with
+    regions of one strength.
+
+    Parameters
+    ----------
+    x0, x1 : (g,) the grid of each input.
+    codes : (g, g) the class at (x1_i, x0_j).
+    sure : (g, g) its probability.
+    classes : (k,) the labels.
+    points : X (n, 2) and codes (n,) of observations; None draws none.
+    names : of the two inputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import GPClassifier
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> y = np.where(X[:, 0] > 0, "right", "left")
+    >>> display = DecisionRegionDisplay.from_estimator(GPClassifier().fit(X, y), X, y)
+    >>> display.classes.tolist(), bool(display.codes[60, 0] < display.codes[60, -1])
+    (['left', 'right'], True)
+    """
+
+    x0: Array
+    x1: Array
+    codes: Array
+    sure: Array
+    classes: Array
+    points: tuple[Array, Array] | None = None
+    names: tuple[str, str] = ("column 0", "column 1")
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        columns: tuple[int, int] = (0, 1),
+        names: tuple[str, str] | None = None,
+        grid: int = GRID,
+        margin: float = 0.05,
+        ax: Any = None,
+    ) -> Self:
+        """Draw a fitted classifier over two columns of X (n, d), the others at their medians.
+
+        The rows of X are drawn with their labels y (n,) where X has two columns. ``margin`` is how
+        far the picture reaches beyond them, as a share of their range.
+        """
+        X = np.asarray(X, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] < 2 or not all(0 <= c < X.shape[1] for c in columns):
+            raise ValueError(f"regions need two columns of X (n, d), d >= 2; X has {X.shape}")
+        (low, high), a, b = _ends(X, margin), *columns
+        x0, x1 = np.linspace(low[a], high[a], grid), np.linspace(low[b], high[b], grid)
+        at = np.tile(np.median(X, axis=0), (grid * grid, 1))
+        at[:, a], at[:, b] = np.tile(x0, grid), np.repeat(x1, grid)
+        codes, sure = _decisions(estimator, at)
+        classes, points = np.asarray(estimator.classes_), None
+        if y is not None and X.shape[1] == 2:
+            places = {label: i for i, label in enumerate(classes.tolist())}
+            known = np.array([places.get(label, -1) for label in np.asarray(y).tolist()])
+            points = (X[:, list(columns)], known)
+        words = (f"column {a}", f"column {b}") if names is None else names
+        square = (grid, grid)
+        display = cls(x0, x1, codes.reshape(square), sure.reshape(square), classes, points, words)
+        return display.plot(ax)
+
+    def draw(self, ax: Any) -> None:
+        """See :class:`mercer.plots.Display`."""
+        from matplotlib.colors import to_rgb
+
+        colours = np.array([to_rgb(CLASSES[c % len(CLASSES)]) for c in range(len(self.classes))])
+        k = len(self.classes)
+        # white where every class is as probable, a third of the full colour where one is certain
+        share = 0.08 + 0.32 * np.clip((self.sure - 1 / k) / (1 - 1 / k), 0, 1)[..., None]
+        image = 1 - share * (1 - colours[self.codes])
+        steps = [(v[1] - v[0]) / 2 for v in (self.x0, self.x1)]
+        box = (
+            self.x0[0] - steps[0],
+            self.x0[-1] + steps[0],
+            self.x1[0] - steps[1],
+            self.x1[-1] + steps[1],
+        )
+        ax.imshow(image, origin="lower", extent=box, aspect="auto", interpolation="nearest")
+        for c in range(k):
+            inside = self.codes == c
+            if inside.any() and not inside.all():
+                levels = [0.5]
+                ax.contour(self.x0, self.x1, inside, levels, colors=INK, linewidths=0.8)
+        if self.points is not None:
+            X, codes = self.points
+            for c in np.unique(codes):
+                name = "no label" if c < 0 else shown(str(self.classes[c]), 18)
+                style = {"color": "#9ca3af", "marker": "."} if c < 0 else class_style(int(c))
+                here = X[codes == c]
+                ax.scatter(*here.T, s=18, edgecolors="white", linewidths=0.4, label=name, **style)
+            for text in ax.legend(loc="best", fontsize=9).get_texts():
+                text.set_parse_math(False)
+        ax.set_xlabel(shown(self.names[0], 30), parse_math=False)
+        ax.set_ylabel(shown(self.names[1], 30), parse_math=False)
+        ax.set(xlim=box[:2], ylim=box[2:])
+
+
+def _ends(X: Array, margin: float) -> tuple[Array, Array]:
+    """Ends of each column, a share of its length further out."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    room = np.where(high > low, margin * (high - low), 0.5)
+    return low - room, high + room
+
+
+def _decisions(estimator: Any, at: Array) -> tuple[Array, Array]:
+    """Class (q,) as a code and its probability (q,), or 1 where the method has none."""
+    if hasattr(estimator, "predict_proba"):
+        p = np.asarray(estimator.predict_proba(at))
+        return p.argmax(axis=1), p.max(axis=1)
+    places = {label: i for i, label in enumerate(np.asarray(estimator.classes_).tolist())}
+    labels = np.asarray(estimator.predict(at)).tolist()
+    return np.array([places[label] for label in labels]), np.ones(len(at))

@@ -1,0 +1,92 @@
+"""What a report says of a classification: cards and pictures from rows left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.arrays import Array, Index
+from mercer.plots.discrimination import DiscriminationDisplay
+from mercer.plots.reliability import ReliabilityDisplay
+from mercer.reports.page import Card, Grid, Picture
+from mercer.reports.picture import picture
+from mercer.wording import shown
+
+MOST = 12  # classes in the table of mistakes
+
+
+def class_cards(codes: Index, proba: Array, classes: Any) -> list[Card]:
+    """Return the figures in large print of codes (n,) and their probabilities (n, k)."""
+    n, k = proba.shape
+    right = float(np.mean(proba.argmax(axis=1) == codes))
+    common = float(np.bincount(codes, minlength=k).max() / n)
+    own = np.maximum(proba[np.arange(n), codes], np.finfo(float).tiny)
+    bins = ReliabilityDisplay.compute(codes, proba, classes).bins
+    cards = [
+        Card(
+            f"{100 * right:.1f} %",
+            f"of the rows get the right class, when left out; always saying the most frequent "
+            f"one is right for {100 * common:.1f} %",
+        ),
+        Card(f"{-float(np.log(own).mean()):.3f}", "log loss per row, in nats; smaller is better"),
+        Card(
+            f"{100 * bins.error:.1f} %",
+            "is how far stated probabilities and observed shares are apart, on average",
+        ),
+    ]
+    curves = DiscriminationDisplay.compute(codes, proba, classes).curves
+    area = float(np.mean([curve.area for curve in curves]))
+    what = "a row of one class gets more probability of it than a row of another one"
+    return [*cards, Card(f"{area:.3f}", f"area under the ROC curve: how often {what}")]
+
+
+def class_pictures(
+    codes: Index, proba: Array, classes: Any, left: str = "all the others"
+) -> list[Picture]:
+    """Return the pictures of rows that were predicted from ``left``."""
+    reliable = ReliabilityDisplay.compute(codes, proba, classes)
+    roc = DiscriminationDisplay.compute(codes, proba, classes, kind="roc")
+    pr = DiscriminationDisplay.compute(codes, proba, classes, kind="pr")
+    areas = ", ".join(f"{shown(c.label, 20)} {c.area:.3f}" for c in roc.curves)
+    means = ", ".join(f"{shown(c.label, 20)} {c.area:.3f}" for c in pr.curves)
+    each = "" if len(classes) == 2 else " Each class against all the others."
+    return [
+        Picture(
+            "Calibration of the probabilities",
+            picture(reliable, width=4.8, height=4.4),
+            f"Observed share against the predicted probability of {shown(reliable.event, 40)} in "
+            f"{len(reliable.bins.counts)} groups of rows; mean distance from the diagonal "
+            f"{100 * reliable.bins.error:.1f} %.",
+            f"Every row is predicted from {left}. Of the rows that were given 70 %, seven out of "
+            "ten should be what was said: honest probabilities lie on the diagonal, within the "
+            "grey bars of chance.",
+        ),
+        Picture(
+            "Finding a class (ROC)",
+            picture(roc, width=4.8, height=4.4),
+            f"ROC curve: share found against share of false alarms; areas: {areas}.",
+            "How many false alarms must be accepted to find a given share. The nearer to the upper "
+            f"left corner the better; guessing follows the diagonal.{each}",
+        ),
+        Picture(
+            "Precision and recall",
+            picture(pr, width=4.8, height=4.4),
+            f"Precision against recall; average precisions: {means}.",
+            "How many alarms are right (precision) when a given share is to be found (recall). The "
+            f"thin line is what guessing reaches.{each}",
+        ),
+    ]
+
+
+def mistakes(codes: Index, proba: Array, classes: Any) -> Grid | None:
+    """Return how often each class was taken for which; None with too many classes to read."""
+    k = len(classes)
+    if k > MOST:
+        return None
+    counts = np.zeros((k, k), dtype=np.int64)
+    np.add.at(counts, (codes, proba.argmax(axis=1)), 1)
+    names = [shown(str(c), 24) for c in classes]
+    rows = [[name, *map(str, line)] for name, line in zip(names, counts.tolist(), strict=True)]
+    caption = "Rows by what they are (down) and what they were taken for (across), when left out"
+    return Grid(caption, ["is", *[f"taken for {name}" for name in names]], rows)

@@ -1,0 +1,59 @@
+"""draw: one picture of a model that was fitted to a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mercer.plots.coverage import CoverageDisplay
+from mercer.plots.discrimination import DiscriminationDisplay
+from mercer.plots.observed import ObservedDisplay
+from mercer.plots.relevance import RelevanceDisplay
+from mercer.plots.reliability import ReliabilityDisplay
+from mercer.plots.residuals import ResidualDisplay
+from mercer.plots.style import Display
+from mercer.reports.along import along
+from mercer.reports.learned import learning
+from mercer.reports.view import View
+
+QUANTITY = ("observed", "calibration", "residuals", "relevance", "along", "learning")
+CLASSES = ("calibration", "roc", "pr", "relevance", "along", "learning")
+
+
+def draw(model: Any, what: str = "auto", ax: Any = None) -> Display:
+    """Draw a picture of a fitted table model and return the display, with ``ax_`` and ``figure_``.
+
+    ``what``: "calibration", "relevance", "along" (the most relevant input), "learning"; for a
+    quantity "observed" and "residuals" as well, for classes "roc" and "pr". "auto" is "observed"
+    or "calibration".
+    """
+    view = View(model)
+    known = QUANTITY if view.quantity else CLASSES
+    what = known[0] if what == "auto" else what
+    if what not in known:
+        raise ValueError(f"there is no picture {what!r} of this kind; known: {', '.join(known)}")
+    return _display(view, what).plot(ax)
+
+
+def _display(view: View, what: str) -> Display:
+    left = view.left
+    if what == "relevance":
+        e = view.effects
+        return RelevanceDisplay(e.effects, e.names, e.spread, e.unit)
+    if what == "learning":
+        return learning(view)
+    if what == "along":
+        displays = (along(view, name) for name in view.main)
+        found = next((d for d in displays if d is not None), None)
+        if found is None:
+            raise ValueError("the most relevant inputs are texts, which have no order to go along")
+        return found
+    if view.quantity:
+        arrays = (left.y, left.mean, left.std)
+        if what == "observed":
+            return ObservedDisplay.compute(*arrays, target=view.target)
+        kind = CoverageDisplay if what == "calibration" else ResidualDisplay
+        return kind.compute(*arrays)
+    classes = view.model.classes_
+    if what == "calibration":
+        return ReliabilityDisplay.compute(view.codes, left.proba, classes)
+    return DiscriminationDisplay.compute(view.codes, left.proba, classes, kind=what)

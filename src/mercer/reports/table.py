@@ -1,0 +1,174 @@
+"""The report of a model that was fitted to a table: every kind of target, one page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer.plots.relevance import RelevanceDisplay
+from mercer.plots.rows import take_rows
+from mercer.reports.along import along
+from mercer.reports.classes import class_cards, class_pictures, mistakes
+from mercer.reports.learned import learning_picture
+from mercer.reports.page import Chapter, Grid, Page, Picture, html, write_report
+from mercer.reports.picture import picture
+from mercer.reports.quantities import quantity_cards, quantity_pictures
+from mercer.reports.ranking import ranking_grid, why
+from mercer.reports.surprises import surprising_classes, surprising_quantities
+from mercer.reports.view import View
+from mercer.reports.words import facts_of, in_words
+from mercer.wording import shown
+
+Progress = Callable[[dict[str, Any]], None]
+
+
+def write_table_report(model: Any, path: str) -> None:
+    """Write the report of a fitted table model to ``path``, completely or not at all."""
+    write_report(path, table_report(model))
+
+
+def table_report(model: Any, progress: Progress | None = None) -> str:
+    """Return the report of a fitted table model as HTML.
+
+    ``progress`` is given a dictionary with "stage", "step" and "steps" before each chapter.
+    """
+    view = View(model)
+    makers = (_short, _why, _trust, _inputs, _learning, _surprises, _words, _columns)
+    chapters: list[Chapter] = []
+    view.require_rows()
+    for step, make in enumerate(makers):
+        if progress is not None:
+            stage = f"report:{make.__name__.replace('_', ' ')}"
+            progress({"stage": stage, "step": step, "steps": len(makers)})
+        made = make(view)
+        chapters += [] if made is None else [made]
+    remarks = [shown(note, 600) for note in model.notes_]
+    return html(Page(shown(view.target, 80), _subtitle(view), chapters, remarks))
+
+
+def _subtitle(view: View) -> str:
+    kinds = {
+        "regression": "A quantity",
+        "binary": "One of two classes",
+        "multiclass": f"One of {len(view.model.classes_)} classes" if not view.quantity else "",
+        "partly": "A class, known for some of the rows",
+    }
+    rows, given, columns = len(view.model.rows_), view.model.given_, len(view.used)
+    plural = "" if columns == 1 else "s"
+    count = f"{rows} rows" if rows == given else f"{rows} of {given} rows"
+    return f"{kinds[view.model.kind_]}, predicted from {columns} column{plural} and {count}"
+
+
+def _short(view: View) -> Chapter:
+    chosen, left = view.model.chosen_, view.left
+    text = [
+        f"The model is “{shown(chosen.name, 60)}”: {shown(chosen.sentence, 200)}. It was chosen "
+        "because it predicted rows that it had not seen better than the other candidates did.",
+        f"All figures are of rows that were predicted from {view.from_what}: they say what to "
+        "expect of new rows of the same kind.",
+    ]
+    if view.quantity:
+        cards = quantity_cards(left.y, left.mean, left.std, left.log_density)
+    else:
+        cards = class_cards(view.codes, left.proba, view.model.classes_)
+    return Chapter("In short", text, cards)
+
+
+def _why(view: View) -> Chapter:
+    rows = view.model.ranking_
+    return Chapter("Why this model", why(rows), grids=[ranking_grid(rows, view.quantity)])
+
+
+def _trust(view: View) -> Chapter:
+    left, classes = view.left, view.model.classes_
+    if view.quantity:
+        shown_as = quantity_pictures(left.y, left.mean, left.std, view.target, view.from_what)
+        loss = type(getattr(view.machine, "loss_", None)).__name__
+        normal = loss in ("Gaussian", "NoneType")
+        note = "Intervals are drawn as those of a normal distribution; this model has another one."
+        return Chapter("How far it can be trusted", [] if normal else [note], pictures=shown_as)
+    shown_as = class_pictures(view.codes, left.proba, classes, view.from_what)
+    found = mistakes(view.codes, left.proba, classes)
+    return Chapter(
+        "How far it can be trusted", pictures=shown_as, grids=[found] if found is not None else []
+    )
+
+
+def _inputs(view: View) -> Chapter:
+    effects = view.effects
+    bars = RelevanceDisplay(effects.effects, effects.names, effects.spread, effects.unit)
+    first = shown(view.main[0], 40)
+    curves = [d for d in (along(view, name) for name in view.main) if d is not None]
+    pictures = [
+        Picture(
+            "Relevance of the inputs",
+            picture(bars, height=1.2 + 0.26 * min(len(effects.names), 30)),
+            f"Bar chart of the effect of each input; the greatest is that of {first}.",
+            "How far the predictions move when the values of one column are shuffled among "
+            f"{effects.rows} rows. Columns that say the same can stand in for each other and share "
+            "their effect.",
+        )
+    ]
+    if curves:
+        others = "" if len(view.used) == 1 else " The other columns keep a typical value."
+        what = "prediction and its 90 % band" if view.quantity else "probability of the classes"
+        names = ", ".join(shown(d.name, 30) for d in curves)
+        pictures.append(
+            Picture(
+                "Along the most relevant inputs",
+                picture(*curves, width=3.0 * max(len(curves), 2), height=3.2),
+                f"The {what} along {names}.",
+                f"The {what} when one column changes.{others}",
+                wide=len(curves) > 1,
+            )
+        )
+    return Chapter("What it depends on", pictures=pictures)
+
+
+def _learning(view: View) -> Chapter | None:
+    found = learning_picture(view)
+    return None if found is None else Chapter("Would more rows help?", pictures=[found])
+
+
+def _surprises(view: View) -> Chapter:
+    left, rows = view.left, view.rows
+    part = take_rows(view.frame, rows)
+    inputs = {name: part.columns[name].tolist() for name in view.main}
+    for column in view.columns:
+        if column.kind == "date" and column.name in inputs:
+            days = np.datetime64("1970-01-01") + np.nan_to_num(part.columns[column.name]).astype(
+                "timedelta64[D]"
+            )
+            inputs[column.name] = [str(day) for day in days]
+    text = [
+        "Look at these rows first: some may be errors in the table, others show what the model "
+        "does not know."
+    ]
+    if view.quantity:
+        grid = surprising_quantities(left.y, left.mean, left.std, left.log_density, rows, inputs)
+    else:
+        grid = surprising_classes(
+            view.codes, left.proba, view.model.classes_, left.log_density, rows, inputs
+        )
+    return Chapter("Rows that surprise it", text, grids=[grid])
+
+
+def _words(view: View) -> Chapter:
+    text = in_words(view.machine)
+    if text:
+        text.append(
+            "Lengths are measured as the machine sees the columns: numbers in their standard "
+            "deviations, groups as 0 and 1."
+        )
+    return Chapter(
+        "The model in words", text, facts=facts_of(view.machine, "units of the encoded columns")
+    )
+
+
+def _columns(view: View) -> Chapter:
+    rows = [[shown(c.name, 60), c.kind, shown(c.rule, 300)] for c in view.columns]
+    text = ["What was recognised in each column, and what is done to it before the model sees it."]
+    grid = Grid("Columns of the table", ["column", "kind", "what is done"], rows, words=3)
+    return Chapter("The columns", text, grids=[grid])

@@ -1,0 +1,135 @@
+"""Candidates: the machines that are tried on a table, each with a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import losses
+from mercer.arrays import Array
+from mercer.estimators.gaussian_process import GPRegressor
+from mercer.estimators.generic import KernelRegressor
+from mercer.estimators.gp_classifier import GPClassifier
+from mercer.estimators.kernel_classifier import KernelClassifier
+from mercer.estimators.lap_med import LapMEDClassifier
+from mercer.estimators.lap_svc import LapSVC
+from mercer.estimators.least_squares import ProbabilisticLeastSquaresClassifier
+from mercer.estimators.relevance_vector import RVRegressor
+from mercer.estimators.relevance_vector_classifier import RVClassifier
+from mercer.estimators.splines import SmoothingSpline
+from mercer.estimators.support_vector import SVC
+from mercer.tables.calibrated import SigmoidClassifier
+
+Make = Callable[[Array], list[Any]]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A family of machines.
+
+    Attributes
+    ----------
+    name, sentence : what it is, and for whom.
+    make : unfitted machines for inputs X (n, d); the best of them by its rows left out stands for
+        the family.
+    criterion : of the search that the machines do, or None; a search can be cut short and resumed.
+    unlabelled : whether rows without a label help.
+    """
+
+    name: str
+    sentence: str
+    make: Make
+    criterion: str | None = None
+    unlabelled: bool = False
+
+
+def candidates_for(kind: str, X: Array, line: bool, k: int) -> list[Candidate]:
+    """Return the candidates, quick ones first.
+
+    ``kind`` is that of the target, X (n, d) are the encoded rows, ``line`` says that the only
+    input is one column of numbers without gaps, k the number of classes.
+    """
+    if kind == "regression":
+        return _quantities(X, line)
+    return _classes(k) + (_graphs() if kind == "partly" else [])
+
+
+def _quantities(X: Array, line: bool) -> list[Candidate]:
+    n, d = X.shape
+    found = [
+        Candidate("linear", "a straight line in every input, Bayesian",
+                  lambda X: [GPRegressor("linear")], "evidence"),
+        Candidate("relevance vectors", "a sum of a few kernel functions, quick to predict",
+                  lambda X: [RVRegressor()]),
+        Candidate("Gaussian process", "a smooth function with error bars",
+                  lambda X: [GPRegressor("rbf")], "evidence"),
+        Candidate("Gaussian process, rough", "a function with kinks and error bars (Matern 5/2)",
+                  lambda X: [GPRegressor("matern52")], "evidence"),
+    ]  # fmt: skip
+    if line:
+        found.append(
+            Candidate("smoothing spline", "a cubic smoothing spline with error bars",
+                      lambda X: [SmoothingSpline()])
+        )  # fmt: skip
+    elif d <= min(30, n // 10):
+        found.append(
+            Candidate("line plus process", "a straight line, and a smooth function on top of it",
+                      lambda X: [GPRegressor("rbf", basis="linear")], "evidence")
+        )  # fmt: skip
+    found += [
+        Candidate("heavy tails", "a smooth function, and noise with real outliers",
+                  lambda X: [KernelRegressor("rbf", loss="student_t", inference="laplace")],
+                  "evidence"),
+        Candidate("support vector regression", "the tube of support vectors, as a likelihood",
+                  lambda X: [KernelRegressor("rbf", loss="epsilon_insensitive",
+                                             inference="variational")], "evidence"),
+    ]  # fmt: skip
+    return found
+
+
+def _classes(k: int) -> list[Candidate]:
+    """Several classes: one against the rest by EP; a softmax by Laplace is under-confident."""
+    link = {} if k == 2 else {"loss": "probit", "inference": "ep"}
+    found = [
+        Candidate("kernel logistic", "logistic regression with a kernel",
+                  lambda X: [KernelClassifier(C=C, loss=losses.Logistic())
+                             for C in (0.1, 1.0, 10.0, 100.0)]),
+        Candidate("support vectors", "a support vector machine, its outputs made probabilities",
+                  _support),
+        Candidate("linear", "log-odds that are a straight line in every input, Bayesian",
+                  lambda X: [GPClassifier("linear", inference="laplace")], "evidence"),
+        Candidate("relevance vectors", "log-odds from a few kernel functions, quick to predict",
+                  lambda X: [RVClassifier()]),
+        Candidate("least squares", "regression on the labels with probabilities trained on rows "
+                  "left out", lambda X: [ProbabilisticLeastSquaresClassifier()], "plsc"),
+        Candidate("Gaussian process", "a smooth function behind the probabilities",
+                  lambda X: [GPClassifier("rbf", **link)], "evidence"),
+        Candidate("Gaussian process, rough", "a function with kinks behind the probabilities",
+                  lambda X: [GPClassifier("matern52", **link)], "evidence"),
+    ]  # fmt: skip
+    if k > 2:
+        found.append(
+            Candidate("Gaussian process, joint", "one smooth function for each class, a softmax",
+                      lambda X: [GPClassifier("rbf")], "evidence")
+        )  # fmt: skip
+    return found
+
+
+def _support(X: Array) -> list[Any]:
+    """C and gamma about scikit-learn's "scale", 1 / (d var X)."""
+    scale = 1.0 / (X.shape[1] * float(X.var()) or 1.0)
+    grid = [(C, g * scale) for C in (0.3, 3.0, 30.0) for g in (0.2, 1.0, 5.0)]
+    return [SVC(C=C, gamma=float(np.round(g, 6)), probability="loo") for C, g in grid]
+
+
+def _graphs() -> list[Candidate]:
+    return [
+        Candidate("manifold support vectors", "support vectors on a graph of all rows, labelled "
+                  "or not", lambda X: [SigmoidClassifier(LapSVC(C=C)) for C in (1.0, 100.0)],
+                  unlabelled=True),
+        Candidate("manifold discrimination", "maximum entropy discrimination on a graph of all "
+                  "rows", lambda X: [SigmoidClassifier(LapMEDClassifier())], unlabelled=True),
+    ]  # fmt: skip

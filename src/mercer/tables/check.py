@@ -1,0 +1,68 @@
+"""Cross-validation on request: the chosen machine, encoder included, fitted anew in each fold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from mercer.tables.encode import encoded, fit_encoder
+from mercer.tables.frame import as_frame
+from mercer.tables.left_out import LeftOut, of_classes, of_quantity
+from mercer.tables.resumed import Resumed, parameters_of
+from mercer.tables.shown import reporter
+from mercer.tables.targets import Target, read_target
+
+
+def cross_validate(model: Any, table: Any, folds: int, progress: Any) -> LeftOut:
+    """Return predictions of each row with a target by a pipeline that did not see it."""
+    frame = model.frame_ if table is None else as_frame(table)
+    if frame is None:
+        raise ValueError("a model file does not hold the training table: give it as table=...")
+    if not isinstance(folds, int) or folds < 2:
+        raise ValueError(f"folds must be a whole number, at least 2, not {folds!r}")
+    target = _target(model, frame)
+    known, k = np.flatnonzero(target.known), 0 if target.classes is None else len(target.classes)
+    y = target.values[known]
+    if k and int(np.bincount(y.astype(np.intp)).min()) < folds:
+        raise ValueError(f"a class has fewer than {folds} rows: choose fewer folds")
+    tell = reporter(progress)
+    mean, std, density = (np.empty(len(y)) for _ in range(3))
+    proba = np.zeros((len(y), max(1, k)))
+    kind = StratifiedKFold if k else KFold
+    for i, (_, test) in enumerate(kind(folds, shuffle=True, random_state=0).split(known, y)):
+        if tell is not None:
+            tell({"stage": f"fold {i + 1} of {folds}", "step": i, "steps": folds})
+        part, step = _fitted(model, frame, target, known[test])
+        X = encoded(step, frame.take(known[test]), model.columns_)
+        if k:
+            proba[test] = part.predict_proba(X)
+            continue
+        mean[test], std[test] = part.predict(X, return_std=True)
+        density[test] = part.predictive_log_density(X, y[test])
+    by = f"{folds} folds"
+    return of_classes(y, proba, by) if k else of_quantity(y, mean, std, density, by)
+
+
+def _target(model: Any, frame: Any) -> Target:
+    kind = "regression" if model.classes_ is None else "classification"
+    return read_target(frame, model.target_, kind)
+
+
+def _fitted(model: Any, frame: Any, target: Target, hidden: Any) -> tuple[Any, Any]:
+    """Return machine and encoder, fitted without the targets of the hidden rows."""
+    machine = clone(model.machine_)
+    params = machine.get_params(deep=False)
+    if isinstance(params.get("search"), str) and parameters_of(model.machine_):
+        found = parameters_of(model.machine_)
+        machine.set_params(search=Resumed(found, params["search"]))
+    rows = np.setdiff1d(np.arange(frame.n), hidden)
+    if not model.learns_unlabelled_:
+        rows = rows[target.known[rows]]
+    step, X = fit_encoder(frame.take(rows), model.columns_)
+    seen = replace(target, values=target.values[rows])
+    machine.fit(X, seen.labels(np.arange(len(rows))))
+    return machine, step

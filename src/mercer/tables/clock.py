@@ -1,0 +1,58 @@
+"""Clock: how much of the time budget is left, and searches that stop when their share is spent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+Progress = Callable[[dict[str, Any]], None]
+
+
+class Clock:
+    """A budget of seconds, begun now.
+
+    Attributes
+    ----------
+    budget : seconds in all.
+    spent_out : whether the last watched search was stopped by the clock, not by a person.
+    """
+
+    def __init__(self, budget: float, progress: Progress | None = None) -> None:
+        self.budget = budget
+        self.progress = progress
+        self.began = time.monotonic()
+        self.spent_out = False
+        self.evaluations = 0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self.began
+
+    @property
+    def left(self) -> float:
+        """Seconds left, at least zero."""
+        return max(0.0, self.budget - self.elapsed)
+
+    def tell(self, **event: Any) -> None:
+        """Report an event, if anyone listens."""
+        if self.progress is not None:
+            self.progress(event)
+
+    def watch(self, seconds: float, **event: Any) -> Progress:
+        """Return a progress function that ends a search after so many seconds.
+
+        A search keeps its best point at an interrupt; this is how it is told to stop.
+        """
+        end = time.monotonic() + seconds
+        self.spent_out, self.evaluations = False, 0
+
+        def advance(found: dict[str, Any]) -> None:
+            self.evaluations += 1
+            self.tell(**{**event, **found, "stage": event.get("stage", found.get("stage"))})
+            if time.monotonic() > end:
+                self.spent_out = True
+                raise KeyboardInterrupt
+
+        return advance

@@ -1,0 +1,59 @@
+"""Table models in ONNX: an input for each column, and the parts that only this room has."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from mercer.export.inputs import TABLES, Columns
+from mercer.export.machines import WRITERS, writer_of
+from mercer.export.steps import present, step_of
+from mercer.export.support import with_sigmoid
+from mercer.export.value import Value, stack, where
+from mercer.tables.calibrated import SigmoidClassifier
+from mercer.tables.dates import WEEK, YEAR, DateFeatures
+from mercer.tables.fitted import TableModel
+
+
+def taken_apart(model: TableModel) -> Columns:
+    """Return the columns in use, the encoder and the machine of a table model."""
+    used = [c for c in model.columns_ if c.used]
+    about = {
+        "target": str(model.target_),
+        "columns": json.dumps([{"name": c.name, "kind": c.kind, "rule": c.rule} for c in used]),
+    }
+    return Columns(
+        [c.name for c in used],
+        [c.kind in ("categorical", "text") for c in used],
+        model.pipeline_.named_steps["columns"],
+        model.machine_,
+        about,
+    )
+
+
+@step_of(DateFeatures)
+def _dates(step: Any, columns: list[Value]) -> Value:
+    found = []
+    for j, column in enumerate(columns):
+        there = present(column)
+        day = where(there, column, np.full((1, 1), step.middle_[j]))
+        found.append(day)
+        for on, period in zip(step.cycles_[j], (YEAR, WEEK, 1.0), strict=True):
+            if on:
+                turn = (2.0 * np.pi) * day / period
+                found += [turn.apply("Cos"), turn.apply("Sin")]
+        if step.gaps_[j]:
+            found.append(where(there, 0.0, 1.0))
+    return stack(found)
+
+
+def _sigmoid(model: Any, X: Value, std: bool) -> dict[str, Value]:
+    inner = writer_of(model.machine_)(model.machine_, X, std)["decision"]
+    f = inner.expand(1) if len(model.classes_) == 2 else inner
+    return {"probabilities": with_sigmoid(f, model.slope_, model.offsets_)["probabilities"]}
+
+
+TABLES[TableModel] = taken_apart
+WRITERS[SigmoidClassifier] = _sigmoid

@@ -1,0 +1,185 @@
+"""Screening: every candidate on at most 500 rows, ranked by rows left out, within a time."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer.arrays import Array, Index
+from mercer.search import Optimize
+from mercer.tables.candidates import Candidate
+from mercer.tables.clock import Clock
+from mercer.tables.left_out import FOLDS, LeftOut, by_folds, own_left_out
+from mercer.tables.ranking import Row, failed, row_of
+from mercer.tables.targets import Target
+
+ROWS = 500
+FEWEST = 2  # folds for a machine that takes long
+
+
+@dataclass
+class Tried:
+    """A candidate that was tried: the best of its machines, its rows left out, its cost.
+
+    ``evaluations`` are those of its search, or the fits of a family without one.
+    """
+
+    candidate: Candidate
+    machine: Any
+    left: LeftOut | None
+    row: Row
+    seconds: float
+    evaluations: int
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Screening:
+    """What the screening found; ``interrupted`` if a person ended it early.
+
+    ``rows`` are those with a target that were screened, ``others`` those without.
+    """
+
+    tried: list[Tried]
+    rows: Index
+    others: Index
+    interrupted: bool = False
+
+    @property
+    def best(self) -> Tried:
+        """The candidate with the greatest score."""
+        scored = [t for t in self.tried if t.left is not None]
+        if not scored:
+            reasons = "; ".join(f"{t.row.name}: {t.row.by}" for t in self.tried)
+            raise ValueError(f"no machine could be fitted to this table ({reasons})")
+        return max(scored, key=lambda t: t.left.score if t.left is not None else -np.inf)
+
+
+def sample(target: Target, rng: np.random.Generator, rows: int = ROWS) -> tuple[Index, Index]:
+    """Return (rows with a target, rows without) to screen on, at most ``rows`` together.
+
+    Every class keeps its share, and at least two rows if it has them; labelled rows are at most
+    three fifths where rows without a label take part.
+    """
+    known = np.flatnonzero(target.known)
+    others = np.flatnonzero(~target.known) if target.classes is not None else known[:0]
+    limit = rows if not len(others) else max(3 * rows // 5, rows - len(others))
+    if len(known) > limit and target.classes is None:
+        known = rng.permutation(known)[:limit]
+    elif len(known) > limit:
+        codes, share = target.values[known], limit / len(known)
+        kept = []
+        for code in np.unique(codes):
+            each = rng.permutation(known[codes == code])
+            kept.append(each[: max(2, int(np.floor(share * len(each))))])
+        known = np.concatenate(kept)
+    others = rng.permutation(others)[: max(0, rows - len(known))]
+    return np.sort(known), np.sort(others)
+
+
+def screen(
+    candidates: list[Candidate], X: Array, target: Target, clock: Clock, share: float, seed: int
+) -> Screening:
+    """Try every candidate; ``share`` of the budget is for all of them together."""
+    known, others = sample(target, np.random.default_rng(seed))
+    found = Screening([], known, others)
+    for i, candidate in enumerate(candidates):
+        left = share * clock.budget - clock.elapsed
+        if left <= 0 and any(t.left is not None for t in found.tried):
+            row = failed(candidate.name, candidate.sentence, 0.0, "not tried: the time was up")
+            found.tried.append(Tried(candidate, None, None, row, 0.0, 0))
+            continue
+        limit = max(0.1, min(left, 1.5 * left / (len(candidates) - i)))
+        event = {"stage": candidate.name, "step": i, "steps": len(candidates)}
+        rows = np.concatenate([known, others]) if candidate.unlabelled else known
+        try:
+            clock.spent_out = False
+            clock.tell(**event)
+            found.tried.append(_try(candidate, X, target, rows, clock, limit, event, seed))
+        except KeyboardInterrupt:
+            if not clock.spent_out:  # a person: keep what is there, if anything is
+                found.interrupted = True
+                if not any(t.left is not None for t in found.tried):
+                    raise
+                break
+            row = failed(candidate.name, candidate.sentence, limit, "not finished in its time")
+            found.tried.append(Tried(candidate, None, None, row, limit, 0))
+    return found
+
+
+def _try(
+    candidate: Candidate,
+    X: Array,
+    target: Target,
+    rows: Index,
+    clock: Clock,
+    limit: float,
+    event: dict[str, Any],
+    seed: int,
+) -> Tried:
+    began = time.monotonic()
+    labels, inputs = target.labels(rows), X[rows]
+    y = target.values[rows][target.known[rows]]
+    k = 0 if target.classes is None else len(target.classes)
+    best: tuple[Any, LeftOut] | None = None
+    fits = 0
+    advance = clock.watch(limit, **event)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            for machine in candidate.make(inputs):
+                searching(candidate, machine, advance, seed)
+                start = time.monotonic()
+                machine.fit(inputs, labels)
+                cost = time.monotonic() - start
+                fits += 1
+                _stop_if_interrupted(machine, clock)
+                left = own_left_out(machine, inputs, y, k)
+                if left is None:
+                    folds = FOLDS if FOLDS * cost < limit else FEWEST
+                    left = by_folds(clone(machine), inputs, labels, y, k, seed, folds)
+                    fits += folds
+                if np.isfinite(left.score) and (best is None or left.score > best[1].score):
+                    best = machine, left
+                if time.monotonic() - began > limit:
+                    break
+        except (ValueError, ArithmeticError, MemoryError, np.linalg.LinAlgError) as error:
+            if best is None:
+                seconds = time.monotonic() - began
+                row = failed(candidate.name, candidate.sentence, seconds, f"failed: {error}")
+                return Tried(candidate, None, None, row, seconds, 0)
+    seconds = time.monotonic() - began
+    if best is None:
+        row = failed(candidate.name, candidate.sentence, seconds, "failed: no finite figures")
+        return Tried(candidate, None, None, row, seconds, 0)
+    row = row_of(candidate.name, candidate.sentence, *best, seconds)
+    notes = list(dict.fromkeys(str(w.message) for w in caught))
+    count = fits if candidate.criterion is None else clock.evaluations
+    return Tried(candidate, *best, row, seconds, count, notes)
+
+
+def searching(candidate: Candidate, machine: Any, advance: Any, seed: int) -> None:
+    """Give the machine its search, watched by the clock, and its seed."""
+    names = machine.get_params(deep=False)
+    if candidate.criterion is not None:
+        machine.set_params(search=Optimize(candidate.criterion, restarts=1, progress=advance))
+    if "random_state" in names:
+        machine.set_params(random_state=seed)
+
+
+def _stop_if_interrupted(machine: Any, clock: Clock) -> None:
+    """A search that a person interrupted keeps its best point; the screening ends all the same."""
+    if interrupted(getattr(machine, "report_", None)) and not clock.spent_out:
+        raise KeyboardInterrupt
+
+
+def interrupted(report: Any) -> bool:
+    """Whether any search in the (nested) report was interrupted."""
+    if not isinstance(report, dict):
+        return False
+    return report.get("interrupted") is True or any(interrupted(v) for v in report.values())

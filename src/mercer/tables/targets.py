@@ -1,0 +1,123 @@
+"""Target: what is predicted, a quantity or a class, and which rows have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.arrays import Array
+from mercer.tables.frame import Frame
+from mercer.wording import shown
+
+KINDS = ("regression", "classification")
+MOST = 30  # classes at most
+
+
+@dataclass(frozen=True)
+class Target:
+    """The target column.
+
+    Attributes
+    ----------
+    name, kind : the column; "regression", "binary", "multiclass" or "partly".
+    values : (n,) the quantity, NaN where missing, or the code of the class, -1 where missing.
+    classes : (k,) the labels, sorted; None for a quantity.
+    notes : what a reader should know.
+    """
+
+    name: str
+    kind: str
+    values: Array
+    classes: NDArray[Any] | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which rows have a target, (n,)."""
+        return np.isfinite(self.values) if self.classes is None else self.values >= 0
+
+    def labels(self, rows: Any) -> Any:
+        """Return the targets of some rows as a machine wants them; None for no label."""
+        if self.classes is None:
+            return self.values[rows]
+        codes = self.values[rows].astype(np.intp)
+        if np.all(codes >= 0):
+            return self.classes[codes]
+        out = np.empty(len(codes), dtype=object)
+        out[:] = [None if c < 0 else self.classes[c] for c in codes]
+        return out
+
+
+def read_target(frame: Frame, name: str, kind: str | None = None) -> Target:
+    """Return the target; ``kind`` "regression" or "classification" where the data mislead.
+
+    Text, truth values and two different numbers are classes; other numbers are a quantity. Rows
+    without a class are kept as partly labelled, rows without a quantity are of no use.
+    """
+    if kind is not None and kind not in KINDS:
+        raise ValueError(f"kind must be None, 'regression' or 'classification', not {kind!r}")
+    column, absent, stored = frame.columns[name], frame.missing(name), frame.kind(name)
+    known = sorted(set(column[~absent].tolist()))
+    lost, what = int(absent.sum()), f"the target '{shown(name)}'"
+    if not known:
+        raise ValueError(f"{what} has no value in any row")
+    if stored == "date":
+        raise ValueError(f"{what} holds dates: turn them into a number of days, or into classes")
+    quantity = stored == "number" and len(known) != 2
+    quantity = quantity if kind is None else kind == "regression"
+    if quantity:
+        return _quantity(name, column, stored, known, lost, kind)
+    return _classes(name, column, absent, known, lost)
+
+
+def _quantity(
+    name: str, column: Any, stored: str, known: list[Any], lost: int, kind: str | None
+) -> Target:
+    what = f"the target '{shown(name)}'"
+    if stored != "number":
+        raise ValueError(f"{what} holds text, such as '{shown(known[0], 30)}': no quantity")
+    if len(known) < 2:
+        raise ValueError(f"{what} has the same value in every row: there is nothing to learn")
+    notes = []
+    if lost:
+        notes.append(f"{lost} rows have no value of {what} and were left out")
+    if kind is None and len(known) <= 10 and all(float(v).is_integer() for v in known):
+        notes.append(
+            f"{what} has {len(known)} different whole numbers and was taken for a quantity; if "
+            "they name classes, ask for classification"
+        )
+    return Target(name, "regression", column, None, notes)
+
+
+def _classes(name: str, column: Any, absent: Any, known: list[Any], lost: int) -> Target:
+    what = f"the target '{shown(name)}'"
+    if len(known) < 2:
+        raise ValueError(f"{what} has one class only: at least two are needed")
+    count = len(column) - lost
+    if len(known) > MOST or 2 * len(known) > count + 2:
+        raise ValueError(
+            f"{what} has {len(known)} different values in {count} rows: too many for classes; "
+            "choose another target, or ask for regression if it is a quantity"
+        )
+    if isinstance(known[0], float) and all(v.is_integer() for v in known):
+        labels: Any = np.array([int(v) for v in known])
+    else:
+        labels = np.array(known)
+    place = {value: code for code, value in enumerate(known)}
+    codes = np.array(
+        [-1.0 if gone else place[v] for v, gone in zip(column.tolist(), absent, strict=True)]
+    )
+    notes = []
+    if lost:
+        notes.append(
+            f"{lost} rows have no label; machines for partly labelled rows learn from them"
+        )
+    counts = np.bincount(codes[codes >= 0].astype(np.intp))
+    rare = [str(v) for v, c in zip(known, counts, strict=True) if c < 5]
+    if rare:
+        notes.append(f"fewer than five rows of the class {', '.join(shown(v, 30) for v in rare)}")
+    kind = "partly" if lost else "binary" if len(known) == 2 else "multiclass"
+    return Target(name, kind, codes, labels, notes)

@@ -1,0 +1,547 @@
+"""``mercer stream``: figures, checkpoints, interrupts, and refusals with file and line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import mercer
+from mercer.app import stream_learner, stream_session
+from mercer.app.cli import main
+
+COMMAND = [sys.executable, "-m", "mercer.app.cli", "stream"]
+
+
+def run(capsys, *arguments):
+    code = main(["stream", *(str(a) for a in arguments)])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def lines(out):
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def table(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2)) * [1.0, 50.0]
+    return X, np.where(X[:, 0] * X[:, 1] > 0, "same", "different")
+
+
+def text(X, y, header="a,b,y"):
+    rows = [f"{a!r},{b!r},{label}" for (a, b), label in zip(X.tolist(), y, strict=True)]
+    return "\n".join([header, *rows]) + "\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """1.csv of 130 rows, 2.csv of 70, and partly.csv in which one label in four is known."""
+    monkeypatch.chdir(tmp_path)
+    for name, n in (("1.csv", 130), ("2.csv", 70)):
+        (tmp_path / name).write_text(text(*table(n, n)))
+    X, y = table(120, 5)
+    y = np.where(np.arange(120) % 4 == 0, y, "")
+    (tmp_path / "partly.csv").write_text(text(X, y))
+    return tmp_path
+
+
+def batches_of(*names, size):
+    """The batches by hand: (X, y), those of each file end with it."""
+    for name in names:
+        X, y = table(int({"1.csv": 130, "2.csv": 70}[name]), int(name == "1.csv") * 60 + 70)
+        for i in range(0, len(y), size):
+            yield X[i : i + size], y[i : i + size]
+
+
+# ---------------------------------------------------------------------- what is learned
+@pytest.mark.parametrize("rho", [1.0, 0.9])
+def test_the_learner_and_the_figures_are_those_of_partial_fit(folder, capsys, rho):
+    arguments = ["1.csv", "2.csv", "-t", "y", "--batch", 40, "--budget", 50, "-o", "m.mercer"]
+    code, out, err = run(capsys, *arguments, "--forget", rho, "--json")
+    assert (code, err) == (0, "")
+    model = mercer.OnlineLogisticClassifier(budget=50, rho=rho)
+    *told, end = lines(out)
+    given = list(batches_of("1.csv", "2.csv", size=40))
+    assert [len(y) for _, y in given] == [40, 40, 40, 10, 40, 30]
+    for event, (X, y) in zip(told, given, strict=True):
+        if event["batch"] > 1 and rho == 1.0:  # else the past is forgotten first
+            p = model.predict_proba(X)
+            code_of = np.searchsorted(model.classes_, y)
+            assert event["error"] == pytest.approx(np.mean(p.argmax(axis=1) != code_of))
+            log_loss = -np.log(p[np.arange(len(y)), code_of]).mean()
+            assert event["log_loss"] == pytest.approx(log_loss, rel=1e-9)
+        model.partial_fit(X, y, classes=["same", "different"])
+    assert told[0]["log_loss"] == pytest.approx(np.log(2))
+    assert end["error"] == pytest.approx(1 - model.prequential_.accuracy, abs=1e-12)
+    assert end["log_loss"] == pytest.approx(model.prequential_.log_loss, rel=1e-12)
+    assert (end["rows"], end["batches"], end["points"]) == (200, 6, len(model.stream_.points))
+    X, _ = table(20, 9)
+    written = mercer.load("m.mercer")
+    assert written.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.warns(UserWarning, match="feature names"):
+        np.testing.assert_array_equal(written.predict_proba(X), model.predict_proba(X))
+
+
+def test_discrimination_stands_behind_a_scaler_and_predicts(folder, capsys):
+    arguments = ["1.csv", "2.csv", "-t", "y", "--batch", 50, "--learner", "med", "--json"]
+    code, out, _ = run(capsys, *arguments, "-o", "m.mercer")
+    assert code == 0
+    given = list(batches_of("1.csv", "2.csv", size=50))
+    scale = StandardScaler().fit(given[0][0])
+    model = mercer.MEDClassifier(calibration="sigmoid")
+    for event, (X, y) in zip(lines(out), given, strict=False):
+        Z = scale.transform(X)
+        if event["batch"] == 1:
+            assert event["error"] is None
+        else:
+            assert event["error"] == np.mean(model.predict(Z) != y)
+            p = model.predict_proba(Z)[np.arange(len(y)), np.searchsorted(model.classes_, y)]
+            assert event["log_loss"] == pytest.approx(-np.log(p).mean(), rel=1e-12)
+        model.partial_fit(Z, y)
+    assert main(["predict", "m.mercer", "1.csv", "-o", "p.csv"]) == 0
+    header, *rows = (folder / "p.csv").read_text().splitlines()
+    assert header == "prediction,p_different,p_same"
+    expected = model.predict_proba(scale.transform(table(130, 130)[0]))
+    found = np.array([row.split(",")[1:] for row in rows], dtype=float)
+    np.testing.assert_array_equal(found, expected)
+    capsys.readouterr()
+    assert main(["info", "m.mercer"]) == 0
+    out = capsys.readouterr().out
+    assert "a, b" in out
+    assert "batches: 5" in out
+
+
+def test_rows_without_a_label_are_learned_from(folder, capsys):
+    arguments = ["partly.csv", "-t", "y", "--learner", "lapmed", "--batch", 40, "-o", "m.mercer"]
+    code, out, _ = run(capsys, *arguments, "--json")
+    assert code == 0
+    X, y = table(120, 5)
+    labels = np.array([label if i % 4 == 0 else None for i, label in enumerate(y)], dtype=object)
+    scale = StandardScaler().fit(X[:40])
+    model = mercer.LapMEDClassifier()
+    for event, i in zip(lines(out), (0, 40, 80), strict=False):
+        part = slice(i, i + 40)
+        Z, has = scale.transform(X[part]), np.arange(40) % 4 == 0
+        if i:
+            assert event["error"] == np.mean(model.predict(Z[has]) != y[part][has])
+        assert event["log_loss"] is None
+        model.partial_fit(Z, labels[part], classes=["same", "different"])
+    written = mercer.load("m.mercer")
+    score = written.steps[-1][1].decision_function(scale.transform(X))
+    np.testing.assert_array_equal(score, model.decision_function(scale.transform(X)))
+
+
+def test_whole_numbers_are_the_same_in_every_spelling(folder, capsys):
+    polars = pytest.importorskip("polars")
+    X, y = table(90, 3)
+    code = (y == "same").astype(int)
+    (folder / "a.csv").write_text(text(X[:30], code[:30]))
+    (folder / "b.csv").write_text(text(X[30:60], [f"{c}.0" for c in code[30:60]]))
+    frame = {"y": code[60:].astype(float), "b": X[60:, 1], "a": X[60:, 0]}
+    polars.DataFrame(frame).write_parquet("c.parquet")
+    code_, out, _ = run(
+        capsys, "a.csv", "b.csv", "c.parquet", "-t", "y", "--json", "-o", "m.mercer"
+    )
+    assert code_ == 0
+    assert lines(out)[-1]["classes"] == [0, 1]
+    model = mercer.OnlineLogisticClassifier(budget=300)
+    for part in (slice(0, 30), slice(30, 60), slice(60, 90)):
+        model.partial_fit(X[part], code[part])
+    written = mercer.load("m.mercer")
+    assert written.classes_.tolist() == [0, 1]
+    assert written.log_evidence_ == model.log_evidence_
+
+
+@pytest.mark.parametrize("learner", ["logistic", "med"])
+def test_columns_of_words(folder, capsys, learner):
+    rng = np.random.default_rng(6)
+    towns = rng.choice(["Ulm", "Rom", ""], 90)
+    x = rng.normal(size=90) * 40
+    y = np.where((x > 0) ^ (towns == "Rom"), "yes", "no")
+    rows = [f"{t},{v!r},{c}" for t, v, c in zip(towns, x.tolist(), y, strict=True)]
+    rows[70] = rows[70].replace(towns[70], "Oslo", 1) if towns[70] else "Oslo" + rows[70]
+    (folder / "w.csv").write_text("\n".join(["town,x,y", *rows]) + "\n")
+    (folder / "half.csv").write_text("\n".join(["town,x,y", *rows[:60]]) + "\n")
+    arguments = ["-t", "y", "--batch", 30, "--json", "-o", "m.mercer", "--learner", learner]
+    code, out, _ = run(capsys, "w.csv", *arguments)
+    assert code == 0
+    *told, end = lines(out)
+    assert [len(e["notes"]) for e in told] == [0, 0, 1]
+    assert "column 'town' has words that the first batch did not have" in told[2]["notes"][0]
+    # the same by hand: x standardised by the first batch, three indicators in order
+    kinds = np.array(["", "Rom", "Ulm"])
+    towns[70] = "Oslo"[: towns.itemsize // 4]  # none of the three
+    X = np.column_stack([(x - x[:30].mean()) / x[:30].std(), towns[:, None] == kinds])
+    model = (
+        mercer.OnlineLogisticClassifier(budget=300, standardize=False)
+        if learner == "logistic"
+        else mercer.MEDClassifier(calibration="sigmoid")
+    )
+    for i in range(0, 90, 30):
+        model.partial_fit(X[i : i + 30], y[i : i + 30])
+    assert main(["predict", "m.mercer", "w.csv", "-o", "p.csv"]) == 0
+    found = [row.split(",")[1:] for row in (folder / "p.csv").read_text().splitlines()[1:]]
+    np.testing.assert_allclose(np.array(found, dtype=float), model.predict_proba(X), atol=1e-9)
+    assert end["error"] < 0.5
+    capsys.readouterr()
+    again = [a if a != "m.mercer" else "n.mercer" for a in arguments]
+    assert run(capsys, "half.csv", *again)[0] == 0
+    code, _, err = run(capsys, "w.csv", *again, "--resume")
+    assert (code, err) == (0, "")
+    assert (folder / "n.mercer").read_bytes() == (folder / "m.mercer").read_bytes()
+
+
+def test_texts_that_name_rows_are_refused(folder, capsys):
+    rows = [f"name{i},{i % 7},{'yes' if i % 2 else 'no'}" for i in range(40)]
+    (folder / "names.csv").write_text("\n".join(["who,x,y", *rows]) + "\n")
+    code, _, err = run(capsys, "names.csv", "-t", "y")
+    assert code == 1
+    assert "column 'who' has 40 different texts in 40 rows, which name rows, not groups" in err
+    assert run(capsys, "names.csv", "-t", "y", "--features", "x", "-q")[0] == 0
+
+
+def test_text_for_readers(folder, capsys):
+    code, out, _ = run(capsys, "1.csv", "-t", "y", "--batch", 65)
+    head, first, second, closing = out.splitlines()
+    assert code == 0
+    assert head.split()[:3] == ["batch", "rows", "error"]
+    assert first.split()[:2] == ["1", "65"]
+    assert float(second.split()[2]) <= 0.5
+    assert closing.startswith("130 rows in 2 batches; error before learning 0.")
+    assert run(capsys, "1.csv", "-t", "y", "--quiet") == (0, "", "")
+    assert sorted(os.listdir()) == ["1.csv", "2.csv", "partly.csv"]
+
+
+def test_what_a_user_should_know_is_noted(folder, capsys):
+    (folder / "one.csv").write_text("a,b,y\n1,2,same\n")
+    arguments = ["one.csv", "1.csv", "-t", "y", "--classes", "same,different"]
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    assert out.splitlines()[-1].startswith("note: the first batch had one row")
+    _, out, _ = run(capsys, *arguments, "--json")
+    assert lines(out)[-1]["notes"][0].startswith("the first batch had one row")
+
+    def warned(self, rows):
+        warnings.warn("take care", UserWarning, stacklevel=1)
+        return learn(self, rows)
+
+    learn = stream_learner.Learner.learn
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stream_learner.Learner, "learn", warned)
+        _, out, _ = run(capsys, "1.csv", "-t", "y", "--batch", 40)
+        assert out.count("note: take care") == 1
+        _, out, _ = run(capsys, "1.csv", "-t", "y", "--batch", 40, "--json")
+    assert [e["notes"] for e in lines(out)] == [["take care"]] * 4 + [[]]
+
+
+# ---------------------------------------------------------------------- going on
+LEARNERS = {
+    "logistic": ["--budget", "40", "--drift", "auto"],
+    "med": ["--learner", "med"],
+    "lapmed": ["--learner", "lapmed", "--budget", "60"],
+}
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_stream_that_was_interrupted_goes_on_bit_for_bit(folder, capsys, monkeypatch, learner):
+    arguments = ["1.csv", "2.csv", "-t", "y", "--batch", "20", *LEARNERS[learner], "--json"]
+    code, out, _ = run(capsys, *arguments, "-o", "whole.mercer")
+    assert code == 0
+    whole = lines(out)
+    step = stream_session.Session.step
+
+    def broken(self, given):
+        if self.position.batches == 5:
+            os.kill(os.getpid(), signal.SIGINT)  # arrives within the batch, which is completed
+        return step(self, given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stream_session.Session, "step", broken)
+        code, out, err = run(capsys, *arguments, "-o", "m.mercer", "--resume")
+    assert code == 130
+    assert "m.mercer holds the first 6 batches: go on from there with --resume" in err
+    before = lines(out)
+    code, out, err = run(capsys, *arguments, "-o", "m.mercer", "--resume")
+    assert (code, err) == (0, "")
+    resumed, *after = lines(out)
+    assert resumed == {"event": "resume", "rows": 120, "model": "m.mercer"}
+    assert before + after[:-1] == whole[:-1]
+    assert after[-1] | {"model": None} == whole[-1] | {"model": None}
+    assert (folder / "m.mercer").read_bytes() == (folder / "whole.mercer").read_bytes()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals differ on Windows")
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
+def test_a_pipe_that_is_killed_and_given_again(folder, capsys, how):
+    source = (folder / "1.csv").read_text().splitlines(keepends=True)
+    arguments = ["-t", "y", "--batch", "10", "--every", "2", "--json", "-o", "m.mercer"]
+    with subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        process.stdin.writelines(source[:54])  # 53 rows: five batches and three rows that wait
+        process.stdin.flush()
+        told = [json.loads(process.stdout.readline()) for _ in range(5)]
+        process.send_signal(getattr(signal, how))
+        _, err = process.communicate(timeout=120)
+    assert told[-1]["rows"] == 50
+    if how == "SIGTERM":
+        assert process.returncode == 130
+        assert "m.mercer holds the first 5 batches" in err
+    assert [n for n in os.listdir() if n.endswith(".part")] == []
+    rows = 40 if how == "SIGKILL" else 50
+    done = subprocess.run(
+        [*COMMAND, *arguments, "--resume"],
+        input="".join(source), capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert lines(done.stdout)[0]["rows"] == rows
+    code, _, _ = run(capsys, "1.csv", *arguments[:-1], "whole.mercer")
+    assert code == 0
+    assert (folder / "m.mercer").read_bytes() == (folder / "whole.mercer").read_bytes()
+
+
+def test_a_second_interrupt_does_not_wait_and_keeps_the_checkpoint_before(
+    folder, capsys, monkeypatch
+):
+    step = stream_session.Session.step
+
+    def torn(self, given):
+        found = step(self, given)
+        if self.position.batches == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(stream_session.Session, "step", torn)
+    arguments = ["1.csv", "-t", "y", "--batch", 20, "-q", "-o", "m.mercer"]
+    code, _, err = run(capsys, *arguments, "--every", 2)
+    assert code == 130
+    assert "m.mercer holds the first 2 batches" in err
+    assert mercer.load("m.mercer").report_["rows"]["seen"] == 40
+    os.remove("m.mercer")
+    assert run(capsys, *arguments)[2] == "\nmercer: interrupted: nothing was written\n"
+    assert not os.path.exists("m.mercer")
+
+
+def test_rows_that_wait_for_a_graph_are_in_the_checkpoint(folder, capsys):
+    (folder / "few.csv").write_text("a,b,y\n1,2,\n3,4,\n")
+    arguments = ["-t", "y", "--learner", "lapmed", "--classes", "same,different"]
+    assert run(capsys, "few.csv", *arguments, "-q", "-o", "m.mercer")[0] == 0
+    assert len(mercer.load("m.mercer").steps[-1][1].waiting_) == 2
+    more = [*arguments, "--json", "-o", "m.mercer", "--resume"]
+    code, out, _ = run(capsys, "few.csv", "partly.csv", *more)
+    assert code == 0
+    first, second = lines(out)[1:3]
+    assert first["error"] is None  # no label had been learned before
+    assert second["error"] is not None
+    code, _, _ = run(capsys, "few.csv", "partly.csv", *arguments, "-q", "-o", "whole.mercer")
+    assert (folder / "m.mercer").read_bytes() == (folder / "whole.mercer").read_bytes()
+
+
+def test_other_rows_on_top_of_a_learner(folder, capsys):
+    assert run(capsys, "1.csv", "-t", "y", "-o", "m.mercer", "-q")[0] == 0
+    code, _, err = run(capsys, "2.csv", "-t", "y", "-o", "m.mercer", "--resume")
+    assert code == 1
+    assert "m.mercer has read 130 rows, and 70 are given" in err
+    assert "--from m.mercer" in err
+    code, _, err = run(capsys, "2.csv", "-t", "y", "-o", "m.mercer", "--from", "m.mercer", "-q")
+    assert (code, err) == (0, "")
+    assert run(capsys, "1.csv", "2.csv", "-t", "y", "-o", "all.mercer", "-q")[0] == 0
+    one, other = mercer.load("m.mercer"), mercer.load("all.mercer")
+    assert one.report_["rows"] == other.report_["rows"]
+    assert one.log_evidence_ == other.log_evidence_
+
+
+def test_a_learner_made_in_python_goes_on(folder, capsys):
+    X, y = table(60, 1)
+    machine = mercer.MEDClassifier(kernel="linear")
+    mercer.save(make_pipeline(StandardScaler(), machine).fit(X, y == "same"), "p.mercer")
+    arguments = ["2.csv", "-t", "y", "--from", "p.mercer", "-o", "m.mercer"]
+    code, _, err = run(capsys, *arguments)
+    assert code == 1
+    assert "p.mercer has the inputs 2 columns without names: pass the same in --features" in err
+    code, _, err = run(capsys, *arguments, "--features", "a,b")
+    assert code == 1
+    assert "2.csv, line 2: the label" in err
+    assert "'False', 'True'" in err
+    X, y = table(20, 8)
+    (folder / "n.csv").write_text(text(X, y == "same"))
+    code, _, err = run(capsys, "n.csv", *arguments[1:], "--features", "a,b")
+    assert (code, err) == (0, "")
+    assert mercer.load("m.mercer").steps[-1][1].stream_.tolist() == [2.0, 80.0]
+
+
+def test_resume_is_for_the_same_stream(folder, capsys):
+    arguments = ["1.csv", "-t", "y", "-o", "m.mercer"]
+    assert run(capsys, *arguments, "--batch", 50, "-q")[0] == 0
+    before = (folder / "m.mercer").read_bytes()
+    X, y = table(130, 77)
+    (folder / "other.csv").write_text(text(X, y))
+    cases = [
+        (["--batch", 50], "m.mercer exists: pass --resume"),
+        (["--batch", 40, "--resume"], "made with another --batch"),
+        (["--batch", 50, "--resume", "--drop-missing"], "made with another --drop-missing"),
+        (["--batch", 50, "--resume", "--budget", 7], "made with another --budget"),
+        (["--batch", 50, "--resume", "--forget", 0.5], "made with another --forget"),
+        (["--batch", 50, "--resume", "--kernel", "linear"], "made with another --kernel"),
+        (["--batch", 50, "--resume", "--learner", "med"], "made with another --learner"),
+        (["--batch", 50, "--resume", "--classes", "a,b"], "made with another --classes"),
+        (["--batch", 50, "--resume", "--features", "b"], "made with another --features"),
+    ]
+    for more, message in cases:
+        code, _, err = run(capsys, *arguments, *more)
+        assert (code, message in err) == (1, True), err
+    code, _, err = run(capsys, "other.csv", *arguments[1:], "--batch", 50, "--resume")
+    assert code == 1
+    assert "the rows given are not the 130 that m.mercer has read" in err
+    assert (folder / "m.mercer").read_bytes() == before
+    mercer.save(mercer.OnlineLogisticClassifier().partial_fit(X, y), "plain.mercer")
+    code, _, err = run(capsys, "1.csv", "-t", "y", "-o", "plain.mercer", "--resume")
+    assert code == 1
+    assert "plain.mercer is no checkpoint of a stream" in err
+    mercer.save(mercer.GPRegressor(search=None).fit(X, X[:, 0]), "gp.mercer")
+    code, _, err = run(capsys, "1.csv", "-t", "y", "--from", "gp.mercer")
+    assert code == 1
+    assert "gp.mercer holds a GPRegressor, which does not learn from streams" in err
+
+
+# ---------------------------------------------------------------------- bad rows
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("1,x,same", "bad.csv, line 23: column 'b' holds 'x', not a number"),
+        ("1,,same", "bad.csv, line 23: column 'b' has no value"),
+        ("1,inf,same", "bad.csv, line 23: column 'b' holds"),
+        ("1,2", "bad.csv, line 23: 2 fields, but the header has 3"),
+        ("1,2,", "bad.csv, line 23: column 'y' has no label; pass --drop-missing"),
+        ("1,2,other", "bad.csv, line 23: the label 'other' is none of the classes"),
+        ('1,2,"same', "bad.csv, line 23: not valid CSV"),
+    ],
+)
+def test_a_bad_row_is_named_and_the_rows_before_are_kept(folder, capsys, row, message):
+    good = text(*table(30, 2)).splitlines()
+    (folder / "bad.csv").write_text("\n".join([*good[:22], row, *good[22:]]) + "\n")
+    arguments = ["bad.csv", "-t", "y", "--batch", 10, "-o", "m.mercer"]
+    code, _, err = run(capsys, *arguments, "--json")
+    assert code == 1
+    assert message in err
+    assert "m.mercer holds the first 2 batches: go on from there with --resume" in err
+    X, y = table(30, 2)
+    model = mercer.OnlineLogisticClassifier(budget=300)
+    model.partial_fit(X[:10], y[:10]).partial_fit(X[10:20], y[10:20])
+    assert mercer.load("m.mercer").log_evidence_ == model.log_evidence_
+    (folder / "bad.csv").write_text("\n".join(good) + "\n")  # mended
+    assert run(capsys, *arguments, "--resume", "-q")[0] == 0
+    model.partial_fit(X[20:], y[20:])
+    assert mercer.load("m.mercer").log_evidence_ == model.log_evidence_
+
+
+def test_rows_with_gaps_can_be_left_out(folder, capsys):
+    X, y = table(30, 2)
+    rows = text(X, y).splitlines()
+    gaps = [*rows[:6], ",1,same", "2,3,", *rows[6:]]
+    (folder / "gaps.csv").write_text("\n".join(gaps) + "\n")
+    arguments = ["gaps.csv", "-t", "y", "--batch", 16, "-o", "m.mercer", "--drop-missing"]
+    code, out, _ = run(capsys, *arguments, "--json")
+    assert code == 0
+    assert (lines(out)[-1]["rows"], lines(out)[-1]["left_out"]) == (30, 2)
+    model = mercer.OnlineLogisticClassifier(budget=300)
+    model.partial_fit(X[:14], y[:14]).partial_fit(X[14:], y[14:])
+    assert mercer.load("m.mercer").log_evidence_ == model.log_evidence_
+    (folder / "gaps.csv").write_text("a,b,y\n1,,same\n,2,other\n")
+    code, _, err = run(capsys, *arguments[:-3], "--drop-missing")
+    assert code == 1
+    assert "no row to learn from: each of its 2 rows has a missing value" in err
+
+
+def test_files_and_columns(folder, capsys):
+    (folder / "empty.csv").write_text("b,y,a\n")
+    (folder / "short.csv").write_text("a,y\n1,same\n")
+    assert run(capsys, "1.csv", "empty.csv", "2.csv", "-t", "y", "-q")[0] == 0
+    code, _, err = run(capsys, "empty.csv", "-t", "y")
+    assert code == 1
+    assert "no row to learn from" in err
+    code, _, err = run(capsys, "1.csv", "short.csv", "-t", "y")
+    assert code == 1
+    assert "short.csv has no column 'b' (an input)" in err
+    code, _, err = run(capsys, "1.csv", "-t", "Y")
+    assert code == 1
+    assert "did you mean 'y'?" in err
+    code, _, err = run(capsys, "nowhere.csv", "-t", "y")
+    assert code == 1
+    assert "nowhere.csv" in err
+    code, _, err = run(capsys, "1.csv", "-t", "y", "-o", "1.csv")
+    assert code == 1
+    assert "would overwrite" in err
+
+
+def test_classes(folder, capsys):
+    X, y = table(40, 4)
+    order = np.argsort(y, kind="stable")
+    (folder / "sorted.csv").write_text(text(X[order], y[order]))
+    code, _, err = run(capsys, "sorted.csv", "-t", "y", "--batch", 5)
+    assert code == 1
+    assert "sorted.csv, line 2 to 6: the first batch has only the label 'different'" in err
+    assert "--classes a,b,..." in err
+    arguments = ["sorted.csv", "-t", "y", "--batch", 5, "--json", "--classes"]
+    code, out, _ = run(capsys, *arguments, "same,different,neither")
+    assert code == 0
+    assert lines(out)[-1]["classes"] == ["different", "neither", "same"]
+    for wrong in ("same", "same,same"):
+        code, _, err = run(capsys, *arguments, wrong)
+        assert code == 2
+        assert "at least two labels, each of them once" in err
+
+
+def test_usage(folder, capsys):
+    cases = [
+        (["1.csv"], "--target"),
+        (["1.csv", "-t", "y", "--learner", "med", "--forget", 0.5], "--forget is no option of"),
+        (["1.csv", "-t", "y", "--learner", "lapmed", "--drift", "auto"], "--drift is no option of"),
+        (["1.csv", "-t", "y", "--drift", "1"], "give a number from 0 to below 1, or auto"),
+        (["1.csv", "-t", "y", "--forget", "0"], "--forget"),
+        (["1.csv", "-t", "y", "--resume"], "--resume needs --checkpoint"),
+        (["1.csv", "-t", "y", "--from", "m.mercer", "--budget", 3], "cannot be combined with"),
+        (["-", "1.csv", "-", "-t", "y"], "standard input can be read once only"),
+    ]
+    for arguments, message in cases:
+        code, _, err = run(capsys, *arguments)
+        assert (code, message in err) == (2, True), err
+    code, _, err = run(capsys, "1.csv", "-t", "y", "--kernel", "rbff")
+    assert code == 1
+    assert "there is no kernel 'rbff'" in err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes differ on Windows")
+def test_a_reader_that_goes_away_leaves_a_checkpoint(folder):
+    with subprocess.Popen(
+        [*COMMAND, "-t", "y", "--batch", "10", "--every", "100", "--json", "-o", "m.mercer"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        source = (folder / "1.csv").read_text().splitlines(keepends=True)
+        process.stdin.writelines(source[:11])
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["rows"] == 10
+        process.stdout.close()
+        process.stdin.writelines(source[11:21])
+        process.stdin.close()
+        process.wait(timeout=120)
+        err = process.stderr.read()
+    assert (process.returncode, err) == (1, "")
+    assert mercer.load("m.mercer").report_["rows"]["seen"] == 20

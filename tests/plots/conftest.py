@@ -1,0 +1,16 @@
+"""Pictures are drawn without a screen and closed after each test."""
+
+from __future__ import annotations
+
+import matplotlib
+import pytest
+
+matplotlib.use("agg")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")

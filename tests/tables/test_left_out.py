@@ -1,0 +1,136 @@
+"""Rows left out: figures against the obvious computations, machines against real refits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import mercer
+from mercer.tables.calibrated import SigmoidClassifier
+from mercer.tables.influence import influence
+from mercer.tables.left_out import by_folds, constant, of_classes, of_quantity, own_left_out
+
+
+def _classes(n=60, k=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    f = X[:, 0] + 0.5 * rng.normal(size=n)
+    return X, np.digitize(f, [0.0] if k == 2 else [-0.5, 0.5]).astype(float)
+
+
+def test_figures_of_a_quantity(rng):
+    y, mean, std = rng.normal(size=200), 0.1 * rng.normal(size=200), rng.uniform(0.5, 2.0, 200)
+    left = of_quantity(y, mean, std, norm.logpdf(y, mean, std), "leave-one-out")
+    assert left.error == pytest.approx(np.sqrt(np.mean((y - mean) ** 2)))
+    shares = []
+    for level in np.arange(1, 10) / 10:
+        low, high = norm.interval(level, mean, std)
+        shares.append(abs(np.mean((y >= low) & (y <= high)) - level))
+    assert left.calibration == pytest.approx(np.mean(shares))
+
+
+def test_figures_of_classes():
+    p = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.3, 0.7]])
+    left = of_classes(np.array([0.0, 1.0, 1.0, 1.0]), p, "leave-one-out")
+    assert left.score == pytest.approx(np.log([0.9, 0.4, 0.8, 0.7]).mean())
+    assert left.error == 0.25
+    assert left.calibration == pytest.approx((0.1 + 0.6 + 0.2 + 0.3) / 4)
+
+
+def test_a_constant(rng):
+    y = rng.normal(2.0, 3.0, 30)
+    left = constant(y, 0)
+    others = np.delete(y, 4)
+    expected = norm.logpdf(y[4], others.mean(), others.std())
+    assert left.log_density[4] == pytest.approx(expected)
+    shares = constant(np.array([0.0, 0.0, 1.0]), 2).proba
+    np.testing.assert_allclose(shares, [[0.6, 0.4]] * 3)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: mercer.SVC(C=3.0, probability="loo"),
+        lambda: mercer.KernelClassifier(loss=mercer.losses.Logistic()),
+        lambda: mercer.GPClassifier(mercer.kernels.RBF(), inference="laplace", search=None),
+    ],
+    ids=["SVC", "logistic", "GP"],
+)
+def test_left_out_rows_are_those_of_refits(make, k):
+    """Without refitting the probabilities come out near those of as many fits as rows."""
+    X, y = _classes(k=k)
+    machine = make().fit(X, y)
+    left = own_left_out(machine, X, y, k)
+    some = range(0, len(y), 4)
+    exact = np.empty((len(some), k))
+    for j, i in enumerate(some):
+        others = np.arange(len(y)) != i
+        exact[j] = make().fit(X[others], y[others]).predict_proba(X[i : i + 1])[0]
+    # a support vector machine's sigmoid is fitted once, to all rows left out
+    worst, usual = (0.3, 0.04) if isinstance(machine, mercer.SVC) else (0.1, 0.02)
+    np.testing.assert_allclose(left.proba[some], exact, atol=worst)
+    assert np.mean(np.abs(left.proba[some] - exact)) < usual
+    np.testing.assert_allclose(left.proba.sum(axis=1), 1.0)
+
+
+def test_equal_rows_of_a_support_vector_machine():
+    X, y = _classes()
+    twice, labels = np.vstack([X, X[::-1]]), np.concatenate([y, y[::-1]])
+    left = own_left_out(mercer.SVC(probability="loo").fit(twice, labels), twice, labels, 2)
+    np.testing.assert_array_equal(left.proba[:60], left.proba[:59:-1])
+
+
+def test_least_squares_and_machines_that_say_nothing():
+    X, y = _classes()
+    machine = mercer.ProbabilisticLeastSquaresClassifier(search=None).fit(X, y)
+    left = own_left_out(machine, X, y, 2)
+    assert left.score == pytest.approx(machine.loo_log_probability_ / len(y))
+    assert own_left_out(mercer.RVClassifier().fit(X, y), X, y, 2) is None
+    folds = by_folds(mercer.RVClassifier(), X, y, y, 2, seed=0)
+    assert folds.by == "5 folds"
+    assert folds.error < 0.35
+    quantity = by_folds(mercer.RVRegressor(), X, X[:, 0], X[:, 0], 0, seed=0)
+    assert quantity.error < 0.1
+    with pytest.raises(ValueError, match="one row only"):
+        by_folds(mercer.RVClassifier(), X, y, np.r_[2.0, y[1:]], 3, seed=0)
+
+
+def test_sigmoid_on_hidden_labels():
+    X, y = _classes(90)
+    labels = np.array([None if i % 3 else ["no", "yes"][int(c)] for i, c in enumerate(y)], object)
+    machine = SigmoidClassifier(mercer.LapSVC()).fit(X, labels)
+    p = machine.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert machine.predict(X).tolist() == machine.classes_[p.argmax(axis=1)].tolist()
+    left = own_left_out(machine, X, y[::3], 2)
+    assert left.proba.shape == (30, 2)
+    assert left.by == "5 folds"
+    # what a label says is hidden from its own prediction: turning it does not raise its probability
+    turned = labels.copy()
+    turned[0] = "yes" if labels[0] == "no" else "no"
+    other = own_left_out(SigmoidClassifier(mercer.LapSVC()).fit(X, turned), X, y[::3], 2)
+    assert abs(other.proba[0, 0] - left.proba[0, 0]) < 0.25
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [mercer.GPRegressor(search=None), mercer.RVRegressor(), mercer.SVC(), mercer.RVClassifier()],
+    ids=lambda m: type(m).__name__,
+)
+def test_influence_is_a_share_of_the_coefficients(machine):
+    X, y = _classes(40)
+    X = np.vstack([X, X[:3]])  # equal rows share
+    y = np.concatenate([y, y[:3]])
+    found = influence(machine.fit(X, y), X)
+    assert found.shape == (43,)
+    assert np.all(found >= 0)
+    assert found.sum() == pytest.approx(1.0)
+    if isinstance(machine, mercer.GPRegressor):
+        alpha = np.abs(machine.posteriors_[0].alpha).sum()
+        inside = machine.units_.inside(X[5:6])
+        row = np.flatnonzero((machine.posteriors_[0].points == inside).all(axis=1))[0]
+        expected = np.abs(machine.posteriors_[0].alpha[row]).sum() / alpha
+        assert found[5] == pytest.approx(expected)
+        assert found[0] == pytest.approx(found[40])
