@@ -14,9 +14,17 @@ SIZES = {
     "svc": [5000, 10000, 20000],
     "svr": [5000, 10000],
     "lsc": [2000],
+    "rvm": [500, 1000, 2000, 3000],
+    "spline": [10_000, 100_000, 1_000_000],
+    "stream": [100000],
+    "tables": [2000],
 }
-PEERS = {"gpr": ["scikit-learn", "GPy", "GPyTorch"], "gpc": ["scikit-learn", "gpboost", "GPy"]}
-PARTS = ("evidence", "memory", "fit", "startup", "threads")
+PEERS = {
+    "gpr": ["scikit-learn", "GPy", "GPyTorch"],
+    "gpc": ["scikit-learn", "gpboost", "GPy"],
+    "rvm": ["fastrvm", "sklearn-rvm"],
+}
+PARTS = ("evidence", "memory", "fit", "startup", "threads", "update", "accuracy", "med")
 
 
 def arguments(given: list[str] | None) -> argparse.Namespace:
@@ -68,6 +76,28 @@ def classification(options: argparse.Namespace, sizes: list[int]) -> list:
     return rows
 
 
+def streams(options: argparse.Namespace, n: int) -> list:
+    """The parts of the suite ``stream``; the last size of each part follows the length n."""
+    from stream import stream_rows
+
+    sizes = {"budget": n, "single": n // 20, "accuracy": n // 10, "graph": 6 * n // 100}
+    return stream_rows(sizes, options.parts, options.repeats)
+
+
+def splines(options: argparse.Namespace, sizes: list[int]) -> list:
+    """The parts of the suite ``spline``."""
+    from spline import growth_row, memory_rows, spline_rows
+
+    rows = []
+    if "fit" in options.parts:
+        for n in sizes:
+            rows += spline_rows(n, options.repeats)
+        rows += growth_row(rows)
+    if "memory" in options.parts:
+        rows += memory_rows(max(sizes))
+    return rows
+
+
 def main(given: list[str] | None = None) -> int:
     """Measure, print the table and the JSON lines; return how many bars are missed."""
     options = arguments(given)
@@ -85,6 +115,21 @@ def main(given: list[str] | None = None) -> int:
         from gpc import version  # its peers are not all in the table of the other suites
 
         peers, rows = options.peers, classification(options, sizes)
+    elif options.suite == "spline":
+        from spline import version  # its peers are not all in the table of the other suites
+
+        peers, rows = ["csaps", "scipy"], splines(options, sizes)
+    elif options.suite == "stream":
+        for n in sizes:
+            rows += streams(options, n)
+    elif options.suite == "tables":
+        from tables import table_rows
+
+        rows = table_rows([])
+    elif options.suite == "rvm":
+        from rvm import version  # its peers are not in the table of the other suites
+
+        peers = options.peers
     for n in sizes:
         if options.suite in ("svc", "svr"):
             from svm import svm_rows, thread_rows
@@ -93,6 +138,12 @@ def main(given: list[str] | None = None) -> int:
                 rows += svm_rows(options.suite, n, options.repeats)
             if "threads" in options.parts:
                 rows += thread_rows(options.suite, n, options.repeats)
+        elif options.suite == "rvm":
+            from rvm import SIZES as TASKS
+            from rvm import rvm_rows
+
+            for task in (task for task, ns in TASKS.items() if n in ns):
+                rows += rvm_rows(task, n, options.repeats, options.peers)
         elif options.suite == "lsc":
             from lsc import lsc_rows
 

@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
+Store = dict[Any, dict[str, Any]]  # finished cells
+Pair = tuple[Any, dict[str, Any], dict[str, Any]]  # cell, ours, listed
 SAME = 0.01  # F at the same parameters, which are listed with five digits
 LISTED = Path(__file__).resolve().parents[1] / "tests" / "data" / "thesis_splits.json"
 BAYESIAN = ("lap", "vbgp", "vbsvm", "ep")  # what the tolerances hold for
+FACTORED = ("fagp", "fasvm")
 COLUMNS = ("lin", "svm", "lap", "fagp", "fasvm")
 
 # Single runs of the thesis, its variational columns being the factor-analysed class; errors of the
@@ -80,6 +83,12 @@ def listed() -> dict[tuple[str, str, str], dict[int, dict[str, Any]]]:
 def find(cell: Any) -> dict[str, Any]:
     """The listed figures of a cell, empty if there are none."""
     return listed().get((cell.data, cell.method, cell.variant), {}).get(cell.seed, {})
+
+
+def held(store: Store, methods: tuple[str, ...] = BAYESIAN) -> list[Pair]:
+    """Listed cells of ``methods``, by default those with a tolerance."""
+    pairs = [(cell, row, find(cell)) for cell, row in store.items() if cell.method in methods]
+    return [(cell, row, other) for cell, row, other in pairs if other]
 
 
 def tolerances(data: str, variant: str, tests: int) -> dict[str, float]:

@@ -162,3 +162,44 @@ def test_evidence_reaches_that_of_gpy(script, name, label):
     papers = script("uci_regression")
     X, y = next((X, y) for which, X, y in papers.tables(name) if which == label)
     assert papers.mercer_table(X, y)["log_evidence"] >= stored["log_evidence"] - NATS
+
+
+# ---------------------------------------------------------------------- streams
+@pytest.mark.slow
+def test_the_stream_suite_runs_on_tiny_sizes(script, monkeypatch, tmp_path):
+    for name in script("measure").ONE_THREAD:
+        monkeypatch.setenv(name, "1")
+    peers, stream = script("stream_peers"), script("stream")
+    monkeypatch.setattr(stream, "STREAMS", {"rings": peers.rings})
+    names = ["mercer", "SGD, averaged"]
+    monkeypatch.setattr(stream, "LEARNERS", {name: peers.LEARNERS[name] for name in names})
+    file = tmp_path / "rows.jsonl"
+    parts = ["--parts", "update", "accuracy", "memory"]
+    script("run").main(["stream", "--sizes", "4000", "--repeats", "1", *parts, "--json", str(file)])
+    rows = {
+        (row["what"], row["who"]): row for row in map(json.loads, file.read_text().splitlines())
+    }
+    assert rows["update at t = 200, no budget", "one example"]["value"] > 0.0
+    assert rows["budget 300, batches of 100, to t = 4000", "an example"]["unit"] == "us"
+    assert rows["prequential, rings", "SGD, averaged"]["bar"] == ">= 0"
+    assert rows["LapMED peak memory, 240 x 617", "mercer"]["verdict"] == "PASS"
+
+
+def test_streams_of_the_benchmark(script):
+    peers = script("stream_peers")
+    for make in (peers.hidden, peers.rings, peers.categories):
+        X, y = make(300)
+        assert len(X) == len(y) == 300
+        assert len(np.unique(y)) == 2
+        assert abs(np.mean(y == y.max()) - 0.5) < 0.15
+    X, _ = peers.categories(300)
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1.0)
+    found = peers.prequential("rings", "mercer", 600)
+    X, y = peers.rings(600)
+    from mercer import OnlineLogisticClassifier
+
+    model = OnlineLogisticClassifier(budget=300)
+    for i in range(0, 600, 100):
+        model.partial_fit(X[i : i + 100], y[i : i + 100], classes=[0, 1])
+    guessed = model.prequential_.right / 600  # in the first batch all are one class
+    assert abs(found["accuracy"] - guessed) < 0.05

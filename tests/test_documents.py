@@ -11,6 +11,9 @@ import importlib.util
 import io
 import pkgutil
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,12 +65,81 @@ def test_markdown(path, tmp_path, monkeypatch):
             assert same, f"{path.name}:{line} prints\n{printed.getvalue()}\nnot\n{expected}"
 
 
-def test_every_public_name_has_a_page():
-    spec = importlib.util.spec_from_file_location("public_names", ROOT / "docs/public_names.py")
+def script(name):
+    """A module of docs/ that is no part of a package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"docs/{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    pages = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(pages)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_commands_of_the_readme(tmp_path, monkeypatch):
+    """The commands on files that the README's own code wrote; doctor and demo are elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (files,) = [code for _, code, _ in blocks(text) if '"table.csv"' in code]
+    exec(files, {"__name__": "document"})
+    shell = "".join(match[2] for match in BLOCK.finditer(text) if match[1] == "bash")
+    commands = [shlex.split(line, comments=True) for line in shell.splitlines()]
+    commands = [c for c in commands if c[:1] == ["mercer"] and c[1] != "doctor"]
+    assert [c[1] for c in commands] == ["fit", "compare", "predict", "explain", "stream", "info"]
+    for command in commands:
+        quick = ["--time-budget", "10"] if command[1] == "fit" else []
+        run = [sys.executable, "-m", "mercer.app.cli", *command[1:], *quick]
+        done = subprocess.run(run, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+    assert {"report.html", "out.csv", "learner.mercer"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
+
+
+EQUATION = re.compile(r"^ .*\(([A-Z])(\d+)\)$", re.MULTILINE)
+CITED = re.compile(r"[Tt]heory ((?:\([A-Z]\d+\)(?:, )?)+)")
+
+
+def test_equations_are_numbered_and_cited():
+    numbered = {}
+    for page in sorted((ROOT / "docs/theory").glob("*.md")):
+        found = EQUATION.findall(page.read_text(encoding="utf-8"))
+        assert len({letter for letter, _ in found}) <= 1, f"{page.name} has two letters"
+        counts = [int(count) for _, count in found]
+        assert counts == list(range(1, len(counts) + 1)), f"{page.name}: {counts}"
+        assert not numbered.keys() & {"".join(f) for f in found}, f"{page.name}: a letter twice"
+        numbered |= {"".join(f): page.name for f in found}
+    assert len(set(numbered.values())) == 10
+    cited = {}
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for group in CITED.findall(path.read_text(encoding="utf-8")):
+            cited |= dict.fromkeys(re.findall(r"[A-Z]\d+", group), path.name)
+    assert cited.keys() - numbered.keys() == set(), "cited, but on no page"
+    assert numbered.keys() - cited.keys() == set(), "on a page, but cited nowhere in the source"
+
+
+def test_pages_from_stored_figures():
+    for path, text in script("stored").pages().items():
+        assert path.read_text(encoding="utf-8") == text, "run: python docs/stored.py"
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/choosing.md"])
+def test_every_estimator_is_in_the_table(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    estimators = [n for n in mercer.__all__ if isinstance(getattr(mercer, n), type)]
+    assert len(estimators) > 20
+    assert [n for n in estimators if f"`{n}`" not in text] == []
+
+
+def test_links_between_documents():
+    for path in documents():
+        text = path.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)#:\s]+\.(?:md|png))(?:#[^)]*)?\)", text):
+            assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_every_public_name_has_a_page():
+    pages = script("public_names")
     wanted = {f"{room}.{name}" for room in pages.ROOMS for name in pages.public_names(room)}
     assert wanted - pages.entries() == set(), "public, but without a docstring of their own"
 

@@ -54,6 +54,41 @@ def test_crabs_meets_the_listed_split(module, data_folder, method) -> None:
     assert ours["unconverged"] == 0, cell
 
 
+@pytest.mark.parametrize("method", ["fagp", "fasvm"])
+def test_crabs_factor_analysed(module, data_folder, method) -> None:
+    """FA-GP is the listed function; FA-SVM has the average of the loss, not a bound on it."""
+    found = measured(module, "crabs", [method], ["no", "ln"], 1)
+    for cell, ours, other in module("_thesis_page").held(found, (method,)):
+        less = 0.0 if method == "fagp" else 0.1
+        for key in ("F", "F_there"):
+            assert -less - 2e-3 < ours[key] - other["F"] < 2e-3, cell
+        assert abs(ours["err"] - other["err"]) <= 2
+        assert ours["unconverged"] == 0, cell
+        assert ours["mode_converged"], cell
+    assert len(found) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data", ["pima-ripley", "twonorm"])
+def test_factor_analysed_is_never_worse_at_the_listed_parameters(module, data_folder, data) -> None:
+    found = measured(module, data, ["fagp", "fasvm"], ["no", "ln"], 1)
+    for cell, ours, other in module("_thesis_page").held(found, ("fagp", "fasvm")):
+        assert ours["F_there"] < other["F"] + 0.01, cell
+        assert ours["F"] < other["F"] + 0.1, cell
+        assert ours["unconverged"] == 0, cell
+
+
+@pytest.mark.slow
+def test_a_committee_of_crabs(module, data_folder) -> None:
+    found = measured(module, "crabs", ["hmc"], ["no", "ln"], 1)
+    ((cell, row),) = found.items()
+    assert cell.variant == "ln"
+    other = module("_thesis_numbers").find(cell)
+    assert abs(row["err"] - other["err"]) <= 4
+    assert row["nlpd"] == pytest.approx(other["nlpd"], abs=0.04)
+    assert row["divergences"] == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("data", SPLITS)
 @pytest.mark.parametrize("method", METHODS)
@@ -181,6 +216,20 @@ def test_quick_leaves_out_most_splits(module) -> None:
     assert count(False, "twonorm", "svm") == 10
     assert count(True, "crabs", "vbgp") == 6
     assert count(True, "twonorm", "lap") == 3
+    assert count(False, "twonorm", "hmc") == 5
+    assert count(False, "wdbc", "hmc") == 0  # not listed
+    assert count(True, "crabs", "hmc") == 2
+    assert count(True, "twonorm", "hmc") == count(True, "waveform", "fagp") == 0
+
+
+def test_figures_say_on_how_many_splits_they_rest(module) -> None:
+    figure = module("_thesis_page").figure
+    rows = [{"err": 3, "err_mode": 4, "C": 2.0, "nlpd": 0.5}, {"err": 5, "err_mode": 6, "C": 8.0}]
+    assert figure(rows, "err", 2) == "4.0 ± 1.4 / 5.0"
+    assert figure(rows, "err", 5) == "4.0 ± 1.4 / 5.0 [2]"
+    assert figure(rows, "C", 2) == "5.0"
+    assert figure(rows, "nlpd", 2) == "0.500 [1]"
+    assert figure([], "err", 2) == "."
 
 
 def test_usps_runs_on_a_part(module, data_folder, capsys) -> None:
