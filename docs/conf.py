@@ -44,6 +44,12 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+# Attributes as fields: as objects of their own they would collide with the properties that have
+# pages, and every "y" or "value" in a description would be taken for one of them.
+napoleon_use_ivar = True
+# What is left of that: in "kernel_, loss_, report_" Sphinx looks for a "report" and finds several.
+# The fields of a docstring are prose, and link to nothing.
+suppress_warnings = ["ref.python"]
 napoleon_custom_sections = ["Formula", "Shape", "Shapes", "Contract"]
 
 

@@ -19,10 +19,13 @@ ROOMS = {
     "mercer.search": ("Search", "Which hyperparameters: criteria, priors, optimisers."),
     "mercer.process": ("Processes", "Prior and posterior: mean, variance, samples."),
     "mercer.linalg": ("Linear algebra", "How (K + W^-1)^-1 is applied; for authors of parts."),
+    "mercer.export": ("Export", "Fitted machines as ONNX graphs."),
     "mercer.basis": ("Basis functions", "Functions without penalty beside the kernel."),
     "mercer.component": ("Components", "What every part can do: `fix`, `bound`, `prior`, copies."),
     "mercer.protocols": ("Protocols", "The vocabulary on one page: names, shapes and signs."),
     "mercer.testing": ("Contracts", "The checks that every part passes, your own included."),
+    "mercer.tables": ("Tables", "From a table to the best machine for it."),
+    "mercer.plots": ("Plots", "Displays in scikit-learn's style: bands, calibration, regions."),
     "mercer.rkhs": ("Functions", "Norms, inner products and the representer form of a model."),
 }
 
@@ -31,10 +34,16 @@ def public_names(module: str) -> list[str]:
     """Return the public classes and functions of ``module``, sorted, submodules left out."""
     room = importlib.import_module(module)
     names = getattr(room, "__all__", None) or _defined(module)
-    objects = {name: getattr(room, name) for name in names}
+    objects = {name: getattr(room, name) for name in names if not _elsewhere(module, name)}
     return sorted(
         (n for n, o in objects.items() if callable(o) and not inspect.ismodule(o)), key=str.lower
     )
+
+
+def _elsewhere(module: str, name: str) -> bool:
+    """Whether a class is on the page of ``mercer`` already: described twice it has two anchors."""
+    top = importlib.import_module("mercer")
+    return module != "mercer" and name in top.__all__ and isinstance(getattr(top, name), type)
 
 
 def _defined(module: str) -> list[str]:

@@ -1,0 +1,133 @@
+"""Pages that are written from stored JSON: benchmarks and the index of papers.
+
+    python docs/stored.py                                     write both pages
+    python docs/stored.py take gpr rows.jsonl "run.py gpr"    store what a benchmark wrote first
+
+Further arguments of ``take`` are remarks.
+
+``benchmarks/NAME.json`` has a title, the command, the date and the rows that
+``benchmarks/run.py --json`` writes; ``papers/index.json`` what was published beside what was found.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+#: The order of the page and the titles; a suite that is not named here comes last, under its name.
+TITLES = {
+    "tables": "From a table to a model",
+    "gpr": "Gaussian process regression",
+    "gpc": "Gaussian process classification",
+    "svc": "Support vector classification",
+    "svr": "Support vector regression",
+    "lsc": "Least squares on labels",
+    "rvm": "Relevance vectors",
+    "spline": "Smoothing splines",
+    "stream": "Streams",
+}
+
+
+def take(name: str, rows: Path, command: str, remarks: list[str]) -> None:
+    """Store the JSON lines of a benchmark with the command that made them."""
+    found = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines() if line]
+    machine = [row["note"] for row in found if row["what"] == "machine"]
+    stored = {
+        "title": TITLES.get(name, name),
+        "command": command,
+        "machine": "; ".join(dict.fromkeys(machine)) or "not recorded",
+        "date": datetime.datetime.fromtimestamp(rows.stat().st_mtime).date().isoformat(),
+        "remarks": remarks,
+        "rows": [row for row in found if row["what"] != "machine"],
+    }
+    text = json.dumps(stored, indent=1) + "\n"
+    (HERE / "benchmarks" / f"{name}.json").write_text(text, encoding="utf-8")
+
+
+def suites() -> dict[str, dict[str, Any]]:
+    """The stored benchmarks by name, in the order of the page."""
+    files = {path.stem: path for path in sorted((HERE / "benchmarks").glob("*.json"))}
+    order = [*(n for n in TITLES if n in files), *(n for n in files if n not in TITLES)]
+    return {name: json.loads(files[name].read_text(encoding="utf-8")) for name in order}
+
+
+def benchmarks_page() -> str:
+    """The page of all stored benchmarks."""
+    parts = [
+        "# Benchmarks\n",
+        "CPU seconds of one thread; mercer and its peers take turns on the same data in the same\n"
+        "run, and the figures are ratios. What each suite does, and how it is measured, is in\n"
+        "`benchmarks/README.md` of the repository. This page is written by `docs/stored.py` from\n"
+        "`docs/benchmarks/*.json`; a bar that was missed says so.\n",
+    ]
+    for stored in suites().values():
+        parts.append(f"## {stored['title']}\n")
+        parts.append(f"    {stored['command']}\n")
+        parts.append(f"{stored['date']}; {stored['machine']}.\n")
+        parts.append(_table(stored["rows"]))
+        parts.extend(f"{remark}\n" for remark in stored.get("remarks", []))
+    return "\n".join(parts)
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    lines = ["| task | who | CPU s | figure | bar | quality |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        value = "" if row["value"] is None else f"{row['value']:.3g} {row['unit']}"
+        seconds = "" if row["seconds"] is None else f"{row['seconds']:.3g}"
+        bar = row["bar"] + (" **missed**" if row["verdict"] == "FAIL" else "")
+        quality = ", ".join(
+            f"{k} {v:.5g}" if isinstance(v, float) else f"{k} {v}"
+            for k, v in row["quality"].items()
+        )
+        notes = "; ".join(part for part in (quality, row["note"]) if part)
+        cells = (row["what"], row["who"], seconds, value, bar, notes)
+        lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|").replace("<", r"\<").strip()
+
+
+def papers_page() -> str:
+    """The index of every reproduced table and figure, ours beside theirs."""
+    index = json.loads((HERE / "papers" / "index.json").read_text(encoding="utf-8"))
+    parts = [
+        "# Papers\n",
+        "Every published table and figure that was repeated, ours beside theirs. The scripts are\n"
+        "in `papers/` of the repository; data are read from the folder `MERCER_DATA`. This page\n"
+        "is written by `docs/stored.py` from `docs/papers/index.json`.\n",
+    ]
+    for paper in index["papers"]:
+        parts.append(f"## {paper['title']}\n")
+        parts.append(f"{paper['reference']}\n")
+        lines = ["| what | theirs | mercer | script | page |", "|---|---|---|---|---|"]
+        for row in paper["rows"]:
+            page = f"[{row['page']}]({row['page']}.md)" if row["page"] else ""
+            cells = [*(_cell(row[key]) for key in ("what", "theirs", "ours")), f"`{row['script']}`"]
+            lines.append("| " + " | ".join([*cells, page]) + " |")
+        parts.append("\n".join(lines) + "\n")
+        parts.extend(f"{remark}\n" for remark in paper.get("remarks", []))
+    pages = sorted({r["page"] for p in index["papers"] for r in p["rows"] if r["page"]})
+    parts.append("\n".join(["```{toctree}", ":hidden:", "", *pages, "```"]) + "\n")
+    return "\n".join(parts)
+
+
+def pages() -> dict[Path, str]:
+    """Every page that is written here, with its text."""
+    return {
+        HERE / "benchmarks.md": benchmarks_page(),
+        HERE / "papers" / "index.md": papers_page(),
+    }
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["take"]:
+        take(sys.argv[2], Path(sys.argv[3]), sys.argv[4], sys.argv[5:])
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
