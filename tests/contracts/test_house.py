@@ -35,6 +35,7 @@ LAYERS = {
     "reports": 9,
     "tables": 10,
     "app": 11,
+    "__main__": 11,
     "testing": 12,
 }
 SIBLINGS_APART = {("kernels", "losses"), ("losses", "kernels")}

@@ -271,7 +271,7 @@ def test_every_candidate_can_be_chosen_saved_and_read(kind, tmp_path):
     if kind == "partly":
         table["y"] = [v if i % 2 else None for i, v in enumerate(table["y"])]
     k = {"regression": 0, "binary": 2}.get(kind, 3)
-    for candidate in candidates_for(kind, np.zeros((90, 2)), False, k):
+    for candidate in candidates_for(kind, np.random.default_rng(0).normal(size=(90, 2)), False, k):
         model = mercer.fit(table, "y", candidates=[candidate.name])
         assert model.chosen_.name == candidate.name
         model.save(tmp_path / "m.mercer")
@@ -283,3 +283,12 @@ def test_the_baseline_is_ranked_but_not_chosen():
     model = mercer.fit(wave(), "y", candidates=["linear"])
     base = next(row for row in model.ranking_ if row.name == "constant")
     assert not base.chosen
+
+
+def test_a_line_beside_a_process_needs_independent_columns():
+    x = np.random.default_rng(0).normal(size=(60, 1))
+    names = [c.name for c in candidates_for("regression", np.hstack([x, x**2]), False, 0)]
+    assert "line plus process" in names
+    indicators = np.hstack([x, x > 0, x <= 0])
+    names = [c.name for c in candidates_for("regression", indicators, False, 0)]
+    assert "line plus process" not in names

@@ -74,7 +74,7 @@ def _quantities(X: Array, line: bool) -> list[Candidate]:
             Candidate("smoothing spline", "a cubic smoothing spline with error bars",
                       lambda X: [SmoothingSpline()])
         )  # fmt: skip
-    elif d <= min(30, n // 10):
+    elif d <= min(30, n // 10) and _independent(X):
         found.append(
             Candidate("line plus process", "a straight line, and a smooth function on top of it",
                       lambda X: [GPRegressor("rbf", basis="linear")], "evidence")
@@ -88,6 +88,11 @@ def _quantities(X: Array, line: bool) -> list[Candidate]:
                                              inference="variational")], "evidence"),
     ]  # fmt: skip
     return found
+
+
+def _independent(X: Array) -> bool:
+    """Whether a constant and the columns of X (n, d) are: the indicators of one column are not."""
+    return int(np.linalg.matrix_rank(np.column_stack([np.ones(len(X)), X]))) > X.shape[1]
 
 
 def _classes(k: int) -> list[Candidate]:
