@@ -92,7 +92,8 @@ def _quantities(X: Array, line: bool) -> list[Candidate]:
 
 def _independent(X: Array) -> bool:
     """Whether a constant and the columns of X (n, d) are: the indicators of one column are not."""
-    return int(np.linalg.matrix_rank(np.column_stack([np.ones(len(X)), X]))) > X.shape[1]
+    rank = np.linalg.matrix_rank(np.column_stack([np.ones(len(X)), X]))
+    return bool(rank > X.shape[1])
 
 
 def _classes(k: int) -> list[Candidate]:
