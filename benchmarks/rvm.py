@@ -81,7 +81,7 @@ def _paired(differences: np.ndarray) -> tuple[float, float]:
 
 def task_of(name: str, task: str, n: int) -> Callable[[int], dict[str, Any]]:
     """Return the task of a worker: one fit on each data set; the figures after the first turn."""
-    warnings.simplefilter("ignore")
+    warnings.simplefilter("ignore")  # of the peers, about new versions of what they use
     count, timed = sets_of(n)
     sets = [problem(task, n, seed) for seed in range(count)]
     fit = {"mercer": _mercer, "fastrvm": _fastrvm, "sklearn-rvm": _sklearn_rvm}[name]

@@ -209,7 +209,7 @@ def main(given: list[str] | None = None) -> dict[str, dict]:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--page", type=Path, help="write the page of the documentation")
     options = parser.parse_args(given)
-    warnings.simplefilter("error")
+    warnings.simplefilter("error")  # a fit that did not converge is no figure
     found = {}
     with threadpool_limits(limits=1):
         for name in options.data:
