@@ -268,7 +268,9 @@ def test_the_length_scale_is_found(rng) -> None:
 
 def test_settle_refuses_shapes() -> None:
     with pytest.raises(ValueError, match="shapes"):
-        native.settle(np.eye(2), np.ones(3), np.ones(1), 1.0, 1.0, 3.0, True, 1e6, 1e-6, 10)
+        native.settle(
+            native.Room(), np.eye(2), np.ones(3), np.ones(1), 1.0, 1.0, 3.0, True, 1e6, 1e-6, 10
+        )
 
 
 def test_steps_are_limited(rng) -> None:
@@ -285,7 +287,7 @@ def test_settling_reaches_the_optimum_of_a_given_set(rng) -> None:
     t = F @ np.array([4.0, -5.0, 3.0]) + 0.3 * rng.normal(size=60)  # all three are needed
     alpha = np.ones(3)
     beta, steps, deleted, _, _ = native.settle(
-        F.T @ F, F.T @ t, alpha, 3.0, float(t @ t), 60.0, True, 1e8, 1e-10, 1000
+        native.Room(), F.T @ F, F.T @ t, alpha, 3.0, float(t @ t), 60.0, True, 1e8, 1e-10, 1000
     )
     assert deleted == 0
     found = minimize(
@@ -305,7 +307,7 @@ def test_settling_deletes_what_does_not_help(rng) -> None:
     F = np.column_stack([unit(design)[:, [8, 25, 45]], rng.normal(size=(60, 4)) / 8])
     alpha = np.ones(7)
     beta, _steps, deleted, _, _ = native.settle(
-        F.T @ F, F.T @ t, alpha, 20.0, float(t @ t), 60.0, False, np.inf, 1e-10, 1000
+        native.Room(), F.T @ F, F.T @ t, alpha, 20.0, float(t @ t), 60.0, False, np.inf, 1e-10, 1000
     )
     assert beta == 20.0
     assert deleted > 0

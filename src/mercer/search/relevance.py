@@ -25,9 +25,10 @@ SETTLED = 0.5
 FINE = 1e-3
 # Exchanges are looked for once the best addition gains less than this.
 EXCHANGE = 0.1
-# The noise begins low and is held until the best addition gains less than this, so that functions
-# and not the noise explain the targets: a noise that rises early never lets the weaker ones in.
-RELEASE = 2.0
+# The noise is learned roughly by a first climb that takes in what gains much. Then it begins a few
+# times lower and is held until the best addition gains less than RELEASE, so that functions and not
+# the noise explain the targets: a noise that rises early never lets the weaker ones in.
+PILOT, KEEN, RELEASE = 5.0, 24.0, 8.0
 KINDS = ("added", "deleted", "changed", "exchanged", "undone")
 
 
@@ -42,6 +43,7 @@ class Climb:
     trace: list[float] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     converged: bool = False
+    room: native.Room = field(default_factory=native.Room)
 
     def to(self, active: tuple[int, ...], prior: Array, beta: float, kind: str) -> bool:
         """Try these functions and precisions; stay where the evidence does not rise."""
@@ -66,9 +68,25 @@ def climb(machine: Machine, *, tol: float = 1e-2, max_iter: int = 10000) -> Clim
     It ends when no function is expected to gain ``tol`` by coming in or by taking the place of
     another, and no change of precisions a thousandth of that; or after ``max_iter`` steps.
     """
-    state = machine.start()
+    state = machine.start(_noise(machine, max_iter))
     run = Climb(machine, state, tol, max_iter, [state.evidence])
-    held, patience = True, np.inf
+    _ascend(run, held=machine.learns_noise)
+    return run
+
+
+def _noise(machine: Machine, max_iter: int) -> float:
+    """Return the noise precision to begin with: high, in keeping with what can be explained."""
+    state = machine.null()
+    if not machine.learns_noise:
+        return state.beta
+    pilot = Climb(machine, state, PILOT, max_iter, [state.evidence])
+    _ascend(pilot, held=False)
+    return min(KEEN * pilot.state.beta, machine.beta_cap)
+
+
+def _ascend(run: Climb, held: bool) -> None:
+    """Climb until nothing is left to gain; the noise is ``held`` at first."""
+    tol, patience = run.tol, np.inf
     while run.left > 0:
         gain = _restructure(run)
         if gain > 0.0:
@@ -81,7 +99,6 @@ def climb(machine: Machine, *, tol: float = 1e-2, max_iter: int = 10000) -> Clim
             run.converged = True
             break
         held = held and gain >= RELEASE
-    return run
 
 
 def _restructure(run: Climb) -> float:
@@ -91,7 +108,7 @@ def _restructure(run: Climb) -> float:
     barred: set[int] = set()
     while run.left > 0:
         chosen, alphas, gain = scan.additions(barred, run.tol)
-        if gain < EXCHANGE and not barred:
+        if max(gain, run.tol) < EXCHANGE and not barred:
             found = _exchange(run, scan.exchanges(max(run.tol, gain)))
             if found:
                 return found
@@ -124,6 +141,7 @@ def settle(run: Climb, tol: float, held: bool = False) -> None:
         state, inner = run.state, machine.inner(run.state)
         alpha = state.prior.copy()
         beta, steps, deleted, changed, undone = native.settle(
+            run.room,
             inner.gram,
             inner.right,
             alpha,

@@ -13,6 +13,7 @@ import numpy as np
 
 from mercer.arrays import Array
 
+ROWS = 4096  # that are multiplied at a time
 SAME = 1e-12  # largest difference between columns that are one function
 
 
@@ -70,9 +71,33 @@ class Design:
         """Return the candidate i, of unit length, shape (n,)."""
         return np.asarray(self.Phi[:, i] * self._inverse[i])
 
+    def columns(self) -> Array:
+        """Return all candidates, of unit length, one a row, shape (m, n)."""
+        return np.multiply(self.Phi.T, self._inverse[:, None], order="C")
+
     def dots(self, V: Array) -> Array:
         """Inner products of V (n,) or (p, n) with every candidate: (m,) or (p, m)."""
         return np.asarray((V @ self.Phi) * self._inverse)
+
+    def dots_into(self, out: Array, V: Array) -> None:
+        """Write :meth:`dots` of V (p, n) to ``out`` (p, m)."""
+        np.matmul(V, self.Phi, out=out)
+        out *= self._inverse
+
+    def products(self) -> Array:
+        """phi_i'W phi_m of all columns of unit length, (m, m)."""
+        total = self._products(slice(0, ROWS))
+        for first in range(ROWS, len(self.Phi), ROWS):
+            total += self._products(slice(first, first + ROWS))
+        total *= self._inverse
+        total *= self._inverse[:, None]
+        return total
+
+    def _products(self, rows: slice) -> Array:
+        part, w = self.Phi[rows], self.weights[rows]
+        if np.any(w != 1.0):
+            part = part * np.sqrt(w)[:, None]
+        return np.asarray(part.T @ part)  # one array twice: half the work
 
     def squares(self, b: Array) -> Array:
         """sum_i b_i phi_im^2 of the columns as given, shape (m,)."""

@@ -44,38 +44,29 @@ class Scan:
 
     def __init__(self, machine: Machine, state: State) -> None:
         self.machine, self.state = machine, state
-        self.S, self.Q, self.V = machine.outside(state)
+        self.limit = FEW + int(PART * len(state.active))
+        self.S, self.Q, self.V = machine.outside(state, self.limit)
         self.least = np.where(machine.design.usable, COLLINEAR * machine.whole(state), -1.0)
         self.least[list(state.active)] = -1.0
 
     def additions(self, barred: set[int], tol: float) -> tuple[list[int], Array, float]:
         """Return candidates to take in together, their precisions, and what the first gains."""
-        S, Q, V, p = self.S.copy(), self.Q.copy(), self.V, len(self.V)
+        S, Q, V, p = self.S.copy(), self.Q.copy(), self.V, len(self.state.mu)
         least = np.where(self.least < 0.0, np.inf, self.least)
         least[list(barred)] = np.inf
         chosen: list[int] = []
         alphas: list[float] = []
         first = 0.0
-        limit = FEW + int(PART * len(self.state.active))
-        while len(chosen) < limit and len(S):
-            Q[least >= S] = 0.0  # what is closed, or in the span of the model, gains nothing
-            ratio = Q * Q / np.maximum(S, 1e-300)
-            i = int(ratio.argmax())
-            gain = 0.5 * (ratio[i] - 1.0 - math.log(ratio[i])) if ratio[i] > 1.0 else 0.0
+        while len(chosen) < self.limit:
+            i, ratio = native.best(S, Q, least)
+            gain = 0.5 * (ratio - 1.0 - math.log(ratio)) if ratio > 1.0 else 0.0
             if gain < max(tol, SHARE * first):
                 break
             if not chosen:
-                first = float(gain)
-                V = np.concatenate([V, np.empty((limit, V.shape[1]))])
-            s, q = float(S[i]), float(Q[i])
+                first = gain
             chosen.append(i)
-            alphas.append(best_precision(s, q))
-            root = math.sqrt(alphas[-1] + s)
-            row = self.machine.product(self.state, i) - V[:p, i] @ V[:p]
-            row /= root
-            V[p] = row
-            S -= row * row
-            Q -= (q / root) * row
+            alphas.append(best_precision(float(S[i]), float(Q[i])))
+            native.take_in(self.machine.product(self.state, i), V, p, i, alphas[-1], S, Q)
             least[i] = np.inf
             p += 1
         return chosen, np.array(alphas), first
@@ -86,7 +77,7 @@ class Scan:
         k, M = state.flat, len(state.active)
         if not M or not len(self.S):
             return []
-        T = np.ascontiguousarray(state.factor.back(self.V)[k:].T)
+        T = np.ascontiguousarray(state.factor.back(self.V[: k + M])[k:].T)
         v, mu = state.variances[k:], state.mu[k:]
         best, ratio = np.empty(M), np.empty(M)
         native.exchanges(T, v, mu, self.S, self.Q, self.least, best, ratio)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -21,17 +22,18 @@ from mercer.search.relevance_factor import factor
 from mercer.search.relevance_machine import Inner
 from mercer.search.relevance_state import Pool, State
 
-# Noise variance relative to that of the targets: where it starts, and how small it may get.
-NOISE_START, NOISE_FLOOR = 1.0 / 30.0, 1e-6
+NOISE_FLOOR = 1e-6  # smallest noise variance, relative to that of the targets
+# Up to so many numbers, 72 MB, the columns and the inner products phi_i'W phi_m of all candidates
+# are formed at once; beyond, of those that are ever looked at.
+TOGETHER = 9_000_000
 LOG_2PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What a set of p functions has whatever their precisions: F (p, n), F W F', F W t."""
+    """What a set of p functions has whatever their precisions: F W F' (p, p), F W t (p,)."""
 
     active: tuple[int, ...]
-    F: Array
     gram: Array
     right: Array
 
@@ -46,9 +48,14 @@ class GaussianMachine:
         w = design.weights
         self.total = float(w.sum())
         m = design.Phi.shape[1]
-        self._columns = Pool(design.column, m, len(w))
-        # phi_i'W phi_m for every candidate m, for those i that were ever looked at
-        self._products = Pool(lambda i: design.dots(self._columns.row(i) * w), m, m)
+        if m * max(m, len(w)) <= TOGETHER:
+            self._columns, self._products = (
+                Pool.full(design.columns()),
+                Pool.full(design.products()),
+            )
+        else:
+            self._columns = Pool(design.column, m, len(w))
+            self._products = Pool(lambda i: design.dots(self._columns.row(i) * w), m, m)
         self._wt = w * t
         self._square = float(self._wt @ t) + spread
         self._targets = design.dots(self._wt)  # phi_m'W t
@@ -61,12 +68,11 @@ class GaussianMachine:
         square = first.misfit / beta / left or 1.0
         self.learns_noise = noise is None
         self.beta_cap = 1.0 / (NOISE_FLOOR * square)
-        self.beta = 1.0 / (NOISE_START * square) if noise is None else beta
         self._alone = 1.0 / square if noise is None else beta
 
-    def start(self) -> State:
-        """Return the model without candidates, its noise low."""
-        return self.evaluate((), np.zeros(0), self.beta)
+    def start(self, beta: float) -> State:
+        """Return the model without candidates, its noise of precision ``beta``."""
+        return self.evaluate((), np.zeros(0), beta)
 
     def null(self) -> State:
         """Return the model without candidates, its noise the best for the flat functions alone."""
@@ -77,15 +83,16 @@ class GaussianMachine:
     ) -> State:
         """Return the model with these functions and precisions; ``near`` is of no use here."""
         frame = self._frame = self._frame_of(active)
-        F, w, k = frame.F, self.design.weights, len(frame.F) - len(active)
+        w, p = self.design.weights, len(frame.right)
+        k = p - len(active)
         normal = np.multiply(frame.gram, beta, order="F")
         precisions = np.concatenate([np.zeros(k), prior])
-        normal.flat[:: len(F) + 1] += precisions
+        normal.flat[:: p + 1] += precisions
         b = beta * w
-        found = factor(normal, F, b, precisions)
+        functions = partial(self._functions, active)
+        found = factor(normal, functions, b, precisions)
         mu = found.back(found.half(beta * frame.right))
-        inverse = found.inverse()
-        r = self.t - mu @ F
+        r = self.t - self._columns.mix(active, mu[k:]) - self.design.flat @ mu[:k]
         misfit = beta * (float(w @ r**2) + self.spread)
         evidence = 0.5 * (
             self.total * (math.log(beta) - LOG_2PI)
@@ -95,17 +102,22 @@ class GaussianMachine:
             - misfit
             - float(precisions @ mu**2)
         )
-        variances = np.einsum("ij,ij->i", inverse, inverse)
-        return State(active, prior, beta, F, mu, variances, found, b, b * r, misfit, evidence)
+        return State(active, prior, beta, functions, mu, found, b, b * r, misfit, evidence)
 
-    def outside(self, state: State) -> tuple[Array, Array, Array]:
-        """S_m = phi_m'C^-1 phi_m, Q_m = phi_m'C^-1 t (m,), and V = R^-T F B Phi (p, m)."""
-        beta = state.beta
-        products = np.concatenate([self._flat_products, self._products.rows(state.active)])
-        V = state.factor.half(beta * products)
+    def _functions(self, active: tuple[int, ...]) -> Array:
+        return np.concatenate([self.design.flat.T, self._columns.rows(active)])
+
+    def outside(self, state: State, spare: int = 0) -> tuple[Array, Array, Array]:
+        """See :class:`~mercer.search.relevance_machine.Machine`."""
+        beta, k, p = state.beta, state.flat, len(state.mu)
+        whole = np.empty((p + spare, self.design.Phi.shape[1]))
+        V = whole[:p]
+        V[:k] = self._flat_products
+        self._products.into(V[k:], state.active)
+        state.factor.half_in_place(V, beta)
         v = state.factor.half(beta * self._frame_of(state.active).right)
         S = beta - np.einsum("ij,ij->j", V, V)
-        return S, beta * self._targets - v @ V, V
+        return S, beta * self._targets - v @ V, whole
 
     def product(self, state: State, i: int) -> Array:
         """phi_i'B phi_m for every candidate m."""
@@ -128,11 +140,10 @@ class GaussianMachine:
         if self._frame is not None and self._frame.active == active:
             return self._frame
         flat, w, index = self.design.flat.T, self.design.weights, list(active)
-        k = len(flat)
-        F = np.concatenate([flat, self._columns.rows(active)])
-        gram = np.empty((len(F), len(F)), order="F")
+        k, p = len(flat), len(flat) + len(active)
+        gram = np.empty((p, p), order="F")
         gram[:k, :k] = (flat * w) @ flat.T
         gram[:k, k:] = self._flat_products[:, index]
         gram[k:, :k] = gram[:k, k:].T
         gram[k:, k:] = self._products.block(active)
-        return Frame(active, F, gram, np.concatenate([flat @ self._wt, self._targets[index]]))
+        return Frame(active, gram, np.concatenate([flat @ self._wt, self._targets[index]]))

@@ -38,13 +38,13 @@ class LaplaceMachine:
         self._columns = Pool(design.column, design.Phi.shape[1], len(y))
         self._squares: tuple[Array, Array] | None = None
 
-    def start(self) -> State:
-        """Return the model without candidates."""
-        return self.evaluate((), np.zeros(0), 1.0)
+    def start(self, beta: float) -> State:
+        """Return the model without candidates; ``beta`` means nothing to it."""
+        return self.evaluate((), np.zeros(0), beta)
 
     def null(self) -> State:
         """Return the model without candidates."""
-        return self.start()
+        return self.start(1.0)
 
     def evaluate(
         self, active: tuple[int, ...], prior: Array, beta: float, near: State | None = None
@@ -63,7 +63,7 @@ class LaplaceMachine:
             b, a = self._curvature(mu @ F)
             normal = np.asfortranarray((F * b) @ F.T)
             normal.flat[:: len(F) + 1] += precisions
-            found = factor(normal, F, b, precisions)
+            found = factor(normal, lambda: F, b, precisions)
             slope = F @ a - precisions * mu
             step = found.back(found.half(slope))
             if not fresh and not np.abs(step).max(initial=0.0) < FAR:
@@ -84,13 +84,11 @@ class LaplaceMachine:
             mu = new
         else:
             value = -math.inf
-        inverse = found.inverse()
         evidence = value
         if value > -math.inf:  # without a mode the factor can have pivots of zero
             whole = k * math.log(2.0 * math.pi) + float(np.log(prior).sum())
             evidence += 0.5 * (whole - found.logdet())
-        variances = np.einsum("ij,ij->i", inverse, inverse)
-        return State(active, prior, 1.0, F, mu, variances, found, b, a, 0.0, evidence)
+        return State(active, prior, 1.0, lambda: F, mu, found, b, a, 0.0, evidence)
 
     def inner(self, state: State) -> Inner:
         """Return the Gaussian model that touches this one at its mode."""
@@ -98,11 +96,14 @@ class LaplaceMachine:
         right = gram @ state.mu + state.F @ state.a
         return Inner(np.ascontiguousarray(gram), right, 0.0, 0.0, False)
 
-    def outside(self, state: State) -> tuple[Array, Array, Array]:
+    def outside(self, state: State, spare: int = 0) -> tuple[Array, Array, Array]:
         """See :class:`~mercer.search.relevance_machine.Machine`; Q_m = phi_m'a at the mode."""
-        dots = self.design.dots(np.concatenate([state.F * state.b, state.a[None]]))
-        V = state.factor.half(dots[:-1])
-        return self.whole(state) - np.einsum("ij,ij->j", V, V), dots[-1], V
+        p = len(state.mu)
+        whole = np.empty((p + max(spare, 1), self.design.Phi.shape[1]))
+        rows = np.concatenate([state.F * state.b, state.a[None]])
+        self.design.dots_into(whole[: p + 1], rows)
+        V, Q = state.factor.half_in_place(whole[:p], 1.0), whole[p].copy()
+        return self.whole(state) - np.einsum("ij,ij->j", V, V), Q, whole
 
     def product(self, state: State, i: int) -> Array:
         """phi_i'B phi_m for every candidate m."""

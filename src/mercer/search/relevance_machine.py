@@ -35,8 +35,8 @@ class Machine(Protocol):
     learns_noise: bool
     beta_cap: float
 
-    def start(self) -> State:
-        """Return the model with the flat functions only."""
+    def start(self, beta: float) -> State:
+        """Return the model with the flat functions only and this noise precision."""
 
     def null(self) -> State:
         """Return the best model with the flat functions only."""
@@ -49,8 +49,11 @@ class Machine(Protocol):
     def inner(self, state: State) -> Inner:
         """Return the Gaussian model of the functions of ``state``."""
 
-    def outside(self, state: State) -> tuple[Array, Array, Array]:
-        """S_m = phi_m'C^-1 phi_m, Q_m = phi_m'C^-1 t (m,) each, and V = R^-T F B Phi (p, m)."""
+    def outside(self, state: State, spare: int = 0) -> tuple[Array, Array, Array]:
+        """S_m = phi_m'C^-1 phi_m, Q_m = phi_m'C^-1 t (m,) each, and V = R^-T F B Phi (p, m).
+
+        V may be followed by ``spare`` or more rows that mean nothing yet.
+        """
 
     def product(self, state: State, i: int) -> Array:
         """phi_i'B phi_m for every candidate m, (m,)."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from mercer._native import relevance as native
 from mercer.arrays import Array, Index
 from mercer.search.relevance_factor import WeightFactor
 
@@ -20,8 +22,8 @@ class State:
     active : the M candidates in the model, in the order they came.
     prior : (M,) precisions of their weights (functions of unit length).
     beta : noise precision of a row of weight one; 1 where the loss has none.
-    F : (p, n) the functions at the rows.
-    mu, variances : (p,) posterior mean and variance of the weights.
+    functions : returns F (p, n), the functions at the rows; called when they are asked for.
+    mu : (p,) posterior mean of the weights.
     factor : of the posterior precision F'BF + diag(0, prior).
     b, a : (n,) precision that each row gives to the latent value, and the derivative of its log
         likelihood there.
@@ -32,14 +34,24 @@ class State:
     active: tuple[int, ...]
     prior: Array
     beta: float
-    F: Array
+    functions: Callable[[], Array]
     mu: Array
-    variances: Array
     factor: WeightFactor
     b: Array
     a: Array
     misfit: float
     evidence: float
+
+    @cached_property
+    def F(self) -> Array:
+        """(p, n) the functions at the rows, the flat ones first."""
+        return self.functions()
+
+    @cached_property
+    def variances(self) -> Array:
+        """(p,) posterior variances of the weights."""
+        inverse = self.factor.inverse()
+        return np.asarray(np.einsum("ij,ij->i", inverse, inverse))
 
     @property
     def flat(self) -> int:
@@ -75,6 +87,14 @@ class Pool:
         self._count = 0
         self._rows = np.empty((32, width))
 
+    @classmethod
+    def full(cls, rows: Array) -> Pool:
+        """Return a pool whose rows (m, width) are all there."""
+        pool = cls(rows.__getitem__, len(rows), rows.shape[1])
+        pool._place = np.arange(len(rows), dtype=np.intp)
+        pool._rows, pool._count = rows, len(rows)
+        return pool
+
     def row(self, i: int) -> Array:
         """Return the row of candidate i, (width,)."""
         if self._place[i] < 0:
@@ -86,18 +106,32 @@ class Pool:
         places = self._places(active)  # may move the rows
         return np.asarray(self._rows[places])
 
+    def into(self, out: Array, active: tuple[int, ...]) -> None:
+        """Copy the rows of several candidates to ``out`` (M, width)."""
+        places = self._places(active)  # may move the rows; "clip" lets NumPy write without a copy
+        np.take(self._rows, places, axis=0, out=out, mode="clip")
+
+    def mix(self, active: tuple[int, ...], c: Array) -> Array:
+        """Return the sum of c_i times the row of the i-th of these candidates, (width,)."""
+        places = self._places(active)
+        out = np.zeros(self._rows.shape[1])
+        native.mix(self._rows, places, c, out)
+        return out
+
     def block(self, active: tuple[int, ...]) -> Array:
         """Return the columns ``active`` of the rows of these candidates, (M, M)."""
-        places = self._places(active)
-        return np.asarray(self._rows[places[:, None], list(active)])
+        places, M = self._places(active), len(active)
+        out = np.empty((M, M))
+        native.gather(self._rows, places, np.array(active, dtype=np.intp), out)
+        return out
 
     def _places(self, active: tuple[int, ...]) -> Index:
         """Where the rows of these candidates are kept, (M,); formed if they are not."""
         index = list(active)
         places = self._place[index]
         if len(index) and places.min() < 0:
-            for i in index:
-                self.row(i)
+            for i in np.flatnonzero(places < 0):
+                self.row(index[i])
             places = self._place[index]
         return np.asarray(places)
 
