@@ -14,6 +14,8 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+import equations  # noqa: E402  # needs the path set above
+import fields  # noqa: E402  # needs the path set above
 import formulas  # noqa: E402  # needs the path set above
 import public_names  # noqa: E402  # needs the path set above
 
@@ -47,10 +49,9 @@ napoleon_use_rtype = False
 # Attributes as fields: as objects of their own they would collide with the properties that have
 # pages, and every "y" or "value" in a description would be taken for one of them.
 napoleon_use_ivar = True
-# What is left of that: in "kernel_, loss_, report_" Sphinx looks for a "report" and finds several.
-# The fields of a docstring are prose, and link to nothing.
-suppress_warnings = ["ref.python"]
-napoleon_custom_sections = ["Formula", "Shape", "Shapes", "Contract"]
+# Several names share a description, "kernel, loss : ...": as in the source, once and not for each.
+shared = [(section, "params_style") for section in ("Parameters", "Attributes")]
+napoleon_custom_sections = ["Formula", "Shape", "Shapes", "Contract", *shared]
 
 
 def own_members(app, what, name, obj, skip, options):
@@ -89,8 +90,15 @@ html_theme_options = {
     "footer_end": [],
 }
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["mercer.css"]
+# Pages without pages below them have nothing to show beside them.
+alone = ("index", "getting-started", "choosing", "benchmarks", "model-files", "notation")
+html_sidebars = {page: [] for page in alone}
 
 
 def setup(app):
     app.connect("autodoc-skip-member", own_members)
+    app.connect("doctree-read", fields.unlinked)
+    app.connect("doctree-read", equations.numbers_first)
     app.connect("autodoc-process-docstring", formulas.process, priority=400)  # before napoleon

@@ -6,7 +6,8 @@
 Further arguments of ``take`` are remarks.
 
 ``benchmarks/NAME.json`` has a title, the command, the date and the rows that
-``benchmarks/run.py --json`` writes; ``papers/index.json`` what was published beside what was found.
+``benchmarks/run.py --json`` writes; ``papers/index.json`` what was published, and in braces the
+names of what was found, which ``paper_figures.py`` reads from what the scripts have stored.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import paper_figures  # noqa: E402  # needs the path set above
 
 #: The order of the page and the titles; a suite that is not named here comes last, under its name.
 TITLES = {
@@ -31,11 +35,15 @@ TITLES = {
     "spline": "Smoothing splines",
     "stream": "Streams",
 }
+FIELDS = ("what", "who", "value", "unit", "bar", "seconds", "quality", "note", "verdict")
 
 
 def take(name: str, rows: Path, command: str, remarks: list[str]) -> None:
     """Store the JSON lines of a benchmark with the command that made them."""
     found = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines() if line]
+    odd = [row for row in found if not set(FIELDS) <= set(row)]
+    if odd or not any(row["what"] != "machine" for row in found):
+        raise SystemExit(f"{rows} has no rows as benchmarks/run.py --json writes them: {odd[:1]}")
     machine = [row["note"] for row in found if row["what"] == "machine"]
     stored = {
         "title": TITLES.get(name, name),
@@ -65,13 +73,44 @@ def benchmarks_page() -> str:
         "`benchmarks/README.md` of the repository. This page is written by `docs/stored.py` from\n"
         "`docs/benchmarks/*.json`; a bar that was missed says so.\n",
     ]
-    for stored in suites().values():
+    found = suites()
+    parts.append(_overview(found))
+    for stored in found.values():
         parts.append(f"## {stored['title']}\n")
         parts.append(f"    {stored['command']}\n")
         parts.append(f"{stored['date']}; {stored['machine']}.\n")
         parts.append(_table(stored["rows"]))
+        parts.append(_verdict(stored["rows"]) + "\n")
         parts.extend(f"{remark}\n" for remark in stored.get("remarks", []))
     return "\n".join(parts)
+
+
+def _overview(found: dict[str, dict[str, Any]]) -> str:
+    """All suites in a few lines: how many bars each has, and how many of them were met."""
+    lines = ["| suite | bars | met | missed |", "|---|---|---|---|"]
+    for stored in found.values():
+        verdicts = [row["verdict"] for row in stored["rows"] if row["verdict"]]
+        missed = verdicts.count("FAIL")
+        cells = (stored["title"], len(verdicts), len(verdicts) - missed, f"**{missed}**")
+        lines.append(
+            "| " + " | ".join(str(cell if cell != "**0**" else 0) for cell in cells) + " |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _verdict(rows: list[dict[str, Any]]) -> str:
+    """Which bars were missed, in words; that all were met; or that there were none."""
+    judged = [row for row in rows if row["verdict"]]
+    missed = [row for row in judged if row["verdict"] == "FAIL"]
+    if not judged:
+        return "No bars were set for these rows."
+    if not missed:
+        return f"All {len(judged)} bars were met."
+    named = "; ".join(
+        f"{row['what']} ({row['who']}): {row['value']:.3g} {row['unit']}, bar {row['bar']}"
+        for row in missed
+    )
+    return f"**{len(missed)} of {len(judged)} bars missed**: {_cell(named)}."
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
@@ -101,18 +140,21 @@ def papers_page() -> str:
         "# Papers\n",
         "Every published table and figure that was repeated, ours beside theirs. The scripts are\n"
         "in `papers/` of the repository; data are read from the folder `MERCER_DATA`. This page\n"
-        "is written by `docs/stored.py` from `docs/papers/index.json`.\n",
+        "is written by `docs/stored.py`: the words are in `docs/papers/index.json`, and mercer's\n"
+        "figures are those that the scripts stored.\n",
     ]
+    figures = paper_figures.figures()
     for paper in index["papers"]:
         parts.append(f"## {paper['title']}\n")
         parts.append(f"{paper['reference']}\n")
         lines = ["| what | theirs | mercer | script | page |", "|---|---|---|---|---|"]
         for row in paper["rows"]:
             page = f"[{row['page']}]({row['page']}.md)" if row["page"] else ""
-            cells = [*(_cell(row[key]) for key in ("what", "theirs", "ours")), f"`{row['script']}`"]
+            texts = (row[key].format_map(figures) for key in ("what", "theirs", "ours"))
+            cells = [*map(_cell, texts), f"`{row['script']}`"]
             lines.append("| " + " | ".join([*cells, page]) + " |")
         parts.append("\n".join(lines) + "\n")
-        parts.extend(f"{remark}\n" for remark in paper.get("remarks", []))
+        parts.extend(f"{remark.format_map(figures)}\n" for remark in paper.get("remarks", []))
     pages = sorted({r["page"] for p in index["papers"] for r in p["rows"] if r["page"]})
     parts.append("\n".join(["```{toctree}", ":hidden:", "", *pages, "```"]) + "\n")
     return "\n".join(parts)

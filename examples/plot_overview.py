@@ -20,6 +20,7 @@ from mercer.kernels import RBF
 rng = np.random.default_rng(3)
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.3), layout="constrained")
 blue, orange, grey = "#30638e", "#d1495b", "#8d99ae"
+# sphinx_gallery_defer_figures
 
 # %%
 # **Regression.** Forty observations with a gap; 90 % intervals of a new observation.
@@ -35,6 +36,7 @@ axes[0].plot(x, y, ".", color="black", ms=4)
 axes[0].legend(loc="upper left", frameon=False, fontsize=8)
 axes[0].set_title("GPRegressor", fontsize=10)
 print(f"noise {model.loss_.noise**0.5:.2f} (0.15 was added), {model.log_evidence_:.1f} nats")
+# sphinx_gallery_defer_figures
 
 # %%
 # **Classification.** Probabilities, averaged over what the latent function may be.
@@ -48,6 +50,7 @@ axes[1].scatter(*X.T, c=label, cmap="RdBu", edgecolors="black", linewidths=0.4, 
 fig.colorbar(drawn, ax=axes[1], ticks=[0, 0.5, 1])
 axes[1].set_title("GPClassifier: P(class 1)", fontsize=10)
 print(f"leave-one-out error {classifier.loo_.error:.3f}, without a held-out row")
+# sphinx_gallery_defer_figures
 
 # %%
 # **Six labels.** The other 194 rows say where the classes run.

@@ -20,6 +20,7 @@ import argparse
 import time
 from typing import Any
 
+import _store
 import numpy as np
 import usps_3v5
 from threadpoolctl import threadpool_limits
@@ -59,24 +60,31 @@ def gpc(inference: str, loss: str, restarts: int, table: tuple[np.ndarray, ...])
     return found | {"evaluations": search["evaluations"]}
 
 
-def main(given: list[str] | None = None) -> None:
+def main(given: list[str] | None = None) -> dict[str, Any]:
     """Run the experiment and print it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--restarts", type=int, default=3, help="random starts besides the first")
     parser.add_argument("--rows", type=int, help="use only the first rows of the training set")
+    parser.add_argument("--json", help="write the figures to this file")
     options = parser.parse_args(given)
+    found = {}
     X, y, X_test, y_test = usps_3v5.read("usps_3v5")
     table = (X[: options.rows], y[: options.rows], X_test, y_test)
     with threadpool_limits(limits=1):
         for title, (inference, loss) in METHODS.items():
             start = time.process_time()
             figures = gpc(inference, loss, options.restarts, table)
-            usps_3v5.show(f"mercer, {title}", figures, len(y_test), time.process_time() - start)
+            took = time.process_time() - start
+            found[title] = usps_3v5.show(f"mercer, {title}", figures, len(y_test), took)
         start = time.process_time()
         figures = usps_3v5.plsc(False, options.restarts, table)
-        usps_3v5.show("mercer, PLSC", figures, len(y_test), time.process_time() - start)
+        took = time.process_time() - start
+        found["PLSC"] = usps_3v5.show("mercer, PLSC", figures, len(y_test), took)
     book = usps_3v5.BOOK
     print(f"book, PLSC: {book['errors']}/773 errors (1.55 %), bits {book['bits']}")
+    if options.json:
+        _store.write(options.json, found)
+    return found
 
 
 if __name__ == "__main__":

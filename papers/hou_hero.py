@@ -13,19 +13,20 @@ Every finished curve is a line of the store; a run with the same store goes on w
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 
 import _hou_hero_page
+import _store
 from _hou_hero_data import STREAMS
 from _hou_hero_methods import FIGURES
 from _hou_hero_page import Store
-from joblib import Parallel, delayed
+from joblib import delayed
 from threadpoolctl import threadpool_limits
 
 SEEDS = {"1": 10, "2": 10, "2h": 10, "3": 1}
 QUICK = {"1": 5, "2": 5, "2h": 5, "3": 3}  # batches; one stream, half a minute in all
+FIELDS = ("figure", "method", "seed")
 Cell = tuple[str, str, int]
 
 
@@ -39,7 +40,7 @@ def cells(figures: list[str], seeds: int | None, methods: list[str] | None) -> l
     return found
 
 
-def work(cell: Cell, quick: bool) -> tuple[Cell, list[float | None], float]:
+def work(cell: Cell, quick: bool) -> tuple[Cell, dict[str, list[float | None]], float]:
     """One curve: the accuracy after each batch, None where a machine was not trained."""
     figure, name, seed = cell
     began = time.perf_counter()
@@ -48,37 +49,22 @@ def work(cell: Cell, quick: bool) -> tuple[Cell, list[float | None], float]:
         stream = make(seed, QUICK[figure]) if quick else make(seed)
         found = FIGURES[figure]()[name].accuracies(stream)
     rounded = [None if value is None else round(value, 6) for value in found]
-    return cell, rounded, time.perf_counter() - began
+    return cell, {"accuracy": rounded}, time.perf_counter() - began
 
 
 def load(path: str | None) -> Store:
-    """The finished curves of a store; a line cut short by an interrupt is passed over."""
-    found: Store = {}
-    if path is None or not Path(path).exists():
-        return found
-    for line in Path(path).read_text().splitlines():
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        found[row["figure"], row["method"], row["seed"]] = row["accuracy"]
-    return found
+    """The finished curves of a store."""
+    return {key: row["accuracy"] for key, row in _store.load(path, FIELDS).items()}
 
 
 def run(todo: list[Cell], path: str | None, jobs: int, quick: bool) -> Store:
     """Do the curves, appending each to the store as it ends."""
     done: Store = {}
     tasks = (delayed(work)(cell, quick) for cell in todo)
-    for cell, row, seconds in Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks):
-        done[cell] = row
-        if path is not None:
-            named = dict(zip(("figure", "method", "seed"), cell, strict=True))
-            with Path(path).open("a") as file:
-                file.write(json.dumps(named | {"accuracy": row}) + "\n")
-        last = next(value for value in reversed(row) if value is not None)
-        print(
-            f"figure {cell[0]}, {cell[1]}, seed {cell[2]}: {last:.3f} at the end ({seconds:.1f} s)"
-        )
+    for (figure, method, seed), row, seconds in _store.extend(path, FIELDS, tasks, jobs):
+        done[figure, method, seed] = row["accuracy"]
+        last = next(value for value in reversed(row["accuracy"]) if value is not None)
+        print(f"figure {figure}, {method}, seed {seed}: {last:.3f} at the end ({seconds:.1f} s)")
     return done
 
 

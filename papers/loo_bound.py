@@ -19,6 +19,7 @@ import sys
 import time
 from pathlib import Path
 
+import _store
 import numpy as np
 from threadpoolctl import threadpool_limits
 
@@ -114,11 +115,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--widths", type=int, default=9, help="number of kernel widths")
     parser.add_argument("--quick", action="store_true", help="15 rows, 3 widths: seconds")
     parser.add_argument("--out", default=None, help="where to save the picture")
+    parser.add_argument("--json", default=None, help="where to store the figures")
     given = parser.parse_args(arguments)
     if given.quick:
         given.rows, given.widths = 15, 3
     widths = np.geomspace(0.1, 10.0, given.widths)
-    found = {}
+    found, stored = {}, {}
     for name in given.data or DATA:
         X, y, Z, t = read(name)
         X, y = X[: given.rows], y[: given.rows]
@@ -133,8 +135,16 @@ def main(arguments: list[str] | None = None) -> None:
             best = found[name, loss].argmin(axis=0)
             chosen = [f"{c} {found[name, loss][best[i], 3]:.4f}" for i, c in enumerate(COLUMNS)]
             print("test error of the width chosen by:", ", ".join(chosen))
+            stored[f"{name}, {loss}"] = {
+                "rows": len(X),
+                "widths": widths.tolist(),
+                **{c: found[name, loss][:, i].tolist() for i, c in enumerate(COLUMNS)},
+                "chosen": {c: found[name, loss][best[i], 3] for i, c in enumerate(COLUMNS)},
+            }
             bad = int((found[name, loss][:, 0] < found[name, loss][:, 2]).sum())
             print(f"bound below the leave-one-out error: {bad} of {len(widths)} widths")
+    if given.json:
+        _store.write(given.json, stored)
     if given.out:
         picture(found, widths, given.out)
 

@@ -15,16 +15,16 @@ Every finished cell is a line of the store; a run with the same store goes on wh
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import _store
 import _thesis_data
 import _thesis_numbers
 import _thesis_page
-from joblib import Parallel, delayed
+from joblib import delayed
 from threadpoolctl import threadpool_limits
 
 METHODS = ("lin", "lap", "ep", "vbgp", "vbsvm", "svm", "fagp", "fasvm", "hmc")
@@ -80,47 +80,36 @@ def variants(method: str, data: str, wanted: list[str]) -> list[str]:
 
 
 def load(path: str | None) -> Store:
-    """The finished cells of a store; a line cut short by an interrupt is passed over."""
-    found: Store = {}
-    if path is None or not Path(path).exists():
-        return found
-    for line in Path(path).read_text().splitlines():
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        found[Cell(*(row.pop(name) for name in Cell._fields))] = row
-    return found
+    """The finished cells of a store."""
+    return {Cell(*key): row for key, row in _store.load(path, Cell._fields).items()}
 
 
-def work(cell: Cell) -> tuple[Cell, dict[str, Any]]:
+def work(cell: Cell) -> tuple[Cell, dict[str, Any], float]:
     """The scores of a cell and, where there are listed parameters, F at these."""
     # here: writing the page from a store needs no mercer
     from _thesis_committee import committee
     from _thesis_fit import fit, method, value_at
 
+    began = time.perf_counter()
     with threadpool_limits(limits=1):
         X, y, _, _ = parts = _thesis_data.split(cell.data, cell.seed)
         if cell.method == "hmc":
-            return cell, committee(method("lap"), cell.variant, cell.seed, parts)
+            row = committee(method("lap"), cell.variant, cell.seed, parts)
+            return cell, row, time.perf_counter() - began
         row = fit(cell.method, cell.data, cell.variant, cell.seed, parts)
         other = _thesis_numbers.find(cell)
         if "w" in other:
             there = value_at(cell.method, cell.data, cell.variant, X, y, other)
             row["F_there"] = round(there, 5)
-        return cell, row
+        return cell, row, time.perf_counter() - began
 
 
 def run(todo: list[Cell], path: str | None, jobs: int) -> Store:
     """Do the cells, appending each to the store as it ends."""
     done: Store = {}
-    results = Parallel(n_jobs=jobs, return_as="generator_unordered")(map(delayed(work), todo))
-    for cell, row in results:
-        done[cell] = row
-        if path is not None:
-            with Path(path).open("a") as file:
-                file.write(json.dumps(cell._asdict() | row) + "\n")
-        print(_thesis_page.line(cell, row), flush=True)
+    for key, row, _ in _store.extend(path, Cell._fields, map(delayed(work), todo), jobs):
+        done[Cell(*key)] = row
+        print(_thesis_page.line(Cell(*key), row), flush=True)
     return done
 
 

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import _store
 import gpy_reference
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -155,9 +156,10 @@ def mercer_split(
     }
 
 
-def compare(names: list[str], count: int) -> None:
-    """Print evidence and test scores of mercer beside GPy's."""
+def compare(names: list[str], count: int) -> dict[str, Any]:
+    """Print evidence and test scores of mercer beside GPy's, and return mercer's and GPy's."""
     stored = gpy_reference.load()
+    found: dict[str, Any] = {"tables": {}, "splits": {}}
     if "versions" in stored:
         print("GPy's values:", stored["made_by"], stored["versions"])
     print("\nlog evidence, RBF-ARD, zero mean, standardised columns and target")
@@ -174,8 +176,15 @@ def compare(names: list[str], count: int) -> None:
             if fallen:
                 line += f"  ({fallen} of GPy's {len(noises)} starts collapsed)"
             print(line, flush=True)
+            found["tables"][f"{name}, {label}"] = {
+                "n": len(X),
+                "log_evidence": mine["log_evidence"],
+                "noise": mine["noise"],
+                "gpy": other.get("log_evidence"),
+                "gpy_noise": other.get("noise"),
+            }
     if not count:
-        return
+        return found
     print("\ntest scores on the standard splits, mean +- standard error; GPy on the same splits")
     print("collapsed: fits of mercer whose noise variance is below 1e-6 of the target's")
     head = f"{'data':<32}{'splits':>7}{'NLPD':>18}{'GPy':>18}{'RMSE':>18}{'GPy':>18}"
@@ -191,6 +200,13 @@ def compare(names: list[str], count: int) -> None:
         if len(other) < len(mine):
             line += f"  (GPy: {len(other)} splits stored)"
         print(line, flush=True)
+        whose = {"": mine, "gpy_": other}
+        found["splits"][name + view.removeprefix(COPIES)] = {"splits": len(mine)} | {
+            head + key: _mean([one[key] for one in rows])
+            for head, rows in whose.items()
+            for key in ("nlpd", "rmse")
+        }
+    return found
 
 
 def _mean(values: list[float]) -> str:
@@ -206,12 +222,15 @@ def main(given: list[str] | None = None) -> None:
     parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
     parser.add_argument("--splits", type=int, default=20, help="how many of the 20; 0: none")
     parser.add_argument("--reference", action="store_true", help="compute GPy's missing values")
+    parser.add_argument("--json", help="write the figures to this file")
     options = parser.parse_args(given)
     with threadpool_limits(limits=1):
         if options.reference:
             make_reference(options.data, options.splits)
         else:
-            compare(options.data, options.splits)
+            found = compare(options.data, options.splits)
+            if options.json:
+                _store.write(options.json, found)
 
 
 if __name__ == "__main__":

@@ -40,20 +40,32 @@ def test_peers_of_a_quantity(tables):
     found = tables.peers(task(tables, classes=False))
     assert set(found) == {"GPR", "GPR, ARD", "ridge"}
     exact = 0.5 + np.log(0.5) + 0.5 * np.log(2 * np.pi)  # of the truth
-    assert all(abs(loss - exact) < 0.2 for loss in found.values())
+    assert all(abs(loss - exact) < 0.2 for loss, _ in found.values())
+    assert all(loss == recorded for loss, recorded in found.values())  # nothing to cut
+
+
+def test_densities_of_whole_numbers_are_cut(tables):
+    y = np.array([3.0, 4.0, 6.0])
+    assert tables.losses_of(np.array([5.0, -1.0, -1.0]), y) == pytest.approx([-1.0, 2.0 / 3.0])
 
 
 def test_rows_say_how_far_behind(tables, monkeypatch, tmp_path):
     monkeypatch.setattr(tables, "TASKS", {"line": lambda: task(tables, classes=True)})
-    monkeypatch.setattr(tables, "peers", lambda task: {"good": 0.1, "bad": 0.9})
-    monkeypatch.setattr(
-        tables,
-        "ours",
-        lambda task: {"loss": 0.105, "seconds": 3.0, "cpu": 2.0, "machine": "m", "left_out": 0.1,
-                      "ranking": {}},
-    )  # fmt: skip
+    monkeypatch.setattr(tables, "peers", lambda task: {"good": [0.1, 0.1], "bad": [0.9, 0.9]})
+    mine = {"loss": 0.105, "recorded": 0.105, "seconds": 3.0, "cpu": 2.0, "machine": "m"}
+    monkeypatch.setattr(tables, "ours", lambda task: {**mine, "left_out": 0.1, "ranking": {}})
     rows = tables.table_rows(["line"], tmp_path / "peers.json")
     assert rows[0].value == pytest.approx(0.005)
     assert [row.verdict for row in rows] == ["PASS", "PASS"]
     assert "best peer good" in rows[0].note
     assert (tmp_path / "peers.json").exists()
+
+
+def test_a_density_above_what_steps_allow_is_followed_by_a_second_row(tables, monkeypatch):
+    monkeypatch.setattr(tables, "TASKS", {"line": lambda: task(tables, classes=False)})
+    monkeypatch.setattr(tables, "peers", lambda task: {"bold": [-5.0, 0.4], "plain": [0.9, 0.9]})
+    mine = {"loss": -4.0, "recorded": 0.3, "seconds": 3.0, "cpu": 2.0, "machine": "m"}
+    monkeypatch.setattr(tables, "ours", lambda task: {**mine, "left_out": 0.1, "ranking": {}})
+    rows = tables.table_rows(["line"])
+    assert [row.value for row in rows] == pytest.approx([1.0, 3.0, -0.1])
+    assert [row.verdict for row in rows] == ["FAIL", "PASS", "PASS"]

@@ -1,7 +1,8 @@
 """The code in the documents runs: README, CONTRIBUTING, docs/ and every docstring.
 
 In a Markdown file the ``python`` blocks run from top to bottom in one namespace, in an empty
-folder. A ``text`` block right after one is what it prints ("..." stands for anything).
+folder; those of the README each in its own, so that one of them can be copied alone. A ``text``
+block right after one is what it prints ("..." stands for anything).
 """
 
 import contextlib
@@ -11,9 +12,6 @@ import importlib.util
 import io
 import pkgutil
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -57,6 +55,8 @@ def test_markdown(path, tmp_path, monkeypatch):
     namespace = {"__name__": "document"}
     for line, code, expected in blocks(path.read_text(encoding="utf-8")):
         source = compile("\n" * (line - 1) + code, str(path), "exec")
+        if path.name == "README.md":
+            namespace = {"__name__": "document"}
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(source, namespace)
@@ -73,27 +73,6 @@ def script(name):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-@pytest.mark.slow
-def test_commands_of_the_readme(tmp_path, monkeypatch):
-    """The commands on files that the README's own code wrote; doctor and demo are elsewhere."""
-    monkeypatch.chdir(tmp_path)
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (files,) = [code for _, code, _ in blocks(text) if '"table.csv"' in code]
-    exec(files, {"__name__": "document"})
-    shell = "".join(match[2] for match in BLOCK.finditer(text) if match[1] == "bash")
-    commands = [shlex.split(line, comments=True) for line in shell.splitlines()]
-    commands = [c for c in commands if c[:1] == ["mercer"] and c[1] != "doctor"]
-    assert [c[1] for c in commands] == ["fit", "compare", "predict", "explain", "stream", "info"]
-    for command in commands:
-        quick = ["--time-budget", "10"] if command[1] == "fit" else []
-        run = [sys.executable, "-m", "mercer.app.cli", *command[1:], *quick]
-        done = subprocess.run(run, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
-    assert {"report.html", "out.csv", "learner.mercer"} <= {
-        path.name for path in tmp_path.iterdir()
-    }
 
 
 EQUATION = re.compile(r"^ .*\(([A-Z])(\d+)\)$", re.MULTILINE)

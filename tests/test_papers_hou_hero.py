@@ -79,7 +79,7 @@ def test_isolet_without_data_says_what_is_missing(data, monkeypatch) -> None:
 def test_every_machine_of_the_simulations(figure, script, monkeypatch) -> None:
     monkeypatch.setitem(script.QUICK, figure, 2)
     for cell in script.cells([figure], 1, None):
-        _, row, _ = script.work(cell, quick=True)
+        row = script.work(cell, quick=True)[1]["accuracy"]
         assert len(row) == 2
         low = 0.4 if cell[1] == "averaged-moment" else 0.6  # its C is small for a first batch
         assert all(low < value <= 1.0 for value in row if value is not None), cell
@@ -89,7 +89,7 @@ def test_every_machine_of_the_simulations(figure, script, monkeypatch) -> None:
 def test_machines_of_isolet(method, script, data_folder, monkeypatch) -> None:
     """The first two groups are those of the long run, to the last test row but one."""
     monkeypatch.setitem(script.QUICK, "3", 2)
-    _, row, _ = script.work(("3", method, 0), quick=True)
+    row = script.work(("3", method, 0), quick=True)[1]["accuracy"]
     listed = importlib.import_module("_hou_hero_numbers").listed("3", method)
     tolerance = 0.012 if "landmarks" in method else 0.0015
     np.testing.assert_allclose(row, [listed[1], listed[2]], atol=tolerance)

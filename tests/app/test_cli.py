@@ -59,7 +59,19 @@ def model(tmp_path_factory):
 
 # ---------------------------------------------------------------------- the main road
 def test_fit_info_predict(folder, capsys):
-    code, out, err = run(capsys, "fit", "t.csv", "--target", "y", "-o", "m.mercer", "--weight", "w")
+    code, out, err = run(
+        capsys,
+        "fit",
+        "t.csv",
+        "--target",
+        "y",
+        "-o",
+        "m.mercer",
+        "--kernel",
+        "rbf",
+        "--weights",
+        "w",
+    )
     assert (code, err) == (0, "")
     assert "log evidence" in out
     assert "model written to m.mercer" in out

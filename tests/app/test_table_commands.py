@@ -249,7 +249,7 @@ def test_report_of_a_table(folder, capsys):
         (["-t", "plon"], "did you mean 'plan'?"),
         (
             ["-t", "plan", "--candidates", "magic"],
-            "no candidate 'magic'; known are kernel logistic",
+            "no candidate 'magic'; known are ",
         ),
         (["-t", "plan", "--features", "age,age"], "cannot be an input twice"),
         (["-t", "plan", "--kind", "regression"], "holds text, such as"),

@@ -313,3 +313,17 @@ def test_an_early_end_warns(rng: np.random.Generator) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         MEDClassifier(1000.0, amplitude=100.0).fit(X, y)
+
+
+def test_report_and_summary_say_what_rounding_added():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y = X[:, 0] + 0.3 * rng.normal(size=40) > 0.0
+    plain = MEDClassifier().fit(X, y)
+    assert plain.report_["jitter"] == 0.0
+    assert "diagonal" not in str(plain.summary())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a hard margin without a solution
+        hard = MEDClassifier(C=1e8, kernel="poly", amplitude=1e8).fit(X, y)
+    assert hard.report_["jitter"] > 0.0
+    assert "added to a diagonal" in str(hard.summary())

@@ -123,3 +123,22 @@ def test_basis_is_refused_with_the_remedy(rng):
     loss, y = responses(rng)["poisson"]
     with pytest.raises(ValueError, match="put its functions into the kernel"):
         GPRegressor(RBF(), loss=loss, basis="constant", search=None).fit(X, y)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_covariance_of_observations_needs_noise_that_is_added(name, rng):
+    """cov(f(x) + e, f(z) + e') = cov(f(x), f(z)); behind a link it is another one, and refused."""
+    loss, y = responses(rng)[name]
+    model = GPRegressor(1.0 * RBF(1.5), loss=loss, search=None).fit(X, y)
+    at = X[:5]
+    if name in ("poisson", "gamma", "ordinal"):
+        with pytest.raises(ValueError, match=r"through a link.*predict_latent that of the"):
+            model.predict(at, return_cov=True)
+        return
+    mean, cov = model.predict(at, return_cov=True)
+    again, std = model.predict(at, return_std=True)
+    np.testing.assert_array_equal(mean, again)
+    np.testing.assert_allclose(np.sqrt(np.diag(cov)), std)
+    latent = model.posteriors_[0].cov(model.units_.inside(at)) * model.units_.y_scale**2
+    other = ~np.eye(5, dtype=bool)
+    np.testing.assert_allclose(cov[other], latent[other], rtol=1e-12)

@@ -9,6 +9,8 @@ import mercer
 from mercer import GPClassifier, GPRegressor
 from mercer.estimators.grams import LINE_FROM
 from mercer.kernels import RBF, Matern
+from mercer.linalg.line import Ordering
+from mercer.linalg.line_gram import LineGram
 
 
 def table(n, seed=0):
@@ -100,3 +102,34 @@ def test_refusals_name_the_reason(settings, reason):
         GPRegressor(gram="markov", **settings).fit(X, y)
     with pytest.raises(ValueError, match="'markov'"):
         GPRegressor(gram="sparse").fit(X, y)
+
+
+def test_points_are_sorted_once_in_a_fit(monkeypatch):
+    X, y = table(300)
+    seen = {"sorts": 0, "grams": 0}
+
+    class Counted(Ordering):
+        def __init__(self, *given):
+            seen["sorts"] += 1
+            super().__init__(*given)
+
+    def gram(*given, **options):
+        seen["grams"] += 1
+        return LineGram(*given, **options)
+
+    monkeypatch.setattr("mercer.linalg.line.Ordering", Counted)
+    monkeypatch.setattr("mercer.estimators.grams.LineGram", gram)
+    machine = GPRegressor("matern32").fit(X, y)
+    assert machine.report_["gram"] == "markov"
+    assert seen["sorts"] == 1
+    assert seen["grams"] > 5
+
+
+def test_an_ordering_of_other_points_is_not_used():
+    X, _ = table(20)
+    first = LineGram(Matern(nu=1.5), X)
+    other = X[::-1].copy()
+    for Z, kept in ((X, True), (other, False)):
+        gram = LineGram(Matern(nu=1.5), Z, ordering=first.line.ordering)
+        assert (gram.line.ordering is first.line.ordering) == kept
+        np.testing.assert_allclose(gram @ np.eye(20), Matern(nu=1.5)(Z), atol=1e-12)

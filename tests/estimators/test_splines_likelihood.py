@@ -161,7 +161,7 @@ def test_what_is_predicted_is_the_response():
     low, high = curve.predict_interval(X, 0.9)
     assert np.all((low == np.floor(low)) & (high == np.floor(high)))
     assert 0.85 < np.mean((low <= y) & (y <= high)) <= 1.0
-    with pytest.raises(ValueError, match="not that of the curve"):
+    with pytest.raises(ValueError, match="not that of the function"):
         curve.predict(GRID, return_cov=True)
 
 

@@ -67,6 +67,7 @@ def test_kernel(cls):
         kernels.ArcSine(weight=np.array([1.0, 0.1, 3.0]), bias=0.2),
         RBF().on(2) * Linear().on([0, -1]) + 1.7 * (RBF(0.5) ** 3),
         RBF() + White(0.2) + Noise(0.3 * Matern(nu=0.5)),
+        RBF() + 0.7 * kernels.Nugget(0.5),
     ],
     ids=lambda kernel: repr(kernel)[:40],
 )
@@ -122,3 +123,13 @@ def test_kernel_values_as_inputs():
     known = GPRegressor(Precomputed(A @ A.T), loss=Gaussian(0.3), search=None)
     known.fit(np.arange(9.0)[:, None], rng.normal(size=9))
     assert_same(known, np.array([[10.0], [3.0]]), 1e-11, ["mean", "std"])
+
+
+def test_a_nugget_knows_its_rows():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(12, 2))
+    model = GPRegressor(RBF() + kernels.Nugget(0.5), loss=Gaussian(0.1), search=None)
+    model.fit(X, rng.normal(size=12))
+    assert_same(model, np.concatenate([X, X + 1e-3]), 1e-9)
+    both = np.concatenate([X[:1], X[:1] + 1e-9])
+    assert not np.isclose(*run(mercer.to_onnx(model), both)["mean"].ravel(), rtol=1e-3)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mercer.inference.med import discriminate, feasible_bias
+from mercer.inference.med_interior import Batch, Bordered
 from mercer.kernels import RBF
 from mercer.linalg.errors import NotPositiveDefiniteError
 from tests.reference import med
@@ -139,7 +140,8 @@ def test_one_class_moves_the_bias_only() -> None:
     found = discriminate(np.eye(3), y, 10.0, offset=f0, previous=-1.0)
     assert not found.alpha.any()
     assert found.bias == pytest.approx(0.8)
-    assert found.report == {"converged": True, "iterations": 0, "objective": 0.0, "gap": 0.0}
+    nothing = dict.fromkeys(("iterations", "objective", "gap", "jitter"), 0.0)
+    assert found.report == {"converged": True} | nothing
     assert discriminate(np.eye(3), y, 10.0, offset=f0, previous=3.0).bias == 3.0
     assert discriminate(np.eye(3), -y, 10.0, offset=f0, previous=3.0).bias == pytest.approx(-2.9)
 
@@ -187,3 +189,27 @@ def test_hard_cases(seed: int) -> None:
     report = discriminate(amplitude * K, y, C, weights=w, offset=f0).report
     assert report["converged"], report
     assert report["iterations"] < 80
+
+
+def test_what_rounding_adds_to_a_diagonal_is_reported() -> None:
+    n, y = 6, np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+    rounding = n * np.finfo(float).eps
+    lean = np.eye(n)[0] - np.eye(n)[1]
+    K = 4.0 * (np.ones((n, n)) - 0.1 * rounding * np.outer(lean, lean))  # one value is negative
+    for d, want in ((1e-25, rounding), (1.0, 0.0)):
+        batch = Batch(K, y, np.ones(n), 10.0, np.ones(n))
+        equations = Bordered(batch, np.full(n, d))
+        assert equations.jitter == want
+        x, m = equations.solve(np.arange(n), 0.5)
+        left = (y[:, None] * K * y) @ x + (d + 4.0 * want) * x + m * y - np.arange(n)
+        np.testing.assert_allclose(left, 0.0, atol=1e-9 * max(1.0, np.abs(x).max()))
+        assert y @ x == pytest.approx(0.5, abs=1e-9 * np.abs(x).max())
+
+
+def test_the_report_has_the_largest_jitter(rng: np.random.Generator) -> None:
+    X, y = problem(rng, 20)
+    assert discriminate(RBF(1.0)(X), y, 10.0).report["jitter"] == 0.0
+    K = RBF(3.0)(np.repeat(X[:5], 4, axis=0))  # of rank five
+    report = discriminate(K, y, 1e8).report
+    steps = report["jitter"] / (20 * np.finfo(float).eps)
+    assert steps in (1.0, 100.0, 1e4)

@@ -8,6 +8,7 @@ import pytest
 from mercer.inference.smo import Programme, directions, maximise
 from mercer.kernels import RBF, Linear, Matern
 from mercer.linalg.rows import RowCache
+from tests.inference.indefinite import Indefinite
 
 
 def classifier(rng: np.random.Generator, n: int, C: float) -> tuple[np.ndarray, Programme]:
@@ -89,18 +90,8 @@ def test_impossible_tolerance_ends(rng: np.random.Generator) -> None:
 
 
 def test_indefinite_kernel_ends(rng: np.random.Generator) -> None:
-    class Bad(RBF):
-        def __call__(self, X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
-            return np.tanh(X @ (X if Z is None else Z).T - 1.0)
-
-        def diag(self, X: np.ndarray) -> np.ndarray:
-            return np.tanh((X**2).sum(axis=1) - 1.0)
-
-        def as_rbf(self, X: np.ndarray, centre: np.ndarray) -> None:
-            return None
-
     X, P = classifier(rng, 120, 1.0)
-    found = maximise(P, RowCache(Bad(), X, 1e9, single=False), tol=1e-3, max_iter=20_000)
+    found = maximise(P, RowCache(Indefinite(), X, 1e9, single=False), tol=1e-3, max_iter=20_000)
     assert found.report["message"]
     assert np.all(np.isfinite(found.beta))
 

@@ -12,6 +12,7 @@ from mercer.kernels import RBF, Matern
 from mercer.kernels.base import Kernel
 from mercer.linalg import rows as rows_module
 from mercer.linalg.rows import RowCache
+from tests.inference.indefinite import Indefinite
 
 
 def points(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -173,19 +174,9 @@ def test_cache_opens_when_rows_are_wanted_again(
 
 
 def test_indefinite_kernel_with_shrinking_ends(rng: np.random.Generator) -> None:
-    class Bad(RBF):
-        def __call__(self, X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
-            return np.tanh(X @ (X if Z is None else Z).T - 1.0)
-
-        def diag(self, X: np.ndarray) -> np.ndarray:
-            return np.tanh((X**2).sum(axis=1) - 1.0)
-
-        def as_rbf(self, X: np.ndarray, centre: np.ndarray) -> None:
-            return None
-
     X, P = classifier(rng, 1200, 1.0)
-    found = maximise(P, RowCache(Bad(), X, 1e9, single=False), tol=1e-3)
-    slope = P.linear - Bad()(X) @ found.beta
+    found = maximise(P, RowCache(Indefinite(), X, 1e9, single=False), tol=1e-3)
+    slope = P.linear - Indefinite()(X) @ found.beta
     np.testing.assert_allclose(found.slope, slope, atol=1e-8)
     up, down = directions(P, found.beta, slope)
     assert found.report["converged"] == (up.max() - down.min() <= 1e-3)

@@ -223,5 +223,7 @@ def test_stating_nothing_is_an_error():
         def __call__(self, X, Z=None):
             return np.ones((len(X), len(X)))
 
-    with pytest.raises(NotImplementedError, match="Unfinished states no pullback"):
+    with pytest.raises(
+        NotImplementedError, match=r"Unfinished does not state pullback.*search=None"
+    ):
         Unfinished().pullback(np.zeros((2, 1)), None, np.ones((2, 2)))

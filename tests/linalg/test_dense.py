@@ -153,7 +153,7 @@ def test_memory_of_a_factor_serves_the_next(
     before.cov_diag()
     before.release()
     memory = list(gram.room)
-    assert len(memory) == (1 if scratch else 2)  # the inverse lies over the factor, or beside it
+    assert len(memory) == 1  # the inverse lies over the factor, or beside it in the same array
     factor = gram.factor(W)
     assert len(gram.room) == len(memory) - 1
     assert np.shares_memory(getattr(factor, "positive", factor).cholesky, memory[-1])
@@ -161,3 +161,29 @@ def test_memory_of_a_factor_serves_the_next(
         factor.solve(np.eye(12)), np.linalg.inv(K + np.diag(1.0 / W)), atol=1e-10
     )
     np.testing.assert_array_equal(gram.matrix, K)
+
+
+@pytest.mark.parametrize("n", [12, 300])
+def test_variances_need_no_further_array(rng: np.random.Generator, n: int) -> None:
+    X, W, V = rng.normal(size=(n, 3)), rng.uniform(0.1, 5.0, n), rng.normal(size=(n, 2))
+    gram = DenseGram(2.0 * RBF(), X, keep=True)
+    plain, factor = gram.factor(W), gram.factor(W)
+    memory, before = factor.cholesky, np.triu(factor.cholesky)
+    C = np.linalg.inv(gram.matrix + np.diag(1.0 / W))
+    np.testing.assert_allclose(factor.diag(), np.diagonal(C), rtol=1e-8)
+    assert factor.cholesky is memory
+    np.testing.assert_array_equal(np.triu(factor.cholesky), before)
+    np.testing.assert_array_equal(np.triu(factor.inverse()), np.triu(plain.inverse()))
+    np.testing.assert_array_equal(factor.solve(V), plain.solve(V))
+    np.testing.assert_allclose(factor.cov(), plain.cov(), atol=1e-13)
+
+
+def test_many_points_without_weight_are_taken_in_parts(rng: np.random.Generator) -> None:
+    n = 600  # more than are worked on at a time
+    X, W = rng.normal(size=(n, 3)), np.r_[np.zeros(550), rng.uniform(0.1, 5.0, 50)]
+    gram = DenseGram(2.0 * RBF(), X, keep=True)
+    K, some = gram.matrix, np.arange(550, n)
+    inner = K[np.ix_(some, some)] + np.diag(1.0 / W[some])
+    S = K - K[:, some] @ np.linalg.solve(inner, K[some])
+    np.testing.assert_allclose(gram.factor(W).cov(), S, atol=1e-11)
+    np.testing.assert_allclose(gram.factor(W).cov_diag(), np.diagonal(S), atol=1e-11)

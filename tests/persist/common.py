@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 
+from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 
 from mercer.component import Component
+from mercer.persist import ModelFileError, container
 
 
 class Bump(Component):
@@ -69,3 +72,18 @@ def with_manifest(path, change):
     text = json.dumps(manifest) if text is None else text
     header["__metadata__"]["mercer"] = text
     return craft(path, header, data)
+
+
+def forged(whole, draw, path):
+    """Write a file with up to three characters of its header changed, and digests that fit."""
+    raw = bytearray(whole)
+    length = int.from_bytes(raw[:8], "little")
+    for _ in range(draw(st.integers(1, 3))):
+        raw[draw(st.integers(8, 7 + length))] = draw(st.sampled_from(b'0123459.-,:[]"ae'))
+    path.write_bytes(bytes(raw))
+    with contextlib.suppress(ModelFileError), open(path, "r+b") as file:
+        contents = container.open_contents(file)
+        digest = container.digest_of(contents)
+        file.seek(contents.start + contents.table["sha256"].begin)
+        file.write(digest)
+    return path

@@ -1,6 +1,7 @@
 """Model files of this version, kept under tests/data/models so that later ones can read them.
 
-``python -m tests.persist.stored`` writes those that are not there; none is ever written twice.
+``python -m tests.persist.stored`` writes those that are not there; none is ever written twice. Run
+it with every version of scikit-learn that :mod:`mercer.persist.versions` knows.
 """
 
 from __future__ import annotations
@@ -10,13 +11,28 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    PowerTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+)
 
 import mercer
 from mercer.kernels import RBF, Linear
 from mercer.losses import Gaussian
+from mercer.persist.preprocessors import version
 
 FOLDER = Path(__file__).parents[1] / "data" / "models"
 X = np.array([[np.cos(3 * i), np.sin(7 * i)] for i in range(12)])
@@ -25,6 +41,17 @@ LABELS = np.where(Y > 0.5, "high", "low")
 THREE = np.arange(12) % 3
 TABLE = np.array([[x, y, "ab"[i % 2]] for i, (x, y) in enumerate(X)], dtype=object)
 TABLE[3, 0] = np.nan
+WORDS = ["red", "green", "blue", "old"]
+COLUMNS = {
+    "size": [None if i == 3 else float(x) for i, x in enumerate(X[:, 0])],
+    "town": ["Ulm" if i % 2 else "Bonn" for i in range(12)],
+    "when": np.datetime64("2024-01-01") + 50 * np.arange(12).astype("timedelta64[D]"),
+    "note": [" ".join(WORDS[(i * j) % 4] for j in range(1, 5)) for i in range(12)],
+}
+
+
+FULL = np.column_stack([X.astype(object), TABLE[:, 2], np.array(COLUMNS["note"], dtype=object)])
+BY_VERSION = ("Pipeline", "Steps", "TableModel")  # which depend on that of scikit-learn
 
 
 def models():
@@ -36,6 +63,32 @@ def models():
         ]
     )
     gp = mercer.GPRegressor(2.0 * RBF(0.7) + Linear(), loss=Gaussian(0.1), search=None)
+    table = COLUMNS | {"high": LABELS, "count": 1 + THREE}
+    best = mercer.fit(
+        table, "high", weights="count", features=list(COLUMNS), candidates=["kernel logistic"]
+    )
+    words = [
+        ("count", CountVectorizer()), ("weigh", TfidfTransformer()), ("topics", TruncatedSVD(2)),
+    ]  # fmt: skip
+    every = [
+        ("same", FunctionTransformer(), [0, 1]),
+        ("most", MaxAbsScaler(), [0, 1]),
+        ("range", MinMaxScaler(), [0, 1]),
+        ("gaps", MissingIndicator(features="all"), [0, 1]),
+        ("length", Normalizer(), [0, 1]),
+        ("codes", OrdinalEncoder(), [2]),
+        ("main", PCA(1), [0, 1]),
+        ("powers", PolynomialFeatures(2), [0, 1]),
+        ("power", PowerTransformer(), [0, 1]),
+        ("ranks", QuantileTransformer(n_quantiles=5), [0, 1]),
+        ("robust", RobustScaler(), [0, 1]),
+        ("constant", SimpleImputer(strategy="constant", fill_value=-1.0), [0, 1]),
+        ("texts", Pipeline(words), 3),
+        ("characters", TfidfVectorizer(analyzer="char"), 3),
+    ]
+    steps = Pipeline(
+        [("columns", ColumnTransformer(every, sparse_threshold=0.0)), ("machine", mercer.SVR())]
+    )
     pipeline = Pipeline([("columns", before), ("machine", mercer.SVR(tol=1e-6))])
     return {
         "GPRegressor": (gp.fit(X, Y), X),
@@ -50,6 +103,8 @@ def models():
             X,
         ),
         "Pipeline": (pipeline.fit(TABLE, Y), TABLE),
+        "Steps": (steps.fit(FULL, Y), FULL),
+        "TableModel": (best, COLUMNS),
     }
 
 
@@ -59,13 +114,19 @@ def said(model, rows):
     return np.asarray((method or model.predict)(rows)).tolist()
 
 
+def answers(path):
+    """Return the file with what the model said when it was written; its name may hold dots."""
+    return path.with_name(path.name.removesuffix(".safetensors") + ".json")
+
+
 def main():
     FOLDER.mkdir(exist_ok=True)
     for name, (model, rows) in models().items():
-        path = FOLDER / f"{name}-{mercer.__version__}.safetensors"
+        more = f"-scikit-learn-{version()}" if name in BY_VERSION else ""
+        path = FOLDER / f"{name}-{mercer.__version__}{more}.safetensors"
         if not path.exists():
             mercer.save(model, path)
-            path.with_suffix(".json").write_text(json.dumps(said(model, rows)) + "\n")
+            answers(path).write_text(json.dumps(said(model, rows)) + "\n")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mercer
-from mercer.persist import ModelFileError, container, load
+from mercer.persist import ModelFileError, load
+from tests.persist.common import forged
 
 
 @pytest.fixture(scope="module")
@@ -41,17 +42,7 @@ def test_gp_predictions_are_identical(table, tmp_path):
 )
 @given(data=st.data())
 def test_forged_gp_files_get_no_further(gp_file, tmp_path, data):
-    raw = bytearray(gp_file)
-    length = int.from_bytes(raw[:8], "little")
-    for _ in range(data.draw(st.integers(1, 3))):
-        raw[data.draw(st.integers(8, 7 + length))] = data.draw(st.sampled_from(b'0123459.-,:[]"ae'))
-    path = tmp_path / "forged.mercer"
-    path.write_bytes(bytes(raw))
-    with contextlib.suppress(ModelFileError), open(path, "r+b") as file:
-        contents = container.open_contents(file)
-        digest = container.digest_of(contents)
-        file.seek(contents.start + contents.table["sha256"].begin)
-        file.write(digest)
+    path = forged(gp_file, data.draw, tmp_path / "forged.mercer")
     with contextlib.suppress(ModelFileError):
         assert isinstance(load(path), mercer.GPRegressor)
 

@@ -10,9 +10,10 @@ import pytest
 
 import mercer
 from mercer.persist import ModelFileError
-from mercer.persist.preprocessors import version
+from mercer.persist.preprocessors import HOMES, version
+from mercer.persist.versions import KNOWN, carried
 from tests.persist.common import parse, with_manifest
-from tests.persist.stored import FOLDER, models, said
+from tests.persist.stored import BY_VERSION, FOLDER, answers, models, said
 
 FILES = sorted(FOLDER.glob("*.safetensors"))
 
@@ -24,15 +25,54 @@ def test_there_are_files():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_stored_file(path):
     rows = models()[path.name.partition("-")[0]][1]
-    wanted = json.loads(path.with_suffix(".json").read_text())
+    wanted = json.loads(answers(path).read_text())
     text = parse(path)[0]["__metadata__"]["mercer"]
     written = [part.split('"')[0] for part in text.split('"version":"')[1:]]
-    if any(each != version() for each in written):
+    if len({*written, version()}) > 1 and not {*written, version()} <= set(KNOWN):
         with pytest.raises(ModelFileError, match="was written with scikit-learn"):
             mercer.load(path)
         return
     # another processor rounds the last digits otherwise; on the same one they are the same
     np.testing.assert_allclose(said(mercer.load(path), rows), wanted, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("each", KNOWN)
+@pytest.mark.parametrize("name", BY_VERSION)
+def test_there_is_a_file_of_every_known_scikit_learn(name, each):
+    path = FOLDER / f"{name}-{mercer.__version__}-scikit-learn-{each}.safetensors"
+    assert f'"version":"{each}"' in parse(path)[0]["__metadata__"]["mercer"]
+
+
+def test_the_files_hold_every_preprocessor():
+    text = "".join(
+        parse(path)[0]["__metadata__"]["mercer"]
+        for path in FILES
+        if path.name.partition("-")[0] in BY_VERSION
+    )
+    assert [name for name in HOMES if f'"sklearn":"{name}"' not in text] == []
+
+
+@pytest.mark.parametrize("name", BY_VERSION)
+def test_an_unknown_scikit_learn_is_refused(name, tmp_path):
+    path = tmp_path / "model.mercer"
+    shutil.copy(FOLDER / f"{name}-{mercer.__version__}-scikit-learn-{KNOWN[0]}.safetensors", path)
+
+    def change(manifest):
+        text = json.dumps(manifest).replace(f'"version": "{KNOWN[0]}"', '"version": "1.99"')
+        manifest.update(json.loads(text))
+
+    with pytest.raises(ModelFileError, match=r"with scikit-learn 1\.99, and .*or fit again"):
+        mercer.load(with_manifest(path, change))
+
+
+def test_what_another_scikit_learn_cannot_do_is_refused():
+    given = {"copy": True, "clip": False}
+    assert carried("MaxAbsScaler", "1.8", "1.7", ["copy"], given, {})[0] == {"copy": True}
+    assert carried("MaxAbsScaler", "1.7", "1.8", list(given), {"copy": True}, {})[0] == given
+    with pytest.raises(ModelFileError, match=r"install scikit-learn 1\.8.*clip is set"):
+        carried("MaxAbsScaler", "1.8", "1.7", ["copy"], given | {"clip": True}, {})
+    with pytest.raises(ModelFileError, match=r"scikit-learn 2\.0 is installed|2\.0 is installed"):
+        carried("StandardScaler", "1.9", "2.0", [], {}, {})
 
 
 @pytest.mark.parametrize("number", [0, 2, 99])

@@ -33,7 +33,7 @@ TARGETS = {
 CASES = [
     (kind, candidate.name)
     for kind in ("regression", "binary", "partly")
-    for candidate in candidates_for(kind, np.zeros((N, 8)), False, 2)
+    for candidate in candidates_for(kind, np.arange(8.0 * N).reshape(N, 8), False, 2)
 ]
 
 

@@ -215,6 +215,7 @@ def test_cards_by_hand():
     assert cards[0].value == "75.0 %"
     assert cards[1].value == f"{-np.mean(np.log([0.8, 0.6, 0.7, 0.4])):.3f}"
     assert cards[3].value == "0.875"
+    assert class_cards(codes, p, np.array(["a", "b"]), None, 0.123)[2].value == "12.3 %"
     grid = mistakes(codes, p, np.array(["a", "b"]))
     assert grid.rows == [["a", "2", "0"], ["b", "1", "1"]]
     assert mistakes(codes, np.full((4, 13), 1 / 13), np.arange(13)) is None
@@ -271,6 +272,8 @@ def test_verdicts_of_the_learning_curve():
     assert "would probably help" in _verdict(0.2, 0.05)
     assert "hardly help" in _verdict(0.001, 0.005)
     assert "too few rows" in _verdict(0.05, 0.05)
+    assert "too few rows" in _verdict(-0.05, 0.05)
+    assert "made it worse by 0.400" in _verdict(-0.4, 0.05)
 
 
 def test_typical_rows(models):

@@ -120,7 +120,7 @@ def test_an_interrupt_keeps_the_best_so_far():
 
     def stop(event):
         seen.append(event["stage"])
-        if event["stage"] == "relevance vectors":
+        if event["stage"] == "Gaussian process":
             raise KeyboardInterrupt
 
     model = mercer.fit(wave(), "y", progress=stop)

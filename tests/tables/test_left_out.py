@@ -97,6 +97,17 @@ def test_least_squares_and_machines_that_say_nothing():
         by_folds(mercer.RVClassifier(), X, y, np.r_[2.0, y[1:]], 3, seed=0)
 
 
+def test_least_squares_of_several_classes_against_refits():
+    X, y = _classes(k=3)
+    machine = mercer.ProbabilisticLeastSquaresClassifier(search=None).fit(X, y)
+    left = own_left_out(machine, X, y, 3)
+    np.testing.assert_allclose(left.proba.sum(axis=1), 1.0)
+    for i in range(0, len(y), 9):
+        others = np.arange(len(y)) != i
+        again = mercer.ProbabilisticLeastSquaresClassifier(search=None).fit(X[others], y[others])
+        np.testing.assert_allclose(left.proba[i], again.predict_proba(X[i : i + 1])[0], atol=0.03)
+
+
 def test_sigmoid_on_hidden_labels():
     X, y = _classes(90)
     labels = np.array([None if i % 3 else ["no", "yes"][int(c)] for i, c in enumerate(y)], object)

@@ -73,12 +73,12 @@ MERCER_CLONES void slopes(const Data& data, const double* sf, double* logdet, do
 
 template <int M>
 MERCER_CLONES void states(const Data& data, double sf, double* mean, double* cov, double* root_,
-                          double* back, double* logdet, double* rss) {
+                          double* back, double* pulls, double* logdet, double* rss) {
     const Filter<M, double> filter =
         forward<M>(data.n, data.gaps, data.W, data.y, data.L1, sf, back, logdet);
     *rss = filter.rss;
     for (int k = 0; k < M; ++k) *logdet += std::log(std::fabs(filter.S[k][k]));
-    backward<M>(data.n, data.gaps, data.L1, sf, filter, mean, cov, root_, back);
+    backward<M>(data.n, data.gaps, data.L1, sf, filter, mean, cov, root_, back, pulls);
 }
 
 template <int M>
@@ -145,18 +145,21 @@ void sweep(ConstMatrix L1, ConstVector gaps, ConstVector W, ConstVector y, Const
 }
 
 std::pair<double, double> smooth(ConstMatrix L1, ConstVector gaps, ConstVector W, ConstVector y,
-                                 double sf, Matrix mean, Matrix cov, Matrix root_, Matrix back) {
+                                 double sf, Matrix mean, Matrix cov, Matrix root_, Matrix back,
+                                 std::optional<Matrix> pulls) {
     const Data data = data_of(gaps, W, y, L1);
     const size_t M = L1.shape(0), n = data.n;
     require(mean.shape(0) == n && mean.shape(1) == M && cov.shape(0) == n &&
                 cov.shape(1) == size_t(pairs(M)) && root_.shape(0) == M && root_.shape(1) == M &&
                 back.shape(0) == n - 1 && back.shape(1) == size_t(room(M)),
             "shapes do not match");
+    require(!pulls || (pulls->shape(0) == n && pulls->shape(1) == M), "shapes do not match");
+    double* after = pulls ? pulls->data() : nullptr;
     double logdet = 0.0, rss = 0.0;
     nb::gil_scoped_release release;
     with_order(M, [&](auto m) {
         states<decltype(m)::value>(data, sf, mean.data(), cov.data(), root_.data(), back.data(),
-                                   &logdet, &rss);
+                                   after, &logdet, &rss);
     });
     return {logdet, rss};
 }
@@ -212,7 +215,8 @@ NB_MODULE(markov, module) {
     module.def("sweep", &sweep, "L1"_a, "gaps"_a, "W"_a, "y"_a, "sf"_a, "logdet"_a.noconvert(),
                "rss"_a.noconvert(), "slope"_a.noconvert().none() = nb::none());
     module.def("smooth", &smooth, "L1"_a, "gaps"_a, "W"_a, "y"_a, "sf"_a, "mean"_a.noconvert(),
-               "cov"_a.noconvert(), "root"_a.noconvert(), "back"_a.noconvert());
+               "cov"_a.noconvert(), "root"_a.noconvert(), "back"_a.noconvert(),
+               "pulls"_a.noconvert().none() = nb::none());
     module.def("draws", &draws, "root"_a, "back"_a, "z"_a.noconvert());
     module.def("matmul", &matmul, "L1"_a, "gaps"_a, "v"_a, "Kv"_a.noconvert());
     module.def("at", &at, "x"_a, "unit"_a, "variance"_a, "mean"_a, "cov"_a, "back"_a, "order"_a,

@@ -47,72 +47,140 @@ MERCER_INLINE void invert(const double (*S)[M + 1], double (*U)[M]) {
         }
 }
 
-// One gap backwards: G, N (M, M) and b (M) with s_t = G s_{t+1} + N eta + b.
+// Rows of R below this share of what moving back would say, squared, say too little to divide by.
+constexpr double WEAK = 1e-4;
+
+// Square of what s_t[i] = [A^-1 (s_{t+1} - L e)]_i adds up; A^-1 L L' A^-T has the diagonal of L L'.
+template <int M>
+MERCER_INLINE double reach(const Gap<M>& gap, double sf, const double* x, const double (*C)[M], int i) {
+    double sum = 0.0;
+    for (int j = i; j < M; ++j) sum += gap.inverse[i][j] * gap.inverse[i][j] * (x[j] * x[j] + C[j][j]);
+    for (int j = 0; j <= i; ++j) sum += sf * sf * gap.spread[i][j] * gap.spread[i][j];
+    return sum;
+}
+
+// The rows of M0 after its QR: `top` has [Re, Rs, c, Q11' ..] and A, from row 1, [0, R', d', Q12' ..].
+template <int M>
+struct Turned {
+    double top[M][3 * M + 1], A[M + 1][3 * M + 1];
+};
+
+// See gap_back; component i of weak[i] is moved back, the others are those of R s_t - d_ = ..
+template <int M>
+#if defined(__GNUC__)
+__attribute__((noinline))
+#endif
+void mixed_back(const Turned<M>& turned, const Gap<M>& gap, double sf, const double (*R)[M],
+                const double* d, const bool* weak, double (*G)[M], double (*N)[M], double* b) {
+    const auto& [top, A] = turned;
+    for (int i = M - 1; i >= 0; --i) {
+        if (weak[i]) {
+            for (int j = 0; j < M; ++j) {  // N Re = -A^-1 L
+                N[i][j] = 0.0;
+                for (int k = std::max(i, j); k < M; ++k)
+                    N[i][j] -= gap.inverse[i][k] * gap.spread[k][j] * sf;
+            }
+            for (int j = 0; j < M; ++j) {
+                N[i][j] /= top[j][j];
+                for (int k = j + 1; k < M; ++k) N[i][k] -= N[i][j] * top[j][k];
+            }
+            b[i] = 0.0;
+            for (int j = 0; j < M; ++j) {
+                G[i][j] = gap.inverse[i][j];
+                for (int k = 0; k < M; ++k) G[i][j] -= N[i][k] * top[k][M + j];
+                b[i] += N[i][j] * top[j][2 * M];
+            }
+            continue;
+        }
+        b[i] = d[i];
+        for (int j = 0; j < M; ++j) G[i][j] = 0.0, N[i][j] = top[j][2 * M + 1 + i];
+        for (int l = 0; l < M; ++l) {
+            const double q22 = A[l + 1][2 * M + 1 + i];
+            b[i] -= q22 * A[l + 1][2 * M];
+            for (int j = 0; j < M; ++j) G[i][j] += q22 * A[l + 1][M + j];
+        }
+        for (int k = i + 1; k < M; ++k) {
+            b[i] -= R[i][k] * b[k];
+            for (int j = 0; j < M; ++j) G[i][j] -= R[i][k] * G[k][j], N[i][j] -= R[i][k] * N[k][j];
+        }
+        b[i] /= R[i][i];
+        for (int j = 0; j < M; ++j) G[i][j] /= R[i][i], N[i][j] /= R[i][i];
+    }
+}
+
+// One gap backwards: G, N (M, M) and b (M) with s_t = G s_{t+1} + N eta + b; s_{t+1} ~ N(x, C).
 //
 // The QR of the gap, M0 = Q [Re, Rs, c; 0, R', d'], is done again, with Q's own columns beside. With
 // eta = Re e + Rs s_{t+1} - c and rho = R' s_{t+1} - d' its last rows say R s_t - d_ = Q21 eta + Q22 rho,
-// which loses nothing over a long gap. Where R is singular yet, before M distinct observations, it is
-// s_t = A^-1 (s_{t+1} - L e) with e from the first rows.
+// which loses nothing over a long gap. Where a row of R is zero yet (before M distinct observations)
+// or so small that rounding of its right side, over it, is more than the rounding of moving back
+// (observations that nearly coincide), that component is s_t = A^-1 (s_{t+1} - L e) with e from the
+// first rows: both are the same map, and R is a triangle, so that each component has its own choice.
 template <int M>
-MERCER_INLINE void gap_back(const double* record, const Gap<M>& gap, double sf, double (*G)[M],
-                            double (*N)[M], double* b) {
-    constexpr int C = 3 * M + 1;
+MERCER_INLINE void gap_back(const double* record, const Gap<M>& gap, double sf, const double* x,
+                            const double (*C)[M], double (*G)[M], double (*N)[M], double* b) {
     Filter<M, double> filter;
-    bool full = true;
+    Turned<M> turned;
+    auto& [top, A] = turned;
+    bool weak[M], full = true;
     for (int i = 0; i < M; ++i) {
         for (int j = i; j <= M; ++j) filter.S[i][j] = *record++;
-        full = full && filter.S[i][i] != 0.0;
+        const double r = filter.S[i][i] * filter.S[i][i], right = filter.S[i][M];
+        const double least = WEAK * (right * right + 1.0);
+        weak[i] = !(r * (x[i] * x[i] + C[i][i]) > least) && !(r * reach<M>(gap, sf, x, C, i) > least);
+        full = full && !weak[i];
     }
-    double U[M][M], d[M], top[M][C], A[M + 1][C];
+    double R[M][M], U[M][M], d[M];
     for (int i = 0; i < M; ++i) {
         d[i] = filter.S[i][M];
-        for (int j = 0; j < M; ++j) A[i + 1][2 * M + 1 + j] = i == j ? 1.0 : 0.0;
+        for (int j = 0; j < M; ++j) {
+            R[i][j] = filter.S[i][j];
+            A[i + 1][2 * M + 1 + j] = i == j ? 1.0 : 0.0;
+        }
     }
     if (full) invert<M>(filter.S, U);
     filter.template move<M>(gap, sf, A, [&](int j, double, const double* row) MERCER_LAMBDA {
-        std::copy(row, row + C, top[j]);
+        std::copy(row, row + 3 * M + 1, top[j]);
     });
-    if (full) {
-        for (int i = 0; i < M; ++i) {
-            b[i] = 0.0;
-            for (int j = 0; j < M; ++j) G[i][j] = N[i][j] = 0.0;
-            for (int k = i; k < M; ++k) {
-                double rest = d[k];
-                for (int l = 0; l < M; ++l) {
-                    const double q22 = A[l + 1][2 * M + 1 + k];  // columns hold Q', transposed
-                    rest -= q22 * A[l + 1][2 * M];
-                    N[i][l] += U[i][k] * top[l][2 * M + 1 + k];
-                    for (int j = 0; j < M; ++j) G[i][j] += U[i][k] * q22 * A[l + 1][M + j];
-                }
-                b[i] += U[i][k] * rest;
-            }
-        }
-        return;
-    }
+    if (!full) return mixed_back<M>(turned, gap, sf, R, d, weak, G, N, b);
     for (int i = 0; i < M; ++i) {
-        for (int j = 0; j < M; ++j) {  // N Re = A^-1 L
-            N[i][j] = 0.0;
-            for (int k = std::max(i, j); k < M; ++k)
-                N[i][j] += gap.inverse[i][k] * gap.spread[k][j] * sf;
-        }
-        for (int j = 0; j < M; ++j) {
-            N[i][j] /= top[j][j];
-            for (int k = j + 1; k < M; ++k) N[i][k] -= N[i][j] * top[j][k];
-        }
         b[i] = 0.0;
-        for (int j = 0; j < M; ++j) {
-            G[i][j] = gap.inverse[i][j];
-            for (int k = 0; k < M; ++k) G[i][j] += N[i][k] * top[k][M + j];
-            b[i] -= N[i][j] * top[j][2 * M];
+        for (int j = 0; j < M; ++j) G[i][j] = N[i][j] = 0.0;
+        for (int k = i; k < M; ++k) {
+            double rest = d[k];
+            for (int l = 0; l < M; ++l) {
+                const double q22 = A[l + 1][2 * M + 1 + k];  // columns hold Q', transposed
+                rest -= q22 * A[l + 1][2 * M];
+                N[i][l] += U[i][k] * top[l][2 * M + 1 + k];
+                for (int j = 0; j < M; ++j) G[i][j] += U[i][k] * q22 * A[l + 1][M + j];
+            }
+            b[i] += U[i][k] * rest;
         }
     }
 }
 
+// What the observations after knot t pull, sum_{i>t} a_i (x_i - x_t)^k / k!, k < M: R'(R s_t - d_), since
+// s_t is where this balances what those before say.
+template <int M>
+MERCER_INLINE void pull(const double* record, const double* x, double* out) {
+    double R[M][M], rest[M];
+    for (int i = 0; i < M; ++i) {
+        rest[i] = 0.0;
+        for (int j = i; j < M; ++j) R[i][j] = *record++, rest[i] += R[i][j] * x[j];
+        rest[i] -= *record++;
+    }
+    for (int j = 0; j < M; ++j) {
+        out[j] = 0.0;
+        for (int i = 0; i <= j; ++i) out[j] += R[i][j] * rest[i];
+    }
+}
+
 // mean_t = G mean_{t+1} + b,  C_t = N N' + G C_{t+1} G': sums of positive semidefinite terms only.
+// `pulls` (n, M), if wanted, is what comes after each knot pulls.
 template <int M>
 MERCER_INLINE void backward(size_t n, const double* gaps, const double* L1, double sf,
                             const Filter<M, double>& filter, double* mean, double* cov, double* root_,
-                            double* back) {
+                            double* back, double* pulls) {
     double C[M][M], x[M], U[M][M];  // U = R^-1, so that C_n = U U'
     invert<M>(filter.S, U);
     for (int i = 0; i < M; ++i) {
@@ -127,7 +195,7 @@ MERCER_INLINE void backward(size_t n, const double* gaps, const double* L1, doub
         if (t + 1 < n) {
             double* record = back + t * room(M);
             double N[M][M], G[M][M], GC[M][M], next[M];
-            gap_back<M>(record, Gap<M>(gaps[t], L1), sf, G, N, next);
+            gap_back<M>(record, Gap<M>(gaps[t], L1), sf, x, C, G, N, next);
             for (int i = 0; i < M; ++i)
                 for (int j = 0; j < M; ++j) next[i] += G[i][j] * x[j];
             for (int i = 0; i < M; ++i)
@@ -141,6 +209,7 @@ MERCER_INLINE void backward(size_t n, const double* gaps, const double* L1, doub
                     for (int k = 0; k < M; ++k) sum += N[i][k] * N[j][k] + GC[i][k] * G[j][k];
                     C[i][j] = C[j][i] = sum;
                 }
+            if (pulls) pull<M>(record, next, pulls + t * M);
             for (int i = 0; i < M; ++i) {
                 x[i] = next[i];
                 for (int j = 0; j < M; ++j)
@@ -148,6 +217,7 @@ MERCER_INLINE void backward(size_t n, const double* gaps, const double* L1, doub
             }
         }
         double* c = cov + t * pairs(M);
+        if (pulls && t + 1 == n) std::fill(pulls + t * M, pulls + n * M, 0.0);
         for (int i = 0; i < M; ++i) {
             mean[t * M + i] = x[i];
             for (int j = 0; j <= i; ++j) *c++ = C[i][j];

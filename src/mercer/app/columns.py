@@ -19,15 +19,24 @@ def predictions(fitted: Any, X: Array, keep: Array, coverage: float) -> Columns:
     A model with intervals has prediction, std, low and high; a classifier the class as prediction,
     and p_<class> or, without probabilities, its score; any other the prediction alone.
     """
-    known: Columns = {}
+    known: Columns = dict.fromkeys(_names(fitted), np.empty(0))
     if keep.any():
         with nameless():
             known = _known(fitted, X[keep], coverage)
-    elif hasattr(fitted, "predict_interval"):
-        known = dict.fromkeys(("prediction", "std", "low", "high"), np.empty(0))
-    else:
-        known = {"prediction": np.empty(0)}
     return {name: _spread(values, keep) for name, values in known.items()}
+
+
+def _names(fitted: Any) -> list[str]:
+    """Return the names of the columns, for rows of which none can be predicted."""
+    if hasattr(fitted, "predict_interval"):
+        return ["prediction", "std", "low", "high"]
+    labels = [str(label) for label in getattr(fitted, "classes_", [])]
+    if hasattr(fitted, "predict_proba"):
+        return ["prediction", *(f"p_{label}" for label in labels)]
+    if hasattr(fitted, "decision_function"):
+        several = [f"score_{label}" for label in labels]
+        return ["prediction", *(several if len(labels) > 2 else ["score"])]
+    return ["prediction"]
 
 
 def _known(fitted: Any, X: Array, coverage: float) -> Columns:

@@ -46,6 +46,10 @@ _KIND = click.option(
     "--kind", type=click.Choice(["regression", "classification"]),
     help="What the target is, if its values mislead.",
 )  # fmt: skip
+_WEIGHTS = click.option(
+    "--weights", "--weight", metavar="COLUMN",
+    help="A column of weights, no input: weight 2 counts as two equal rows, 0 as none.",
+)  # fmt: skip
 _CANDIDATES = click.option(
     "--candidates", callback=_names, metavar="A,B,...", help="Machines to try. Default: all."
 )
@@ -104,13 +108,13 @@ def demo(**options: Any) -> None:
     run(**options)
 
 
-@group.command()
+@group.command(short_help="Find the best kernel machine for a table.")
 @click.argument("table", type=_FILE)
 @click.option("--target", "-t", required=True, help="The column to predict.")
 @click.option("--output", "-o", required=True, type=_FILE, help="The model file to write.")
 @_REPORT
 @_FEATURES
-@click.option("--weight", help="A column of weights: weight 2 counts as two equal rows.")
+@_WEIGHTS
 @click.option("--kernel", help="Fit one Gaussian process: rbf, matern12, matern52, linear, ...")
 @click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
 @_KIND
@@ -134,7 +138,7 @@ def fit(**options: Any) -> None:
     have missing values: what is done to each is shown. The candidates are fitted to at most 500
     rows and ranked by the log density of rows left out; the best is fitted to all rows.
 
-    With --kernel or --weight it is one Gaussian process for a table of numbers.
+    With --kernel it is one Gaussian process for a table of numbers.
 
     A CSV is UTF-8 with a header line, numbers have a decimal point; empty, NA, N/A, NaN, null and
     None are missing values.
@@ -153,22 +157,25 @@ def fit(**options: Any) -> None:
 @click.option("--allow-missing", is_flag=True, help="Leave rows with missing values empty.")
 @_DELIMITER
 @_QUIET
+@_JSON
 def predict(**options: Any) -> None:
     """Predict every row of TABLE with MODEL.
 
     Writes one row per row of TABLE with the columns prediction, std, low and high, all of them for
     a new observation, noise included; for a classifier the class, and the probability of each
-    class or, where the method has none, the score.
+    class or, where the method has none, the score. TABLE is read and written in parts, and may be
+    longer than the memory; - is standard input, as CSV.
     """
     from mercer.app.predict import run
 
     run(**options)
 
 
-@group.command()
+@group.command(short_help="Print the ranking of the machines that were tried.")
 @click.argument("model", type=_FILE)
 @click.option("--target", "-t", help="Then MODEL is a table: rank the machines for this column.")
 @_FEATURES
+@_WEIGHTS
 @_KIND
 @_CANDIDATES
 @_BUDGET
@@ -188,7 +195,7 @@ def compare(**options: Any) -> None:
     run(**options)
 
 
-@group.command()
+@group.command(short_help="Say which inputs matter and what they do.")
 @click.argument("model", type=_FILE)
 @click.argument("table", type=_FILE)
 @click.option(
@@ -210,7 +217,7 @@ def explain(**options: Any) -> None:
     run(**options)
 
 
-@group.command()
+@group.command(short_help="Learn classes batch by batch, from files or a pipe.")
 @click.argument("files", type=click.Path(dir_okay=False, allow_dash=True), nargs=-1)
 @click.option("--target", "-t", required=True, help="The column with the labels.")
 @click.option("--checkpoint", "-o", type=_FILE, help="The model file to write, again and again.")
@@ -257,6 +264,25 @@ def stream(**options: Any) -> None:
 
 @group.command()
 @click.argument("model", type=_FILE)
+@click.argument("output", type=_FILE)
+@click.option("--single", is_flag=True, help="Inputs and outputs in single precision.")
+@click.option("--no-std", is_flag=True, help="Of a quantity the mean alone: a smaller file.")
+@_QUIET
+@_JSON
+def export(**options: Any) -> None:
+    """Write MODEL as an ONNX graph, which predicts without mercer and without Python.
+
+    OUTPUT is by custom NAME.onnx; like every output, it takes the place of an older one. The
+    preprocessing of columns is part of the graph: a model that `mercer fit` chose has an input for
+    each column, by its name, any other one input, X. Names, types and shapes are printed.
+    """
+    from mercer.app.export import run
+
+    run(**options)
+
+
+@group.command()
+@click.argument("model", type=_FILE)
 @_JSON
 def info(**options: Any) -> None:
     """Say what is in the model file MODEL."""
@@ -265,7 +291,7 @@ def info(**options: Any) -> None:
     run(**options)
 
 
-@group.command()
+@group.command(short_help="Check the installation.")
 @_JSON
 def doctor(**options: Any) -> None:
     """Check the installation: versions, BLAS, threads, compiled core, extras, a known result."""

@@ -17,6 +17,7 @@ def run(
     model: str,
     target: str | None,
     features: list[str] | None,
+    weights: str | None,
     kind: str | None,
     candidates: list[str] | None,
     time_budget: float,
@@ -28,6 +29,8 @@ def run(
     """Do the command; the parameters are its options."""
     require("rich", "printing")
     if target is None:
+        if weights is not None:
+            raise AppError("--weights is for a table: pass --target as well")
         fitted = load(model)
         if not isinstance(fitted, TableModel):
             raise AppError(
@@ -39,7 +42,8 @@ def run(
         with progress(quiet or as_json) as advance:
             fitted = fit_frame(
                 data, target, features, False, advance,
-                kind=kind, candidates=candidates, time_budget=time_budget, seed=seed,
+                weights=weights, kind=kind, candidates=candidates, time_budget=time_budget,
+                seed=seed,
             )  # fmt: skip
     if as_json:
         rows = [row.plain() for row in fitted.ranking_]

@@ -36,7 +36,7 @@ def utf8(path: str) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise AppError(
             f"{path} is not UTF-8 text (byte {error.start} is {error.object[error.start]:#04x}): "
-            "save it again as UTF-8"
+            'save it again as UTF-8 (in a spreadsheet: "CSV UTF-8")'
         ) from None
 
 
@@ -55,11 +55,19 @@ def open_rows(
     file: TextIO, path: str, delimiter: str
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """Return the names and, as they are asked for, (first line, fields) of each row after them."""
+    _refuse_spreadsheet(file, path)
     rows = _rows(file, path, delimiter)
     _, first = next(rows, (0, []))
     names = [name.strip() for name in first]
     _check_names(names, path, delimiter)
     return names, _checked(rows, path, len(names))
+
+
+def _refuse_spreadsheet(file: TextIO, path: str) -> None:
+    """Say in a sentence that a file is a workbook: a zip archive, or one of the old Excel."""
+    peek = getattr(getattr(file, "buffer", None), "peek", None)  # takes nothing from a pipe
+    if peek is not None and peek(4)[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
+        raise AppError(f"{path} is a spreadsheet, not text: save the sheet as CSV (UTF-8)")
 
 
 def _checked(

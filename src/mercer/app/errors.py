@@ -16,6 +16,7 @@ EXTRAS = {
     "rich": "cli",
     "matplotlib": "report",
     "jinja2": "report",
+    "onnx": "onnx",
     "polars": "data",
 }
 

@@ -26,7 +26,7 @@ def run(
     output: str,
     report: str | None,
     features: list[str] | None,
-    weight: str | None,
+    weights: str | None,
     kernel: str | None,
     kind: str | None,
     candidates: list[str] | None,
@@ -40,25 +40,26 @@ def run(
 ) -> None:
     """Do the command; the parameters are its options.
 
-    A kernel or weights ask for one Gaussian process, with no other candidates.
+    A kernel asks for one Gaussian process, with no other candidates.
     """
     check_outputs([output, report], [table])
     check_kernel(kernel)
     check_printing(report)
     data = read_table(table, delimiter)
-    if kernel is None and weight is None:
+    if kernel is None:
         with progress(quiet or as_json) as advance:
             model = fit_frame(
                 data, target, features, drop_missing, advance,
-                kind=kind, candidates=candidates, time_budget=time_budget, seed=seed,
+                weights=weights, kind=kind, candidates=candidates, time_budget=time_budget,
+                seed=seed,
             )  # fmt: skip
             if check is not None:
                 model.notes_.append(checked(model, check, advance))
         finish(model, output, report, quiet, as_json)
         return
-    names, X, y, weights = columns_of(data, target, features, weight, drop_missing)
+    names, X, y, counts = columns_of(data, target, features, weights, drop_missing)
     with progress(quiet or as_json) as advance:
-        fitted = fit_table(names, X, y, weights, target, table, kernel, seed, advance)
+        fitted = fit_table(names, X, y, counts, target, table, kernel, seed, advance)
     dropped = len(data.places) - len(y)
     if dropped:
         fitted.notes.append(f"{dropped} rows with missing values were left out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,15 @@ from mercer.app import console
 from mercer.app.columns import predictions
 from mercer.app.errors import AppError, require
 from mercer.app.frames import frame_of
-from mercer.app.outputs import check_outputs, write_table
+from mercer.app.outputs import check_outputs, written
+from mercer.app.parquetfile import parquet_rows
+from mercer.app.progress import progress
 from mercer.app.stream_columns import read_inputs
-from mercer.app.tables import Table, read_table
+from mercer.app.stream_source import batches
+from mercer.app.tables import Table
 from mercer.tables import TableModel
+
+ROWS = 10_000  # predicted and written at a time
 
 
 def run(
@@ -27,26 +33,60 @@ def run(
     allow_missing: bool,
     delimiter: str,
     quiet: bool,
+    as_json: bool,
 ) -> None:
-    """Do the command; the parameters are its options."""
+    """Do the command; the parameters are its options.
+
+    The table is read, predicted and written in parts, so that it may be longer than the memory.
+    """
     check_outputs([output], [model, table])
     require("rich", "printing")
     fitted = mercer.load(model)
-    data = read_table(table, delimiter)
+    done = empty = 0
+    with progress(quiet or as_json) as advance, written(output) as write:
+        total = rows_of(table)
+        advance({"stage": "predicting"})
+        for part in batches([table], delimiter, ROWS):
+            machine, X, keep = _inputs(fitted, part, features, allow_missing)
+            write(predictions(machine, X, keep, coverage))
+            done, empty = done + len(keep), empty + int((~keep).sum())
+            event: dict[str, Any] = {"stage": f"{done} rows predicted"}
+            if total is not None:
+                event |= {"step": done, "steps": max(done, total)}
+            advance(event)
+        if not done:
+            raise AppError(f"{table} has a header but no rows")
+    if as_json:
+        console.print_json({"output": output, "rows": done, "empty": empty})
+    elif not quiet:
+        left = f" ({empty} left empty: values are missing)" if empty else ""
+        console.say(f"{done} predictions written to {output}{left}")
+
+
+def rows_of(path: str) -> int | None:
+    """Return about how many rows a file has, for a bar; None of a pipe, which is read once.
+
+    A field of a CSV may contain line breaks.
+    """
+    if not os.path.isfile(path):
+        return None
+    if path.lower().endswith((".parquet", ".pq")):
+        return parquet_rows(path)
+    with open(path, "rb") as file:
+        lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    return max(0, lines - 1)
+
+
+def _inputs(
+    fitted: Any, data: Table, features: list[str] | None, allow_missing: bool
+) -> tuple[Any, Any, Any]:
+    """Return the machine, its inputs (n, d), and which rows of them it can predict, (n,)."""
     if isinstance(fitted, TableModel):
-        X, keep = table_inputs(fitted, data, features), np.ones(len(data.places), dtype=bool)
-        write_table(output, predictions(fitted.machine_, X, keep, coverage))
-        if not quiet:
-            console.say(f"{len(keep)} predictions written to {output}")
-        return
+        X = table_inputs(fitted, data, features)
+        return fitted.machine_, X, np.ones(len(data.places), dtype=bool)
     names = inputs_of(fitted, data, features)
     X, gaps = read_inputs(data, names, words_of(fitted))
-    keep = data.complete(gaps, names, None if allow_missing else "--allow-missing")
-    write_table(output, predictions(fitted, X, keep, coverage))
-    if not quiet:
-        empty = len(keep) - int(keep.sum())
-        left = f" ({empty} left empty: values are missing)" if empty else ""
-        console.say(f"{len(keep)} predictions written to {output}{left}")
+    return fitted, X, data.complete(gaps, names, None if allow_missing else "--allow-missing")
 
 
 def words_of(fitted: Any) -> list[str]:

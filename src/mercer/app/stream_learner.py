@@ -86,7 +86,7 @@ class Learner:
         After an error the learner is as it was; the sentence says where the rows stand.
         """
         value = self._values(rows)
-        check_labels(rows, list(value), self.begun)
+        check_labels(rows, list(value), self.begun, self.classes is not None)
         y = np.empty(len(rows.labels), dtype=object)
         y[:] = [None if label is None else value[label] for label in rows.labels]
         try:

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TextIO
 
 from mercer.app.csvfile import open_rows, utf8
-from mercer.app.parquetfile import read_parquet
+from mercer.app.parquetfile import parquet_parts
 from mercer.app.tables import Table
 
 STDIN = "-"
@@ -39,10 +39,10 @@ def _batches(file: TextIO, name: str, delimiter: str, size: int) -> Iterator[Tab
 
 
 def _parts(path: str, size: int) -> Iterator[Table]:
-    columns, count = read_parquet(path)
-    for i in range(0, count, size):
-        places = [f"row {n + 1}" for n in range(i, min(i + size, count))]
-        yield Table(path, {name: c[i : i + size] for name, c in columns.items()}, places)
+    done = 0
+    for columns, count in parquet_parts(path, size):
+        yield Table(path, columns, [f"row {done + i + 1}" for i in range(count)])
+        done += count
 
 
 @contextlib.contextmanager

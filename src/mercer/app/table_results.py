@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mercer.app import console
+from mercer.reports.words import ENCODED
 from mercer.tables import TableModel
+from mercer.tables.ranking import evidence_of
 
 NAMES = {
     "regression": "a quantity",
@@ -28,7 +30,8 @@ def plain_of(model: TableModel) -> dict[str, Any]:
         "columns": [{"name": c.name, "kind": c.kind, "rule": c.rule} for c in model.columns_],
         "rows": len(model.rows_),
         "rows_given": model.given_,
-        "log_evidence": getattr(model.machine_, "log_evidence_", None),
+        "weights": model.weighted_by_,
+        "log_evidence": evidence_of(model.machine_),
         "leave_one_out": {
             "rows": len(left.y),
             "log_density": left.score,
@@ -64,16 +67,26 @@ def show_model(model: TableModel) -> None:
         f"Chosen: {chosen.name}",
         [
             ("what it is", chosen.sentence),
-            ("fitted to", f"{len(model.rows_)} of {model.given_} rows"),
+            ("fitted to", f"{len(model.rows_)} of {model.given_} rows{_weighted(model)}"),
             (f"{left.by}: log density", left.score),
             (f"{left.by}: {what}", left.error),
             (f"{left.by}: calibration error", left.calibration),
         ],
     )
-    console.print_summary(model.machine_.summary().rows() if _told(model) else [])
+    console.print_summary(_summary(model))
     for note in model.notes_:
         console.say(f"note: {note}")
 
 
-def _told(model: TableModel) -> bool:
-    return hasattr(model.machine_, "summary")
+def _weighted(model: TableModel) -> str:
+    if model.weights_ is None:
+        return ""
+    total = float(model.weights_[model.rows_].sum())
+    by = "" if model.weighted_by_ is None else f" by '{model.weighted_by_}'"
+    return f", weighted{by}: {total:.6g} in all"
+
+
+def _summary(model: TableModel) -> list[tuple[str, str, str]]:
+    """Return what the machine says of itself; its units are those behind the encoder."""
+    rows = model.machine_.summary().rows() if hasattr(model.machine_, "summary") else []
+    return [(part.replace("your units", ENCODED), label, value) for part, label, value in rows]

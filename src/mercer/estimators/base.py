@@ -17,6 +17,7 @@ from mercer.basis import Basis
 from mercer.estimators import ard
 from mercer.estimators.cavity_loo import cavity_loo
 from mercer.estimators.convergence import warn_inference
+from mercer.estimators.inside import loo_outside, problem_inside, told_rows, told_units
 from mercer.estimators.mode_loo import mode_loo
 from mercer.estimators.parameters import Draw, find_parameters, solve_problem
 from mercer.estimators.parts import Parts, resolve
@@ -30,11 +31,13 @@ from mercer.estimators.table import (
     read_inputs,
     read_rows,
 )
+from mercer.estimators.unchanged import UnlessItFails
 from mercer.estimators.units import Units, basis_inside, location_scale, no_units
 from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
 from mercer.linalg.coupled import CoupledFactor
 from mercer.linalg.gram import Gram
+from mercer.linalg.line_gram import LineFactor
 from mercer.losses.base import Loss
 from mercer.process import Loo, Posterior, Prior
 from mercer.search import Problem
@@ -87,12 +90,8 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
         ``sample_weight`` (n,): a row of weight w counts as w equal rows. If anything fails, the
         machine stays as it was.
         """
-        before = dict(vars(self))
-        try:
+        with UnlessItFails(self):
             return self._fit(X, y, sample_weight)
-        except BaseException:
-            self.__dict__ = before
-            raise
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         check_target(y)
@@ -193,16 +192,7 @@ def _problem(parts: Parts, table: Table, units: Units) -> Problem:
             f"{H.shape[1]} basis functions need more than {len(points)} distinct inputs: nothing "
             "would be left to learn from; choose a smaller basis"
         )
-    return Problem(
-        points,
-        units.y_inside(table.mean),
-        table.total,
-        table.spread / units.y_scale**2,
-        H,
-        table.group,
-        units.y_inside(table.Y[table.keep]),
-        table.weights[table.keep],
-    )
+    return problem_inside(table, units, points, H)
 
 
 def _left_out(
@@ -249,9 +239,7 @@ def _leave_one_out(
         y, latent = units.y_inside(table.Y[unused]), posterior.var(inside)[:, None]
         mean[unused], variance[unused] = loss.predict(posterior.mean(inside), latent)
         density[unused] = loss.log_predictive(y, posterior.mean(inside), latent)
-    outside = (units.y_outside(mean), variance * units.y_scale**2, density - np.log(units.y_scale))
-    first, second, third = ((a[:, 0] if table.flat else a) for a in outside)
-    return Loo(first, second, third, table.weights)
+    return loo_outside(mean, variance, density, table, units)
 
 
 def describe(
@@ -259,20 +247,10 @@ def describe(
 ) -> dict[str, Any]:
     """What was done to the numbers, as plain values."""
     return {
-        "standardize": {
-            "on": parts.standardize,
-            "x_shift": units.x_shift.tolist(),
-            "x_scale": units.x_scale.tolist(),
-            "y_shift": units.y_shift.tolist(),
-            "y_scale": units.y_scale.tolist(),
-        },
-        "rows": {
-            "used": len(problem.rows),
-            "distinct": len(problem.points),
-            "weight": float(problem.row_weights.sum()),
-        },
+        "standardize": {"on": parts.standardize} | told_units(units),
+        "rows": told_rows(problem, problem.row_weights),
         "inference": {"name": type(parts.inference).__name__, **solution.report},
-        "gram": "markov" if solution.factor.operator().walks else "dense",
+        "gram": "markov" if isinstance(solution.factor, LineFactor) else "dense",
         "degrees_of_freedom": _degrees_of_freedom(kernel, problem, solution)
         if parts.inference.evident
         else None,

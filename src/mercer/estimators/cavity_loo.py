@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.arrays import Array
+from mercer.estimators.inside import loo_outside
 from mercer.estimators.table import Table
 from mercer.estimators.units import Units
 from mercer.inference.base import Solution
@@ -78,6 +79,4 @@ def cavity_loo(
         v = np.diagonal(posterior.blocks(inside), axis1=1, axis2=2)
         mean[unused], variance[unused] = loss.predict(m, v)
         density[unused] = loss.log_predictive(y, m, v)
-    outside = (units.y_outside(mean), variance * units.y_scale**2, density - np.log(units.y_scale))
-    first, second, third = ((a[:, 0] if table.flat else a) for a in outside)
-    return Loo(first, second, third, table.weights)
+    return loo_outside(mean, variance, density, table, units)

@@ -49,6 +49,7 @@ def joined_discriminations(
         "iterations": max(r["iterations"] for r in reports),
         "objective": [r["objective"] for r in reports],
         "gap": max(r["gap"] for r in reports),
+        "jitter": max(r["jitter"] for r in reports),
     }
     if not report["converged"]:
         warnings.warn(

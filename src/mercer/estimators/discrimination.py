@@ -11,11 +11,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array
-from mercer.estimators.labels import read_labels, row_weights
+from mercer.estimators.frozen import require_frozen
+from mercer.estimators.labels import decided, read_labels, row_weights
 from mercer.estimators.med_schema import check_med_state
 from mercer.estimators.med_stream import MEDStream
 from mercer.estimators.sparse_rows import read_any_rows
 from mercer.estimators.stream_input import first_classes, known_codes
+from mercer.estimators.unchanged import UnlessItFails
 from mercer.losses.base import is_number
 
 
@@ -62,7 +64,8 @@ class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit
     stream_ : (2,) batches and rows seen.
     kernel_ : the kernel, amplitude included.
     slope_, offsets_ : of the calibration; empty where there is none.
-    report_ : of the last batch: duality gap, objective (the divergence from the prior), C.
+    report_ : of the last batch: duality gap, objective (the divergence from the prior), C, and
+        jitter, what rounding made the solver add to a diagonal on its way (mostly 0).
     classes_, n_features_in_, feature_names_in_
 
     References
@@ -140,8 +143,7 @@ class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit
     # ------------------------------------------------------------------ learning
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and labels y (n,) alone, whatever was seen before."""
-        before = dict(vars(self))
-        try:
+        with UnlessItFails(self):
             self._check_params()
             X, y = read_any_rows(self, X, y, sparse=self._takes_sparse(), reset=True)
             given = read_labels(y, self.class_weight, sample_weight)
@@ -155,19 +157,17 @@ class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit
                     "be left out once; give more rows, or calibration=None"
                 )
             return self
-        except BaseException:
-            self.__dict__ = before
-            raise
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from one more batch X (n, d), y (n,), which may have rows of one class only.
 
         ``classes`` are all labels that will ever occur, for the first call: without them they are
-        those of its batch. If anything fails, the machine stays as it was.
+        those of its batch. ``kernel`` and ``amplitude`` are frozen by it: a stream in which one of
+        them is changed is refused. If anything fails, the machine stays as it was.
         """
-        before = dict(vars(self))
-        try:
+        with UnlessItFails(self):
             self._check_params()
+            require_frozen(self)
             first = not hasattr(self, "classes_")
             X, y = read_any_rows(self, X, y, sparse=self._takes_sparse(), reset=first)
             if self._precomputed():
@@ -191,9 +191,6 @@ class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit
                 self._begin(X, weights)
             self._absorb(X, codes, weights, self._slack())
             return self
-        except BaseException:
-            self.__dict__ = before
-            raise
 
     # ------------------------------------------------------------------ predictions
     def decision_function(self, X: Any) -> Array:
@@ -204,9 +201,7 @@ class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row of X (q, d)."""
         check_is_fitted(self, "support_vectors_")
-        f = self.decision_function(X)
-        index = (f > 0.0).astype(int) if f.ndim == 1 else f.argmax(axis=1)
-        return np.asarray(self.classes_[index])
+        return decided(self.classes_, self.decision_function(X))
 
     # ------------------------------------------------------------------ model files
     @classmethod

@@ -77,7 +77,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
 
     # ------------------------------------------------------------------ predictions
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Predict the mean at X (q, d); no variance is computed unless asked.
+        """Predict the mean at X (q, d), of labels the probability of 1.
+
+        No variance is computed unless asked.
 
         At a mode this is the mean of y given f (for a loss without one, f itself). A quantile loss
         states y - f as a skewed noise, so that its mean is not the quantile: that is f, given by
@@ -88,7 +90,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         X : (q, d).
         return_std : also the standard deviation of a new observation, shape as the mean. If the
             noise was given per training row, that of a new one is not known and left out.
-        return_cov : also the covariance of new observations: (q, q), or (q, q, m).
+        return_cov : also the covariance of new observations: (q, q), or (q, q, m); for noise that
+            is added to the function, not for a loss with a link (Poisson, ...).
 
         Returns
         -------
@@ -96,6 +99,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         """
         if return_std and return_cov:
             raise RuntimeError("ask for return_std or return_cov, not both")
+        if return_cov:
+            self._check_additive()
         inside = self._inputs(X)
         if not (return_std or return_cov) and all(loss.latent_is_mean for loss in self.losses_):
             mean = np.mean([posterior.mean(inside) for posterior in self.posteriors_], axis=0)
@@ -197,6 +202,17 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             raise ValueError(
                 "the noise was given per training row, so that of a new observation is not known; "
                 "predict_latent gives mean and standard deviation of the function itself"
+            )
+
+    def _check_additive(self) -> None:
+        """Refuse the covariance of observations that are no sum of the function and a noise."""
+        check_is_fitted(self, "posteriors_")
+        loss = self.losses_[0]
+        if not (loss.offers("quadratic") or hasattr(loss, "noise_moments")):
+            raise ValueError(
+                f"observations with {type(loss).__name__} depend on the function through a link, "
+                "and their covariance is not that of the function: predict(X, return_std=True) "
+                "gives their deviation, predict_latent that of the function, sample_y draws of it"
             )
 
     def _has_spread(self) -> bool:

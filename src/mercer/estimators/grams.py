@@ -11,7 +11,9 @@ from mercer.inference.base import Inference
 from mercer.kernels.base import Kernel
 from mercer.linalg.dense import DenseGram
 from mercer.linalg.gram import Covariance, Gram
+from mercer.linalg.line import Ordering
 from mercer.linalg.line_gram import LineGram, state_space_of
+from mercer.linalg.recycled import RecycledGrams
 from mercer.losses.base import Loss
 from mercer.search import GramMaker, Search
 
@@ -42,17 +44,19 @@ def choose_gram(
     if name not in NAMES:
         known = ", ".join(repr(k) for k in NAMES)
         raise ValueError(f"unknown gram {name!r}; known are {known}")
-    dense: GramMaker = kept_gram if inference.repeated else DenseGram
+    dense: GramMaker = kept_gram if inference.repeated else RecycledGrams()
     against = _against_the_line(kernel, d, loss, inference, search, basis)
     if name == "markov":
         if against:
             raise ValueError(f"gram='markov' does not serve here: {against}; use gram='auto'")
-        return Chosen(line_gram, True)
+        return Chosen(LineGrams(), True)
     if name == "dense" or against:
         return Chosen(dense, False)
 
+    line = LineGrams()
+
     def make(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
-        chosen = line_gram if len(points) >= LINE_FROM else dense
+        chosen = line if len(points) >= LINE_FROM else dense
         return chosen(kernel, points, scratch=scratch)
 
     return Chosen(make, True)
@@ -82,10 +86,18 @@ def _against_the_line(
     return ""
 
 
-def line_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
-    """Return the O(n) Gram."""
-    assert isinstance(kernel, Kernel)
-    return LineGram(kernel, points, scratch=scratch)
+class LineGrams:
+    """The O(n) Grams of one fit: points are sorted when they come first, not for every kernel."""
+
+    def __init__(self) -> None:
+        self.ordering: Ordering | None = None
+
+    def __call__(self, kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
+        """Return the O(n) Gram."""
+        assert isinstance(kernel, Kernel)
+        gram = LineGram(kernel, points, scratch=scratch, ordering=self.ordering)
+        self.ordering = gram.line.ordering
+        return gram
 
 
 def kept_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:

@@ -19,7 +19,7 @@ from mercer.estimators.base import KernelMachine, describe, generator
 from mercer.estimators.class_probabilities import latent, log_probabilities
 from mercer.estimators.classified import Classified, left_out, prepare, searched
 from mercer.estimators.convergence import warn_inference
-from mercer.estimators.labels import read_labels
+from mercer.estimators.labels import decided, read_labels
 from mercer.estimators.parts import Parts, resolve
 from mercer.estimators.summary import Summary, summarise
 from mercer.estimators.table import read_rows
@@ -245,9 +245,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
         check_is_fitted(self, "posteriors_")
         if self.losses_[0].normalised:
             return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
-        f = self.decision_function(X)
-        winner = (f > 0.0).astype(np.intp) if f.ndim == 1 else f.argmax(axis=1)
-        return np.asarray(self.classes_[winner])
+        return decided(self.classes_, self.decision_function(X))
 
     def summary(self) -> Summary:
         """Return what was fitted, in words; readable as text and as HTML."""

@@ -93,6 +93,12 @@ def one_vs_rest(codes: Index, k: int) -> Array:
     return np.where(codes[:, None] == np.arange(k), 1.0, -1.0)
 
 
+def decided(classes: NDArray[Any], f: Array) -> NDArray[Any]:
+    """Return the class of each row: by the sign of f (q,), or the largest of f (q, k)."""
+    index = (f > 0.0).astype(np.intp) if f.ndim == 1 else f.argmax(axis=1)
+    return np.asarray(classes[index])
+
+
 def row_weights(
     class_weight: Any, classes: NDArray[Any], codes: Index, sample_weight: Any = None
 ) -> Array:

@@ -15,13 +15,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array
-from mercer.estimators.labels import Labelled, encode, one_vs_rest, row_weights
+from mercer.estimators.labels import Labelled, decided, encode, one_vs_rest, row_weights
 from mercer.estimators.lap_params import belkin, check_graph_params
 from mercer.estimators.lap_report import GraphReport, told
 from mercer.estimators.partly_labelled import Vertices, merge_vertices, split_labels
 from mercer.estimators.stream_input import require_moderate
 from mercer.estimators.sv_base import SupportVectorMachine
 from mercer.estimators.table import check_weights, read_inputs
+from mercer.estimators.unchanged import UnlessItFails
 from mercer.kernels import Kernel
 from mercer.linalg.graph import Graph, neighbour_graph
 from mercer.linalg.memory import require_memory
@@ -62,8 +63,7 @@ class GraphMachine(ClassifierMixin, GraphReport, SupportVectorMachine):  # type:
         Equal rows are one point of the graph. A weight multiplies the loss of a labelled row, as
         so many copies of it would; a row of weight zero is left out altogether.
         """
-        before = dict(vars(self))
-        try:
+        with UnlessItFails(self):
             self._check_params()
             X = read_inputs(self, X, fitted=False)
             if y is None:
@@ -85,9 +85,6 @@ class GraphMachine(ClassifierMixin, GraphReport, SupportVectorMachine):  # type:
             self._begin(X, weights)
             self._learn_at_once(merge_vertices(X, weights, known, codes, counts), len(X))
             return self
-        except BaseException:
-            self.__dict__ = before
-            raise
 
     def _begin(self, X: Array, weights: Array) -> None:
         """Resolve the kernel, which is frozen from here on."""
@@ -173,9 +170,7 @@ class GraphMachine(ClassifierMixin, GraphReport, SupportVectorMachine):  # type:
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row of X (q, d)."""
         check_is_fitted(self, "support_vectors_")
-        f = self.decision_function(X)
-        index = (f > 0.0).astype(int) if f.ndim == 1 else f.argmax(axis=1)
-        return np.asarray(self.classes_[index])
+        return decided(self.classes_, self.decision_function(X))
 
     @property
     def predict_proba(self) -> Any:

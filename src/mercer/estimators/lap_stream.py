@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.arrays import Array, Index
+from mercer.estimators.frozen import freeze, require_frozen
 from mercer.estimators.labels import row_weights
 from mercer.estimators.lap_base import GraphMachine
 from mercer.estimators.lap_report import told
 from mercer.estimators.partly_labelled import Vertices, merge_vertices, split_labels
 from mercer.estimators.stream_input import first_classes, known_codes
 from mercer.estimators.table import check_weights, read_inputs
+from mercer.estimators.unchanged import UnlessItFails
 from mercer.inference.manifold import Manifold, Whole
 from mercer.inference.manifold_landmarks import Landmarked, landmarked
 from mercer.linalg.memory import require_memory
@@ -28,6 +30,7 @@ class GraphStream(GraphMachine):
     ``waiting_rows_`` (u,) are unlabelled rows that are still too few for a graph.
     """
 
+    _freezes: ClassVar[tuple[str, ...]] = ("kernel", "amplitude")
     memory_: Manifold
     stream_: Array
     waiting_: Array
@@ -41,11 +44,12 @@ class GraphStream(GraphMachine):
         Without y, or without any label in it, a batch changes the kernel only; if it has fewer
         rows than ``merge`` it waits for more. Rows of one class only are fine. ``classes`` are all
         labels that will ever occur, for the first call: without them they are those of its batch.
-        If anything fails, the machine stays as it was.
+        ``kernel`` and ``amplitude`` are frozen by it: a stream in which one of them is changed is
+        refused. If anything fails, the machine stays as it was.
         """
-        before = dict(vars(self))
-        try:
+        with UnlessItFails(self):
             self._check_params()
+            require_frozen(self)
             first = not hasattr(self, "classes_")
             X = read_inputs(self, X, fitted=not first)
             weights = check_weights(sample_weight, len(X))
@@ -71,9 +75,6 @@ class GraphStream(GraphMachine):
                 self._absorb(batch)
             self.stream_ = self.stream_ + np.array([0.0, len(X)])
             return self
-        except BaseException:
-            self.__dict__ = before
-            raise
 
     def _shares(self, codes: Index) -> Array:
         """Class weights of the labelled rows."""
@@ -84,6 +85,7 @@ class GraphStream(GraphMachine):
 
     def _begin_stream(self) -> None:
         """The state before the first batch: f = 0."""
+        freeze(self)
         d, k = self.n_features_in_, 1 if len(self.classes_) == 2 else len(self.classes_)
         self.intercept_, self.stream_ = np.zeros(k), np.zeros(2)
         self.waiting_, self.waiting_rows_ = np.zeros((0, d)), np.zeros(0)

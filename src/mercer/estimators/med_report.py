@@ -71,6 +71,9 @@ class MEDReport:
             ("Quality", "divergence from the prior", f"{np.sum(report['objective']):.6g}"),
             ("Numerics", "last batch", f"{ended} in {report['iterations']} steps, gap {gap}"),
         ]
+        if report.get("jitter"):  # absent from files written before
+            said = f"{report['jitter']:.1g} of the largest kernel value, in the equations of a step"
+            lines.append(("Numerics", "added to a diagonal", said))
         return Summary(type(self).__name__, tuple(lines))
 
 

@@ -5,13 +5,14 @@ Theory (M4).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array, Index
+from mercer.estimators.frozen import freeze
 from mercer.estimators.labels import one_vs_rest
 from mercer.estimators.med_batch import MEDBatch
 from mercer.estimators.med_calibration import Calibrated
@@ -28,6 +29,7 @@ FLOOR = 1.1  # below C = 1 nothing is learned, and just above it hardly anything
 class MEDStream(Calibrated, MEDReport, SupportVectorMachine):
     """f as weights of the kernel's features where it offers some, else as an expansion."""
 
+    _freezes: ClassVar[tuple[str, ...]] = ("kernel", "amplitude")
     classes_: NDArray[Any]
     stream_: Array
     feature_weights_: Array
@@ -57,6 +59,7 @@ class MEDStream(Calibrated, MEDReport, SupportVectorMachine):
         self.feature_weights_ = np.zeros((k, 0 if sample is None else sample.shape[1]))
         self.intercept_, self.stream_ = np.zeros(k), np.zeros(2)
         self._begin_calibration(k)
+        freeze(self)
 
     def _absorb(self, X: Any, codes: Index, weights: Array, C: float) -> None:
         """Add one batch: Theorem 1 for each machine, on the same kernel matrix."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mercer.estimators.inside import loo_outside
 from mercer.estimators.table import Table
 from mercer.estimators.units import Units
 from mercer.inference.base import Solution
@@ -37,6 +38,4 @@ def mode_loo(
         f[unused] = posterior.mean(units.inside(table.X[unused]))
     mean, variance = loss.moments(f)
     density = -loss.value(units.y_inside(table.Y), f)
-    outside = (units.y_outside(mean), variance * units.y_scale**2, density - np.log(units.y_scale))
-    first, second, third = ((a[:, 0] if table.flat else a) for a in outside)
-    return Loo(first, second, third, table.weights)
+    return loo_outside(mean, variance, density, table, units)

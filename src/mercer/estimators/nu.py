@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
 
 from mercer.arrays import Array
-from mercer.estimators.labels import one_vs_rest, read_labels
+from mercer.estimators.labels import decided, one_vs_rest, read_labels
 from mercer.estimators.sv_base import SupportVectorMachine, joined, merged
 from mercer.estimators.table import check_target, check_weights
+from mercer.estimators.unchanged import UnlessItFails
 from mercer.inference.smo import Programme
 
 
@@ -41,12 +42,8 @@ class _NuMachine(SupportVectorMachine):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and, where there are any, targets y (n,)."""
-        before = dict(vars(self))
-        try:
+        with UnlessItFails(self):
             self._fit(X, y, sample_weight)
-        except BaseException:
-            self.__dict__ = before
-            raise
         return self
 
     def _check_params(self) -> None:
@@ -171,8 +168,7 @@ class NuSVC(ClassifierMixin, _NuMachine):  # type: ignore[misc]  # scikit-learn 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row of X (q, d)."""
         f = self.decision_function(X)
-        index = (f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)
-        return np.asarray(self.classes_[index])
+        return decided(self.classes_, f)
 
 
 class NuSVR(RegressorMixin, _NuMachine):  # type: ignore[misc]  # scikit-learn ships no types

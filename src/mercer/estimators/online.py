@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.arrays import Array
 from mercer.estimators import labels
 from mercer.estimators.classified import prepare
+from mercer.estimators.frozen import require_frozen
 from mercer.estimators.online_drift import check_drift, likely_share
 from mercer.estimators.online_learning import BLOCK, OnlineLearning
 from mercer.estimators.online_state import OnlineState
@@ -24,6 +25,7 @@ from mercer.estimators.stream_input import (
 )
 from mercer.estimators.stream_predictions import class_logs
 from mercer.estimators.table import check_weights, read_rows
+from mercer.estimators.unchanged import UnlessItFails
 from mercer.inference.stream import Stream
 
 
@@ -122,7 +124,8 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
         """Learn from a batch X (b, d), y (b,), in the order of its rows; b may be one.
 
         ``classes`` lists all labels of the stream; it is needed at the first call if that batch
-        does not show them all. After any error the learner is as it was.
+        does not show them all. ``kernel`` and ``standardize`` are frozen by the first batch: a
+        stream in which one of them is changed is refused. After any error the learner is as it was.
         """
         return self._safely(lambda: self._partial_fit(X, y, classes, sample_weight))
 
@@ -149,16 +152,13 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
         return self._safely(self._refine)
 
     def _safely(self, work: Any) -> Self:
-        before = dict(vars(self))
-        try:
+        with UnlessItFails(self):
             work()
-        except BaseException:
-            self.__dict__ = before
-            raise
         return self
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
         begun = hasattr(self, "stream_")
+        require_frozen(self)
         rho, drift = check_forgetting(self.rho), check_drift(self.drift)
         budget = check_budget(self.budget)
         if not (begun and is_plain(self, X, y)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from mercer import inference as inferences
 from mercer.arrays import Array
 from mercer.estimators import ard
 from mercer.estimators.convergence import warn_inference
+from mercer.estimators.frozen import freeze
 from mercer.estimators.online_scales import likely_length
 from mercer.estimators.parts import Parts, resolve
 from mercer.estimators.prequential import Prequential
@@ -33,6 +34,7 @@ LOGISTIC = Logistic()
 class OnlineLearning(StreamPredictions):
     """The steps behind ``partial_fit``, ``fit`` and ``refine``."""
 
+    _freezes: ClassVar[tuple[str, ...]] = ("kernel", "standardize")
     kernel: Any
     inference: Any
     standardize: bool | str
@@ -88,6 +90,7 @@ class OnlineLearning(StreamPredictions):
         self.log_evidence_ = 0.0
 
     def _freeze(self, parts: Parts, units: Units, rows: int, X: Array, S: Array, w: Array) -> None:
+        freeze(self)
         factor = 1.0
         if parts.named_kernel:
             parts.kernel.set_params(variance=AMPLITUDE)

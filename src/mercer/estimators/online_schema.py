@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array
-from mercer.estimators.schema import Shapes, check_arrays, check_fields
+from mercer.estimators.schema import Shapes, check_arrays, check_fields, unit_shapes
 from mercer.inference.sequential_growing import PANEL
 
 _FIELDS: dict[str, tuple[type, ...]] = {
@@ -29,7 +29,6 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "prequential": (list,),
     "report": (dict,),
 }
-UNITS = ("x_shift", "x_scale", "y_shift", "y_scale")
 
 
 def check_online_state(
@@ -53,8 +52,7 @@ def check_online_state(
     n = len(arrays["points"])
     if n < 1:
         raise ValueError("there are no points")
-    shapes: Shapes = {f"units.{name}": (d,) if name[0] == "x" else (m,) for name in UNITS}
-    shapes["points"] = (n, d)
+    shapes: Shapes = unit_shapes(d, m) | {"points": (n, d)}
     if manifest["form"] == "growing":
         shapes |= {"labels": (n, m), "weights": (n,)}
     for j in range(m):

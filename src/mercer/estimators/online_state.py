@@ -8,12 +8,13 @@ from typing import Any, Self, cast
 import numpy as np
 
 from mercer.arrays import Array
-from mercer.estimators.online_schema import UNITS, check_online_state
-from mercer.estimators.packing import Resolve, finite, packed, packed_param, unpacked
+from mercer.estimators.frame import packed_frame, packed_units, unpacked_frame, unpacked_units
+from mercer.estimators.frozen import freeze, frozen
+from mercer.estimators.online_schema import check_online_state
+from mercer.estimators.packing import Resolve, finite, packed
 from mercer.estimators.prequential import Prequential
 from mercer.estimators.state import part_of
-from mercer.estimators.stored import packed_classes, unpacked_classes
-from mercer.estimators.units import Units
+from mercer.estimators.stored import packed_classes
 from mercer.inference.sequential_explicit import Explicit
 from mercer.inference.sequential_growing import PANEL, Growing
 from mercer.inference.sequential_latent import Latent
@@ -29,15 +30,11 @@ class OnlineState:
         machine = cast(Any, self)
         stream: Stream = machine.stream_
         arrays: dict[str, Array] = {}
-        params = machine.get_params(deep=False)
         seen: Prequential = machine.prequential_
         growing = isinstance(stream.latents[0], Growing)
-        manifest: dict[str, Any] = {
-            "params": {k: packed_param(v, f"params.{k}", arrays) for k, v in params.items()},
+        manifest = packed_frame(machine, arrays, **frozen(machine)) | {
             "kernel": packed(machine.kernel_, "kernel", arrays),
             "inside": packed(stream.kernel, "inside", arrays),
-            "n_features": int(machine.n_features_in_),
-            "feature_names": None,
             "classes": packed_classes(machine.classes_),
             "form": "growing" if growing else "explicit",
             "gains": [float(latent.gain) for latent in stream.latents],
@@ -46,16 +43,14 @@ class OnlineState:
             "moved": float(stream.moved),
             "report": finite(machine._report),
         }
-        if hasattr(machine, "feature_names_in_"):
-            manifest["feature_names"] = [str(name) for name in machine.feature_names_in_]
-        arrays |= {f"units.{name}": getattr(machine.units_, name) for name in UNITS}
+        arrays |= packed_units(machine.units_)
         arrays["points"] = stream.points
         if stream.S is not None and stream.w is not None:
             arrays |= {"labels": stream.S, "weights": stream.w}
         for j, latent in enumerate(stream.latents):
             arrays |= {f"{j}.{name}": value for name, value in _written(latent).items()}
         arrays = {k: np.asarray(v, dtype=np.float64) for k, v in arrays.items()}
-        check_online_state(manifest, arrays, set(params))  # what is written can be read
+        check_online_state(manifest, arrays, set(manifest["params"]))  # what is written can be read
         return manifest, arrays
 
     @classmethod
@@ -64,12 +59,9 @@ class OnlineState:
     ) -> Self:
         make = cast(Any, cls)
         check_online_state(manifest, arrays, set(make._get_param_names()))
-        machine = make(**{k: unpacked(v, arrays, resolve) for k, v in manifest["params"].items()})
-        machine.classes_ = unpacked_classes(manifest["classes"])
-        machine.n_features_in_ = manifest["n_features"]
-        if manifest["feature_names"] is not None:
-            machine.feature_names_in_ = np.array(manifest["feature_names"], dtype=object)
-        machine.units_ = Units(*(arrays[f"units.{name}"] for name in UNITS))
+        machine = unpacked_frame(make, manifest, arrays, resolve)
+        freeze(machine)
+        machine.units_ = unpacked_units(arrays)
         machine.kernel_ = part_of(Kernel, manifest["kernel"], arrays, resolve)
         machine.loss_ = Logistic()
         latents = []

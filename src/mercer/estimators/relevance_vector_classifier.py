@@ -18,6 +18,7 @@ from mercer.estimators.rv_base import RelevanceMachine, column_units, kernel_out
 from mercer.estimators.rv_fit import Rows
 from mercer.estimators.rv_state import RelevanceState
 from mercer.estimators.table import build_table, read_inputs, read_rows
+from mercer.estimators.unchanged import UnlessItFails
 from mercer.estimators.units import Units
 from mercer.kernels.base import Kernel
 from mercer.losses.base import Loss
@@ -109,12 +110,8 @@ class RVClassifier(RelevanceState, RelevanceMachine, ClassifierMixin, BaseEstima
         ``sample_weight`` (n,): a row of weight w counts as w equal rows. If anything fails, the
         machine stays as it was.
         """
-        before = dict(vars(self))
-        try:
+        with UnlessItFails(self):
             return self._fit(X, y, sample_weight)
-        except BaseException:
-            self.__dict__ = before
-            raise
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         options, loss = self._options(), self._loss()

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.arrays import Array, Index
+from mercer.estimators.inside import told_rows, told_units
 from mercer.estimators.rv_fit import SEARCHES, Found, Options
 from mercer.estimators.rv_functions import Choice, choose
 from mercer.estimators.summary import Summary
@@ -91,17 +92,8 @@ class RelevanceMachine:
         self.intercept_ = intercept
         self.n_iter_ = max(1, sum(sum(one.report["steps"].values()) for one in found))
         self.report_ = {
-            "standardize": {
-                "x_shift": units.x_shift.tolist(),
-                "x_scale": units.x_scale.tolist(),
-                "y_shift": units.y_shift.tolist(),
-                "y_scale": units.y_scale.tolist(),
-            },
-            "rows": {
-                "used": len(table.keep),
-                "distinct": len(table.points),
-                "weight": float(table.weights[table.keep].sum()),
-            },
+            "standardize": told_units(units),
+            "rows": told_rows(table, table.weights[table.keep]),
             "machines": [one.report for one in found],
         }
         if not all(one.report["converged"] for one in found):

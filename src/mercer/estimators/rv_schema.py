@@ -12,9 +12,8 @@ from types import NoneType
 from typing import Any
 
 from mercer.arrays import Array
-from mercer.estimators.schema import Shapes, check_arrays, check_fields
+from mercer.estimators.schema import check_arrays, check_fields, unit_shapes
 
-UNITS = ("x_shift", "x_scale", "y_shift", "y_scale")
 _FIELDS: dict[str, tuple[type, ...]] = {
     "params": (dict,),
     "kernel": (dict, NoneType),
@@ -52,7 +51,7 @@ def check_relevance_state(
     kernel = manifest["inside"] is not None
     if kernel != (manifest["kernel"] is not None) or (kernel and manifest["own"] is not None):
         raise ValueError("there must be a kernel, inside and outside, or functions of one's own")
-    shapes: Shapes = {f"units.{name}": (d,) if name[0] == "x" else (k,) for name in UNITS}
+    shapes = unit_shapes(d, k)
     shapes["relevance_vectors"] = (M if kernel else 0, d)
     shapes |= {"coefficients": (k, M), "intercept": (k,)}
     for j, places in enumerate(machines):

@@ -10,12 +10,12 @@ from sklearn.base import ClassifierMixin
 
 from mercer.arrays import Array
 from mercer.basis import Basis
-from mercer.estimators.packing import Resolve, finite, packed, packed_param, unpacked
+from mercer.estimators.frame import packed_frame, packed_units, unpacked_frame, unpacked_units
+from mercer.estimators.packing import Resolve, finite, packed
 from mercer.estimators.rv_functions import Functions
-from mercer.estimators.rv_schema import UNITS, check_relevance_state
+from mercer.estimators.rv_schema import check_relevance_state
 from mercer.estimators.state import part_of
-from mercer.estimators.stored import packed_classes, unpacked_classes
-from mercer.estimators.units import Units
+from mercer.estimators.stored import packed_classes
 from mercer.kernels.base import Kernel
 from mercer.linalg.operators import CholeskyOperator
 from mercer.losses.base import Loss
@@ -31,18 +31,14 @@ class RelevanceState:
         first = cast(Functions, processes[0].functions)
         healed = [p for p in processes if isinstance(p, Healed)]
         arrays: dict[str, Array] = {}
-        params = machine.get_params(deep=False)
-        own = isinstance(params["functions"], Basis) or params["functions"] in (None, "columns")
-        if not own and first.own is not None:
-            params["functions"] = first.own  # a bare function is refused there, with the remedy
-        manifest: dict[str, Any] = {
-            "params": {k: packed_param(v, f"params.{k}", arrays) for k, v in params.items()},
+        given, own = machine.functions, first.own
+        if own is None or isinstance(given, Basis) or given in (None, "columns"):
+            own = given  # else a bare function, which is refused there, with the remedy
+        manifest = packed_frame(machine, arrays, functions=own) | {
             "kernel": packed(machine.kernel_, "kernel", arrays),
             "inside": packed(first.kernel, "inside", arrays),
             "own": packed(first.own, "own", arrays),
             "loss": packed(machine.losses_[0], "loss", arrays),
-            "n_features": int(machine.n_features_in_),
-            "feature_names": None,
             "classes": packed_classes(machine.classes_) if hasattr(machine, "classes_") else None,
             "relevance": [int(i) for i in machine.relevance_],
             "bias": bool(first.bias),
@@ -52,9 +48,7 @@ class RelevanceState:
             "iterations": int(machine.n_iter_),
             "report": finite(machine.report_),
         }
-        if hasattr(machine, "feature_names_in_"):
-            manifest["feature_names"] = [str(name) for name in machine.feature_names_in_]
-        arrays |= {f"units.{name}": getattr(machine.units_, name) for name in UNITS}
+        arrays |= packed_units(machine.units_)
         arrays |= {
             "relevance_vectors": machine.relevance_vectors_,
             "coefficients": machine.weights_,
@@ -73,7 +67,8 @@ class RelevanceState:
             arrays |= {"points": process.cure.points}
             arrays |= {f"{j}.a": process.cure.a, f"{j}.b": process.cure.b}
         arrays = {k: np.asarray(v, dtype=np.float64) for k, v in arrays.items()}
-        check_relevance_state(manifest, arrays, set(params), manifest["classes"] is not None)
+        names, labelled = set(manifest["params"]), manifest["classes"] is not None
+        check_relevance_state(manifest, arrays, names, labelled)
         return manifest, arrays
 
     @classmethod
@@ -83,19 +78,14 @@ class RelevanceState:
         make = cast(Any, cls)
         names = set(make._get_param_names())
         check_relevance_state(manifest, arrays, names, issubclass(cls, ClassifierMixin))
-        machine = make(**{k: unpacked(v, arrays, resolve) for k, v in manifest["params"].items()})
-        machine.n_features_in_ = manifest["n_features"]
-        if manifest["feature_names"] is not None:
-            machine.feature_names_in_ = np.array(manifest["feature_names"], dtype=object)
-        if manifest["classes"] is not None:
-            machine.classes_ = unpacked_classes(manifest["classes"])
+        machine = unpacked_frame(make, manifest, arrays, resolve)
         machine.relevance_ = np.array(manifest["relevance"], dtype=np.intp)
         machine.relevance_vectors_ = arrays["relevance_vectors"]
         machine.weights_, machine.intercept_ = arrays["coefficients"], arrays["intercept"]
         machine.precisions_ = np.full(machine.weights_.shape, np.inf)
         machine.n_iter_ = manifest["iterations"]
         machine.log_evidence_, machine.report_ = manifest["log_evidence"], manifest["report"]
-        units = Units(*(arrays[f"units.{name}"] for name in UNITS))
+        units = unpacked_units(arrays)
         parts = {name: manifest[name] for name in ("kernel", "inside")}
         outside, inside = (
             None if value is None else part_of(Kernel, value, arrays, resolve)

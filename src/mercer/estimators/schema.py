@@ -37,6 +37,7 @@ _OPERATORS: tuple[set[str], ...] = (
     {"half", "anchor", "cross", "block"},
     {"half", "anchor", "cross", "block", "gain", "tilt"},
 )
+UNITS = ("x_shift", "x_scale", "y_shift", "y_scale")
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -96,14 +97,18 @@ def check_arrays(manifest: Mapping[str, Any], arrays: Mapping[str, Array], shape
             _check_values(name, array)
 
 
+def unit_shapes(d: int, m: int) -> Shapes:
+    """Return the shapes of the units of d columns and m outputs."""
+    return {f"units.{name}": (d,) if name[0] == "x" else (m,) for name in UNITS}
+
+
 def _shapes(manifest: Mapping[str, Any], arrays: Mapping[str, Array]) -> Shapes:
     """Return the shape that every array of the fitted state must have."""
     d = manifest["n_features"]
     (m,) = _sizes(arrays, "units.y_scale", 1)
     if manifest["flat"] and m != 1:
         raise ValueError(f"flat targets have one output, not {m}")
-    shapes: Shapes = {"units.x_shift": (d,), "units.x_scale": (d,)}
-    shapes |= {"units.y_shift": (m,), "units.y_scale": (m,)}
+    shapes = unit_shapes(d, m)
     stored = {name.removeprefix("loo.") for name in arrays if name.startswith("loo.")}
     if stored:
         (N,) = _sizes(arrays, "loo.weights", 1)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer._native import markov
+from mercer.arrays import Array
 from mercer.estimators.spline_rows import SplineRows
 from mercer.estimators.spline_smoothing import LOWEST, SEARCHES
 from mercer.losses.base import Loss
@@ -80,6 +81,21 @@ def check_derivative(order: Any, m: int, return_std: bool) -> int:
             f"order={int(order) + 1} or more"
         )
     return int(order)
+
+
+def check_ends(a: Any, b: Any) -> Array:
+    """Return the two ends of an integral, (2,)."""
+    if np.ndim(a) or np.ndim(b):
+        raise ValueError(
+            "integral takes one interval, two numbers; for several call it for each of them"
+        )
+    try:
+        ends = np.array([float(a), float(b)])
+    except (TypeError, ValueError):
+        raise TypeError(f"the ends of an integral must be numbers, got {a!r}, {b!r}") from None
+    if not np.all(np.isfinite(ends)):
+        raise ValueError(f"an integral needs two finite ends, got {a!r} and {b!r}")
+    return ends
 
 
 def check_evidence(search: Any, loss: Loss) -> None:

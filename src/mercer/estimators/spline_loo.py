@@ -13,6 +13,9 @@ from mercer.process import Loo
 from mercer.search.criteria import Problem
 from mercer.search.left import Left
 
+# variance of a left-out row over the noise's, beyond which 1 - leverage has no digit left
+UNSEEN = 1e12
+
 
 class LeftOut:
     """Residuals and variances of rows left out, for noise of variance one.
@@ -64,13 +67,18 @@ def left_out(rows: SplineRows, states: States) -> LeftOut:
 
 
 def leave_one_out(rows: SplineRows, states: States, noise: float) -> Loo:
-    """Every row from the others, in the user's units; rows of weight zero from all that count."""
+    """Every row from the others, in the user's units; rows of weight zero from all that count.
+
+    NaN where the others say nothing of a row: it alone determines the curve at its place.
+    """
     keep, _ = rows.kept()
     found = left_out(rows, states)
     mean, variance = np.empty(len(rows.x)), np.empty(len(rows.x))
     target = rows.inside(rows.y)
     mean[keep] = target[keep] - found.residual
     variance[keep] = found.variance
+    lost = ~((variance > 0.0) & (variance < UNSEEN)) & (rows.weights > 0.0)
+    mean[lost] = variance[lost] = np.nan
     unused = np.flatnonzero(rows.weights == 0.0)
     if len(unused):
         value, spread = states.derivative(rows.x[unused])

@@ -10,6 +10,7 @@ import numpy as np
 from mercer.arrays import Array
 from mercer.basis import PolynomialBasis
 from mercer.estimators.base import _leave_one_out
+from mercer.estimators.inside import problem_inside
 from mercer.estimators.table import build_table
 from mercer.estimators.thin_plate_forms import AllContrasts, Form
 from mercer.estimators.thin_plate_smoothing import choose
@@ -89,16 +90,7 @@ def fit_cycle(
     units = Units(np.zeros(1), np.array([period]), shift, scale)
     basis = PolynomialBasis(0)
     points = units.inside(table.points)
-    problem = Problem(
-        points,
-        units.y_inside(table.mean),
-        table.total,
-        table.spread / units.y_scale**2,
-        basis(points),
-        table.group,
-        units.y_inside(table.Y[table.keep]),
-        table.weights[table.keep],
-    )
+    problem = problem_inside(table, units, points, basis(points))
     form = PeriodicContrasts(problem, basis, order)
     chosen = choose(form, lam, search, period ** (2 * order - 1))
     solution, posterior = form.solve(chosen.variance, chosen.lam)

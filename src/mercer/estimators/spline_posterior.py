@@ -74,13 +74,13 @@ class SplinePosterior(Process):
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         """See :meth:`Process.__call__`: the points become knots that say nothing."""
         x = X[:, 0] if Z is None else np.concatenate([X[:, 0], Z[:, 0]])
-        states, index, place = self._among(x)
+        states, index, place = self.among(x)
         joint = self.noise_variance * states.joint(index)[np.ix_(place, place)]
         return np.asarray(joint if Z is None else joint[: len(X), len(X) :])
 
     def sample(self, X: Array, n_samples: int, rng: np.random.Generator) -> Array:
         """See :meth:`Process.sample`; exact joint draws in O(n) time and memory for each."""
-        states, index, place = self._among(X[:, 0])
+        states, index, place = self.among(X[:, 0])
         scale = float(np.sqrt(self.noise_variance))
         draws = np.empty((len(X), 1, n_samples))
         middle = states.mean[:, 0]
@@ -97,9 +97,10 @@ class SplinePosterior(Process):
         """Return the variance of noise parts of the kernel, of which there are none: (n,)."""
         return np.zeros(len(X))
 
-    def _among(self, x: Array) -> tuple[States, Index, Index]:
+    def among(self, x: Array, pulls: Array | None = None) -> tuple[States, Index, Index]:
         """Return the states with the distinct x as knots of weight zero.
 
+        ``pulls``, a row for each knot, is set as :func:`~mercer.linalg.markov_states.smooth` does.
         With them the numbers of these knots, ascending, and for each x its place among them.
         """
         rows = self.rows
@@ -114,6 +115,7 @@ class SplinePosterior(Process):
             self.states.order,
             self.states.variance,
             self.states.unit,
+            pulls,
         )
         rank = np.empty(len(order), dtype=np.intp)
         rank[order] = np.arange(len(order))

@@ -96,22 +96,6 @@ def _binary(machine: Any) -> bool:
 class SplineResponse(KernelRegressor):
     """Predictions of a regressor, with probabilities for labels."""
 
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Return the mean of a new observation at X (q, 1): of labels the probability of 1.
-
-        ``return_std`` adds its standard deviation, ``return_cov`` the covariance of several, for
-        additive noise only.
-        """
-        check_is_fitted(self, "posteriors_")
-        loss = self.losses_[0]
-        additive = loss.offers("quadratic") or hasattr(loss, "noise_moments")
-        if return_cov and not return_std and not additive:
-            raise ValueError(
-                f"observations with {type(loss).__name__} depend on the curve through a link, and "
-                "their covariance is not that of the curve; sample_y draws curves"
-            )
-        return super().predict(X, return_std, return_cov)
-
     @available_if(_binary)  # type: ignore[untyped-decorator]  # scikit-learn ships no types
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities (q, 2) of the labels 0 and 1 at X (q, 1)."""

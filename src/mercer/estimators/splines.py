@@ -13,13 +13,14 @@ from mercer.estimators.base import generator
 from mercer.estimators.spline_cavities import leave_one_out_sites
 from mercer.estimators.spline_checks import (
     check_derivative,
+    check_ends,
     check_evidence,
     check_lam,
     check_open,
     check_order,
     check_rows,
 )
-from mercer.estimators.spline_files import SplineFiles
+from mercer.estimators.spline_derivative import derivative
 from mercer.estimators.spline_likelihood import Curve, fit_curve
 from mercer.estimators.spline_loo import leave_one_out
 from mercer.estimators.spline_periodic import Cycle, check_period, fit_cycle
@@ -28,6 +29,7 @@ from mercer.estimators.spline_report import describe, describe_curve, summarise_
 from mercer.estimators.spline_response import SplineResponse, labels, resolve_response
 from mercer.estimators.spline_rows import SplineRows, merge_rows
 from mercer.estimators.spline_smoothing import Smoothing, choose, edf, log_evidence
+from mercer.estimators.spline_state import SplineState
 from mercer.estimators.summary import Summary
 from mercer.estimators.table import check_target, check_weights, read_inputs, read_rows
 from mercer.estimators.units import Units
@@ -37,7 +39,7 @@ from mercer.losses.regression import Gaussian
 from mercer.process import Loo
 
 
-class SmoothingSpline(SplineFiles, SplineResponse):
+class SmoothingSpline(SplineState, SplineResponse):
     """Smoothing spline of one column, with error bars, in O(n) time and memory.
 
     g minimises sum_i w_i (y_i - g(x_i))^2 + lam * integral of (g^(m))^2. It is the posterior mean
@@ -237,13 +239,14 @@ class SmoothingSpline(SplineFiles, SplineResponse):
         With another loss than Gaussian noise the curve is the latent one, on the scale of the link.
 
         ``order`` 0 is the curve itself. The mean is a piecewise polynomial and has derivatives up
-        to 2m - 1 (zero beyond); the process has m - 1, so that deviations exist below order m.
+        to 2m - 1 (zero beyond); the process has m - 1, so that deviations exist below order m. One
+        call is O(n + q) between the inputs: ask for all places at once.
         """
         check_is_fitted(self, "posteriors_")
         check_open(self.report_)
         x = self._inputs(X)[:, 0]
         k = check_derivative(order, self._spline.states.order, return_std)
-        value, variance = self._spline.states.derivative(x, k, return_std)
+        value, variance = derivative(self._spline, x, k, return_std)
         scale = self.units_.y_scale[0]
         value *= scale
         if k == 0:
@@ -256,9 +259,7 @@ class SmoothingSpline(SplineFiles, SplineResponse):
         """Return the integral of the curve from a to b; beyond the data of its continuation."""
         check_is_fitted(self, "posteriors_")
         check_open(self.report_)
-        ends = np.array([a, b], dtype=np.float64)
-        if ends.shape != (2,) or not np.all(np.isfinite(ends)):
-            raise ValueError(f"an integral needs two finite ends, got {a!r} and {b!r}")
+        ends = check_ends(a, b)
         low, high = self._spline.states.integral(ends)
         shift, scale = self.units_.y_shift[0], self.units_.y_scale[0]
         return float(scale * (high - low) + shift * (ends[1] - ends[0]))

@@ -13,15 +13,11 @@ import numpy as np
 from mercer.arrays import Array
 from mercer.basis import Basis
 from mercer.component import Component
-from mercer.estimators.packing import Resolve, finite, packed, packed_param, unpacked
+from mercer.estimators.frame import packed_frame, packed_units, unpacked_frame, unpacked_units
+from mercer.estimators.packing import Resolve, finite, packed, unpacked
 from mercer.estimators.schema import check_state
-from mercer.estimators.stored import (
-    packed_classes,
-    packed_loo,
-    unpacked_classes,
-    unpacked_loo,
-)
-from mercer.estimators.units import Units, basis_inside
+from mercer.estimators.stored import packed_classes, packed_loo, unpacked_loo
+from mercer.estimators.units import basis_inside
 from mercer.kernels.base import Kernel
 from mercer.linalg.line_gram import state_space_of
 from mercer.linalg.line_operator import LineOperator
@@ -40,29 +36,18 @@ class Stateful:
         """Return the JSON-able manifest and the arrays of a fitted machine."""
         machine = cast(Any, self)
         arrays: dict[str, Array] = {}
-        params = machine.get_params(deep=False)
-        if not isinstance(params.get("random_state"), (int, np.integer, type(None))):
-            params["random_state"] = None  # a generator's state is not part of a model
-        manifest: dict[str, Any] = {
-            "params": {k: packed_param(v, f"params.{k}", arrays) for k, v in params.items()},
+        labels = getattr(machine, "classes_", None)
+        manifest = packed_frame(machine, arrays) | {
             "kernel": packed(machine.kernel_, "kernel", arrays),
             "loss": packed(machine.loss_, "loss", arrays),
             "basis": packed(machine.basis_, "basis", arrays),
-            "n_features": int(machine.n_features_in_),
-            "feature_names": None,
-            "classes": None,
+            "classes": None if labels is None else packed_classes(labels),
             "flat": bool(machine.flat_),
             "log_evidence": None if machine.log_evidence_ is None else float(machine.log_evidence_),
             "report": finite(machine.report_),
             "draws": [],
         }
-        if hasattr(machine, "feature_names_in_"):
-            manifest["feature_names"] = [str(name) for name in machine.feature_names_in_]
-        if hasattr(machine, "classes_"):
-            manifest["classes"] = packed_classes(machine.classes_)
-        for name in ("x_shift", "x_scale", "y_shift", "y_scale"):
-            arrays[f"units.{name}"] = getattr(machine.units_, name)
-        arrays |= packed_loo(machine.loo_)
+        arrays |= packed_units(machine.units_) | packed_loo(machine.loo_)
         if machine.relevance_ is not None:
             arrays["relevance"] = machine.relevance_
         draws = zip(machine.posteriors_, machine.losses_, strict=True)
@@ -81,7 +66,7 @@ class Stateful:
                 arrays[f"{i}.operator.{key}"] = value
         # in the order they have, row-major or column-major: BLAS rounds differently for the two
         arrays = {k: np.asarray(v, dtype=np.float64) for k, v in arrays.items()}
-        check_state(manifest, arrays, set(params))  # what is written can be read
+        check_state(manifest, arrays, set(manifest["params"]))  # what is written can be read
         return manifest, arrays
 
     @classmethod
@@ -91,17 +76,12 @@ class Stateful:
         """Build the fitted machine again; predictions are bit-identical."""
         make = cast(Any, cls)
         check_state(manifest, arrays, set(make._get_param_names()))
-        machine = make(**{k: unpacked(v, arrays, resolve) for k, v in manifest["params"].items()})
-        units = Units(*(arrays[f"units.{k}"] for k in ("x_shift", "x_scale", "y_shift", "y_scale")))
+        machine = unpacked_frame(make, manifest, arrays, resolve)
+        units = unpacked_units(arrays)
         basis = None
         if manifest["basis"] is not None:
             basis = part_of(Basis, manifest["basis"], arrays, resolve)
             _check_basis(basis, manifest["n_features"], len(arrays["0.beta"]))
-        machine.n_features_in_ = manifest["n_features"]
-        if manifest["feature_names"] is not None:
-            machine.feature_names_in_ = np.array(manifest["feature_names"], dtype=object)
-        if manifest["classes"] is not None:
-            machine.classes_ = unpacked_classes(manifest["classes"])
         machine.units_, machine.basis_ = units, basis
         machine.kernel_ = part_of(Kernel, manifest["kernel"], arrays, resolve)
         machine.loss_ = part_of(Loss, manifest["loss"], arrays, resolve)

@@ -111,7 +111,7 @@ def _standardised(report: dict[str, Any]) -> str:
 
 
 def _ard(report: dict[str, Any]) -> str:
-    word = "kept" if report["kept"] else "not kept"
+    word = "kept" if report["kept"] else "not kept, one in standard deviations of the columns is"
     return (
         f"{word}: log evidence gains {report['gain']:.2f}, {report['needed']:.2f} are needed "
         f"for {report['extra_parameters']} more parameters"
@@ -142,6 +142,8 @@ _WORDS = {
     "noise": "noise variance of one observation",
     "period": "period",
     "alpha": "mixture of length scales",
+    "value": "variance of the level",
+    "weight": "variance of the slopes",
 }
 
 

@@ -12,11 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array
 from mercer.estimators.bayesian_svc import ByEvidence
-from mercer.estimators.labels import one_vs_rest, read_labels
+from mercer.estimators.labels import decided, one_vs_rest, read_labels
 from mercer.estimators.sigmoid import class_probabilities, fit_sigmoid, shifted
 from mercer.estimators.sv_base import SupportVectorMachine, joined, merged
 from mercer.estimators.sv_loo import JITTER, SupportLoo, Trained
 from mercer.estimators.table import check_weights
+from mercer.estimators.unchanged import UnlessItFails
 from mercer.inference.smo import Programme
 
 
@@ -111,12 +112,8 @@ class SVC(ClassifierMixin, ByEvidence, SupportVectorMachine):  # type: ignore[mi
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and labels y (n,)."""
-        before = dict(vars(self))
-        try:
+        with UnlessItFails(self):
             return self._fit(X, y, sample_weight)
-        except BaseException:
-            self.__dict__ = before
-            raise
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -247,8 +244,7 @@ class SVC(ClassifierMixin, ByEvidence, SupportVectorMachine):  # type: ignore[mi
         if self.probability is not None or self.inference is not None:
             return np.asarray(self.classes_[self._predict_proba(X).argmax(axis=1)])
         f = self.decision_function(X)
-        index = (f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)
-        return np.asarray(self.classes_[index])
+        return decided(self.classes_, f)
 
     def _probabilities_asked(self) -> bool:
         if self.probability is None and self.inference is None:

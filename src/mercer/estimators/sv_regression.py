@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from mercer.arrays import Array
 from mercer.estimators.sv_base import SupportVectorMachine, merged
 from mercer.estimators.table import check_target, check_weights
+from mercer.estimators.unchanged import UnlessItFails
 from mercer.inference.smo import Programme
 
 
@@ -65,14 +66,10 @@ class SVR(RegressorMixin, SupportVectorMachine):  # type: ignore[misc]  # scikit
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and targets y (n,)."""
-        before = dict(vars(self))
-        try:
+        with UnlessItFails(self):
             check_target(y)
             X, y = self._validated(X, y)
             self._fit(X, np.asarray(y, dtype=np.float64), check_weights(sample_weight, len(X)))
-        except BaseException:
-            self.__dict__ = before
-            raise
         return self
 
     def _check_params(self) -> None:

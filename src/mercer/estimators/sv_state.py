@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mercer.arrays import Array
-from mercer.estimators.packing import Resolve, finite, packed, packed_param, unpacked
+from mercer.estimators.frame import packed_frame, unpacked_frame
+from mercer.estimators.frozen import freeze, frozen
+from mercer.estimators.packing import Resolve, finite, packed, unpacked
 from mercer.estimators.state import part_of
-from mercer.estimators.stored import packed_classes, unpacked_classes
+from mercer.estimators.stored import packed_classes
 from mercer.estimators.sv_schema import check_support_state
 from mercer.kernels.base import Kernel
 
@@ -21,24 +23,18 @@ ARRAYS = ("support_vectors_", "dual_coef_", "intercept_")
 class SupportState:
     """The two directions between a fitted machine and (manifest, arrays)."""
 
+    _freezes: ClassVar[tuple[str, ...]] = ()  # parameters that a stream does not let go of
+
     def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         machine = cast(Any, self)
         arrays: dict[str, Array] = {}
-        params = machine.get_params(deep=False)
-        if not isinstance(params.get("random_state"), (int, np.integer, type(None))):
-            params["random_state"] = None  # a generator's state is not part of a model
-        manifest: dict[str, Any] = {
-            "params": {k: packed_param(v, f"params.{k}", arrays) for k, v in params.items()},
+        manifest = packed_frame(machine, arrays, **frozen(machine)) | {
             "kernel": packed(machine.kernel_, "kernel", arrays),
-            "n_features": int(machine.n_features_in_),
-            "feature_names": None,
             "support": [int(i) for i in machine.support_],
             "report": finite(machine.report_),
             "iterations": int(machine.n_iter_),
             "extra": {},
         }
-        if hasattr(machine, "feature_names_in_"):
-            manifest["feature_names"] = [str(name) for name in machine.feature_names_in_]
         for name in ARRAYS:
             arrays[name] = np.ascontiguousarray(getattr(machine, name))
         if hasattr(machine, "classes_"):
@@ -61,15 +57,10 @@ class SupportState:
         cls, manifest: Mapping[str, Any], arrays: Mapping[str, Array], resolve: Resolve
     ) -> Self:
         cls._check_state(manifest, arrays)
-        params = {k: unpacked(v, arrays, resolve) for k, v in manifest["params"].items()}
-        machine = cast(Any, cls)(**params)
+        machine = unpacked_frame(cls, manifest, arrays, resolve)
         machine._check_params()
-        if "classes" in manifest:
-            machine.classes_ = unpacked_classes(manifest["classes"])
+        freeze(machine)
         machine.kernel_ = part_of(Kernel, manifest["kernel"], arrays, resolve)
-        machine.n_features_in_ = manifest["n_features"]
-        if manifest["feature_names"] is not None:
-            machine.feature_names_in_ = np.array(manifest["feature_names"], dtype=object)
         machine.support_ = np.array(manifest["support"], dtype=np.intp)
         machine.report_ = manifest["report"]
         machine.n_iter_ = manifest["iterations"]

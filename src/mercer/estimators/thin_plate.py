@@ -10,6 +10,7 @@ from mercer.arrays import Array, as_columns
 from mercer.basis import PolynomialBasis
 from mercer.estimators.base import _leave_one_out
 from mercer.estimators.generic import KernelRegressor
+from mercer.estimators.inside import problem_inside, told_rows, told_units
 from mercer.estimators.summary import Summary
 from mercer.estimators.table import Table, build_table, check_target, check_weights, read_rows
 from mercer.estimators.thin_plate_checks import (
@@ -203,34 +204,15 @@ class ThinPlateSpline(KernelRegressor):
 
 def _problem(table: Table, units: Units, basis: PolynomialBasis) -> Problem:
     points = units.inside(table.points)
-    return Problem(
-        points,
-        units.y_inside(table.mean),
-        table.total,
-        table.spread / units.y_scale**2,
-        basis(points),
-        table.group,
-        units.y_inside(table.Y[table.keep]),
-        table.weights[table.keep],
-    )
+    return problem_inside(table, units, points, basis(points))
 
 
 def _described(form: Form, units: Units, inference: dict[str, Any]) -> dict[str, Any]:
     """What was done to the numbers, as plain values."""
     problem = form.problem
     return {
-        "standardize": {
-            "on": True,
-            "x_shift": units.x_shift.tolist(),
-            "x_scale": units.x_scale.tolist(),
-            "y_shift": units.y_shift.tolist(),
-            "y_scale": units.y_scale.tolist(),
-        },
-        "rows": {
-            "used": len(problem.rows),
-            "distinct": len(problem.points),
-            "weight": float(problem.row_weights.sum()),
-        },
+        "standardize": {"on": True} | told_units(units),
+        "rows": told_rows(problem, problem.row_weights),
         "inference": {"name": "Exact", **inference},
         **form.report(),
     }

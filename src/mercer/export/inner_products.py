@@ -25,6 +25,7 @@ from mercer.kernels import (
     Cosine,
     Linear,
     MultinomialFisher,
+    Nugget,
     Nystroem,
     PeriodicSpline,
     Polynomial,
@@ -33,6 +34,8 @@ from mercer.kernels import (
     Spline,
 )
 from mercer.kernels.bernoulli import _centred
+
+ROUNDING = 1e-12  # relative, within which rows of a Nugget are the same
 
 
 @features_of(Linear)
@@ -118,6 +121,16 @@ def _categorical(kernel: Categorical, X: Value, P: Array) -> Value:
     return _product([where(d == 0.0, 1.0, float(c)) for d, c in pairs])
 
 
+@cross_of(Nugget)
+def _nugget(kernel: Nugget, X: Value, P: Array) -> Value:
+    # rows that went through preprocessing here and there agree to rounding
+    close = [
+        where(d.apply("Abs") < ROUNDING * (1.0 + np.abs(P[None, :, j])), 1.0, 0.0)
+        for j, d in enumerate(_differences(X, P))
+    ]
+    return _product(close) * float(kernel.variance)
+
+
 @cross_of(Spline)
 def _spline(kernel: Spline, X: Value, P: Array) -> Value:
     x, z = X - float(kernel.origin), P.T - float(kernel.origin)
@@ -173,5 +186,5 @@ def _product(factors: list[Value]) -> Value:
     return total
 
 
-for _cls in (Constant, Cosine, Categorical, PeriodicSpline):
+for _cls in (Constant, Cosine, Categorical, Nugget, PeriodicSpline):
     DIAGONAL[_cls] = constant_diagonal

@@ -42,7 +42,9 @@ class Discrimination:
     bias : the free offset b.
     latent : (n,) f without the bias.
     report : converged, iterations, objective (the dual value, which is the divergence from the
-        prior) and gap = P - D, a bound on how far both are from the optimum.
+        prior), gap = P - D, a bound on how far both are from the optimum, and jitter, the largest
+        share of the kernel's largest value that was added to the diagonal of the equations of a
+        step (mostly 0): it turns a step, and the optimum is that of K itself.
     """
 
     alpha: Array
@@ -109,10 +111,11 @@ def discriminate(
     _check(K, y, C, w, f0)
     batch = Batch(K, y, 1.0 - y * f0, float(C), w)
     bias = feasible_bias(y, f0, C, previous)
-    steps, a = 0, np.zeros(n)
+    steps, a, jitter = 0, np.zeros(n), 0.0
     if bias is None:
-        a, multipliers, bias, steps = interior(batch, max_iter)
-        a, bias = _polished(batch, a, multipliers, bias)
+        a, multipliers, bias, steps, jitter = interior(batch, max_iter)
+        a, bias, more = _polished(batch, a, multipliers, bias)
+        jitter = max(jitter, more)
     latent = _latent(batch, a)
     gap = _gap(batch, a, latent, bias)
     with np.errstate(divide="ignore"):
@@ -122,6 +125,7 @@ def discriminate(
         "iterations": steps,
         "objective": value,
         "gap": gap,
+        "jitter": jitter,
     }
     return Discrimination(a, bias, latent, report)
 
@@ -153,15 +157,15 @@ def _gap(batch: Batch, a: Array, latent: Array, bias: float) -> float:
     return float(np.sum(rows - a * u) + abs(bias * (batch.y @ a)))
 
 
-def _polished(batch: Batch, a: Array, s: Array, b: float) -> tuple[Array, float]:
+def _polished(batch: Batch, a: Array, s: Array, b: float) -> tuple[Array, float, float]:
     """Newton steps on c - YKYa - b y = 1/(C - a/w) over the support vectors alone.
 
     Which rows those are is read off the interior point (a against its multiplier s) and corrected:
     a coefficient that would be negative leaves, a row that misses the margin enters; all such rows
     at first, then one at a time, since exchanges of many can go in circles. The best gap counts,
-    that of the interior point included.
+    that of the interior point included. Returns the coefficients, the bias and the jitter.
     """
-    y, w, C = batch.y, batch.w, batch.C
+    y, w, C, jitter = batch.y, batch.w, batch.C, 0.0
     inside = a > s * coefficient_unit(a, level_of(batch))
     best, best_b = _balanced(np.where(inside, a, 0.0), y, w * C), b
     best_gap = _gap(batch, best, _latent(batch, best), b)
@@ -170,7 +174,8 @@ def _polished(batch: Batch, a: Array, s: Array, b: float) -> tuple[Array, float]
         if not (np.any(y[S] > 0.0) and np.any(y[S] < 0.0)):
             break
         part = Batch(batch.K[np.ix_(S, S)], y[S], batch.c[S], C, w[S])
-        x, bias = _newton(part, a[S], b)
+        x, bias, more = _newton(part, a[S], b)
+        jitter = max(jitter, more)
         if np.any(x < 0.0):
             inside[S[x < 0.0] if turn < ALL_AT_ONCE else S[np.argmin(x)]] = False
             continue
@@ -185,7 +190,7 @@ def _polished(batch: Batch, a: Array, s: Array, b: float) -> tuple[Array, float]
         if excess.max() <= 1e-12:
             break
         inside[excess > 1e-12 if turn < ALL_AT_ONCE else np.argmax(excess)] = True
-    return best, best_b
+    return best, best_b, jitter
 
 
 def _latent(batch: Batch, a: Array) -> Array:
@@ -193,18 +198,20 @@ def _latent(batch: Batch, a: Array) -> Array:
     return np.asarray(batch.y * (1.0 - batch.forces(a)))
 
 
-def _newton(part: Batch, a: Array, b: float) -> tuple[Array, float]:
+def _newton(part: Batch, a: Array, b: float) -> tuple[Array, float, float]:
     """Solve the equations of the support vectors; steps stop short of the bound a = w C."""
-    y, w, C = part.y, part.w, part.C
+    y, w, C, jitter = part.y, part.w, part.C, 0.0
     for _ in range(30):
         t = C - a / w
         right = part.forces(a) - b * y - 1.0 / t
-        da, db = Bordered(part, 1.0 / (w * t * t)).solve(right, -float(y @ a))
+        equations = Bordered(part, 1.0 / (w * t * t))
+        jitter = max(jitter, equations.jitter)
+        da, db = equations.solve(right, -float(y @ a))
         size = room([t], [-da / w])
         a, b = a + size * da, b + size * db
         if size == 1.0 and np.abs(da).max() <= 1e-9 * np.abs(a).max():
             break  # the error is the square of this step
-    return a, b
+    return a, b, jitter
 
 
 def _balanced(a: Array, y: Array, high: Array) -> Array:

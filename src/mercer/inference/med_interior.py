@@ -41,14 +41,16 @@ class Bordered:
 
     Factored as I + d^-1/2 YKY d^-1/2, whose eigenvalues are at least 1, whatever d is. Where K has
     no full rank and d is small, rounding can make one negative; then d is raised by the rounding
-    of K. That turns the step a little, and leaves alone where the steps end.
+    of K. That turns the step a little, and leaves alone where the steps end. ``jitter`` is by how
+    much, in units of the largest value of K.
     """
 
     def __init__(self, batch: Batch, d: Array) -> None:
         self.y = batch.y
-        rounding = len(d) * np.finfo(np.float64).eps * float(np.abs(batch.K).max())
+        largest = float(np.abs(batch.K).max())
         for more in (0.0, 1.0, 100.0, 1e4):
-            self.scale = 1.0 / np.sqrt(d + more * rounding)
+            self.jitter = more * len(d) * float(np.finfo(np.float64).eps)
+            self.scale = 1.0 / np.sqrt(d + self.jitter * largest)
             root = batch.y * self.scale
             self.factor = root[:, None] * batch.K * root
             self.factor[np.diag_indices(len(d))] += 1.0
@@ -111,8 +113,8 @@ class _Point:
         )
 
 
-def interior(batch: Batch, max_iter: int) -> tuple[Array, Array, float, int]:
-    """Mehrotra's predictor-corrector; return a, the multipliers s of a >= 0, b and the steps.
+def interior(batch: Batch, max_iter: int) -> tuple[Array, Array, float, int, float]:
+    """Mehrotra's predictor-corrector; return a, the multipliers s of a >= 0, b, steps, jitter.
 
     v = 1 / (C - a/w) is a variable of its own: its product with the room t = C - a/w is driven to
     one as a s is driven to zero (both together while they are above one), so that neither end of
@@ -124,13 +126,14 @@ def interior(batch: Batch, max_iter: int) -> tuple[Array, Array, float, int]:
     a = 0.5 * C * w
     s = np.full(len(w), max(1.0, float(np.abs(batch.forces(a)).max())))
     p = _Point(a, s, C - a / w, s, 0.0)
-    best, since = np.inf, 0
+    best, since, jitter = np.inf, 0, 0.0
     for step in range(max_iter):
         left = p.residual(batch, level)
         best, since = (left, step) if left < 0.5 * best else (best, since)
         if left < 1e-10 or step - since > PATIENCE:
-            return p.a, p.s, p.b, step
+            return p.a, p.s, p.b, step, jitter
         equations = Bordered(batch, p.v / (w * p.t) + p.s / p.a)
+        jitter = max(jitter, equations.jitter)
         (da, ds, dt, dv), db, size = p.direction(batch, equations, 0.0, none, none)
         mu = float(p.a @ p.s) / whole
         least = 1e-13 * coefficient_unit(p.a, level) / float(batch.share.max())
@@ -145,7 +148,7 @@ def interior(batch: Batch, max_iter: int) -> tuple[Array, Array, float, int]:
         da, ds, _, dv = (size * change for change in changes)
         a = p.a + da
         p = _Point(a, p.s + ds, C - a / w, p.v + dv, p.b + size * db)
-    return p.a, p.s, p.b, max_iter
+    return p.a, p.s, p.b, max_iter, jitter
 
 
 def _near_path(p: _Point, changes: tuple[Array, ...], size: float) -> float:

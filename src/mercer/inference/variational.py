@@ -125,7 +125,6 @@ def descend(
     rate, damping = 1.0, 0.0
     while point.residual > tol and used < max_iter and damping < STUCK:
         h, W = mixed(task, point, rate) if waiting else newton(task, point, damping)
-        point.factor.trim()  # needed again only if the step is refused
         trial = place(task, h, W)
         good = _accepted(point, trial)
         if waiting:
@@ -137,9 +136,10 @@ def descend(
         used += 1
         if good:
             assert trial is not None
-            point, rate = trial, 1.0
+            point, trial, rate = trial, point, 1.0
             path.append(point.free)
-        trial = None  # a refused one would keep its two n x n arrays
+        if trial is not None:
+            trial.factor.release()  # K, the factor that is kept and the next: three n x n arrays
     return point, _report(point, tol, used, path)
 
 

@@ -69,6 +69,7 @@ def place(task: Task, h: Array, W: Array) -> Point | None:
         return None
     var = factor.cov_diag()
     if not np.all(var > 0.0):
+        factor.release()
         return None
     a = h - factor.solve(np.asarray(task.gram @ h[:, None]))[:, 0]
     shift = np.asarray(task.gram @ a[:, None])[:, 0]
@@ -78,6 +79,7 @@ def place(task: Task, h: Array, W: Array) -> Point | None:
         mean_off, bend_off = (a + slope) * np.sqrt(var), (bend - W) * var
     residual = max(float(np.abs(mean_off).max()), float(np.abs(bend_off).max()))
     if not (np.isfinite(free) and np.isfinite(residual)):
+        factor.release()
         return None
     return Point(h, W, factor, a, shift, var, free, slope, bend, residual)
 
@@ -134,6 +136,7 @@ def newton(task: Task, point: Point, damping: float = 0.0) -> tuple[Array, Array
     x, _ = gmres(system, right, rtol=accuracy, restart=min(n, KRYLOV), maxiter=1)
     dW = _kept(task, point, x / point.var)
     p = (r_p + 0.5 * third * _squared(sigma, dW)) / c
+    task.gram.give(sigma)  # its memory serves the next factor
     return point.h + p + point.shift * dW, point.W + dW
 
 

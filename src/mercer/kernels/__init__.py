@@ -18,6 +18,7 @@ from mercer.kernels.mixture import MixtureFisher
 from mercer.kernels.multinomial import MultinomialFisher
 from mercer.kernels.named import OrnsteinUhlenbeck, SquaredExponentialOperator
 from mercer.kernels.noise import Noise, White
+from mercer.kernels.nugget import Nugget
 from mercer.kernels.nystroem import Nystroem
 from mercer.kernels.periodic import Cosine, Periodic
 from mercer.kernels.rational import RationalQuadratic
@@ -46,6 +47,7 @@ __all__ = [
     "MixtureFisher",
     "MultinomialFisher",
     "Noise",
+    "Nugget",
     "Nystroem",
     "Operator",
     "OrnsteinUhlenbeck",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mercer.kernels.state_space import StateSpace
 
 Gradient: TypeAlias = dict[str, float | Array]
+KEEP = "without which hyperparameters cannot be learned (search=None keeps those given)"
 
 
 class Kernel(Component):
@@ -35,7 +36,7 @@ class Kernel(Component):
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         """Return the fresh matrix k(X, Z) (n, m), which the caller may overwrite."""
-        raise NotImplementedError
+        raise self._unstated("__call__(X, Z=None)", "the matrix k(X, Z), k(X, X) if Z is None")
 
     def multiple(self, X: Array, Z: Array | None, factor: float) -> Array:
         """Return factor * k(X, Z) (n, p), fresh."""
@@ -43,9 +44,13 @@ class Kernel(Component):
         K *= factor
         return K
 
+    def written(self, X: Array, out: Array, factor: float = 1.0) -> Array:
+        """Return factor * k(X, X) (n, n), written to ``out`` by kernels that can, else fresh."""
+        return self.multiple(X, None, factor)
+
     def diag(self, X: Array) -> Array:
         """Return k(x_i, x_i), shape (n,): the diagonal of ``k(X)``, noise parts included."""
-        raise NotImplementedError
+        raise self._unstated("diag(X)", "k(x, x) of every row")
 
     def pullback(self, X: Array, Z: Array | None, Q: Array) -> Gradient:
         """Return d<Q, k(X, Z)>/d name for every differentiable parameter, by path.
@@ -54,6 +59,10 @@ class Kernel(Component):
         shape. No array of size n x m x p is formed.
         """
         return self._value_and_pullback(X, Z, Q)[1]
+
+    def _unstated(self, method: str, what: str) -> NotImplementedError:
+        """Return the sentence for a method that a child was to state, to be raised."""
+        return NotImplementedError(f"{type(self).__name__} does not state {method}: {what}")
 
     # ------------------------------------------------------------------ for composites
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
@@ -64,7 +73,7 @@ class Kernel(Component):
         if type(self).pullback is not Kernel.pullback:
             return inner(Q, self(X, Z)), self.pullback(X, Z, Q)
         if any(True for _ in self.differentiable()):
-            raise NotImplementedError(f"{type(self).__name__} states no pullback")
+            raise self._unstated("pullback(X, Z, Q)", f"the gradient of <Q, k(X, Z)>, {KEEP}")
         return inner(Q, self(X, Z)), {}
 
     def _add_to(self, K: Array, X: Array, Z: Array | None) -> None:

@@ -266,6 +266,9 @@ class Scale(_Wrapper):
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         return self.kernel.multiple(X, Z, float(positive(self, "variance")))
 
+    def written(self, X: Array, out: Array, factor: float = 1.0) -> Array:
+        return self.kernel.written(X, out, factor * float(positive(self, "variance")))
+
     def diag(self, X: Array) -> Array:
         return self.kernel.diag(X) * positive(self, "variance")
 

@@ -12,6 +12,7 @@ from mercer.kernels.checks import did_you_mean
 from mercer.kernels.dot import Constant, Linear, Polynomial
 from mercer.kernels.given import Function, Precomputed
 from mercer.kernels.matern import Matern
+from mercer.kernels.nugget import Nugget
 from mercer.kernels.periodic import Cosine, Periodic
 from mercer.kernels.rational import RationalQuadratic
 from mercer.kernels.stationary import RBF
@@ -25,6 +26,7 @@ _NAMES: dict[str, Callable[[], Kernel]] = {
     "matern12": lambda: Matern(nu=0.5),
     "matern32": lambda: Matern(nu=1.5),
     "matern52": lambda: Matern(nu=2.5),
+    "matern52_nugget": lambda: Matern(nu=2.5) + Nugget(0.5),
     "periodic": Periodic,
     "polynomial": Polynomial,
     "precomputed": Precomputed,

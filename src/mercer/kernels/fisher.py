@@ -26,7 +26,7 @@ class ScoreKernel(Mapped, abstract=True):
 
     def scores(self, X: Any) -> Array:
         """Return the gradients of log p(x | theta) by theta at the rows of X, (n, p)."""
-        raise NotImplementedError
+        raise self._unstated("scores(X)", "the gradients of log p(x | theta) by theta, (n, p)")
 
     def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
         if not isinstance(self.information, str):

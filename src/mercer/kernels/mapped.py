@@ -16,7 +16,7 @@ class Mapped(Kernel, abstract=True):
     """k(x, z) = phi(x)'phi(z). A child states ``features``, phi(X) (n, m), dense or sparse."""
 
     def features(self, X: Any) -> Any:
-        raise NotImplementedError
+        raise self._unstated("features(X)", "phi(X) (n, m), dense or sparse")
 
     def __call__(self, X: Any, Z: Any = None) -> Array:
         X = rows_of(X)

@@ -11,7 +11,7 @@ import numpy as np
 from mercer._native import core
 from mercer.arrays import Array, mirror
 from mercer.component import POSITIVE, Domain
-from mercer.kernels.base import Gradient, Kernel, blocks, inner, other_points
+from mercer.kernels.base import KEEP, Gradient, Kernel, blocks, inner, other_points
 from mercer.kernels.checks import like, positive, rescaled
 
 
@@ -36,7 +36,7 @@ class Stationary(Kernel, abstract=True):
 
     def profile(self, s: Array) -> Array:
         """Return k at squared scaled distances s."""
-        raise NotImplementedError
+        raise self._unstated("profile(s)", "k at the squared scaled distances s")
 
     def slope(self, s: Array) -> Array:
         """Return dk/ds at squared scaled distances s; finite everywhere.
@@ -44,7 +44,7 @@ class Stationary(Kernel, abstract=True):
         It is always multiplied by a squared difference. Where dk/ds is infinite at s = 0, that
         product is zero, and zero is to be returned.
         """
-        raise NotImplementedError
+        raise self._unstated("slope(s)", f"the derivative of the profile by s, {KEEP}")
 
     def shape_gradient(self, s: Array, Q: Array) -> Gradient:
         """Return d<Q, profile(s)> for parameters other than the length scale."""
@@ -68,9 +68,15 @@ class Stationary(Kernel, abstract=True):
             return super().multiple(X, Z, factor)
         return self._formed(X, Z, factor)
 
-    def _formed(self, X: Array, Z: Array | None, factor: float) -> Array:
+    def written(self, X: Array, out: Array, factor: float = 1.0) -> Array:
+        """See :meth:`Kernel.written`."""
+        if type(self).__call__ is not Stationary.__call__:
+            return super().written(X, out, factor)
+        return self._formed(X, None, factor, out)
+
+    def _formed(self, X: Array, Z: Array | None, factor: float, out: Array | None = None) -> Array:
         X, Z, same = self._scaled(X, Z)
-        K = np.empty((X.shape[0], Z.shape[0]))
+        K = np.empty((X.shape[0], Z.shape[0])) if out is None else out
         if self.native is not None:
             core.stationary(self.native, X, Z, same, K, factor)
             return K

@@ -5,6 +5,8 @@ Theory (G4), (G6).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from mercer.linalg.operators import CholeskyOperator
 # The ladder of relative jitters tried when the factorisation fails; the first that works is
 # reported. The last is the largest change to a variance that we are willing to make: 1e-8 of it.
 JITTERS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8)
-ROWS = 256  # of Q that the extra term of formula (3) is added to at a time
+ROWS = 256  # of an n x n array that are worked on at a time where a copy of them is needed
 
 
 class DenseGram(Gram):
@@ -37,6 +39,8 @@ class DenseGram(Gram):
     scratch : let a Factor overwrite its Cholesky factor by the inverse, the first time that the
         inverse is asked for. For one evaluation of the evidence, which solves before and not after:
         one n x n array in all.
+    spare : n x n arrays that may be written over, from Grams before this one; with ``scratch`` it
+        gets this one's at the end.
 
     Examples
     --------
@@ -48,13 +52,20 @@ class DenseGram(Gram):
     """
 
     def __init__(
-        self, kernel: Covariance, points: Array, *, keep: bool = False, scratch: bool = False
+        self,
+        kernel: Covariance,
+        points: Array,
+        *,
+        keep: bool = False,
+        scratch: bool = False,
+        spare: list[Array] | None = None,
     ) -> None:
         require_memory(len(points), arrays=3)
         self.kernel = kernel
         self.points = points
         self.keep = keep
         self.scratch = scratch
+        self.spare = [] if spare is None else spare
         self._matrix: Array | None = None
         self.room: list[Array] = []  # n x n arrays of factors that are done with
 
@@ -63,10 +74,16 @@ class DenseGram(Gram):
         """K (n, n); do not write to it."""
         if self._matrix is not None:
             return self._matrix
-        K = self.kernel(self.points)
+        K = self._formed()
         if self.keep:
             self._matrix = K
         return K
+
+    def _formed(self) -> Array:
+        written = getattr(self.kernel, "written", None)
+        if not self.spare or written is None:
+            return self.kernel(self.points)
+        return np.asarray(written(self.points, self.spare.pop()))
 
     def __matmul__(self, V: Array) -> Array:
         return np.asarray(self.matrix @ V)
@@ -111,7 +128,12 @@ class DenseGram(Gram):
             left, right = np.hstack([U, V]), 0.5 * np.ascontiguousarray(np.hstack([V, U]).T)
             for i in range(0, len(Q), ROWS):
                 Q[i : i + ROWS] += left[i : i + ROWS] @ right
-        return self.contract(Q)
+        if self.scratch:
+            self.room.clear()  # no factor comes after this: let the kernel have the memory
+        gradient = self.contract(Q)
+        if self.scratch:
+            self.spare[:] = [Q]
+        return gradient
 
     def contract(self, Q: Array) -> Gradient:
         """See :meth:`Gram.contract`."""
@@ -146,7 +168,9 @@ class DenseFactor(CholeskyOperator, Factor):
         self._gram = gram
         self._inverse: Array | None = None
         self._whole = False  # whether it is M^-1, not only L^-1
-        self._beside: Array | None = None  # the diagonal of an M^-1 below L'
+        self._beside: Array | None = None  # the diagonal of what lies below L': L^-1, or M^-1
+        self._beside_whole = False
+        self._inverse_diag: Array | None = None  # (n,) of M^-1
         self._cov_diag: Array | None = None
         self.cholesky = self._factorise(gram)
         self._logdet = cholesky_logdet(self.cholesky)
@@ -227,7 +251,7 @@ class DenseFactor(CholeskyOperator, Factor):
             else:
                 A, L = self._gram.take(), A
                 A[...] = L
-            self._whole = self._beside is not None
+            self._whole = self._beside_whole
             if self._beside is None:
                 half_inverse(A)
             else:
@@ -244,37 +268,63 @@ class DenseFactor(CholeskyOperator, Factor):
             self._whole = True
         return inverse
 
+    @contextmanager
+    def _laid_beside(self) -> Iterator[Array]:
+        """Yield the array with L', for an inverse to be made over it; then both share its memory.
+
+        L waits in the strictly lower triangle, and changes places with the inverse at the end.
+        """
+        A = mirror(self.cholesky)
+        roots = np.diagonal(A).copy()
+        try:
+            yield A
+            self._beside = np.diagonal(A).copy()
+        finally:
+            core.swap_triangles(A)
+            A.flat[:: len(A) + 1] = roots
+
     def diag(self) -> Array:
-        """See :meth:`Factor.diag`; half the work of :meth:`inverse`."""
-        if self._beside is not None:
-            return np.asarray(self.scale**2 * self._beside)
-        A = self._half_inverse()
-        return np.asarray(self.scale**2 * (np.diagonal(A) if self._whole else inverse_diag(A)))
+        """See :meth:`Factor.diag`; half the work of :meth:`inverse`, no further n x n array."""
+        if self._inverse_diag is None:
+            if self._beside is not None:  # a whole one: half of it comes with the diagonal
+                self._inverse_diag = self._beside
+            elif self._inverse is not None or self._gram.scratch:
+                A = self._half_inverse()
+                self._inverse_diag = np.diagonal(A).copy() if self._whole else inverse_diag(A)
+            else:
+                with self._laid_beside() as A:
+                    half_inverse(A)
+                    squares = inverse_diag(A)
+                self._inverse_diag = squares
+        return np.asarray(self.scale**2 * self._inverse_diag)
 
     def add_to(self, M: Array) -> None:
         """See :meth:`Factor.add_to`; M^-1 stays, in the strictly lower triangle beside L'."""
         if self._inverse is not None or self._beside is not None:
             core.add_scaled_upper(self.inverse(), self.scale, M)
             return
-        A = mirror(self.cholesky)
-        roots = np.diagonal(A).copy()
-        half_inverse(A)
-        inverse_of_half(A)
-        core.add_scaled_upper(A, self.scale, M)
-        self._beside = np.diagonal(A).copy()
-        core.swap_triangles(A)
-        A.flat[:: len(A) + 1] = roots
+        with self._laid_beside() as A:
+            half_inverse(A)
+            inverse_of_half(A)
+            core.add_scaled_upper(A, self.scale, M)
+        self._beside_whole = True
+
+    def _weak(self) -> Iterator[tuple[Index, Array]]:
+        """Points where W_i K_ii is tiny, and their columns (n, some) of K, some at a time."""
+        weak = np.flatnonzero(self.W * self._K_diag < 1e-6)
+        for i in range(0, len(weak), ROWS):
+            yield weak[i : i + ROWS], self._gram.rows(weak[i : i + ROWS]).T
 
     def cov_diag(self) -> Array:
         """See :meth:`Factor.cov_diag`; by a triangular solve where W_i K_ii is tiny."""
         if self._cov_diag is None:
-            weak = np.flatnonzero(self.W * self._K_diag < 1e-6)
-            # the solve first: the inverse may take the memory of the factor
-            taken = self.quad_diag(self._gram.rows(weak).T) if len(weak) else np.zeros(0)
+            # the solves first: the inverse may take the memory of the factor
+            exact = [(some, self._K_diag[some] - self.quad_diag(K)) for some, K in self._weak()]
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 share = self.diag() / self.W  # C_ii / W_i in (0, 1]
                 result = np.where(np.isinf(self.W), 0.0, (1.0 - share) / self.W)
-            result[weak] = self._K_diag[weak] - taken
+            for some, values in exact:
+                result[some] = values
             self._cov_diag = result
         return self._cov_diag.copy()
 
@@ -293,8 +343,7 @@ class DenseFactor(CholeskyOperator, Factor):
         """See :meth:`Factor.cov`; rows where W_i K_ii is tiny by triangular solves."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             reach = np.where(np.isinf(self.W), 0.0, self.scale / self.W)
-        weak = np.flatnonzero(self.W * self._K_diag < 1e-6)
-        reach[weak] = 0.0
+        reach[self.W * self._K_diag < 1e-6] = 0.0
         # (K^-1 + W)^-1 = W^-1 - W^-1 C W^-1
         variances, inverse = self.cov_diag(), self.inverse()
         if self.cholesky.size:
@@ -303,10 +352,9 @@ class DenseFactor(CholeskyOperator, Factor):
             S = mirror(inverse.copy())
         S *= -reach[:, None]
         S *= reach
-        if len(weak):
-            K = self._gram.rows(weak).T
+        for some, K in self._weak():
             columns = K - np.asarray(self._gram @ self.solve(K))
-            S[:, weak], S[weak] = columns, columns.T
+            S[:, some], S[some] = columns, columns.T
         S.flat[:: len(S) + 1] = variances
         return S
 

@@ -10,29 +10,50 @@ from mercer.kernels.state_space import StateSpace
 from mercer.linalg.errors import NotPositiveDefiniteError
 
 
-class Line:
-    """A covariance of state space form at the points X (n, d): all in O(n) after one sort.
-
-    Arrays go in and come out in the order of X; equal points are allowed.
-    """
+class Ordering:
+    """The points X (n, d) in the order of one column, which is sorted here and nowhere else."""
 
     def __init__(self, states: StateSpace, X: Array) -> None:
         x = states.line(X)
+        self.points, self.column = X, states.column
         self.order = np.argsort(x, kind="stable")
         self.gaps = np.diff(x[self.order])
-        self.states = states
-        self._model = (states.orders, states.rates, states.variances)
 
     def __len__(self) -> int:
         return len(self.order)
 
-    def _sorted(self, V: Array) -> Array:
+    def serves(self, states: StateSpace, X: Array) -> bool:
+        """Whether this is the order of that very array for such a state space."""
+        return X is self.points and states.column == self.column
+
+    def sorted(self, V: Array) -> Array:
+        """V (n, ...) from the order of X to that along the line."""
         return np.ascontiguousarray(V[self.order], dtype=np.float64)
 
-    def _back(self, V: Array) -> Array:
+    def back(self, V: Array) -> Array:
+        """V (n, ...) from the order along the line to that of X."""
         out = np.empty_like(V)
         out[self.order] = V
         return out
+
+
+class Line:
+    """A covariance of state space form at the points X (n, d): all in O(n) after one sort.
+
+    Arrays go in and come out in the order of X; equal points are allowed. An ``ordering`` of the
+    same X, from before, saves the sort.
+    """
+
+    def __init__(self, states: StateSpace, X: Array, ordering: Ordering | None = None) -> None:
+        known = ordering is not None and ordering.serves(states, X)
+        self.ordering = ordering if ordering is not None and known else Ordering(states, X)
+        self.gaps = self.ordering.gaps
+        self.states = states
+        self._model = (states.orders, states.rates, states.variances)
+        self._sorted, self._back = self.ordering.sorted, self.ordering.back
+
+    def __len__(self) -> int:
+        return len(self.ordering)
 
     def times(self, V: Array) -> Array:
         """K V for V (n, m)."""

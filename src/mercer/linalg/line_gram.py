@@ -9,7 +9,7 @@ from mercer.arrays import Array, Index
 from mercer.kernels.base import Gradient, Kernel
 from mercer.kernels.state_space import StateSpace
 from mercer.linalg.gram import Factor, Gram
-from mercer.linalg.line import Line
+from mercer.linalg.line import Line, Ordering
 from mercer.linalg.line_operator import LineOperator
 from mercer.linalg.memory import require_memory
 
@@ -25,6 +25,8 @@ def state_space_of(kernel: Kernel, d: int) -> StateSpace | None:
 class LineGram(Gram):
     """K of a kernel with :meth:`~mercer.kernels.base.Kernel.state_space`, never formed.
 
+    An ``ordering`` of the same points, that of another such Gram, saves sorting them again.
+
     Examples
     --------
     >>> import numpy as np
@@ -34,11 +36,19 @@ class LineGram(Gram):
     array([1.    , 0.3679])
     """
 
-    def __init__(self, kernel: Kernel, points: Array, *, scratch: bool = False) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        points: Array,
+        *,
+        scratch: bool = False,
+        ordering: Ordering | None = None,
+    ) -> None:
         states = state_space_of(kernel, points.shape[1])
         if states is None:
             raise ValueError("the kernel has no state space on one column; use the dense Gram")
-        self.kernel, self.points, self.line = kernel, points, Line(states, points)
+        self.kernel, self.points = kernel, points
+        self.line = Line(states, points, ordering)
 
     def __matmul__(self, V: Array) -> Array:
         return self.line.times(V)

@@ -53,7 +53,8 @@ class States:
         """Mean and variance of the derivative of ``order`` at the points ``at`` (q,).
 
         Beyond the knots the mean goes on as a polynomial of degree m - 1. The process itself has
-        m - 1 derivatives; the mean has more, without a variance: give ``spread=False``.
+        m - 1 derivatives; the mean has more, without a variance: give ``spread=False``. Between two
+        knots h apart a derivative of order k is a difference over h^k, and loses as many digits.
         """
         m = self.order
         value, variance = np.empty(len(at)), np.empty(len(at)) if spread else None
@@ -133,10 +134,21 @@ class States:
         return result
 
 
-def smooth(x: Array, W: Array, y: Array, order: int, variance: float, unit: float) -> States:
+def smooth(
+    x: Array,
+    W: Array,
+    y: Array,
+    order: int,
+    variance: float,
+    unit: float,
+    pulls: Array | None = None,
+) -> States:
     """Condition the process at x (n,), ascending, on y (n,) with precisions W (n,) >= 0.
 
     ``variance`` is in units of ``unit``. W_i = 0 says nothing; at least m distinct points must.
+    ``pulls`` (n, m), if given, is set to sum_{i>t} a_i ((x_i - x_t) / unit)^k / k! with
+    a = W (y - g): times (-1)^(m-1-k) variance the derivative of order 2m - 1 - k of the mean, right
+    of x_t and in powers of ``unit``.
     """
     n, m = len(x), order
     require_states(n, m)
@@ -145,7 +157,7 @@ def smooth(x: Array, W: Array, y: Array, order: int, variance: float, unit: floa
     gaps = gaps_of(x, unit)
     sf = float(np.sqrt(variance))
     logdet, rss = markov.smooth(
-        tables.unit_cholesky(m), gaps, W, np.ascontiguousarray(y), sf, mean, cov, root, back
+        tables.unit_cholesky(m), gaps, W, np.ascontiguousarray(y), sf, mean, cov, root, back, pulls
     )
     return States(x, unit, variance, mean, cov, root, back, logdet, rss)
 

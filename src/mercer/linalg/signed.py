@@ -21,9 +21,12 @@ import numpy as np
 from mercer.arrays import Array, cholesky, cholesky_logdet, half_solve
 from mercer.linalg.errors import NotPositiveDefiniteError
 from mercer.linalg.gram import Factor
+from mercer.linalg.operators import ExplicitOperator
 
 if TYPE_CHECKING:
     from mercer.linalg.gram import Gram
+
+ROWS = 256  # points, or rows of an n x n array, that are worked on at a time
 
 
 class SignedFactor(Factor):
@@ -39,8 +42,11 @@ class SignedFactor(Factor):
         negative = np.flatnonzero(W < 0.0)
         self.W = W
         self.positive = gram.factor(np.maximum(W, 0.0))  # A
-        K = gram.rows(negative).T
-        P = -self.positive.solve(K)
+        P = np.empty((len(W), len(negative)), order="F")  # its transpose is solved with, row-major
+        for i in range(0, len(negative), ROWS):
+            np.negative(
+                self.positive.solve(gram.rows(negative[i : i + ROWS]).T), out=P[:, i : i + ROWS]
+            )
         P[negative, np.arange(len(negative))] += 1.0
         KP = np.asarray(gram @ P)  # S E
         root = np.sqrt(-W[negative])
@@ -48,13 +54,17 @@ class SignedFactor(Factor):
         rest = 0.5 * (rest + rest.T)
         rest.flat[:: len(rest) + 1] += 1.0
         if cholesky(rest):
+            self.positive.release()
             raise NotPositiveDefiniteError(
                 "the precision K^-1 + W is not positive definite: shorten the step"
             )
         self._logdet = cholesky_logdet(rest)
         # rows (k, n) of H and KH with P G P' = H'H and (K P) G (K P)' = KH'KH
-        self._half = half_solve(rest, np.ascontiguousarray((P * root).T))
-        self._half_cov = half_solve(rest, np.ascontiguousarray((KP * root).T))
+        P *= root
+        self._half = half_solve(rest, P.T)
+        del P
+        KP *= root
+        self._half_cov = half_solve(rest, KP.T)
 
     def solve(self, V: Array) -> Array:
         """See :meth:`Factor.solve`."""
@@ -100,14 +110,18 @@ class SignedFactor(Factor):
         """See :meth:`Factor.gradient_weights`."""
         return _added(self.positive.gradient_weights(a, count), self._half, 0.5 * count)
 
+    def operator(self) -> ExplicitOperator:
+        """See :meth:`Factor.operator`: C, made over the inverse of the positive part."""
+        return ExplicitOperator(self.gradient_weights(np.zeros((len(self.W), 1)), -2.0))
+
     @property
     def report(self) -> dict[str, Any]:
         """What was done to the factor of the positive part."""
         return self.positive.report
 
 
-def _added(S: Array, half: Array, factor: float, rows: int = 256) -> Array:
+def _added(S: Array, half: Array, factor: float) -> Array:
     """S + factor half'half, in place, some rows at a time: no further n x n array."""
-    for i in range(0, len(S), rows):
-        S[i : i + rows] += factor * (half[:, i : i + rows].T @ half)
+    for i in range(0, len(S), ROWS):
+        S[i : i + ROWS] += factor * (half[:, i : i + ROWS].T @ half)
     return S

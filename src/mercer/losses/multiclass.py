@@ -82,7 +82,7 @@ class Softmax(Loss):
         """
         m = np.asarray(m, dtype=np.float64)
         v = np.asarray(v, dtype=np.float64)
-        n, c = m.shape
+        c = m.shape[1]
         if v.ndim < 3:
             v = np.broadcast_to(v, m.shape)[:, :, None] * np.eye(c)
         if c == 2:  # the difference of the two is one Gaussian
@@ -90,7 +90,7 @@ class Softmax(Loss):
             variance = v[:, 0, 0] + v[:, 1, 1] - 2.0 * v[:, 0, 1]
             p = Logistic().predict(lead, np.maximum(variance, np.finfo(float).tiny))
             return np.column_stack([1.0 - p, p])
-        return np.array([softmax_average(m[i], v[i]) for i in range(n)]).reshape(n, c)
+        return softmax_average(m, v)
 
     def log_predictive(self, y: Array, m: Array, v: Array) -> Array:
         """Return the log of the predicted probability of class y (n,)."""

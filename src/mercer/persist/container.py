@@ -61,6 +61,8 @@ def open_contents(file: BinaryIO) -> Contents:
         raise ModelFileError(f"it has {size} bytes, too few for a model file")
     length = int.from_bytes(first, "little")
     if length > size - 8:
+        if file.read(1) != b"{":  # with which every header begins: a text, or some other file
+            raise ModelFileError("it is not a model file as mercer.save and `mercer fit` write it")
         raise ModelFileError(f"its header claims {length} bytes, but the file has {size}")
     if length > MAX_HEADER:
         raise ModelFileError(f"its header claims {length} bytes; at most {MAX_HEADER} are allowed")

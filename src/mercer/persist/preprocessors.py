@@ -2,7 +2,8 @@
 
 A preprocessor is its parameters and the attributes that ``fit`` left, public or not: so its output
 is the same to the last bit. Attributes that are not public may change their meaning between
-versions of scikit-learn, so a file is read by the minor version that wrote it, and by no other.
+versions of scikit-learn, so a file is read by the minor version that wrote it, and by those that
+:mod:`mercer.persist.versions` knows to mean the same.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from mercer.persist.errors import ModelFileError
+from mercer.persist.versions import carried
 
 HOMES = {
     "ColumnTransformer": "sklearn.compose",
@@ -75,12 +77,10 @@ def parts_of(step: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 def built(name: str, written: str, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
     """Return the step with these parameters and what its ``fit`` had left."""
     cls = class_of(name)
+    wanted = set(cls._get_param_names())
     if written != version():
-        raise ModelFileError(
-            f"its pipeline was written with scikit-learn {written[:20]}, and {version()} is "
-            f"installed: install scikit-learn {written[:20]}, or fit again"
-        )
-    if set(params) != set(cls._get_param_names()):
+        params, fitted = carried(name, written, version(), wanted, params, fitted)
+    if set(params) != wanted:
         raise ModelFileError(f"the parameters are not those of a {name}")
     try:
         _check_params(params)

@@ -22,6 +22,14 @@ def coverage(
     return np.asarray(np.average(inside, axis=1, weights=weights))
 
 
+def effective(weights: Array) -> float:
+    """Return how many rows that count alike vary as much by chance as these weights (n,).
+
+    (sum w)^2 / sum w^2, the number of Kish (1965).
+    """
+    return float(weights.sum() ** 2 / (weights**2).sum())
+
+
 def sampling_band(levels: Array, n: Any, certainty: float = 0.95) -> tuple[Array, Array]:
     """Return (low, high) between which an honest share of n rows varies by chance.
 
@@ -43,7 +51,7 @@ class CoverageDisplay(GaussianPredictions):
     ----------
     levels : (k,) probabilities of the central intervals.
     shares : (k,) share of the observations inside.
-    rows : number of observations.
+    rows : number of observations; of weighted ones, of as many that count alike.
 
     Examples
     --------
@@ -57,13 +65,16 @@ class CoverageDisplay(GaussianPredictions):
 
     levels: Array
     shares: Array
-    rows: int
+    rows: float
 
     @classmethod
-    def compute(cls, y: Array, mean: Array, std: Array, **names: Any) -> Self:
-        """Return the display without drawing it."""
+    def compute(
+        cls, y: Array, mean: Array, std: Array, weights: Array | None = None, **names: Any
+    ) -> Self:
+        """Return the display without drawing it; ``weights`` (n,) say how often a row counts."""
         levels = np.linspace(0.05, 0.99, 48)
-        return cls(levels, coverage(y, mean, std, levels), len(y))
+        rows = len(y) if weights is None else effective(weights)
+        return cls(levels, coverage(y, mean, std, levels, weights), rows)
 
     def draw(self, ax: Any) -> None:
         """See :class:`mercer.plots.Display`."""

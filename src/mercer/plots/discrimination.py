@@ -53,18 +53,22 @@ class DiscriminationDisplay(ClassPredictions):
 
     @classmethod
     def compute(cls, codes: Index, proba: Array, classes: Array, **options: Any) -> Self:
-        """Return the display without drawing it; ``kind`` is "roc" (default) or "pr"."""
-        kind = options.pop("kind", "roc")
+        """Return the display without drawing it; ``kind`` is "roc" (default) or "pr".
+
+        ``weights`` (n,) say how often each row counts.
+        """
+        kind, weights = options.pop("kind", "roc"), options.pop("weights", None)
         if kind not in ("roc", "pr") or options:
             raise ValueError(f"kind must be 'roc' or 'pr', not {kind!r}; no other option exists")
-        counts = np.bincount(codes, minlength=len(classes))
-        present = [c for c in range(len(classes)) if 0 < counts[c] < len(codes)]
+        counts = np.bincount(codes, weights, len(classes))
+        total = counts.sum()
+        present = [c for c in np.unique(codes).tolist() if not np.all(codes == c)]
         if not present:
             raise ValueError("one class alone has no such curve: give rows of two classes or more")
         wanted = present[-1:] if len(classes) == 2 else present
         most = sorted(sorted(wanted, key=lambda c: -counts[c])[:MOST])
         found = [
-            _curve(kind, str(classes[c]), codes == c, proba[:, c], counts[c] / len(codes))
+            _curve(kind, str(classes[c]), codes == c, proba[:, c], counts[c] / total, weights)
             for c in most
         ]
         return cls(found, kind)
@@ -87,7 +91,9 @@ class DiscriminationDisplay(ClassPredictions):
             text.set_parse_math(False)
 
 
-def _curve(kind: str, label: str, truth: Array, score: Array, share: float) -> Curve:
+def _curve(
+    kind: str, label: str, truth: Array, score: Array, share: float, w: Array | None
+) -> Curve:
     from sklearn.metrics import (
         average_precision_score,
         precision_recall_curve,
@@ -96,8 +102,9 @@ def _curve(kind: str, label: str, truth: Array, score: Array, share: float) -> C
     )
 
     if kind == "roc":
-        x, y, _ = roc_curve(truth, score)
-        return Curve(label, x, y, float(roc_auc_score(truth, score)), float(share))
-    precision, recall, _ = precision_recall_curve(truth, score)
-    area = float(average_precision_score(truth, score))
+        x, y, _ = roc_curve(truth, score, sample_weight=w)
+        area = float(roc_auc_score(truth, score, sample_weight=w))
+        return Curve(label, x, y, area, float(share))
+    precision, recall, _ = precision_recall_curve(truth, score, sample_weight=w)
+    area = float(average_precision_score(truth, score, sample_weight=w))
     return Curve(label, recall, precision, area, float(share))

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.arrays import Array
+from mercer.plots.coverage import effective
 from mercer.plots.nested import nested_scores
 from mercer.plots.style import BLUE, GREY, Display
 
@@ -84,21 +85,22 @@ class LearningDisplay(Display):
         steps: int = 4,
         seed: int = 0,
         seconds: float = math.inf,
+        weights: Array | None = None,
     ) -> Self:
         """Return the display without drawing it.
 
         Steps that would take longer than ``seconds`` (twice the rows, eight times the time) are
-        left out.
+        left out. ``weights`` (n,) say how often each row counts.
         """
-        found = nested_scores(estimator, X, y, steps, seed, seconds)
-        each = [scores for _, scores in found.known]
+        found = nested_scores(estimator, X, y, steps, seed, seconds, weights)
+        each, w = [scores for _, scores in found.known], found.weights
         return cls(
             np.array([n for n, _ in found.known]),
-            np.array([scores.mean() for scores in each]),
-            np.array([_error(scores) for scores in each]),
+            np.array([np.average(scores, weights=w) for scores in each]),
+            np.array([_error(scores, w) for scores in each]),
             found.unit,
             found.constant,
-            None if len(each) < 2 else _gain(each[-2] - each[-1]),
+            None if len(each) < 2 else _gain(each[-2] - each[-1], w),
         )
 
     def draw(self, ax: Any) -> None:
@@ -123,10 +125,12 @@ class LearningDisplay(Display):
         ax.legend(loc="best", fontsize=9, frameon=False)
 
 
-def _error(values: Array) -> float:
-    """Standard error of the mean of values (h,)."""
-    return float(values.std(ddof=1) / np.sqrt(len(values)))
+def _error(values: Array, weights: Array) -> float:
+    """Standard error of the weighted mean of values (h,)."""
+    n = effective(weights)
+    rest = values - np.average(values, weights=weights)
+    return float(np.sqrt(np.average(rest**2, weights=weights) / (n - 1.0)))
 
 
-def _gain(difference: Array) -> tuple[float, float]:
-    return float(difference.mean()), _error(difference)
+def _gain(difference: Array, weights: Array) -> tuple[float, float]:
+    return float(np.average(difference, weights=weights)), _error(difference, weights)

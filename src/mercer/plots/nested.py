@@ -21,19 +21,30 @@ ROWS = 512  # rows in use: the last fit is on three quarters of them
 class Nested:
     """Scores (h,) of the held-out rows by number of rows learned from; smaller is better.
 
-    ``constant`` is the mean score of the answer that ignores the inputs.
+    ``constant`` is the mean score of the answer that ignores the inputs, ``weights`` (h,) say how
+    often each held-out row counts.
     """
 
     known: list[tuple[int, Array]]
     unit: str
     constant: float
+    weights: Array
 
 
-def nested_scores(estimator: Any, X: Any, y: Any, steps: int, seed: int, seconds: float) -> Nested:
+def nested_scores(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    steps: int,
+    seed: int,
+    seconds: float,
+    weights: Array | None = None,
+) -> Nested:
     """Fit copies of an estimator to nested parts of X (n, d) and score a quarter of the rows.
 
     At most 512 rows are used; each step has twice the rows of the one before. A step that would
-    end after ``seconds`` (twice the rows take eight times as long) is left out.
+    end after ``seconds`` (twice the rows take eight times as long) is left out. Rows count as
+    often as their ``weights`` (n,) say, learned from or held out.
     """
     y = np.asarray(y)
     order = np.random.default_rng(seed).permutation(len(y))[:ROWS]
@@ -55,14 +66,15 @@ def nested_scores(estimator: Any, X: Any, y: Any, steps: int, seed: int, seconds
         start = monotonic()
         if start - began + 8 * last > seconds:
             break
-        found = _score(estimator, X, y, rest[:n], held, score)
+        found = _score(estimator, X, y, rest[:n], held, score, weights)
         last = monotonic() - start
         if found is not None:
             known.append((n, found))
     if not known:
         raise ValueError("none of the fits on parts of the rows succeeded")
     unit = "negative log density per row" if classes is None else "log loss per row"
-    return Nested(known, unit, _constant(y[rest], y[held], classes))
+    w = np.ones(len(y)) if weights is None else weights
+    return Nested(known, unit, _constant(y[rest], y[held], classes, w[rest], w[held]), w[held])
 
 
 def _every_class_first(rows: Index, y: Array) -> Index:
@@ -76,14 +88,21 @@ def _every_class_first(rows: Index, y: Array) -> Index:
 
 
 def _score(
-    estimator: Any, X: Any, y: Array, rows: Index, held: Index, score: Callable[..., Array]
+    estimator: Any,
+    X: Any,
+    y: Array,
+    rows: Index,
+    held: Index,
+    score: Callable[..., Array],
+    weights: Array | None,
 ) -> Array | None:
     """Score of each held-out row (h,); None where the method cannot learn from so few rows."""
     machine = clone(estimator)
+    given = {} if weights is None else {"sample_weight": weights[rows]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of small parts, which are not what the user fitted
         try:
-            machine.fit(take_rows(X, rows), y[rows])
+            machine.fit(take_rows(X, rows), y[rows], **given)
         except (ValueError, np.linalg.LinAlgError):
             return None
         return score(machine, take_rows(X, held), y[held])
@@ -106,10 +125,15 @@ def _log_loss(machine: Any, X: Any, y: Array) -> Array:
     return np.asarray(-np.log(np.maximum(own, 1e-15)))
 
 
-def _constant(train: Array, test: Array, classes: Array | None) -> float:
-    """Score of the answer that is the same for every row."""
+def _constant(train: Array, test: Array, classes: Array | None, w: Array, held: Array) -> float:
+    """Score of the answer that is the same for every row; weights w of train, held of test."""
     if classes is None:
-        mean, std = train.mean(), train.std(ddof=1) or 1.0
-        return float(np.mean(0.5 * ((test - mean) / std) ** 2) + np.log(std * np.sqrt(2 * np.pi)))
-    share = {c: (np.sum(train == c) + 1) / (len(train) + len(classes)) for c in classes.tolist()}
-    return float(np.mean([-np.log(share[label]) for label in test.tolist()]))
+        mean = np.average(train, weights=w)
+        # one row of the average weight is what the mean costs: n - 1 without weights
+        spread = w @ (train - mean) ** 2 / (w.sum() - w.mean())
+        std = float(np.sqrt(spread)) or 1.0
+        z = (test - mean) / std
+        return float(np.average(0.5 * z**2, weights=held) + np.log(std * np.sqrt(2 * np.pi)))
+    total = w.sum() + len(classes)
+    share = {c: (w[train == c].sum() + 1) / total for c in classes.tolist()}
+    return float(np.average([-np.log(share[label]) for label in test.tolist()], weights=held))

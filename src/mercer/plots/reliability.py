@@ -15,11 +15,15 @@ from mercer.plots.style import BLUE, GREY, ORANGE
 
 @dataclass(frozen=True)
 class Bins:
-    """Groups of rows with like probabilities: mean predicted, share observed, counts (b,)."""
+    """Groups of rows with like probabilities: mean predicted, share observed, counts (b,).
+
+    ``rows`` (b,) are the counts, or of weighted rows, how many that count alike they are worth.
+    """
 
     predicted: Array
     observed: Array
     counts: Array
+    rows: Array
 
     @property
     def error(self) -> float:
@@ -27,11 +31,11 @@ class Bins:
         return float(np.average(np.abs(self.predicted - self.observed), weights=self.counts))
 
 
-def reliability_bins(p: Array, hit: Array, bins: int = 10) -> Bins:
+def reliability_bins(p: Array, hit: Array, bins: int = 10, weights: Array | None = None) -> Bins:
     """Group rows by their probability p (n,) into at most ``bins`` groups of like size.
 
-    ``hit`` (n,) is 1 where the event came. Equal probabilities stay in one group, so there may be
-    fewer groups.
+    ``hit`` (n,) is 1 where the event came, ``weights`` (n,) say how often a row counts. Equal
+    probabilities stay in one group, so there may be fewer groups.
 
     Examples
     --------
@@ -41,11 +45,13 @@ def reliability_bins(p: Array, hit: Array, bins: int = 10) -> Bins:
     ([0.1, 0.8], [0.0, 0.5], 0.2)
     """
     # each group ends at a probability that occurs: none is empty
-    ends = np.unique(np.quantile(p, np.arange(1, bins + 1) / bins, method="inverted_cdf"))
-    place = np.searchsorted(ends, p, side="left")
-    counts = np.bincount(place).astype(np.float64)
-    sums = [np.bincount(place, weights=v) for v in (p, np.asarray(hit, dtype=np.float64))]
-    return Bins(sums[0] / counts, sums[1] / counts, counts)
+    levels = np.arange(1, bins + 1) / bins
+    ends = np.unique(np.quantile(p, levels, method="inverted_cdf", weights=weights))
+    w = np.ones(len(p)) if weights is None else weights
+    place = np.minimum(np.searchsorted(ends, p, side="left"), len(ends) - 1)
+    counts, squares = (np.bincount(place, v).astype(np.float64) for v in (w, w**2))
+    sums = [np.bincount(place, w * v) for v in (p, np.asarray(hit, dtype=np.float64))]
+    return Bins(sums[0] / counts, sums[1] / counts, counts, counts**2 / squares)
 
 
 @dataclass(repr=False, eq=False)
@@ -86,7 +92,7 @@ class ReliabilityDisplay(ClassPredictions):
     def draw(self, ax: Any) -> None:
         """See :class:`mercer.plots.Display`."""
         b = self.bins
-        low, high = sampling_band(b.predicted, b.counts)
+        low, high = sampling_band(b.predicted, b.rows)
         ax.plot([0, 1], [0, 1], color=ORANGE, lw=1, label="honest")
         ax.vlines(b.predicted, low, high, color=GREY, lw=1.2, label="honest, within chance")
         ax.plot(b.predicted, b.observed, "o-", color=BLUE, ms=5, lw=1.5, label="this model")

@@ -54,7 +54,8 @@ class AlongDisplay(Display):
         ax.set_ylabel(shown(self.target, 30), parse_math=False)
         if self.half is None:
             ax.set_ylim(-0.03, 1.03)
-            for text in ax.legend(loc="best", fontsize=8, frameon=False).get_texts():
+            above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}  # not on the curves
+            for text in ax.legend(ncols=2, fontsize=8, frameon=False, **above).get_texts():
                 text.set_parse_math(False)
 
 

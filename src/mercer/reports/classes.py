@@ -16,38 +16,57 @@ from mercer.wording import shown
 MOST = 12  # classes in the table of mistakes
 
 
-def class_cards(codes: Index, proba: Array, classes: Any) -> list[Card]:
-    """Return the figures in large print of codes (n,) and their probabilities (n, k)."""
+def class_cards(
+    codes: Index,
+    proba: Array,
+    classes: Any,
+    weights: Array | None = None,
+    calibration: float | None = None,
+) -> list[Card]:
+    """Return the figures in large print of codes (n,) and their probabilities (n, k).
+
+    ``weights`` (n,) say how often each row counts, here and below. ``calibration`` is the error
+    that the ranking states; None: that of the picture.
+    """
     n, k = proba.shape
-    right = float(np.mean(proba.argmax(axis=1) == codes))
-    common = float(np.bincount(codes, minlength=k).max() / n)
+    counts = np.bincount(codes, weights, k)
+    right = float(np.average(proba.argmax(axis=1) == codes, weights=weights))
+    common = float(counts.max() / counts.sum())
     own = np.maximum(proba[np.arange(n), codes], np.finfo(float).tiny)
-    bins = ReliabilityDisplay.compute(codes, proba, classes).bins
+    if calibration is None:
+        calibration = ReliabilityDisplay.compute(codes, proba, classes, weights=weights).bins.error
     cards = [
         Card(
             f"{100 * right:.1f} %",
             f"of the rows get the right class, when left out; always saying the most frequent "
             f"one is right for {100 * common:.1f} %",
         ),
-        Card(f"{-float(np.log(own).mean()):.3f}", "log loss per row, in nats; smaller is better"),
         Card(
-            f"{100 * bins.error:.1f} %",
+            f"{-float(np.average(np.log(own), weights=weights)):.3f}",
+            "log loss per row, in nats; smaller is better",
+        ),
+        Card(
+            f"{100 * calibration:.1f} %",
             "is how far stated probabilities and observed shares are apart, on average",
         ),
     ]
-    curves = DiscriminationDisplay.compute(codes, proba, classes).curves
+    curves = DiscriminationDisplay.compute(codes, proba, classes, weights=weights).curves
     area = float(np.mean([curve.area for curve in curves]))
     what = "a row of one class gets more probability of it than a row of another one"
     return [*cards, Card(f"{area:.3f}", f"area under the ROC curve: how often {what}")]
 
 
 def class_pictures(
-    codes: Index, proba: Array, classes: Any, left: str = "all the others"
+    codes: Index,
+    proba: Array,
+    classes: Any,
+    left: str = "all the others",
+    weights: Array | None = None,
 ) -> list[Picture]:
     """Return the pictures of rows that were predicted from ``left``."""
-    reliable = ReliabilityDisplay.compute(codes, proba, classes)
-    roc = DiscriminationDisplay.compute(codes, proba, classes, kind="roc")
-    pr = DiscriminationDisplay.compute(codes, proba, classes, kind="pr")
+    reliable = ReliabilityDisplay.compute(codes, proba, classes, weights=weights)
+    roc = DiscriminationDisplay.compute(codes, proba, classes, kind="roc", weights=weights)
+    pr = DiscriminationDisplay.compute(codes, proba, classes, kind="pr", weights=weights)
     areas = ", ".join(f"{shown(c.label, 20)} {c.area:.3f}" for c in roc.curves)
     means = ", ".join(f"{shown(c.label, 20)} {c.area:.3f}" for c in pr.curves)
     each = "" if len(classes) == 2 else " Each class against all the others."
@@ -79,14 +98,17 @@ def class_pictures(
     ]
 
 
-def mistakes(codes: Index, proba: Array, classes: Any) -> Grid | None:
+def mistakes(codes: Index, proba: Array, classes: Any, weights: Array | None = None) -> Grid | None:
     """Return how often each class was taken for which; None with too many classes to read."""
     k = len(classes)
     if k > MOST:
         return None
-    counts = np.zeros((k, k), dtype=np.int64)
-    np.add.at(counts, (codes, proba.argmax(axis=1)), 1)
+    counts = np.zeros((k, k))
+    np.add.at(counts, (codes, proba.argmax(axis=1)), 1.0 if weights is None else weights)
     names = [shown(str(c), 24) for c in classes]
-    rows = [[name, *map(str, line)] for name, line in zip(names, counts.tolist(), strict=True)]
+    rows = [
+        [name, *(f"{v:.6g}" for v in line)]
+        for name, line in zip(names, counts.tolist(), strict=True)
+    ]
     caption = "Rows by what they are (down) and what they were taken for (across), when left out"
     return Grid(caption, ["is", *[f"taken for {name}" for name in names]], rows)

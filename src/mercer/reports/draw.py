@@ -51,9 +51,12 @@ def _display(view: View, what: str) -> Display:
         arrays = (left.y, left.mean, left.std)
         if what == "observed":
             return ObservedDisplay.compute(*arrays, target=view.target)
-        kind = CoverageDisplay if what == "calibration" else ResidualDisplay
-        return kind.compute(*arrays)
+        if what == "residuals":
+            return ResidualDisplay.compute(*arrays)
+        return CoverageDisplay.compute(*arrays, weights=left.weights)
     classes = view.model.classes_
     if what == "calibration":
-        return ReliabilityDisplay.compute(view.codes, left.proba, classes)
-    return DiscriminationDisplay.compute(view.codes, left.proba, classes, kind=what)
+        return ReliabilityDisplay.compute(view.codes, left.proba, classes, weights=left.weights)
+    return DiscriminationDisplay.compute(
+        view.codes, left.proba, classes, kind=what, weights=left.weights
+    )

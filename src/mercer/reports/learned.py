@@ -29,7 +29,7 @@ def learning(view: View) -> LearningDisplay:
         machine.set_params(search=Optimize(search, restarts=0, max_iter=STEPS))
     X = view.model.encode(take_rows(view.frame, view.rows))
     y: Any = view.left.y if view.quantity else view.codes
-    return LearningDisplay.compute(machine, X, y, seconds=SECONDS)
+    return LearningDisplay.compute(machine, X, y, seconds=SECONDS, weights=view.left.weights)
 
 
 def learning_picture(view: View) -> Picture | None:
@@ -57,6 +57,12 @@ def _verdict(gain: float, error: float) -> str:
     """What the last doubling of the rows says, from its gain and the error of that, in nats."""
     if gain > 2 * error and gain > 0.01:
         return f"The last doubling brought {gain:.3f}: more rows would probably help again."
+    if gain < -2 * error and gain < -0.02:
+        return (
+            f"The last doubling made it worse by {-gain:.3f}: the short searches for "
+            "hyperparameters on these parts found less good ones, and the curve does not say "
+            "whether more rows would help."
+        )
     if gain + 2 * error < 0.02:
         return "The last doubling changed nothing: more rows of the same kind would hardly help."
     return (

@@ -34,12 +34,17 @@ def quantity_cards(
 
 
 def quantity_pictures(
-    y: Array, mean: Array, std: Array, target: str, left: str = "all the others"
+    y: Array,
+    mean: Array,
+    std: Array,
+    target: str,
+    left: str = "all the others",
+    weights: Array | None = None,
 ) -> list[Picture]:
     """Return the pictures of rows that were predicted from ``left``."""
-    share = float(coverage(y, mean, std, np.array([0.9]))[0])
+    share = float(coverage(y, mean, std, np.array([0.9]), weights)[0])
     observed = ObservedDisplay.compute(y, mean, std, target=target)
-    covered = CoverageDisplay.compute(y, mean, std)
+    covered = CoverageDisplay.compute(y, mean, std, weights=weights)
     over = ResidualDisplay.compute(y, mean, std)
     outside = int(np.sum(np.abs(over.residuals) > 3))
     return [

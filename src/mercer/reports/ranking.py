@@ -59,7 +59,8 @@ def ranking_grid(rows: Sequence[Any], quantity: bool) -> Grid:
         lines.append([*[shown(str(text), width) for text, width in words], *cells])
     caption = (
         "Candidates, the best first, by the mean log density of rows that were left out. The "
-        "evidence is shown, but evidences of different losses are not comparable."
+        "evidence is shown, but evidences of different losses are not comparable, and a machine "
+        "whose loss is no likelihood has none."
     )
     return Grid(caption, [*_HEAD, *[c[0] for c in kept]], lines, len(_HEAD), marked)
 

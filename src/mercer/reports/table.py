@@ -18,7 +18,7 @@ from mercer.reports.quantities import quantity_cards, quantity_pictures
 from mercer.reports.ranking import ranking_grid, why
 from mercer.reports.surprises import surprising_classes, surprising_quantities
 from mercer.reports.view import View
-from mercer.reports.words import facts_of, in_words
+from mercer.reports.words import ENCODED, facts_of, in_words
 from mercer.wording import shown
 
 Progress = Callable[[dict[str, Any]], None]
@@ -58,7 +58,8 @@ def _subtitle(view: View) -> str:
     rows, given, columns = len(view.model.rows_), view.model.given_, len(view.used)
     plural = "" if columns == 1 else "s"
     count = f"{rows} rows" if rows == given else f"{rows} of {given} rows"
-    return f"{kinds[view.model.kind_]}, predicted from {columns} column{plural} and {count}"
+    what = f"{kinds[view.model.kind_]}, predicted from {columns} column{plural} and {count}"
+    return what if view.left.weights is None else f"{what}, {view.weighted}"
 
 
 def _short(view: View) -> Chapter:
@@ -69,10 +70,14 @@ def _short(view: View) -> Chapter:
         f"All figures are of rows that were predicted from {view.from_what}: they say what to "
         "expect of new rows of the same kind.",
     ]
+    if left.weights is not None:
+        text.append("Every row counts as often as its weight says, here and in all that follows.")
     if view.quantity:
-        cards = quantity_cards(left.y, left.mean, left.std, left.log_density)
+        cards = quantity_cards(left.y, left.mean, left.std, left.log_density, left.weights)
     else:
-        cards = class_cards(view.codes, left.proba, view.model.classes_)
+        cards = class_cards(
+            view.codes, left.proba, view.model.classes_, left.weights, left.calibration
+        )
     return Chapter("In short", text, cards)
 
 
@@ -84,13 +89,15 @@ def _why(view: View) -> Chapter:
 def _trust(view: View) -> Chapter:
     left, classes = view.left, view.model.classes_
     if view.quantity:
-        shown_as = quantity_pictures(left.y, left.mean, left.std, view.target, view.from_what)
+        shown_as = quantity_pictures(
+            left.y, left.mean, left.std, view.target, view.from_what, left.weights
+        )
         loss = type(getattr(view.machine, "loss_", None)).__name__
         normal = loss in ("Gaussian", "NoneType")
         note = "Intervals are drawn as those of a normal distribution; this model has another one."
         return Chapter("How far it can be trusted", [] if normal else [note], pictures=shown_as)
-    shown_as = class_pictures(view.codes, left.proba, classes, view.from_what)
-    found = mistakes(view.codes, left.proba, classes)
+    shown_as = class_pictures(view.codes, left.proba, classes, view.from_what, left.weights)
+    found = mistakes(view.codes, left.proba, classes, left.weights)
     return Chapter(
         "How far it can be trusted", pictures=shown_as, grids=[found] if found is not None else []
     )
@@ -162,9 +169,7 @@ def _words(view: View) -> Chapter:
             "Lengths are measured as the machine sees the columns: numbers in their standard "
             "deviations, groups as 0 and 1."
         )
-    return Chapter(
-        "The model in words", text, facts=facts_of(view.machine, "units of the encoded columns")
-    )
+    return Chapter("The model in words", text, facts=facts_of(view.machine, ENCODED))
 
 
 def _columns(view: View) -> Chapter:

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer.arrays import Array, Index
 from mercer.plots.effects import Effects, shuffled_effects
+from mercer.wording import shown
 
 MAIN = 3  # inputs that are shown row by row and drawn one by one
 
@@ -68,6 +69,12 @@ class View:
         by = str(getattr(self.left, "by", "leave-one-out"))
         return "all the others" if by == "leave-one-out" else f"other rows ({by})"
 
+    @property
+    def weighted(self) -> str:
+        """What the rows are weighted by, in words."""
+        by = self.model.weighted_by_
+        return "weighted" if by is None else f"weighted by “{shown(by, 40)}”"
+
     def predict_proba(self, table: Any) -> Array:
         """Return the probabilities, or the mean as one column: one function for both kinds."""
         if self.quantity:
@@ -78,9 +85,14 @@ class View:
     def effects(self) -> Effects:
         """How far predictions move when a column is shuffled."""
         answer: Any = _Quantity(self.model) if self.quantity else self
-        scale = float(np.std(self.left.y)) or 1.0 if self.quantity else None
+        scale = self._spread() or 1.0 if self.quantity else None
         options: Any = {"repeats": 3, "only": self.used, "seconds": 10.0}
         return shuffled_effects(answer, self.frame, scale=scale, **options)
+
+    def _spread(self) -> float:
+        """The standard deviation of the target."""
+        y, w = self.left.y, self.left.weights
+        return float(np.sqrt(np.average((y - np.average(y, weights=w)) ** 2, weights=w)))
 
     @property
     def main(self) -> list[str]:

@@ -11,6 +11,7 @@ import numpy as np
 from mercer.reports.page import Facts
 from mercer.wording import shape, shown
 
+ENCODED = "lengths in standard deviations of the columns, groups as 0 and 1; else your units"
 _KERNELS = {
     "RBF": "very smooth functions of the inputs",
     "Matern 2.5": "smooth functions of the inputs that may bend quickly",

@@ -109,7 +109,7 @@ class Paced:
 
     def __init__(self, climb: Climb, start: Array) -> None:
         value, gradient = climb(start)
-        self.climb = climb
+        self.climb, self.value = climb, value
         self.unit = 1.0 / max(1.0, float(np.linalg.norm(gradient)))
         self.first: tuple[Array, float, Array] | None = (start.copy(), value, gradient)
 

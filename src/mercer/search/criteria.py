@@ -14,8 +14,8 @@ import numpy as np
 from mercer.arrays import Array, Index
 from mercer.inference.base import Inference, Solution
 from mercer.kernels.base import Gradient, Kernel
-from mercer.linalg.dense import DenseGram
 from mercer.linalg.gram import Covariance, Gram
+from mercer.linalg.recycled import RecycledGrams
 from mercer.losses.base import Loss
 from mercer.search.space import Space
 
@@ -65,12 +65,12 @@ class Criterion(ABC):
         space: Space,
         problem: Problem,
         inference: Inference,
-        make_gram: GramMaker = DenseGram,
+        make_gram: GramMaker | None = None,
     ) -> None:
         self.space = space
         self.problem = problem
         self.inference = inference
-        self.make_gram = make_gram
+        self.make_gram = make_gram or RecycledGrams()
 
     def scratch(self) -> bool:
         """Whether nothing is solved after the inverse is formed: the Gram may reuse its memory."""

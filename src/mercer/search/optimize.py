@@ -187,7 +187,7 @@ class Optimize(Watched):
                 "maxfun": budget or 20 * self.max_iter,
                 "ftol": self.tol,
                 "maxcor": MEMORY,
-                "gtol": 1e-5 * climb.unit,
+                "gtol": _flat(climb.value) * climb.unit,
             },
         )
         return Outcome(
@@ -196,6 +196,15 @@ class Optimize(Watched):
             str(result.message),
             np.asarray(result.x),
         )
+
+
+def _flat(value: float) -> float:
+    """Gradient at which a climb ends: 1e-5, or where what is left drowns in the rounding of E.
+
+    With a gradient g and curvature h (tens, at many rows) g^2 / 2h is left to gain; below two units
+    in the last place of E a line search tries lengths until it gives up.
+    """
+    return max(1e-5, 10.0 * float(np.sqrt(np.finfo(float).eps * abs(value))))
 
 
 def _at_bounds(space: Space, u: Array) -> list[str]:

@@ -14,7 +14,6 @@ import numpy as np
 from mercer.arrays import Array
 from mercer.inference.base import Inference
 from mercer.kernels.base import Gradient
-from mercer.linalg.dense import DenseGram
 from mercer.losses.base import Loss
 from mercer.losses.squared_probit import SquaredProbit
 from mercer.search.criteria import GramMaker, Problem
@@ -58,7 +57,7 @@ class PlscCriterion(LooCriterion):
         space: Space,
         problem: Problem,
         inference: Inference,
-        make_gram: GramMaker = DenseGram,
+        make_gram: GramMaker | None = None,
         smooth: bool = False,
     ) -> None:
         g, one = problem.group, problem.left_out

@@ -15,16 +15,17 @@ from mercer.tables.candidates import Candidate, candidates_for
 from mercer.tables.clock import Clock, Progress
 from mercer.tables.columns import infer_columns
 from mercer.tables.encode import fit_encoder
+from mercer.tables.finalists import final_round
 from mercer.tables.fitted import TableModel
 from mercer.tables.frame import Frame, as_frame
 from mercer.tables.influence import influence
 from mercer.tables.left_out import constant
 from mercer.tables.notes import notes_of
 from mercer.tables.ranking import Row, ranked, row_of
-from mercer.tables.refit import choose, refit
 from mercer.tables.screen import ROWS, Screening, screen
 from mercer.tables.shown import reporter
 from mercer.tables.targets import Target, read_target
+from mercer.tables.weights import notes_of_weights, read_weights
 from mercer.wording import shown
 
 SCREENING, ALONE = 0.4, 0.8  # shares of the budget for the screening: if a refit follows, if not
@@ -37,6 +38,7 @@ def fit(
     *,
     features: Sequence[str] | None = None,
     kind: str | None = None,
+    weights: Any = None,
     time_budget: float = 60.0,
     candidates: Sequence[str] | None = None,
     seed: int = 0,
@@ -55,6 +57,8 @@ def fit(
         without a class are used as partly labelled rows.
     features : the input columns; default: all others that say something.
     kind : "regression" or "classification", where the values of the target mislead.
+    weights : a column, which then is no input, or a number for each row: weight 2 counts as the
+        row twice, in the fit, the ranking and the figures; weight 0 as no row.
     time_budget : seconds, about: what cannot be interrupted is finished.
     candidates : names of machines to try; default: all that fit the kind. See ``compare()``.
     seed : of the rows drawn and of the search's starts.
@@ -76,26 +80,30 @@ def fit(
     if not (isinstance(time_budget, (int, float)) and time_budget > 0):
         raise ValueError(f"time_budget must be a positive number of seconds, not {time_budget!r}")
     clock = Clock(MARGIN * float(time_budget), reporter(progress))
-    frame = as_frame(table)
-    given = _names(frame, target, features)
+    whole = as_frame(table)
+    column = weights if isinstance(weights, str) else None
+    given = _names(whole, target, features, column)
+    counts = read_weights(whole, weights)
+    there = np.arange(whole.n) if counts is None else np.flatnonzero(counts)
+    frame = whole if len(there) == whole.n else whole.take(there)
     _check_rows(frame, target)
     goal = read_target(frame, target, kind)
+    goal = replace(goal, weights=None if counts is None else counts[there])
     kept = np.arange(frame.n) if goal.kind == "partly" else np.flatnonzero(goal.known)
     columns = infer_columns(frame.take(kept), given, features is not None)
     if not any(c.used for c in columns):
         rules = "; ".join(f"'{shown(c.name, 30)}': {c.rule}" for c in columns[:5])
         raise ValueError(f"no column says anything about '{shown(target)}' ({rules})")
-    encoder, X = fit_encoder(frame.take(kept), columns)
-    goal_kept = replace(goal, values=goal.values[kept])
+    goal_kept = goal.take(kept)
+    encoder, X = fit_encoder(frame.take(kept), columns, goal_kept.weights)
     line = X.shape[1] == 1 and [c.kind for c in columns if c.used] == ["numeric"]
     k = 0 if goal.classes is None else len(goal.classes)
-    chosen = _chosen(candidates_for(goal.kind, X, line, k), candidates)
+    every = candidates_for(goal.kind, X, line, k, goal.weights is not None)
+    chosen = _chosen(every, candidates)
     share = ALONE if len(X) <= ROWS else SCREENING
     with threadpool_limits(1):  # matrices of 500 rows gain nothing from threads, and wait for them
         found = screen(chosen, X, goal_kept, clock, share, seed)
-    best, why = choose(found, goal_kept, clock)
-    final = refit(best, found, X, goal_kept, clock, seed)
-    final.notes[:0] = why
+    best, final = final_round(found, X, goal_kept, clock, seed)
     ranking = _ranking(found, goal_kept, best.candidate.name)
     return TableModel(
         Pipeline([("columns", encoder), ("machine", final.machine)]),
@@ -105,25 +113,33 @@ def fit(
         columns=columns,
         ranking=ranking,
         left_out=final.left,
-        left_rows=kept[final.left_rows],
-        rows=kept[final.rows],
-        given=frame.n,
-        notes=notes_of(goal, columns, found, final, ranking),
+        left_rows=there[kept[final.left_rows]],
+        rows=there[kept[final.rows]],
+        given=whole.n,
+        notes=[*notes_of_weights(counts), *notes_of(goal, columns, found, final, ranking)],
         seconds=clock.elapsed,
-        influence=influence(final.machine, X[final.rows]),
-        frame=frame,
+        influence=influence(final.machine, X[final.rows], goal_kept.counts(final.rows)),
+        frame=whole,
+        weights=counts,
+        weighted_by=column,
     )
 
 
-def _names(frame: Frame, target: str, features: Sequence[str] | None) -> list[str]:
-    for name in [target, *(features or [])]:
+def _names(
+    frame: Frame, target: str, features: Sequence[str] | None, weights: str | None
+) -> list[str]:
+    other = [target] if weights is None else [target, weights]
+    for name in [*other, *(features or [])]:
         if name not in frame.columns:
             have = ", ".join(f"'{shown(n, 40)}'" for n in frame.names[:12])
             raise ValueError(f"the table has no column '{shown(name)}'; its columns are {have}")
-    names = list(features) if features is not None else [n for n in frame.names if n != target]
+    if weights == target:
+        raise ValueError(f"'{shown(target)}' cannot be the target and the weights too")
+    names = list(features) if features is not None else [n for n in frame.names if n not in other]
     for name in names:
-        if name == target or names.count(name) > 1:
-            raise ValueError(f"'{shown(name)}' cannot be an input twice, nor the target too")
+        if name in other or names.count(name) > 1:
+            also = "target" if weights is None else "target or weights"
+            raise ValueError(f"'{shown(name)}' cannot be an input twice, nor the {also} too")
     if not names:
         raise ValueError(f"there is no column besides '{shown(target)}': nothing to learn from")
     return names
@@ -152,6 +168,7 @@ def _ranking(found: Screening, target: Target, best: str) -> list[Row]:
     k = 0 if target.classes is None else len(target.classes)
     y: Array = target.values[found.rows]
     plain = "the mean of the target" if k == 0 else "the share of each class"
-    base = row_of("constant", f"no inputs: {plain}, to compare with", None, constant(y, k), 0.0)
+    guess = constant(y, k, target.counts(found.rows))
+    base = row_of("constant", f"no inputs: {plain}, to compare with", None, guess, 0.0)
     rows = [replace(t.row, chosen=t.candidate.name == best) for t in found.tried]
     return ranked([*rows, base])

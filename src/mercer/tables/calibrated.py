@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.arrays import Array
 from mercer.estimators.partly_labelled import split_labels
 from mercer.estimators.sigmoid import class_probabilities, fit_sigmoid, shifted
+from mercer.estimators.table import check_weights
 from mercer.persist.pipelines import packed_step, unpacked_step
 
 FOLDS = 5
@@ -42,9 +43,14 @@ class SigmoidClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     def __init__(self, machine: Any = None) -> None:
         self.machine = machine
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from X (n, d) and y (n,), None where there is no label."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from X (n, d) and y (n,), None where there is no label.
+
+        ``sample_weight`` (n,): a labelled row of weight w counts as w equal rows.
+        """
         X = np.asarray(X, dtype=np.float64)
+        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        weights = check_weights(sample_weight, len(X))
         known, labels = split_labels(y, len(X))
         classes, codes = np.unique(labels, return_inverse=True)
         rows = np.flatnonzero(known)
@@ -56,10 +62,10 @@ class SigmoidClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
             hidden = np.empty(len(X), dtype=object)
             hidden[rows] = labels
             hidden[rows[test]] = None
-            f = clone(self.machine).fit(X, hidden).decision_function(X[rows[test]])
+            f = clone(self.machine).fit(X, hidden, **given).decision_function(X[rows[test]])
             held[test] = np.reshape(f, (len(test), -1))
-        slope, offsets = fit_sigmoid(held, codes, np.ones(len(rows)), len(classes))
-        self.machine_ = clone(self.machine).fit(X, y)
+        slope, offsets = fit_sigmoid(held, codes, weights[rows], len(classes))
+        self.machine_ = clone(self.machine).fit(X, y, **given)
         self.classes_: NDArray[Any] = self.machine_.classes_
         self.n_features_in_ = X.shape[1]
         self.slope_, self.offsets_ = np.array([slope]), np.asarray(offsets)

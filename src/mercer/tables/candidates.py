@@ -22,8 +22,10 @@ from mercer.estimators.relevance_vector_classifier import RVClassifier
 from mercer.estimators.splines import SmoothingSpline
 from mercer.estimators.support_vector import SVC
 from mercer.tables.calibrated import SigmoidClassifier
+from mercer.tables.repeats import repeated
 
-Make = Callable[[Array], list[Any]]
+Make = Callable[[Array, Array | None], list[Any]]
+REPEATED = 5  # rows with the inputs of another one, before they are worth a machine
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,14 @@ class Candidate:
     Attributes
     ----------
     name, sentence : what it is, and for whom.
-    make : unfitted machines for inputs X (n, d); the best of them by its rows left out stands for
-        the family.
+    make : unfitted machines for inputs X (n, d) and weights (n,) or None; the best of them by its
+        rows left out stands for the family.
     criterion : of the search that the machines do, or None; a search can be cut short and resumed.
     unlabelled : whether rows without a label help.
+    repeats : whether rows that are repeated say how much noise there is; otherwise they say how
+        much a row counts.
+    pilot : whether a fit may take long and cannot be interrupted: fewer rows then say first how
+        long.
     """
 
     name: str
@@ -44,48 +50,58 @@ class Candidate:
     make: Make
     criterion: str | None = None
     unlabelled: bool = False
+    repeats: bool = False
+    pilot: bool = False
 
 
-def candidates_for(kind: str, X: Array, line: bool, k: int) -> list[Candidate]:
+def candidates_for(
+    kind: str, X: Array, line: bool, k: int, weighted: bool = False
+) -> list[Candidate]:
     """Return the candidates, quick ones first.
 
     ``kind`` is that of the target, X (n, d) are the encoded rows, ``line`` says that the only
-    input is one column of numbers without gaps, k the number of classes.
+    input is one column of numbers without gaps, k the number of classes. Weights say how much a
+    row counts, so that repeats of ``weighted`` rows say nothing of the noise.
     """
     if kind == "regression":
-        return _quantities(X, line)
+        return _quantities(X, line, repeated(X) >= REPEATED and not weighted)
     return _classes(k) + (_graphs() if kind == "partly" else [])
 
 
-def _quantities(X: Array, line: bool) -> list[Candidate]:
+def _quantities(X: Array, line: bool, repeats: bool) -> list[Candidate]:
     n, d = X.shape
     found = [
         Candidate("linear", "a straight line in every input, Bayesian",
-                  lambda X: [GPRegressor("linear")], "evidence"),
-        Candidate("relevance vectors", "a sum of a few kernel functions, quick to predict",
-                  lambda X: [RVRegressor()]),
+                  lambda X, w: [GPRegressor("linear")], "evidence"),
         Candidate("Gaussian process", "a smooth function with error bars",
-                  lambda X: [GPRegressor("rbf")], "evidence"),
+                  lambda X, w: [GPRegressor("rbf")], "evidence"),
         Candidate("Gaussian process, rough", "a function with kinks and error bars (Matern 5/2)",
-                  lambda X: [GPRegressor("matern52")], "evidence"),
+                  lambda X, w: [GPRegressor("matern52")], "evidence"),
     ]  # fmt: skip
     if line:
         found.append(
             Candidate("smoothing spline", "a cubic smoothing spline with error bars",
-                      lambda X: [SmoothingSpline()])
+                      lambda X, w: [SmoothingSpline()])
         )  # fmt: skip
     elif d <= min(30, n // 10) and _independent(X):
         found.append(
             Candidate("line plus process", "a straight line, and a smooth function on top of it",
-                      lambda X: [GPRegressor("rbf", basis="linear")], "evidence")
+                      lambda X, w: [GPRegressor("rbf", basis="linear")], "evidence")
+        )  # fmt: skip
+    if repeats:
+        found.append(
+            Candidate("repeated rows", "a function with kinks, and what every place has of its own",
+                      lambda X, w: [GPRegressor("matern52_nugget")], "evidence", repeats=True)
         )  # fmt: skip
     found += [
         Candidate("heavy tails", "a smooth function, and noise with real outliers",
-                  lambda X: [KernelRegressor("rbf", loss="student_t", inference="laplace")],
+                  lambda X, w: [KernelRegressor("rbf", loss="student_t", inference="laplace")],
                   "evidence"),
         Candidate("support vector regression", "the tube of support vectors, as a likelihood",
-                  lambda X: [KernelRegressor("rbf", loss="epsilon_insensitive",
+                  lambda X, w: [KernelRegressor("rbf", loss="epsilon_insensitive",
                                              inference="variational")], "evidence"),
+        Candidate("relevance vectors", "a sum of a few kernel functions, quick to predict",
+                  lambda X, w: [RVRegressor()], pilot=True),
     ]  # fmt: skip
     return found
 
@@ -100,33 +116,40 @@ def _classes(k: int) -> list[Candidate]:
     """Several classes: one against the rest by EP; a softmax by Laplace is under-confident."""
     link = {} if k == 2 else {"loss": "probit", "inference": "ep"}
     found = [
+        Candidate("logistic", "logistic regression: log-odds that are a straight line",
+                  lambda X, w: [KernelClassifier("linear", C=C, loss=losses.Logistic())
+                             for C in (0.01, 0.1, 1.0, 10.0)]),
         Candidate("kernel logistic", "logistic regression with a kernel",
-                  lambda X: [KernelClassifier(C=C, loss=losses.Logistic())
+                  lambda X, w: [KernelClassifier(C=C, loss=losses.Logistic())
                              for C in (0.1, 1.0, 10.0, 100.0)]),
         Candidate("support vectors", "a support vector machine, its outputs made probabilities",
                   _support),
         Candidate("linear", "log-odds that are a straight line in every input, Bayesian",
-                  lambda X: [GPClassifier("linear", inference="laplace")], "evidence"),
-        Candidate("relevance vectors", "log-odds from a few kernel functions, quick to predict",
-                  lambda X: [RVClassifier()]),
+                  lambda X, w: [GPClassifier("linear", inference="laplace")], "evidence"),
         Candidate("least squares", "regression on the labels with probabilities trained on rows "
-                  "left out", lambda X: [ProbabilisticLeastSquaresClassifier()], "plsc"),
+                  "left out", lambda X, w: [ProbabilisticLeastSquaresClassifier()], "plsc"),
         Candidate("Gaussian process", "a smooth function behind the probabilities",
-                  lambda X: [GPClassifier("rbf", **link)], "evidence"),
+                  lambda X, w: [GPClassifier("rbf", **link)], "evidence"),
         Candidate("Gaussian process, rough", "a function with kinks behind the probabilities",
-                  lambda X: [GPClassifier("matern52", **link)], "evidence"),
+                  lambda X, w: [GPClassifier("matern52", **link)], "evidence"),
     ]  # fmt: skip
     if k > 2:
         found.append(
             Candidate("Gaussian process, joint", "one smooth function for each class, a softmax",
-                      lambda X: [GPClassifier("rbf")], "evidence")
+                      lambda X, w: [GPClassifier("rbf")], "evidence")
         )  # fmt: skip
+    found.append(
+        Candidate("relevance vectors", "log-odds from a few kernel functions, quick to predict",
+                  lambda X, w: [RVClassifier()], pilot=True)
+    )  # fmt: skip
     return found
 
 
-def _support(X: Array) -> list[Any]:
+def _support(X: Array, weights: Array | None) -> list[Any]:
     """C and gamma about scikit-learn's "scale", 1 / (d var X)."""
-    scale = 1.0 / (X.shape[1] * float(X.var()) or 1.0)
+    mean = np.average(X, axis=0, weights=weights).mean()
+    variance = float(np.average((X - mean) ** 2, axis=0, weights=weights).mean())
+    scale = 1.0 / (X.shape[1] * variance or 1.0)
     grid = [(C, g * scale) for C in (0.3, 3.0, 30.0) for g in (0.2, 1.0, 5.0)]
     return [SVC(C=C, gamma=float(np.round(g, 6)), probability="loo") for C, g in grid]
 
@@ -134,8 +157,8 @@ def _support(X: Array) -> list[Any]:
 def _graphs() -> list[Candidate]:
     return [
         Candidate("manifold support vectors", "support vectors on a graph of all rows, labelled "
-                  "or not", lambda X: [SigmoidClassifier(LapSVC(C=C)) for C in (1.0, 100.0)],
+                  "or not", lambda X, w: [SigmoidClassifier(LapSVC(C=C)) for C in (1.0, 100.0)],
                   unlabelled=True),
         Candidate("manifold discrimination", "maximum entropy discrimination on a graph of all "
-                  "rows", lambda X: [SigmoidClassifier(LapMEDClassifier())], unlabelled=True),
+                  "rows", lambda X, w: [SigmoidClassifier(LapMEDClassifier())], unlabelled=True),
     ]  # fmt: skip

@@ -15,6 +15,7 @@ from mercer.tables.left_out import LeftOut, of_classes, of_quantity
 from mercer.tables.resumed import Resumed, parameters_of
 from mercer.tables.shown import reporter
 from mercer.tables.targets import Target, read_target
+from mercer.tables.weights import fitted, read_weights
 
 
 def cross_validate(model: Any, table: Any, folds: int, progress: Any) -> LeftOut:
@@ -24,7 +25,10 @@ def cross_validate(model: Any, table: Any, folds: int, progress: Any) -> LeftOut
         raise ValueError("a model file does not hold the training table: give it as table=...")
     if not isinstance(folds, int) or folds < 2:
         raise ValueError(f"folds must be a whole number, at least 2, not {folds!r}")
-    target = _target(model, frame)
+    weights = _weights(model, frame)
+    if weights is not None:
+        frame, weights = frame.take(weights > 0.0), weights[weights > 0.0]
+    target = replace(_target(model, frame), weights=weights)
     known, k = np.flatnonzero(target.known), 0 if target.classes is None else len(target.classes)
     y = target.values[known]
     if k and int(np.bincount(y.astype(np.intp)).min()) < folds:
@@ -44,7 +48,20 @@ def cross_validate(model: Any, table: Any, folds: int, progress: Any) -> LeftOut
         mean[test], std[test] = part.predict(X, return_std=True)
         density[test] = part.predictive_log_density(X, y[test])
     by = f"{folds} folds"
-    return of_classes(y, proba, by) if k else of_quantity(y, mean, std, density, by)
+    left = of_classes(y, proba, by) if k else of_quantity(y, mean, std, density, by)
+    return replace(left, weights=target.counts(known))
+
+
+def _weights(model: Any, frame: Any) -> Any:
+    """Return the weights of the table: of its column, or those that were given in ``fit``."""
+    if model.weighted_by_ is not None:
+        return read_weights(frame, model.weighted_by_)
+    if model.weights_ is not None and len(model.weights_) != frame.n:
+        raise ValueError(
+            f"the model was fitted to {len(model.weights_)} weighted rows, and this table has "
+            f"{frame.n}: give the training table, whose weights are known"
+        )
+    return model.weights_
 
 
 def _target(model: Any, frame: Any) -> Target:
@@ -62,7 +79,6 @@ def _fitted(model: Any, frame: Any, target: Target, hidden: Any) -> tuple[Any, A
     rows = np.setdiff1d(np.arange(frame.n), hidden)
     if not model.learns_unlabelled_:
         rows = rows[target.known[rows]]
-    step, X = fit_encoder(frame.take(rows), model.columns_)
-    seen = replace(target, values=target.values[rows])
-    machine.fit(X, seen.labels(np.arange(len(rows))))
-    return machine, step
+    weights = target.counts(rows)
+    step, X = fit_encoder(frame.take(rows), model.columns_, weights)
+    return fitted(machine, X, target.labels(rows), weights), step

@@ -40,18 +40,21 @@ class Clock:
         if self.progress is not None:
             self.progress(event)
 
-    def watch(self, seconds: float, **event: Any) -> Progress:
-        """Return a progress function that ends a search after so many seconds.
+    def watch(self, seconds: float, reserve: float = 0.0, **event: Any) -> Progress:
+        """Return a progress function that ends a search in time.
 
-        A search keeps its best point at an interrupt; this is how it is told to stop.
+        A search keeps its best point at an interrupt; this is how it is told to stop. ``reserve``
+        evaluations, at the pace so far, are to fit into the seconds after it: what follows a
+        search cannot be interrupted.
         """
-        end = time.monotonic() + seconds
+        began = time.monotonic()
         self.spent_out, self.evaluations = False, 0
 
         def advance(found: dict[str, Any]) -> None:
             self.evaluations += 1
             self.tell(**{**event, **found, "stage": event.get("stage", found.get("stage"))})
-            if time.monotonic() > end:
+            spent = time.monotonic() - began
+            if spent * (1.0 + reserve / self.evaluations) > seconds:
                 self.spent_out = True
                 raise KeyboardInterrupt
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.tables.frame import Frame
+from mercer.tables.hints import hint
 
 FEW = 50  # different texts at most, for categories of single words
 WORDS = 3.0  # words per entry, on average, from which a column is text
@@ -72,19 +73,20 @@ def _column(frame: Frame, name: str, chosen: bool) -> Column:
 
 
 def _text(name: str, known: list[str], different: int, lost: int, chosen: bool) -> Column:
-    words = sum(len(v.split()) for v in known) / len(known)
+    words, advice = sum(len(v.split()) for v in known) / len(known), hint(known)
+    advice = f"; {advice}" if advice else ""
     if words >= WORDS and different > min(FEW, len(known) // 4):
         rule = "words weighted by tf-idf, then their main directions"
-        return Column(name, "text", rule + (f"; {lost} missing: no words" if lost else ""))
+        rule += f"; {lost} missing: no words" if lost else ""
+        return Column(name, "text", rule + advice)
     if different > max(FEW, 0.5 * len(known)) and not chosen:
         rule = f"left out: {different} different texts in {len(known)} rows name rows, not groups"
-        return Column(name, "ignored", rule)
+        return Column(name, "ignored", rule + advice)
     if different == len(known) and len(known) > 10 and not chosen:
-        return Column(name, "ignored", "left out: every row has a text of its own")
+        return Column(name, "ignored", "left out: every row has a text of its own" + advice)
     rule = f"an indicator of each value, {different} in all; rare and new ones have none"
-    return Column(
-        name, "categorical", rule + (f"; {lost} missing: a value of their own" if lost else "")
-    )
+    rule += f"; {lost} missing: a value of their own" if lost else ""
+    return Column(name, "categorical", rule + advice)
 
 
 def _median(lost: int) -> str:

@@ -13,9 +13,11 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from mercer.arrays import Array
 from mercer.tables.columns import Column
 from mercer.tables.dates import DateFeatures
 from mercer.tables.frame import Frame
+from mercer.tables.weigh import weigh
 
 RARE = 5  # rows that a category needs for an indicator of its own
 TOPICS, WORDS = 30, 5000  # directions and words kept of a text column
@@ -51,17 +53,26 @@ def encoder_for(columns: Sequence[Column], rows: int) -> ColumnTransformer:
 _KINDS = ("numeric", "categorical", "date", "text")
 
 
-def fit_encoder(frame: Frame, columns: Sequence[Column]) -> tuple[ColumnTransformer, Any]:
-    """Return the fitted encoder and the encoded rows (n, d)."""
+def fit_encoder(
+    frame: Frame, columns: Sequence[Column], weights: Array | None = None
+) -> tuple[ColumnTransformer, Any]:
+    """Return the fitted encoder and the encoded rows (n, d).
+
+    ``weights`` (n,) count in medians, scales and categories as equal rows would; the words of a
+    text column are counted by rows.
+    """
     matrix = _matrix(frame, columns)
     encoder = encoder_for(columns, frame.n)
     for name, step, where in encoder.transformers:
         if name == "categorical":
-            step.set_params(categories=[_categories(matrix[:, j]) for j in where])
+            step.set_params(categories=[_categories(matrix[:, j], weights) for j in where])
         elif name.startswith("text"):
             step.set_params(topics__n_components=_topics(step, matrix[:, where]))
     # not fit_transform, whose last bits differ: training rows are encoded as new rows are
-    X = encoder.fit(matrix).transform(matrix)
+    encoder.fit(matrix)
+    if weights is not None:
+        weigh(encoder, matrix, weights)
+    X = encoder.transform(matrix)
     return encoder, np.ascontiguousarray(X, dtype=np.float64)
 
 
@@ -70,10 +81,11 @@ def _matrix(frame: Frame, columns: Sequence[Column]) -> Any:
     return frame.matrix([c.name for c in used], [c.kind in ("categorical", "text") for c in used])
 
 
-def _categories(column: Any) -> Any:
+def _categories(column: Any, weights: Array | None) -> Any:
     """Return the values that occur often enough, sorted; the others have no indicator."""
-    values, counts = np.unique(column.astype(str), return_counts=True)
-    often = values[counts >= (RARE if len(column) >= 20 * RARE else 1)]
+    values, place = np.unique(column.astype(str), return_inverse=True)
+    counts = np.bincount(place, weights)
+    often = values[counts >= RARE] if counts.sum() >= 20 * RARE else values
     return np.array((often if len(often) else values).tolist(), dtype=object)
 
 

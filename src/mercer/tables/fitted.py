@@ -39,6 +39,8 @@ class TableModel(TableState):
     notes_ : list of str, what a reader should know.
     seconds_ : what the fit took.
     influence_ : (n,) the share of each of ``rows_`` in the coefficients of the machine.
+    weights_ : (given_,) how often each row of the table counts; None: once.
+    weighted_by_ : the column that the weights came from; None: there are none, or an array.
     frame_ : the table itself; None after loading: a model file does not hold it.
     """
 
@@ -59,6 +61,8 @@ class TableModel(TableState):
         seconds: float,
         influence: Array,
         frame: Frame | None = None,
+        weights: Array | None = None,
+        weighted_by: str | None = None,
     ) -> None:
         self.pipeline_ = pipeline
         self.kind_ = kind
@@ -74,6 +78,8 @@ class TableModel(TableState):
         self.seconds_ = seconds
         self.influence_ = influence
         self.frame_ = frame
+        self.weights_ = weights
+        self.weighted_by_ = weighted_by
 
     # ------------------------------------------------------------------ what it is
     @property
@@ -146,7 +152,7 @@ class TableModel(TableState):
         """Return the figures of the chosen machine by cross-validation, everything fitted anew.
 
         ``table`` is the training table, needed after loading; hyperparameters are searched again
-        in each fold, from those found.
+        in each fold, from those found. Weights are those of the fit.
         """
         return cross_validate(self, table, folds, progress)
 

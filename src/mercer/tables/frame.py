@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import numbers
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -115,6 +116,11 @@ def _columns(table: Any) -> list[tuple[str, Any]]:
             return [(name, array[name]) for name in array.dtype.names]
         if array.ndim == 2:
             return [(f"x{j}", array[:, j]) for j in range(array.shape[1])]
+    if isinstance(table, (str, os.PathLike)):
+        raise TypeError(
+            "the name of a file is not a table: read it first, as with pandas.read_csv, or use the "
+            "command `mercer fit`"
+        )
     raise TypeError(
         f"a {type(table).__name__} is not a table: give a pandas, polars or pyarrow table, a "
         "mapping from column name to values, or a two-dimensional array"

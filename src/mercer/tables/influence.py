@@ -9,12 +9,13 @@ import numpy as np
 from mercer.arrays import Array
 
 
-def influence(machine: Any, X: Array) -> Array:
+def influence(machine: Any, X: Array, weights: Array | None = None) -> Array:
     """Return the share of each row of X (n, d), the training rows, in the sum of |alpha|, (n,).
 
     f(x) = sum_i alpha_i k(x, x_i) + ...: a large coefficient is a row that the others do not
     explain (for a likelihood alpha_i is the slope of its log density at the fit). Rows with equal
-    inputs share theirs; all are zero where a machine has no coefficients for rows.
+    inputs share theirs as their ``weights`` (n,) say; all are zero where a machine has no
+    coefficients for rows.
     """
     machine = getattr(machine, "machine_", machine)
     size = np.zeros(len(X))
@@ -35,7 +36,8 @@ def influence(machine: Any, X: Array) -> Array:
             place.setdefault(row.tobytes(), []).append(i)
         for row, value in zip(np.ascontiguousarray(points), alpha, strict=True):
             same = place.get(row.tobytes(), [])
-            size[same] += value / max(1, len(same))
+            w = np.ones(len(same)) if weights is None else weights[same]
+            size[same] += value * w / w.sum()
         return _shares(size)
     return _shares(alpha)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
@@ -15,6 +14,10 @@ from mercer.estimators.class_probabilities import log_probabilities
 from mercer.estimators.labels import binary_targets, one_vs_rest
 from mercer.estimators.sigmoid import class_probabilities, shifted
 from mercer.estimators.sv_base import merged
+from mercer.plots.coverage import coverage
+from mercer.plots.reliability import reliability_bins
+from mercer.tables.recorded import recorded
+from mercer.tables.weights import fitted
 
 FOLDS = 5
 TINY = float(np.finfo(float).tiny)
@@ -32,6 +35,7 @@ class LeftOut:
     mean, std : (n,) of a quantity, None for classes.
     proba : (n, k) of classes, None for a quantity.
     by : "leave-one-out", from one fit with its hyperparameters kept, or "5 folds".
+    weights : (n,) how often each row counts in the figures; None: once.
     """
 
     y: Array
@@ -40,37 +44,42 @@ class LeftOut:
     std: Array | None
     proba: Array | None
     by: str
+    weights: Array | None = None
 
     @property
     def score(self) -> float:
-        """The mean log predictive density: greater is better."""
-        return float(np.mean(self.log_density))
+        """The mean log predictive density: greater is better.
+
+        That of a quantity is none above what the steps allow in which it was written down.
+        """
+        whole = self.proba is None
+        return self._mean(recorded(self.log_density, self.y) if whole else self.log_density)
 
     @property
     def error(self) -> float:
         """Root mean squared error, or the share of wrong classes."""
         if self.proba is None:
             assert self.mean is not None
-            return float(np.sqrt(np.mean((self.y - self.mean) ** 2)))
-        return float(np.mean(self.proba.argmax(axis=1) != self.y))
+            return float(np.sqrt(self._mean((self.y - self.mean) ** 2)))
+        return self._mean(self.proba.argmax(axis=1) != self.y)
 
     @property
     def calibration(self) -> float:
         """By how much stated and observed frequencies differ, on average; 0 is honest.
 
         Quantities: over the central intervals of levels 0.1 to 0.9. Classes: the probability of
-        the predicted class against how often it is right, in ten groups of equal size.
+        the predicted class against how often it is right, in ten groups of like weight.
         """
         if self.proba is None:
             assert self.mean is not None
             assert self.std is not None
-            far = np.abs(self.y - self.mean) / self.std
-            shares = (far[None, :] <= ndtri((1 + LEVELS) / 2)[:, None]).mean(axis=1)
+            shares = coverage(self.y, self.mean, self.std, LEVELS, self.weights)
             return float(np.abs(shares - LEVELS).mean())
         best, right = self.proba.max(axis=1), self.proba.argmax(axis=1) == self.y
-        groups = np.array_split(np.argsort(best, kind="stable"), min(10, len(best)))
-        gaps = [len(g) * abs(best[g].mean() - right[g].mean()) for g in groups]
-        return float(sum(gaps) / len(best))
+        return reliability_bins(best, right, weights=self.weights).error
+
+    def _mean(self, values: Array) -> float:
+        return float(np.average(values, weights=self.weights))
 
 
 def of_quantity(y: Array, mean: Any, std: Any, log_density: Any, by: str) -> LeftOut:
@@ -84,11 +93,19 @@ def of_classes(codes: Array, proba: Array, by: str) -> LeftOut:
     return LeftOut(codes, np.log(np.maximum(chosen, TINY)), None, None, proba, by)
 
 
-def own_left_out(machine: Any, X: Array, y: Array, k: int) -> LeftOut | None:
+def own_left_out(
+    machine: Any, X: Array, y: Array, k: int, weights: Array | None = None
+) -> LeftOut | None:
     """Return what a fitted machine says of its rows left out, or None if it says nothing.
 
-    X (n, d) are its inputs, y (n,) the targets or the codes of k classes.
+    X (n, d) are its inputs, y (n,) the targets or the codes of k classes, ``weights`` (n,) those
+    of the fit, all positive: of a row of weight 2, one of the two is left out.
     """
+    left = _own(machine, X, y, k)
+    return left if left is None or weights is None else replace(left, weights=weights)
+
+
+def _own(machine: Any, X: Array, y: Array, k: int) -> LeftOut | None:
     by = "leave-one-out"
     given = getattr(machine, "held_out_proba", None)
     if given is not None:
@@ -106,11 +123,10 @@ def own_left_out(machine: Any, X: Array, y: Array, k: int) -> LeftOut | None:
     if getattr(loo, "cavity", None) is not None:  # margins y f of a kernel classifier
         Y = binary_targets(codes)[:, None] if k == 2 else one_vs_rest(codes, k)
         return of_classes(y, np.exp(log_probabilities(machine.loss_, loo.cavity * Y, None)), by)
-    if hasattr(loo, "log_density") and k == 2:  # of each label, by least squares
-        own = np.exp(loo.log_density)
-        return of_classes(
-            y, np.where(np.arange(2) == codes[:, None], own[:, None], 1 - own[:, None]), by
-        )
+    if hasattr(loo, "log_density"):  # of each label against the others, by least squares
+        own = np.reshape(loo.log_density, (len(y), -1))
+        p = np.where(np.arange(k) == codes[:, None], np.exp(own), -np.expm1(own))
+        return of_classes(y, p if k == 2 else p / p.sum(axis=1, keepdims=True), by)
     return None
 
 
@@ -130,7 +146,14 @@ def _support_proba(machine: Any, X: Array, codes: Index) -> Array:
 
 
 def by_folds(
-    machine: Any, X: Array, labels: Any, y: Array, k: int, seed: int, folds: int = FOLDS
+    machine: Any,
+    X: Array,
+    labels: Any,
+    y: Array,
+    k: int,
+    seed: int,
+    folds: int = FOLDS,
+    weights: Array | None = None,
 ) -> LeftOut:
     """Return predictions of each fifth of the rows by a machine fitted to the others."""
     folds = min(folds, _smallest(y, k))
@@ -141,29 +164,38 @@ def by_folds(
     mean, std, density = (np.empty(len(y)) for _ in range(3))
     proba = np.zeros((len(y), max(k, 1)))
     for train, test in split:
-        part = clone(machine).fit(X[train], labels[train])
+        counts = None if weights is None else weights[train]
+        part = fitted(clone(machine), X[train], labels[train], counts)
         if k:
             proba[test] = part.predict_proba(X[test])
             continue
         mean[test], std[test] = part.predict(X[test], return_std=True)
         density[test] = part.predictive_log_density(X[test], y[test])
     by = f"{folds} folds"
-    return of_classes(y, proba, by) if k else of_quantity(y, mean, std, density, by)
+    left = of_classes(y, proba, by) if k else of_quantity(y, mean, std, density, by)
+    return replace(left, weights=weights)
 
 
 def _smallest(y: Array, k: int) -> int:
     return len(y) if k == 0 else int(np.bincount(y.astype(np.intp), minlength=k).min())
 
 
-def constant(y: Array, k: int) -> LeftOut:
-    """Return what a constant says of each row: the mean of the others, or the class shares."""
+def constant(y: Array, k: int, weights: Array | None = None) -> LeftOut:
+    """Return what a constant says of each row: the mean of the others, or the class shares.
+
+    One of the rows that a weight above one stands for is left out, and all of a lighter row.
+    """
     n = len(y)
+    w = np.ones(n) if weights is None else weights
     if k:
-        shares = (np.bincount(y.astype(np.intp), minlength=k) + 1.0) / (n + k)
-        return of_classes(y, np.tile(shares, (n, 1)), "class shares")
-    mean = (y.sum() - y) / (n - 1)
-    variance = np.maximum(((y**2).sum() - y**2) / (n - 1) - mean**2, TINY)
-    variance = np.maximum(variance, 1e-12 * y.var())
-    std = np.sqrt(variance)
-    density = -0.5 * ((y - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
-    return of_quantity(y, mean, std, density, "leave-one-out")
+        shares = (np.bincount(y.astype(np.intp), w, k) + 1.0) / (w.sum() + k)
+        return replace(of_classes(y, np.tile(shares, (n, 1)), "class shares"), weights=weights)
+    one, centre = np.minimum(w, 1.0), np.average(y, weights=w)
+    r = y - centre
+    total = w.sum() - one
+    mean = -one * r / total
+    variance = np.maximum((w @ r**2 - one * r**2) / total - mean**2, TINY)
+    std = np.sqrt(np.maximum(variance, 1e-12 * np.average(r**2, weights=w)))
+    density = -0.5 * ((r - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
+    left = of_quantity(y, centre + mean, std, density, "leave-one-out")
+    return replace(left, weights=weights)

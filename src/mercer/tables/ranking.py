@@ -35,7 +35,7 @@ class Row:
     error : root mean squared error, or the share of wrong classes, of rows left out.
     loss : minus the score: log loss, or negative log predictive density (NLPD).
     calibration : mean difference between stated and observed frequencies.
-    evidence : log evidence, not comparable across losses.
+    evidence : log evidence, not comparable across losses; None where the loss is no likelihood.
     loo_bound : an upper bound of the leave-one-out error, where the method has one.
     seconds : what it took; size : support, relevance or training points that it keeps.
     by : how rows were left out, or why there are no figures.
@@ -79,7 +79,7 @@ def row_of(
         left.error,
         -left.score,
         left.calibration,
-        _evidence(machine),
+        evidence_of(machine),
         _bound(machine),
         seconds,
         _size(machine),
@@ -97,9 +97,14 @@ def ranked(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: np.inf if row.score is None else -row.score)
 
 
-def _evidence(machine: Any) -> float | None:
-    value = getattr(machine, "log_evidence_", None)
-    return None if value is None else float(value)
+def evidence_of(machine: Any) -> float | None:
+    """Return the log evidence; None where the loss does not normalise, so that there is none.
+
+    Least squares on labels has a number of that name, the evidence of a regression on -1 and +1:
+    no probability of the labels, which those of the other machines are.
+    """
+    value, loss = getattr(machine, "log_evidence_", None), getattr(machine, "loss_", None)
+    return None if value is None or not getattr(loss, "normalised", False) else float(value)
 
 
 def _bound(machine: Any) -> float | None:

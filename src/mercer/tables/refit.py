@@ -11,14 +11,16 @@ from sklearn.base import clone
 
 from mercer.arrays import Array, Index
 from mercer.linalg.memory import available_bytes
+from mercer.search import Optimize
 from mercer.tables.clock import Clock
 from mercer.tables.left_out import LeftOut, own_left_out
 from mercer.tables.resumed import Resumed, parameters_of
-from mercer.tables.screen import Screening, Tried
+from mercer.tables.screen import LAST, Screening, Tried
 from mercer.tables.targets import Target
+from mercer.tables.weights import fitted
 
 NEAR = 0.05  # nats per row by which a machine that can take all rows may be worse
-LAST = 4.0  # evaluations that the posterior and its rows left out cost at the end
+RESUMED = 12.0  # evaluations of a search that begins at what was found on fewer rows
 MATRICES = 10  # n x n arrays that a fit may need
 
 
@@ -34,9 +36,18 @@ class Final:
 
 
 def refit(
-    best: Tried, screening: Screening, X: Array, target: Target, clock: Clock, seed: int
+    best: Tried,
+    screening: Screening,
+    X: Array,
+    target: Target,
+    clock: Clock,
+    seed: int,
+    limit: float,
 ) -> Final:
-    """Fit the best candidate to all rows that have a target (and all others, if they help)."""
+    """Fit a candidate to all rows that have a target (and all others, if they help).
+
+    Its search ends in time for all to be ready after ``limit`` seconds.
+    """
     known = np.flatnonzero(target.known)
     rows = np.arange(len(X)) if best.candidate.unlabelled else known
     if best.left is None:
@@ -46,24 +57,26 @@ def refit(
         silent(best.candidate, best.machine)
         return Final(best.machine, rows, best.left, screening.rows, best.notes)
     rows, notes = _drawn(best, rows, known, screened, clock, seed)
-    last = LAST * _each(best) * (len(rows) / screened) ** 3  # the posterior at what is found
-    clock.tell(stage=f"{best.candidate.name} on {len(rows)} rows")
+    stage = f"{best.candidate.name} on {len(rows)} rows"
+    clock.tell(stage=stage)
     machine = clone(best.machine)
-    advance = clock.watch(
-        max(0.0, clock.left - last), stage=f"{best.candidate.name} on {len(rows)} rows"
-    )
+    advance = clock.watch(limit, LAST, stage=stage)
     if best.candidate.criterion is not None:
-        found = parameters_of(best.machine)
-        machine.set_params(search=Resumed(found, best.candidate.criterion, progress=advance))
+        found, balance = parameters_of(best.machine), not best.candidate.repeats
+        machine.set_params(
+            search=Resumed(found, best.candidate.criterion, progress=advance, balance=balance)
+        )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        machine.fit(X[rows], target.labels(rows))
+        fitted(machine, X[rows], target.labels(rows), target.counts(rows))
         if clock.spent_out:
             notes.append("the search for hyperparameters on all rows was ended by the time budget")
         silent(best.candidate, machine)
         labelled = rows[target.known[rows]]
         k = 0 if target.classes is None else len(target.classes)
-        left = own_left_out(machine, X[labelled], target.values[labelled], k)
+        left = own_left_out(
+            machine, X[labelled], target.values[labelled], k, target.counts(labelled)
+        )
     notes += list(dict.fromkeys(str(w.message) for w in caught))
     if left is None:  # nothing of its own: the figures of the screening stand for it
         left, labelled = best.left, screening.rows
@@ -78,16 +91,41 @@ def _each(best: Tried) -> float:
 def silent(candidate: Any, machine: Any) -> None:
     """Leave the progress bar out of the model: the search by name is the same one."""
     if candidate.criterion is not None:
-        machine.set_params(search=candidate.criterion)
+        literal = Optimize(candidate.criterion, balance=False)
+        machine.set_params(search=literal if candidate.repeats else candidate.criterion)
+
+
+def expected(tried: Tried, screening: Screening, target: Target) -> float:
+    """Return the seconds that a refit will take, from those of the screening."""
+    count = RESUMED + LAST if tried.candidate.criterion is not None else 1.0
+    return count * _each(tried) * float(growth(target.known.sum() / len(screening.rows)))
+
+
+def growth(ratio: Any) -> Any:
+    """Return how many times longer a fit to ``ratio`` times as many rows takes.
+
+    Kernel values grow with the square of the rows, the factorisation with the cube; at the size of
+    the screening a third of the time is the latter's.
+
+    Examples
+    --------
+    >>> growth(1.0), growth(4.0)
+    (1.0, 32.0)
+    """
+    return ratio**2 * (2.0 + ratio) / 3.0
 
 
 def affordable(tried: Tried, rows: int, screened: int, clock: Clock) -> int:
-    """Return how many rows a refit can take: its time grows with the cube of their number.
+    """Return how many rows a refit can take: all of them, if they fit into the time left.
 
     Never fewer than were screened, never more than there are.
     """
     need = (1.0 + LAST if tried.candidate.criterion else 1.0) * max(_each(tried), 1e-4)
-    by_time = int(screened * max(1.0, clock.left / need) ** (1.0 / 3.0))
+    ratios = np.geomspace(1.0, 1e3, 1000)
+    inside = np.searchsorted(growth(ratios), max(1.0, clock.left / need), side="right")
+    by_time = int(screened * ratios[inside - 1] + 1e-6)
+    if growth(rows / screened) * need <= clock.left:
+        by_time = rows
     by_memory = int((0.7 * available_bytes() / (8 * MATRICES)) ** 0.5)
     return min(rows, max(screened, min(by_time, by_memory)))
 

@@ -18,7 +18,7 @@ class Resumed(Optimize):
     Parameters
     ----------
     found : parameters by full name, e.g. {"kernel__variance": 1.0}.
-    criterion, max_iter, progress : see :class:`~mercer.search.Optimize`.
+    criterion, max_iter, progress, balance : see :class:`~mercer.search.Optimize`.
     """
 
     def __init__(
@@ -27,8 +27,11 @@ class Resumed(Optimize):
         criterion: str = "evidence",
         max_iter: int = 200,
         progress: Any = False,
+        balance: bool = True,
     ) -> None:
-        super().__init__(criterion=criterion, restarts=0, max_iter=max_iter, progress=progress)
+        super().__init__(
+            criterion=criterion, restarts=0, max_iter=max_iter, balance=balance, progress=progress
+        )
         self.found = found
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:

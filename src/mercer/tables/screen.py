@@ -17,9 +17,14 @@ from mercer.tables.clock import Clock
 from mercer.tables.left_out import FOLDS, LeftOut, by_folds, own_left_out
 from mercer.tables.ranking import Row, failed, row_of
 from mercer.tables.targets import Target
+from mercer.tables.weights import fitted, takes_weights
 
 ROWS = 500
 FEWEST = 2  # folds for a machine that takes long
+PART = 4  # every so many rows tell how long a fit to all of them takes
+LATE = "its rows left out would not be ready in its time"
+FAILURES = (ValueError, ArithmeticError, MemoryError, np.linalg.LinAlgError)
+LAST = 4.0  # evaluations that the posterior and its rows left out cost after a search
 
 
 @dataclass
@@ -97,10 +102,16 @@ def screen(
         limit = max(0.1, min(left, 1.5 * left / (len(candidates) - i)))
         event = {"stage": candidate.name, "step": i, "steps": len(candidates)}
         rows = np.concatenate([known, others]) if candidate.unlabelled else known
+        if target.weights is not None and not _weighs(candidate, X[rows], target.counts(rows)):
+            reason = "not tried: it cannot be fitted to weighted rows"
+            row = failed(candidate.name, candidate.sentence, 0.0, reason)
+            found.tried.append(Tried(candidate, None, None, row, 0.0, 0))
+            continue
+        needed = all(t.left is None for t in found.tried)
         try:
             clock.spent_out = False
             clock.tell(**event)
-            found.tried.append(_try(candidate, X, target, rows, clock, limit, event, seed))
+            found.tried.append(_try(candidate, X, target, rows, clock, limit, event, seed, needed))
         except KeyboardInterrupt:
             if not clock.spent_out:  # a person: keep what is there, if anything is
                 found.interrupted = True
@@ -121,34 +132,38 @@ def _try(
     limit: float,
     event: dict[str, Any],
     seed: int,
+    needed: bool,
 ) -> Tried:
     began = time.monotonic()
     labels, inputs = target.labels(rows), X[rows]
-    y = target.values[rows][target.known[rows]]
+    known = target.known[rows]
+    y, counts, weights = target.values[rows][known], target.counts(rows[known]), target.counts(rows)
     k = 0 if target.classes is None else len(target.classes)
     best: tuple[Any, LeftOut] | None = None
     fits = 0
-    advance = clock.watch(limit, **event)
+    advance = clock.watch(limit, LAST, **event)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            for machine in candidate.make(inputs):
+            if candidate.pilot and not needed:
+                _pilot(candidate.make(inputs, weights)[0], inputs, labels, weights, limit)
+            for machine in candidate.make(inputs, weights):
                 searching(candidate, machine, advance, seed)
                 start = time.monotonic()
-                machine.fit(inputs, labels)
+                fitted(machine, inputs, labels, weights)
                 cost = time.monotonic() - start
                 fits += 1
                 _stop_if_interrupted(machine, clock)
-                left = own_left_out(machine, inputs, y, k)
+                left = own_left_out(machine, inputs, y, k, counts)
                 if left is None:
-                    folds = FOLDS if FOLDS * cost < limit else FEWEST
-                    left = by_folds(clone(machine), inputs, labels, y, k, seed, folds)
+                    folds = _folds(cost, limit - (time.monotonic() - began), needed)
+                    left = by_folds(clone(machine), inputs, labels, y, k, seed, folds, weights)
                     fits += folds
                 if np.isfinite(left.score) and (best is None or left.score > best[1].score):
                     best = machine, left
-                if time.monotonic() - began > limit:
+                if (time.monotonic() - began) * (1.0 + 1.0 / fits) > limit:  # nor would the next
                     break
-        except (ValueError, ArithmeticError, MemoryError, np.linalg.LinAlgError) as error:
+        except FAILURES as error:
             if best is None:
                 seconds = time.monotonic() - began
                 row = failed(candidate.name, candidate.sentence, seconds, f"failed: {error}")
@@ -163,11 +178,38 @@ def _try(
     return Tried(candidate, *best, row, seconds, count, notes)
 
 
+def _pilot(machine: Any, X: Array, labels: Any, weights: Array | None, limit: float) -> None:
+    """Refuse a machine that a fit to every fourth row shows to be too slow for ``limit`` seconds.
+
+    The time grows at least with the square of the rows, and two folds follow the fit.
+    """
+    began, some = time.monotonic(), slice(None, None, PART)
+    if len(set(labels[some].tolist())) < 2:  # a rare class: so few rows cannot tell
+        return
+    fitted(machine, X[some], labels[some], None if weights is None else weights[some])
+    if (1 + FEWEST) * PART**2 * (time.monotonic() - began) > limit:
+        raise ValueError(LATE)
+
+
+def _folds(cost: float, left: float, needed: bool) -> int:
+    """Return as many folds as there is time for, at ``cost`` seconds each; some if ``needed``."""
+    if FEWEST * cost > left and not needed:
+        raise ValueError(LATE)
+    return FOLDS if FOLDS * cost < left else FEWEST
+
+
+def _weighs(candidate: Candidate, X: Array, weights: Array | None) -> bool:
+    return all(takes_weights(machine) for machine in candidate.make(X, weights))
+
+
 def searching(candidate: Candidate, machine: Any, advance: Any, seed: int) -> None:
     """Give the machine its search, watched by the clock, and its seed."""
     names = machine.get_params(deep=False)
     if candidate.criterion is not None:
-        machine.set_params(search=Optimize(candidate.criterion, restarts=1, progress=advance))
+        balance = not candidate.repeats
+        machine.set_params(
+            search=Optimize(candidate.criterion, restarts=1, balance=balance, progress=advance)
+        )
     if "random_state" in names:
         machine.set_params(random_state=seed)
 

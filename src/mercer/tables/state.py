@@ -18,7 +18,7 @@ from mercer.tables.left_out import LeftOut
 from mercer.tables.ranking import Row
 
 OWN: dict[str, type] = {"DateFeatures": DateFeatures, "SigmoidClassifier": SigmoidClassifier}
-_LEFT = ("y", "log_density", "mean", "std", "proba")
+_LEFT = ("y", "log_density", "mean", "std", "proba", "weights")
 KINDS = ("regression", "binary", "multiclass", "partly")
 
 
@@ -52,7 +52,10 @@ class TableState:
             "given": int(model.given_),
             "notes": list(model.notes_),
             "seconds": float(model.seconds_),
+            "weighted_by": model.weighted_by_,
         }
+        if model.weights_ is not None:
+            arrays["weights"] = np.asarray(model.weights_, dtype=np.float64)
         return state, arrays
 
     @classmethod
@@ -76,5 +79,7 @@ class TableState:
             notes=list(state["notes"]),
             seconds=state["seconds"],
             influence=arrays["influence"],
+            weights=arrays.get("weights"),
+            weighted_by=state.get("weighted_by"),  # files of the first versions have none
         )
         return cast(Self, model)

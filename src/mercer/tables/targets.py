@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mercer.arrays import Array
 from mercer.tables.frame import Frame
+from mercer.tables.hints import hint
 from mercer.wording import shown
 
 KINDS = ("regression", "classification")
@@ -26,6 +27,7 @@ class Target:
     values : (n,) the quantity, NaN where missing, or the code of the class, -1 where missing.
     classes : (k,) the labels, sorted; None for a quantity.
     notes : what a reader should know.
+    weights : (n,) how often each row counts; None: once.
     """
 
     name: str
@@ -33,6 +35,15 @@ class Target:
     values: Array
     classes: NDArray[Any] | None = None
     notes: list[str] = field(default_factory=list)
+    weights: Array | None = None
+
+    def take(self, rows: Any) -> Target:
+        """Return the target of some rows."""
+        return replace(self, values=self.values[rows], weights=self.counts(rows))
+
+    def counts(self, rows: Any) -> Array | None:
+        """Return how often some rows count, None if every row counts once."""
+        return None if self.weights is None else self.weights[rows]
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -78,7 +89,8 @@ def _quantity(
 ) -> Target:
     what = f"the target '{shown(name)}'"
     if stored != "number":
-        raise ValueError(f"{what} holds text, such as '{shown(known[0], 30)}': no quantity")
+        advice = hint(v for v in known if isinstance(v, str)) or "no quantity"
+        raise ValueError(f"{what} holds text, such as '{shown(known[0], 30)}': {advice}")
     if len(known) < 2:
         raise ValueError(f"{what} has the same value in every row: there is nothing to learn")
     notes = []
@@ -87,7 +99,8 @@ def _quantity(
     if kind is None and len(known) <= 10 and all(float(v).is_integer() for v in known):
         notes.append(
             f"{what} has {len(known)} different whole numbers and was taken for a quantity; if "
-            "they name classes, ask for classification"
+            'they name classes, ask for classification: kind="classification", or in the command '
+            "--kind classification"
         )
     return Target(name, "regression", column, None, notes)
 
@@ -98,11 +111,18 @@ def _classes(name: str, column: Any, absent: Any, known: list[Any], lost: int) -
         raise ValueError(f"{what} has one class only: at least two are needed")
     count = len(column) - lost
     if len(known) > MOST or 2 * len(known) > count + 2:
+        texts = [v for v in known if isinstance(v, str)]
+        example = f", such as '{shown(texts[0], 30)}'" if texts else ""
+        remedy = hint(texts) or "choose another target" if texts else "ask for regression"
         raise ValueError(
-            f"{what} has {len(known)} different values in {count} rows: too many for classes; "
-            "choose another target, or ask for regression if it is a quantity"
+            f"{what} has {len(known)} different values in {count} rows{example}: too many for "
+            f"classes; {remedy}"
         )
-    if isinstance(known[0], float) and all(v.is_integer() for v in known):
+    if isinstance(known[0], float) and not all(v.is_integer() for v in known):
+        # scikit-learn takes fractions for a quantity: as classes they are words
+        column = np.array([str(v) for v in column.tolist()], dtype=object)
+        known = sorted(str(v) for v in known)
+    if isinstance(known[0], float):
         labels: Any = np.array([int(v) for v in known])
     else:
         labels = np.array(known)

@@ -1,0 +1,50 @@
+"""Recorded: a quantity is written down in steps, and no density is finer than they are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.arrays import Array
+
+DIGITS = 6  # significant digits of a recorded quantity at most; beyond, it is continuous
+
+
+def step_of(y: Array) -> float:
+    """Return the largest step of which all differences in y (n,) are multiples; 0 if none is seen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> step_of(np.array([3.0, 5.0, 8.0]))
+    1.0
+    >>> step_of(np.array([0.5, 1.25, 3.0]))
+    0.25
+    >>> step_of(np.sqrt(np.arange(9.0)))
+    0.0
+    """
+    size = float(np.max(np.abs(y), initial=0.0))
+    if not 0.0 < size < np.inf:
+        return 0.0
+    unit = 10.0 ** (int(np.floor(np.log10(size))) - DIGITS + 1)
+    counts = np.round(y / unit)
+    if np.any(np.abs(y / unit - counts) > 1e-6 * np.maximum(1.0, np.abs(counts))):
+        return 0.0
+    whole = counts.astype(np.int64)
+    return float(np.gcd.reduce(whole - whole[0]) * unit)
+
+
+def recorded(log_density: Array, y: Array) -> Array:
+    """Return log densities (n,) of y (n,), none above that of all mass on one step.
+
+    A value recorded in steps of h stands for an interval of that width, whose probability is at
+    most one: log p <= -log h. Otherwise a machine that repeats values exactly could score without
+    bound, and the more the closer to zero its noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> recorded(np.array([7.0, -1.0]), np.array([3.0, 3.5]))
+    array([ 0.69314718, -1.        ])
+    """
+    step = step_of(y)
+    return np.asarray(log_density if step == 0.0 else np.minimum(log_density, -np.log(step)))
