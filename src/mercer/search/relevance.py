@@ -2,7 +2,7 @@
 
 Sequential maximisation (Tipping & Faul 2003; GPML 6.6): functions are taken in where that gains
 most, then the precisions of those in the model and the noise settle together, and those that the
-evidence wants out are deleted. When little is gained by adding, a function in the model may give
+evidence wants out are deleted. When nothing is gained by adding, a function in the model may give
 its place to one outside. Every step is judged by the evidence itself and undone unless it rises,
 so that no state returns: the search cannot cycle. Ties go to the first candidate. Theory (R1).
 """
@@ -23,12 +23,12 @@ from mercer.search.relevance_state import State
 SETTLED = 0.5
 # The last changes of precisions matter less than a function: this share of the tolerance.
 FINE = 1e-3
-# Exchanges are looked for once the best addition gains less than this.
+# Exchanges are looked for where no addition gains the tolerance, if that is less than this.
 EXCHANGE = 0.1
 # The noise is learned roughly by a first climb that takes in what gains much. Then it begins a few
 # times lower and is held until the best addition gains less than RELEASE, so that functions and not
 # the noise explain the targets: a noise that rises early never lets the weaker ones in.
-PILOT, KEEN, RELEASE = 5.0, 24.0, 8.0
+PILOT, KEEN, RELEASE = 5.0, 20.0, 8.0
 KINDS = ("added", "deleted", "changed", "exchanged", "undone")
 
 
@@ -102,14 +102,14 @@ def _ascend(run: Climb, held: bool) -> None:
 
 
 def _restructure(run: Climb) -> float:
-    """Add candidates or exchange one, whichever gains more; return the gain, 0 if there is none."""
+    """Add candidates, or exchange one where none is left; return the gain, 0 if there is none."""
     state = run.state
     scan = Scan(run.machine, state)
     barred: set[int] = set()
     while run.left > 0:
         chosen, alphas, gain = scan.additions(barred, run.tol)
-        if max(gain, run.tol) < EXCHANGE and not barred:
-            found = _exchange(run, scan.exchanges(max(run.tol, gain)))
+        if not chosen and not barred and run.tol < EXCHANGE:
+            found = _exchange(run, scan.exchanges(run.tol))
             if found:
                 return found
         for size in sorted({len(chosen), min(1, len(chosen))} - {0}, reverse=True):
