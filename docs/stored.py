@@ -1,6 +1,6 @@
-"""Pages that are written from stored JSON: benchmarks and the index of papers.
+"""What is written from stored JSON: benchmarks, the index of papers, the speeds of the README.
 
-    python docs/stored.py                                     write both pages
+    python docs/stored.py                                     write all of it
     python docs/stored.py take gpr rows.jsonl "run.py gpr"    store what a benchmark wrote first
 
 Further arguments of ``take`` are remarks.
@@ -35,6 +35,8 @@ TITLES = {
     "spline": "Smoothing splines",
     "stream": "Streams",
 }
+README = HERE.parent / "README.md"
+MARKS = ("<!-- speeds: written by docs/stored.py -->", "<!-- end of speeds -->")
 FIELDS = ("what", "who", "value", "unit", "bar", "seconds", "quality", "note", "verdict")
 
 
@@ -83,6 +85,31 @@ def benchmarks_page() -> str:
         parts.append(_verdict(stored["rows"]) + "\n")
         parts.extend(f"{remark}\n" for remark in stored.get("remarks", []))
     return "\n".join(parts)
+
+
+def speeds() -> str:
+    """Each task of the stored benchmarks in a line: how much slower the others are."""
+    lines = ["| suite | task | how many times slower than mercer |", "|---|---|---|"]
+    for name, stored in suites().items():
+        tasks: dict[str, list[str]] = {}
+        for row in stored["rows"]:
+            if row["unit"] == "x slower than mercer":
+                tasks.setdefault(row["what"], []).append(f"{row['who']} {row['value']:.3g}")
+        lines.extend(
+            f"| `{name}` | {_cell(what)} | {_cell(', '.join(found))} |"
+            for what, found in tasks.items()
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _readme() -> str:
+    """The README with its table of speeds."""
+    text = README.read_text(encoding="utf-8")
+    before, _, rest = text.partition(MARKS[0])
+    _, mark, after = rest.partition(MARKS[1])
+    if not mark:
+        raise SystemExit(f"{README.name} has no place {MARKS[0]} ... {MARKS[1]}")
+    return f"{before}{MARKS[0]}\n\n{speeds()}\n{MARKS[1]}{after}"
 
 
 def _overview(found: dict[str, dict[str, Any]]) -> str:
@@ -165,6 +192,7 @@ def pages() -> dict[Path, str]:
     return {
         HERE / "benchmarks.md": benchmarks_page(),
         HERE / "papers" / "index.md": papers_page(),
+        README: _readme(),
     }
 
 
