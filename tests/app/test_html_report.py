@@ -192,3 +192,12 @@ def test_calibration_of_honest_predictions(rng):
     low, high = sampling_band(levels, len(y), 0.9999)
     share = coverage(y, np.zeros(4000), np.ones(4000), levels)
     assert np.all((low < share) & (share < high))
+
+
+def test_weights_count_in_cards_and_pictures_alike(rng):
+    x, w = rng.normal(size=60), np.r_[np.full(50, 1.0), np.full(10, 30.0)]
+    y = x + np.r_[rng.normal(size=50), 3.0 * rng.normal(size=10)]
+    page = render(fit_table(["x"], x[:, None], y, w, "y", "t.csv", "rbf"))
+    card = re.search(r"([\d.]+ %)[^%]*of the rows lie in their 90 % interval", page)[1]
+    assert f"{card} of the rows lie inside theirs" in page
+    assert f"at 90 % it is {card}." in page

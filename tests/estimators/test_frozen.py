@@ -1,10 +1,14 @@
 """Parameters that the first batch of a stream fixes cannot be changed in its middle."""
 
+import copy
+import pickle
+from functools import partial
+
 import numpy as np
 import pytest
 
 from mercer import LapMEDClassifier, MEDClassifier, OnlineLogisticClassifier
-from mercer.kernels import RBF
+from mercer.kernels import RBF, Function
 from mercer.persist import load, save
 
 MAKERS = {
@@ -51,6 +55,36 @@ def test_set_back_it_goes_on(name):
     for each in (machine, want):
         each.partial_fit(*batch(1))
     np.testing.assert_array_equal(machine.decision_function(X), want.decision_function(X))
+
+
+class Similarity:
+    """A function with settings of its own, equal to itself alone."""
+
+    def __call__(self, X, Z):
+        return similarity(X, Z, 1.0)
+
+
+def similarity(X, Z, rate):
+    return np.exp(-rate * np.square(X[:, None] - Z).sum(axis=2))
+
+
+@pytest.mark.parametrize("function", [partial(similarity, rate=1.0), Similarity()])
+def test_a_function_that_equals_no_copy_goes_on(name, function):
+    X, y = batch(0)
+    for kernel in (function, 2.0 * Function(function)):
+        machine = MAKERS[name]().set_params(kernel=kernel).partial_fit(X, y)
+        for again in (machine, copy.deepcopy(machine), pickle.loads(pickle.dumps(machine))):
+            again.partial_fit(*batch(1))
+        with pytest.raises(ValueError, match="kernel was changed"):
+            machine.set_params(kernel=Similarity()).partial_fit(*batch(2))
+
+
+def test_a_length_scale_of_another_shape_is_a_change(name):
+    X, y = batch(0)
+    machine = MAKERS[name]().set_params(kernel=RBF(np.array([0.5, 0.5]))).partial_fit(X, y)
+    machine.set_params(kernel=RBF(np.array([0.5, 0.5]))).partial_fit(*batch(1))
+    with pytest.raises(ValueError, match="kernel was changed in the middle"):
+        machine.set_params(kernel__length_scale=np.full(3, 0.5)).partial_fit(*batch(2))
 
 
 def test_fit_begins_afresh(name):

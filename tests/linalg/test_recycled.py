@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
 from mercer.inference import Exact
-from mercer.kernels import RBF, Constant, Linear, Matern
+from mercer.kernels import RBF, Constant, Kernel, Linear, Matern, Scale
 from mercer.linalg import DenseGram
 from mercer.linalg.recycled import RecycledGrams
 from mercer.losses import Gaussian
@@ -66,3 +68,53 @@ def test_a_gram_that_stays_keeps_its_memory(rng) -> None:
     again = make(RBF(3.0), points, scratch=True)
     again.pullback(rng.normal(size=(30, 1)), again.factor(np.ones(30)))
     np.testing.assert_array_equal(factor.cholesky, before)
+
+
+class Shared(Kernel):
+    """k = 1 if both rows agree, as whole numbers that may not be written to."""
+
+    def __call__(self, X, Z=None):
+        K = np.all(X[:, None] == (X if Z is None else Z), axis=2).astype(int)
+        K.flags.writeable = False
+        return K
+
+    def diag(self, X):
+        return np.ones(len(X))
+
+
+class Doubled(Scale):
+    """A child with a call of its own."""
+
+    def __call__(self, X, Z=None):
+        return 2.0 * super().__call__(X, Z)
+
+    def diag(self, X):
+        return 2.0 * super().diag(X)
+
+
+@pytest.mark.parametrize("kernel", [Shared(), Doubled(RBF(), 3.0), 3.0 * Doubled(RBF(), 0.5)])
+def test_kernels_that_do_not_write(rng, kernel) -> None:
+    X, make = rng.normal(size=(30, 2)), RecycledGrams()
+    make.spare.append(rng.normal(size=(30, 30)))
+    factor = make(kernel, X, scratch=True).factor(np.ones(30))
+    want = DenseGram(kernel, X).factor(np.ones(30))
+    np.testing.assert_array_equal(np.triu(factor.cholesky), np.triu(want.cholesky))
+
+
+def test_no_array_is_handed_out_twice(rng) -> None:
+    """A Gram may be made while another thread takes the array, whatever it has seen before."""
+    points, make, taken = rng.normal(size=(20, 2)), RecycledGrams(), []
+
+    class Spare(np.ndarray):
+        def __len__(self) -> int:  # another thread comes in where the size is looked at
+            if not taken:
+                taken.append(None)
+                other = threading.Thread(target=lambda: taken.append(first._formed()))
+                other.start()
+                other.join()
+            return int(super().__len__())
+
+    first = make(RBF(), points, scratch=True)
+    make.spare.append(np.empty((20, 20)).view(Spare))
+    second = make(RBF(), points, scratch=True)._formed()
+    assert not np.shares_memory(taken[-1], second)

@@ -106,3 +106,12 @@ def test_compiled_sums_refuse_shapes_that_do_not_fit():
     shifts = np.zeros((2, 4))
     for bad in (np.nan, np.inf):  # no place in the table
         assert not averages.conditional(bad, shifts[0], shifts[0, :2], shifts, table[0], 1.0) < 0.9
+
+
+@pytest.mark.parametrize("size", [1e3, 1e80, 1e200, 1e300])
+def test_latent_values_of_any_size(size):
+    m = np.array([[0.0, size, -size]])
+    for v in (0.0, 4.0):
+        np.testing.assert_array_equal(losses.Softmax().predict(m, v)[0], [0.0, 1.0, 0.0])
+    m[0, 2] = np.nan
+    assert np.all(np.isnan(losses.Softmax().predict(m, 4.0)))

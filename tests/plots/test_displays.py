@@ -59,6 +59,7 @@ EVERY = [name for name in plots.__all__ if name != "Display"]
 
 @pytest.mark.parametrize("name", EVERY)
 def test_draws_on_given_axes_and_on_its_own(name, fits):
+    plt.close("all")  # of others before
     figure = Figure(layout="constrained")
     ax = figure.add_subplot()
     display = drawn(name, fits, ax)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import re
+from copy import copy
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -20,7 +22,10 @@ from mercer.reports.page import Card, Chapter, Grid, Page, html
 from mercer.reports.quantities import quantity_cards
 from mercer.reports.ranking import ranking_grid, why
 from mercer.reports.surprises import surprising_classes, surprising_quantities
+from mercer.reports.table import SCREENED, _day, _short, _why
+from mercer.reports.view import View
 from mercer.reports.words import in_words
+from mercer.tables.screen import ROWS
 
 EVIL = '"><script>alert(1)</script>'
 VOID = {"meta", "img"}
@@ -306,3 +311,30 @@ def test_all_text_is_escaped():
     assert "script" not in Reader(text).tags
     assert text.count("&lt;script&gt;") >= 9
     assert "49" not in re.sub(r"sha256-\S+", "", text[text.index("</style>") :])
+
+
+def test_missing_dates_among_the_surprises_are_missing():
+    assert _day(float("nan")) is None
+    assert [_day(0.0), _day(365.75), _day(-0.5)] == ["1970-01-01", "1971-01-01", "1969-12-31"]
+
+
+def test_what_is_said_of_the_choice_holds(models):
+    """Neither "better than the others" of a machine that is not, nor one table of other rows."""
+    model = copy(models["regression"])
+    better = "better than the other candidates did"
+    assert better in " ".join(_short(View(model)).text)
+    best, *rest = model.ranking_
+    model.ranking_ = [
+        replace(best, name="another", chosen=False),
+        replace(best, chosen=True),
+        *rest,
+    ]
+    said = " ".join(_short(View(model)).text)
+    assert better not in said
+    assert "said below" in said
+    assert "at most 500 rows" not in " ".join(_why(View(model)).text)
+    left = model.left_out_
+    longer = {n: np.tile(getattr(left, n), 9) for n in ("y", "log_density", "mean", "std")}
+    model.left_out_ = replace(left, **longer)
+    assert f"{len(longer['y'])} rows" in " ".join(_why(View(model)).text)
+    assert SCREENED == ROWS

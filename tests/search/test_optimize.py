@@ -372,3 +372,17 @@ def test_the_first_step_is_no_leap(curvature: float) -> None:
     assert found.report["evaluations"] == len(criterion.seen)  # the start is not paid for twice
     np.testing.assert_allclose(found.u, criterion.target, atol=1e-2)
     assert found.value == pytest.approx(criterion.evaluate(found.u)[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e-12])
+def test_a_start_of_huge_evidence_ends_at_the_optimum(noise: float) -> None:
+    """What drowns in the rounding of E at the start (2e12) does not at the optimum (60)."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 6, (60, 1))
+    y = np.sin(2 * X) + 0.3 * rng.normal(size=(60, 1))
+    space = Space({"kernel": 1.0 * RBF(2.0), "loss": Gaussian(noise=noise)})
+    criterion = EvidenceCriterion(space, simple_problem(X, y), Exact())
+    [found] = Optimize(restarts=0).run(criterion, space, rng)
+    inside = np.all(np.abs(found.u[:, None] - space.bounds) > 1e-6, axis=1)
+    assert found.report["converged"]
+    assert np.abs(criterion(found.u)[1][inside]).max() < 2e-5

@@ -30,12 +30,13 @@ def screened(monkeypatch):
     """A screening on 40 of 200 rows in which the line came out a little ahead of the process."""
     monkeypatch.setattr(screen.sample, "__defaults__", (40,))
     table = plane(200)
-    X, clock = np.column_stack([table["a"], table["b"]]), Clock(60.0)
+    X, clock = np.column_stack([table["a"], table["b"]]), Clock(600.0)
     target = Target("y", "regression", table["y"])
     names = ("linear", "Gaussian process")
     some = [c for c in candidates_for("regression", X, False, 0) if c.name in names]
     found = screen.screen(some, X, target, clock, 0.5, 0)
     line, process = found.tried
+    line.seconds = process.seconds = 0.1  # whatever this machine is doing besides
     ahead = process.left.log_density + 0.05
     line.left = replace(line.left, log_density=ahead)
     return found, X, target, clock
@@ -170,3 +171,72 @@ def test_a_machine_too_slow_for_its_time_is_not_waited_for(monkeypatch):
     assert screen.LATE in row.by
     assert row.seconds < 1.0
     assert mercer.fit(plane(80), "y", candidates=names[1:], time_budget=3.0).chosen_.score
+
+
+def test_a_person_ends_the_only_search_on_all_rows():
+    """It is said, so that the command keeps nothing; a search that the clock ends is no wish."""
+
+    def stop(event):
+        if event["stage"].endswith("on 650 rows") and "evaluations" in event:
+            raise KeyboardInterrupt
+
+    model = mercer.fit(plane(650), "y", candidates=["linear"], progress=stop)
+    assert any(note.startswith("interrupted: the search on all rows") for note in model.notes_)
+    short = mercer.fit(plane(650), "y", candidates=["linear"], time_budget=0.05)
+    assert not any(note.startswith("interrupted") for note in short.notes_)
+
+
+def test_scores_of_different_rows_are_not_compared(screened, monkeypatch):
+    usual = finalists.refit
+
+    def refit(tried, *rest):
+        final = usual(tried, *rest)
+        if tried.candidate.name == "linear":
+            return final
+        some = replace(final.left, y=final.left.y[:90], log_density=final.left.log_density[:90])
+        return replace(final, left=some, left_rows=final.left_rows[:90])
+
+    monkeypatch.setattr(finalists, "refit", refit)
+    assert finalists.final_round(*screened, 0)[0].candidate.name == "linear"
+
+
+def test_where_the_first_cannot_take_all_rows_nobody_is_compared_with_it(screened):
+    found, _, target, clock = screened
+    found.tried[0].seconds = 1e5
+    assert finalists._others(found.tried[0], found, target, clock) == []
+
+
+def test_an_interrupt_ends_a_cross_validation(monkeypatch):
+    """Every search keeps its best point: nobody would ever come to the end of the folds."""
+    from mercer.search import Optimize
+
+    model = mercer.fit(plane(60), "y", candidates=["linear"])
+    usual, folds = Optimize._screened, []
+
+    def stop(self, watch, space, starts):
+        usual(self, watch, space, starts)
+        folds.append(len(folds))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Optimize, "_screened", stop)
+    with pytest.raises(KeyboardInterrupt):
+        model.check(folds=3)
+    assert len(folds) == 1
+
+
+def test_a_check_of_repeats_resumes_their_search(monkeypatch):
+    from mercer.tables import check
+
+    model = mercer.fit(plane(60, copies=20), "y", candidates=["repeated rows"])
+    seen = []
+
+    class Spy(check.Resumed):
+        def __init__(self, found=None, criterion="evidence", max_iter=200, progress=False,
+                     balance=True):  # fmt: skip
+            seen.append(balance)
+            super().__init__(found, criterion, max_iter, progress, balance)
+
+    monkeypatch.setattr(check, "Resumed", Spy)
+    model.check(folds=2)
+    assert seen
+    assert not any(seen)

@@ -292,3 +292,46 @@ def test_a_line_beside_a_process_needs_independent_columns():
     indicators = np.hstack([x, x > 0, x <= 0])
     names = [c.name for c in candidates_for("regression", indicators, False, 0)]
     assert "line plus process" not in names
+
+
+def test_few_rows_and_a_search_for_the_score_itself_are_told_apart_from_a_finding():
+    few = mercer.fit({"x": [1.0, 2.0], "y": [1.0, 2.5]}, "y", kind="regression")
+    assert any(note.startswith("2 rows are very few") for note in few.notes_)
+    rng = np.random.default_rng(1)  # noise, and five parameters that maximise the score
+    table = {f"x{j}": rng.normal(size=60) for j in range(10)} | {"y": rng.choice(["a", "b"], 60)}
+    model = mercer.fit(table, "y", candidates=["least squares"])
+    assert any(note.startswith("no machine predicts") for note in model.notes_)
+    assert not any("very few" in note for note in model.notes_)
+
+
+@pytest.mark.parametrize("kind", ["regression", "binary"])
+def test_every_machine_can_be_checked_by_folds(kind, rng):
+    x = rng.uniform(-2, 2, (30, 1))
+    x[25:] = x[:5]  # for the machine of repeats
+    y = np.sin(2 * x[:, 0]) + 0.3 * rng.normal(size=30)
+    table = {"x": x[:, 0], "y": y if kind == "regression" else np.where(y > 0, "a", "b")}
+    for candidate in candidates_for(kind, x, True, 2 * (kind == "binary")):
+        model = mercer.fit(table, "y", candidates=[candidate.name])
+        checked = model.check(folds=2)
+        assert checked.by == "2 folds"
+        assert np.isfinite(checked.score), candidate.name
+
+
+def test_one_machine_that_fails_does_not_take_its_family_with_it(monkeypatch):
+    usual = mercer.SVC.fit
+
+    def fit(self, X, y, sample_weight=None):
+        if self.C < 1.0:
+            raise ValueError("too soft")
+        return usual(self, X, y, sample_weight)
+
+    monkeypatch.setattr(mercer.SVC, "fit", fit)
+    x = np.random.default_rng(0).normal(size=40)
+    model = mercer.fit(
+        {"x": x, "y": np.where(x > 0, "a", "b")}, "y", candidates=["support vectors"]
+    )
+    assert model.chosen_.score is not None
+    assert model.machine_.C > 1.0
+    monkeypatch.setattr(mercer.SVC, "fit", lambda self, X, y: fit(self.set_params(C=0.1), X, y))
+    with pytest.raises(ValueError, match="support vectors: failed: too soft"):
+        mercer.fit({"x": x, "y": np.where(x > 0, "a", "b")}, "y", candidates=["support vectors"])

@@ -7,6 +7,8 @@ import pytest
 from scipy.stats import norm
 
 import mercer
+from mercer.estimators import sv_loo
+from mercer.kernels import RBF
 from mercer.tables.calibrated import SigmoidClassifier
 from mercer.tables.influence import influence
 from mercer.tables.left_out import by_folds, constant, of_classes, of_quantity, own_left_out
@@ -145,3 +147,17 @@ def test_influence_is_a_share_of_the_coefficients(machine):
         expected = np.abs(machine.posteriors_[0].alpha[row]).sum() / alpha
         assert found[5] == pytest.approx(expected)
         assert found[0] == pytest.approx(found[40])
+
+
+def test_the_only_free_support_vector_has_a_span():
+    """Beside a bias 1 / [M^-1]_ii divides by zero there; it moves as one without any free one."""
+    X, y = np.array([[0.0], [1.0], [3.0]]), np.array([1.0, -1.0, -1.0])
+    lam, bound, f = (
+        np.array([0.5, 0.3, 0.2]),
+        np.array([1.0, 0.3, 0.2]),
+        np.array([0.4, -0.2, -1.0]),
+    )
+    for bias in (True, False):
+        left = sv_loo.left_out(RBF(1.0), X, lam, f, y, bound, bias)
+        assert np.isfinite(left).all()
+        np.testing.assert_allclose(left[0], 0.4 - 0.5)

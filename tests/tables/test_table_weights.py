@@ -264,3 +264,10 @@ def test_influence_is_shared_by_weight():
     found = influence(machine, Z, w)
     assert found[1] == pytest.approx(3 * found[0])
     assert found.sum() == pytest.approx(1.0)
+
+
+def test_weights_of_one_are_no_weights():
+    frame = as_frame({"x": np.arange(6.0), "w": np.ones(6)})
+    assert read_weights(frame, "w") is None
+    assert read_weights(frame, np.ones(6)) is None
+    assert read_weights(frame, np.full(6, 2.0)).tolist() == [2.0] * 6

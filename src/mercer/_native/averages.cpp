@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t TILE = 256;
 constexpr size_t TERMS = 8;  // coefficients of a cell of the table
+constexpr double FAR = 1e30;  // in cells of the table: A is zero well before
 
 // log(s) for a normal s >= 1, absolute error below 1e-15: s = 2^n r, sqrt(1/2) < r <= sqrt(2).
 MERCER_INLINE double log_positive(double s) {
@@ -76,7 +77,8 @@ MERCER_CLONES double conditional_tile(double own, const double* lean, const doub
     const double last = double(cells - 1);
     for (size_t j = 0; j < len; ++j) {
         t[j] = own + sign * lean[j] - (t[j] + log_positive(u[j]));
-        const double x = (t[j] < 0.0 ? -t[j] : t[j]) * rate;
+        const double far = (t[j] < 0.0 ? -t[j] : t[j]) * rate;
+        const double x = far > FAR ? FAR : far;  // its powers stay finite, and a NaN a NaN
         cell[j] = std::int32_t(x < last ? x : last);  // of a NaN: the last cell
         u[j] = x - double(cell[j]);
     }

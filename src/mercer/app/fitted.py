@@ -14,6 +14,7 @@ import mercer
 from mercer.app.quality import quality
 from mercer.arrays import Array
 from mercer.search import Optimize
+from mercer.search.interrupts import interrupted
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -80,10 +81,3 @@ def fit_table(
     model.report_["table"] = {"target": target, "rows": len(y)}
     notes = list(dict.fromkeys(str(w.message) for w in caught))
     return Fitted(model, X, y, names, target, source, notes)
-
-
-def interrupted(report: Any) -> bool:
-    """Whether any search in the (nested) report was interrupted."""
-    if not isinstance(report, dict):
-        return False
-    return report.get("interrupted") is True or any(interrupted(v) for v in report.values())

@@ -9,6 +9,7 @@ from scipy.special import ndtr
 
 from mercer.arrays import Array
 from mercer.plots.coverage import coverage, sampling_band
+from mercer.plots.recorded import recorded
 
 __all__ = ["coverage", "normal_log_density", "quality", "sampling_band", "surprise"]
 
@@ -21,7 +22,8 @@ def quality(
     ``weights`` (n,) say how often each row counts.
 
     ``r2`` = 1 - SS_residual / SS_total, ``rmse``, ``coverage90`` (share of y inside the central
-    90 % intervals; 0.9 is honest), ``log_density`` (mean of log p(y_i), greater is better).
+    90 % intervals; 0.9 is honest), ``log_density`` (mean of log p(y_i), greater is better; none
+    counts above what the steps allow in which y was written down).
 
     Examples
     --------
@@ -38,7 +40,7 @@ def quality(
         "r2": 1.0 - error / spread if spread > 0 else float("nan"),
         "rmse": float(np.sqrt(error)),
         "coverage90": float(coverage(y, mean, std, np.array([0.9]), w)[0]),
-        "log_density": float(np.average(log_density, weights=w)),
+        "log_density": float(np.average(recorded(log_density, y), weights=w)),
     }
 
 

@@ -39,7 +39,7 @@ def render(fitted: Fitted, held_out: dict[str, dict[str, float]] | None = None) 
     )
     cards = quantity_cards(fitted.y, loo.mean, loo.std, loo.log_density, loo.weights)
     pictures = [
-        *quantity_pictures(y, mean, std, fitted.target),
+        *quantity_pictures(y, mean, std, fitted.target, weights=np.asarray(loo.weights)[counted]),
         *_inputs(fitted, effects, main),
     ]
     words = Chapter("The model in words", in_words(fitted.model), facts=facts_of(fitted.model))

@@ -16,7 +16,7 @@ def freeze(machine: Any) -> None:
     Copies: a kernel may be changed in place, by ``set_params(kernel__length_scale=...)``.
     """
     if machine._freezes:
-        machine._frozen = {name: copy.deepcopy(getattr(machine, name)) for name in machine._freezes}
+        machine._frozen = {name: _copied(getattr(machine, name)) for name in machine._freezes}
 
 
 def require_frozen(machine: Any) -> None:
@@ -38,6 +38,20 @@ def frozen(machine: Any) -> dict[str, Any]:
     return found
 
 
+def _copied(value: Any) -> Any:
+    """Return a copy that is equal to the value; a function is kept itself, as it equals no copy."""
+    if isinstance(value, Component):
+        twin = copy.copy(value)
+        vars(twin).update({name: _copied(part) for name, part in vars(value).items()})
+        return twin
+    if type(value) in (list, tuple):
+        return type(value)(map(_copied, value))
+    if callable(value) and not hasattr(value, "get_params"):
+        return value
+    twin = copy.deepcopy(value)
+    return twin if _alike(twin, value) else value
+
+
 def _alike(a: Any, b: Any) -> bool:
     """Whether two values are the same to the last attribute: enough for being equal."""
     if type(a) is not type(b):
@@ -49,4 +63,4 @@ def _alike(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(_alike, a, b))
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(_alike(a[k], b[k]) for k in a)
-    return a is b or bool(np.all(a == b) if isinstance(a, np.ndarray) else a == b)
+    return a is b or bool(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b)

@@ -44,8 +44,9 @@ def left_out(
 
     The span S_i (Vapnik & Chapelle 2000) with M = [K_FF 1; 1' 0] over the free vectors F:
     1 / [M^-1]_ii for a free vector, K_ii - v'M^-1 v with v = (K_Fi, 1) at the bound, and no change
-    for lam_i = 0; without a bias the border of ones is left out. lam (n,) >= 0 are the multipliers,
-    f (n,) the outputs, bound (n,) their upper limit.
+    for lam_i = 0; without a bias the border of ones is left out. Where no free vector is left to
+    move against, S_i = K_ii: with none, and for the only one beside a bias, whose formula divides
+    by zero. lam (n,) >= 0 are the multipliers, f (n,) the outputs, bound (n,) their upper limit.
     """
     result = f.copy()
     support = np.flatnonzero(lam > 0)
@@ -65,7 +66,8 @@ def left_out(
         M[np.arange(m), np.arange(m)] += JITTER * diagonal.mean()
         inverse = np.linalg.inv(M)
         rest = np.setdiff1d(support, free)
-        spans[[place[int(i)] for i in free]] = 1.0 / np.diagonal(inverse)[:m]
+        own = [place[int(i)] for i in free]
+        spans[own] = 1.0 / np.diagonal(inverse)[:m] if m > bias else diagonal[own]
         if len(rest):
             v = np.vstack([kernel(X[free], X[rest]), np.ones((int(bias), len(rest)))])
             at = [place[int(i)] for i in rest]

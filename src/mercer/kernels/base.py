@@ -46,7 +46,7 @@ class Kernel(Component):
 
     def written(self, X: Array, out: Array, factor: float = 1.0) -> Array:
         """Return factor * k(X, X) (n, n), written to ``out`` by kernels that can, else fresh."""
-        return self.multiple(X, None, factor)
+        return self(X) if factor == 1.0 else self.multiple(X, None, factor)
 
     def diag(self, X: Array) -> Array:
         """Return k(x_i, x_i), shape (n,): the diagonal of ``k(X)``, noise parts included."""

@@ -81,9 +81,18 @@ class DenseGram(Gram):
 
     def _formed(self) -> Array:
         written = getattr(self.kernel, "written", None)
-        if not self.spare or written is None:
+        out = None if written is None else self._taken()
+        if written is None or out is None:
             return self.kernel(self.points)
-        return np.asarray(written(self.points, self.spare.pop()))
+        return np.asarray(written(self.points, out))
+
+    def _taken(self) -> Array | None:
+        """Take a spare array, if one fits. In one step: threads may share them."""
+        try:
+            out = self.spare.pop()
+        except IndexError:
+            return None
+        return out if len(out) == len(self.points) else None
 
     def __matmul__(self, V: Array) -> Array:
         return np.asarray(self.matrix @ V)

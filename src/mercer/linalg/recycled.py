@@ -11,7 +11,8 @@ class RecycledGrams:
     """Makes the dense Grams of one search: each is written over the last.
 
     Fresh memory has to be cleared by the system before it is given out, which takes a tenth of the
-    time that it takes to form K. Between two evaluations one n x n array is kept.
+    time that it takes to form K. Between two evaluations one n x n array is kept. Of Grams that
+    threads work on at the same time one gets it, and the others have memory of their own.
 
     Examples
     --------
@@ -29,5 +30,4 @@ class RecycledGrams:
 
     def __call__(self, kernel: Covariance, points: Array, *, scratch: bool) -> DenseGram:
         """Return the Gram of a kernel at points (n, d)."""
-        self.spare[:] = [A for A in self.spare if len(A) == len(points)]
         return DenseGram(kernel, points, scratch=scratch, spare=self.spare)

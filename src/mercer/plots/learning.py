@@ -71,7 +71,8 @@ class LearningDisplay(Display):
         """Fit copies of the estimator on nested parts of X (n, d), at most 512 rows in all.
 
         A quarter is held out; the others are learned from, an eighth, a quarter, a half and all of
-        them. The score is the negative log predictive density, in nats per row.
+        them. The score is the negative log predictive density, in nats per row; of a quantity that
+        is written down in steps of h, no density counts above 1/h.
         """
         return cls.compute(estimator, X, y, steps=steps, seed=seed).plot(ax)
 

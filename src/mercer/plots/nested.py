@@ -12,7 +12,9 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from mercer.arrays import Array, Index
+from mercer.plots.recorded import recorded
 from mercer.plots.rows import take_rows
+from mercer.search.interrupts import interrupted
 
 ROWS = 512  # rows in use: the last fit is on three quarters of them
 
@@ -44,7 +46,8 @@ def nested_scores(
 
     At most 512 rows are used; each step has twice the rows of the one before. A step that would
     end after ``seconds`` (twice the rows take eight times as long) is left out. Rows count as
-    often as their ``weights`` (n,) say, learned from or held out.
+    often as their ``weights`` (n,) say, learned from or held out. A density of a quantity counts no
+    more than the steps allow in which it was written down.
     """
     y = np.asarray(y)
     order = np.random.default_rng(seed).permutation(len(y))[:ROWS]
@@ -105,19 +108,27 @@ def _score(
             machine.fit(take_rows(X, rows), y[rows], **given)
         except (ValueError, np.linalg.LinAlgError):
             return None
-        return score(machine, take_rows(X, held), y[held])
+        if interrupted(getattr(machine, "report_", None)):
+            raise KeyboardInterrupt  # its search has taken it for a wish to end early
+        return score(machine, take_rows(X, held), y[held], y)
 
 
-def _density(machine: Any, X: Any, y: Array) -> Array:
+def _density(machine: Any, X: Any, y: Array, every: Array) -> Array:
     """Minus log density of each row: as the machine says, else of a Gaussian."""
     if hasattr(machine, "predictive_log_density"):
-        return -np.asarray(machine.predictive_log_density(X, y))
-    mean, std = machine.predict(X, return_std=True)
-    z = (y - mean) / std
-    return np.asarray(0.5 * z**2 + np.log(std) + 0.5 * np.log(2 * np.pi))
+        found = np.asarray(machine.predictive_log_density(X, y))
+    else:
+        mean, std = machine.predict(X, return_std=True)
+        found = _gaussian(y, mean, std)
+    return -recorded(found, y, every)
 
 
-def _log_loss(machine: Any, X: Any, y: Array) -> Array:
+def _gaussian(y: Array, mean: Any, std: Any) -> Array:
+    """Log density of y (n,)."""
+    return np.asarray(-0.5 * ((y - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi))
+
+
+def _log_loss(machine: Any, X: Any, y: Array, every: Array) -> Array:
     """Minus log probability of each label; a class the part did not hold counts as 1e-15."""
     places = {label: i for i, label in enumerate(machine.classes_.tolist())}
     p = np.column_stack([machine.predict_proba(X), np.zeros(len(y))])
@@ -132,8 +143,8 @@ def _constant(train: Array, test: Array, classes: Array | None, w: Array, held: 
         # one row of the average weight is what the mean costs: n - 1 without weights
         spread = w @ (train - mean) ** 2 / (w.sum() - w.mean())
         std = float(np.sqrt(spread)) or 1.0
-        z = (test - mean) / std
-        return float(np.average(0.5 * z**2, weights=held) + np.log(std * np.sqrt(2 * np.pi)))
+        density = recorded(_gaussian(test, mean, std), test, np.concatenate([train, test]))
+        return -float(np.average(density, weights=held))
     total = w.sum() + len(classes)
     share = {c: (w[train == c].sum() + 1) / total for c in classes.tolist()}
     return float(np.average([-np.log(share[label]) for label in test.tolist()], weights=held))

@@ -25,8 +25,10 @@ def learning(view: View) -> LearningDisplay:
     machine = clone(view.machine)
     given = machine.get_params(deep=False)
     search = given.get("search")
-    if isinstance(search, str) and "gram" in given:  # the others have short searches of their own
-        machine.set_params(search=Optimize(search, restarts=0, max_iter=STEPS))
+    criterion, balance = getattr(search, "criterion", search), getattr(search, "balance", True)
+    if isinstance(criterion, str) and "gram" in given:  # the others have short ones of their own
+        short = Optimize(criterion, restarts=0, max_iter=STEPS, balance=balance)
+        machine.set_params(search=short)
     X = view.model.encode(take_rows(view.frame, view.rows))
     y: Any = view.left.y if view.quantity else view.codes
     return LearningDisplay.compute(machine, X, y, seconds=SECONDS, weights=view.left.weights)

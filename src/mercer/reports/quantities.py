@@ -7,6 +7,7 @@ import numpy as np
 from mercer.arrays import Array
 from mercer.plots.coverage import CoverageDisplay, coverage
 from mercer.plots.observed import ObservedDisplay
+from mercer.plots.recorded import note_of_step, recorded
 from mercer.plots.residuals import ResidualDisplay
 from mercer.reports.page import Card, Picture
 from mercer.reports.picture import picture
@@ -16,19 +17,24 @@ from mercer.wording import shape
 def quantity_cards(
     y: Array, mean: Array, std: Array, log_density: Array, weights: Array | None = None
 ) -> list[Card]:
-    """Return the figures in large print; all arguments (n,), rows predicted without themselves."""
+    """Return the figures in large print; all arguments (n,), rows predicted without themselves.
+
+    The mean log density is the score of the ranking: none above what the steps of y allow.
+    """
     w = np.ones(len(y)) if weights is None else weights
     error = float(np.average((y - mean) ** 2, weights=w))
     spread = float(np.average((y - np.average(y, weights=w)) ** 2, weights=w))
     share = float(coverage(y, mean, std, np.array([0.9]), w)[0])
+    cut = note_of_step(log_density, y)
     r2 = f"{1.0 - error / spread:.3f}" if spread > 0 else "none"
     return [
         Card(r2, "R²: the share of the target's variance that is predicted"),
         Card(f"{100 * share:.1f} %", "of the rows lie in their 90 % interval, when left out"),
         Card(shape(float(np.sqrt(error))), "root mean square error, in the target's units"),
         Card(
-            f"{float(np.average(log_density, weights=w)):.3f}",
-            "mean log density of the rows left out; greater is better",
+            f"{float(np.average(recorded(log_density, y), weights=w)):.3f}",
+            "mean log density of the rows left out; greater is better"
+            + (f"; {cut}" if cut else ""),
         ),
     ]
 

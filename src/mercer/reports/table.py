@@ -22,6 +22,7 @@ from mercer.reports.words import ENCODED, facts_of, in_words
 from mercer.wording import shown
 
 Progress = Callable[[dict[str, Any]], None]
+SCREENED = 500  # rows at most, by which the candidates were ranked
 
 
 def write_table_report(model: Any, path: str) -> None:
@@ -64,14 +65,22 @@ def _subtitle(view: View) -> str:
 
 def _short(view: View) -> Chapter:
     chosen, left = view.model.chosen_, view.left
+    reason = (
+        "It was chosen because it predicted rows that it had not seen better than the other "
+        "candidates did."
+        if view.model.ranking_[0] is chosen
+        else "Why it was chosen, although another scored more, is said below."
+    )
     text = [
-        f"The model is “{shown(chosen.name, 60)}”: {shown(chosen.sentence, 200)}. It was chosen "
-        "because it predicted rows that it had not seen better than the other candidates did.",
+        f"The model is “{shown(chosen.name, 60)}”: {shown(chosen.sentence, 200)}. {reason}",
         f"All figures are of rows that were predicted from {view.from_what}: they say what to "
         "expect of new rows of the same kind.",
     ]
     if left.weights is not None:
-        text.append("Every row counts as often as its weight says, here and in all that follows.")
+        text.append(
+            "Every row counts as often as its weight says in all figures and curves; pictures of "
+            "single rows, and the relevance of inputs, take each row once."
+        )
     if view.quantity:
         cards = quantity_cards(left.y, left.mean, left.std, left.log_density, left.weights)
     else:
@@ -82,8 +91,13 @@ def _short(view: View) -> Chapter:
 
 
 def _why(view: View) -> Chapter:
-    rows = view.model.ranking_
-    return Chapter("Why this model", why(rows), grids=[ranking_grid(rows, view.quantity)])
+    rows, text = view.model.ranking_, why(view.model.ranking_)
+    if len(view.left.y) > SCREENED:
+        text.append(
+            f"The figures of this table are of at most {SCREENED} rows; those elsewhere in the "
+            f"report are of the chosen model and {len(view.left.y)} rows."
+        )
+    return Chapter("Why this model", text, grids=[ranking_grid(rows, view.quantity)])
 
 
 def _trust(view: View) -> Chapter:
@@ -145,10 +159,7 @@ def _surprises(view: View) -> Chapter:
     inputs = {name: part.columns[name].tolist() for name in view.main}
     for column in view.columns:
         if column.kind == "date" and column.name in inputs:
-            days = np.datetime64("1970-01-01") + np.nan_to_num(part.columns[column.name]).astype(
-                "timedelta64[D]"
-            )
-            inputs[column.name] = [str(day) for day in days]
+            inputs[column.name] = [_day(v) for v in inputs[column.name]]
     text = [
         "Look at these rows first: some may be errors in the table, others show what the model "
         "does not know."
@@ -160,6 +171,13 @@ def _surprises(view: View) -> Chapter:
             view.codes, left.proba, view.model.classes_, left.log_density, rows, inputs
         )
     return Chapter("Rows that surprise it", text, grids=[grid])
+
+
+def _day(value: float) -> str | None:
+    """Return days since 1970 as a date, None where there are none."""
+    if value != value:
+        return None
+    return str(np.datetime64("1970-01-01") + np.timedelta64(int(value // 1), "D"))
 
 
 def _words(view: View) -> Chapter:

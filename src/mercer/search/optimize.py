@@ -175,27 +175,28 @@ class Optimize(Watched):
         return outcomes
 
     def _climb(self, watch: Watch, space: Space, start: Array, budget: int | None) -> Outcome:
-        climb = Paced(Climb(watch), start)
-        result = minimize(
-            climb,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=Bounds(space.bounds[:, 0], space.bounds[:, 1]),
-            options={
-                "maxiter": self.max_iter,
-                "maxfun": budget or 20 * self.max_iter,
-                "ftol": self.tol,
-                "maxcor": MEMORY,
-                "gtol": _flat(climb.value) * climb.unit,
-            },
-        )
-        return Outcome(
-            -float(result.fun) / climb.unit,
-            bool(result.success),
-            str(result.message),
-            np.asarray(result.x),
-        )
+        climb, left = Climb(watch), self.max_iter
+        while True:
+            paced = Paced(climb, start)
+            result = minimize(
+                paced,
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=Bounds(space.bounds[:, 0], space.bounds[:, 1]),
+                options={
+                    "maxiter": left,
+                    "maxfun": budget or 20 * self.max_iter,
+                    "ftol": self.tol,
+                    "maxcor": MEMORY,
+                    "gtol": _flat(paced.value) * paced.unit,
+                },
+            )
+            end, left = float(result.fun) / paced.unit, left - int(result.nit)
+            done = budget or left < 1 or not result.success
+            if done or _flat(end) > 0.1 * _flat(paced.value):
+                return Outcome(-end, bool(result.success), str(result.message), result.x)
+            start = result.x  # E was far larger where it began: less is flat now, and in its unit
 
 
 def _flat(value: float) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from mercer.search.interrupts import interrupted
 from mercer.tables.encode import encoded, fit_encoder
 from mercer.tables.frame import as_frame
 from mercer.tables.left_out import LeftOut, of_classes, of_quantity
@@ -72,13 +73,18 @@ def _target(model: Any, frame: Any) -> Target:
 def _fitted(model: Any, frame: Any, target: Target, hidden: Any) -> tuple[Any, Any]:
     """Return machine and encoder, fitted without the targets of the hidden rows."""
     machine = clone(model.machine_)
-    params = machine.get_params(deep=False)
-    if isinstance(params.get("search"), str) and parameters_of(model.machine_):
-        found = parameters_of(model.machine_)
-        machine.set_params(search=Resumed(found, params["search"]))
+    params, found = machine.get_params(deep=False), parameters_of(model.machine_)
+    search = params.get("search")
+    criterion = getattr(search, "criterion", search)
+    if isinstance(criterion, str) and "gram" in params and found:  # the others search as they do
+        balance = getattr(search, "balance", True)
+        machine.set_params(search=Resumed(found, criterion, balance=balance))
     rows = np.setdiff1d(np.arange(frame.n), hidden)
     if not model.learns_unlabelled_:
         rows = rows[target.known[rows]]
     weights = target.counts(rows)
     step, X = fit_encoder(frame.take(rows), model.columns_, weights)
-    return fitted(machine, X, target.labels(rows), weights), step
+    fitted(machine, X, target.labels(rows), weights)
+    if interrupted(getattr(machine, "report_", None)):
+        raise KeyboardInterrupt  # its search has taken it for a wish to end early
+    return machine, step

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from mercer.arrays import Array
 from mercer.tables.clock import Clock
 from mercer.tables.refit import Final, affordable, choose, expected, refit
 from mercer.tables.repeats import note_of_repeats
-from mercer.tables.screen import FAILURES, Screening, Tried, interrupted
+from mercer.tables.screen import FAILURES, Screening, Tried
 from mercer.tables.targets import Target
 
 CLOSE = 0.1  # nats per row within which the order on few rows says little of that on all
@@ -47,12 +49,15 @@ def final_round(
                 raise
             continue
         else:
-            stopped = interrupted(getattr(found.machine, "report_", None)) and not clock.spent_out
-            if final is None or found.left.score > final.left.score:
+            stopped = found.stopped
+            if final is None or _better(found, final):
                 best, final = tried, found
-        if stopped and others:
-            notes.append("interrupted: fewer machines were compared on all rows than planned")
         if stopped:
+            notes.append(
+                "interrupted: fewer machines were compared on all rows than planned"
+                if others or tried is not first
+                else "interrupted: the search on all rows ended early, its best point was kept"
+            )
             break
     if best is not first:
         notes += [
@@ -68,10 +73,13 @@ def _others(first: Tried, screening: Screening, target: Target, clock: Clock) ->
     """Return the candidates to compare with the first, best first.
 
     They and the first must say themselves what they predict of rows left out: otherwise there are
-    no figures on all rows. On a table that was screened whole, the comparison has been made.
+    no figures on all rows. On a table that was screened whole, the comparison has been made; where
+    the first cannot take all rows, there are no figures of the same rows.
     """
     total, screened = int(target.known.sum()), len(screening.rows)
     if total == screened or first.candidate.unlabelled or not _own(first):
+        return []
+    if affordable(first, total, screened, clock) < total:
         return []
     assert first.left is not None
     found = [
@@ -87,6 +95,12 @@ def _others(first: Tried, screening: Screening, target: Target, clock: Clock) ->
     ]
     found.sort(key=lambda pair: -pair[0])
     return [t for _, t in found[: MOST - 1]]
+
+
+def _better(found: Final, final: Final) -> bool:
+    """Whether the rows left out say so: the same ones of both."""
+    same = np.array_equal(found.left_rows, final.left_rows)
+    return same and found.left.score > final.left.score
 
 
 def _own(tried: Tried) -> bool:

@@ -15,8 +15,8 @@ from mercer.estimators.labels import binary_targets, one_vs_rest
 from mercer.estimators.sigmoid import class_probabilities, shifted
 from mercer.estimators.sv_base import merged
 from mercer.plots.coverage import coverage
+from mercer.plots.recorded import recorded
 from mercer.plots.reliability import reliability_bins
-from mercer.tables.recorded import recorded
 from mercer.tables.weights import fitted
 
 FOLDS = 5

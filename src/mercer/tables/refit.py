@@ -12,6 +12,7 @@ from sklearn.base import clone
 from mercer.arrays import Array, Index
 from mercer.linalg.memory import available_bytes
 from mercer.search import Optimize
+from mercer.search.interrupts import interrupted
 from mercer.tables.clock import Clock
 from mercer.tables.left_out import LeftOut, own_left_out
 from mercer.tables.resumed import Resumed, parameters_of
@@ -26,13 +27,17 @@ MATRICES = 10  # n x n arrays that a fit may need
 
 @dataclass
 class Final:
-    """The machine that predicts, the rows it was fitted to, and its rows left out."""
+    """The machine that predicts, the rows it was fitted to, and its rows left out.
+
+    ``stopped`` if a person ended its search.
+    """
 
     machine: Any
     rows: Index
     left: LeftOut
     left_rows: Index
     notes: list[str]
+    stopped: bool = False
 
 
 def refit(
@@ -80,7 +85,8 @@ def refit(
     notes += list(dict.fromkeys(str(w.message) for w in caught))
     if left is None:  # nothing of its own: the figures of the screening stand for it
         left, labelled = best.left, screening.rows
-    return Final(machine, rows, left, labelled, notes)
+    stopped = interrupted(getattr(machine, "report_", None)) and not clock.spent_out
+    return Final(machine, rows, left, labelled, notes, stopped)
 
 
 def _each(best: Tried) -> float:

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.arrays import Array
+from mercer.plots.recorded import recorded
 from mercer.tables.left_out import LeftOut
-from mercer.tables.recorded import recorded
 
 
 def repeated(X: Array) -> int:

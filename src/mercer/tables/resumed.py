@@ -59,9 +59,10 @@ class Resumed(Optimize):
 def parameters_of(machine: Any) -> dict[str, Any]:
     """Return the parameters that a fitted machine found, in its inside units, by full name."""
     posteriors = getattr(machine, "posteriors_", None)
-    if not posteriors or not hasattr(posteriors[0], "parent"):
+    parent = getattr(posteriors[0], "parent", None) if posteriors else None
+    if parent is None:  # a sum of functions, no process
         return {}
-    parts = {"kernel": posteriors[0].parent.kernel, "loss": machine.losses_[0]}
+    parts = {"kernel": parent.kernel, "loss": machine.losses_[0]}
     return {
         f"{part}__{path}": np.asarray(getattr(owner, name), dtype=np.float64)
         for part, component in parts.items()

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from mercer.arrays import Array, Index
 from mercer.search import Optimize
+from mercer.search.interrupts import interrupted
 from mercer.tables.candidates import Candidate
 from mercer.tables.clock import Clock
 from mercer.tables.left_out import FOLDS, LeftOut, by_folds, own_left_out
@@ -140,19 +141,22 @@ def _try(
     y, counts, weights = target.values[rows][known], target.counts(rows[known]), target.counts(rows)
     k = 0 if target.classes is None else len(target.classes)
     best: tuple[Any, LeftOut] | None = None
-    fits = 0
+    fits, failure = 0, "no finite figures"
     advance = clock.watch(limit, LAST, **event)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             if candidate.pilot and not needed:
                 _pilot(candidate.make(inputs, weights)[0], inputs, labels, weights, limit)
-            for machine in candidate.make(inputs, weights):
+        except FAILURES as error:
+            return _failed(candidate, began, str(error))
+        for machine in candidate.make(inputs, weights):
+            fits += 1
+            try:  # one machine of a family may fail where the others do not
                 searching(candidate, machine, advance, seed)
                 start = time.monotonic()
                 fitted(machine, inputs, labels, weights)
                 cost = time.monotonic() - start
-                fits += 1
                 _stop_if_interrupted(machine, clock)
                 left = own_left_out(machine, inputs, y, k, counts)
                 if left is None:
@@ -161,21 +165,23 @@ def _try(
                     fits += folds
                 if np.isfinite(left.score) and (best is None or left.score > best[1].score):
                     best = machine, left
-                if (time.monotonic() - began) * (1.0 + 1.0 / fits) > limit:  # nor would the next
-                    break
-        except FAILURES as error:
-            if best is None:
-                seconds = time.monotonic() - began
-                row = failed(candidate.name, candidate.sentence, seconds, f"failed: {error}")
-                return Tried(candidate, None, None, row, seconds, 0)
-    seconds = time.monotonic() - began
+            except FAILURES as error:
+                failure = str(error)
+            if (time.monotonic() - began) * (1.0 + 1.0 / fits) > limit:  # nor would the next
+                break
     if best is None:
-        row = failed(candidate.name, candidate.sentence, seconds, "failed: no finite figures")
-        return Tried(candidate, None, None, row, seconds, 0)
+        return _failed(candidate, began, failure)
+    seconds = time.monotonic() - began
     row = row_of(candidate.name, candidate.sentence, *best, seconds)
     notes = list(dict.fromkeys(str(w.message) for w in caught))
     count = fits if candidate.criterion is None else clock.evaluations
     return Tried(candidate, *best, row, seconds, count, notes)
+
+
+def _failed(candidate: Candidate, began: float, reason: str) -> Tried:
+    seconds = time.monotonic() - began
+    row = failed(candidate.name, candidate.sentence, seconds, f"failed: {reason}")
+    return Tried(candidate, None, None, row, seconds, 0)
 
 
 def _pilot(machine: Any, X: Array, labels: Any, weights: Array | None, limit: float) -> None:
@@ -218,10 +224,3 @@ def _stop_if_interrupted(machine: Any, clock: Clock) -> None:
     """A search that a person interrupted keeps its best point; the screening ends all the same."""
     if interrupted(getattr(machine, "report_", None)) and not clock.spent_out:
         raise KeyboardInterrupt
-
-
-def interrupted(report: Any) -> bool:
-    """Whether any search in the (nested) report was interrupted."""
-    if not isinstance(report, dict):
-        return False
-    return report.get("interrupted") is True or any(interrupted(v) for v in report.values())

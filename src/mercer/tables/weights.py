@@ -29,6 +29,11 @@ def read_weights(frame: Frame, weights: Any) -> Array | None:
     """
     if weights is None:
         return None
+    counts = _counts(frame, weights)
+    return None if np.all(counts == 1.0) else counts
+
+
+def _counts(frame: Frame, weights: Any) -> Array:
     if not isinstance(weights, str):
         try:
             return check_weights(weights, frame.n)

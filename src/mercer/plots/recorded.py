@@ -7,6 +7,7 @@ import numpy as np
 from mercer.arrays import Array
 
 DIGITS = 6  # significant digits of a recorded quantity at most; beyond, it is continuous
+ROUNDING = 1e-7  # relative, of values that were kept in single precision
 
 
 def step_of(y: Array) -> float:
@@ -22,23 +23,25 @@ def step_of(y: Array) -> float:
     >>> step_of(np.sqrt(np.arange(9.0)))
     0.0
     """
+    y = np.ravel(np.asarray(y, dtype=np.float64))
     size = float(np.max(np.abs(y), initial=0.0))
     if not 0.0 < size < np.inf:
         return 0.0
     unit = 10.0 ** (int(np.floor(np.log10(size))) - DIGITS + 1)
     counts = np.round(y / unit)
-    if np.any(np.abs(y / unit - counts) > 1e-6 * np.maximum(1.0, np.abs(counts))):
+    if np.any(np.abs(y / unit - counts) > ROUNDING * np.maximum(10.0, np.abs(counts))):
         return 0.0
     whole = counts.astype(np.int64)
     return float(np.gcd.reduce(whole - whole[0]) * unit)
 
 
-def recorded(log_density: Array, y: Array) -> Array:
+def recorded(log_density: Array, y: Array, every: Array | None = None) -> Array:
     """Return log densities (n,) of y (n,), none above that of all mass on one step.
 
     A value recorded in steps of h stands for an interval of that width, whose probability is at
     most one: log p <= -log h. Otherwise a machine that repeats values exactly could score without
-    bound, and the more the closer to zero its noise.
+    bound, and the more the closer to zero its noise. The step is that of ``every`` value of the
+    quantity, (m,); default: y.
 
     Examples
     --------
@@ -46,5 +49,22 @@ def recorded(log_density: Array, y: Array) -> Array:
     >>> recorded(np.array([7.0, -1.0]), np.array([3.0, 3.5]))
     array([ 0.69314718, -1.        ])
     """
-    step = step_of(y)
+    step = step_of(y if every is None else every)
     return np.asarray(log_density if step == 0.0 else np.minimum(log_density, -np.log(step)))
+
+
+def note_of_step(log_density: Array, y: Array) -> str:
+    """Return what a reader should know of a mean of :func:`recorded`, if any density was cut.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> note_of_step(np.array([7.0, -1.0]), np.array([3.0, 3.5]))
+    'none counts above 1/0.5, since the target is written down in steps of 0.5'
+    >>> note_of_step(np.array([0.0, -1.0]), np.array([3.0, 3.5]))
+    ''
+    """
+    step = step_of(y)
+    if step == 0.0 or not np.any(log_density > -np.log(step)):
+        return ""
+    return f"none counts above 1/{step:g}, since the target is written down in steps of {step:g}"
