@@ -6,12 +6,12 @@ import numpy as np
 
 import mercer
 from mercer.app import console
-from mercer.app.errors import AppError, quoted, require, shown
+from mercer.app.errors import AppError, quoted, require
 from mercer.app.fitted import Progress, fit_table
 from mercer.app.outputs import check_outputs
 from mercer.app.progress import progress
 from mercer.app.results import as_plain, show
-from mercer.app.table_fit import fit_frame
+from mercer.app.table_fit import fit_frame, inputs_of
 from mercer.app.table_results import plain_of, show_model
 from mercer.app.tables import Table, read_table
 from mercer.arrays import Array
@@ -125,18 +125,7 @@ def columns_of(
     data: Table, target: str, features: list[str] | None, weight: str | None, drop_missing: bool
 ) -> tuple[list[str], Array, Array, Array | None]:
     """Return (input names, X, y, weights or None), rows with missing values refused or dropped."""
-    data.check([target], "the target")
-    if weight is not None:
-        data.check([weight], "the weights")
-    names = features or [n for n in data.names if n not in (target, weight)]
-    data.check(names, "an input")
-    for name in names:
-        if name in (target, weight) or names.count(name) > 1:
-            raise AppError(f"'{shown(name)}' cannot be an input twice, nor target or weight too")
-    if not names:
-        raise AppError(
-            f"{data.path} has no column besides {quoted([target])}: nothing to learn from"
-        )
+    names = inputs_of(data, target, features, weight)
     every = [*names, target] + ([weight] if weight is not None else [])
     values = data.numbers(every)
     keep = data.complete(values, every, None if drop_missing else "--drop-missing")

@@ -35,6 +35,7 @@ from mercer.estimators.unchanged import UnlessItFails
 from mercer.estimators.units import Units, basis_inside, location_scale, no_units
 from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
+from mercer.kernels.convert import is_pairwise
 from mercer.linalg.coupled import CoupledFactor
 from mercer.linalg.gram import Gram
 from mercer.linalg.line_gram import LineFactor
@@ -78,9 +79,7 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        named = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        pairwise = isinstance(self.kernel, Kernel) and self.kernel.pairwise
-        tags.input_tags.pairwise = named or pairwise
+        tags.input_tags.pairwise = is_pairwise(self.kernel)
         return tags
 
     # ------------------------------------------------------------------ fit

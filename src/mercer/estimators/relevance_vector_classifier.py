@@ -20,7 +20,7 @@ from mercer.estimators.rv_state import RelevanceState
 from mercer.estimators.table import build_table, read_inputs, read_rows
 from mercer.estimators.unchanged import UnlessItFails
 from mercer.estimators.units import Units
-from mercer.kernels.base import Kernel
+from mercer.kernels.convert import is_pairwise
 from mercer.losses.base import Loss
 from mercer.search.relevance_laplace import LaplaceMachine
 from mercer.search.relevance_process import Sparse
@@ -98,10 +98,7 @@ class RVClassifier(RelevanceState, RelevanceMachine, ClassifierMixin, BaseEstima
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        named = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        tags.input_tags.pairwise = named or (
-            isinstance(self.kernel, Kernel) and self.kernel.pairwise
-        )
+        tags.input_tags.pairwise = is_pairwise(self.kernel)
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

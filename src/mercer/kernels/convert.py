@@ -46,6 +46,19 @@ def kernel_names() -> list[str]:
     return list(_NAMES)
 
 
+def is_pairwise(given: Any) -> bool:
+    """Return whether rows of X are kernel values: what scikit-learn's tag ``pairwise`` says.
+
+    Examples
+    --------
+    >>> is_pairwise("precomputed"), is_pairwise("rbf")
+    (True, False)
+    """
+    if isinstance(given, str):
+        return given == "precomputed"
+    return isinstance(given, Kernel) and given.pairwise
+
+
 def as_kernel(given: Any) -> Kernel:
     """Return ``given`` as a kernel.
 
