@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 # One BLAS thread per test worker: two workers on two cores do not fight.
 ONE    := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard src/mercer/_native/*.?pp)
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*.?pp native/*/*.?pp)
 
 # What a clean environment must be able to do with the wheel and with the sdist.
 SMOKE  := "import mercer; m = mercer.GPRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0]); \

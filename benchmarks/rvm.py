@@ -164,9 +164,9 @@ def _figures(
     """Log evidence with a flat constant, test error, number of vectors."""
     from mercer.kernels import RBF
     from mercer.losses import Logistic
-    from mercer.search.relevance_design import Design
-    from mercer.search.relevance_gaussian import GaussianMachine
-    from mercer.search.relevance_laplace import LaplaceMachine
+    from mercer.search.relevance.gaussian import GaussianMachine
+    from mercer.search.relevance.laplace import LaplaceMachine
+    from mercer.search.relevance.moves import Design
 
     Phi = RBF(1.0)(X, fitted["centres"])
     design = Design(Phi, np.ones((len(X), 1)), np.ones(len(X)))

@@ -21,7 +21,10 @@ ROOMS = {
     "mercer.linalg": ("Linear algebra", "How (K + W^-1)^-1 is applied; for authors of parts."),
     "mercer.export": ("Export", "Fitted machines as ONNX graphs."),
     "mercer.basis": ("Basis functions", "Functions without penalty beside the kernel."),
-    "mercer.component": ("Components", "What every part can do: `fix`, `bound`, `prior`, copies."),
+    "mercer.core.component": (
+        "Components",
+        "What every part can do: `fix`, `bound`, `prior`, copies.",
+    ),
     "mercer.protocols": ("Protocols", "The vocabulary on one page: names, shapes and signs."),
     "mercer.testing": ("Contracts", "The checks that every part passes, your own included."),
     "mercer.tables": ("Tables", "From a table to the best machine for it."),

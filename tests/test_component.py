@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from mercer.component import POSITIVE, Component, Mark
+from mercer.core.component import POSITIVE, Component, Mark
 from mercer.kernels import RBF, Constant, Function, Linear, Matern
 from mercer.losses import Gaussian
 from mercer.search import LogNormal, Optimize, Space, Uniform

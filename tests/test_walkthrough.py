@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from mercer.app.cli import main
+from mercer.app.main import main
 from tests.test_documents import BLOCK, ROOT, blocks, documents
 
 README = ROOT / "README.md"
@@ -90,7 +90,7 @@ def test_commands_in_a_shell(name, tmp_path, monkeypatch):
     folder = tmp_path / "bin"
     folder.mkdir()
     script = folder / "mercer"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mercer.app.cli "$@"\n', "utf-8")
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mercer.app.main "$@"\n', "utf-8")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     for line in (line for line in shell(ROOT / name) if is_ours(line)):

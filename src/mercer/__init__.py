@@ -21,60 +21,60 @@ if TYPE_CHECKING:
         search,
         testing,
     )
-    from mercer.estimators.compare import compare
-    from mercer.estimators.discrimination import MEDClassifier
-    from mercer.estimators.gaussian_process import GPRegressor
-    from mercer.estimators.generic import KernelRegressor
-    from mercer.estimators.gp_classifier import GPClassifier
-    from mercer.estimators.kernel_classifier import KernelClassifier
-    from mercer.estimators.lap_least_squares import LapLSClassifier
-    from mercer.estimators.lap_med import LapMEDClassifier
-    from mercer.estimators.lap_svc import LapSVC
-    from mercer.estimators.least_squares import (
+    from mercer.estimators.discrimination.estimator import MEDClassifier
+    from mercer.estimators.gaussian_process.classifier import GPClassifier
+    from mercer.estimators.gaussian_process.regressor import GPRegressor
+    from mercer.estimators.graph.least_squares import LapLSClassifier
+    from mercer.estimators.graph.med import LapMEDClassifier
+    from mercer.estimators.graph.svc import LapSVC
+    from mercer.estimators.kernel.classifier import KernelClassifier
+    from mercer.estimators.kernel.regressor import KernelRegressor
+    from mercer.estimators.least_squares.classifiers import (
         LeastSquaresClassifier,
         ProbabilisticLeastSquaresClassifier,
     )
-    from mercer.estimators.nu import NuSVC, NuSVR, OneClassSVM
-    from mercer.estimators.online import OnlineLogisticClassifier
-    from mercer.estimators.relevance_vector import RVRegressor
-    from mercer.estimators.relevance_vector_classifier import RVClassifier
-    from mercer.estimators.river import RiverClassifier
-    from mercer.estimators.splines import SmoothingSpline
-    from mercer.estimators.support_vector import SVC
-    from mercer.estimators.sv_regression import SVR
-    from mercer.estimators.thin_plate import ThinPlateSpline
+    from mercer.estimators.online.estimator import OnlineLogisticClassifier
+    from mercer.estimators.online.river import RiverClassifier
+    from mercer.estimators.relevance_vector.classifier import RVClassifier
+    from mercer.estimators.relevance_vector.regressor import RVRegressor
+    from mercer.estimators.shared.compare import compare
+    from mercer.estimators.spline.estimator import SmoothingSpline
+    from mercer.estimators.support_vector.classifier import SVC
+    from mercer.estimators.support_vector.nu import NuSVC, NuSVR, OneClassSVM
+    from mercer.estimators.support_vector.regressor import SVR
+    from mercer.estimators.thin_plate.estimator import ThinPlateSpline
     from mercer.export import to_onnx
     from mercer.persist import load, save
-    from mercer.tables.best import fit
-    from mercer.tables.fitted import TableModel
+    from mercer.tables.fit import fit
+    from mercer.tables.model import TableModel
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "GPClassifier": "mercer.estimators.gp_classifier",
-    "GPRegressor": "mercer.estimators.gaussian_process",
-    "KernelClassifier": "mercer.estimators.kernel_classifier",
-    "KernelRegressor": "mercer.estimators.generic",
-    "LapLSClassifier": "mercer.estimators.lap_least_squares",
-    "LapMEDClassifier": "mercer.estimators.lap_med",
-    "LapSVC": "mercer.estimators.lap_svc",
-    "LeastSquaresClassifier": "mercer.estimators.least_squares",
-    "MEDClassifier": "mercer.estimators.discrimination",
-    "NuSVC": "mercer.estimators.nu",
-    "NuSVR": "mercer.estimators.nu",
-    "OneClassSVM": "mercer.estimators.nu",
-    "OnlineLogisticClassifier": "mercer.estimators.online",
-    "ProbabilisticLeastSquaresClassifier": "mercer.estimators.least_squares",
-    "RiverClassifier": "mercer.estimators.river",
-    "RVClassifier": "mercer.estimators.relevance_vector_classifier",
-    "RVRegressor": "mercer.estimators.relevance_vector",
-    "SVC": "mercer.estimators.support_vector",
-    "SVR": "mercer.estimators.sv_regression",
-    "SmoothingSpline": "mercer.estimators.splines",
-    "ThinPlateSpline": "mercer.estimators.thin_plate",
-    "TableModel": "mercer.tables.fitted",
-    "compare": "mercer.estimators.compare",
-    "fit": "mercer.tables.best",
+    "GPClassifier": "mercer.estimators.gaussian_process.classifier",
+    "GPRegressor": "mercer.estimators.gaussian_process.regressor",
+    "KernelClassifier": "mercer.estimators.kernel.classifier",
+    "KernelRegressor": "mercer.estimators.kernel.regressor",
+    "LapLSClassifier": "mercer.estimators.graph.least_squares",
+    "LapMEDClassifier": "mercer.estimators.graph.med",
+    "LapSVC": "mercer.estimators.graph.svc",
+    "LeastSquaresClassifier": "mercer.estimators.least_squares.classifiers",
+    "MEDClassifier": "mercer.estimators.discrimination.estimator",
+    "NuSVC": "mercer.estimators.support_vector.nu",
+    "NuSVR": "mercer.estimators.support_vector.nu",
+    "OneClassSVM": "mercer.estimators.support_vector.nu",
+    "OnlineLogisticClassifier": "mercer.estimators.online.estimator",
+    "ProbabilisticLeastSquaresClassifier": "mercer.estimators.least_squares.classifiers",
+    "RiverClassifier": "mercer.estimators.online.river",
+    "RVClassifier": "mercer.estimators.relevance_vector.classifier",
+    "RVRegressor": "mercer.estimators.relevance_vector.regressor",
+    "SVC": "mercer.estimators.support_vector.classifier",
+    "SVR": "mercer.estimators.support_vector.regressor",
+    "SmoothingSpline": "mercer.estimators.spline.estimator",
+    "ThinPlateSpline": "mercer.estimators.thin_plate.estimator",
+    "TableModel": "mercer.tables.model",
+    "compare": "mercer.estimators.shared.compare",
+    "fit": "mercer.tables.fit",
     "load": "mercer.persist",
     "save": "mercer.persist",
     "to_onnx": "mercer.export",

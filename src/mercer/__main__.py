@@ -2,7 +2,7 @@
 
 import sys
 
-from mercer.app.cli import main
+from mercer.app.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

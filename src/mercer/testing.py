@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array
-from mercer.component import Component
+from mercer.core.arrays import Array
+from mercer.core.component import Component
 from mercer.inference.base import Inference
 from mercer.kernels.base import Kernel
 from mercer.linalg.gram import Gram
 from mercer.losses.base import Loss
-from mercer.process import Process
+from mercer.process.process import Process
 
 
 def _close(a: Any, b: Any, tol: float, clause: str) -> None:
@@ -239,7 +239,7 @@ def check_process(process: Process, X: Array, tol: float = 1e-8) -> None:
     --------
     >>> import numpy as np
     >>> from mercer.kernels import RBF
-    >>> from mercer.process import Prior
+    >>> from mercer.process.process import Prior
     >>> check_process(Prior(RBF()), np.arange(4.0)[:, None])
     """
     cov = process.cov(X)

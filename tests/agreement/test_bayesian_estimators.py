@@ -158,7 +158,7 @@ def test_a_mode_that_nothing_finds_is_refused_before_the_search(monkeypatch):
     def searched(*given):
         raise AssertionError("the search had begun")
 
-    monkeypatch.setattr("mercer.estimators.gp_classifier.find_parameters", searched)
+    monkeypatch.setattr("mercer.estimators.gaussian_process.classifier.find_parameters", searched)
     with pytest.raises(ValueError, match="neither smooth nor convex"):
         GPClassifier(loss=Flip(None, eps=0.1), discriminant="mode").fit(X, Y)
 

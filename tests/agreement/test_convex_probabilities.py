@@ -49,7 +49,7 @@ def test_labels_that_are_noise(classes, seed):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_platt_converges_on_noise(seed):
-    from mercer.losses.squash import fit_platt
+    from mercer.losses.calibration import fit_platt
 
     rng = np.random.default_rng(seed)
     f, y = rng.normal(size=40), np.where(rng.random(40) < 0.5, 1.0, -1.0)

@@ -13,11 +13,11 @@ from sklearn.metrics import log_loss
 
 from mercer import SVC, KernelClassifier, losses
 from mercer.inference import Dual, Newton
-from mercer.inference.loo_bound import cavity_variance, margin_bound
 from mercer.kernels import RBF
+from mercer.left_out.margins import cavity_variance, margin_bound
 from mercer.linalg import DenseGram
 from mercer.losses import Loss
-from mercer.losses.location import LocationLoss
+from mercer.losses.real.base import LocationLoss
 from tests.reference import modes
 
 STEP = np.arange(1, 13)

@@ -292,7 +292,7 @@ def test_memory_is_asked_for_before_a_large_batch(monkeypatch):
     model = begun("lap on landmarks")
     before = snapshot(vars(model))
     big = np.random.default_rng(2).normal(size=(3000, 3))
-    monkeypatch.setattr("mercer.linalg.memory.available_bytes", lambda: 1_000_000)
+    monkeypatch.setattr("mercer.core.memory.available_bytes", lambda: 1_000_000)
     with pytest.raises(MemoryError, match=r"batch of 3000 rows on \d+ landmarks"):
         model.partial_fit(big)
     assert snapshot(vars(model)) == before

@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from mercer.app.cli import main
+from mercer.app.main import main
 
-COMMAND = [sys.executable, "-m", "mercer.app.cli", "stream"]
+COMMAND = [sys.executable, "-m", "mercer.app.main", "stream"]
 
 
 def run(capsys, *arguments):

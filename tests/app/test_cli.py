@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.app.cli import main
+from mercer.app.main import main
 
 
 def run(capsys, *arguments):
@@ -264,7 +264,7 @@ def test_usage(folder, capsys):
 
 
 def test_a_failed_report_leaves_no_half_report(folder, capsys, monkeypatch):
-    from mercer.app import report
+    from mercer.app.single import report
 
     for name, more in (
         ("render", ["--kernel", "rbf"]),
@@ -301,7 +301,7 @@ def test_folders_are_checked_before_the_work(folder, capsys, monkeypatch, model)
 # ---------------------------------------------------------------------- the process
 def test_help_is_light():
     code = (
-        "import sys\nfrom mercer.app.cli import main\nassert main(['--help']) == 0\n"
+        "import sys\nfrom mercer.app.main import main\nassert main(['--help']) == 0\n"
         "heavy = {'numpy', 'scipy', 'sklearn', 'rich', 'matplotlib', 'polars', 'jinja2'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
@@ -321,7 +321,7 @@ def test_help_is_light():
 )
 def test_missing_extras_are_named(module, arguments, extra):
     code = (
-        f"import sys\nsys.modules[{module!r}] = None\nfrom mercer.app.cli import main\n"
+        f"import sys\nsys.modules[{module!r}] = None\nfrom mercer.app.main import main\n"
         f"sys.exit(main({arguments!r}))"
     )
     done = python(code)
@@ -339,7 +339,7 @@ def test_an_interrupt_writes_nothing(tmp_path):
         header="a,b,c,d,e,f,g,h,y",
     )  # fmt: skip
     code = (
-        "import sys\nfrom mercer.app import fit\nfrom mercer.app.cli import main\n"
+        "import sys\nfrom mercer.app import fit\nfrom mercer.app.main import main\n"
         "shout = lambda event: print('busy', flush=True)\n"
         "import contextlib\nfit.progress = lambda quiet: contextlib.nullcontext(shout)\n"
         "sys.exit(main(['fit', 't.csv', '-t', 'y', '-o', 'm.mercer']))"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.app.csvfile import parse_number
-from mercer.app.errors import AppError, did_you_mean, require, shown
-from mercer.app.outputs import check_outputs, written
-from mercer.app.tables import read_table
+from mercer.app.files.csv import parse_number
+from mercer.app.files.outputs import check_outputs, written
+from mercer.app.files.table import read_table
+from mercer.app.terminal import AppError, did_you_mean, require, shown
 
 
 @pytest.fixture

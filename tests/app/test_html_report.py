@@ -12,12 +12,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from mercer.app.cli import main
-from mercer.app.fitted import fit_table
-from mercer.app.inputs import effects_of_inputs, slice_along
-from mercer.app.quality import coverage, quality, sampling_band
-from mercer.app.remarks import remarks
-from mercer.app.report import render
+from mercer.app.main import main
+from mercer.app.single.fitted import fit_table
+from mercer.app.single.inputs import effects_of_inputs, slice_along
+from mercer.app.single.quality import coverage, quality, sampling_band
+from mercer.app.single.remarks import remarks
+from mercer.app.single.report import render
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -7,10 +7,10 @@ import pytest
 
 import mercer
 from mercer import GPRegressor
-from mercer.app.cli import main
+from mercer.app.main import main
 from mercer.kernels import Kernel, Stationary
 from mercer.tables import as_frame, infer_columns
-from mercer.tables.targets import read_target
+from mercer.tables.data.target import read_target
 
 
 def refused(capsys, *arguments):

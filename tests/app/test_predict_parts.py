@@ -13,8 +13,8 @@ import pytest
 
 import mercer
 from mercer.app import predict
-from mercer.app import progress as bars
-from mercer.app.cli import main
+from mercer.app import terminal as bars
+from mercer.app.main import main
 
 
 def run(capsys, *arguments):

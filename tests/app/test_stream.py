@@ -15,8 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from tests.app.streams import COMMAND, batches_of, folder, lines, run, table, text
 
 import mercer
-from mercer.app import stream_learner, stream_session
-from mercer.app.cli import main
+from mercer.app.main import main
+from mercer.app.stream import learner as stream_learner
+from mercer.app.stream import session as stream_session
 
 __all__ = ["folder"]  # a fixture: pytest finds it by its name here
 

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.app.cli import main
-from mercer.app.frames import frame_of
-from mercer.app.tables import read_table
+from mercer.app.files.table import frame_of, read_table
+from mercer.app.main import main
 
 
 def run(capsys, *arguments):
@@ -304,7 +303,7 @@ def test_text_becomes_what_it_says(folder):
 
 def test_shell_completion():
     done = subprocess.run(
-        [sys.executable, "-c", "import sys; from mercer.app.cli import main; sys.exit(main([]))"],
+        [sys.executable, "-c", "import sys; from mercer.app.main import main; sys.exit(main([]))"],
         env={"_MERCER_COMPLETE": "bash_complete", "COMP_WORDS": "mercer co", "COMP_CWORD": "1",
              "PATH": ""},
         capture_output=True, text=True, timeout=60,

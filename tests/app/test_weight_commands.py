@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.app.cli import main
+from mercer.app.main import main
 
 
 def run(capsys, *arguments):

@@ -10,7 +10,7 @@ import pytest
 
 import mercer
 from mercer import inference, kernels, losses, search
-from mercer.component import Component
+from mercer.core.component import Component
 from mercer.inference import Inference
 from mercer.kernels import Kernel
 from mercer.losses import Loss

@@ -10,7 +10,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import LapLSClassifier, LapMEDClassifier, LapSVC
-from mercer.estimators.partly_labelled import merge_vertices, split_labels
+from mercer.estimators.shared.labels import merge_vertices, split_labels
 from mercer.kernels import RBF, Precomputed
 
 MACHINES = [LapMEDClassifier, LapSVC, LapLSClassifier]

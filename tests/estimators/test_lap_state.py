@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mercer import LapMEDClassifier
-from mercer.component import Component
+from mercer.core.component import Component
 from mercer.kernels import RBF
 from mercer.persist.registry import part_class
 

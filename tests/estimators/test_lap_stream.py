@@ -11,8 +11,8 @@ import pytest
 
 import mercer
 from mercer import LapMEDClassifier, MEDClassifier
-from mercer.inference.manifold import Whole
-from mercer.inference.manifold_landmarks import Landmarked
+from mercer.inference.graph.exact import Whole
+from mercer.inference.graph.landmarks import Landmarked
 from mercer.kernels import RBF
 from tests.reference import manifold, med
 
@@ -301,9 +301,9 @@ def test_after_an_interrupt_it_is_as_before(
         raise KeyboardInterrupt
 
     where = {
-        "smooth": "mercer.inference.manifold.Whole.smooth",
-        "discriminate": "mercer.estimators.lap_med.discriminate",
-        "learn": "mercer.inference.manifold.WholeSmoothed.learn",
+        "smooth": "mercer.inference.graph.exact.Whole.smooth",
+        "discriminate": "mercer.estimators.graph.med.discriminate",
+        "learn": "mercer.inference.graph.exact.WholeSmoothed.learn",
     }[place]
     monkeypatch.setattr(where, stop)
     with pytest.raises(KeyboardInterrupt):

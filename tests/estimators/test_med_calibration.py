@@ -11,9 +11,9 @@ from sklearn.model_selection import StratifiedKFold
 
 import mercer
 from mercer import MEDClassifier
-from mercer.estimators import med_calibration
+from mercer.estimators.discrimination import calibration as med_calibration
 from mercer.kernels import RBF
-from mercer.losses.squash import fit_platt
+from mercer.losses.calibration import fit_platt
 
 
 def noisy(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

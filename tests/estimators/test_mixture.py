@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from mercer import GPRegressor
-from mercer.estimators.mixture import mixture_quantile
+from mercer.estimators.kernel.regressor import mixture_quantile
 from mercer.kernels import RBF, White
 from mercer.losses import Gamma, Gaussian, Poisson, StudentT
 from mercer.search import HMC

@@ -56,9 +56,10 @@ def test_bad_batches_leave_the_learner_as_it_was(name, begun):
 def test_an_error_in_the_middle_changes_nothing(monkeypatch):
     model = OnlineLogisticClassifier().partial_fit(X0, Y0)
     before = everything(model, X0)
-    monkeypatch.setattr("mercer.estimators.online.BLOCK", 10)
+    monkeypatch.setattr("mercer.estimators.online.estimator.BLOCK", 10)
     monkeypatch.setattr(
-        "mercer.estimators.online.class_logs", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        "mercer.estimators.online.estimator.class_logs",
+        lambda *_: (_ for _ in ()).throw(KeyboardInterrupt),
     )
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X0, Y0)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mercer import OnlineLogisticClassifier
-from mercer.estimators.online_scales import likely_length
+from mercer.estimators.online.learning import likely_length
 from mercer.inference import Bound
-from mercer.inference.stream import Stream
+from mercer.inference.stream.stream import Stream
 from mercer.kernels import RBF, Constant, Linear
 from tests.estimators.test_online import table
 

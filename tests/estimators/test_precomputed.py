@@ -8,7 +8,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.utils import get_tags
 
 from mercer import GPClassifier, GPRegressor, losses, process
-from mercer.estimators.class_probabilities import sides_of_means
+from mercer.estimators.shared.predictions import sides_of_means
 from mercer.kernels import RBF, Precomputed, White
 
 RNG = np.random.default_rng(4)

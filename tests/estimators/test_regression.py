@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-import mercer.linalg.memory
+import mercer.core.memory
 import mercer.process
 from mercer import GPRegressor, KernelRegressor
 from mercer.kernels import RBF, Linear, Matern, Noise, White
@@ -273,7 +273,7 @@ def test_memory_of_a_joint_prediction_is_predicted(
     X, y, _ = data(rng)
     model = plain().fit(X, y)
     Z = rng.normal(size=(2000, 2))
-    monkeypatch.setattr(mercer.linalg.memory, "available_bytes", lambda: 1 << 20)
+    monkeypatch.setattr(mercer.core.memory, "available_bytes", lambda: 1 << 20)
     assert model.predict(Z).shape == (2000,)
     with pytest.raises(MemoryError, match="2000"):
         model.predict(Z, return_cov=True)

@@ -115,7 +115,7 @@ def test_derivatives_and_integrals_are_refused_with_a_remedy():
 
 
 def test_too_many_points_are_refused_before_any_work(monkeypatch):
-    from mercer.linalg import memory
+    from mercer.core import memory
 
     monkeypatch.setattr(memory, "available_bytes", lambda: 1_000_000)
     x = np.linspace(0.0, 1.0, 1000)[:, None]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mercer import GPRegressor
-from mercer.component import Component
-from mercer.estimators import state as states
+from mercer.core.component import Component
+from mercer.estimators.shared import state as states
 from mercer.kernels import RBF
 from mercer.losses import Gaussian
 from mercer.persist.registry import part_class

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.estimators.stored import (
+from mercer.estimators.shared.schema import (
     packed_classes,
     packed_mapping,
     unpacked_classes,

@@ -10,8 +10,8 @@ import pytest
 
 import mercer
 from mercer import SVC, SVR, NuSVC, NuSVR, OneClassSVM
-from mercer.component import Component
-from mercer.estimators import packing
+from mercer.core.component import Component
+from mercer.estimators.shared import schema as packing
 from mercer.kernels import RBF
 from mercer.persist import ModelFileError
 from mercer.persist.registry import part_class

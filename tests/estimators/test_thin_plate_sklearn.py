@@ -12,7 +12,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import ThinPlateSpline
-from mercer.estimators.table import read_inputs, read_rows
+from mercer.estimators.shared.table import read_inputs, read_rows
 
 
 class TwoColumns(ThinPlateSpline):
@@ -35,6 +35,6 @@ def test_conventions_on_two_columns(
     def inputs(machine: Any, X: Any) -> Any:
         return read_inputs(machine, X)[:, :2].copy()
 
-    monkeypatch.setattr("mercer.estimators.thin_plate.read_rows", rows)
-    monkeypatch.setattr("mercer.estimators.base.read_inputs", inputs)
+    monkeypatch.setattr("mercer.estimators.thin_plate.estimator.read_rows", rows)
+    monkeypatch.setattr("mercer.estimators.shared.machine.read_inputs", inputs)
     check(estimator)

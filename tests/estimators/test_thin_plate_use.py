@@ -206,7 +206,7 @@ def test_after_an_error_the_model_is_as_it_was(rng: np.random.Generator) -> None
 def test_memory_is_checked_before_it_is_taken(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mercer.linalg.memory.available_bytes", lambda: 1 << 20)
+    monkeypatch.setattr("mercer.core.memory.available_bytes", lambda: 1 << 20)
     X = rng.normal(size=(2000, 2))
     with pytest.raises(MemoryError, match="2000 rows"):
         ThinPlateSpline().fit(X, X[:, 0])

@@ -10,7 +10,8 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import mercer
-from mercer.export import ExportError, graph
+from mercer.export import ExportError
+from mercer.export import expression as graph
 from mercer.kernels import RBF
 from mercer.losses import Gaussian
 from tests.export.common import assert_same, run

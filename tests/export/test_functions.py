@@ -8,18 +8,22 @@ from onnx import TensorProto, helper
 from scipy import integrate, special, stats
 
 from mercer import losses
-from mercer.export import functions
-from mercer.export.averages import averaged, probability
-from mercer.export.graph import Graph
-from mercer.export.softmax_average import _independent, _roots, softmax_averaged
-from mercer.export.value import Value, stack
-from mercer.losses.softmax_average import independent_as_possible, symmetric_root
+from mercer.export import expression as functions
+from mercer.export.expression import OnnxGraph, Value, stack
+from mercer.export.processes.averages import (
+    _independent,
+    _roots,
+    averaged,
+    probability,
+    softmax_averaged,
+)
+from mercer.losses.numbers.averages import independent_as_possible, symmetric_root
 from tests.export.common import run
 
 
 def evaluated(function, X):
     """Return function(Value) at X (q, d)."""
-    graph = Graph()
+    graph = OnnxGraph()
     value = function(Value(graph, "X"))
     graph.keep([value.name])
     graph.nodes.append(helper.make_node("Identity", [value.name], ["y"]))

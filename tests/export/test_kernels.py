@@ -6,7 +6,7 @@ import pytest
 import mercer
 from mercer import GPRegressor, kernels
 from mercer.export import ExportError
-from mercer.export.forms import CROSS, DIAGONAL, REASONS
+from mercer.export.kernels.forms import CROSS, DIAGONAL, REASONS
 from mercer.kernels import RBF, Kernel, Linear, Matern, Noise, Precomputed, White
 from mercer.losses import Gaussian
 from tests.export.common import assert_same, run

@@ -172,7 +172,7 @@ def test_table_of_classes():
 
 
 def test_sigmoid_of_a_machine_without_probabilities():
-    from mercer.tables.calibrated import SigmoidClassifier
+    from mercer.tables.choose.calibrated import SigmoidClassifier
 
     y = np.where(np.arange(40) < 25, np.where(Y > 0, "up", "down"), None)
     model = SigmoidClassifier(mercer.LapSVC(tol=1e-6)).fit(X, y)

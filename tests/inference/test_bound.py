@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import mercer.inference.bound as module
+import mercer.inference.sites.bound as module
 from mercer import losses
 from mercer.inference import EP, Bound, by_name
-from mercer.inference.sites import Task
+from mercer.inference.sites.base import Task
 from mercer.kernels import RBF, Constant, Linear
 from mercer.linalg import DenseGram
 from mercer.testing import check_inference

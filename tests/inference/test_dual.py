@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from mercer import losses
 from mercer.inference import Dual, Newton
-from mercer.inference.prox import conjugate, prox
+from mercer.inference.mode.prox import conjugate, prox
 from mercer.kernels import RBF, Linear
 from mercer.linalg import DenseGram
 from mercer.losses import Loss

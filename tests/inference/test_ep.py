@@ -9,10 +9,10 @@ from scipy.special import ndtr
 
 from mercer import losses
 from mercer.inference import EP, Exact, by_name
-from mercer.inference.anderson import Anderson
+from mercer.inference.sites.sweeps import Anderson
 from mercer.kernels import RBF, Constant, Linear
 from mercer.linalg import DenseGram
-from mercer.losses import power, quadrature
+from mercer.losses.numbers import power, quadrature
 from mercer.testing import check_inference
 from tests.reference import ep as reference
 

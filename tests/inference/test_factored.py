@@ -9,15 +9,13 @@ import pytest
 
 from mercer import losses
 from mercer.inference import Variational
-from mercer.inference.factored_energy import at
-from mercer.inference.factored_factor import FactoredStart
-from mercer.inference.factored_family import Family
-from mercer.inference.factored_precision import Precision
-from mercer.inference.sites import Task
+from mercer.inference.sites.base import Task
+from mercer.inference.variational.energy import Family, Precision, at
+from mercer.inference.variational.factor import FactoredStart
 from mercer.kernels import RBF, Constant, White
 from mercer.linalg import DenseGram, NotPositiveDefiniteError
-from mercer.linalg.no_spread import NoSpread
-from mercer.search.climb import bare
+from mercer.linalg.gram import NoSpread
+from mercer.search.optimize import bare
 from mercer.testing import check_inference
 
 from ..reference import variational as slow

@@ -7,8 +7,7 @@ import pytest
 
 from mercer import losses
 from mercer.inference import Dual
-from mercer.inference.kinks import resolve
-from mercer.inference.proximal import Observed
+from mercer.inference.mode.dual import Observed, resolve
 from mercer.kernels import RBF, White
 from mercer.linalg import DenseGram
 

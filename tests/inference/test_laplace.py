@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from mercer import losses
-from mercer.inference import Exact, Laplace, by_name, laplace_mode
-from mercer.inference.sites import Sites, Task
+from mercer.inference import Exact, Laplace, by_name
+from mercer.inference.sites import settle as laplace_mode
+from mercer.inference.sites.base import Sites, Task
 from mercer.kernels import RBF, White
 from mercer.linalg import DenseGram
 from mercer.losses import Loss

@@ -10,7 +10,7 @@ import pytest
 from mercer.inference import Laplace, Newton
 from mercer.kernels import RBF, White
 from mercer.linalg import DenseGram
-from mercer.linalg.coupled import coupled
+from mercer.linalg.dense.coupled import coupled
 from mercer.losses import Logistic, Softmax
 from mercer.search import EvidenceCriterion, Space, simple_problem
 from mercer.testing import check_inference

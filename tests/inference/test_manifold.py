@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.inference.manifold import Manifold, Whole
-from mercer.inference.manifold_landmarks import Landmarked, landmarked
+from mercer.inference.graph.exact import Manifold, Whole
+from mercer.inference.graph.landmarks import Landmarked, landmarked
 from mercer.kernels import RBF
 from mercer.linalg.graph import neighbour_graph
 from tests.reference.manifold import (

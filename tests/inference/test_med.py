@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.inference.med import discriminate, feasible_bias
-from mercer.inference.med_interior import Batch, Bordered
+from mercer.core.errors import NotPositiveDefiniteError
+from mercer.inference.med import Batch, Bordered, discriminate, feasible_bias
 from mercer.kernels import RBF
-from mercer.linalg.errors import NotPositiveDefiniteError
 from tests.reference import med
 
 

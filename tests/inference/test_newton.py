@@ -8,7 +8,7 @@ from scipy.special import softmax
 
 from mercer import losses
 from mercer.inference import Exact, Newton, by_name, for_loss
-from mercer.inference.prox import has_kinks
+from mercer.inference.mode.prox import has_kinks
 from mercer.kernels import RBF
 from mercer.linalg import DenseGram
 from mercer.losses import Loss

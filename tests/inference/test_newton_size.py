@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mercer import losses
-from mercer.arrays import cholesky
+from mercer.core.arrays import cholesky
 from mercer.inference import Newton
 from mercer.kernels import RBF
 from mercer.linalg import DenseGram

@@ -7,9 +7,9 @@ import pytest
 
 from mercer import GPRegressor
 from mercer.inference import EP, Variational
-from mercer.inference import ep as module
-from mercer.inference.sites import Task
-from mercer.inference.sweeps import Sweeps
+from mercer.inference.sites import ep as module
+from mercer.inference.sites.base import Task
+from mercer.inference.sites.sweeps import Sweeps
 from mercer.kernels import RBF, Kernel
 from mercer.linalg import DenseGram
 from mercer.losses import Gaussian, Logistic, Loss, Probit, StudentT

@@ -7,16 +7,15 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import expit
 
-import mercer.inference.sequential_growing as module
+import mercer.inference.stream.latent as module
 from mercer._native.sequential import best_xi, curvature, curvature_slope, log_bound
-from mercer.inference.sequential import absorb
-from mercer.inference.sequential_explicit import Explicit
-from mercer.inference.sequential_growing import Growing
-from mercer.inference.stream import Stream
+from mercer.inference.stream.block import absorb
+from mercer.inference.stream.latent import Explicit, Growing
+from mercer.inference.stream.stream import Stream
 from mercer.kernels import RBF, Constant
 from mercer.linalg.operators import ExplicitOperator
 from mercer.losses import Logistic
-from mercer.losses.logistic_average import averaged, log_averaged
+from mercer.losses.numbers.averages import averaged, log_averaged
 from mercer.process import Posterior, Prior
 from tests.reference import sequential as reference
 

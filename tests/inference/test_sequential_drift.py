@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.inference.stream import Stream
+from mercer.inference.stream.stream import Stream
 from mercer.kernels import RBF, Constant
 from tests.inference.test_sequential import NEW, data, dense
 from tests.reference import sequential as reference

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.inference import active
-from mercer.inference.programme import Programme, directions, violations
-from mercer.inference.smo import maximise
+from mercer.inference import smo as active
+from mercer.inference.smo import Programme, directions, maximise, violations
 from mercer.kernels import RBF, Matern
 from mercer.kernels.base import Kernel
 from mercer.linalg import rows as rows_module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.inference.trust_region import Count, minimise, steihaug
+from mercer.inference.variational.trust_region import Count, minimise, steihaug
 
 FREE = np.array([np.inf, np.inf])
 

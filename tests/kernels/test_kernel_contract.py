@@ -9,7 +9,7 @@ import pytest
 from tests.reference.kernels import assert_pullback
 
 from mercer import kernels
-from mercer.component import Component
+from mercer.core.component import Component
 from mercer.kernels import Function, Kernel, Precomputed
 
 

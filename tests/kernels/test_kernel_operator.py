@@ -12,7 +12,7 @@ from scipy.linalg import solveh_banded
 from scipy.special import kv
 from tests.reference import kernels as slow
 
-from mercer.component import POSITIVE, REAL
+from mercer.core.component import POSITIVE, REAL
 from mercer.kernels import Operator, OrnsteinUhlenbeck, SquaredExponentialOperator
 
 R = np.array([0.0, 0.1, 0.5, 1.3, 3.0])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.reference.kernels import assert_pullback
 
-from mercer.component import POSITIVE
+from mercer.core.component import POSITIVE
 from mercer.kernels import RBF, Linear, Matern, Periodic, RationalQuadratic, Stationary, Wendland
-from mercer.kernels.matern import bessel_profile
+from mercer.kernels.stationary.matern import bessel_profile
 
 ARD = np.array([0.7, 1.4, 2.3])
 

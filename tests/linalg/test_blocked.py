@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from mercer import arrays
 from mercer._native import blocked as native
+from mercer.core import arrays
 from mercer.kernels import RBF
-from mercer.linalg import DenseGram, blocked
+from mercer.linalg import DenseGram
+from mercer.linalg.dense import blocked
 
 SIZES = [1, 2, 63, 64, 65, 127, 128, 129, 192, 200, 257, 513, 700]
 

@@ -9,12 +9,11 @@ from tests.reference import gp
 
 from mercer.basis import PolynomialBasis
 from mercer.kernels import ThinPlate
-from mercer.kernels.polyharmonic import green
-from mercer.linalg.contrast_factor import ContrastFactor
-from mercer.linalg.contrasts import Contrasts, Null
-from mercer.linalg.induced_factor import InducedFactor
-from mercer.linalg.inducing_contrasts import InducingContrasts, spread_out
-from mercer.linalg.several import operator_from
+from mercer.kernels.splines.thin_plate import green
+from mercer.linalg.contrasts.contrasts import Contrasts, Null
+from mercer.linalg.contrasts.factor import ContrastFactor
+from mercer.linalg.contrasts.inducing import InducedFactor, InducingContrasts, spread_out
+from mercer.linalg.operators import operator_from
 
 M, V, LAM = 2, 1.7, 0.03
 

@@ -8,9 +8,9 @@ from tests.reference.laplace import softmax_sites
 
 from mercer.kernels import RBF
 from mercer.linalg import DenseGram
-from mercer.linalg import coupled as module
-from mercer.linalg.coupled import CoupledFactor, coupled
-from mercer.linalg.several import operator_from
+from mercer.linalg.dense import coupled as module
+from mercer.linalg.dense.coupled import CoupledFactor, coupled
+from mercer.linalg.operators import operator_from
 
 N, CLASSES = 9, 3
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mercer.core.memory import require_memory
 from mercer.kernels import RBF, Linear
 from mercer.linalg import DenseGram, NotPositiveDefiniteError, Projected, SignedFactor
-from mercer.linalg.memory import require_memory
 from mercer.linalg.operators import restored
 from mercer.testing import check_gram
 

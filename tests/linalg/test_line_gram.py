@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from mercer import process
+from mercer.core.errors import NotPositiveDefiniteError
 from mercer.inference import EP, Exact, Laplace
 from mercer.kernels import RBF, Constant, Matern, White
 from mercer.linalg import DenseGram
-from mercer.linalg.errors import NotPositiveDefiniteError
-from mercer.linalg.line_gram import LineGram, state_space_of
+from mercer.linalg.line import LineGram, state_space_of
 from mercer.losses import Gaussian, Poisson, Probit
 from mercer.testing import check_gram
 

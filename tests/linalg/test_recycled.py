@@ -10,7 +10,7 @@ import pytest
 from mercer.inference import Exact
 from mercer.kernels import RBF, Constant, Kernel, Linear, Matern, Scale
 from mercer.linalg import DenseGram
-from mercer.linalg.recycled import RecycledGrams
+from mercer.linalg.dense.gram import RecycledGrams
 from mercer.losses import Gaussian
 from mercer.search import EvidenceCriterion, Space, simple_problem
 

@@ -7,8 +7,8 @@ import pytest
 from scipy.sparse import csr_array
 from tests.reference.manifold import conditioned
 
+from mercer.core.errors import NotPositiveDefiniteError
 from mercer.kernels import RBF, Linear
-from mercer.linalg.errors import NotPositiveDefiniteError
 from mercer.linalg.graph import neighbour_graph
 from mercer.linalg.smoothness import RootOperator, Smoothness
 from mercer.process import Posterior, Prior

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer import losses
-from mercer.component import Component
+from mercer.core.component import Component
 from mercer.losses import Loss
 
 from .cases import ALL, CLASSES, SCALAR, name

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from mercer import losses
-from mercer.losses import Loss, averages, quadrature
+from mercer.losses import Loss
+from mercer.losses.numbers import quadrature
+from mercer.losses.numbers import quadrature as averages
 
 from .cases import SCALAR, name
 

@@ -7,8 +7,8 @@ import pytest
 from scipy.special import expit, log_expit
 
 from mercer.losses import Logistic
-from mercer.losses import logistic_average as module
-from mercer.losses.logistic_average import averaged, log_averaged
+from mercer.losses.numbers import averages as module
+from mercer.losses.numbers.averages import averaged, log_averaged
 
 
 def cases(rng: np.random.Generator, n: int = 600) -> tuple[np.ndarray, np.ndarray]:

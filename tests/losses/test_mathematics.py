@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate
 
 from mercer import losses
-from mercer.losses import quadrature
+from mercer.losses.numbers import quadrature
 from tests.reference import losses as reference
 
 from .cases import SCALAR, SMOOTH_STEP, away_from_kinks, name

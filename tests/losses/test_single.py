@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from mercer import losses
-from mercer.losses.special import mills
+from mercer.losses.numbers.special import mills
 from tests.reference import losses as reference
 
 NUMBERS = st.floats(-20, 20)

@@ -6,9 +6,7 @@ from scipy.special import expit
 
 from mercer import losses
 from mercer._native import averages
-from mercer.losses.logistic_average import mixture
-from mercer.losses.logistic_table import CELLS, tables
-from mercer.losses.softmax_average import independent_as_possible
+from mercer.losses.numbers.averages import CELLS, independent_as_possible, mixture, tables
 from tests.reference.softmax_rule import softmax_rule
 
 
@@ -86,7 +84,7 @@ def test_rows_together_are_the_rule_row_by_row(rng, c):
 def test_many_rows_go_through_in_blocks(rng, monkeypatch):
     V, m = 4.0 * np.eye(3) + np.zeros((7, 1, 1)), rng.normal(size=(7, 3))
     want = losses.Softmax().predict(m, V)
-    monkeypatch.setattr("mercer.losses.softmax_average.TABLES", 6)
+    monkeypatch.setattr("mercer.losses.numbers.averages.TABLES", 6)
     np.testing.assert_array_equal(losses.Softmax().predict(np.asfortranarray(m), V), want)
     assert losses.Softmax().predict(m[:0], V[:0]).shape == (0, 3)
 

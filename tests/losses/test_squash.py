@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
 
-from mercer.losses.squash import fit_platt, fit_softmax_platt
+from mercer.losses.calibration import fit_platt, fit_softmax_platt
 
 
 def targets(y, w):

@@ -9,7 +9,7 @@ import json
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 
-from mercer.component import Component
+from mercer.core.component import Component
 from mercer.persist import ModelFileError, container
 
 

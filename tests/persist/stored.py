@@ -1,7 +1,7 @@
 """Model files of this version, kept under tests/data/models so that later ones can read them.
 
 ``python -m tests.persist.stored`` writes those that are not there; none is ever written twice. Run
-it with every version of scikit-learn that :mod:`mercer.persist.versions` knows.
+it with every version of scikit-learn that :mod:`mercer.persist.preprocessors` knows.
 """
 
 from __future__ import annotations

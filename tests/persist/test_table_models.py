@@ -10,7 +10,7 @@ import pytest
 
 import mercer
 from mercer.persist import ModelFileError, describe
-from mercer.tables.candidates import candidates_for
+from mercer.tables.choose.candidates import candidates_for
 from tests.persist.common import with_manifest
 
 N = 60

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 import mercer
 from mercer import kernels, plots
-from mercer.plots.effects import shuffled_effects
-from mercer.plots.reliability import reliability_bins
+from mercer.plots.classes import reliability_bins
+from mercer.plots.inputs import shuffled_effects
 from mercer.plots.rows import count_rows, take_rows, with_column
 
 
@@ -220,7 +220,7 @@ def test_band_along_a_column(rng):
 
 def test_slow_predictions_take_fewer_rows(rng, monkeypatch):
     clock = iter(np.arange(100.0))  # every look at the clock is a second later
-    monkeypatch.setattr("mercer.plots.effects.monotonic", lambda: next(clock))
+    monkeypatch.setattr("mercer.plots.inputs.monotonic", lambda: next(clock))
     X = rng.normal(size=(400, 3))
     assert shuffled_effects(Product(), X).rows == 400
     # a second for 25 rows: 4 predictions of 3 columns in 100 seconds are 625 rows, in 10 s 62
@@ -231,7 +231,7 @@ def test_slow_predictions_take_fewer_rows(rng, monkeypatch):
 
 def test_slow_fits_end_the_curve(rng, monkeypatch):
     clock = iter(np.arange(100.0))  # every look at the clock is a second later
-    monkeypatch.setattr("mercer.plots.nested.monotonic", lambda: next(clock))
+    monkeypatch.setattr("mercer.plots.learning.monotonic", lambda: next(clock))
     X = rng.normal(size=(64, 1))
     model = mercer.GPRegressor(search=None)
     # a fit takes a second; the second one would take eight and begin after three

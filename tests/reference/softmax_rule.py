@@ -3,8 +3,7 @@
 import numpy as np
 from scipy import special
 
-from mercer.losses.logistic_average import mixture
-from mercer.losses.softmax_average import FEW, FEW_CLASSES, MANY, normal_points
+from mercer.losses.numbers.averages import FEW, FEW_CLASSES, MANY, mixture, normal_points
 
 
 def root(V):

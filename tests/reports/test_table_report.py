@@ -13,19 +13,18 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.reports import draw, table_report
-from mercer.reports.along import typical
-from mercer.reports.classes import class_cards, mistakes
-from mercer.reports.draw import CLASSES, QUANTITY
-from mercer.reports.learned import _verdict
-from mercer.reports.page import Card, Chapter, Grid, Page, html
-from mercer.reports.quantities import quantity_cards
-from mercer.reports.ranking import ranking_grid, why
-from mercer.reports.surprises import surprising_classes, surprising_quantities
-from mercer.reports.table import SCREENED, _day, _short, _why
-from mercer.reports.view import View
-from mercer.reports.words import in_words
-from mercer.tables.screen import ROWS
+from mercer.tables.choose.screen import ROWS
+from mercer.tables.report import draw, table_report
+from mercer.tables.report.along import typical
+from mercer.tables.report.chapters import SCREENED, _day, _short, _why
+from mercer.tables.report.draw import CLASSES, QUANTITY
+from mercer.tables.report.figures import class_cards, mistakes, quantity_cards
+from mercer.tables.report.learned import _verdict
+from mercer.tables.report.page import Card, Chapter, Grid, Page, html
+from mercer.tables.report.ranking import ranking_grid, why
+from mercer.tables.report.surprises import surprising_classes, surprising_quantities
+from mercer.tables.report.view import View
+from mercer.tables.report.words import in_words
 
 EVIL = '"><script>alert(1)</script>'
 VOID = {"meta", "img"}
@@ -159,7 +158,7 @@ def test_the_file_is_written_or_not_at_all(models, tmp_path, monkeypatch):
     models["binary"].report(path)
     before = path.read_bytes()
     check(before.decode("utf-8"))
-    monkeypatch.setattr("mercer.reports.table.html", lambda page: 1 / 0)
+    monkeypatch.setattr("mercer.tables.report.chapters.html", lambda page: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         models["binary"].report(path)
     assert path.read_bytes() == before

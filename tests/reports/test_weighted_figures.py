@@ -7,10 +7,9 @@ import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from mercer import plots
-from mercer.plots.coverage import effective
-from mercer.plots.reliability import reliability_bins
-from mercer.reports.classes import class_cards, mistakes
-from mercer.reports.quantities import quantity_cards, quantity_pictures
+from mercer.plots.classes import reliability_bins
+from mercer.plots.regression import effective
+from mercer.tables.report.figures import class_cards, mistakes, quantity_cards, quantity_pictures
 
 N = 50
 RNG = np.random.default_rng(1)

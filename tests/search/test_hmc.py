@@ -14,7 +14,7 @@ from sklearn.base import clone
 from mercer import GPRegressor
 from mercer import load as load_model
 from mercer import save as save_model
-from mercer.component import REAL
+from mercer.core.component import REAL
 from mercer.inference import Exact
 from mercer.kernels import RBF, Kernel
 from mercer.losses import Gaussian
@@ -27,11 +27,11 @@ from mercer.search import (
     by_name,
     simple_problem,
 )
-from mercer.search.chain import Chain
-from mercer.search.committee import evenly
-from mercer.search.diagnostics import ess, rhat
-from mercer.search.hmc import curvature_scale
-from mercer.search.nuts import Flow, State, transition
+from mercer.search.hmc.chain import Chain
+from mercer.search.hmc.committee import evenly
+from mercer.search.hmc.diagnostics import ess, rhat
+from mercer.search.hmc.hmc import curvature_scale
+from mercer.search.hmc.nuts import ChainState, Flow, transition
 
 Density = Callable[[np.ndarray], tuple[float, np.ndarray]]
 FREE = (-np.inf, np.inf)
@@ -82,12 +82,12 @@ def check_mean(x: np.ndarray, exact: float) -> None:
 def test_leapfrog_steps_lead_back(bounds: list) -> None:
     """Turn the momentum and the same steps lead home, walls or not."""
     flow = Flow(banana, np.array(bounds, dtype=float), np.array([1.0, 0.3]))
-    begin = State(np.array([0.1, 0.2]), np.array([1.3, -0.7]), *banana(np.array([0.1, 0.2])))
+    begin = ChainState(np.array([0.1, 0.2]), np.array([1.3, -0.7]), *banana(np.array([0.1, 0.2])))
     state = begin
     for _ in range(25):
         state = flow.step(state, 0.1)
         assert np.all((state.u >= flow.bounds[:, 0]) & (state.u <= flow.bounds[:, 1]))
-    state = State(state.u, -state.r, state.value, state.gradient)
+    state = ChainState(state.u, -state.r, state.value, state.gradient)
     for _ in range(25):
         state = flow.step(state, 0.1)
     np.testing.assert_allclose(state.u, begin.u, atol=1e-12)
@@ -101,7 +101,7 @@ def test_leapfrog_steps_lead_back(bounds: list) -> None:
 
 def test_energy_error_is_of_second_order() -> None:
     flow = Flow(banana, np.array([FREE, FREE]), np.ones(2))
-    begin = State(np.array([0.1, 0.2]), np.array([1.3, -0.7]), *banana(np.array([0.1, 0.2])))
+    begin = ChainState(np.array([0.1, 0.2]), np.array([1.3, -0.7]), *banana(np.array([0.1, 0.2])))
     errors = []
     for steps in (20, 40, 80):
         state = begin
@@ -118,7 +118,7 @@ def test_leapfrog_keeps_the_volume() -> None:
     at = np.array([0.1, 0.2, 1.3, -0.7])
 
     def end(x: np.ndarray) -> np.ndarray:
-        state = State(x[:2], x[2:], *banana(x[:2]))
+        state = ChainState(x[:2], x[2:], *banana(x[:2]))
         for _ in range(10):
             state = flow.step(state, 0.1)
         return np.concatenate([state.u, state.r])

@@ -9,15 +9,12 @@ from scipy.optimize import minimize, minimize_scalar
 from mercer._native import relevance as native
 from mercer.kernels import RBF
 from mercer.losses import Logistic
-from mercer.search.relevance import climb
-from mercer.search.relevance_design import Design
-from mercer.search.relevance_forward import Scan
-from mercer.search.relevance_gaussian import GaussianMachine
-from mercer.search.relevance_kernel import Setting, tuned
-from mercer.search.relevance_laplace import LaplaceMachine
-from mercer.search.relevance_moves import best_precision, gain_of, share
-from mercer.search.relevance_null import judged
-from mercer.search.relevance_slope import slope_in_functions
+from mercer.search.relevance.climb import climb, judged
+from mercer.search.relevance.gaussian import GaussianMachine
+from mercer.search.relevance.kernel import Setting, slope_in_functions, tuned
+from mercer.search.relevance.laplace import LaplaceMachine
+from mercer.search.relevance.moves import Scan, best_precision, gain_of, share
+from mercer.search.relevance.state import Design
 from tests.reference import relevance as slow
 
 

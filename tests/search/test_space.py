@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mercer.component import REAL
+from mercer.core.component import REAL
 from mercer.kernels import RBF, Categorical, Scale
 from mercer.losses import Gaussian
 from mercer.search import GammaPrior, HalfNormal, LogNormal, OwnPrior, Space, Uniform

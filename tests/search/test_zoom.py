@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.search.zoom import LANES, highest
+from mercer.search.one_parameter import LANES, highest
 
 
 def peak(centre, width=1.0, height=1.0):

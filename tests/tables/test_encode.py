@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from mercer.tables import as_frame, infer_columns
-from mercer.tables.dates import WEEK, YEAR, DateFeatures
-from mercer.tables.encode import encoded, fit_encoder
+from mercer.tables.data.encode import WEEK, YEAR, DateFeatures, encoded, fit_encoder
 
 
 def _table(n=120):

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.tables import finalists, screen
-from mercer.tables.candidates import candidates_for
-from mercer.tables.clock import Clock
-from mercer.tables.repeats import repeated
-from mercer.tables.targets import Target
+from mercer.tables.choose import finalists, screen
+from mercer.tables.choose.candidates import candidates_for
+from mercer.tables.choose.clock import Clock
+from mercer.tables.choose.left_out import repeated
+from mercer.tables.data.target import Target
 
 
 def plane(n, seed=0, copies=0):
@@ -225,7 +225,7 @@ def test_an_interrupt_ends_a_cross_validation(monkeypatch):
 
 
 def test_a_check_of_repeats_resumes_their_search(monkeypatch):
-    from mercer.tables import check
+    from mercer.tables.choose import check
 
     model = mercer.fit(plane(60, copies=20), "y", candidates=["repeated rows"])
     seen = []

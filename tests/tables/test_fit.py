@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.tables.candidates import candidates_for
-from mercer.tables.clock import Clock
-from mercer.tables.resumed import Resumed, parameters_of
-from mercer.tables.screen import sample
-from mercer.tables.targets import Target
+from mercer.tables.choose.candidates import candidates_for
+from mercer.tables.choose.clock import Clock
+from mercer.tables.choose.refit import Resumed, parameters_of
+from mercer.tables.choose.screen import sample
+from mercer.tables.data.target import Target
 
 QUICK = ["linear", "support vectors", "kernel logistic"]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mercer.tables import as_frame, infer_columns
-from mercer.tables.frame import days
-from mercer.tables.targets import read_target
+from mercer.tables.data.frame import days
+from mercer.tables.data.target import read_target
 
 DATA = {
     "size": [1.5, None, 3.0],

@@ -7,11 +7,11 @@ import pytest
 from scipy.stats import norm
 
 import mercer
-from mercer.estimators import sv_loo
 from mercer.kernels import RBF
-from mercer.tables.calibrated import SigmoidClassifier
-from mercer.tables.influence import influence
-from mercer.tables.left_out import by_folds, constant, of_classes, of_quantity, own_left_out
+from mercer.left_out import span as sv_loo
+from mercer.tables.choose.calibrated import SigmoidClassifier
+from mercer.tables.choose.left_out import by_folds, constant, of_classes, of_quantity, own_left_out
+from mercer.tables.choose.notes import influence
 
 
 def _classes(n=60, k=2, seed=0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.tables.ranking import evidence_of
+from mercer.tables.choose.ranking import evidence_of
 
 X = np.random.default_rng(0).normal(size=(40, 2))
 LABELS = np.where(X[:, 0] + 0.3 * X[:, 1] > 0, "yes", "no")

@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from mercer.plots.nested import nested_scores
+from mercer.plots.learning import nested_scores
 from mercer.plots.recorded import recorded, step_of
-from mercer.reports.quantities import quantity_cards
-from mercer.tables.left_out import of_quantity
+from mercer.tables.choose.left_out import of_quantity
+from mercer.tables.report.figures import quantity_cards
 
 
 @pytest.mark.parametrize("step", [1.0, 5.0, 0.1, 0.25, 2e-4, 3e7])

@@ -7,13 +7,14 @@ import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 
 import mercer
-from mercer.tables import as_frame, best, infer_columns
-from mercer.tables.calibrated import SigmoidClassifier
-from mercer.tables.candidates import Candidate
-from mercer.tables.encode import encoded, fit_encoder
-from mercer.tables.influence import influence
-from mercer.tables.left_out import constant, of_classes, of_quantity
-from mercer.tables.weights import middle, read_weights
+from mercer.tables import as_frame, infer_columns
+from mercer.tables import fit as best
+from mercer.tables.choose.calibrated import SigmoidClassifier
+from mercer.tables.choose.candidates import Candidate
+from mercer.tables.choose.left_out import constant, of_classes, of_quantity
+from mercer.tables.choose.notes import influence
+from mercer.tables.data.encode import encoded, fit_encoder
+from mercer.tables.data.weights import middle, read_weights
 
 N = 60
 RNG = np.random.default_rng(8)

@@ -257,7 +257,7 @@ def stream(**options: Any) -> None:
     An interrupt ends the batch and writes the checkpoint. The same command with --resume passes
     over the rows that were learned and goes on, to the same result as without a break.
     """
-    from mercer.app.stream import run
+    from mercer.app.stream.command import run
 
     run(**options)
 

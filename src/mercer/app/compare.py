@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from mercer.app import console
-from mercer.app.errors import AppError, require
-from mercer.app.progress import progress
-from mercer.app.table_fit import fit_frame
-from mercer.app.table_results import show_columns, show_ranking
-from mercer.app.tables import read_table
+from mercer.app import terminal as console
+from mercer.app.files.table import read_table
+from mercer.app.fit import fit_frame
+from mercer.app.results import show_columns, show_ranking
+from mercer.app.terminal import AppError, progress, require
 from mercer.persist import load
 from mercer.tables import TableModel
 

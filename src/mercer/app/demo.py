@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.app import console
+from mercer.app import terminal as console
+from mercer.app.files.outputs import check_outputs
 from mercer.app.fit import check_printing
-from mercer.app.fitted import Fitted, fit_table
-from mercer.app.outputs import check_outputs
-from mercer.app.progress import progress
-from mercer.app.quality import normal_log_density, quality
-from mercer.app.results import QUALITY_NAMES, as_plain, quality_cells, show
-from mercer.arrays import Array
+from mercer.app.single.fitted import Fitted, fit_table
+from mercer.app.single.quality import normal_log_density, quality
+from mercer.app.single.results import QUALITY_NAMES, as_plain, quality_cells, show
+from mercer.app.terminal import progress
+from mercer.core.arrays import Array
 
 Indices = NDArray[np.int64]
 
@@ -36,7 +36,7 @@ def run(*, report: str | None, seed: int, quiet: bool, as_json: bool) -> None:
         )
     held_out = compare(fitted, X[test], y[test])
     if report is not None:
-        from mercer.app.report import render, write_report
+        from mercer.app.single.report import render, write_report
 
         write_report(report, render(fitted, held_out))
     if as_json:

@@ -7,8 +7,8 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from mercer.app import console
-from mercer.app.errors import EXTRAS, AppError, require
+from mercer.app import terminal as console
+from mercer.app.terminal import EXTRAS, AppError, require
 
 CORE = ("mercer", "numpy", "scipy", "scikit-learn", "safetensors")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from mercer.app import console
-from mercer.app.errors import AppError, require
-from mercer.app.outputs import check_outputs
-from mercer.app.progress import progress
+from mercer.app import terminal as console
+from mercer.app.files.outputs import check_outputs
+from mercer.app.terminal import AppError, progress, require
 
 TYPES = {
     "FLOAT": "float32",

@@ -1,22 +1,85 @@
-"""``mercer fit``: a table becomes a model file."""
+"""``mercer fit``: a table becomes a model file.
+
+``mercer fit`` on any table: kinds of columns, candidates, ranking, the best refitted.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 import mercer
-from mercer.app import console
-from mercer.app.errors import AppError, quoted, require
-from mercer.app.fitted import Progress, fit_table
-from mercer.app.outputs import check_outputs
-from mercer.app.progress import progress
-from mercer.app.results import as_plain, show
-from mercer.app.table_fit import fit_frame, inputs_of
-from mercer.app.table_results import plain_of, show_model
-from mercer.app.tables import Table, read_table
-from mercer.arrays import Array
+from mercer.app import terminal as console
+from mercer.app.files.outputs import check_outputs
+from mercer.app.files.table import FileTable, frame_of, read_table
+from mercer.app.results import plain_of, show_model
+from mercer.app.single.fitted import Progress, fit_table
+from mercer.app.single.results import as_plain, show
+from mercer.app.terminal import AppError, progress, quoted, require, shown
+from mercer.core.arrays import Array
 from mercer.kernels.convert import as_kernel, kernel_names
-from mercer.tables import TableModel
+from mercer.tables import TableModel, fit
+
+
+def inputs_of(
+    data: FileTable, target: str, features: list[str] | None, weights: str | None = None
+) -> list[str]:
+    """Return the names of the inputs, or refuse what the table does not have."""
+    data.check([target], "the target")
+    if weights is not None:
+        data.check([weights], "the weights")
+    names = features or [n for n in data.names if n not in (target, weights)]
+    data.check(names, "an input")
+    for name in names:
+        if name in (target, weights) or names.count(name) > 1:
+            raise AppError(f"'{shown(name)}' cannot be an input twice, nor target or weight too")
+    if not names:
+        raise AppError(
+            f"{data.path} has no column besides {quoted([target])}: nothing to learn from"
+        )
+    return names
+
+
+def fit_frame(
+    data: FileTable,
+    target: str,
+    features: list[str] | None,
+    drop_missing: bool,
+    progress: Progress | None,
+    weights: str | None = None,
+    **options: Any,
+) -> TableModel:
+    """Fit the table; a person's interrupt is an interrupt: nothing is kept.
+
+    ``options`` are those of :func:`mercer.fit`: kind, time_budget, candidates, seed.
+    """
+    names = inputs_of(data, target, features, weights)
+    every = [*names, target] if weights in (None, target) else [*names, target, weights]
+    frame = frame_of(data, every)
+    note = None
+    if weights is not None and frame.kind(weights) == "number" and not drop_missing:
+        data.complete(data.numbers([weights]), [weights], "--drop-missing")  # says which line
+    if drop_missing:
+        absent = np.any([frame.missing(name) for name in every], axis=0)
+        if absent.all():
+            raise AppError(f"{data.path}: every row has a missing value")
+        if absent.any():
+            frame = frame.take(~absent)
+            note = f"{int(absent.sum())} rows with missing values were left out"
+    model = fit(
+        frame,
+        target,
+        features=names if features else None,
+        weights=weights,
+        progress=progress or False,
+        **options,
+    )
+    if any(note.startswith("interrupted") for note in model.notes_):
+        raise KeyboardInterrupt
+    if note is not None:
+        model.notes_.insert(0, note)
+    return model
 
 
 def run(
@@ -64,7 +127,7 @@ def run(
     if dropped:
         fitted.notes.append(f"{dropped} rows with missing values were left out")
     if report is not None:
-        from mercer.app.report import render, write_report
+        from mercer.app.single.report import render, write_report
 
         text = render(fitted)  # everything is made before anything is written
         mercer.save(fitted.model, output)
@@ -81,7 +144,7 @@ def run(
 def finish(model: TableModel, output: str, report: str | None, quiet: bool, as_json: bool) -> None:
     """Write model and report, and say what was found."""
     if report is not None:
-        from mercer.app.report import render_table, write_report
+        from mercer.app.single.report import render_table, write_report
 
         with progress(quiet or as_json) as advance:
             text = render_table(model, advance)  # all is made before anything is written
@@ -122,7 +185,7 @@ def check_printing(report: str | None) -> None:
 
 
 def columns_of(
-    data: Table, target: str, features: list[str] | None, weight: str | None, drop_missing: bool
+    data: FileTable, target: str, features: list[str] | None, weight: str | None, drop_missing: bool
 ) -> tuple[list[str], Array, Array, Array | None]:
     """Return (input names, X, y, weights or None), rows with missing values refused or dropped."""
     names = inputs_of(data, target, features, weight)

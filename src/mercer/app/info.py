@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mercer.app import console
-from mercer.app.errors import require, shown
-from mercer.app.table_results import plain_of, show_model
+from mercer.app import terminal as console
+from mercer.app.results import plain_of, show_model
+from mercer.app.terminal import require, shown
 from mercer.persist import describe, load
 from mercer.tables import TableModel
 

@@ -1,4 +1,7 @@
-"""``mercer predict``: a model file and a table become predictions."""
+"""``mercer predict``: a model file and a table become predictions.
+
+Predictions as columns of a table: numbers with intervals, or classes with probabilities.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,74 @@ from typing import Any
 import numpy as np
 
 import mercer
-from mercer.app import console
-from mercer.app.columns import predictions
-from mercer.app.errors import AppError, require
-from mercer.app.frames import frame_of
-from mercer.app.outputs import check_outputs, written
-from mercer.app.parquetfile import parquet_rows
-from mercer.app.progress import progress
-from mercer.app.stream_columns import read_inputs
-from mercer.app.stream_source import batches
-from mercer.app.tables import Table
+from mercer.app import terminal as console
+from mercer.app.files.outputs import check_outputs, written
+from mercer.app.files.parquet import parquet_rows
+from mercer.app.files.table import FileTable, frame_of
+from mercer.app.single.fitted import nameless
+from mercer.app.stream.rows import batches, read_inputs
+from mercer.app.terminal import AppError, progress, require
+from mercer.core.arrays import Array
 from mercer.tables import TableModel
+
+Columns = dict[str, Any]
+
+
+def predictions(fitted: Any, X: Array, keep: Array, coverage: float) -> Columns:
+    """Return the columns for X (n, d), one value each row, missing where ``keep`` is False.
+
+    A model with intervals has prediction, std, low and high; a classifier the class as prediction,
+    and p_<class> or, without probabilities, its score; any other the prediction alone.
+    """
+    known: Columns = dict.fromkeys(_names(fitted), np.empty(0))
+    if keep.any():
+        with nameless():
+            known = _known(fitted, X[keep], coverage)
+    return {name: _spread(values, keep) for name, values in known.items()}
+
+
+def _names(fitted: Any) -> list[str]:
+    """Return the names of the columns, for rows of which none can be predicted."""
+    if hasattr(fitted, "predict_interval"):
+        return ["prediction", "std", "low", "high"]
+    labels = [str(label) for label in getattr(fitted, "classes_", [])]
+    if hasattr(fitted, "predict_proba"):
+        return ["prediction", *(f"p_{label}" for label in labels)]
+    if hasattr(fitted, "decision_function"):
+        several = [f"score_{label}" for label in labels]
+        return ["prediction", *(several if len(labels) > 2 else ["score"])]
+    return ["prediction"]
+
+
+def _known(fitted: Any, X: Array, coverage: float) -> Columns:
+    if hasattr(fitted, "predict_interval"):
+        mean, std = fitted.predict(X, return_std=True)
+        if np.ndim(mean) != 1:
+            raise AppError("this model predicts several targets at once: use it from Python")
+        low, high = fitted.predict_interval(X, coverage=coverage)
+        return {"prediction": mean, "std": std, "low": low, "high": high}
+    found: Columns = {"prediction": fitted.predict(X)}
+    labels = [str(label) for label in getattr(fitted, "classes_", [])]
+    if hasattr(fitted, "predict_proba"):
+        p = fitted.predict_proba(X).T
+        return found | {f"p_{label}": each for label, each in zip(labels, p, strict=True)}
+    if hasattr(fitted, "decision_function"):
+        score = fitted.decision_function(X)
+        if np.ndim(score) == 1:
+            return found | {"score": score}
+        return found | {f"score_{label}": each for label, each in zip(labels, score.T, strict=True)}
+    return found
+
+
+def _spread(values: Array, keep: Array) -> Any:
+    """Return the values (k,) at the k rows where ``keep`` is True; NaN or None elsewhere."""
+    if np.asarray(values).dtype.kind == "f":
+        column: Any = np.full(len(keep), np.nan)
+        column[keep] = values
+        return column
+    given = iter(np.asarray(values).tolist())
+    return [next(given) if kept else None for kept in keep]
+
 
 ROWS = 10_000  # predicted and written at a time
 
@@ -78,7 +138,7 @@ def rows_of(path: str) -> int | None:
 
 
 def _inputs(
-    fitted: Any, data: Table, features: list[str] | None, allow_missing: bool
+    fitted: Any, data: FileTable, features: list[str] | None, allow_missing: bool
 ) -> tuple[Any, Any, Any]:
     """Return the machine, its inputs (n, d), and which rows of them it can predict, (n,)."""
     if isinstance(fitted, TableModel):
@@ -95,7 +155,7 @@ def words_of(fitted: Any) -> list[str]:
     return list(getattr(machine, "report_", {}).get("table", {}).get("words", []))
 
 
-def table_inputs(model: TableModel, data: Table, features: list[str] | None) -> Any:
+def table_inputs(model: TableModel, data: FileTable, features: list[str] | None) -> Any:
     """Return the rows of ``data`` as the model's machine sees them; gaps by the model's rules."""
     names = [str(name) for name in model.feature_names_in_]
     if features is not None and features != names:
@@ -105,7 +165,7 @@ def table_inputs(model: TableModel, data: Table, features: list[str] | None) -> 
     return model.encode(frame_of(data, names, kinds))
 
 
-def inputs_of(fitted: Any, data: Table, features: list[str] | None) -> list[str]:
+def inputs_of(fitted: Any, data: FileTable, features: list[str] | None) -> list[str]:
     """Return the columns of ``data`` that the model wants, in the model's order."""
     known = getattr(fitted, "feature_names_in_", None)
     if features is None and known is not None:

@@ -1,51 +1,92 @@
-"""A fit as plain values, and on the terminal."""
+"""A table model as plain values, and on the terminal."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from mercer.app import console
-from mercer.app.fitted import Fitted
-from mercer.app.remarks import remarks
+from mercer.app import terminal as console
+from mercer.tables import TableModel
+from mercer.tables.choose.ranking import evidence_of
+from mercer.tables.report.words import ENCODED
 
-QUALITY_NAMES = ["R2", "RMSE", "in 90 % interval", "mean log density"]
+NAMES = {
+    "regression": "a quantity",
+    "binary": "two classes",
+    "multiclass": "several classes",
+    "partly": "classes, not every row labelled",
+}
 
 
-def as_plain(fitted: Fitted) -> dict[str, Any]:
+def plain_of(model: TableModel) -> dict[str, Any]:
     """Return what was learned as plain values."""
-    model = fitted.model
+    left = model.left_out_
     return {
-        "estimator": type(model).__name__,
-        "target": fitted.target,
-        "features": fitted.names,
-        "rows": len(fitted.y),
-        "kernel": repr(model.kernel_),
-        "loss": repr(model.loss_),
-        "log_evidence": model.log_evidence_,
-        "leave_one_out": fitted.loo_quality(),
-        "remarks": remarks(fitted),
+        "estimator": type(model.machine_).__name__,
+        "machine": model.chosen_.name,
+        "kind": model.kind_,
+        "target": model.target_,
+        "classes": None if model.classes_ is None else model.classes_.tolist(),
+        "features": [str(name) for name in model.feature_names_in_],
+        "columns": [{"name": c.name, "kind": c.kind, "rule": c.rule} for c in model.columns_],
+        "rows": len(model.rows_),
+        "rows_given": model.given_,
+        "weights": model.weighted_by_,
+        "log_evidence": evidence_of(model.machine_),
+        "leave_one_out": {
+            "rows": len(left.y),
+            "log_density": left.score,
+            "error": left.error,
+            "calibration": left.calibration,
+            "by": left.by,
+        },
+        "ranking": [row.plain() for row in model.ranking_],
+        "remarks": list(model.notes_),
+        "seconds": model.seconds_,
     }
 
 
-def show(fitted: Fitted) -> None:
-    """Print the summary, the leave-one-out figures and the remarks."""
-    console.print_summary(fitted.model.summary().rows())
-    figures = fitted.loo_quality()
-    console.print_table(
-        "Leave-one-out quality: every row from all others",
-        ["rows", *QUALITY_NAMES],
-        [quality_cells(figures)],
+def show_columns(model: TableModel) -> None:
+    """Print what each column is and what is done to it."""
+    rows = [[c.name, c.kind, c.rule] for c in model.columns_]
+    title = f"Target '{model.target_}': {NAMES[model.kind_]}. Inputs:"
+    console.print_table(title, ["column", "kind", "rule"], rows)
+
+
+def show_ranking(model: TableModel) -> None:
+    """Print the ranking of the candidates."""
+    console.say_block("Ranking (* is the machine that was refitted)", str(model.compare()))
+
+
+def show_model(model: TableModel) -> None:
+    """Print columns, ranking, the machine, its rows left out, and the notes."""
+    show_columns(model)
+    show_ranking(model)
+    chosen, left = model.chosen_, model.left_out_
+    what = "RMSE" if model.kind_ == "regression" else "error"
+    console.print_pairs(
+        f"Chosen: {chosen.name}",
+        [
+            ("what it is", chosen.sentence),
+            ("fitted to", f"{len(model.rows_)} of {model.given_} rows{_weighted(model)}"),
+            (f"{left.by}: log density", left.score),
+            (f"{left.by}: {what}", left.error),
+            (f"{left.by}: calibration error", left.calibration),
+        ],
     )
-    for remark in remarks(fitted):
-        console.say(f"note: {remark}")
+    console.print_summary(_summary(model))
+    for note in model.notes_:
+        console.say(f"note: {note}")
 
 
-def quality_cells(figures: dict[str, float]) -> list[str]:
-    """Return the figures of :func:`mercer.app.quality.quality` as text."""
-    return [
-        f"{figures['rows']:.0f}",
-        f"{figures['r2']:.3f}",
-        f"{figures['rmse']:.4g}",
-        f"{100 * figures['coverage90']:.1f} %",
-        f"{figures['log_density']:.3f}",
-    ]
+def _weighted(model: TableModel) -> str:
+    if model.weights_ is None:
+        return ""
+    total = float(model.weights_[model.rows_].sum())
+    by = "" if model.weighted_by_ is None else f" by '{model.weighted_by_}'"
+    return f", weighted{by}: {total:.6g} in all"
+
+
+def _summary(model: TableModel) -> list[tuple[str, str, str]]:
+    """Return what the machine says of itself; its units are those behind the encoder."""
+    rows = model.machine_.summary().rows() if hasattr(model.machine_, "summary") else []
+    return [(part.replace("your units", ENCODED), label, value) for part, label, value in rows]

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from mercer.export.graph import Graph
+from mercer.export.expression import OnnxGraph, Value, stack
 from mercer.export.steps import names_of, split, transformed
-from mercer.export.value import Value, stack
 
 OUTPUTS = ("label", "mean", "std", "probabilities", "decision")
 
 
 @dataclass(frozen=True)
-class Columns:
+class TableInputs:
     """A table model taken apart.
 
     Attributes
@@ -35,16 +33,17 @@ class Columns:
     about: dict[str, str]
 
 
-TABLES: dict[type, Callable[[Any], Columns]] = {}
+TABLES: dict[type, Callable[[Any], TableInputs]] = {}
 
 
-def of_table(model: Any) -> Columns | None:
+def of_table(model: Any) -> TableInputs | None:
     """Return a table model taken apart; None for anything else.
 
-    The room of tables stands above this one, and enters what it has when it is asked for.
+    What stands above this package brings its own form: a model with ``_enter_onnx`` is asked to
+    enter it here first.
     """
-    if type(model).__module__.startswith("mercer.tables."):
-        import_module("mercer.tables.onnx")
+    if hasattr(model, "_enter_onnx"):
+        model._enter_onnx()
     take_apart = TABLES.get(type(model))
     return None if take_apart is None else take_apart(model)
 
@@ -57,7 +56,7 @@ def machine_of(model: Any) -> Any:
     return model.steps[-1][1] if type(model) is Pipeline else model
 
 
-def entered(model: Any, graph: Graph, dtype: Any) -> tuple[Any, Value, list[Any]]:
+def entered(model: Any, graph: OnnxGraph, dtype: Any) -> tuple[Any, Value, list[Any]]:
     """Return the machine in the model, its rows in doubles (q, d), and the inputs of the graph."""
     from onnx import TensorProto, helper
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.export.errors import ExportError
-from mercer.export.graph import Graph
-from mercer.export.value import Value, where
+from mercer.core.errors import ExportError
+from mercer.export.expression import OnnxGraph, Value, where
 
 OLDEST = 18  # the opset since which axes are inputs of every reduction
 IR_VERSION = 8
@@ -75,7 +74,7 @@ def to_onnx(
 
     helper = _helper()
     from mercer.export.inputs import entered, machine_of
-    from mercer.export.machines import writer_of
+    from mercer.export.machines.registry import writer_of
     from mercer.persist import replacing
 
     if input_dtype not in DTYPES:
@@ -86,7 +85,7 @@ def to_onnx(
     write = writer_of(machine_of(model))
     if hasattr(model, "fit"):  # a table model is made fitted
         check_is_fitted(model)
-    whole, graph = model, Graph()
+    whole, graph = model, OnnxGraph()
     model, X, inputs = entered(whole, graph, dtype)
     outputs = write(model, X, bool(std))
     labels = _labels(model, outputs)

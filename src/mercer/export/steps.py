@@ -19,9 +19,9 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from mercer.arrays import Array
-from mercer.export.errors import ExportError
-from mercer.export.value import Value, stack, where
+from mercer.core.arrays import Array
+from mercer.core.errors import ExportError
+from mercer.export.expression import Value, stack, where
 
 Step = Callable[[Any, list[Value]], Value]  # columns (q, 1) each -> numbers (q, k)
 STEPS: dict[type, Step] = {}

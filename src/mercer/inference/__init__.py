@@ -1,15 +1,15 @@
 """How a posterior comes out: exact, a mode by Newton steps, a mode through the dual."""
 
 from mercer.inference.base import Evidence, Inference, Solution
-from mercer.inference.bound import Bound
-from mercer.inference.dual import Dual
-from mercer.inference.ep import EP
 from mercer.inference.exact import Exact
-from mercer.inference.laplace import Laplace
-from mercer.inference.newton import Newton
-from mercer.inference.prox import has_kinks
+from mercer.inference.mode.dual import Dual
+from mercer.inference.mode.newton import Newton
+from mercer.inference.mode.prox import has_kinks
+from mercer.inference.sites.bound import Bound
+from mercer.inference.sites.ep import EP
+from mercer.inference.sites.laplace import Laplace
 from mercer.inference.sollich import SollichEvidence, sollich_evidence
-from mercer.inference.variational import Variational
+from mercer.inference.variational.gaussian import Variational
 from mercer.losses.base import Loss
 
 __all__ = [

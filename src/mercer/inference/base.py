@@ -7,12 +7,36 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.arrays import Array
-from mercer.component import Component
+from mercer.core.arrays import Array
+from mercer.core.component import Component
 from mercer.kernels.base import Gradient
 from mercer.linalg.gram import Factor, Gram
-from mercer.losses.base import Loss, is_number
-from mercer.losses.capability import missing_because
+from mercer.losses.base import Loss, is_number, missing_because
+
+
+@dataclass(frozen=True)
+class Report:
+    """How an inference ended.
+
+    Attributes
+    ----------
+    converged : whether the tolerance was reached.
+    iterations : steps of the outermost loop; None for a closed form.
+    gap : distance of the objective from its bound (a duality gap), or None.
+    message : why it stopped, if that needs saying.
+    details : what else was done to the numbers (``jitter``, ``factorisations``, ...): plain values.
+    """
+
+    converged: bool = True
+    iterations: int | None = None
+    gap: float | None = None
+    message: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """Return everything as one dictionary of plain values, for ``report_``."""
+        ended = {"converged": self.converged, "iterations": self.iterations, "gap": self.gap}
+        return ended | {"message": self.message} | self.details
 
 
 @dataclass(frozen=True)

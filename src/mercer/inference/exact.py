@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.core.arrays import Array
 from mercer.inference.base import Evidence, Inference, Solution, ones_if_none
-from mercer.linalg.basis import Projected
-from mercer.linalg.dense import DenseFactor
+from mercer.linalg.dense.gram import DenseFactor
+from mercer.linalg.dense.projected import Projected
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
 

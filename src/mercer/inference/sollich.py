@@ -8,11 +8,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import gammaln, log_expit, logsumexp
 
-from mercer.arrays import Array
+from mercer.core.arrays import Array
 from mercer.kernels.base import Kernel
 from mercer.losses.base import check_positive
-from mercer.losses.hinge import Hinge
-from mercer.losses.normaliser import hinge_normaliser
+from mercer.losses.binary.hinge import Hinge, hinge_normaliser
 
 FREEDOM = 10.0  # degrees of freedom of the proposals
 STEPS = 80  # of expectation propagation at most

@@ -1,33 +1,27 @@
 """Kernels: what is smooth. Positive semidefinite functions of two points, and their algebra."""
 
-from mercer.kernels.adapter import FromSklearn
-from mercer.kernels.arcsine import ArcSine
 from mercer.kernels.base import Kernel
-from mercer.kernels.bernoulli import PeriodicSpline
-from mercer.kernels.categorical import Categorical
 from mercer.kernels.columns import Columns, Standardized
-from mercer.kernels.compact import Wendland
 from mercer.kernels.compose import Power, Product, Scale, Sum
-from mercer.kernels.convert import as_kernel
-from mercer.kernels.dot import Constant, Linear, Polynomial
-from mercer.kernels.features import RandomFourier
-from mercer.kernels.fisher import Fisher
+from mercer.kernels.convert import FromSklearn, as_kernel
+from mercer.kernels.dot import ArcSine, Constant, Linear, Polynomial
+from mercer.kernels.equality import Categorical, Noise, Nugget, White
+from mercer.kernels.features.fisher import Fisher, MultinomialFisher
+from mercer.kernels.features.fourier import RandomFourier
+from mercer.kernels.features.mixture import MixtureFisher
+from mercer.kernels.features.nystroem import Nystroem
+from mercer.kernels.features.tfidf import TFIDF
 from mercer.kernels.given import Function, Precomputed
-from mercer.kernels.matern import Matern
-from mercer.kernels.mixture import MixtureFisher
-from mercer.kernels.multinomial import MultinomialFisher
-from mercer.kernels.named import OrnsteinUhlenbeck, SquaredExponentialOperator
-from mercer.kernels.noise import Noise, White
-from mercer.kernels.nugget import Nugget
-from mercer.kernels.nystroem import Nystroem
-from mercer.kernels.periodic import Cosine, Periodic
-from mercer.kernels.rational import RationalQuadratic
-from mercer.kernels.spectral import Operator
-from mercer.kernels.spline import Spline
-from mercer.kernels.stationary import RBF, Stationary
-from mercer.kernels.text import TFIDF
-from mercer.kernels.thesis import BiasedRBF
-from mercer.kernels.thin_plate import ThinPlate
+from mercer.kernels.operators.closed_forms import OrnsteinUhlenbeck, SquaredExponentialOperator
+from mercer.kernels.operators.operator import Operator
+from mercer.kernels.splines.cycle import PeriodicSpline
+from mercer.kernels.splines.line import Spline
+from mercer.kernels.splines.thin_plate import ThinPlate
+from mercer.kernels.stationary.base import RBF, RationalQuadratic, Stationary
+from mercer.kernels.stationary.biased import BiasedRBF
+from mercer.kernels.stationary.matern import Matern
+from mercer.kernels.stationary.periodic import Cosine, Periodic
+from mercer.kernels.stationary.wendland import Wendland
 
 __all__ = [
     "RBF",

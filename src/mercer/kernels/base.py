@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from mercer.arrays import Array, as_matrix
-from mercer.component import Component, Mark
+from mercer.core.arrays import Array, as_matrix
+from mercer.core.component import Component, Mark
 
 if TYPE_CHECKING:
-    from mercer.kernels.state_space import StateSpace
+    from mercer.kernels.markov import StateSpace
 
 Gradient: TypeAlias = dict[str, float | Array]
 KEEP = "without which hyperparameters cannot be learned (search=None keeps those given)"

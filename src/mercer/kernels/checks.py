@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.core.arrays import Array
 
 
 def positive(owner: object, name: str, d: int | None = None) -> Array:

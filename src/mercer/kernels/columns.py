@@ -9,11 +9,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.arrays import Array, as_matrix
+from mercer.core.arrays import Array, as_matrix
 from mercer.kernels.base import Gradient, Kernel, prefixed
 from mercer.kernels.checks import did_you_mean
 from mercer.kernels.compose import _Wrapper
-from mercer.kernels.state_space import StateSpace
+from mercer.kernels.markov import StateSpace
 
 
 class Columns(_Wrapper):

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 
-from mercer.arrays import Array
-from mercer.component import POSITIVE, Domain
+from mercer.core.arrays import Array
+from mercer.core.component import POSITIVE, Domain
 from mercer.kernels.base import Gradient, Kernel, prefixed, scaled
 from mercer.kernels.checks import positive, whole
-from mercer.kernels.state_space import StateSpace, stacked
+from mercer.kernels.markov import StateSpace, stacked
 
 
 class _Parts(Kernel, abstract=True):

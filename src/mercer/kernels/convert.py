@@ -1,21 +1,25 @@
-"""as_kernel: what an estimator accepts where it asks for a kernel."""
+"""as_kernel: what an estimator accepts where it asks for a kernel.
+
+Kernel objects of scikit-learn as kernels of mercer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self
 
-from mercer.kernels.arcsine import ArcSine
-from mercer.kernels.base import Kernel
-from mercer.kernels.categorical import Categorical
+import numpy as np
+
+from mercer.core.arrays import Array
+from mercer.core.component import REAL, Domain
+from mercer.kernels.base import Gradient, Kernel, inner, other_points
 from mercer.kernels.checks import did_you_mean
-from mercer.kernels.dot import Constant, Linear, Polynomial
+from mercer.kernels.dot import ArcSine, Constant, Linear, Polynomial
+from mercer.kernels.equality import Categorical, Nugget
 from mercer.kernels.given import Function, Precomputed
-from mercer.kernels.matern import Matern
-from mercer.kernels.nugget import Nugget
-from mercer.kernels.periodic import Cosine, Periodic
-from mercer.kernels.rational import RationalQuadratic
-from mercer.kernels.stationary import RBF
+from mercer.kernels.stationary.base import RBF, RationalQuadratic
+from mercer.kernels.stationary.matern import Matern
+from mercer.kernels.stationary.periodic import Cosine, Periodic
 
 _NAMES: dict[str, Callable[[], Kernel]] = {
     "arcsine": ArcSine,
@@ -85,8 +89,6 @@ def as_kernel(given: Any) -> Kernel:
     if isinstance(given, type) and issubclass(given, Kernel):
         raise TypeError(f"a kernel object is wanted, not its class: write {given.__name__}()")
     if _is_sklearn(given):
-        from mercer.kernels.adapter import FromSklearn
-
         return FromSklearn(given)
     if callable(given):
         return Function(given)
@@ -100,3 +102,117 @@ def _is_sklearn(given: Any) -> bool:
     """Say whether this is a kernel object of scikit-learn, or of a class derived from one."""
     modules = {cls.__module__ for cls in type(given).__mro__}
     return "sklearn.gaussian_process.kernels" in modules and hasattr(given, "theta")
+
+
+# ruff: noqa: D102 - the methods of the contract are described in base.py
+
+
+class FromSklearn(Kernel):
+    """A kernel object of ``sklearn.gaussian_process.kernels``.
+
+    Its free hyperparameters are searched in scikit-learn's own coordinates, the vector ``theta`` of
+    their logarithms; those it declares "fixed" stay. Its bounds are not taken over: use
+    :meth:`~mercer.core.component.Component.bound`. A ``WhiteKernel`` inside counts as noise.
+
+    The gradient is the one that the foreign object offers, an array n x n x p: the only place in
+    this package where such an array exists. For large n, write the kernel with mercer's parts.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        The object; it is not changed.
+    theta : array (p,) or None
+        Logarithms of its free hyperparameters; None takes them from the object.
+
+    References
+    ----------
+    Pedregosa et al., Scikit-learn: Machine Learning in Python (2011).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+    >>> from mercer.kernels import FromSklearn
+    >>> kernel = FromSklearn(RBF(2.0) + WhiteKernel(0.5))
+    >>> kernel(np.array([[0.0], [2.0]])).round(4)
+    array([[1.5   , 0.6065],
+           [0.6065, 1.5   ]])
+    >>> kernel.noise_free().diag(np.zeros((1, 1)))
+    array([1.])
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {"theta": REAL}
+
+    def __init__(self, kernel: Any, theta: Array | None = None) -> None:
+        self.kernel = kernel
+        own = np.asarray(kernel.theta, dtype=float)
+        self.theta = (own.copy() if own.size else None) if theta is None else theta
+
+    @property
+    def positional(self) -> bool:
+        return self.noise_free() is not self
+
+    @classmethod
+    def example(cls) -> Self:
+        from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+        return cls(ConstantKernel(2.0) * RBF([0.8, 1.5, 1.0]))
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        X, Z, same = other_points(X, Z)
+        values = self._current()(X) if same else self._current()(X, Z)
+        return np.array(values, dtype=float, order="C")
+
+    def diag(self, X: Array) -> Array:
+        X, _, _ = other_points(X, None)
+        return np.array(self._current().diag(X), dtype=float)
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        if self.theta is None:
+            return inner(Q, self(X, Z)), {}
+        X, Z, same = other_points(X, Z)
+        if same:
+            K, tensor = self._current()(X, eval_gradient=True)
+        else:  # gradients are offered for k(X) only: take the block of the joined points
+            n = len(X)
+            K, tensor = self._current()(np.vstack([X, Z]), eval_gradient=True)
+            K, tensor = K[:n, n:], tensor[:n, n:]
+        return inner(Q, K), {"theta": np.einsum("ij,ijp->p", Q, tensor)}
+
+    def workspace(self) -> int:
+        return 3 + 3 * len(
+            self.kernel.theta
+        )  # what the foreign kernel offers is an n x n x p array
+
+    def noise_free(self) -> Kernel | None:
+        current = self._current()
+        signal = _signal(current)
+        if signal is current:
+            return self
+        return None if signal is None else FromSklearn(signal)
+
+    def _current(self) -> Any:
+        if self.theta is None:
+            return self.kernel
+        return self.kernel.clone_with_theta(np.asarray(self.theta, dtype=float))
+
+
+def _signal(kernel: Any) -> Any:
+    """Return the kernel without its WhiteKernel parts, or None; itself if it has none."""
+    from sklearn.gaussian_process import kernels as foreign
+
+    if isinstance(kernel, foreign.WhiteKernel):
+        return None
+    if isinstance(kernel, foreign.Exponentiation):
+        inside = _signal(kernel.kernel)
+        if inside is kernel.kernel:
+            return kernel
+        return None if inside is None else foreign.Exponentiation(inside, kernel.exponent)
+    if not isinstance(kernel, (foreign.Sum, foreign.Product)):
+        return kernel
+    left, right = _signal(kernel.k1), _signal(kernel.k2)
+    if left is kernel.k1 and right is kernel.k2:
+        return kernel
+    if left is not None and right is not None:
+        return type(kernel)(left, right)
+    return None if isinstance(kernel, foreign.Product) else (right if left is None else left)

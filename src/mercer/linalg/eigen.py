@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from mercer.arrays import Array
-from mercer.linalg.dense import DenseFactor, DenseGram
+from mercer.core.arrays import Array
+from mercer.core.memory import require_memory
+from mercer.linalg.dense.gram import DenseFactor, DenseGram
 from mercer.linalg.gram import Covariance, Factor
-from mercer.linalg.memory import require_memory
 from mercer.linalg.operators import CholeskyOperator
 
 

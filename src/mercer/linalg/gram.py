@@ -2,6 +2,8 @@
 
 A Gram is the matrix K = k(P, P) on points P (n, d) in some representation. Its Factor for weights
 W (n,) answers everything an inference asks of C = (K + W^-1)^-1.
+
+C of a mode: nothing is subtracted, and nothing is known of the spread.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, Index
+from mercer.core.arrays import Array, Index
 from mercer.kernels.base import Gradient
-from mercer.linalg.operators import ExplicitOperator, Operator
+from mercer.linalg.operators import ExplicitOperator, PosteriorOperator
 
 
 class Covariance(Protocol):
@@ -86,7 +88,7 @@ class Factor(ABC):
         """Return what a nearby problem begins from beyond a, W and f, without an n x n array."""
         return None
 
-    def operator(self) -> Operator:
+    def operator(self) -> PosteriorOperator:
         """Return C as the operator of a finished posterior (dense if nothing better is known)."""
         return ExplicitOperator(self.solve(np.eye(len(self.diag()))))
 
@@ -139,3 +141,42 @@ class Gram(ABC):
     @abstractmethod
     def contract(self, Q: Array) -> Gradient:
         """d<Q, K>/d(kernel parameters) for a symmetric Q (n, n)."""
+
+
+class NoSpread(Factor):
+    """C = 0: a mode says where the function is, not how far it may be from there."""
+
+    def __init__(self, variance: Array) -> None:
+        self.variance = variance
+
+    def solve(self, V: Array) -> Array:
+        """Return zeros."""
+        return np.zeros_like(V)
+
+    def quad(self, A: Array, B: Array) -> Array:
+        """Return zeros (p, q)."""
+        return np.zeros((A.shape[1], B.shape[1]))
+
+    def quad_diag(self, A: Array) -> Array:
+        """Return zeros (p,)."""
+        return np.zeros(A.shape[1])
+
+    def diag(self) -> Array:
+        """Return zeros (n,)."""
+        return np.zeros(len(self.variance))
+
+    def cov_diag(self) -> Array:
+        """Return the prior variance."""
+        return self.variance
+
+    def logdet(self) -> float:
+        """Return 0."""
+        return 0.0
+
+    def logdet_noisy(self) -> float:
+        """Refuse: there is no noise to add."""
+        raise NotImplementedError("a mode has no covariance, and no determinant of one")
+
+    def operator(self) -> ExplicitOperator:
+        """Return the operator that subtracts nothing."""
+        return ExplicitOperator(None)

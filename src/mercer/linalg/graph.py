@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from mercer.arrays import Array, Index
+from mercer.core.arrays import Array, Index
 
 ENTRIES = 1 << 22  # differences of coordinates that are held at a time
 

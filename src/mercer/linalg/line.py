@@ -1,13 +1,25 @@
-"""Points on a line, and the O(n) algebra of a Markov covariance on them; theory (G14)."""
+"""Points on a line, and the O(n) algebra of a Markov covariance on them; theory (G14).
+
+C of a posterior whose prior is Markov on a line, kept as the weights W alone.
+
+The Gram of a Markov covariance on a line: everything an inference asks, in O(n).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
 from mercer._native import waves
-from mercer.arrays import Array
-from mercer.kernels.state_space import StateSpace
-from mercer.linalg.errors import NotPositiveDefiniteError
+from mercer.core.arrays import Array, Index
+from mercer.core.errors import NotPositiveDefiniteError
+from mercer.core.memory import require_memory
+from mercer.kernels.base import Gradient, Kernel
+from mercer.kernels.markov import StateSpace
+from mercer.linalg.gram import Factor, Gram
+from mercer.linalg.operators import PosteriorOperator
 
 
 class Ordering:
@@ -94,3 +106,183 @@ def _check(found: float) -> float:
             "inputs or hyperparameters are not finite"
         )
     return found
+
+
+class LineOperator(PosteriorOperator):
+    """C = (K + W^-1)^-1 at points P (n, d), and the posterior at new points in O(n + q)."""
+
+    walks: ClassVar[bool] = True
+
+    def __init__(self, states: StateSpace, points: Array, W: Array) -> None:
+        self.states, self.points, self.W = states, points, W
+
+    def _merged(self, X: Array, V: Array) -> tuple[Line, Array]:
+        """Return the line of P and X, and V (n, ...) with zeros for X."""
+        zeros = np.zeros((len(X), *V.shape[1:]))
+        return Line(self.states, np.vstack([self.points, X])), np.concatenate([V, zeros])
+
+    def mean_at(self, X: Array, alpha: Array) -> Array:
+        """See :meth:`PosteriorOperator.mean_at`."""
+        line, V = self._merged(X, alpha)
+        return line.times(V)[len(self.points) :]
+
+    def var_at(self, X: Array) -> Array:
+        """See :meth:`PosteriorOperator.var_at`: a new point is one of weight zero."""
+        line, W = self._merged(X, self.W)
+        return line.smooth(W, np.empty((len(W), 0)))[2][len(self.points) :]
+
+    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
+        """A' C B, shape (p, q)."""
+        return np.asarray(A.T @ Line(self.states, self.points).smooth(self.W, B)[0])
+
+    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
+        """diag(A' C A), shape (p,)."""
+        solved = Line(self.states, self.points).smooth(self.W, A)[0]
+        return np.asarray(np.einsum("ij,ij->j", A, solved))
+
+    def state(self) -> dict[str, Array]:
+        """Return the arrays to store: the rest is the kernel's and the posterior's."""
+        certain = np.isinf(self.W)  # observed without noise
+        arrays = {"weights": np.where(certain, 0.0, self.W)}
+        return arrays | {"certain": certain.astype(np.float64)} if certain.any() else arrays
+
+    @staticmethod
+    def restored(states: StateSpace, points: Array, arrays: Mapping[str, Array]) -> LineOperator:
+        """Build the operator from the arrays of :meth:`state`."""
+        W = arrays["weights"]
+        if "certain" in arrays:
+            W = np.where(arrays["certain"] > 0.0, np.inf, W)
+        return LineOperator(states, points, W)
+
+
+def state_space_of(kernel: Kernel, d: int) -> StateSpace | None:
+    """Return the state space of a kernel of d columns, if there is one that is served here."""
+    states = kernel.state_space()
+    if states is None or states.size > waves.LARGEST or (states.column is None and d != 1):
+        return None
+    return states
+
+
+class LineGram(Gram):
+    """K of a kernel with :meth:`~mercer.kernels.base.Kernel.state_space`, never formed.
+
+    An ``ordering`` of the same points, that of another such Gram, saves sorting them again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Matern
+    >>> gram = LineGram(Matern(nu=0.5), np.array([[0.0], [1.0]]))
+    >>> (gram @ np.array([[1.0], [0.0]])).ravel().round(4)
+    array([1.    , 0.3679])
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        points: Array,
+        *,
+        scratch: bool = False,
+        ordering: Ordering | None = None,
+    ) -> None:
+        states = state_space_of(kernel, points.shape[1])
+        if states is None:
+            raise ValueError("the kernel has no state space on one column; use the dense Gram")
+        self.kernel, self.points = kernel, points
+        self.line = Line(states, points, ordering)
+
+    def __matmul__(self, V: Array) -> Array:
+        return self.line.times(V)
+
+    def diag(self) -> Array:
+        """See :meth:`Gram.diag`."""
+        return self.kernel.diag(self.points)
+
+    def rows(self, index: Index) -> Array:
+        """See :meth:`Gram.rows`."""
+        return self.kernel(self.points[index], self.points)
+
+    def factor(self, W: Array) -> Factor:
+        """See :meth:`Gram.factor`; negative W_i are allowed where K^-1 + W stays positive."""
+        return LineFactor(self, W + 0.0)  # a weight of -0.0 is none
+
+    def pullback(
+        self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
+    ) -> Gradient:
+        """See :meth:`Gram.pullback`: tr(C dK) is the slope of log|K + W^-1|."""
+        assert isinstance(factor, LineFactor)
+        m = alpha.shape[1]
+        slopes = 0.5 * (self.line.slopes(alpha, alpha) - m * self.line.logdet_slopes(factor.W))
+        if U is not None and V is not None:
+            slopes = slopes + self.line.slopes(U, V)
+        return self.kernel.state_space_pullback(*slopes)
+
+    def contract(self, Q: Array) -> Gradient:
+        """See :meth:`Gram.contract`."""
+        return self.kernel.pullback(self.points, None, Q)
+
+
+class LineFactor(Factor):
+    """C by the Kalman filter and de Jong's backward recursion; no n x n array."""
+
+    def __init__(self, gram: LineGram, W: Array) -> None:
+        self.gram, self.W = gram, W
+        self._logdet = gram.line.logdet(W)
+        self._diagonals: tuple[Array, Array] | None = None
+
+    def _smooth(self, V: Array) -> Array:
+        solved, *diagonals = self.gram.line.smooth(self.W, V)
+        self._diagonals = (diagonals[0], diagonals[1])
+        return solved
+
+    def _both(self) -> tuple[Array, Array]:
+        if self._diagonals is None:
+            self._smooth(np.empty((len(self.W), 0)))
+        assert self._diagonals is not None
+        return self._diagonals
+
+    def solve(self, V: Array) -> Array:
+        """See :meth:`Factor.solve`."""
+        return self._smooth(V)
+
+    def quad(self, A: Array, B: Array) -> Array:
+        """See :meth:`Factor.quad`."""
+        return np.asarray(A.T @ self._smooth(B))
+
+    def quad_diag(self, A: Array) -> Array:
+        """See :meth:`Factor.quad_diag`."""
+        return np.asarray(np.einsum("ij,ij->j", A, self._smooth(A)))
+
+    def diag(self) -> Array:
+        """See :meth:`Factor.diag`."""
+        return self._both()[0].copy()
+
+    def cov_diag(self) -> Array:
+        """See :meth:`Factor.cov_diag`."""
+        return self._both()[1].copy()
+
+    def cov(self) -> Array:
+        """See :meth:`Factor.cov`; this one does need n x n arrays."""
+        require_memory(len(self.W), 3)
+        K = self.gram.kernel(self.gram.points)
+        S = K - self.gram @ self._smooth(K)
+        return np.asarray(0.5 * (S + S.T))
+
+    def gradient_weights(self, a: Array, count: float) -> Array:
+        """See :meth:`Factor.gradient_weights`; n x n: ``LineGram.pullback`` does without."""
+        require_memory(len(self.W), 3)
+        C = self._smooth(np.eye(len(self.W)))
+        return np.asarray(0.5 * (a @ a.T - 0.5 * count * (C + C.T)))
+
+    def logdet(self) -> float:
+        """See :meth:`Factor.logdet`."""
+        used = np.abs(self.W[self.W != 0.0])
+        return self._logdet + float(np.log(used).sum())
+
+    def logdet_noisy(self) -> float:
+        """See :meth:`Factor.logdet_noisy`."""
+        return self._logdet
+
+    def operator(self) -> LineOperator:
+        """See :meth:`Factor.operator`."""
+        return LineOperator(self.gram.line.states, self.gram.points, self.W)

@@ -6,6 +6,10 @@ For cross-covariances A = k(P, X) (n, p), B = k(P, Z) (n, q) and basis rows hA (
 
 (the second term only with an unpenalised basis, GPML (2.42)). An operator is three or four arrays:
 ``state`` gives them to a model file, :func:`restored` takes them back.
+
+The operator of a posterior by contrasts: universal kriging; theory (G10).
+
+The operator C of a finished posterior over several latent functions that share a kernel.
 """
 
 from __future__ import annotations
@@ -17,10 +21,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from mercer.arrays import Array, back_solve, half_solve
+from mercer.core.arrays import Array, back_solve, half_solve
 
 
-class Operator(ABC):
+class PosteriorOperator(ABC):
     """C as a finished posterior keeps it.
 
     ``walks`` if the prior is Markov on a line: then ``mean_at`` and ``var_at`` give k(X, P) alpha
@@ -50,7 +54,7 @@ class Operator(ABC):
         """Return the arrays to store."""
 
 
-class ExplicitOperator(Operator):
+class ExplicitOperator(PosteriorOperator):
     """C as an (n, n) symmetric matrix; None stands for zero (a mode without spread)."""
 
     def __init__(self, C: Array | None) -> None:
@@ -73,7 +77,7 @@ class ExplicitOperator(Operator):
         return {} if self.C is None else {"matrix": self.C}
 
 
-class CholeskyOperator(Operator):
+class CholeskyOperator(PosteriorOperator):
     """C = S L^-T L^-1 S; L' is the upper triangle (row-major) of ``cholesky``, S = diag(scale)."""
 
     def __init__(self, cholesky: Array, scale: Array) -> None:
@@ -132,7 +136,7 @@ class BasisOperator(CholeskyOperator):
         return {**super().state(), "basis_q": self.Q, "basis_r": self.R}
 
 
-def restored(arrays: Mapping[str, Array]) -> Operator:
+def restored(arrays: Mapping[str, Array]) -> PosteriorOperator:
     """Build the operator from the arrays of ``state()``."""
     if "basis_q" in arrays:
         return BasisOperator(
@@ -141,3 +145,146 @@ def restored(arrays: Mapping[str, Array]) -> Operator:
     if "cholesky" in arrays:
         return CholeskyOperator(arrays["cholesky"], arrays["scale"])
     return ExplicitOperator(arrays.get("matrix"))
+
+
+class ContrastOperator(PosteriorOperator):
+    """Formula (2) for a kernel that is positive on contrasts only.
+
+    With w(x) = J h(x), which gives every basis function at x from its values at the points, the
+    difference f(x) - w(x)'f(P) is a contrast. Its covariance with those at P is
+    c(x) = k(P, x) - K w(x), and
+
+        k(x, z) - reduce = [k(x, z) - w(x)'k(P, z) - k(x, P) w(z) + w(x)'K w(z)]
+                           - c(x)'M'M c(z)  +  w(x)'(noise) w(z)
+
+    For a posterior on inducing points the data say less than the values at these points would: the
+    term |M c|^2 is what they would say, and (N c + T h) what stays unknown of it is added again.
+
+    Parameters
+    ----------
+    half : M (r, n).
+    anchor, cross : J and K J, (n, k).
+    block : (k, k) J'K J plus the covariance of the basis coefficients from noise alone.
+    gain, tilt : N (r, n) and T (r, k), or None.
+
+    Reference: GPML (2.42); Wahba, Spline models for observational data (1990), section 1.5.
+    """
+
+    def __init__(
+        self,
+        half: Array,
+        anchor: Array,
+        cross: Array,
+        block: Array,
+        gain: Array | None = None,
+        tilt: Array | None = None,
+    ) -> None:
+        self.half = half
+        self.anchor = anchor
+        self.cross = cross
+        self.block = block
+        self.gain = gain
+        self.tilt = tilt
+
+    def _known(self, A: Array, h: Array) -> tuple[Array, Array | None]:
+        """Return M c, and N c + T h, for A (n, p) and h (p, k)."""
+        c = A - self.cross @ h.T
+        if self.gain is None or self.tilt is None:
+            return self.half @ c, None
+        return self.half @ c, self.gain @ c + self.tilt @ h.T
+
+    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
+        """See :meth:`PosteriorOperator.reduce`, shape (p, q)."""
+        assert hA is not None
+        assert hB is not None
+        u, s = self._known(A, hA)
+        v, t = (u, s) if B is A else self._known(B, hB)
+        left, right = hA @ (self.anchor.T @ B), (A.T @ self.anchor) @ hB.T
+        total = left + right - hA @ self.block @ hB.T + u.T @ v
+        if s is not None and t is not None:
+            total -= s.T @ t
+        return np.asarray(total)
+
+    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
+        """See :meth:`PosteriorOperator.reduce_diag`, shape (p,)."""
+        assert hA is not None
+        u, s = self._known(A, hA)
+        total = np.einsum("ij,ij->i", 2.0 * (A.T @ self.anchor) - hA @ self.block, hA)
+        total += np.einsum("ij,ij->j", u, u)
+        if s is not None:
+            total -= np.einsum("ij,ij->j", s, s)
+        return np.asarray(total)
+
+    def state(self) -> dict[str, Array]:
+        """Return the arrays to store."""
+        arrays = {"half": self.half, "anchor": self.anchor, "cross": self.cross}
+        arrays["block"] = self.block
+        if self.gain is not None and self.tilt is not None:
+            arrays |= {"gain": self.gain, "tilt": self.tilt}
+        return arrays
+
+
+class SeveralOperator(PosteriorOperator):
+    """C_ce = [c = e] E_c - E_c M^-1 E_e; without M the functions are independent.
+
+    Parameters
+    ----------
+    operators : E_c for each of m functions.
+    shared : (n, n) Cholesky factor of M = sum_c E_c (upper triangle), or None.
+    """
+
+    def __init__(self, operators: list[PosteriorOperator], shared: Array | None) -> None:
+        self.operators = operators
+        self.shared = shared
+
+    def blocks(self, A: Array) -> Array:
+        """a_j'C_ce a_j for each column of A (n, p): shape (p, m, m)."""
+        m = len(self.operators)
+        own = np.column_stack([op.reduce_diag(A, None) for op in self.operators])
+        result = own[:, :, None] * np.eye(m)
+        if self.shared is not None:
+            halves = np.stack(
+                [half_solve(self.shared, _product(op, A)) for op in self.operators], axis=2
+            )
+            result -= np.einsum("npc,npe->pce", halves, halves, optimize=True)
+        return np.asarray(result)
+
+    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
+        """Refuse: there is a matrix for each pair of functions."""
+        raise NotImplementedError("the covariance of several latent functions: use blocks")
+
+    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
+        """Refuse: see :meth:`blocks`."""
+        raise NotImplementedError("the variance of several latent functions: use blocks")
+
+    def state(self) -> dict[str, Array]:
+        """Return the arrays to store: those of each function under its number."""
+        found = {
+            f"{j}_{name}": array
+            for j, op in enumerate(self.operators)
+            for name, array in op.state().items()
+        }
+        return found if self.shared is None else {**found, "shared": np.triu(self.shared)}
+
+
+def _product(operator: PosteriorOperator, A: Array) -> Array:
+    """E A."""
+    if isinstance(operator, CholeskyOperator):
+        return operator.half_transposed(operator.half(A))
+    assert isinstance(operator, ExplicitOperator)
+    return np.zeros_like(A) if operator.C is None else np.asarray(operator.C @ A)
+
+
+def operator_from(arrays: Mapping[str, Array]) -> PosteriorOperator:
+    """Build the operator of one latent function, or of several, from the arrays of ``state()``."""
+    numbers = {int(name.split("_")[0]) for name in arrays if name[0].isdigit()}
+    if "anchor" in arrays:
+        return ContrastOperator(**arrays)
+    if not numbers:
+        return restored(arrays)
+    operators = []
+    for j in sorted(numbers):
+        head = f"{j}_"
+        own = {name[len(head) :]: a for name, a in arrays.items() if name.startswith(head)}
+        operators.append(restored(own))
+    return SeveralOperator(operators, arrays.get("shared"))

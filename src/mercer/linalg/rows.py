@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._native import machines
-from mercer.arrays import Array, Index
+from mercer.core.arrays import Array, Index
 from mercer.kernels.base import Kernel
 
 # Rows that are fetched together, and the fewest that a cache holds.

@@ -14,10 +14,10 @@ import numpy as np
 from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dpstrf, dsygst
 
-from mercer.arrays import Array, back_solve, half_solve
-from mercer.linalg.blocked import cholesky
-from mercer.linalg.errors import NotPositiveDefiniteError
-from mercer.linalg.operators import Operator
+from mercer.core.arrays import Array, back_solve, half_solve
+from mercer.core.errors import NotPositiveDefiniteError
+from mercer.linalg.dense.blocked import cholesky
+from mercer.linalg.operators import PosteriorOperator
 
 NOTHING = 8.0 * float(np.finfo(np.float64).eps)  # pivots of M, in units of its largest, are noise
 
@@ -92,7 +92,7 @@ class Smoothness:
         return result
 
 
-class RootOperator(Operator):
+class RootOperator(PosteriorOperator):
     """C = Q'Q, Q (r, n), as :mod:`mercer.linalg.operators` describes it."""
 
     def __init__(self, Q: Array) -> None:

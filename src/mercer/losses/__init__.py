@@ -5,25 +5,27 @@ from __future__ import annotations
 import difflib
 import re
 
-from mercer.losses.absolute import LaplaceNoise, Pinball
 from mercer.losses.base import Loss
-from mercer.losses.binary import Logistic
-from mercer.losses.flip import Flip
-from mercer.losses.hinge import Hinge, SquaredHinge
-from mercer.losses.huber import Huber
-from mercer.losses.margins import Exponential, Margin
-from mercer.losses.multiclass import Softmax
-from mercer.losses.negative_binomial import NegativeBinomial
-from mercer.losses.normaliser import hinge_normaliser, reweight
-from mercer.losses.normalized import NormalizedHinge
+from mercer.losses.binary.flip import Flip
+from mercer.losses.binary.hinge import (
+    Hinge,
+    NormalizedHinge,
+    SquaredHinge,
+    hinge_normaliser,
+    reweight,
+)
+from mercer.losses.binary.logistic import Logistic
+from mercer.losses.binary.margins import Exponential, Margin
+from mercer.losses.binary.probit import LaplaceProbit, Probit
+from mercer.losses.binary.squared_probit import SquaredProbit
+from mercer.losses.counts import NegativeBinomial, Poisson
 from mercer.losses.ordinal import Ordinal
-from mercer.losses.poisson import Poisson
 from mercer.losses.positive import Gamma
-from mercer.losses.probit import LaplaceProbit, Probit
-from mercer.losses.regression import Gaussian
-from mercer.losses.squared_probit import SquaredProbit
-from mercer.losses.student import StudentT
-from mercer.losses.tube import EpsilonInsensitive
+from mercer.losses.real.absolute import EpsilonInsensitive, LaplaceNoise, Pinball
+from mercer.losses.real.gaussian import Gaussian
+from mercer.losses.real.huber import Huber
+from mercer.losses.real.student import StudentT
+from mercer.losses.softmax import Softmax
 
 __all__ = [
     "EpsilonInsensitive",

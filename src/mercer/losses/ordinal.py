@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import special
 
-from mercer.arrays import Array
+from mercer.core.arrays import Array
 from mercer.losses import targets
 from mercer.losses.base import Loss
-from mercer.losses.special import LOG_2PI, exp, log_cdf_difference
+from mercer.losses.numbers.special import LOG_2PI, exp, log_cdf_difference
 
 
 class Ordinal(Loss):

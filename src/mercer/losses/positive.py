@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 from scipy import special
 
-from mercer.arrays import Array
-from mercer.component import POSITIVE, Domain
+from mercer.core.arrays import Array
+from mercer.core.component import POSITIVE, Domain
 from mercer.losses.base import Loss, check_positive
-from mercer.losses.special import exp, lognormal_variance
+from mercer.losses.numbers.special import exp, lognormal_variance
 
 
 class Gamma(Loss):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.core.arrays import Array
 
 Check = Callable[[Array], np.ndarray[Any, np.dtype[np.bool_]]]
 

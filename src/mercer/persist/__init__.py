@@ -27,9 +27,9 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mercer.core.errors import ModelFileError
 from mercer.persist import container, registry, strict
-from mercer.persist.atomic import check_target, replacing
-from mercer.persist.errors import ModelFileError
+from mercer.persist.container import check_target, replacing
 
 __all__ = ["ModelFileError", "check_target", "describe", "load", "replacing", "save"]
 

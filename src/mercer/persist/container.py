@@ -1,17 +1,78 @@
-"""The container: a safetensors file with a digest, written by the library, read with suspicion."""
+"""The container: a safetensors file with a digest, written by the library, read with suspicion.
+
+The table of tensors in the header: where each one lies, every claim checked.
+
+Atomic writes: a file is replaced in one step or not at all.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import math
 import os
-from collections.abc import Mapping
+import secrets
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from mercer.persist.errors import ModelFileError
-from mercer.persist.layout import DTYPES, Tensor, check_layout, tensor_of
+from mercer.core.errors import ModelFileError
 from mercer.persist.strict import parse
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "F64": np.dtype("<f8"),
+    "F32": np.dtype("<f4"),
+    "I64": np.dtype("<i8"),
+    "I32": np.dtype("<i4"),
+    "U8": np.dtype("u1"),
+    "BOOL": np.dtype("?"),
+}
+
+
+class Tensor(NamedTuple):
+    """One line of the table of tensors; ``begin`` and ``end`` count from the start of the data."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def tensor_of(name: str, entry: Any) -> Tensor:
+    """Return one line of the table from its JSON entry."""
+    where = f"tensor {name[:80]!r}"
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise ModelFileError(f"{where} is not described by dtype, shape and data_offsets")
+    kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(kind, str) or kind not in DTYPES:
+        raise ModelFileError(f"{where} has a dtype other than {', '.join(DTYPES)}")
+    if not (_counts(shape) and len(shape) <= 8 and _counts(offsets) and len(offsets) == 2):
+        raise ModelFileError(f"{where} has a shape or offsets that are not counts")
+    if math.prod(shape) * DTYPES[kind].itemsize != offsets[1] - offsets[0]:
+        raise ModelFileError(f"{where} has a shape that does not fit its number of bytes")
+    return Tensor(DTYPES[kind], tuple(shape), offsets[0], offsets[1])
+
+
+def _counts(values: Any) -> bool:
+    return isinstance(values, list) and all(type(v) is int and 0 <= v < 1 << 62 for v in values)
+
+
+def check_layout(table: Mapping[str, Tensor], available: int) -> None:
+    """The tensors lie end to end and fill the rest of the file exactly."""
+    position = 0
+    for name, row in sorted(table.items(), key=lambda item: (item[1].begin, item[1].end)):
+        if row.begin != position:
+            raise ModelFileError(f"tensor {name[:80]!r} overlaps another one or leaves a gap")
+        position = row.end
+    if position != available:
+        raise ModelFileError(
+            f"its tensors need {position} bytes, but {available} follow the header: "
+            "the file is truncated or something was added to it"
+        )
+
 
 MAX_HEADER = 8 << 20  # bytes; arrays live outside the header, so real ones stay far below
 DIGEST = "sha256"
@@ -129,3 +190,72 @@ def _stored(name: str, array: AnyArray) -> AnyArray:
         raise TypeError(f"array {name!r} of type {kind} cannot be written to a model file")
     stored: AnyArray = np.array(array, known[kind], order="C", copy=None)
     return stored
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Yield the name of a temporary file beside ``path``, which then takes its place.
+
+    If the body fails, the temporary file is removed and ``path`` stays as it was. The new file has
+    the permissions of the one it replaces, or those of any newly created file.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "greeting.txt")
+    ...     with replacing(path) as temporary, open(temporary, "w") as file:
+    ...         _ = file.write("hello")
+    ...     os.listdir(folder)
+    ['greeting.txt']
+    """
+    target = check_target(path)
+    old = target if target.exists() else None
+    temporary = _created(target.parent, private=old is not None)
+    mode = stat.S_IMODE(os.stat(old or temporary).st_mode)
+    try:
+        yield temporary
+        with open(temporary, "r+b") as file:
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode)  # the body may have put another file in its place
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _keep_name(target.parent)
+
+
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """Return the real path of a file to be written, or say why it cannot be: before any work."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(f"{os.fspath(path)} is a folder; a file name is needed")
+    if target.exists() and not target.is_file():
+        raise FileExistsError(f"{os.fspath(path)} is not an ordinary file")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"the folder {target.parent} does not exist")
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(f"the folder {target.parent} may not be written to")
+    return target
+
+
+def _created(folder: Path, *, private: bool) -> str:
+    """Create an empty file of a new name; the system itself applies the process's umask."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0)
+    while True:
+        name = str(folder / f".mercer-{secrets.token_hex(8)}.part")
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(name, flags, 0o600 if private else 0o666))
+            return name
+
+
+def _keep_name(folder: Path) -> None:
+    """Make the new name itself survive a crash, where the system can."""
+    if hasattr(os, "O_DIRECTORY"):
+        with contextlib.suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, Self
 
+from mercer.core.errors import ModelFileError
 from mercer.persist import preprocessors, registry
-from mercer.persist.errors import ModelFileError
 from mercer.persist.values import from_plain, to_plain
 
 Arrays = Mapping[str, Any]
@@ -24,7 +24,7 @@ Own = Mapping[str, type]
 WORDS = ("drop", "passthrough")
 
 
-class Stored(Protocol):
+class HasState(Protocol):
     """What a machine or a transformer of the caller's must have."""
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]: ...
@@ -138,7 +138,7 @@ def check_pipeline(step: Any) -> Any:
     return step
 
 
-def _leaf(step: Stored, key: str, arrays: dict[str, Any]) -> dict[str, Any]:
+def _leaf(step: HasState, key: str, arrays: dict[str, Any]) -> dict[str, Any]:
     state, given = step._state()
     arrays |= {f"{key}.{name}": array for name, array in given.items()}
     return state

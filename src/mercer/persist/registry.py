@@ -7,8 +7,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from mercer.component import Component
-from mercer.persist.errors import ModelFileError
+from mercer.core.component import Component
+from mercer.core.errors import ModelFileError
 
 Resolve = Callable[[str], type[Component]]
 PIPELINE = "Pipeline"  # scikit-learn's, of steps that are on the list

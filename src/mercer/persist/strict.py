@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.persist.errors import ModelFileError
+from mercer.core.errors import ModelFileError
 
 MAX_DEPTH = 64
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.persist.errors import ModelFileError
-from mercer.persist.layout import DTYPES
+from mercer.core.errors import ModelFileError
+from mercer.persist.container import DTYPES
 
 Inner = Callable[[Any, str], Any]
 TYPES: dict[str, type[np.generic]] = {

@@ -4,16 +4,12 @@
 ``ax_`` and ``figure_`` of matplotlib. The pictures of the report are these displays.
 """
 
-from mercer.plots.band import BandDisplay
-from mercer.plots.coverage import CoverageDisplay
-from mercer.plots.discrimination import DiscriminationDisplay
+from mercer.plots.classes import DiscriminationDisplay, ReliabilityDisplay
 from mercer.plots.evidence import EvidenceDisplay
+from mercer.plots.inputs import RelevanceDisplay
 from mercer.plots.learning import LearningDisplay
-from mercer.plots.observed import ObservedDisplay
 from mercer.plots.regions import DecisionRegionDisplay
-from mercer.plots.relevance import RelevanceDisplay
-from mercer.plots.reliability import ReliabilityDisplay
-from mercer.plots.residuals import ResidualDisplay
+from mercer.plots.regression import BandDisplay, CoverageDisplay, ObservedDisplay, ResidualDisplay
 from mercer.plots.style import Display
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from mercer.arrays import Array
+from mercer.core.arrays import Array
 from mercer.plots.style import BLUE, GREY, ORANGE, Display
 
 

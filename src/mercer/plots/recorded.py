@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.core.arrays import Array
 
 DIGITS = 6  # significant digits of a recorded quantity at most; beyond, it is continuous
 ROUNDING = 1e-7  # relative, of values that were kept in single precision

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.core.arrays import Array
+from mercer.core.words import shown
 from mercer.plots.style import CLASSES, INK, Display, class_style
-from mercer.wording import shown
 
 GRID = 120
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from mercer.arrays import Index
+from mercer.core.arrays import Index
 
 
 def by_columns(table: Any) -> bool:

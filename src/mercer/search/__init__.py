@@ -1,6 +1,7 @@
 """Which hyperparameters: the space, the hyperpriors, the criteria and the optimiser."""
 
-from mercer.search.criteria import (
+from mercer.search.criteria.bound import LooBound, LooBoundCriterion
+from mercer.search.criteria.evidence import (
     Criterion,
     EvidenceCriterion,
     GramMaker,
@@ -9,12 +10,11 @@ from mercer.search.criteria import (
     simple_problem,
     times,
 )
-from mercer.search.diagnostics import ess_bulk, ess_tail, rhat
-from mercer.search.hmc import HMC
-from mercer.search.loo import LooCriterion
-from mercer.search.loo_bound import LooBound, LooBoundCriterion
+from mercer.search.criteria.left_out import LooCriterion
+from mercer.search.criteria.plsc import PlscCriterion
+from mercer.search.hmc.diagnostics import ess_bulk, ess_tail, rhat
+from mercer.search.hmc.hmc import HMC
 from mercer.search.optimize import Optimize, Result, Search
-from mercer.search.plsc import PlscCriterion
 from mercer.search.priors import GammaPrior, HalfNormal, HyperPrior, LogNormal, OwnPrior, Uniform
 from mercer.search.space import Space
 

@@ -1,20 +1,156 @@
-"""Optimize: the maximum of a criterion, by L-BFGS-B from several starts."""
+"""One climb of a criterion: counted, begun at the last posterior, at a measured pace.
+
+Interrupts: a search keeps its best point at one, and its caller may want to stop, too.
+
+Optimize: the maximum of a criterion, by L-BFGS-B from several starts.
+"""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import Bounds, minimize
 
-from mercer.arrays import Array
-from mercer.component import Component
-from mercer.search.climb import Climb, Paced, Progress, Watch
-from mercer.search.criteria import Criterion
+from mercer.core.arrays import Array
+from mercer.core.component import Component
+from mercer.inference.base import Solution
+from mercer.inference.mode.descent import NoSpread
+from mercer.search.criteria.evidence import Criterion
 from mercer.search.space import Space
+
+Progress: TypeAlias = Callable[[dict[str, Any]], None]
+HOPELESS = 1e25  # stands for an impossible point in the line search, which then shortens its step
+ASTRAY = 1e-2  # residual, in posterior deviations, of an inference that did not converge
+
+
+class Watch:
+    """The criterion with its sign turned, counting, remembering the best, and stoppable."""
+
+    def __init__(self, criterion: Criterion, report: Progress | None) -> None:
+        self.criterion = criterion
+        self.report = report
+        self.stage = "searching"
+        self.stop = threading.Event()
+        self.lock = threading.Lock()
+        self.best: tuple[float, Array] | None = None
+        self.evaluations = 0
+        self.failures = 0
+        self.failure: ValueError | None = None
+        self.factorisations: list[int] = []
+
+    def work(self) -> dict[str, Any]:
+        """How many factorisations an evaluation took; empty for an inference that needs one."""
+        if not self.factorisations:
+            return {}
+        counts = np.asarray(self.factorisations)
+        return {"factorisations": {"median": float(np.median(counts)), "total": int(counts.sum())}}
+
+    def __call__(self, u: Array, start: Solution | None) -> tuple[float, Array, Solution | None]:
+        """Minus the value, minus the gradient, and the posterior found on the way."""
+        if self.stop.is_set():
+            raise KeyboardInterrupt
+        with self.lock:
+            self.evaluations += 1
+            first = self.evaluations == 1
+        try:
+            value, gradient, solution = self.criterion.evaluate(u, start)
+        except ValueError as error:  # a matrix or a kernel that is impossible at this point
+            if first:
+                raise  # the given start itself: the user should know
+            self.failure = error
+            value, gradient, solution = -np.inf, np.zeros(len(u)), None
+        with self.lock:
+            finite = np.isfinite(value) and np.all(np.isfinite(gradient))
+            lost = _astray(solution)
+            self.failure = self.failure or lost
+            if not finite or lost is not None:
+                self.failures += 1
+                return HOPELESS, np.zeros(len(u)), None
+            if solution is not None and "factorisations" in solution.report:
+                self.factorisations.append(int(solution.report["factorisations"]))
+            if self.best is None or value > self.best[0]:
+                self.best = (value, u.copy())
+            event = {"evaluations": self.evaluations, "best": self.best[0], "stage": self.stage}
+        if self.report is not None:
+            self.report(event)
+        return -value, -gradient, solution
+
+
+def _astray(solution: Solution | None) -> ValueError | None:
+    """Say so where an inference ended so far from its fixed point that E means nothing."""
+    report = {} if solution is None else solution.report
+    if report.get("converged") is not False or report.get("residual", 0.0) <= ASTRAY:
+        return None
+    return ValueError(
+        "the inference did not converge at any start of the search, so that there is no evidence "
+        "to follow; choose another inference ('laplace' or 'variational'), or bound the kernel's "
+        f"variance. {report.get('message', '')}".rstrip()
+    )
+
+
+class Climb:
+    """One ascent: each evaluation begins where the last one ended."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.last: Solution | None = None
+
+    def __call__(self, u: Array) -> tuple[float, Array]:
+        """Minus the value and minus the gradient at u (p,)."""
+        value, gradient, solution = self.watch(u, self.last)
+        if solution is not None:
+            self.last = bare(solution)
+        return value, gradient
+
+
+class Paced:
+    """A climb measured in a ``unit`` in which the first gradient is at most one long.
+
+    Where all parameters are bounded, the first step of L-BFGS-B is the gradient itself, however
+    long: over to the bounds and back, into a region far from the start. In this unit it is at most
+    one step of the logarithm of a parameter.
+    """
+
+    def __init__(self, climb: Climb, start: Array) -> None:
+        value, gradient = climb(start)
+        self.climb, self.value = climb, value
+        self.unit = 1.0 / max(1.0, float(np.linalg.norm(gradient)))
+        self.first: tuple[Array, float, Array] | None = (start.copy(), value, gradient)
+
+    def __call__(self, u: Array) -> tuple[float, Array]:
+        """Minus the value and minus the gradient at u (p,), in units."""
+        first, self.first = self.first, None
+        known = first is not None and np.array_equal(first[0], u)
+        value, gradient = first[1:] if first is not None and known else self.climb(u)
+        return self.unit * value, self.unit * gradient
+
+
+def bare(solution: Solution) -> Solution | None:
+    """Return the solution as a start for the next: without its factor, which is n x n."""
+    if "factorisations" not in solution.report:
+        return None
+    kept = solution.factor.beginning()
+    return replace(solution, factor=NoSpread(np.empty(0)) if kept is None else kept)
+
+
+def interrupted(report: Any) -> bool:
+    """Whether any search in the (nested) ``report_`` of an estimator was interrupted.
+
+    Examples
+    --------
+    >>> interrupted({"search": {"interrupted": True}}), interrupted({"search": {}})
+    (True, False)
+    """
+    if not isinstance(report, dict):
+        return False
+    return report.get("interrupted") is True or any(interrupted(v) for v in report.values())
+
 
 MEMORY = 40  # pairs kept by L-BFGS-B: with few parameters a long memory saves evaluations
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import gammaln
 
-from mercer.arrays import Array
-from mercer.component import Component
+from mercer.core.arrays import Array
+from mercer.core.component import Component
 
 
 class HyperPrior(Component):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.arrays import Array
-from mercer.component import Component, Domain
+from mercer.core.arrays import Array
+from mercer.core.component import Component, Domain
 from mercer.kernels.base import Gradient
 from mercer.search.priors import HyperPrior, Uniform
 

@@ -1,10 +1,19 @@
 """From a table to the best machine for it: :func:`mercer.fit` and what it returns."""
 
-from mercer.tables.best import fit
-from mercer.tables.columns import Column, infer_columns
-from mercer.tables.fitted import TableModel
-from mercer.tables.frame import Frame, as_frame
-from mercer.tables.left_out import LeftOut
-from mercer.tables.ranking import Row
+from mercer.tables.choose.left_out import LeftOutTable
+from mercer.tables.choose.ranking import Row
+from mercer.tables.data.columns import Column, infer_columns
+from mercer.tables.data.frame import Frame, as_frame
+from mercer.tables.fit import fit
+from mercer.tables.model import TableModel
 
-__all__ = ["Column", "Frame", "LeftOut", "Row", "TableModel", "as_frame", "fit", "infer_columns"]
+__all__ = [
+    "Column",
+    "Frame",
+    "LeftOutTable",
+    "Row",
+    "TableModel",
+    "as_frame",
+    "fit",
+    "infer_columns",
+]

@@ -7,24 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from mercer.export.inputs import TABLES, Columns
-from mercer.export.machines import WRITERS, writer_of
+from mercer.export.expression import Value, stack, where
+from mercer.export.inputs import TABLES, TableInputs
+from mercer.export.machines.registry import WRITERS, writer_of
+from mercer.export.machines.support import with_sigmoid
 from mercer.export.steps import present, step_of
-from mercer.export.support import with_sigmoid
-from mercer.export.value import Value, stack, where
-from mercer.tables.calibrated import SigmoidClassifier
-from mercer.tables.dates import WEEK, YEAR, DateFeatures
-from mercer.tables.fitted import TableModel
+from mercer.tables.choose.calibrated import SigmoidClassifier
+from mercer.tables.data.encode import WEEK, YEAR, DateFeatures
+from mercer.tables.model import TableModel
 
 
-def taken_apart(model: TableModel) -> Columns:
+def taken_apart(model: TableModel) -> TableInputs:
     """Return the columns in use, the encoder and the machine of a table model."""
     used = [c for c in model.columns_ if c.used]
     about = {
         "target": str(model.target_),
         "columns": json.dumps([{"name": c.name, "kind": c.kind, "rule": c.rule} for c in used]),
     }
-    return Columns(
+    return TableInputs(
         [c.name for c in used],
         [c.kind in ("categorical", "text") for c in used],
         model.pipeline_.named_steps["columns"],

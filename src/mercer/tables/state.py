@@ -8,14 +8,13 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from mercer.estimators.packing import finite
-from mercer.estimators.stored import packed_classes, unpacked_classes
+from mercer.estimators.shared.schema import finite, packed_classes, unpacked_classes
 from mercer.persist.pipelines import check_pipeline, packed_step, unpacked_step
-from mercer.tables.calibrated import SigmoidClassifier
-from mercer.tables.columns import Column
-from mercer.tables.dates import DateFeatures
-from mercer.tables.left_out import LeftOut
-from mercer.tables.ranking import Row
+from mercer.tables.choose.calibrated import SigmoidClassifier
+from mercer.tables.choose.left_out import LeftOutTable
+from mercer.tables.choose.ranking import Row
+from mercer.tables.data.columns import Column
+from mercer.tables.data.encode import DateFeatures
 
 OWN: dict[str, type] = {"DateFeatures": DateFeatures, "SigmoidClassifier": SigmoidClassifier}
 _LEFT = ("y", "log_density", "mean", "std", "proba", "weights")
@@ -72,7 +71,7 @@ class TableState:
             classes=None if classes is None else unpacked_classes(classes),
             columns=[Column(**c) for c in state["columns"]],
             ranking=[Row(**r) for r in state["ranking"]],
-            left_out=LeftOut(**left, by=state["by"]),
+            left_out=LeftOutTable(**left, by=state["by"]),
             left_rows=arrays["left.rows"],
             rows=arrays["rows"],
             given=state["given"],

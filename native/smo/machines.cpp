@@ -1,0 +1,186 @@
+// Bindings of the compiled core for support vector machines.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <type_traits>
+#include <vector>
+
+#include "smo/single.hpp"
+#include "smo/smo.hpp"
+
+namespace nb = nanobind;
+template <class T> using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T> using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Index = Vector<const std::int64_t>;
+
+namespace {
+
+void require(bool fine, const char* message) {
+    if (!fine) throw nb::value_error(message);
+}
+
+// out[slots[r]] = exp(-1/2 |X_r - Z_j|^2) for the rows of X (q, d); columns (d, n) is Z transposed.
+void rbf_rows(Matrix<const float> X, Matrix<const float> columns, Index slots, Matrix<float> out) {
+    const std::size_t q = X.shape(0), dims = X.shape(1), n = columns.shape(1);
+    require(columns.shape(0) == dims && out.shape(1) == n && slots.shape(0) == q,
+            "shapes do not match");
+    for (std::size_t r = 0; r < q; ++r)
+        require(slots.data()[r] >= 0 && std::size_t(slots.data()[r]) < out.shape(0),
+                "a slot lies outside the cache");
+    nb::gil_scoped_release release;
+    std::vector<float> four(4 * dims);
+    std::vector<float> spare(n);
+    for (std::size_t r = 0; r < q; r += 4) {
+        float* rows[4];
+        for (std::size_t k = 0; k < 4; ++k) {
+            const std::size_t from = std::min(r + k, q - 1);
+            std::copy(X.data() + from * dims, X.data() + (from + 1) * dims, four.data() + k * dims);
+            rows[k] = r + k < q ? out.data() + std::size_t(slots.data()[r + k]) * n : spare.data();
+        }
+        mercer::rbf_single_four(four.data(), dims, columns.data(), n, n, rows);
+    }
+}
+
+// out (q, m) = K(X, Z) alpha without storing K; alpha is (m, n) here: one output a row.
+void rbf_expand(Matrix<const float> X, Matrix<const float> columns, Matrix<const double> alpha,
+                Matrix<double> out) {
+    const std::size_t q = X.shape(0), dims = X.shape(1), n = columns.shape(1), m = alpha.shape(0);
+    require(columns.shape(0) == dims && alpha.shape(1) == n && out.shape(0) == q && out.shape(1) == m,
+            "shapes do not match");
+    nb::gil_scoped_release release;
+    std::vector<float> four(4 * dims), values(4 * n);
+    for (std::size_t r = 0; r < q; r += 4) {
+        float* rows[4];
+        for (std::size_t k = 0; k < 4; ++k) {
+            const std::size_t from = std::min(r + k, q - 1);
+            std::copy(X.data() + from * dims, X.data() + (from + 1) * dims, four.data() + k * dims);
+            rows[k] = values.data() + k * n;
+        }
+        mercer::rbf_single_four(four.data(), dims, columns.data(), n, n, rows);
+        for (std::size_t k = 0; k < 4 && r + k < q; ++k)
+            for (std::size_t c = 0; c < m; ++c)
+                out.data()[(r + k) * m + c] = mercer::dot_single(rows[k], alpha.data() + c * n, n);
+    }
+}
+
+// Move the rows in slots (ascending) of a table of the given width to its front and keep the columns
+// (ascending) only. No place is written before it was read: everything moves to the left.
+template <class Real>
+void compact(Vector<Real> memory, std::size_t width, Index slots, Index columns) {
+    const std::size_t q = slots.shape(0), m = columns.shape(0);
+    for (std::size_t c = 0; c < m; ++c)
+        require(columns.data()[c] >= 0 && std::size_t(columns.data()[c]) < width &&
+                    (c == 0 || columns.data()[c] > columns.data()[c - 1]),
+                "columns must ascend within the table");
+    for (std::size_t r = 0; r < q; ++r)
+        require(slots.data()[r] >= 0 && (std::size_t(slots.data()[r]) + 1) * width <= memory.shape(0) &&
+                    (r == 0 || slots.data()[r] > slots.data()[r - 1]),
+                "slots must ascend within the memory");
+    nb::gil_scoped_release release;
+    std::vector<std::int32_t> from(columns.data(), columns.data() + m);
+    std::vector<Real> row(m);
+    for (std::size_t r = 0; r < q; ++r) {
+        mercer::gather(memory.data() + std::size_t(slots.data()[r]) * width, from.data(), m, row.data());
+        std::copy(row.begin(), row.end(), memory.data() + r * m);
+    }
+}
+
+// Raise the programme by up to `limit` steps. Variable t of segment g belongs to column
+// segments[g][2] + t - segments[g][0] of K. Rows lie in cache[slot_of[row]]. If `single` (n, d) and
+// `columns` (d, n) are given, a missing one is computed here, into a free slot (next_free) or in place
+// of the row that was not used for longest; but only `spare` rows that had been there before (seen),
+// then the call returns, as it does at once without `single`.
+// Returns (steps, violation, row that is wanted or -1, next_free, spare, clock, rows that left, gain).
+template <class Real>
+nb::tuple climb(Matrix<Real> cache, Vector<std::int64_t> slot_of, Vector<std::int64_t> row_in,
+                Vector<std::int64_t> used, Vector<std::uint8_t> seen, std::int64_t next_free,
+                std::int64_t spare, Matrix<const float> single, Matrix<const float> columns,
+                double variance, Matrix<const std::int64_t> segments,
+                Vector<double> F, Vector<double> beta, Vector<const double> low,
+                Vector<const double> high, Vector<const double> eps, Vector<const float> diagonal,
+                bool bias, double tol, long limit, std::int64_t clock) {
+    const std::size_t n = cache.shape(1), capacity = cache.shape(0), total = F.shape(0);
+    const std::size_t dims = single.shape(1);
+    const bool fused = single.shape(0) == n && columns.shape(1) == n && columns.shape(0) == dims;
+    // two slots: the row of i must not leave when that of j comes
+    require(capacity >= std::min<std::size_t>(n, 2), "the cache is too small");
+    require(slot_of.shape(0) == n && seen.shape(0) == n && row_in.shape(0) == capacity &&
+                used.shape(0) == capacity && beta.shape(0) == total && low.shape(0) == total &&
+                high.shape(0) == total && eps.shape(0) == total && diagonal.shape(0) == total &&
+                segments.shape(1) == 3,
+            "shapes do not match");
+    mercer::Programme<Real> program;
+    for (std::size_t g = 0; g < segments.shape(0); ++g) {
+        const std::int64_t* s = segments.data() + 3 * g;
+        require(0 <= s[0] && s[0] < s[1] && std::size_t(s[1]) <= total && 0 <= s[2] &&
+                    std::size_t(s[2] + s[1] - s[0]) <= n,
+                "a segment lies outside its array");
+        program.segments.push_back({std::size_t(s[0]), std::size_t(s[1]), std::size_t(s[2])});
+    }
+    long steps;
+    std::int64_t wanted_row = -1, left = 0;
+    {
+        nb::gil_scoped_release release;
+        program.total = total;
+        program.F = F.data();
+        program.beta = beta.data();
+        program.low = low.data();
+        program.high = high.data();
+        program.eps = eps.data();
+        program.diagonal = diagonal.data();
+        program.prepare();
+        std::vector<Real> zeros(n, Real(0));
+        auto row = [&](std::size_t r) -> const Real* {
+            std::int64_t slot = slot_of.data()[r];
+            if constexpr (std::is_same_v<Real, float>) {
+                if (slot < 0 && fused && (!seen.data()[r] || spare > 0)) {
+                    spare -= seen.data()[r];
+                    if (std::size_t(next_free) < capacity) {
+                        slot = next_free++;
+                    } else {
+                        slot = mercer::place_of_smallest(used.data(), capacity);
+                        slot_of.data()[row_in.data()[slot]] = -1;
+                        ++left;
+                    }
+                    mercer::rbf_single_one(single.data() + r * dims, dims, columns.data(), n, n,
+                                           float(variance), cache.data() + std::size_t(slot) * n);
+                    slot_of.data()[r] = slot;
+                    row_in.data()[slot] = std::int64_t(r);
+                    seen.data()[r] = 1;
+                }
+            }
+            if (slot < 0) {
+                wanted_row = std::int64_t(r);
+                return nullptr;
+            }
+            used.data()[slot] = clock++;
+            return cache.data() + std::size_t(slot) * n;
+        };
+        steps = program.solve(row, bias, tol, limit, zeros.data());
+    }
+    return nb::make_tuple(steps, program.violation, wanted_row, next_free, spare, clock, left,
+                          program.gained);
+}
+
+}  // namespace
+
+NB_MODULE(machines, module) {
+    using nb::literals::operator""_a;
+    module.doc() = "Compiled core of mercer for support vector machines.";
+    module.def("rbf_rows", &rbf_rows, "X"_a.noconvert(), "columns"_a.noconvert(), "slots"_a,
+               "out"_a.noconvert());
+    module.def("rbf_expand", &rbf_expand, "X"_a.noconvert(), "columns"_a.noconvert(), "alpha"_a,
+               "out"_a.noconvert());
+    module.def("compact", &compact<float>, "memory"_a.noconvert(), "width"_a, "slots"_a, "columns"_a);
+    module.def("compact", &compact<double>, "memory"_a.noconvert(), "width"_a, "slots"_a, "columns"_a);
+    module.def("climb", &climb<float>, "cache"_a.noconvert(), "slot_of"_a.noconvert(),
+               "row_in"_a.noconvert(), "used"_a.noconvert(), "seen"_a.noconvert(), "next_free"_a,
+               "spare"_a, "single"_a, "columns"_a,
+               "variance"_a, "segments"_a, "F"_a.noconvert(), "beta"_a.noconvert(), "low"_a, "high"_a,
+               "eps"_a, "diagonal"_a, "bias"_a, "tol"_a, "limit"_a, "clock"_a);
+    module.def("climb", &climb<double>, "cache"_a.noconvert(), "slot_of"_a.noconvert(),
+               "row_in"_a.noconvert(), "used"_a.noconvert(), "seen"_a.noconvert(), "next_free"_a,
+               "spare"_a, "single"_a, "columns"_a,
+               "variance"_a, "segments"_a, "F"_a.noconvert(), "beta"_a.noconvert(), "low"_a, "high"_a,
+               "eps"_a, "diagonal"_a, "bias"_a, "tol"_a, "limit"_a, "clock"_a);
+}

@@ -1,0 +1,1 @@
+"""Tables in files: CSV and parquet read, outputs written."""

@@ -1,0 +1,128 @@
+"""Strict reading of CSV.
+
+The rules: UTF-8 (a byte order mark is accepted); the first line is the header; every name is there
+once and is not empty; every row has as many fields as the header; fields may be quoted with
+double quotes; blanks around a field do not count. Empty lines are accepted at the end only. A
+missing value is an empty field or one of NA, N/A, NaN, null, None, in any case. Numbers are written
+with a decimal point, without separators for thousands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import re
+from collections.abc import Iterator
+from typing import TextIO
+
+from mercer.app.terminal import AppError, shown
+
+MISSING = frozenset(["", "na", "n/a", "nan", "null", "none"])
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_OTHERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+def read_csv(path: str, delimiter: str = ",") -> tuple[list[str], list[list[str]], list[int]]:
+    """Return the names, the columns as text, and the line in the file where each row begins."""
+    with open(path, encoding="utf-8-sig", newline="") as file, utf8(path):
+        return _read(file, path, delimiter)
+
+
+@contextlib.contextmanager
+def utf8(path: str) -> Iterator[None]:
+    """Say in a sentence that a file is not UTF-8."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise AppError(
+            f"{path} is not UTF-8 text (byte {error.start} is {error.object[error.start]:#04x}): "
+            'save it again as UTF-8 (in a spreadsheet: "CSV UTF-8")'
+        ) from None
+
+
+def _read(file: TextIO, path: str, delimiter: str) -> tuple[list[str], list[list[str]], list[int]]:
+    names, rows = open_rows(file, path, delimiter)
+    kept: list[list[str]] = []
+    lines: list[int] = []
+    for line, row in rows:
+        kept.append(row)
+        lines.append(line)
+    columns = [list(column) for column in zip(*kept, strict=True)] or [[] for _ in names]
+    return names, columns, lines
+
+
+def open_rows(
+    file: TextIO, path: str, delimiter: str
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """Return the names and, as they are asked for, (first line, fields) of each row after them."""
+    _refuse_spreadsheet(file, path)
+    rows = _rows(file, path, delimiter)
+    _, first = next(rows, (0, []))
+    names = [name.strip() for name in first]
+    _check_names(names, path, delimiter)
+    return names, _checked(rows, path, len(names))
+
+
+def _refuse_spreadsheet(file: TextIO, path: str) -> None:
+    """Say in a sentence that a file is a workbook: a zip archive, or one of the old Excel."""
+    peek = getattr(getattr(file, "buffer", None), "peek", None)  # takes nothing from a pipe
+    if peek is not None and peek(4)[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
+        raise AppError(f"{path} is a spreadsheet, not text: save the sheet as CSV (UTF-8)")
+
+
+def _checked(
+    rows: Iterator[tuple[int, list[str]]], path: str, width: int
+) -> Iterator[tuple[int, list[str]]]:
+    empty = 0
+    for line, row in rows:
+        if not row:
+            empty = empty or line
+            continue
+        if empty:
+            raise AppError(f"{path}, line {empty}: the line is empty, and rows follow after it")
+        if len(row) != width:
+            raise AppError(f"{path}, line {line}: {len(row)} fields, but the header has {width}")
+        yield line, row
+
+
+def _rows(file: TextIO, path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield (number of its first line, fields) of every row."""
+    reader = csv.reader(file, delimiter=delimiter, strict=True, skipinitialspace=True)
+    line = 1
+    try:
+        for row in reader:
+            yield line, row
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise AppError(f"{path}, line {line}: not valid CSV ({error})") from None
+
+
+def _check_names(names: list[str], path: str, delimiter: str) -> None:
+    if not names:
+        raise AppError(f"{path} is empty: a header with the column names is needed")
+    for other, word in _OTHERS.items():
+        if len(names) == 1 and other in names[0] and other != delimiter:
+            option = "'\\t'" if other == "\t" else f"'{other}'"
+            raise AppError(f"{path} is separated by {word}: pass --delimiter {option}")
+    if "" in names:
+        raise AppError(
+            f"{path}, line 1: column {names.index('') + 1} has no name "
+            "(if it is a row index, write the file without it)"
+        )
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise AppError(f"{path}, line 1: the name '{shown(name)}' occurs twice")
+
+
+def parse_number(text: str) -> float | None:
+    """Return the number (NaN where missing), or None if the text is not one.
+
+    Examples
+    --------
+    >>> parse_number(" 1.5e3"), parse_number("NA"), parse_number("1,5")
+    (1500.0, nan, None)
+    """
+    plain = text.strip()
+    if _NUMBER.fullmatch(plain):
+        return float(plain)
+    return float("nan") if plain.lower() in MISSING else None

@@ -1,0 +1,56 @@
+"""How good predictions are: accuracy, honesty of the intervals, log density."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from mercer.core.arrays import Array
+from mercer.plots.recorded import recorded
+from mercer.plots.regression import coverage, sampling_band
+
+__all__ = ["coverage", "normal_log_density", "quality", "sampling_band", "surprise"]
+
+
+def quality(
+    y: Array, mean: Array, std: Array, log_density: Array, weights: Array | None = None
+) -> dict[str, float]:
+    """Return figures for predictions of y (n,) by Gaussians with ``mean`` and ``std`` (n,).
+
+    ``weights`` (n,) say how often each row counts.
+
+    ``r2`` = 1 - SS_residual / SS_total, ``rmse``, ``coverage90`` (share of y inside the central
+    90 % intervals; 0.9 is honest), ``log_density`` (mean of log p(y_i), greater is better; none
+    counts above what the steps allow in which y was written down).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.array([0.0, 1.0, 2.0])
+    >>> quality(y, y, np.ones(3), np.zeros(3))["r2"]
+    1.0
+    """
+    w = np.ones(len(y)) if weights is None else weights
+    error = float(np.average((y - mean) ** 2, weights=w))
+    spread = float(np.average((y - np.average(y, weights=w)) ** 2, weights=w))
+    return {
+        "rows": float(np.count_nonzero(w)),
+        "r2": 1.0 - error / spread if spread > 0 else float("nan"),
+        "rmse": float(np.sqrt(error)),
+        "coverage90": float(coverage(y, mean, std, np.array([0.9]), w)[0]),
+        "log_density": float(np.average(recorded(log_density, y), weights=w)),
+    }
+
+
+def normal_log_density(y: Array, mean: Any, std: Any) -> Array:
+    """Return log N(y_i; mean_i, std_i^2), shape (n,)."""
+    z = (y - mean) / std
+    return np.asarray(-0.5 * z**2 - np.log(std) - 0.5 * np.log(2 * np.pi))
+
+
+def surprise(observed: float, level: float, n: int) -> float:
+    """Return the two-sided p-value of a coverage, were the intervals honest (normal approx.)."""
+    z = abs(observed - level) / np.sqrt(level * (1 - level) / n)
+    return float(2 * ndtr(-z))

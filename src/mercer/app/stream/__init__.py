@@ -1,0 +1,1 @@
+"""The command ``mercer stream``: rows in, predictions out, checkpoints between."""

@@ -1,0 +1,176 @@
+"""The learner of a stream: made by name, fed batches, its figures taken before each.
+
+Figures of a stream: each labelled row predicted before it is learned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+import mercer
+from mercer.app.stream.rows import StreamRows, check_labels, text_of, values_of
+from mercer.app.terminal import AppError
+from mercer.core.arrays import Array
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Sums over rows.
+
+    Attributes
+    ----------
+    rows, wrong : labelled rows that were predicted before they were learned, and the errors.
+    told, log_loss : rows for which there were probabilities, and the sum of -log P(label).
+    """
+
+    rows: int = 0
+    wrong: int = 0
+    told: int = 0
+    log_loss: float = 0.0
+
+    def __add__(self, other: Figures) -> Figures:
+        return Figures(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def means(self) -> dict[str, float | None]:
+        """Return error rate and mean log loss; None without rows.
+
+        Examples
+        --------
+        >>> (Figures(4, 1, 4, 2.0) + Figures(4, 0, 0, 0.0)).means()
+        {'error': 0.125, 'log_loss': 0.5}
+        """
+        return {
+            "error": self.wrong / self.rows if self.rows else None,
+            "log_loss": self.log_loss / self.told if self.told else None,
+        }
+
+
+BUDGET = 300  # points that the logistic learner keeps unless told otherwise
+KINDS = {
+    "logistic": ("budget", "forget", "drift", "kernel"),
+    "med": ("kernel",),
+    "lapmed": ("budget", "kernel"),
+}
+_PARAMETERS = {"forget": "rho"}  # options with another name than the parameter
+
+
+def make(kind: str, given: dict[str, Any]) -> Any:
+    """Return the unfitted model; ``given`` are those of budget, forget, drift, kernel not None.
+
+    Discrimination measures distances in all columns alike, so they are standardised by the first
+    batch, as the logistic learner does by itself.
+    """
+    options = {_PARAMETERS.get(name, name): value for name, value in given.items()}
+    if kind == "logistic":
+        return mercer.OnlineLogisticClassifier(**({"budget": BUDGET} | options))
+    if kind == "med":
+        machine: Any = mercer.MEDClassifier(calibration="sigmoid", **options)
+    else:
+        machine = mercer.LapMEDClassifier(**options)
+    return Pipeline([("scale", StandardScaler()), ("machine", machine)])
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A model that learns batches of rows with labels as text.
+
+    ``classes`` are all labels of the stream as text; None: those of the first batch.
+    """
+
+    model: Any
+    classes: list[str] | None = None
+
+    @property
+    def machine(self) -> Any:
+        """The sequential learner itself, the last step of a pipeline."""
+        return self.model.steps[-1][1] if isinstance(self.model, Pipeline) else self.model
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has learned a batch."""
+        return hasattr(self.machine, "classes_")
+
+    @property
+    def partly(self) -> bool:
+        """Whether it learns from rows without a label."""
+        return isinstance(self.machine, mercer.LapMEDClassifier)
+
+    @property
+    def points(self) -> int:
+        """How many points it keeps."""
+        if isinstance(self.machine, mercer.OnlineLogisticClassifier):
+            return len(self.machine.stream_.points)
+        return len(self.machine.support_vectors_)
+
+    @property
+    def informed(self) -> bool:
+        """Whether a label has been learned: until then there is nothing to be right about."""
+        parts = ("dual_coef_", "feature_weights_", "intercept_")
+        return self.begun and any(np.any(getattr(self.machine, part, 0.0)) for part in parts)
+
+    def learn(self, rows: StreamRows) -> Figures:
+        """Learn b rows and return their figures.
+
+        After an error the learner is as it was; the sentence says where the rows stand.
+        """
+        value = self._values(rows)
+        check_labels(rows, list(value), self.begun, self.classes is not None)
+        y = np.empty(len(rows.labels), dtype=object)
+        y[:] = [None if label is None else value[label] for label in rows.labels]
+        try:
+            X = self._scaled(rows.X)
+            before = self._before(X, y) if self.informed else Figures()
+            return self._absorbed(X, y, list(value.values()), before)
+        except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
+            raise AppError(f"{rows.place}: {error}") from error
+
+    def remarks(self) -> list[str]:
+        """Return what the machine itself says that its user should know."""
+        report = self.machine.report_
+        found = [report.get("scales", {}).get("message"), report.get("slack")]
+        return [text for text in [*found, report.get("schedule")] if text is not None]
+
+    def _values(self, rows: StreamRows) -> dict[str, Any]:
+        """Return the classes, as text and as the learner has them."""
+        if self.begun:
+            return {text_of(label): label for label in self.machine.classes_.tolist()}
+        seen = {label for label in rows.labels if label is not None}
+        return values_of(self.classes or sorted(seen))
+
+    def _scaled(self, X: Array) -> Array:
+        if not isinstance(self.model, Pipeline):
+            return X
+        before = self.model[:-1]
+        return np.asarray(before.transform(X) if self.begun else before.fit_transform(X))
+
+    def _before(self, X: Array, y: Any) -> Figures:
+        """Figures of a machine that does not keep its own, as the logistic learner does."""
+        has = np.array([label is not None for label in y])
+        if not has.any():
+            return Figures()
+        X, y, machine = X[has], y[has], self.machine
+        wrong = int(np.count_nonzero(machine.predict(X) != y.astype(machine.classes_.dtype)))
+        if not len(getattr(machine, "slope_", ())):
+            return Figures(len(X), wrong)
+        code = {label: i for i, label in enumerate(machine.classes_.tolist())}
+        p = machine.predict_proba(X)[np.arange(len(X)), [code[label] for label in y.tolist()]]
+        with np.errstate(divide="ignore"):  # a class that was ruled out costs infinitely much
+            return Figures(len(X), wrong, len(X), float(-np.log(p).sum()))
+
+    def _absorbed(self, X: Array, y: Any, classes: list[Any], before: Figures) -> Figures:
+        machine, first = self.machine, not self.begun
+        old = getattr(machine, "prequential_", None)
+        given = y if self.partly else np.array(y.tolist())
+        machine.partial_fit(X, given, classes=classes if first else None)
+        new = getattr(machine, "prequential_", None)
+        if new is None:
+            return before
+        wrong, log_loss = new.weight - new.right, new.log_loss_sum
+        if old is not None:
+            wrong, log_loss = wrong - (old.weight - old.right), log_loss - old.log_loss_sum
+        return Figures(len(y), round(wrong), len(y), log_loss)

@@ -1,0 +1,306 @@
+"""Inputs of a stream: columns of numbers, and columns of words that become indicators.
+
+Batches of a stream: from files one after the other, or from standard input as it comes.
+
+Labels of a stream as text: what counts as one, and as the same one.
+
+The rows of a batch: inputs, labels as text, and where each stands.
+
+Refusing labels of a batch that the learner cannot have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TextIO
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import mercer
+from mercer.app.files.csv import MISSING, open_rows, parse_number, utf8
+from mercer.app.files.parquet import parquet_parts
+from mercer.app.files.table import FileTable
+from mercer.app.terminal import AppError, quoted, shown
+from mercer.core.arrays import Array
+
+STDIN = "-"
+
+
+def batches(paths: Sequence[str], delimiter: str, size: int) -> Iterator[FileTable]:
+    """Yield tables of ``size`` rows; the last one of each file may be shorter.
+
+    A CSV is read no further than the batch needs, so that a pipe is learned from while it fills.
+    A file may have a header and no rows: nothing came that hour.
+    """
+    for path in paths:
+        if path.lower().endswith((".parquet", ".pq")):
+            yield from _parts(path, size)
+            continue
+        with _opened(path) as file, utf8(_name(path)):
+            yield from _batches(file, _name(path), delimiter, size)
+
+
+def _batches(file: TextIO, name: str, delimiter: str, size: int) -> Iterator[FileTable]:
+    names, rows = open_rows(file, name, delimiter)
+    while found := list(islice(rows, size)):
+        columns = zip(*(fields for _, fields in found), strict=True)
+        places = [f"line {line}" for line, _ in found]
+        yield FileTable(name, {n: list(c) for n, c in zip(names, columns, strict=True)}, places)
+
+
+def _parts(path: str, size: int) -> Iterator[FileTable]:
+    done = 0
+    for columns, count in parquet_parts(path, size):
+        yield FileTable(path, columns, [f"row {done + i + 1}" for i in range(count)])
+        done += count
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[TextIO]:
+    if path != STDIN:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            yield file
+        return
+    file = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+    try:
+        yield file
+    finally:
+        file.detach()  # standard input stays open: it is not ours
+
+
+def _name(path: str) -> str:
+    return "standard input" if path == STDIN else path
+
+
+_WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
+
+
+def text_of(value: object) -> str:
+    """Return a label as text; 1.0 is 1, since a column with gaps is often written so.
+
+    Examples
+    --------
+    >>> text_of(1.0), text_of(" 1.0"), text_of("1.50"), text_of("a ")
+    ('1', '1', '1.50', 'a')
+    """
+    text = (f"{value:.17g}" if isinstance(value, float) else str(value)).strip()
+    whole = _WHOLE.fullmatch(text)
+    return whole[1] if whole else text
+
+
+def label_of(value: object) -> str | None:
+    """Return the label in a cell of a table, None if it is empty or a word for missing."""
+    text = text_of(value)
+    return None if text.lower() in MISSING else text
+
+
+def values_of(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the class of each text: whole numbers if all of them are, else the texts.
+
+    Examples
+    --------
+    >>> values_of(["0", "1"]), values_of(["0", "x"])
+    ({'0': 0, '1': 1}, {'0': '0', 'x': 'x'})
+    """
+    try:
+        whole = [int(text) for text in texts]
+    except ValueError:
+        return {text: text for text in texts}
+    same = [str(number) for number in whole] == list(texts)
+    return dict(zip(texts, whole if same else texts, strict=True))
+
+
+FEW = 20  # different words that are groups in any table; more must come twice each, on average
+
+
+def word_columns(table: FileTable, names: Sequence[str]) -> list[str]:
+    """Return those of the named columns whose cells are words, mostly; the others are numbers."""
+    found = []
+    for name in names:
+        column = table.columns[name]
+        known = [] if isinstance(column, np.ndarray) else [v for v in column if label_of(v)]
+        if 2 * sum(parse_number(v) is not None for v in known) >= len(known):
+            continue
+        different = len({label_of(v) for v in known})
+        if different > max(FEW, len(known) // 2):
+            raise AppError(
+                f"{table.path}: column '{shown(name)}' has {different} different texts in "
+                f"{len(known)} rows, which name rows, not groups; choose the columns with "
+                "--features"
+            )
+        found.append(name)
+    return found
+
+
+def read_inputs(table: FileTable, names: Sequence[str], words: Sequence[str]) -> tuple[Any, Any]:
+    """Return (X, gaps): the columns (n, d), and (n, d) NaN where a number is missing, else 0.
+
+    X is float64, or objects if there are words; a word that is missing is the empty word.
+    """
+    numbers = [name for name in names if name not in words]
+    values = table.numbers(numbers)
+    if not words:
+        return values, values
+    X = np.empty((len(table.places), len(names)), dtype=object)
+    gaps = np.zeros(X.shape)
+    for j, name in enumerate(names):
+        if name in words:
+            X[:, j] = [label_of(value) or "" for value in table.columns[name]]
+        else:
+            X[:, j] = values[:, numbers.index(name)]
+            gaps[:, j] = np.where(np.isnan(values[:, numbers.index(name)]), np.nan, 0.0)
+    return X, gaps
+
+
+def with_words(model: Any, names: Sequence[str], words: Sequence[str]) -> Any:
+    """Return the unfitted model behind an encoder: numbers standardised, an indicator each word."""
+    machine = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    if isinstance(machine, mercer.OnlineLogisticClassifier):
+        machine.set_params(standardize=False)  # a rare word would be far from all others
+    where: dict[bool, list[int]] = {True: [], False: []}
+    for j, name in enumerate(names):
+        where[name in words].append(j)
+    indicators = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    steps: list[Any] = [("words", indicators, where[True])]
+    if where[False]:
+        steps.insert(0, ("numbers", StandardScaler(), where[False]))
+    front = ColumnTransformer(steps, sparse_threshold=0.0)
+    return Pipeline([("columns", front), ("machine", machine)])
+
+
+def warn_of_new_words(model: Any, X: Array, names: Sequence[str]) -> None:
+    """Say which columns of X (b, d) have words without an indicator."""
+    front = model.steps[0][1] if isinstance(model, Pipeline) else None
+    if not isinstance(front, ColumnTransformer):
+        return
+    for _, step, where in front.transformers_:
+        for j, known in zip(where, getattr(step, "categories_", ()), strict=False):
+            if not set(X[:, j]) <= set(known):
+                warnings.warn(
+                    f"column '{shown(names[j])}' has words that the first batch did not have: "
+                    "they count as none of the others; a longer --batch knows more of them",
+                    UserWarning,
+                    stacklevel=2,
+                )
+
+
+@dataclass(frozen=True)
+class StreamRows:
+    """b rows of a stream.
+
+    Attributes
+    ----------
+    X : (b, d) inputs, NaN where a number is missing; objects if some are words.
+    labels : b texts, None where there is none.
+    places : b places such as "data.csv, line 7".
+    """
+
+    X: Any
+    labels: list[str | None]
+    places: list[str]
+
+    def keep(self, mask: Array) -> StreamRows:
+        """Return the rows where the mask (b,) is True."""
+        kept = np.flatnonzero(mask)
+        return StreamRows(
+            self.X[kept], [self.labels[i] for i in kept], [self.places[i] for i in kept]
+        )
+
+    def content(self) -> bytes:
+        """Return all values, such that other rows have others."""
+        words = self.X.dtype == object
+        values = repr(self.X.tolist()).encode() if words else self.X.tobytes()
+        return b"\0".join([values, *((label or "").encode() for label in self.labels)])
+
+    @property
+    def place(self) -> str:
+        """Where the batch stands, for messages."""
+        first, last = self.places[0], self.places[-1].rpartition(" ")[2]
+        return first if len(self.places) == 1 else f"{first} to {last}"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Which columns are read of each table, and what a gap means."""
+
+    target: str
+    names: list[str]
+    words: list[str]  # those of the names whose columns are words
+    partly: bool  # rows without a label are learned from
+    drop: bool  # rows with a gap that is not allowed are left out
+
+    def read(self, table: FileTable) -> tuple[StreamRows, Array]:
+        """Return all rows, and a mask (b,) of those to learn from; refuse the others."""
+        table.check([self.target], "the target")
+        table.check(self.names, "an input")
+        X, gaps = read_inputs(table, self.names, self.words)
+        keep = table.complete(gaps, self.names, None if self.drop else "--drop-missing")
+        labels = [label_of(value) for value in table.columns[self.target]]
+        if not self.partly:
+            absent = np.array([label is None for label in labels])
+            if absent.any() and not self.drop:
+                raise AppError(
+                    f"{table.path}, {table.places[int(absent.argmax())]}: column "
+                    f"'{shown(self.target)}' has no label; pass --drop-missing to leave such rows "
+                    "out, or --learner lapmed to learn from them too"
+                )
+            keep = keep & ~absent
+        return StreamRows(X, labels, [f"{table.path}, {place}" for place in table.places]), keep
+
+
+def input_names(table: FileTable, target: str, features: Sequence[str] | None) -> list[str]:
+    """Return the input columns: those given, or all but the target in the first table."""
+    table.check([target], "the target")
+    names = list(features or [name for name in table.names if name != target])
+    table.check(names, "an input")
+    if not names:
+        raise AppError(f"{table.path} has no column besides {quoted([target])}")
+    if target in names or len(set(names)) < len(names):
+        raise AppError("an input cannot be named twice, nor be the target too")
+    return names
+
+
+MOST = 30  # labels of a first batch, from which more than half of its rows is no class
+
+
+def check_labels(rows: StreamRows, known: list[str], begun: bool, named: bool = False) -> None:
+    """Refuse a stream of fewer than two classes, and a label that is none of those known.
+
+    Unless the classes were ``named``, a first batch whose labels are a quantity is refused, too.
+    """
+    if len(known) < 2:
+        found = f"only the label {quoted(known)}" if known else "no label"
+        raise AppError(
+            f"{rows.place}: the first batch has {found}: name all classes of the stream with "
+            "--classes a,b,..., or make the batches longer with --batch"
+        )
+    if not begun and not named and _quantity(known, len(rows.labels)):
+        raise AppError(
+            f"{rows.place}: the target has {len(known)} different labels in {len(rows.labels)} "
+            f"rows, such as '{shown(known[0], 40)}': a stream learns classes, and a quantity is "
+            "for `mercer fit`; if they are classes, name them with --classes a,b,..."
+        )
+    for label, place in zip(rows.labels, rows.places, strict=True):
+        if label is not None and label not in known:
+            remedy = "begin again with" if begun else "pass"
+            raise AppError(
+                f"{place}: the label '{shown(label, 40)}' is none of the classes {quoted(known)}; "
+                f"mend it, or {remedy} all classes of the stream in --classes a,b,..."
+            )
+
+
+def _quantity(known: list[str], rows: int) -> bool:
+    """Whether labels are fractions, almost every row one of its own, or too many in any case."""
+    numbers = [parse_number(label) for label in known]
+    fractions = all(v is not None and not v.is_integer() for v in numbers)
+    return 2 * len(known) > rows + 2 and (fractions or len(known) > MOST)

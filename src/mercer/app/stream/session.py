@@ -1,0 +1,255 @@
+"""A stream that is being learned: one batch after the other, and what is kept of it.
+
+Interrupts that come between two batches, not within one.
+
+What a stream says while it is learned: a line for each batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from types import FrameType
+from typing import Any
+
+from mercer.app.files.table import FileTable
+from mercer.app.stream.checkpoint import Position, StreamColumns, write
+from mercer.app.stream.learner import Figures, Learner
+from mercer.app.stream.rows import (
+    Reader,
+    StreamRows,
+    input_names,
+    warn_of_new_words,
+    with_words,
+    word_columns,
+)
+from mercer.app.terminal import AppError, finite, shown
+
+
+@dataclass
+class Session:
+    """The state of the command.
+
+    Attributes
+    ----------
+    position : how far it has come; ``reached``: how many rows were read in this run.
+    names, words : the inputs, and those that are words; None until the first table is seen.
+    checkpoint : where it is written, or None; ``saved``: batches that are in that file.
+    """
+
+    learner: Learner
+    target: str
+    names: list[str] | None
+    words: list[str] | None
+    position: Position
+    checkpoint: str | None
+    saved: int = 0
+    reached: int = 0
+    _digest: Any = field(default_factory=hashlib.sha256)
+
+    def step(self, table: FileTable) -> dict[str, Any] | None:
+        """Learn a table and return what there is to tell; None if it had been learned before."""
+        names, words = self._columns(table)
+        reader = Reader(self.target, names, words, self.learner.partly, self.position.drop)
+        rows, keep = reader.read(table)
+        if self.reached < self.position.read:
+            self._recognise(rows)
+            return None
+        figures = Figures()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")  # they are told with the batch, each one
+            if keep.any():
+                if self.learner.begun:
+                    warn_of_new_words(self.learner.model, rows.X, names)
+                figures = self.learner.learn(rows.keep(keep))
+        self._count(rows)
+        before = self.position
+        self.position = replace(
+            before,
+            batches=before.batches + 1,
+            read=self.reached,
+            rows=before.rows + int(keep.sum()),
+            digest=self._digest.hexdigest(),
+            figures=before.figures + figures,
+        )
+        return self._told(table.path, figures, [str(w.message) for w in caught])
+
+    def _columns(self, table: FileTable) -> tuple[list[str], list[str]]:
+        """Return the inputs and which of them are words: what they are in the first table."""
+        if self.words is None:
+            names = input_names(table, self.target, self.names)
+            words = word_columns(table, names)
+            if words:
+                model = with_words(self.learner.model, names, words)
+                self.learner = replace(self.learner, model=model)
+            self.names, self.words = names, words
+        return self.names or [], self.words
+
+    def _count(self, rows: StreamRows) -> None:
+        self.reached += len(rows.places)
+        self._digest.update(rows.content())
+
+    def _recognise(self, rows: StreamRows) -> None:
+        """Pass over rows that the checkpoint has learned, if they are those."""
+        self._count(rows)
+        there = self.reached == self.position.read
+        if self.reached > self.position.read or (
+            there and self._digest.hexdigest() != self.position.digest
+        ):
+            raise AppError(
+                f"the rows given are not the {self.position.read} that {self.checkpoint} has "
+                "read: give the same files in the same order, or pass --from "
+                f"{self.checkpoint} to learn others on top of them"
+            )
+
+    def end(self) -> None:
+        """Refuse a stream that had nothing to learn, or less than had been learned before."""
+        if not self.learner.begun:
+            lost = f": each of its {self.reached} rows has a missing value" if self.reached else ""
+            raise AppError(f"the stream has no row to learn from{lost}")
+        if self.reached < self.position.read:
+            raise AppError(
+                f"{self.checkpoint} has read {self.position.read} rows, and {self.reached} are "
+                "given: give the same files from the beginning, or pass --from "
+                f"{self.checkpoint} to learn others on top of them"
+            )
+
+    def save(self) -> None:
+        """Write the checkpoint, if one is asked for and there is something new."""
+        if self.checkpoint is None or self.position.batches == self.saved:
+            return
+        if self.names is None or self.words is None or not self.learner.begun:
+            return
+        about = StreamColumns(self.target, self.names, self.words)
+        write(self.checkpoint, self.learner, about, self.position)
+        self.saved = self.position.batches
+
+    def _told(self, source: str, figures: Figures, notes: list[str]) -> dict[str, Any]:
+        here, so_far = figures.means(), self.position.figures.means()
+        return {
+            "event": "batch",
+            "batch": self.position.batches,
+            "source": source,
+            "rows": self.position.rows,
+            "error": here["error"],
+            "mean_error": so_far["error"],
+            "log_loss": here["log_loss"],
+            "mean_log_loss": so_far["log_loss"],
+            "points": self.learner.points if self.learner.begun else 0,
+            "notes": list(dict.fromkeys(notes)),
+        }
+
+
+class Interrupts:
+    """Turns SIGINT and SIGTERM into KeyboardInterrupt, while work is held only when it is done.
+
+    A second signal does not wait. ``sound`` is then False: what was held may be half done.
+    """
+
+    def __init__(self) -> None:
+        self.sound = True
+        self._held = False
+        self._received = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():  # others have no signals
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self._received += 1
+        if not self._held or self._received > 1:
+            raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Do the work of one batch; a first interrupt waits for its end."""
+        self._held, self.sound = True, False
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            self.sound = True  # the work itself failed, and left everything as it was
+            raise
+        finally:
+            self._held = False
+        self.sound = True
+        if self._received:
+            raise KeyboardInterrupt
+
+
+Event = dict[str, Any]
+COLUMNS = {
+    "batch": 7, "rows": 10, "error": 10, "so far": 10, "log loss": 10, "so far ": 10, "points": 9
+}  # fmt: skip
+HEADER = "".join(f"{name.strip():>{width}}" for name, width in COLUMNS.items())
+
+
+def printer(quiet: bool, as_json: bool) -> Callable[[Event], None]:
+    """Return what prints an event: nothing, a line of JSON, or text."""
+    if quiet:
+        return lambda event: None
+    return _json if as_json else Text()
+
+
+def _json(event: Event) -> None:
+    """One line of JSON, at once: whoever reads may be waiting for it."""
+    sys.stdout.write(json.dumps(finite(event), ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+class Text:
+    """Lines for a reader, under a header."""
+
+    def __init__(self) -> None:
+        self._headed = False
+        self._noted: set[str] = set()
+
+    def __call__(self, event: Event) -> None:
+        """Print one event, and each note when it comes for the first time."""
+        match event["event"]:
+            case "resume":
+                text = f"going on after {event['rows']} rows that {event['model']} has learned"
+            case "batch":
+                if not self._headed:
+                    sys.stdout.write(HEADER + "\n")
+                self._headed, text = True, _line(event)
+            case _:
+                text = _closing(event)
+        notes = [note for note in event.get("notes", []) if note not in self._noted]
+        self._noted.update(notes)
+        for each in [text, *(f"note: {note}" for note in notes)]:
+            sys.stdout.write(shown(each, 2000) + "\n")
+        sys.stdout.flush()
+
+
+def _closing(event: Event) -> str:
+    left = f", {event['left_out']} left out for missing values" if event["left_out"] else ""
+    text = f"{event['rows']} rows in {event['batches']} batches{left}"
+    if event["error"] is not None:
+        text += f"; error before learning {event['error']:.4f}"
+    if event["log_loss"] is not None:
+        text += f", log loss {event['log_loss']:.4f}"
+    return text + (f"; model written to {event['model']}" if event["model"] else "")
+
+
+def _line(event: Event) -> str:
+    """One batch under the header."""
+    means = (event[k] for k in ("error", "mean_error", "log_loss", "mean_log_loss"))
+    numbers = ["-" if mean is None else f"{mean:.4f}" for mean in means]
+    cells = [str(event["batch"]), str(event["rows"]), *numbers, str(event["points"])]
+    return "".join(f"{c:>{width}}" for c, width in zip(cells, COLUMNS.values(), strict=True))

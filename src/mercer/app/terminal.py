@@ -1,0 +1,185 @@
+"""Printing to the terminal. Text from tables is literal: never markup, never control codes.
+
+What the command line says when it cannot go on: one sentence.
+
+A bar on stderr for work that takes longer than a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib
+import json
+import math
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+from mercer.app.single.fitted import Progress
+from mercer.core.words import shape, shown
+
+__all__ = ["AppError", "did_you_mean", "quoted", "require", "shown"]
+
+EXTRAS = {
+    "click": "cli",
+    "rich": "cli",
+    "matplotlib": "report",
+    "jinja2": "report",
+    "onnx": "onnx",
+    "polars": "data",
+}
+
+
+class AppError(Exception):
+    """A mistake that the user can mend; its text is one sentence for the terminal."""
+
+
+def require(module: str, purpose: str) -> ModuleType:
+    """Import an optional module, or say in a sentence which extra brings it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if error.name is not None and error.name.partition(".")[0] != package:
+            raise
+        raise AppError(
+            f"{purpose} needs {package}, which is not installed: "
+            f'pip install "mercer[{EXTRAS[package]}]"'
+        ) from None
+
+
+def quoted(names: Iterable[str], limit: int = 8) -> str:
+    """Return the names in quotes, separated by commas, the end of a long list left out."""
+    every = [f"'{shown(name, 40)}'" for name in names]
+    more = f" and {len(every) - limit} more" if len(every) > limit else ""
+    return ", ".join(every[:limit]) + more
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint at the nearest known name, or the list of all of them.
+
+    Examples
+    --------
+    >>> did_you_mean("Prise", ["price", "area"])
+    "did you mean 'price'?"
+    """
+    every = list(known)
+    by_lower = {other.lower(): other for other in reversed(every)}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean '{shown(by_lower[close[0]], 40)}'?"
+    return f"its columns are {quoted(every)}"
+
+
+def console(stderr: bool = False) -> Any:
+    """Return a rich console that takes every text as it is."""
+    rich = require("rich.console", "printing")
+    return rich.Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+
+
+def say(text: str) -> None:
+    """Print an ordinary line, without wrapping it."""
+    console().print(shown(text, 2000), soft_wrap=True)
+
+
+def say_block(title: str, text: str) -> None:
+    """Print a title and lines that are not wrapped: a table wider than the terminal stays one."""
+    console().print(_text(title, "bold"))
+    for line in text.splitlines():
+        say(line)
+    console().print()
+
+
+def print_table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of text under column names; columns after the first are aligned right."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(names):
+        table.add_column(_text(name), justify="right" if i else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(_text, row))
+    console().print(_text(title, "bold"), table)
+
+
+def print_pairs(title: str, rows: Sequence[tuple[str, Any]]) -> None:
+    """Print labels and what belongs to them."""
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(max_width=34, overflow="fold", style="cyan")
+    table.add_column(overflow="fold")
+    for label, value in rows:
+        table.add_row(_text(label), _text(shape(value)))
+    console().print(_text(title, "bold"), table, "")
+
+
+def print_summary(rows: Sequence[tuple[str, str, Any]]) -> None:
+    """Print the rows of ``estimator.summary()``, section by section."""
+    for section in dict.fromkeys(section for section, _, _ in rows):
+        print_pairs(section, [(label, value) for name, label, value in rows if name == section])
+
+
+def _text(text: str, style: str = "") -> Any:
+    from rich.text import Text
+
+    return Text(shown(text, 2000), style=style)
+
+
+def print_json(data: Any) -> None:
+    """Print plain values as strict JSON; what is not a finite number becomes null."""
+    sys.stdout.write(json.dumps(finite(data), indent=2, ensure_ascii=False) + "\n")
+
+
+def finite(data: Any) -> Any:
+    """Return ``data`` with NaN and infinities replaced by None, arrays by lists."""
+    if hasattr(data, "tolist"):
+        data = data.tolist()
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, dict):
+        return {str(k): finite(v) for k, v in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [finite(v) for v in data]
+    return data if data is None or isinstance(data, (bool, int, str)) else str(data)
+
+
+PATIENCE = 1.0  # seconds
+
+
+@contextlib.contextmanager
+def progress(quiet: bool) -> Iterator[Progress]:
+    """Yield a callback that moves a bar on stderr, of events with "stage", "step" and "steps".
+
+    The bar appears after a second: what is done by then needs none.
+    """
+    err = console(stderr=True)
+    if quiet or not err.is_terminal:
+        yield lambda event: None
+        return
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    words = TextColumn("{task.description}", markup=False)
+    bar = Bar(SpinnerColumn(), words, BarColumn(), TimeElapsedColumn(), console=err, transient=True)
+    task = bar.add_task("working", total=None)
+    timer = threading.Timer(PATIENCE, bar.start)
+    timer.daemon = True
+    timer.start()
+
+    def update(event: dict[str, Any]) -> None:
+        text = str(event["stage"])
+        if "evaluations" in event:
+            text += f": {event['evaluations']} evaluations, best {event['best']:.2f}"
+        bar.update(task, description=text, total=event.get("steps"), completed=event.get("step"))
+
+    try:
+        yield update
+    finally:
+        timer.cancel()
+        timer.join()  # a bar that begins just now is there to be ended
+        bar.stop()

@@ -1,0 +1,1 @@
+"""What everything stands on: arrays, components, basis functions, words, memory, errors."""

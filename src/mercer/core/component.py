@@ -1,0 +1,276 @@
+"""Component: the parent of every part (kernel, loss, inference, search, prior).
+
+A component is its constructor arguments: they are stored under their own names and nothing else
+is kept. From that alone follow parameters (scikit-learn's ``get_params`` / ``set_params``),
+``repr``, equality, copies and the dictionary form used by model files.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Where a differentiable parameter lives: the open interval (lower, upper).
+
+    The search moves in a coordinate that is unconstrained: log for (0, inf), the value itself for
+    the real line, the logit for a finite interval.
+    """
+
+    name: str
+    lower: float
+    upper: float
+
+
+POSITIVE = Domain("positive", 0.0, np.inf)
+REAL = Domain("real", -np.inf, np.inf)
+UNIT = Domain("unit", 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the user said about one parameter besides its value."""
+
+    fixed: bool = False
+    bounds: tuple[float, float] | None = None
+    prior: Component | None = None
+
+
+class Component:
+    """A part with parameters.
+
+    Subclasses write an ``__init__`` that stores each argument under its own name, and name their
+    differentiable parameters with their domain in ``domains``.
+
+    Examples
+    --------
+    >>> from mercer.kernels import RBF
+    >>> RBF(length_scale=2.0)
+    RBF(length_scale=2.0)
+    >>> RBF(length_scale=2.0).fix().free
+    {}
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {}
+    # where users find mercer's own class, if that is not the first folder of its module
+    public_module: ClassVar[str | None] = None
+    _marks: dict[str, Mark]
+
+    # ------------------------------------------------------------------ parameters
+    @classmethod
+    def parameter_names(cls) -> list[str]:
+        """Names of the constructor's arguments, in order."""
+        if cls.__init__ is object.__init__:
+            return []
+        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+        return [p.name for p in parameters]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; with ``deep`` also the children's, as ``child__name``."""
+        params = {name: getattr(self, name) for name in self.parameter_names()}
+        if deep:
+            for child, part in self.children().items():
+                for name, value in part.get_params().items():
+                    params[f"{child}__{name}"] = value
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by the names of :meth:`get_params`; return self."""
+        own = self.parameter_names()
+        for name, value in params.items():
+            head, _, rest = name.partition("__")
+            if name in own:
+                setattr(self, name, value)
+            elif rest and head in self.children():
+                self.children()[head].set_params(**{rest: value})
+            else:
+                known = ", ".join(self.get_params()) or "none"
+                raise ValueError(
+                    f"{type(self).__name__} has no parameter {name!r}; it has: {known}"
+                )
+        return self
+
+    def children(self) -> dict[str, Component]:
+        """Components among the parameters: by name, or by position for a sequence of them."""
+        found: dict[str, Component] = {}
+        for name in self.parameter_names():
+            value = getattr(self, name)
+            if isinstance(value, Component):
+                found[name] = value
+            elif isinstance(value, (list, tuple)):
+                parts = {str(i): v for i, v in enumerate(value) if isinstance(v, Component)}
+                found.update(parts)
+        return found
+
+    # ------------------------------------------------------------------ what the search may move
+    def differentiable(self) -> Iterator[tuple[str, Component, str]]:
+        """Yield (path, owner, name) of every differentiable parameter, children's included."""
+        for name in self.domains:
+            if getattr(self, name) is not None:
+                yield name, self, name
+        for child, part in self.children().items():
+            for path, owner, name in part.differentiable():
+                yield f"{child}__{path}", owner, name
+
+    @property
+    def free(self) -> dict[str, Domain]:
+        """Differentiable parameters that are not fixed, by path, with their domain."""
+        return {
+            path: owner.domains[name]
+            for path, owner, name in self.differentiable()
+            if not owner.mark(name).fixed
+        }
+
+    def mark(self, name: str) -> Mark:
+        """What was said about parameter ``name`` with :meth:`fix`, :meth:`bound`, :meth:`prior`."""
+        marks: dict[str, Mark] = getattr(self, "_marks", {})
+        return marks.get(name, Mark())
+
+    def fix(self, *paths: str) -> Self:
+        """Return a copy whose parameters ``paths`` (default: all of them) stay as they are."""
+        every = [path for path, _, _ in self.differentiable()]
+        return self._marked({path: {"fixed": True} for path in paths or every})
+
+    def bound(self, **bounds: tuple[float, float]) -> Self:
+        """Return a copy whose parameters are searched within the given (low, high)."""
+        for name, (low, high) in bounds.items():
+            if not low < high:
+                raise ValueError(f"bounds of {name!r} must be (low, high) with low < high")
+        return self._marked({name: {"bounds": pair} for name, pair in bounds.items()})
+
+    def prior(self, **priors: Component) -> Self:
+        """Return a copy whose parameters carry a hyperprior from ``mercer.search``."""
+        return self._marked({name: {"prior": p} for name, p in priors.items()})
+
+    def _marked(self, news: Mapping[str, Mapping[str, Any]]) -> Self:
+        clone = copy.deepcopy(self)
+        owners = {path: (owner, name) for path, owner, name in clone.differentiable()}
+        for path, new in news.items():
+            if path not in owners:
+                known = ", ".join(owners) or "none"
+                raise ValueError(
+                    f"{type(self).__name__} has no differentiable parameter {path!r}; "
+                    f"it has: {known}"
+                )
+            owner, name = owners[path]
+            marks = dict(getattr(owner, "_marks", {}))
+            marks[name] = Mark(**{**vars(marks.get(name, Mark())), **new})
+            owner._marks = marks
+        return clone
+
+    # ------------------------------------------------------------------ identity
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = [
+            f"{name}={_show(getattr(self, name))}"
+            for name in self.parameter_names()
+            if not _same(getattr(self, name), defaults[name].default)
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        assert isinstance(other, Component)
+        mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
+        return all(_same(mine[k], theirs[k]) and self.mark(k) == other.mark(k) for k in mine)
+
+    __hash__ = None  # type: ignore[assignment]  # components are mutable, as scikit-learn's are
+
+    def __sklearn_clone__(self) -> Self:
+        return copy.deepcopy(self)
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a small typical instance, used by the contract tests and the docs."""
+        return cls()
+
+    # ------------------------------------------------------------------ dictionary form
+    @classmethod
+    def part_name(cls) -> str:
+        """Return the name in model files: ``kernels.RBF``; own classes by full module path."""
+        module = cls.__module__.split(".")
+        own = module[0] == "mercer" and len(module) > 1
+        return f"{(cls.public_module or module[1]) if own else cls.__module__}.{cls.__name__}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return class name, parameters and marks as plain values and NumPy arrays."""
+        params = {k: _plain(v) for k, v in self.get_params(deep=False).items()}
+        marks = {
+            k: {
+                "fixed": m.fixed,
+                "bounds": None if m.bounds is None else list(m.bounds),
+                "prior": None if m.prior is None else m.prior.to_dict(),
+            }
+            for k, m in getattr(self, "_marks", {}).items()
+        }
+        return {"class": self.part_name(), "params": params, "marks": marks}
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any], resolve: Callable[[str], type[Component]]) -> Component:
+        """Build a component from :meth:`to_dict`; ``resolve`` maps class names to classes."""
+        cls = resolve(data["class"])
+        params = {k: _built(v, resolve) for k, v in data["params"].items()}
+        unknown = set(params) - set(cls.parameter_names())
+        if unknown:
+            raise ValueError(f"{data['class']} has no parameter {sorted(unknown)}")
+        part = cls(**params)
+        marks = data.get("marks", {})
+        if marks:
+            part._marks = {
+                k: Mark(
+                    bool(m["fixed"]),
+                    None if m["bounds"] is None else (m["bounds"][0], m["bounds"][1]),
+                    None if m["prior"] is None else Component.from_dict(m["prior"], resolve),
+                )
+                for k, m in marks.items()
+            }
+        return part
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return (
+            isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and bool(np.array_equal(a, b))
+        )
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+    return bool(a is b or a == b)
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, float):
+        return repr(float(f"{value:.12g}")) if abs(value) < 1e6 else f"{value:.6g}"
+    if isinstance(value, np.ndarray):
+        return " ".join(np.array2string(value, precision=4, threshold=12, separator=", ").split())
+    return repr(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Component):
+        return value.to_dict()
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str, np.ndarray)):
+        return value
+    raise TypeError(
+        f"a {type(value).__name__} cannot be written to a model file; "
+        "wrap it in a Component subclass and pass that class to load(path, parts=[...])"
+    )
+
+
+def _built(value: Any, resolve: Callable[[str], type[Component]]) -> Any:
+    if isinstance(value, Mapping):
+        return Component.from_dict(value, resolve)
+    if isinstance(value, list):
+        return [_built(v, resolve) for v in value]
+    return value

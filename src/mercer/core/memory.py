@@ -1,0 +1,112 @@
+"""Predict the bytes before allocating, and refuse with the alternative.
+
+Fresh pages cost more than the arithmetic on small matrices.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+
+def available_bytes() -> int:
+    """Return memory that a new array may take: the machine's, or the container's limit if less."""
+    free = _meminfo()
+    for limit_file, used_file in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
+    ):
+        try:
+            limit, used = Path(limit_file).read_text(), Path(used_file).read_text()
+        except OSError:
+            continue
+        if limit.strip().isdigit():
+            taken = int(used) - _reclaimable(Path(used_file).parent / "memory.stat")
+            free = min(free, max(int(limit) - taken, 0))
+    return free
+
+
+def _reclaimable(stat: Path) -> int:
+    """File cache that the container gives up when memory is needed."""
+    try:
+        for line in stat.read_text().splitlines():
+            if line.startswith(("inactive_file ", "total_inactive_file ")):
+                return int(line.split()[1])
+    except OSError:
+        pass
+    return 0
+
+
+def _meminfo() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return 1 << 62  # the system does not say: let the allocation itself decide
+
+
+def require_memory(n: int, arrays: int, task: str = "an exact fit", remedy: str = "fit") -> None:
+    """Refuse if ``arrays`` dense n x n float64 matrices do not fit.
+
+    The sentence says that ``task`` of n rows does not fit, and to ``remedy`` a sample of them.
+
+    Examples
+    --------
+    >>> require_memory(1_000_000_000, arrays=3)
+    Traceback (most recent call last):
+        ...
+    MemoryError: an exact fit of 1000000000 rows needs ...
+    """
+    need, limit = arrays * 8 * n * n, available_bytes()
+    if need > limit:
+        largest = int((limit / (8 * arrays)) ** 0.5)
+        raise MemoryError(
+            f"{task} of {n} rows needs {_size(need)} ({arrays} matrices of {n} x {n} "
+            f"doubles) and {_size(limit)} are available; {remedy} a random sample of at "
+            f"most {largest} rows"
+        )
+
+
+def require_bytes(need: int, task: str, remedy: str) -> None:
+    """Refuse if ``need`` bytes are not there: "``task`` needs ...; ``remedy``".
+
+    Examples
+    --------
+    >>> require_bytes(1 << 60, "this batch", "give fewer rows at a time")
+    Traceback (most recent call last):
+        ...
+    MemoryError: this batch needs 1073741824.0 GiB and ... give fewer rows at a time
+    """
+    limit = available_bytes()
+    if need > limit:
+        raise MemoryError(f"{task} needs {_size(need)} and {_size(limit)} are available; {remedy}")
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"
+
+
+BYTES = 1 << 24
+
+
+@cache
+def keep_pages() -> None:
+    """Free one block of 16 MiB, once in a process, before matrices of some MiB come and go.
+
+    glibc's allocator takes it as a sign that blocks up to this size are used again, and no longer
+    gives their pages back to the system after each step, only to ask for them, and have them
+    cleared, in the next: a sixth of the time of a batch with a budget of 300. The process may keep
+    up to 32 MiB more than it needs. Other allocators take no notice.
+    """
+    np.empty(BYTES // 8)  # never touched: it costs an address range, no memory

@@ -1,0 +1,68 @@
+"""GPRegressor: Gaussian process regression."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from mercer import losses
+from mercer.estimators.gaussian_process.additive import Additive
+from mercer.estimators.kernel.regressor import KernelRegressor
+from mercer.estimators.shared.parts import Parts, resolve
+from mercer.inference import with_spread
+
+
+class GPRegressor(Additive, KernelRegressor):
+    """Gaussian process regression that is right by default on raw tables.
+
+    y = f(x) + noise, f a Gaussian process. Hyperparameters maximise the log evidence (or the
+    leave-one-out density); columns and targets are standardised inside; repeated rows are merged
+    exactly; predictions carry honest standard deviations and intervals.
+
+    Parameters
+    ----------
+    kernel, loss, inference, search, gram, basis, standardize, random_state
+        See :class:`KernelRegressor`. The loss must be normalised: a likelihood. The inference
+        "auto" is exact for Gaussian noise, "laplace" for a smooth convex loss (counts, positive
+        numbers, ordered categories) and "variational" for the others (Student t, Laplace noise).
+
+    Attributes
+    ----------
+    kernel_, loss_, log_evidence_, loo_, report_, posteriors_, relevance_
+        See :class:`KernelRegressor`.
+    components_ : list of str, the terms of a sum of kernels, for :meth:`predict_component`.
+
+    References
+    ----------
+    Rasmussen & Williams, Gaussian Processes for Machine Learning, chapters 2 and 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import GPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 100, (60, 1))
+    >>> y = 50 + 10 * np.sin(X[:, 0] / 10) + rng.normal(size=60)
+    >>> model = GPRegressor().fit(X, y)
+    >>> mean, std = model.predict([[30.0]], return_std=True)
+    >>> bool(abs(mean[0] - (50 + 10 * np.sin(3.0))) < 1.5)
+    True
+    """
+
+    def _resolve(self, names: Any, d: int) -> Parts:
+        loss = losses.by_name(self.loss) if isinstance(self.loss, str) else self.loss
+        if isinstance(loss, losses.Loss) and not loss.normalised:
+            raise ValueError(
+                f"a Gaussian process needs a likelihood, and {type(loss).__name__} is not "
+                "normalised; use KernelRegressor, or a normalised loss"
+            )
+        given = SimpleNamespace(**self.get_params(deep=False))
+        if isinstance(loss, losses.Loss) and given.inference == "auto":
+            given.inference = with_spread(loss)
+        parts = resolve(given, names, d)
+        if not parts.inference.evident:
+            raise ValueError(
+                f"a Gaussian process has a spread, and {type(parts.inference).__name__}, the "
+                f"inference for {type(parts.loss).__name__}, finds a mode only; use KernelRegressor"
+            )
+        return parts

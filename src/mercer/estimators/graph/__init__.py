@@ -1,0 +1,1 @@
+"""Classifiers of partly labelled data."""

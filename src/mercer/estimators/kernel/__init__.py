@@ -1,0 +1,1 @@
+"""Kernel machines with a loss and an inference of your choice."""

@@ -1,0 +1,329 @@
+"""KernelRegressor: bring your own kernel, loss and inference.
+
+What the members of a committee say together: quantiles and covariances of their mixture.
+
+Theory (H2), (H3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+
+from mercer.core.arrays import Array, as_columns
+from mercer.core.memory import require_memory
+from mercer.estimators.shared.machine import KernelMachine, generator
+from mercer.estimators.shared.summary import Summary, summarise
+from mercer.estimators.shared.table import check_finite, check_target
+from mercer.kernels import as_kernel
+from mercer.kernels.base import Kernel
+from mercer.losses.base import Loss
+from mercer.losses.numbers import defaults as numeric
+from mercer.losses.numbers.special import exp
+from mercer.process.process import Prior
+
+
+def mixture_quantile(
+    losses: Sequence[Loss], latents: Sequence[tuple[Array, Array]], level: float
+) -> Array:
+    """Return the quantile (q, m) of a new y under equal shares of the members.
+
+    ``latents`` are mean (q, m) and variance (q, 1) of f for each. The root of the average of the
+    distribution functions; it lies between the quantiles of the members.
+    """
+    q = np.asarray(level)
+    each = np.array([loss.quantile(q, *f) for loss, f in zip(losses, latents, strict=True)])
+    low, high = np.asarray(each.min(axis=0)), np.asarray(each.max(axis=0))
+    if len(each) == 1:
+        return low
+
+    def share(y: Array) -> Array:
+        parts = [loss.cdf(y, *f) for loss, f in zip(losses, latents, strict=True)]
+        return np.asarray(np.mean(parts, axis=0))
+
+    response = losses[0].response
+    if response in ("count", "ordinal"):
+        return numeric.smallest_integer(share, np.full(low.shape, level))
+    if response == "positive":
+        low, high = np.log(low), np.log(high)
+        return exp(_between(lambda t: share(exp(t)) - level, low, high))
+    return _between(lambda y: share(y) - level, low, high)
+
+
+def _between(excess: Callable[[Array], Array], low: Array, high: Array) -> Array:
+    """The root of an increasing function that lies between low and high."""
+    step = np.maximum(0.5 * (high - low), 1e-12 * (1.0 + np.abs(low)))
+    return numeric.increasing_root(excess, 0.5 * (low + high), step)
+
+
+def between_members(means: Array) -> Array:
+    """Covariance (q, q, m) of the members' means (k, q, m): the law of total covariance adds it."""
+    d = means - means.mean(axis=0)
+    return np.asarray(np.einsum("kim,kjm->ijm", d, d, optimize=True) / len(means))
+
+
+class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # scikit-learn ships no types
+    """Regression with a kernel, a loss, an inference and a search of your choice.
+
+    Parameters
+    ----------
+    kernel : Kernel, name, scikit-learn kernel, callable or None
+        What is smooth. None is a scaled RBF; with None or a name the machine starts the length
+        scale at the data's own scale and keeps one length scale per column only if the log
+        evidence gains more than (log n)/2 for each. A kernel object is taken as it is, in the
+        user's units; fix, bound or give a prior to its parameters with its methods.
+    loss : Loss or name
+        What is observed; "gaussian" learns the noise. Any loss for real numbers, counts, positive
+        numbers or ordered categories will do, your own included.
+    inference : "auto", Inference or name
+        How the posterior comes out; "auto" is exact for a quadratic loss, "newton" for a smooth
+        one and "dual" for one with kinks. The last two find a mode, which has no spread: there are
+        predictions, but no deviations, intervals or evidence, and search must be None.
+    search : "evidence", "loo", None or Search
+        Which hyperparameters; None takes the parts as they are.
+    gram : "auto", "dense" or "markov"
+        The linear algebra; "auto" chooses among exact representations only.
+    basis : None, "constant", "linear", degree, callable or Basis
+        Unpenalised functions beside the kernel, with a flat prior on their coefficients.
+    standardize : "auto", True or False
+        Work on columns and targets of mean zero and unit deviation, and undo it in everything that
+        is reported. "auto": on for a default or named kernel, off for a kernel object, for which
+        True is refused.
+    random_state : int, RandomState, Generator or None
+        For the random starts of the search; None is a fixed seed, so that fits repeat.
+
+    Attributes
+    ----------
+    kernel_, loss_ : the fitted parts in the user's units.
+    log_evidence_ : float, log p(y | X) in the user's units; None for a mode.
+    loo_ : leave-one-out mean, variance, log_density of every row; for a mode by its cavity, an
+        estimate, and None where the loss has no moments.
+    report_ : dict, what was done to the numbers.
+    posteriors_ : list of Posterior, in inside units.
+    relevance_ : (d,) inverse length scales of the standardised columns, or None.
+    n_features_in_, feature_names_in_ : as in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRegressor
+    >>> X = np.linspace(0, 10, 30)[:, None]
+    >>> model = KernelRegressor().fit(X, np.sin(X[:, 0]))
+    >>> bool(abs(model.predict([[5.0]])[0] - np.sin(5.0)) < 1e-2)
+    True
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    # ------------------------------------------------------------------ predictions
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Predict the mean at X (q, d), of labels the probability of 1.
+
+        No variance is computed unless asked.
+
+        At a mode this is the mean of y given f (for a loss without one, f itself). A quantile loss
+        states y - f as a skewed noise, so that its mean is not the quantile: that is f, given by
+        :meth:`predict_latent`.
+
+        Parameters
+        ----------
+        X : (q, d).
+        return_std : also the standard deviation of a new observation, shape as the mean. If the
+            noise was given per training row, that of a new one is not known and left out.
+        return_cov : also the covariance of new observations: (q, q), or (q, q, m); for noise that
+            is added to the function, not for a loss with a link (Poisson, ...).
+
+        Returns
+        -------
+        mean (q,) or (q, m); or (mean, std); or (mean, cov).
+        """
+        if return_std and return_cov:
+            raise RuntimeError("ask for return_std or return_cov, not both")
+        if return_cov:
+            self._check_additive()
+        inside = self._inputs(X)
+        if not (return_std or return_cov) and all(loss.latent_is_mean for loss in self.losses_):
+            mean = np.mean([posterior.mean(inside) for posterior in self.posteriors_], axis=0)
+            return self._shaped(self.units_.y_outside(mean))
+        if not (return_std or return_cov or self._has_spread()):
+            return self._shaped(self._at_mode(inside))
+        if return_cov:
+            return self._with_cov(inside)
+        mean, variance = self._moments(inside)
+        if not return_std:
+            return self._shaped(mean)
+        return self._shaped(mean), self._shaped(np.sqrt(variance))
+
+    def predict_latent(self, X: Any) -> tuple[Array, Array | None]:
+        """Return mean and standard deviation of the function itself at X, noise left out.
+
+        A mode has no spread: the deviation is then None.
+        """
+        inside = self._inputs(X)
+        means = np.array([p.mean(inside) for p in self.posteriors_])
+        if not self._has_spread():
+            return self._shaped(self.units_.y_outside(means.mean(axis=0))), None
+        self._check_variances(inside)
+        variances = np.array([p.var(inside)[:, None] for p in self.posteriors_])
+        mean = means.mean(axis=0)
+        variance = variances.mean(axis=0) + means.var(axis=0)
+        scale = self.units_.y_scale
+        return self._shaped(self.units_.y_outside(mean)), self._shaped(np.sqrt(variance) * scale)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
+        """Return (low, high) that contain a new observation with probability ``coverage``.
+
+        What is left of it lies half below and half above; of a committee, under its mixture.
+        """
+        if not 0.0 < coverage < 1.0:
+            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
+        inside = self._inputs(X)
+        self._check_noise_known()
+        latents = [self._latent(inside, i) for i in range(len(self.losses_))]
+        ends = [
+            self._shaped(self.units_.y_outside(mixture_quantile(self.losses_, latents, level)))
+            for level in (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
+        ]
+        return ends[0], ends[1]
+
+    def predictive_log_density(self, X: Any, y: Any) -> Array:
+        """Return log p(y_i | x_i, training data), shape (q,) or (q, m)."""
+        inside = self._inputs(X)
+        self._check_noise_known()
+        check_target(y)
+        check_consistent_length(X, y)
+        target = self.units_.y_inside(as_columns(y))
+        if target.shape[1] != len(self.units_.y_scale):
+            raise ValueError(
+                f"y has {target.shape[1]} outputs, the model has {len(self.units_.y_scale)}"
+            )
+        densities = [
+            loss.log_predictive(target, *self._latent(inside, i))
+            for i, loss in enumerate(self.losses_)
+        ]
+        value = np.logaddexp.reduce(densities, axis=0) - np.log(len(densities))
+        return self._shaped(value - np.log(self.units_.y_scale))
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Draw functions from the posterior at X (q, d): (q, n_samples) or (q, m, n_samples)."""
+        inside = self._inputs(X)
+        self._check_variances(inside)
+        require_memory(len(inside), 3, "a joint draw", "draw at")
+        rng = generator(random_state)
+        which = rng.integers(len(self.posteriors_), size=n_samples)
+        draws = [
+            posterior.sample(inside, int((which == i).sum()), rng)
+            for i, posterior in enumerate(self.posteriors_)
+        ]
+        stacked = np.concatenate(draws, axis=2)
+        units = self.units_
+        scaled = stacked * units.y_scale[:, None] + units.y_shift[:, None]
+        return np.asarray(scaled[:, 0] if self.flat_ else scaled)
+
+    def sample_prior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Draw functions from the prior of the given kernel at X (q, d): (q, n_samples)."""
+        names = None if getattr(X, "columns", None) is None else [str(name) for name in X.columns]
+        points = check_array(X, dtype=np.float64, order="C", ensure_all_finite=False)
+        check_finite(points, "X", names)
+        require_memory(len(points), 3, "a joint draw", "draw at")
+        kernel: Kernel = as_kernel("rbf" if self.kernel is None else self.kernel)
+        resolved = kernel.resolve(names, points.shape[1]).frozen(points)
+        draws = Prior(resolved).sample(points, n_samples, generator(random_state))
+        return np.asarray(draws[:, 0])
+
+    def summary(self) -> Summary:
+        """Return what was fitted, in words; readable as text and as HTML."""
+        check_is_fitted(self, "posteriors_")
+        return summarise(self)
+
+    # ------------------------------------------------------------------ helpers
+    def _check_noise_known(self) -> None:
+        if np.ndim(getattr(self.loss_, "noise", 0.0)):
+            raise ValueError(
+                "the noise was given per training row, so that of a new observation is not known; "
+                "predict_latent gives mean and standard deviation of the function itself"
+            )
+
+    def _check_additive(self) -> None:
+        """Refuse the covariance of observations that are no sum of the function and a noise."""
+        check_is_fitted(self, "posteriors_")
+        loss = self.losses_[0]
+        if not (loss.offers("quadratic") or hasattr(loss, "noise_moments")):
+            raise ValueError(
+                f"observations with {type(loss).__name__} depend on the function through a link, "
+                "and their covariance is not that of the function: predict(X, return_std=True) "
+                "gives their deviation, predict_latent that of the function, sample_y draws of it"
+            )
+
+    def _has_spread(self) -> bool:
+        return all(posterior.has_spread for posterior in self.posteriors_)
+
+    def _at_mode(self, inside: Array) -> Array:
+        """Mean of y given the mode of f (q, m), in the user's units; f itself without moments."""
+        means = []
+        for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
+            f = posterior.mean(inside)
+            means.append(loss.moments(f)[0] if loss.offers("moments") else f)
+        return self.units_.y_outside(np.mean(means, axis=0))
+
+    def _shaped(self, values: Array) -> Array:
+        return np.asarray(values[:, 0] if self.flat_ else values)
+
+    def _check_variances(self, inside: Array) -> None:
+        """Refuse the variance of a mode, and of new points given by their kernel values."""
+        if not self._has_spread():
+            raise ValueError(
+                f"{self.report_['inference']['name']} inference finds a mode, which has no spread: "
+                "there are means, and no deviations, intervals, densities or draws; "
+                "predict and predict_latent give the mean, and GPRegressor the rest"
+            )
+        for posterior in self.posteriors_:
+            if not posterior.varies_known(inside):
+                raise ValueError(
+                    "the kernel values of new points with the training points do not say how the "
+                    "new points vary: with a kernel Precomputed() there are means for new points, "
+                    "and deviations, intervals, densities and draws for the training matrix only; "
+                    "for all points give Precomputed(matrix), and row numbers of it as X"
+                )
+
+    def _latent(self, inside: Array, draw: int) -> tuple[Array, Array]:
+        """Latent mean (q, m) and variance (q, 1) inside, noise parts of the kernel included."""
+        self._check_variances(inside)
+        posterior = self.posteriors_[draw]
+        variance = posterior.var(inside) + posterior.noise(inside)
+        return posterior.mean(inside), variance[:, None]
+
+    def _moments(self, inside: Array) -> tuple[Array, Array]:
+        """Mean and variance (q, m) of a new observation in the user's units."""
+        pairs = [
+            np.broadcast_arrays(*loss.predict(*self._latent(inside, i)))
+            for i, loss in enumerate(self.losses_)
+        ]
+        means = np.array([pair[0] for pair in pairs])
+        variance = np.mean([pair[1] for pair in pairs], axis=0) + means.var(axis=0)
+        return self.units_.y_outside(means.mean(axis=0)), variance * self.units_.y_scale**2
+
+    def _with_cov(self, inside: Array) -> tuple[Array, Array]:
+        members = len(self.posteriors_)
+        require_memory(len(inside), 3 if members == 1 else 5, "the covariance", "predict")
+        mean, variance = self._moments(inside)
+        cov = np.zeros((len(inside), len(inside)))
+        for posterior in self.posteriors_:
+            cov += posterior.cov(inside) / members
+            prior = posterior.parent
+            if isinstance(prior, Prior) and prior.signal is not prior.kernel:
+                cov += (prior.kernel(inside) - prior.signal(inside)) / members
+        scaled = cov[:, :, None] * self.units_.y_scale**2
+        if members > 1:
+            pairs = (loss.predict(*self._latent(inside, i)) for i, loss in enumerate(self.losses_))
+            scaled += between_members(np.array([m for m, _ in pairs])) * self.units_.y_scale**2
+        index = np.arange(len(inside))
+        scaled[index, index] = variance
+        return self._shaped(mean), np.asarray(scaled[:, :, 0] if self.flat_ else scaled)

@@ -1,0 +1,383 @@
+"""Least-squares classification, plain and probabilistic; theory (Q1), (Q4)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from scipy.special import log_ndtr, log_softmax, ndtr, softmax
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.core.arrays import Array, Index
+from mercer.estimators.least_squares.base import LabelRegression, Targets, loo_error
+from mercer.estimators.shared.machine import generator
+from mercer.estimators.shared.parameters import find_parameters
+from mercer.estimators.shared.parts import Parts, data_scales
+from mercer.estimators.shared.table import Table
+from mercer.kernels.base import Kernel
+from mercer.left_out.figures import Loo
+from mercer.losses import Gaussian, SquaredProbit
+from mercer.losses.base import Loss, is_number
+from mercer.search import Optimize, PlscCriterion, Problem, Search, Space, balanced, times
+from mercer.search.one_parameter import default_lams, ridge_path
+
+# Where PLSC searches, unless the parts say otherwise. Labels are +-1: a function of far larger
+# variance is a polynomial in disguise, certain of itself wherever there are no data.
+BOUNDS = {
+    "kernel__variance": (1e-4, 1e2),
+    "loss__noise": (1e-5, 1e1),
+    "loss__tau": (1e-4, 1e2),
+    "loss__offset": (-1e2, 1e2),
+}
+
+
+class LeastSquaresClassifier(LabelRegression):
+    """Kernel ridge regression on the labels: regularised least-squares classification.
+
+    f minimises sum_i w_i (y_i - f(x_i))^2 + lam |f|^2_k with y = +1 or -1, and an unpenalised
+    offset: alpha = (K + lam W^-1)^-1 (y - b). Two classes: the sign of f. More: one column each,
+    one against the rest, from one factorisation; the largest wins. As n grows, f estimates
+    2 p - 1, but it is not confined to [-1, 1], so there is no ``predict_proba``: for probabilities
+    take :class:`ProbabilisticLeastSquaresClassifier`.
+
+    Parameters
+    ----------
+    kernel : Kernel, name, scikit-learn kernel, callable or None
+        None is an RBF of unit variance whose length scale is that of the standardised table. A
+        kernel object is taken as it is, in the user's units.
+    lam : "loo" or number > 0
+        The ridge parameter (``alpha`` of scikit-learn's KernelRidge). "loo" takes the one of
+        ``lams`` with the best leave-one-out predictions; all of them come from one
+        eigendecomposition, without refitting.
+    lams : values > 0 or None
+        The grid; None is 20 values from 1e-6 to 1000 times the mean of k(x, x).
+    criterion : "squared" or "error"
+        What the leave-one-out predictions should have least of: squared error, or mistakes (among
+        equal ones the squared error decides).
+    targets : (y+, y-) or "fisher"
+        The numbers for the class and for the others. The decision is at their midpoint. "fisher"
+        is (n/n+, -n/n-), n+ and n- the rows of the class and of the others, with the decision at 0:
+        with a linear kernel and lam -> 0 this is Fisher's discriminant.
+    basis : "constant", None, "linear", degree, callable or Basis
+        Unpenalised functions; the default is an offset.
+    search : None, "evidence", "loo" or Search
+        Learn the kernel and lam (as a start, if it is a number) like a Gaussian process on the
+        targets; None takes the kernel as it is.
+    class_weight : None, "balanced" or dict
+    gram, standardize, random_state : see :class:`KernelRegressor`. Targets are not standardised.
+
+    Attributes
+    ----------
+    classes_ : (k,) the labels.
+    loo_ : leave-one-out mean (of f), variance and log density of every row's target.
+    report_ : dict; "loo" has the leave-one-out error and squared error, "lam" their path.
+    kernel_, loss_, log_evidence_, posteriors_, relevance_ : those of the regression on the targets.
+
+    References
+    ----------
+    Rasmussen & Williams, section 6.5; Rifkin & Klautau (2004), In defense of one-vs-all
+    classification; Rifkin & Lippert (2007), Notes on regularized least squares.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import LeastSquaresClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(80, 2))
+    >>> y = np.where(np.hypot(X[:, 0], X[:, 1]) < 1.1, "in", "out")
+    >>> model = LeastSquaresClassifier().fit(X, y)
+    >>> model.predict([[0.0, 0.0], [2.0, 2.0]])
+    array(['in', 'out'], dtype='<U3')
+    >>> model.report_["loo"]["error"] < 0.15
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        lam: Any = "loo",
+        lams: Any = None,
+        criterion: str = "squared",
+        targets: Any = (1.0, -1.0),
+        basis: Any = "constant",
+        search: Any = None,
+        class_weight: Any = None,
+        gram: str = "auto",
+        standardize: bool | str = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.lam = lam
+        self.lams = lams
+        self.criterion = criterion
+        self.targets = targets
+        self.basis = basis
+        self.search = search
+        self.class_weight = class_weight
+        self.gram = gram
+        self.standardize = standardize
+        self.random_state = random_state
+
+    @property
+    def lam_(self) -> float:
+        """The ridge parameter that was used."""
+        return float(cast(Gaussian, self.loss_).noise)
+
+    def _parts(self) -> dict[str, Any]:
+        if self.criterion not in ("squared", "error"):
+            raise ValueError(f"criterion must be 'squared' or 'error', not {self.criterion!r}")
+        by_loo = isinstance(self.lam, str) and self.lam == "loo"
+        if not (by_loo or is_number(self.lam, 0.0, np.inf)):
+            raise ValueError(f"lam must be 'loo' or a positive number, not {self.lam!r}")
+        given = "gaussian" if by_loo else Gaussian(noise=float(self.lam))
+        return {"loss": given, "search": self.search}
+
+    def _targets(self, counts: Array) -> Targets:
+        plus, minus = super()._targets(counts)
+        if isinstance(self.targets, str) and self.targets == "fisher":
+            if not np.all(counts > 0.0):
+                raise ValueError("the targets 'fisher' need a row of positive weight of each class")
+            own = counts[1:] if len(plus) == 1 else counts
+            return counts.sum() / own, -counts.sum() / (counts.sum() - own)
+        given = np.asarray(self.targets, dtype=object)
+        fine = given.shape == (2,) and all(is_number(t, -np.inf, np.inf) for t in given)
+        if not fine or not float(given[0]) > float(given[1]):
+            raise ValueError(
+                f"targets must be 'fisher' or two numbers (y+, y-), y+ > y-: {self.targets!r}"
+            )
+        return float(given[0]) * plus, -float(given[1]) * minus
+
+    def _choose(
+        self, parts: Parts, problem: Problem, codes: Index, counts: Array
+    ) -> tuple[Kernel, Loss, dict[str, Any]]:
+        plus, minus = self._targets(counts)
+        threshold = np.zeros(len(plus)) if isinstance(self.targets, str) else 0.5 * (plus + minus)
+        report: dict[str, Any] = {"search": None}
+        kernel, loss = parts.kernel, parts.loss
+        if parts.search is not None:
+            draws, report = find_parameters(parts, problem, generator(self.random_state))
+            kernel, loss = draws[0]
+        elif parts.named_kernel:
+            kernel.set_params(**({"variance": 1.0} if "variance" in kernel.domains else {}))
+        if parts.search is None and isinstance(self.lam, str):
+            lam, report["lam"] = self._best(kernel, problem, codes, threshold)
+            loss = Gaussian(noise=lam)
+        report["targets"] = {
+            "plus": plus.tolist(),
+            "minus": minus.tolist(),
+            "threshold": threshold.tolist(),
+        }
+        return kernel, loss, report
+
+    def _best(
+        self, kernel: Kernel, problem: Problem, codes: Index, threshold: Array
+    ) -> tuple[float, dict[str, Any]]:
+        """Return the best lam of the grid and the path that shows it."""
+        if self.lams is None:
+            lams = default_lams(kernel, problem)
+            if not np.all(lams > 0.0):
+                raise ValueError(
+                    "k(x, x) is negative on average: this is no positive semidefinite kernel; "
+                    "choose another"
+                )
+        else:
+            lams = np.sort(np.asarray(self.lams, dtype=np.float64).ravel())[::-1]
+            if not len(lams) or not np.all((lams > 0.0) & np.isfinite(lams)):
+                raise ValueError(f"lams must be positive numbers, not {self.lams!r}")
+        w = problem.row_weights
+        path = []
+        for lam, mean in ridge_path(kernel, problem, lams):
+            squared = float(w @ ((problem.rows - mean) ** 2).mean(axis=1) / w.sum())
+            path.append((lam, loo_error(mean - threshold, codes, w), squared))
+        order = (1, 2) if self.criterion == "error" else (2,)
+        best = min(path, key=lambda row: tuple(row[i] for i in order))[0]
+        edge = len(lams) > 1 and best in (lams[0], lams[-1])
+        names = ("lams", "loo_error", "loo_squared_error")
+        report = {name: list(c) for name, c in zip(names, zip(*path, strict=True), strict=True)}
+        return best, report | {"chosen": best, "at_edge": bool(edge)}
+
+    def _score(self, table: Table, codes: Index) -> None:
+        mean, w = np.reshape(self.loo_.mean, table.Y.shape), table.weights
+        squared = float(w @ ((table.Y - mean) ** 2).mean(axis=1) / w.sum())
+        error = loo_error(mean - self._threshold(), codes, w)
+        self.report_["loo"] = {"error": error, "squared_error": squared}
+
+    def _threshold(self) -> Array:
+        return np.asarray(self.report_["targets"]["threshold"], dtype=np.float64)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return f less the threshold: (q,), positive for the second class; (q, k) for more."""
+        scores = self._mean(self._inputs(X)) - self._threshold()
+        return np.asarray(scores[:, 0] if self.flat_ else scores)
+
+
+class ProbabilisticLeastSquaresClassifier(LabelRegression):
+    """Least-squares classification with probabilities that are trained to be right (PLSC).
+
+    f is learned by Gaussian regression on labels +1 and -1, and P(+1 | x) =
+    Phi((mean + b) / sqrt(tau^2 + variance)). Kernel, noise, tau and b maximise the log probability
+    of the left-out labels, sum_i log p(y_i | all others), which is closed for this model. The
+    default counts the noise into the variance, as GPML does; ``latent=True`` does not.
+
+    Several classes: one against the rest, with one kernel and one noise for all and a tau and a b
+    for each; the criterion is the sum over the classes, the probabilities are divided by their sum.
+    A wrong label far inside the other class is given a tiny probability: compare log losses with
+    and without the worst case.
+
+    Parameters
+    ----------
+    kernel : Kernel, name, scikit-learn kernel, callable or None
+        None is a scaled RBF with one length scale, on standardised columns.
+    latent : bool
+        Leave the noise out of the predictive variance, in training and in prediction.
+    smooth : bool
+        Train towards the probabilities (n+ + 1)/(n+ + 2) and 1/(n- + 2) of Platt in place of 1 and
+        0, n+ and n- the labels of each kind. Without it, labels that can all be told from the
+        others make the probabilities as extreme as the bounds allow. False is the book's criterion.
+    basis : None, "constant", "linear", degree, callable or Basis
+        Unpenalised functions; b is there anyway.
+    search : "plsc", None or Optimize
+        None takes kernel, ``noise``, ``tau`` and ``offset`` as they are.
+    noise, tau, offset : numbers
+        Where the search starts.
+    class_weight : None, "balanced" or dict
+    gram, standardize, random_state : see :class:`KernelRegressor`.
+
+    Attributes
+    ----------
+    classes_ : (k,) the labels.
+    loss_ : SquaredProbit, with noise, tau and offset (b).
+    loo_ : leave-one-out mean and variance (of f plus noise) of every row, and log_density, the log
+        probability of its label (for several classes: of each class against the rest).
+    kernel_, log_evidence_, report_, posteriors_, relevance_ : as elsewhere.
+
+    References
+    ----------
+    Rasmussen & Williams, section 6.5.1 and (5.12), (6.42)-(6.44).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import ProbabilisticLeastSquaresClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(80, 2))
+    >>> y = np.where(np.hypot(X[:, 0], X[:, 1]) < 1.1, "in", "out")
+    >>> model = ProbabilisticLeastSquaresClassifier().fit(X, y)
+    >>> p = model.predict_proba([[0.0, 0.0], [1.5, 0.0]])
+    >>> bool(p[0, 0] > 0.9), bool(p[1, 1] > 0.9)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        latent: bool = False,
+        smooth: bool = True,
+        basis: Any = None,
+        search: Any = "plsc",
+        noise: float = 0.1,
+        tau: float = 0.1,
+        offset: float = 0.0,
+        class_weight: Any = None,
+        gram: str = "auto",
+        standardize: bool | str = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.latent = latent
+        self.smooth = smooth
+        self.basis = basis
+        self.search = search
+        self.noise = noise
+        self.tau = tau
+        self.offset = offset
+        self.class_weight = class_weight
+        self.gram = gram
+        self.standardize = standardize
+        self.random_state = random_state
+
+    @property
+    def loo_log_probability_(self) -> float:
+        """The weighted sum of the log probabilities of the left-out labels."""
+        return self.loo_.total
+
+    def _parts(self) -> dict[str, Any]:
+        search = self.search
+        if isinstance(search, str) and search == "plsc":
+            search = Optimize(criterion="plsc")
+        elif isinstance(search, Search):
+            criterion = search.get_params().get("criterion")
+            if criterion != "plsc":
+                raise ValueError(
+                    f"a search by {criterion!r} does not train a sigmoid; give "
+                    "Optimize(criterion='plsc')"
+                )
+        elif search is not None:
+            raise ValueError(f"search must be 'plsc', None or an Optimize, not {search!r}")
+        loss = SquaredProbit(self.noise, self.tau, self.offset, self.latent)
+        return {"loss": loss, "search": search}
+
+    def _choose(
+        self, parts: Parts, problem: Problem, codes: Index, counts: Array
+    ) -> tuple[Kernel, Loss, dict[str, Any]]:
+        loss = cast(SquaredProbit, parts.loss)
+        m = problem.y.shape[1]
+        if m > 1:
+            loss.set_params(tau=np.full(m, self.tau), offset=np.full(m, self.offset))
+        if parts.search is None:
+            return parts.kernel, loss, {"search": None}
+        # exact copies and weights say how much a row counts, not how little noise there is
+        factor = balanced(problem)[1]
+        scaled = times(problem, factor)
+        bounds = parts.bounds | BOUNDS
+        space = Space({"kernel": parts.kernel, "loss": loss}, bounds)
+        if not parts.named_kernel:
+            space.suggest(data_scales(parts.kernel, scaled.points, scaled.y, scaled.weights))
+        criterion = PlscCriterion(space, scaled, parts.inference, parts.make_gram, self.smooth)
+        best = parts.search.run(criterion, space, generator(self.random_state))[0]
+        at = space.parts_at(best.u)
+        report = {"search": {**best.report, "weights_times": factor}}
+        return cast(Kernel, at["kernel"]), cast(Loss, at["loss"]), report
+
+    def _score(self, table: Table, codes: Index) -> None:
+        loss, loo, w = cast(SquaredProbit, self.loss_), self.loo_, table.weights
+        mean, variance = np.reshape([loo.mean, loo.variance], (2, *table.Y.shape))
+        s = variance - loss.noise if loss.latent else variance
+        log_p = loss.log_probability(0.5 * (1.0 + table.Y), mean, s)[0]
+        self.loo_ = Loo(loo.mean, loo.variance, np.reshape(log_p, np.shape(loo.mean)), w)
+        self.report_["loo"] = {"error": loo_error(loss.score_of_sum(mean, s), codes, w)}
+
+    # ------------------------------------------------------------------ predictions
+    def _scores(self, X: Any) -> Array:
+        """Return r (q, m) with P = Phi(r) for each class against the rest."""
+        inside = self._inputs(X)
+        return cast(SquaredProbit, self.loss_).score(self._mean(inside), self._variance(inside))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities (q, k), in the order of ``classes_``."""
+        r = self._scores(X)
+        if self.flat_:
+            return np.column_stack([ndtr(-r[:, 0]), ndtr(r[:, 0])])
+        each = log_ndtr(r)  # a row of only tiny ones is divided by its sum in logarithms
+        return np.asarray(softmax(each, axis=1))
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithms of the probabilities (q, k), finite in the far tails as well."""
+        r = self._scores(X)
+        if self.flat_:
+            return np.column_stack([log_ndtr(-r[:, 0]), log_ndtr(r[:, 0])])
+        return np.asarray(log_softmax(log_ndtr(r), axis=1))
+
+    def decision_function(self, X: Any) -> Array:
+        """Return r with P = Phi(r) for the second of two classes (q,); else the probabilities.
+
+        Its zero is p = 1/2: ``predict`` never contradicts ``predict_proba``.
+        """
+        check_is_fitted(self, "posteriors_")
+        if not self.flat_:
+            return self.predict_proba(X)
+        r = self._scores(X)
+        tie = ndtr(r) == ndtr(-r)  # rounding may make p = 1/2 of a tiny r: then it is a tie
+        return np.asarray(np.where(tie, 0.0, r)[:, 0])

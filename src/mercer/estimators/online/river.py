@@ -1,0 +1,217 @@
+"""RiverClassifier: a learner of streams behind the interface of the package ``river``.
+
+Examples given as dicts: the features of the first one, in its order, are those of all.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.core.arrays import Array
+
+
+class NamedFeatures:
+    """Names in their order; None before the first example.
+
+    Examples
+    --------
+    >>> names = NamedFeatures().known({"b": 1, "a": 2})
+    >>> names.row({"a": 3, "b": 4})
+    array([4., 3.])
+    """
+
+    def __init__(self, names: Iterable[Any] | None = None) -> None:
+        self.names = None if names is None else list(names)
+
+    def known(self, x: Any) -> NamedFeatures:
+        """Return the names, those of x if there are none yet; refuse an x with others.
+
+        x is a dict, or a data frame: what matters is its keys.
+        """
+        given = list(x.keys())
+        if self.names is None:
+            if not given:
+                raise ValueError("the first example has no features; it decides which there are")
+            return NamedFeatures(given)
+        missing = [name for name in self.names if name not in x]
+        if missing:
+            raise ValueError(
+                f"the example has no feature {missing[0]!r}, which the first one had; give every "
+                "feature a value, e.g. with river.preprocessing.StatImputer before the model"
+            )
+        if len(given) > len(self.names):
+            new = next(name for name in given if name not in self.names)
+            raise ValueError(
+                f"the example has a feature {new!r} that the first one did not have; select the "
+                f"features {self.names}, e.g. with river.compose.Select"
+            )
+        return self
+
+    def row(self, x: Mapping[Any, Any]) -> Array:
+        """Return the values of x (d,)."""
+        values = np.empty(len(self.names or ()))
+        for i, name in enumerate(self.names or ()):
+            try:
+                values[i] = x[name]
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"feature {name!r} is {x[name]!r}, which is no number; encode it, e.g. with "
+                    "river.preprocessing.OneHotEncoder before the model"
+                ) from None
+            if not np.isfinite(values[i]):
+                raise ValueError(
+                    f"feature {name!r} is {x[name]!r}; fill it, e.g. with "
+                    "river.preprocessing.StatImputer before the model"
+                )
+        return values
+
+    def table(self, X: Any) -> Array:
+        """Return the values of a data frame X as (b, d)."""
+        return np.asarray(X[self.names], dtype=np.float64)
+
+
+def _rivers_base() -> Any:
+    """Return river's class of classifiers if it is installed: its metrics ask for that class."""
+    try:
+        return import_module("river.base").MiniBatchClassifier
+    except ImportError:
+        return object
+
+
+class RiverClassifier(_rivers_base()):  # type: ignore[misc]  # the base depends on what is installed
+    """A classifier with ``partial_fit`` as a model of river: examples are dicts of features.
+
+    It needs no river: where river is installed, it is one of its classifiers and works in its
+    pipelines and in ``evaluate.progressive_val_score``.
+
+    Parameters
+    ----------
+    model : estimator with ``partial_fit``, or None for ``OnlineLogisticClassifier(budget=300)``
+        It is not changed: ``learner`` is a copy. A fitted one is continued.
+    classes : list of labels, or None for those among the first examples.
+    first : int
+        Examples that are held and then learned together: they set the scales. Until then all
+        classes known are equally probable.
+    batch : int
+        Examples that are held and learned together afterwards; 1 learns each at once. A hundred
+        with a budget cost little more than one, and predictions are at most that many behind.
+
+    Attributes
+    ----------
+    learner : the estimator that has learned, for :func:`mercer.save` and all it can say.
+    features : names of the features, in the order of the first example.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RiverClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> model = RiverClassifier(classes=[False, True])
+    >>> for a, b in rng.normal(size=(120, 2)):
+    ...     model.learn_one({"a": a, "b": b}, a > b)
+    >>> model.predict_one({"a": 1.0, "b": -1.0})
+    True
+    >>> model.predict_proba_one({"a": 1.0, "b": -1.0})[True] > 0.9
+    True
+    """
+
+    def __init__(
+        self, model: Any = None, classes: Any = None, first: int = 50, batch: int = 1
+    ) -> None:
+        self.model = model
+        self.classes = classes
+        self.first = first
+        self.batch = batch
+        for name, count in (("first", first), ("batch", batch)):
+            if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+                raise ValueError(f"{name} must be a count of examples, at least 1, not {count!r}")
+        self.learner = _copied(model)
+        self._names = NamedFeatures(getattr(self.learner, "feature_names_in_", None))
+        self._held: tuple[tuple[Array, Any, float], ...] = ()
+
+    @property
+    def features(self) -> list[Any] | None:
+        """Names of the features, in their order; None before the first example."""
+        return self._names.names
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    # ------------------------------------------------------------------ learning
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn the label y of the features x, with weight w; an error leaves all as it was."""
+        names = self._names.known(x)
+        held = (*self._held, (names.row(x), y, float(w)))
+        if len(held) < (self.batch if self._begun() else self.first):
+            self._names, self._held = names, held
+            return
+        rows, labels, weights = zip(*held, strict=True)
+        if not self._begun() and self.classes is None and len(set(labels)) < 2:
+            self._names, self._held = names, held  # one class so far: wait for another
+            return
+        self._learn(np.array(rows), list(labels), np.array(weights))
+        self._names, self._held = names, ()
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learn a data frame X (b, d) and its labels y (b,), after the examples held."""
+        names = self._names.known(X)
+        rows, labels = names.table(X), list(y)
+        if self._held:
+            before, given, _ = zip(*self._held, strict=True)
+            rows, labels = np.vstack([*before, rows]), [*given, *labels]
+        weights = np.r_[[each[2] for each in self._held], np.ones(len(labels) - len(self._held))]
+        self._learn(rows, labels, weights)
+        self._names, self._held = names, ()
+
+    def _learn(self, rows: Array, labels: list[Any], weights: Array) -> None:
+        classes = None if self._begun() else self.classes
+        given = {} if (weights == 1.0).all() else {"sample_weight": weights}
+        self.learner.partial_fit(rows, np.array(labels), classes=classes, **given)
+
+    def _begun(self) -> bool:
+        return hasattr(self.learner, "classes_")
+
+    # ------------------------------------------------------------------ predicting
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """Return the probability of each class; before the first update all are equal."""
+        row = self._names.known(x).row(x)
+        if not self._begun():
+            known = set([y for _, y, _ in self._held] if self.classes is None else self.classes)
+            return dict.fromkeys(known, 1.0 / len(known)) if known else {}
+        p = self.learner.predict_proba(row[None])[0]
+        return dict(zip(self.learner.classes_.tolist(), p.tolist(), strict=True))
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+        """Return the most probable class; None as long as no class is known."""
+        if self._begun() and not hasattr(self.learner, "predict_proba"):
+            return self.learner.predict(self._names.known(x).row(x)[None]).tolist()[0]
+        p = self.predict_proba_one(x)
+        return max(p, key=lambda label: p[label]) if p else None
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Return the probabilities for a data frame X (b, d): a data frame, a column each class."""
+        check_is_fitted(self.learner, "classes_")
+        p = self.learner.predict_proba(self._names.known(X).table(X))
+        return type(X)(p, index=X.index, columns=self.learner.classes_.tolist())
+
+
+def _copied(model: Any) -> Any:
+    """Return a copy of the model: with what it has learned, or fresh."""
+    if model is None:
+        from mercer.estimators.online.estimator import OnlineLogisticClassifier
+
+        return OnlineLogisticClassifier(budget=300)
+    if not hasattr(model, "partial_fit"):
+        raise TypeError(
+            f"{type(model).__name__} has no partial_fit and cannot learn from a stream; give "
+            "OnlineLogisticClassifier or another that has it"
+        )
+    return copy.deepcopy(model) if hasattr(model, "classes_") else clone(model)

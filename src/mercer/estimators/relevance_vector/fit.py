@@ -1,0 +1,246 @@
+"""From rows to relevance vectors: candidates, search, the null model, the posterior process.
+
+The functions of a relevance vector machine: of a kernel at given centres, columns, your own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mercer.core.arrays import Array, Index
+from mercer.core.basis import Basis, as_basis
+from mercer.core.memory import require_memory
+from mercer.estimators.shared import ard
+from mercer.estimators.shared.table import group_rows
+from mercer.kernels import as_kernel
+from mercer.kernels.base import Kernel
+from mercer.linalg.operators import CholeskyOperator
+from mercer.process.process import Prior
+from mercer.process.sparse import Cure, Healed, Sparse
+from mercer.search.relevance.climb import RelevanceClimb, climb, judged
+from mercer.search.relevance.kernel import Setting, score_of, tuned
+from mercer.search.relevance.state import Design, Machine, RelevanceState
+
+
+@dataclass(frozen=True)
+class Functions:
+    """The functions in a model, as a function of the inputs in inside units.
+
+    Attributes
+    ----------
+    bias : whether a constant comes first.
+    kernel, centres : k(x, c_j), centres (M, d); or None.
+    own : functions of the user's; None with ``columns`` alone means the columns of X.
+    columns : which of them, or which columns of X.
+    """
+
+    bias: bool
+    kernel: Kernel | None = None
+    centres: Array | None = None
+    own: Basis | None = None
+    columns: tuple[int, ...] = ()
+
+    def __call__(self, X: Array) -> Array:
+        """Return the functions at X (q, d): shape (q, p)."""
+        if self.kernel is not None and self.centres is not None:
+            Phi = self.kernel(X, self.centres) if len(self.centres) else np.empty((len(X), 0))
+        else:
+            table = X if self.own is None else self.own(X)
+            Phi = table[:, list(self.columns)]
+        if not self.bias:
+            return np.ascontiguousarray(Phi)
+        return np.column_stack([np.ones(len(X)), Phi])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the user chose the candidates from: a kernel, own functions, or the columns (neither).
+
+    ``named`` tells whether the kernel came by name, so that its length scale is the machine's.
+    """
+
+    kernel: Kernel | None
+    own: Basis | None
+    named: bool
+
+    def kept(
+        self, kernel: Kernel | None, bias: bool, centres: Array, active: list[int]
+    ) -> Functions:
+        """Return the functions of the chosen candidates."""
+        if kernel is not None:
+            return Functions(bias, kernel, np.ascontiguousarray(centres[active]))
+        return Functions(bias, own=self.own, columns=tuple(active))
+
+
+def choose(kernel: Any, functions: Any, names: Any, d: int) -> Choice:
+    """Read the parameters ``kernel`` and ``functions`` for d columns, or refuse with a sentence."""
+    if functions is not None:
+        if kernel is not None:
+            raise ValueError(
+                "give a kernel, whose functions at the training rows are the candidates, or "
+                "functions of your own, not both"
+            )
+        if isinstance(functions, str):
+            if functions != "columns":
+                raise ValueError(
+                    "functions must be None, 'columns' or a function X -> (n, m), "
+                    f"not {functions!r}"
+                )
+            return Choice(None, None, False)
+        return Choice(None, as_basis(functions), False)
+    named = kernel is None or isinstance(kernel, str)
+    part = as_kernel("rbf" if kernel is None else kernel).__sklearn_clone__()
+    part = part.resolve(None if names is None else [str(name) for name in names], d)
+    if part.pairwise:
+        return Choice(None, None, False)  # X holds the functions' values already
+    return Choice(Prior(part).signal, None, named and not part.positional)
+
+
+SEARCHES = ("auto", "evidence", "ard", None)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a machine is fitted; see :class:`~mercer.RVRegressor`."""
+
+    bias: bool
+    search: str | None
+    heal: bool | float
+    tol: float
+    max_iter: int
+
+
+@dataclass(frozen=True)
+class RelevanceFit:
+    """One fitted machine: its process, the candidates kept, their precisions, evidence, report."""
+
+    process: Sparse
+    active: Index
+    precisions: Array
+    state: RelevanceState
+    kernel: Kernel | None
+    report: dict[str, Any]
+
+
+class RelevanceRows:
+    """The rows of a fit, inside units, and the candidates; a machine is fitted for each target.
+
+    ``distinct`` says that no two rows are at the same point; else such rows share one function.
+    """
+
+    def __init__(
+        self,
+        choice: Choice,
+        points: Array,
+        weights: Array,
+        options: Options,
+        distinct: bool = False,
+    ) -> None:
+        if choice.kernel is None and options.heal is not False:
+            raise ValueError(
+                "healing puts a function at each new point, which needs a kernel: columns and "
+                "functions of your own have none; use heal=False"
+            )
+        if choice.kernel is not None:  # what it takes from data, it takes from these rows
+            choice = replace(choice, kernel=choice.kernel.frozen(points, weights))
+        self.choice, self.points, self.weights, self.options = choice, points, weights, options
+        self.flat = np.ones((len(points), int(options.bias)))
+        self.first = np.arange(len(points))
+        self.centres = points
+        if choice.kernel is not None:
+            require_memory(len(points), 2)
+            first = self.first if distinct else group_rows(points)[0]
+            if len(first) < len(points):
+                self.first, self.centres = first, np.ascontiguousarray(points[first])
+
+    def fit(
+        self, makers: list[Callable[[Design], Machine]], variance: float | None
+    ) -> list[RelevanceFit]:
+        """Search with the machines that ``makers`` build on a design, one for each target.
+
+        ``variance`` is that of a healing function by default; None: what the model's prior has.
+        """
+        options, kernel = self.options, self.choice.kernel
+        searched: dict[str, Any] | None = None
+        if kernel is None:
+            own = self.choice.own
+            Phi = self.points if own is None else own(self.points)
+            design = Design(np.ascontiguousarray(Phi), self.flat, self.weights)
+            runs = [climb(m(design), tol=options.tol, max_iter=options.max_iter) for m in makers]
+        else:
+            setting = Setting(self.points, self.centres, self.flat, self.weights, tuple(makers))
+            kernel, runs, searched = self._searched(setting, kernel)
+        return [self._found(run, kernel, searched, variance) for run in runs]
+
+    def _found(
+        self,
+        run: RelevanceClimb,
+        kernel: Kernel | None,
+        searched: dict[str, Any] | None,
+        variance: float | None,
+    ) -> RelevanceFit:
+        state, null = judged(run.machine, run.state)
+        order = np.argsort(state.active)  # by candidate, whatever the way they came
+        active = tuple(state.active[i] for i in order)
+        state = run.machine.evaluate(active, state.prior[order], state.beta, state)
+        report = {
+            "search": searched,
+            "converged": run.converged,
+            "steps": dict(run.counts),
+            "evidence": [float(value) for value in run.trace],
+            "null_model": null,
+            "relevance_vectors": len(active),
+        }
+        index = np.array(active, dtype=np.intp)
+        functions = self.choice.kept(kernel, self.options.bias, self.centres, list(active))
+        lengths = np.concatenate([np.ones(state.flat), run.machine.design.lengths[index]])
+        process = self._process(functions, state, lengths, kernel, variance)
+        precisions = state.prior * lengths[state.flat :] ** 2
+        named = index if self.choice.kernel is None else self.first[index]
+        return RelevanceFit(process, named, precisions, state, kernel, report)
+
+    def _searched(
+        self, setting: Setting, kernel: Kernel
+    ) -> tuple[Kernel, list[RelevanceClimb], dict[str, Any] | None]:
+        options = self.options
+        how = options.search
+        if how == "auto":
+            how = "evidence" if self.choice.named else None
+        if how is None:
+            return kernel, setting.run(kernel, options.tol, options.max_iter), None
+        best, runs, report = tuned(setting, kernel, options.tol, options.max_iter)
+        d = self.points.shape[1]
+        if how == "ard" and d > 1 and ard.tied_scales(best):
+            moved, found, more = tuned(setting, ard.untied(best, d), options.tol, options.max_iter)
+            gain = score_of(found) - score_of(runs)
+            report["ard"] = {"gain": gain, "kept": gain > 0.0}
+            report["evaluations"] += more["evaluations"]
+            if gain > 0.0:
+                best, runs = moved, found
+        return best, runs, report
+
+    def _process(
+        self,
+        functions: Functions,
+        state: RelevanceState,
+        lengths: Array,
+        kernel: Kernel | None,
+        variance: float | None,
+    ) -> Sparse:
+        R = np.ascontiguousarray(state.factor.R)
+        spread = CholeskyOperator(R, 1.0 / lengths)
+        mu = state.mu / lengths
+        heal = self.options.heal
+        if heal is False or kernel is None:
+            return Sparse(functions, mu, spread)
+        if heal is not True:
+            variance = float(heal)
+        elif variance is None:  # what the learned prior has at the rows, on average
+            squares = state.F[state.flat :] ** 2 / state.prior[:, None]
+            variance = float(self.weights @ squares.sum(axis=0) / self.weights.sum()) or 1.0
+        cure = Cure(kernel, self.points, functions(self.points).T, state.a, state.b, variance)
+        return Healed(functions, mu, spread, cure)

@@ -1,0 +1,1 @@
+"""What all estimators share: the data flow, units, tables, labels, summaries."""

@@ -1,0 +1,235 @@
+"""Labels: classes as integer codes and as -1 / +1 targets, and what each row counts.
+
+Partly labelled rows: which have a label, and the distinct points that make the graph.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from mercer.core.arrays import Array, Index
+from mercer.estimators.shared.table import check_weights, group_rows
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """The labels of a fit.
+
+    Attributes
+    ----------
+    classes : (k,) the labels that occur, sorted.
+    codes : (n,) the class of each row as 0 .. k-1.
+    rows, weights : (n,) the sample weights, and these times the class weights.
+    """
+
+    classes: NDArray[Any]
+    codes: Index
+    rows: Array
+    weights: Array
+
+    def check_two(self) -> None:
+        """Refuse rows that all belong to one class once those of weight zero are left out."""
+        if len(np.unique(self.codes[self.weights > 0.0])) < 2:
+            raise ValueError("all rows of positive weight belong to one class; two are needed")
+
+    def check_present(self) -> None:
+        """Refuse a class whose rows all have weight zero: nothing is known about it."""
+        present = np.bincount(self.codes, self.weights, len(self.classes))
+        if np.any(present == 0.0):
+            absent = self.classes.tolist()[int(np.argmin(present))]
+            raise ValueError(f"all rows of the class {absent!r} have weight zero: drop them")
+
+
+def read_labels(y: Any, class_weight: Any, sample_weight: Any) -> Labelled:
+    """Return what the labels y (n,) say, with :func:`row_weights`; refuse fewer than two classes.
+
+    Examples
+    --------
+    >>> read_labels(["no", "yes", "no"], {"yes": 2.0}, None).weights
+    array([1., 2., 1.])
+    """
+    classes, codes = encode(y)
+    weights = row_weights(class_weight, classes, codes, sample_weight)
+    return Labelled(classes, codes, check_weights(sample_weight, len(codes)), weights)
+
+
+def encode(y: Any) -> tuple[NDArray[Any], Index]:
+    """Return (classes, codes): the sorted classes (k,) and the class of each row as 0 .. k-1.
+
+    Examples
+    --------
+    >>> encode(["no", "yes", "no"])
+    (array(['no', 'yes'], dtype='<U3'), array([0, 1, 0]))
+    """
+    labels = column_or_1d(y, warn=True)
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in labels.tolist()})
+        raise TypeError(
+            "labels are sorted, and those of y are of kinds that have no order among each other: "
+            f"{', '.join(kinds)}; make them all strings or all numbers, e.g. y.astype(str)"
+        ) from error
+    check_classification_targets(labels)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has only one class, {classes.tolist()[0]!r}: a classifier needs rows of at least "
+            "two classes"
+        )
+    return classes, np.asarray(codes, dtype=np.intp)
+
+
+def binary_targets(codes: Index) -> Array:
+    """Return -1 for the first class and +1 for the second, shape (n,)."""
+    return np.where(codes == 1, 1.0, -1.0)
+
+
+def one_vs_rest(codes: Index, k: int) -> Array:
+    """Return +1 in the column of each row's class and -1 elsewhere, shape (n, k)."""
+    return np.where(codes[:, None] == np.arange(k), 1.0, -1.0)
+
+
+def decided(classes: NDArray[Any], f: Array) -> NDArray[Any]:
+    """Return the class of each row: by the sign of f (q,), or the largest of f (q, k)."""
+    index = (f > 0.0).astype(np.intp) if f.ndim == 1 else f.argmax(axis=1)
+    return np.asarray(classes[index])
+
+
+def row_weights(
+    class_weight: Any, classes: NDArray[Any], codes: Index, sample_weight: Any = None
+) -> Array:
+    """Return sample weight times class weight of each row, shape (n,).
+
+    ``class_weight`` is None, "balanced" (n / (k * rows of the class), as in scikit-learn) or a
+    mapping from class to weight, 1 where a class is missing; a class that does not occur is
+    refused.
+    """
+    weights = check_weights(sample_weight, len(codes))
+    if class_weight is None:
+        return weights
+    k = len(classes)
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(f"class_weight must be None, 'balanced' or a dict: {class_weight!r}")
+        by_class = len(codes) / (k * np.bincount(codes, minlength=k))
+        return np.asarray(weights * by_class[codes])
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict: {class_weight!r}")
+    known = dict(zip(classes.tolist(), range(k), strict=True))
+    by_class = np.ones(k)
+    for label, weight in class_weight.items():
+        if label not in known:
+            raise ValueError(
+                f"class_weight names the class {label!r}, which does not occur in y; "
+                f"the classes are {classes.tolist()}"
+            )
+        if not (np.isfinite(weight) and weight >= 0):
+            raise ValueError(f"the weight of class {label!r} must be finite and >= 0: {weight!r}")
+        by_class[known[label]] = weight
+    return np.asarray(weights * by_class[codes])
+
+
+def split_labels(y: Any, n: int, mark: Any = None) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Return which of n rows have a label (n,), and the labels of those.
+
+    None, NaN and ``mark``, if it is not None, stand for no label; y = None for none at all.
+
+    Examples
+    --------
+    >>> split_labels(["b", None, "a"], 3)
+    (array([ True, False,  True]), array(['b', 'a'], dtype='<U1'))
+    >>> split_labels([1, -1, 0], 3, mark=-1)
+    (array([ True, False,  True]), array([1, 0]))
+    """
+    if y is None:
+        return np.zeros(n, dtype=bool), np.zeros(0)
+    values = column_or_1d(_column(y), warn=True)
+    if len(values) != n:
+        raise ValueError(f"y has {len(values)} entries and X has {n} rows: one for each is needed")
+    plain = values.dtype.kind in "biuSU"  # kinds that know no missing value
+    if plain and mark is None:
+        return np.ones(n, dtype=bool), values
+    known = np.array([not _missing(v, mark) for v in values.tolist()], dtype=bool)
+    labels = values[known]
+    if values.dtype == object and not known.all() and _alike(labels.tolist()):
+        labels = np.array(labels.tolist())  # as they would be without the gaps
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        row = int(np.flatnonzero(known)[np.argmin(np.isfinite(labels))])
+        raise ValueError(f"Input y contains infinity in row {row}: no label; NaN marks no label")
+    return known, labels
+
+
+def _column(y: Any) -> Any:
+    """Keep None and NaN in a list what they are: NumPy turns NaN among texts into a text."""
+    if isinstance(y, (list, tuple)) and any(_missing(v, None) for v in y):
+        values = np.empty(len(y), dtype=object)
+        values[:] = y
+        return values
+    return y
+
+
+def _missing(value: Any, mark: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas
+        return True
+    if isinstance(value, (float, np.floating)) and value != value:
+        return True
+    return mark is not None and bool(value == mark)
+
+
+def _alike(labels: list[Any]) -> bool:
+    """Whether labels are all texts or all numbers."""
+    return any(all(isinstance(v, kind) for v in labels) for kind in (str, numbers.Real))
+
+
+@dataclass(frozen=True)
+class Vertices:
+    """The distinct rows of a partly labelled table.
+
+    Attributes
+    ----------
+    points, rows : (n, d) the distinct rows, and the first row of the table (n,) equal to each.
+    at, codes, weights : (l,) the labels: point, class and total weight. Equal rows with different
+        labels are one point with several labels.
+    """
+
+    points: Array
+    rows: Index
+    at: Index
+    codes: Index
+    weights: Array
+
+
+def merge_vertices(
+    X: Array, weights: Array, known: NDArray[np.bool_], codes: Index, counts: Array
+) -> Vertices:
+    """Merge the equal rows of X (n, d); rows of weight zero are left out.
+
+    ``weights`` (n,) are the sample weights; ``codes`` and ``counts`` are class and weight of the
+    rows that are ``known``, in order. A row without a label counts once whatever its weight, and
+    so do its copies: they are one point of the graph.
+    """
+    full, total = np.full(len(X), -1, dtype=np.intp), np.zeros(len(X))
+    full[known], total[known] = codes, counts
+    keep = np.flatnonzero(weights > 0.0)
+    _, group = group_rows(X[keep])
+    first = np.full(group.max(initial=-1) + 1, len(X), dtype=np.intp)
+    np.minimum.at(first, group, keep)
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    labelled = np.flatnonzero((full[keep] >= 0) & (total[keep] > 0.0))
+    # groups are sorted: in which order a machine sees the labels does not depend on the table
+    pairs = np.column_stack([group[labelled], full[keep[labelled]]])
+    both, which = np.unique(pairs, axis=0, return_inverse=True)
+    sums = np.zeros(len(both))
+    np.add.at(sums, which.ravel(), total[keep[labelled]])
+    points = np.ascontiguousarray(X[first[order]])
+    return Vertices(points, first[order], place[both[:, 0]], both[:, 1], sums)

@@ -1,0 +1,155 @@
+"""Which hyperparameters: the search of a machine, and the posterior at what it found."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from mercer.estimators.shared import ard
+from mercer.estimators.shared.parts import Parts, data_scales
+from mercer.inference.base import Solution
+from mercer.kernels.base import Kernel
+from mercer.linalg.gram import Gram
+from mercer.losses.base import Loss
+from mercer.search import (
+    Criterion,
+    EvidenceCriterion,
+    LooCriterion,
+    Optimize,
+    Problem,
+    Result,
+    Search,
+    Space,
+    balanced,
+)
+
+Draw = tuple[Kernel, Loss]
+AMPLITUDES = ("variance", "value")  # of a scaled kernel, of a constant
+
+
+def find_parameters(
+    parts: Parts, problem: Problem, rng: np.random.Generator
+) -> tuple[list[Draw], dict[str, Any]]:
+    """Find hyperparameters; for a named kernel decide between one and several length scales.
+
+    A search that samples is preceded by one that maximises, which decides and gives the start.
+    """
+    if parts.search is None:
+        return [(parts.kernel, parts.loss)], {"search": None}
+    factor = 1.0
+    # exact copies of a row let the evidence of a Gaussian noise run away; other losses say what a
+    # copy counts
+    if "quadratic" in parts.inference.needs and parts.search.get_params().get("balance", True):
+        problem, factor = balanced(problem)
+    sampler = parts.search if parts.search.samples_many else None
+    search = parts.search if sampler is None else _before(sampler)
+    draws, report = _decide(parts, problem, search, rng)
+    if sampler is not None and not report["search"].get("interrupted"):
+        report["start"] = report.pop("search")
+        parts.loss = draws[0][1]
+        draws, best = _run(parts, draws[0][0], problem, sampler, rng)
+        report["search"] = best.report
+    report["search"]["weights_times"] = factor
+    return draws, report
+
+
+def _before(sampler: Search) -> Optimize:
+    """Return the search for a maximum that precedes a sampler, with what the two share."""
+    given = sampler.get_params(deep=False)
+    shared = {k: given[k] for k in ("criterion", "n_jobs", "progress") if k in given}
+    return Optimize(**shared)
+
+
+def _decide(
+    parts: Parts, problem: Problem, search: Search, rng: np.random.Generator
+) -> tuple[list[Draw], dict[str, Any]]:
+    """One length scale first, one per column if the evidence pays for it."""
+    draws, best = _run(parts, parts.kernel, problem, search, rng)
+    report: dict[str, Any] = {"search": dict(best.report)}
+    d = problem.points.shape[1]
+    tied = ard.tied_scales(parts.kernel) if parts.named_kernel else []
+    if not tied or d == 1 or best.report.get("interrupted"):
+        return draws, report
+    one_start = search.__sklearn_clone__()
+    if "restarts" in one_start.parameter_names():
+        one_start.set_params(restarts=0)
+    parts.loss = draws[0][1]
+    try:
+        others, other = _run(parts, ard.untied(draws[0][0], d), problem, one_start, rng)
+    except KeyboardInterrupt:
+        report["search"]["interrupted"] = True
+        return draws, report
+    varying = int((np.ptp(problem.points, axis=0) > 0).sum())
+    kept, report["ard"] = ard.worth_it(
+        solve_problem(parts, *draws[0], problem)[2],
+        solve_problem(parts, *others[0], problem)[2],
+        max(varying - 1, 1) * len(tied),
+        float(problem.row_weights.sum()),
+    )
+    report["ard"]["search"] = other.report
+    report["search"]["interrupted"] = bool(other.report.get("interrupted"))
+    return (others if kept else draws), report
+
+
+def _run(
+    parts: Parts, kernel: Kernel, problem: Problem, search: Search, rng: np.random.Generator
+) -> tuple[list[Draw], Result]:
+    space = Space({"kernel": kernel, "loss": parts.loss}, _bounds(parts, kernel))
+    kind = _criterion(parts, search)
+    if not parts.named_kernel:
+        y = problem.y
+        if parts.loss.response in ("binary", "multiclass"):
+            y = np.ones_like(y)  # labels have no scale of their own
+        elif problem.basis is not None:  # what the basis explains is no amplitude of the kernel
+            y = y - problem.basis @ np.linalg.lstsq(problem.basis, y, rcond=None)[0]
+        space.suggest(data_scales(kernel, problem.points, y, problem.weights))
+    # chains feel an energy that is not exact; a maximum found roughly is solved exactly afterwards
+    inference = parts.inference if search.samples_many else parts.inference.searching()
+    criterion = kind(space, problem, inference, parts.make_gram)
+    results = search.run(criterion, space, rng)
+    if inference is not parts.inference:
+        results[0].report["inner_tol"] = inference.get_params()["tol"]
+    draws = []
+    for result in results:
+        at = space.parts_at(result.u)
+        draws.append((cast(Kernel, at["kernel"]), cast(Loss, at["loss"])))
+    return draws, results[0]
+
+
+def _bounds(parts: Parts, kernel: Kernel) -> dict[str, tuple[float, float]]:
+    """Return the bounds of the machine, those of an amplitude for every one without its own."""
+    found, every = dict(parts.bounds), parts.amplitudes
+    for path, owner, name in kernel.differentiable():
+        if every is not None and name in AMPLITUDES and owner.mark(name).bounds is None:
+            found[f"kernel__{path}"] = every
+    return found
+
+
+def _criterion(parts: Parts, search: Search) -> type[Criterion]:
+    name = search.get_params().get("criterion")
+    if name == "plsc":
+        raise ValueError(
+            "the criterion 'plsc' trains a sigmoid: it is for ProbabilisticLeastSquaresClassifier; "
+            "search by 'evidence' or 'loo'"
+        )
+    if name == "loo" and not parts.loss.offers("quadratic"):
+        raise ValueError(
+            f"the leave-one-out density of {type(parts.loss).__name__} has no gradient here: it is "
+            "a search for the Gaussian loss; search by 'evidence'"
+        )
+    return LooCriterion if name == "loo" else EvidenceCriterion
+
+
+def solve_problem(
+    parts: Parts, kernel: Kernel, loss: Loss, problem: Problem
+) -> tuple[Gram, Solution, float]:
+    """Return Gram, posterior and log evidence at given parts; -inf for a mode, which has none."""
+    gram = parts.make_gram(kernel, problem.points, scratch=False)
+    solution = parts.inference.solve(
+        gram, problem.y, loss, basis=problem.basis, weights=problem.weights
+    )
+    if not parts.inference.evident:
+        return gram, solution, -np.inf
+    evidence = parts.inference.evidence(gram, problem.y, loss, solution, spread=problem.spread)
+    return gram, solution, evidence.value

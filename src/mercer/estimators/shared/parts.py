@@ -1,0 +1,186 @@
+"""Parts: what the user gave, turned into components that fit together, before any work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mercer import inference as inferences
+from mercer import losses
+from mercer import search as searches
+from mercer.core.arrays import Array
+from mercer.core.basis import Basis, as_basis
+from mercer.core.component import Component
+from mercer.estimators.shared import ard
+from mercer.estimators.shared.gram_choice import choose_gram
+from mercer.estimators.shared.units import Units
+from mercer.inference.base import Inference
+from mercer.kernels import Stationary, as_kernel
+from mercer.kernels.base import Kernel
+from mercer.losses.base import Loss
+from mercer.search import GramMaker, Search
+
+# Noise of a loss given by name: where it starts and how far it may go, relative to var(y).
+NOISE_START, NOISE_BOUNDS = 0.1, (1e-8, 1e2)
+
+
+@dataclass
+class Parts:
+    """The parts of a fit.
+
+    ``named_kernel`` and ``named_loss`` say whether they came by name, so that their parameters are
+    the machine's to start; ``standardize`` whether the fit runs on standardised columns. ``bounds``
+    are those of single parameters by full name, ``amplitudes`` those of every variance and constant
+    of the kernel that has none of its own. ``linear`` if no n x n array is formed for many points.
+    """
+
+    kernel: Kernel
+    loss: Loss
+    inference: Inference
+    search: Search | None
+    basis: Basis | None
+    make_gram: GramMaker
+    named_kernel: bool
+    named_loss: bool
+    standardize: bool
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    amplitudes: tuple[float, float] | None = None
+    linear: bool = False
+
+    @property
+    def by_row(self) -> bool:
+        """Whether a row is more than its inputs: then repeated rows cannot be merged."""
+        return positional(self.kernel) or bool(np.ndim(getattr(self.loss, "noise", 0.0)))
+
+    @property
+    def arrays(self) -> int:
+        """How many n x n arrays the fit needs at most: factor, inverse and the kernel's own."""
+        if self.linear:
+            return 0
+        loo = self.search is not None and self.search.get_params().get("criterion") == "loo"
+        return 2 + max(1, self.kernel.workspace()) + 4 * loo
+
+    def start(self, X: Array, y: Array, weights: Array, units: Units) -> None:
+        """Move the parts to inside units; start what was named at the data's own scale.
+
+        X (n, d) and y (n, m) are in inside units. What a kernel takes from data, it takes here.
+        """
+        self.kernel = self.kernel.frozen(X, weights)
+        total = weights.sum()
+        if self.loss.response in ("binary", "multiclass"):
+            mean_square = 1.0
+        else:  # of y itself, or of its logarithm, ...
+            latent = np.column_stack([self.loss.centers(c).mean(axis=0) for c in y.T])
+            mean_square = float((weights @ latent**2).mean() / total)
+        if self.named_loss and "noise" in self.loss.domains:
+            centred = y - weights @ y / total
+            variance = float((weights @ centred**2).mean() / total) or mean_square or 1.0
+            self.loss.set_params(noise=NOISE_START * variance)
+            self.bounds["loss__noise"] = (NOISE_BOUNDS[0] * variance, NOISE_BOUNDS[1] * variance)
+        elif np.any(units.y_scale != 1.0):
+            self.loss = _loss_inside(self.loss, units)
+        if self.named_kernel and not positional(self.kernel):
+            spread = weights @ (X - weights @ X / total) ** 2 / total
+            for owner in ard.tied_scales(self.kernel):
+                owner.set_params(length_scale=float(np.sqrt(spread.sum())) or 1.0)
+            self.kernel.set_params(variance=mean_square or 1.0)
+
+
+def data_scales(kernel: Kernel, X: Array, y: Array, weights: Array) -> dict[str, float | Array]:
+    """Return length scales, amplitudes and noise at the data's own scale, by full name.
+
+    For a kernel object whose start may be far from the data: a length scale of each column is
+    sqrt(d) deviations, a tied one the length of the vector of deviations.
+    """
+    total = weights.sum()
+    spread = np.sqrt(weights @ (X - weights @ X / total) ** 2 / total)
+    square = float((weights @ y**2).mean() / total)
+    found: dict[str, float | Array] = {}
+    if square > 0.0:
+        found["loss__noise"] = NOISE_START * square
+    for path, owner, name in kernel.differentiable():
+        if name == "variance" and square > 0.0:
+            found[f"kernel__{path}"] = square
+        elif name == "length_scale" and isinstance(owner, Stationary) and np.all(spread > 0.0):
+            size = np.size(getattr(owner, name))
+            if np.ndim(getattr(owner, name)) == 0:
+                found[f"kernel__{path}"] = float(np.sqrt((spread**2).sum()))
+            elif size == X.shape[1]:
+                found[f"kernel__{path}"] = np.sqrt(size) * spread
+    return found
+
+
+def resolve(machine: Any, names: Any, d: int) -> Parts:
+    """Return the parts of an estimator for d columns, or refuse with a sentence."""
+    named_kernel = machine.kernel is None or isinstance(machine.kernel, str)
+    kernel = as_kernel("rbf" if machine.kernel is None else machine.kernel).__sklearn_clone__()
+    kernel = kernel.resolve(None if names is None else [str(name) for name in names], d)
+    given = positional(kernel)
+    if named_kernel and not given:
+        kernel = 1.0 * kernel
+    loss = losses.by_name(machine.loss) if isinstance(machine.loss, str) else machine.loss
+    if not isinstance(loss, Loss):
+        raise TypeError(f"loss must be a Loss or the name of one, not {loss!r}")
+    inference = inferences.by_name(machine.inference, loss)
+    inference.check(loss)
+    search = searches.by_name(machine.search)
+    if search is not None and not inference.evident and search.needs_evidence:
+        raise ValueError(
+            f"the search maximises a density, and {type(inference).__name__}, the inference for "
+            f"{type(loss).__name__}, finds a mode that has none; give search=None and the kernel's "
+            "parameters, or an inference with an evidence ('laplace', 'variational', 'ep')"
+        )
+    basis = as_basis(machine.basis)
+    gram = choose_gram(machine.gram, kernel, d, loss, inference, search, basis)
+    return Parts(
+        kernel,
+        loss.__sklearn_clone__(),
+        inference,
+        search,
+        basis,
+        gram.make,
+        named_kernel,
+        isinstance(machine.loss, str),
+        _standardize(machine.standardize, named_kernel and not given),
+        linear=gram.linear,
+    )
+
+
+def _standardize(given: Any, possible: bool) -> bool:
+    if isinstance(given, str) and given == "auto":
+        return possible
+    if not isinstance(given, (bool, np.bool_)):
+        raise ValueError(f"standardize must be True, False or 'auto', not {given!r}")
+    if given and not possible:
+        raise ValueError(
+            "standardize=True needs a kernel given by name: the parameters of a kernel object are "
+            "in your units; scale the columns with sklearn.preprocessing.StandardScaler in a "
+            "pipeline instead"
+        )
+    return bool(given)
+
+
+def positional(kernel: Component) -> bool:
+    """Whether some part of the kernel depends on which row it is, not only on the inputs."""
+    if getattr(kernel, "positional", False):
+        return True
+    return any(positional(child) for child in kernel.children().values())
+
+
+def _loss_inside(loss: Loss, units: Units) -> Loss:
+    """Restate a loss of the user's units in inside units."""
+    scales = units.y_scale
+    if np.ptp(scales) > 1e-9 * scales[0]:
+        raise ValueError(
+            "a loss object states its noise in your units, and the outputs have different scales; "
+            "give loss='gaussian', or scale y yourself and set standardize=False"
+        )
+    if not hasattr(loss, "in_units"):
+        raise ValueError(
+            f"{type(loss).__name__} cannot be restated for a standardised target; "
+            "set standardize=False"
+        )
+    inside: Loss = loss.in_units(1.0 / float(scales[0]))
+    return inside

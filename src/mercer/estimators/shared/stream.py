@@ -1,0 +1,250 @@
+"""What a learner of a stream accepts: classes known from the start, and its own parameters.
+
+Frozen parameters: what the first batch of a stream fixes may not be changed in its middle.
+
+Prequential figures: every example predicted before it is learned.
+"""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from mercer.core.arrays import Array, Index
+from mercer.core.component import Component
+from mercer.kernels.base import Kernel
+
+LARGEST = 1e18  # prior variance of f of which double precision still has a posterior one
+
+
+def is_plain(machine: Any, X: Any, y: Any) -> bool:
+    """Return whether X and y are arrays as they are used, so that nothing is to be converted.
+
+    X is (n, d) doubles, all finite, with the columns of a machine that learned without names, and
+    y (n,). scikit-learn's validation of a batch takes as long as a tenth of learning it.
+    """
+    return (
+        type(X) is np.ndarray
+        and type(y) is np.ndarray
+        and X.dtype == np.float64
+        and X.shape == (len(y), machine.n_features_in_)
+        and y.ndim == 1
+        and len(y) > 0
+        and y.dtype.kind in "biuU"
+        and not hasattr(machine, "feature_names_in_")
+        and bool(np.isfinite(X).all())
+    )
+
+
+def require_moderate(kernel: Kernel, X: Array, most: float = LARGEST) -> None:
+    """Refuse rows X (b, d) at which the prior variance v of f is not finite, or beyond doubles.
+
+    A posterior variance is the difference of two numbers of the size of v. It falls to the order of
+    sqrt(v), since a bound at xi has a variance of 2 xi or more: beyond 1e18 rounding reaches it.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = float(kernel.diag(X).max())
+    if not largest <= most:
+        raise ValueError(
+            f"the kernel reaches {largest:.3g} on these rows, a variance of f that leaves nothing "
+            "but rounding: scale the columns, make the amplitude smaller, or use a kernel that is "
+            "bounded"
+        )
+
+
+def check_forgetting(rho: Any) -> float:
+    """Return rho if it is a number in (0, 1]."""
+    real = isinstance(rho, numbers.Real) and not isinstance(rho, bool)
+    if not real or not 0.0 < float(rho) <= 1.0:
+        raise ValueError(f"rho must be a number in (0, 1], 1 to forget nothing, not {rho!r}")
+    return float(rho)
+
+
+def check_budget(budget: Any) -> int | None:
+    """Return the number of points to keep; None or infinity keeps all."""
+    if budget is None or (isinstance(budget, float) and budget == np.inf):
+        return None
+    if isinstance(budget, bool) or not isinstance(budget, numbers.Integral) or budget < 1:
+        raise ValueError(f"budget must be a count of points, at least 1, or None, not {budget!r}")
+    return int(budget)
+
+
+def first_classes(y: Any, classes: Any, known: NDArray[Any] | None) -> NDArray[Any]:
+    """Return the sorted classes of a stream.
+
+    ``known`` are those of a stream already begun, with which ``classes`` must agree; without
+    either, the classes are those of the first batch y.
+
+    Examples
+    --------
+    >>> first_classes(["b"], ["b", "a"], None)
+    array(['a', 'b'], dtype='<U1')
+    """
+    if known is not None:
+        if classes is not None and not np.array_equal(np.unique(classes), known):
+            raise ValueError(
+                f"classes={list(classes)!r} differ from those of the first call, "
+                f"{known.tolist()}; start another learner for them"
+            )
+        return known
+    if classes is not None:
+        found = _distinct(column_or_1d(classes))
+        if len(found) < 2:
+            raise ValueError("classes must name at least two labels")
+        return found
+    values = column_or_1d(y, warn=True)
+    found = _distinct(values)
+    check_classification_targets(values)
+    if len(found) < 2:
+        raise ValueError(
+            f"the first batch has only one class, {found.tolist()[0]!r}: give all labels of the "
+            "stream as classes=[...] at the first call of partial_fit"
+        )
+    return found
+
+
+def _distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the labels among the values, each once, sorted; refuse what is no label."""
+    gaps = [v for v in values.tolist() if v is None or (isinstance(v, float) and v != v)]
+    if gaps:
+        raise ValueError(f"{gaps[0]!r} is no label: it cannot be among the classes of a stream")
+    try:
+        return np.unique(values)
+    except TypeError:
+        raise TypeError(
+            "the labels are texts and numbers, and have no order: give all of them as texts, or "
+            "all as numbers"
+        ) from None
+
+
+def known_codes(y: Any, classes: NDArray[Any]) -> Index:
+    """Return the class of each label of y (b,) as 0 .. k-1; refuse one that is not in classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> known_codes(["b", "a"], np.array(["a", "b"]))
+    array([1, 0])
+    """
+    mixed = classes.dtype == object  # such labels need not have an order among themselves
+    if isinstance(y, np.ndarray) and y.dtype == classes.dtype and y.ndim == 1 and not mixed:
+        codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        if (classes[codes] == y).all():
+            return codes
+    number = {label: i for i, label in enumerate(classes.tolist())}
+    values = column_or_1d(y, warn=True).tolist()
+    odd = [value for value in values if value not in number]
+    if odd:
+        raise ValueError(
+            f"y has the label {odd[0]!r}, which is none of the classes {classes.tolist()} known "
+            "since the first call; name all classes of the stream in classes=[...] at the first "
+            "call of partial_fit"
+        )
+    return np.array([number[value] for value in values], dtype=np.intp)
+
+
+def freeze(machine: Any) -> None:
+    """Remember the parameters ``_freezes`` of a machine, at the start of a stream or in ``fit``.
+
+    Copies: a kernel may be changed in place, by ``set_params(kernel__length_scale=...)``.
+    """
+    if machine._freezes:
+        machine._frozen = {name: _copied(getattr(machine, name)) for name in machine._freezes}
+
+
+def require_frozen(machine: Any) -> None:
+    """Refuse to go on with a stream one of whose frozen parameters has been changed."""
+    for name, kept in frozen(machine).items():
+        now = getattr(machine, name)
+        # the first is ten times as fast, and a stream may come row by row
+        if not _alike(now, kept) and now != kept:
+            raise ValueError(
+                f"{name} was changed in the middle of a stream, from {kept!r} to {now!r}: what "
+                f"was learned so far rests on the first. Start a new model with the new {name}, or "
+                f"call fit, which begins afresh; to go on, set {name} back"
+            )
+
+
+def frozen(machine: Any) -> dict[str, Any]:
+    """Return the frozen parameters by name: none of a machine that has not learned."""
+    found: dict[str, Any] = vars(machine).get("_frozen", {})
+    return found
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy that is equal to the value; a function is kept itself, as it equals no copy."""
+    if isinstance(value, Component):
+        twin = copy.copy(value)
+        vars(twin).update({name: _copied(part) for name, part in vars(value).items()})
+        return twin
+    if type(value) in (list, tuple):
+        return type(value)(map(_copied, value))
+    if callable(value) and not hasattr(value, "get_params"):
+        return value
+    twin = copy.deepcopy(value)
+    return twin if _alike(twin, value) else value
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two values are the same to the last attribute: enough for being equal."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Component):
+        mine, theirs = vars(a), vars(b)
+        return mine.keys() == theirs.keys() and all(_alike(mine[k], theirs[k]) for k in mine)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_alike(a[k], b[k]) for k in a)
+    return a is b or bool(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b)
+
+
+@dataclass(frozen=True)
+class Prequential:
+    """Running sums over a stream, so that memory stays flat.
+
+    Attributes
+    ----------
+    weight : total weight of the examples predicted so far.
+    log_loss_sum : sum of -log P(label) before each was learned.
+    right : weight of those whose label was the most probable one.
+    """
+
+    weight: float = 0.0
+    log_loss_sum: float = 0.0
+    right: float = 0.0
+
+    @property
+    def log_loss(self) -> float:
+        """Mean log loss before each update; NaN before the first."""
+        return self.log_loss_sum / self.weight if self.weight else float("nan")
+
+    @property
+    def accuracy(self) -> float:
+        """Share of labels foreseen before each update; NaN before the first."""
+        return self.right / self.weight if self.weight else float("nan")
+
+    def add(self, log_p: Array, codes: Index, w: Array) -> Prequential:
+        """Return the figures with b further examples: log probabilities (b, k), classes, weights.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> p = np.log([[0.5, 0.5], [0.2, 0.8]])
+        >>> Prequential().add(p, np.array([0, 1]), np.ones(2)).accuracy
+        1.0
+        """
+        seen = log_p[np.arange(len(codes)), codes]
+        right = w @ (log_p.argmax(axis=1) == codes)
+        return Prequential(
+            self.weight + float(w.sum()),
+            self.log_loss_sum - float(w @ seen),
+            self.right + float(right),
+        )

@@ -1,0 +1,245 @@
+"""Summary: a fitted machine in words, as text and as HTML.
+
+Convergence: a warning, beside the entry in ``report_``, where a solver stopped too early.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer.inference.base import Inference
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Rows of (section, label, value); ``str`` gives text, notebooks show a table."""
+
+    title: str
+    entries: tuple[tuple[str, str, str], ...]
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return the rows (section, label, value)."""
+        return list(self.entries)
+
+    def __str__(self) -> str:
+        width = max(len(label) for _, label, _ in self.entries)
+        lines, section = [self.title, "=" * len(self.title)], None
+        for part, label, value in self.entries:
+            if part != section:
+                lines += ["", part, "-" * len(part)]
+                section = part
+            lines.append(f"{label:<{width}}  {value}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        body, section = [], None
+        for part, label, value in self.entries:
+            if part != section:
+                body.append(f'<tr><th colspan="2" style="text-align:left">{escape(part)}</th></tr>')
+                section = part
+            body.append(f"<tr><td>{escape(label)}</td><td>{escape(value)}</td></tr>")
+        return f"<table><caption>{escape(self.title)}</caption>{''.join(body)}</table>"
+
+
+def summarise(machine: Any) -> Summary:
+    """Return the summary of a fitted regressor."""
+    report = machine.report_
+    rows: list[tuple[str, str, str]] = []
+
+    def add(section: str, label: str, value: str) -> None:
+        rows.append((section, label, value))
+
+    counts = report["rows"]
+    add("Data", "rows", f"{counts['used']} ({counts['distinct']} distinct inputs)")
+    if counts["weight"] != counts["used"]:
+        add("Data", "total weight", f"{counts['weight']:.6g}")
+    add("Data", "columns", str(machine.n_features_in_))
+    add("Data", "standardised", _standardised(report["standardize"]))
+    add("Model", "kernel", repr(machine.kernel_))
+    add("Model", "loss", repr(machine.loss_))
+    if machine.basis_ is not None:
+        add("Model", "unpenalised basis", repr(machine.basis_))
+    several = len(machine.units_.y_scale) > 1 and report["standardize"]["on"]
+    units = "inputs in your units, outputs standardised" if several else "your units"
+    for label, value in _hyperparameters(machine):
+        add(f"Hyperparameters ({units})", label, value)
+    if report.get("ard"):
+        add(f"Hyperparameters ({units})", "one length scale per column", _ard(report["ard"]))
+    if machine.log_evidence_ is not None:
+        add("Quality", "log evidence", f"{machine.log_evidence_:.4f}")
+    for label, text in _left_out(machine.loo_, counts["weight"]):
+        add("Quality", label, text)
+    if report["degrees_of_freedom"] is not None:
+        add("Quality", "effective degrees of freedom", f"{report['degrees_of_freedom']:.2f}")
+    if "converged" in report["inference"]:
+        what = "mode" if machine.log_evidence_ is None else report["inference"]["name"]
+        add("Numerics", what, _steps(report["inference"]))
+    add("Numerics", "convergence", _convergence(report))
+    jitter = report["inference"].get("jitter", 0.0)
+    add("Numerics", "jitter", "none" if not jitter else f"{jitter:.1g} of each variance")
+    return Summary(f"{type(machine).__name__}", tuple(rows))
+
+
+def _left_out(loo: Any, weight: float) -> list[tuple[str, str]]:
+    """Lines on leave-one-out: of densities, or of margins with their bound and estimate."""
+    if hasattr(loo, "log_density"):
+        outputs = 1 if loo.log_density.ndim == 1 else loo.log_density.shape[1]
+        each = loo.total / (weight * outputs)
+        text = f"{loo.total:.4f} ({each:.4f} per observation)"
+        return [("leave-one-out log density", text)]
+    lines = []
+    if getattr(loo, "bound", None) is not None:
+        lines.append(("leave-one-out error", f"at most {loo.error_bound:.4f}"))
+    if getattr(loo, "cavity", None) is not None:
+        lines.append(("leave-one-out error, estimated", f"{loo.cavity_error:.4f}"))
+    return lines
+
+
+def _steps(report: dict[str, Any]) -> str:
+    text = "converged" if report["converged"] else "not converged"
+    text += f" after {report['iterations']} steps"
+    return text if report.get("gap") is None else f"{text}, duality gap {report['gap']:.2g}"
+
+
+def _standardised(report: dict[str, Any]) -> str:
+    if not report["on"]:
+        return "no: kernel parameters are in your units"
+    target = any(scale != 1.0 for scale in report["y_scale"]) or any(report["y_shift"])
+    what = "columns and target" if target else "columns"
+    return f"yes: {what}, inside the machine; undone in all that is reported"
+
+
+def _ard(report: dict[str, Any]) -> str:
+    word = "kept" if report["kept"] else "not kept, one in standard deviations of the columns is"
+    return (
+        f"{word}: log evidence gains {report['gain']:.2f}, {report['needed']:.2f} are needed "
+        f"for {report['extra_parameters']} more parameters"
+    )
+
+
+def _convergence(report: dict[str, Any]) -> str:
+    search = report["search"]
+    if search is None:
+        return "no search: the parameters are as given"
+    ard = report.get("ard") or {"kept": False, "search": {"evaluations": 0}}
+    last = ard["search"] if ard["kept"] else search
+    text = "converged" if last["converged"] else f"not converged ({last.get('message', '')})"
+    evaluations = search["evaluations"] + ard["search"]["evaluations"]
+    text += f" after {evaluations} evaluations from {search['starts']} starts"
+    if search.get("interrupted"):
+        text += "; interrupted, the best so far is kept"
+    if last.get("at_bounds"):
+        text += f"; at a bound: {', '.join(last['at_bounds'])}"
+    if search.get("weights_times", 1.0) != 1.0:
+        text += f"; weights times {search['weights_times']:.4g} in the search (exact copies)"
+    return text
+
+
+_WORDS = {
+    "length_scale": "length scale: the distance over which the function changes",
+    "variance": "variance of the function about its mean",
+    "noise": "noise variance of one observation",
+    "period": "period",
+    "alpha": "mixture of length scales",
+    "value": "variance of the level",
+    "weight": "variance of the slopes",
+}
+
+
+def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
+    found = []
+    names = getattr(machine, "feature_names_in_", None)
+    for part in (machine.kernel_, machine.loss_):
+        for path, owner, name in part.differentiable():
+            value = np.asarray(getattr(owner, name), dtype=np.float64)
+            label = f"{path.replace('__', '.')} ({_WORDS.get(name, name)})"
+            if owner.mark(name).fixed:
+                label += ", fixed"
+            if value.ndim and names is not None and value.size == len(names):
+                pairs = zip(names, value, strict=True)
+                text = ", ".join(f"{column}: {v:.4g}" for column, v in pairs)
+            else:
+                text = ", ".join(f"{v:.4g}" for v in np.atleast_1d(value))
+            if name == "noise" and value.ndim == 0:
+                text += f" (standard deviation {np.sqrt(value):.4g})"
+            found.append((label, text))
+    return found
+
+
+OUTSIDE = 5  # frames from here to the user's call of fit
+
+
+def warn_machine(name: str, params: Mapping[str, Any], report: Mapping[str, Any]) -> None:
+    """Warn if the steps of a support vector machine ended above its tolerance.
+
+    ``params`` are the machine's, ``report`` is that of :func:`mercer.inference.smo.maximise`.
+    """
+    if report["converged"]:
+        return
+    ended = (
+        f"{name} ended after {report['iterations']} steps (max_iter={params['max_iter']}) with a "
+        f"violation of {report['violation']:.2g}, above tol={params['tol']:g}"
+    )
+    if "iteration limit" in report["message"]:
+        softer = ", or choose a smaller C" if "C" in params else ""
+        remedy = (
+            "raise max_iter (-1 is no limit), scale the columns (for example with "
+            f"StandardScaler){softer}"
+        )
+    else:
+        ended += ", and no step lowers it further (rounding)"
+        exact = "" if report["precision"] == "float64" else " or one below 1e-5 (double precision),"
+        remedy = f"choose a larger tol,{exact} or scale the columns"
+    warnings.warn(f"{ended}: {remedy}", ConvergenceWarning, stacklevel=OUTSIDE)
+
+
+def joined_discriminations(
+    name: str, params: Mapping[str, Any], reports: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """One report for several machines of :func:`mercer.inference.med.discriminate`.
+
+    Warns if one of them ended above its duality gap.
+    """
+    report = {
+        "converged": all(r["converged"] for r in reports),
+        "iterations": max(r["iterations"] for r in reports),
+        "objective": [r["objective"] for r in reports],
+        "gap": max(r["gap"] for r in reports),
+        "jitter": max(r["jitter"] for r in reports),
+    }
+    if not report["converged"]:
+        warnings.warn(
+            f"{name} ended after {report['iterations']} steps (max_iter={params['max_iter']}) with "
+            f"a duality gap of {report['gap']:.2g}, above tol={params['tol']:g}: raise max_iter, "
+            "choose a larger tol or scale the columns",
+            ConvergenceWarning,
+            stacklevel=OUTSIDE,
+        )
+    return report
+
+
+def warn_inference(inference: Inference, report: Mapping[str, Any]) -> None:
+    """Warn if an iterative inference stopped before its tolerance; ``report`` is its solution's."""
+    if report.get("converged", True):
+        return
+    name, given = type(inference).__name__, inference.get_params()
+    gap, steps = report.get("gap"), report.get("iterations")
+    after = "" if steps is None else f" after {steps} steps"
+    reached = "" if gap is None else f" with a duality gap of {gap:.2g}"
+    limits = ", ".join(f"{k}={given[k]}" for k in ("tol", "max_iter") if k in given)
+    warnings.warn(
+        f"{name} inference stopped{after}{reached}, before it reached its tolerance ({limits}): "
+        f"give inference={name}(max_iter=...) more steps, a larger tol if this is near enough, or "
+        "the kernel a smaller amplitude (a classifier a smaller C)",
+        ConvergenceWarning,
+        stacklevel=OUTSIDE,
+    )

@@ -1,0 +1,310 @@
+"""Tables: what comes in is checked, named in the error, and merged where rows repeat.
+
+Rows that may be sparse: read, checked and merged as dense ones are.
+
+UnlessItFails: after an error a machine is as it was before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.utils.validation import validate_data
+
+from mercer.core.arrays import Array, Index
+from mercer.core.memory import require_memory
+from mercer.kernels.features.fourier import is_sparse
+
+# finite numbers are checked here, where the sentence can name row and column
+_OPTIONS: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_all_finite": False}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A validated table, repeated rows merged; all in the user's units.
+
+    Attributes
+    ----------
+    X, Y, weights : (N, d), (N, m), (N,) every row as given.
+    keep : (N,) rows of positive weight; the attributes below are about these.
+    points : (n, d) distinct inputs in sorted order (or every row, if rows cannot be merged).
+    group : the point of each kept row.
+    mean, total, spread : (n, m), (n,), (n, m): weighted mean, total weight and weighted sum of
+        squares about the mean at each point.
+    flat : whether y came as a vector.
+    """
+
+    X: Array
+    Y: Array
+    weights: Array
+    keep: Index
+    points: Array
+    group: Index
+    mean: Array
+    total: Array
+    spread: Array
+    flat: bool
+
+
+def build_table(
+    X: Array,
+    Y: Array,
+    weights: Array,
+    by_row: bool,
+    flat: bool,
+    arrays: int = 3,
+    alike: bool = False,
+) -> Table:
+    """Merge repeated rows of X (N, d), unless ``by_row``; with ``alike`` if Y is the same, too.
+
+    Refuse before if the fit, which needs ``arrays`` n x n matrices, does not fit into memory.
+
+    The order of the points does not depend on the order of the rows, and a row of weight two is
+    the same as two rows: so is everything that follows.
+    """
+    keep = np.flatnonzero(weights > 0)
+    inputs = X if len(keep) == len(X) else X[keep]
+    if by_row:
+        require_memory(len(keep), arrays)
+        first = group = np.arange(len(keep))
+    else:
+        require_memory(_distinct_at_least(inputs), arrays)
+        first, group = group_rows(np.column_stack([inputs, Y[keep]]) if alike else inputs)
+        require_memory(len(first), arrays)
+    mean, total, spread = merge(group, len(first), Y[keep], weights[keep])
+    points = np.ascontiguousarray(inputs[first])
+    return Table(X, Y, weights, keep, points, group, mean, total, spread, flat)
+
+
+def read_inputs(machine: Any, X: Any, *, fitted: bool = True) -> Array:
+    """Return X (n, d) as doubles, as ``machine`` was fitted with; ``fitted=False`` is a first look.
+
+    By scikit-learn's rules, which keep or compare the names of the columns, and all finite.
+    """
+    X = validate_data(machine, X, reset=not fitted, **_OPTIONS)
+    check_finite(X, "X", getattr(machine, "feature_names_in_", None))
+    return np.asarray(X)
+
+
+def read_rows(machine: Any, X: Any, y: Any, **options: Any) -> tuple[Array, Any]:
+    """Return X (n, d) as doubles, all finite, and y with as many rows, at the begin of a fit.
+
+    ``options`` are those of :func:`sklearn.utils.validation.validate_data` for y.
+    """
+    X, y = validate_data(machine, X, y, **_OPTIONS, **options)
+    check_finite(X, "X", getattr(machine, "feature_names_in_", None))
+    return X, y
+
+
+def check_finite(A: Array, what: str, names: Any = None) -> None:
+    """Refuse NaN and infinity, naming the first row and column."""
+    bad = ~np.isfinite(A)
+    if not bad.any():
+        return
+    grid = bad.reshape(len(A), -1)
+    row = int(np.flatnonzero(grid.any(axis=1))[0])
+    column = int(np.flatnonzero(grid[row])[0])
+    kind = "NaN" if np.isnan(A.reshape(len(A), -1)[row, column]) else "infinity (inf)"
+    where = f"row {row}"
+    if A.ndim > 1:
+        label = repr(str(names[column])) if names is not None else str(column)
+        where = f"column {label}, row {row}"
+    count = int(bad.sum())
+    raise ValueError(
+        f"Input {what} contains {kind} in {where}"
+        f" ({count} value{'s' if count > 1 else ''} not finite in all); drop these rows, or fill "
+        "them first, e.g. with sklearn.impute.SimpleImputer in a pipeline"
+    )
+
+
+def check_target(y: Any) -> None:
+    """Refuse text, NaN and infinity in y, naming the row; leave the rest to scikit-learn."""
+    if y is None or hasattr(y, "toarray"):
+        return
+    values = np.asarray(y)
+    if values.dtype.kind in "OUST":
+        for row, value in enumerate(values.reshape(len(values), -1)[:, 0] if values.ndim else ()):
+            if isinstance(value, (str, bytes)):
+                raise ValueError(
+                    f"Input y contains text in row {row}: {str(value)!r}; regression needs numbers"
+                )
+        try:
+            values = values.astype(np.float64)
+        except (TypeError, ValueError):
+            return
+    if values.dtype.kind == "f" and values.ndim:
+        check_finite(values if values.ndim == 1 or values.shape[1:] != (1,) else values[:, 0], "y")
+
+
+def check_repeats(X: Array, noise: Any) -> None:
+    """Refuse repeated inputs among the rows whose own noise is zero."""
+    known = np.ndim(noise) == 1 and len(noise) == len(X)
+    exact = np.flatnonzero(np.asarray(noise) == 0.0) if known else np.zeros(0, dtype=np.intp)
+    if len(group_rows(X[exact])[0]) < len(exact):
+        raise ValueError(
+            "repeated inputs need noise: with zero noise they are either redundant or "
+            "contradictory; give these rows a positive noise"
+        )
+
+
+def check_weights(sample_weight: Any, n: int) -> Array:
+    """Return the weights (n,), all one if None; refuse negative, non-finite or all-zero ones."""
+    if sample_weight is None:
+        return np.ones(n)
+    w = np.asarray(sample_weight, dtype=np.float64)
+    w = np.full(n, w) if w.ndim == 0 else w
+    if w.shape != (n,):
+        raise ValueError(f"sample_weight has shape {w.shape}, expected ({n},): one weight per row")
+    if not np.all(np.isfinite(w)) or np.any(w < 0):
+        row = int(np.flatnonzero(~np.isfinite(w) | (w < 0))[0])
+        raise ValueError(f"sample_weight must be finite and not negative; row {row} has {w[row]}")
+    if not np.any(w > 0):
+        raise ValueError("all sample weights are zero: nothing is left to learn from")
+    return w
+
+
+def _distinct_at_least(X: Array) -> int:
+    """Return a lower bound on the number of distinct rows of X (n, d), cheaply."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return len(np.unique(X @ np.sqrt(2.0 + np.arange(X.shape[1]))))
+
+
+def group_rows(X: Array) -> tuple[Index, Index]:
+    """Return (a row of each distinct row of X, the group of each row); groups in sorted order."""
+    order = np.lexsort(X.T[::-1])
+    ordered = X[order]
+    new = np.ones(len(X), dtype=bool)
+    new[1:] = np.any(ordered[1:] != ordered[:-1], axis=1)
+    group = np.empty(len(X), dtype=np.intp)
+    group[order] = np.cumsum(new) - 1
+    return order[new], group
+
+
+def merge(group: Index, n: int, y: Array, weights: Array) -> tuple[Array, Array, Array]:
+    """Merge rows by group: weighted mean (n, m), total weight (n,), weighted spread (n, m)."""
+    if len(group) == n:  # nothing repeats: the values as they are, in the order of the groups
+        order = np.argsort(group)
+        return y[order].copy(), weights[order].copy(), np.zeros((n, y.shape[1]))
+    total: Array = np.asarray(np.bincount(group, weights, n), dtype=np.float64)
+    first = np.zeros(n, dtype=np.intp)
+    first[group[::-1]] = np.arange(len(group))[::-1]
+    base = y[first]  # differences to a member of the group: equal values merge without rounding
+    shift = y - base[group]
+    mean = np.column_stack([np.bincount(group, weights * c, n) for c in shift.T]) / total[:, None]
+    rest = shift - mean[group]
+    spread: Array = np.column_stack([np.bincount(group, weights * c**2, n) for c in rest.T])
+    return base + mean, total, spread
+
+
+def read_any_rows(machine: Any, X: Any, y: Any, *, sparse: bool, reset: bool) -> tuple[Any, Any]:
+    """Return X (n, d) and y as :func:`read_rows` does; a sparse X stays so if ``sparse`` allows."""
+    if not (sparse and is_sparse(X)):
+        return read_rows(machine, X, y, reset=reset)
+    X, y = validate_data(machine, X, y, reset=reset, **_SPARSE_OPTIONS)
+    return _canonical(X), y
+
+
+def read_any_inputs(machine: Any, X: Any, *, sparse: bool) -> Any:
+    """Return X (q, d) for predictions, as :func:`read_inputs` does; sparse if that is allowed."""
+    if not (sparse and is_sparse(X)):
+        return read_inputs(machine, X)
+    return _canonical(validate_data(machine, X, reset=False, **_SPARSE_OPTIONS))
+
+
+_SPARSE_OPTIONS: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "dtype": np.float64,
+    "ensure_all_finite": False,  # checked here, where the sentence can name row and column
+}
+
+
+def _canonical(X: Any) -> Any:
+    """Return X with sorted columns, none twice, no stored zeros and no value that is not finite."""
+    X = csr_array(X)
+    bad = np.flatnonzero(~np.isfinite(X.data))
+    if len(bad):
+        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+        kind = "NaN" if np.isnan(X.data[bad[0]]) else "infinity (inf)"
+        raise ValueError(
+            f"Input X contains {kind} in column {X.indices[bad[0]]}, row {row} "
+            f"({len(bad)} values not finite in all); drop these rows, or fill them first"
+        )
+    if not X.has_canonical_format or not X.data.all():
+        X = X.copy()  # the user's matrix stays as it is
+        X.sum_duplicates()
+        X.eliminate_zeros()
+    return X
+
+
+def merged(X: Array, labels: Array, weights: Array) -> tuple[Index, Array]:
+    """Merge equal rows with equal labels: (a row of each, total weights), in canonical order."""
+    keep = np.flatnonzero(weights > 0)
+    table = np.column_stack([X[keep], labels[keep]])
+    first, group = group_rows(table)
+    # the first row of the table that is equal, whatever the order of sorting
+    earliest = np.full(len(first), len(X), dtype=np.intp)
+    np.minimum.at(earliest, group, keep)
+    return earliest, np.asarray(np.bincount(group, weights[keep], len(first)), dtype=np.float64)
+
+
+def merged_rows(X: Any, labels: Index, weights: Array) -> tuple[Index, Array]:
+    """Merge equal rows with equal labels: (a row of each, total weights), by first occurrence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> X = csr_array(np.array([[0.0, 2.0], [1.0, 0.0], [0.0, 2.0]]))
+    >>> merged_rows(X, np.array([0, 1, 0]), np.ones(3))
+    (array([0, 1]), array([2., 1.]))
+    """
+    if not is_sparse(X):
+        first, total = merged(X, labels.astype(np.float64), weights)
+        order = np.argsort(first)
+        return first[order], total[order]
+    found: dict[tuple[int, bytes, bytes], int] = {}
+    firsts: list[int] = []
+    totals: list[float] = []
+    for i in np.flatnonzero(weights > 0.0):
+        held = slice(X.indptr[i], X.indptr[i + 1])
+        key = (int(labels[i]), X.indices[held].tobytes(), X.data[held].tobytes())
+        place = found.setdefault(key, len(firsts))
+        if place == len(firsts):
+            firsts.append(int(i))
+            totals.append(0.0)
+        totals[place] += float(weights[i])
+    return np.array(firsts, dtype=np.intp), np.array(totals)
+
+
+class UnlessItFails:
+    """``with UnlessItFails(machine):`` puts all attributes back if the block ends with an error.
+
+    The attributes themselves are not copied: what the block does to an array in place stays. An
+    interrupt by the keyboard counts as an error.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> machine = SimpleNamespace(a=1)
+    >>> try:
+    ...     with UnlessItFails(machine):
+    ...         machine.a, machine.b = 2, 3
+    ...         raise ValueError("no")
+    ... except ValueError:
+    ...     print(machine)
+    namespace(a=1)
+    """
+
+    def __init__(self, machine: Any) -> None:
+        self.machine, self.before = machine, dict(vars(machine))
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            vars(self.machine).clear()
+            vars(self.machine).update(self.before)

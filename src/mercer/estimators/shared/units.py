@@ -1,0 +1,165 @@
+"""Units: standardising a table inside the machine, and stating the result in the user's units.
+
+Between the user's units and those in which a machine works: the problem, and what is told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.core.arrays import Array
+from mercer.core.basis import Basis
+from mercer.core.component import Component
+from mercer.estimators.shared.table import Table
+from mercer.kernels.base import Kernel
+from mercer.left_out.figures import Loo
+from mercer.search import Problem
+
+
+@dataclass(frozen=True)
+class Units:
+    """x = shift + scale * x_inside, y = y_shift + y_scale * y_inside.
+
+    Attributes
+    ----------
+    x_shift, x_scale : (d,).
+    y_shift, y_scale : (m,).
+    """
+
+    x_shift: Array
+    x_scale: Array
+    y_shift: Array
+    y_scale: Array
+
+    def inside(self, X: Array) -> Array:
+        """Return the inputs in inside units, (n, d)."""
+        if not np.any(self.x_shift) and np.all(self.x_scale == 1.0):
+            return X
+        return np.ascontiguousarray((X - self.x_shift) / self.x_scale)
+
+    def outside(self, X: Array) -> Array:
+        """Return the inputs in the user's units, (n, d)."""
+        return np.asarray(X * self.x_scale + self.x_shift)
+
+    def y_inside(self, y: Array) -> Array:
+        """Return the targets in inside units, (n, m)."""
+        return np.asarray((y - self.y_shift) / self.y_scale)
+
+    def y_outside(self, y: Array) -> Array:
+        """Return the targets in the user's units, (n, m)."""
+        return np.asarray(y * self.y_scale + self.y_shift)
+
+    def kernel_outside(self, kernel: Kernel) -> Kernel:
+        """Return the kernel in the user's units (variance in units of y squared, one output)."""
+        stated = kernel
+        if np.any(self.x_shift) or np.any(self.x_scale != 1.0):
+            stated = kernel.in_units(self.x_shift, self.x_scale)
+        if len(self.y_scale) == 1 and self.y_scale[0] != 1.0:
+            stated = float(self.y_scale[0] ** 2) * stated
+        return stated
+
+    def loss_outside(self, loss: Component) -> Component:
+        """Return the loss in the user's units, if it knows how (one output)."""
+        restate = getattr(loss, "in_units", None)
+        if restate is None or len(self.y_scale) != 1:
+            return loss
+        stated: Component = restate(float(self.y_scale[0]))
+        return stated
+
+    def evidence_outside(self, value: float, total: float, basis: Basis | None, k: int) -> float:
+        """Return the log evidence in the user's units.
+
+        A density of y = y_scale y' picks up -log y_scale per observation (``total`` is their
+        weight); with k flat coefficients, which scale with y, k fewer; and a basis h = T h'
+        changes it by -log |det T|.
+        """
+        m = len(self.y_scale)
+        change = -(total - k) * float(np.log(self.y_scale).sum())
+        if basis is not None and not basis.raw:
+            change -= m * basis.logdet_units(self.x_scale)
+        return value + change
+
+
+def location_scale(A: Array, weights: Array, spread: Array | None = None) -> tuple[Array, Array]:
+    """Weighted mean and standard deviation of the columns of A (n, d).
+
+    ``spread`` (n, d) is the weighted sum of squares of merged observations about each A_i.
+
+    A constant column gets its absolute value as scale (1 for zeros). The columns are divided by
+    their largest absolute value first, so that squares of 1e200 do not overflow.
+    """
+    top = np.max(np.abs(A), axis=0)
+    top = np.where(top > 0, top, 1.0)
+    B = A / top
+    total = weights.sum()
+    mean = weights @ B / total
+    squares = weights @ (B - mean) ** 2
+    if spread is not None:
+        squares = squares + ((np.sqrt(spread) / top) ** 2).sum(axis=0)
+    deviation = np.sqrt(squares / total)
+    constant = deviation <= 8 * np.finfo(float).eps
+    return mean * top, np.where(constant, 1.0, deviation) * top
+
+
+def no_units(d: int, m: int) -> Units:
+    """Return units that change nothing."""
+    return Units(np.zeros(d), np.ones(d), np.zeros(m), np.ones(m))
+
+
+@dataclass(frozen=True)
+class RawBasis:
+    """A basis of the user's units as a function of the inputs in inside units."""
+
+    basis: Basis
+    units: Units
+
+    def __call__(self, X: Array) -> Array:
+        """Return h at X (n, d): shape (n, k)."""
+        return self.basis(self.units.outside(X))
+
+
+def basis_inside(basis: Basis | None, units: Units) -> Basis | RawBasis | None:
+    """Return the basis as a function of the inputs in inside units."""
+    return basis if basis is None or not basis.raw else RawBasis(basis, units)
+
+
+def problem_inside(table: Table, units: Units, points: Array, H: Array | None) -> Problem:
+    """Return the problem at the points (n, d) of a table, which are inside already.
+
+    H (n, k) are the values of the basis there.
+    """
+    return Problem(
+        points,
+        units.y_inside(table.mean),
+        table.total,
+        table.spread / units.y_scale**2,
+        H,
+        table.group,
+        units.y_inside(table.Y[table.keep]),
+        table.weights[table.keep],
+    )
+
+
+def loo_outside(mean: Array, variance: Array, density: Array, table: Table, units: Units) -> Loo:
+    """Return figures of left-out rows, (N, m) inside, in the user's units."""
+    outside = (units.y_outside(mean), variance * units.y_scale**2, density - np.log(units.y_scale))
+    first, second, third = ((a[:, 0] if table.flat else a) for a in outside)
+    return Loo(first, second, third, table.weights)
+
+
+def told_units(units: Units) -> dict[str, Any]:
+    """Return what was subtracted from each column and target, and by what it was divided."""
+    names = ("x_shift", "x_scale", "y_shift", "y_scale")
+    return {name: getattr(units, name).tolist() for name in names}
+
+
+def told_rows(table: Table | Problem, weights: Array) -> dict[str, Any]:
+    """Return how many rows of these weights count, at how many points, and for how much."""
+    return {
+        "used": len(weights),
+        "distinct": len(table.points),
+        "weight": float(weights.sum()),
+    }

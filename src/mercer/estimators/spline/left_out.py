@@ -1,0 +1,97 @@
+"""Leave-one-out of a smoothing spline: each row predicted from all others, beta re-estimated."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.core.arrays import Array
+from mercer.inference.base import Solution
+from mercer.left_out.figures import Loo
+from mercer.linalg.spline.gram import MarkovFactor, MarkovGram
+from mercer.linalg.spline.rows import SplineRows
+from mercer.linalg.spline.states import States
+from mercer.search.criteria.evidence import Problem
+from mercer.search.criteria.left_out import Left
+
+# variance of a left-out row over the noise's, beyond which 1 - leverage has no digit left
+UNSEEN = 1e12
+
+
+class SplineLeftOut:
+    """Residuals and variances of rows left out, for noise of variance one.
+
+    Attributes
+    ----------
+    residual : (N,) y - leave-one-out mean, of the rows of positive weight, standardised.
+    variance : (N,) of the left-out observation, over the noise's.
+    weights : (N,)
+    """
+
+    def __init__(self, residual: Array, variance: Array, weights: Array) -> None:
+        self.residual, self.variance, self.weights = residual, variance, weights
+
+    def scale(self) -> float:
+        """Return the noise variance that maximises the sum of the log densities."""
+        return float(self.weights @ (self.residual**2 / self.variance) / self.weights.sum())
+
+    def profile(self) -> float:
+        """Sum of the log densities at that noise, up to a constant; NaN where one is undefined."""
+        if not np.all(self.variance > 0.0):
+            return np.nan
+        with np.errstate(divide="ignore"):
+            logs = float(self.weights @ np.log(self.variance))
+            return float(-0.5 * (self.weights.sum() * np.log(self.scale()) + logs))
+
+
+def left_out(rows: SplineRows, states: States) -> SplineLeftOut:
+    """Leave every row of positive weight out once, by GPML (5.12) in the form of ``Left``."""
+    keep, group = rows.kept()
+    gram = MarkovGram(rows.points[:, None], states.order)
+    factor = MarkovFactor.conditioned(gram, rows.total, states)
+    W, z = rows.total, rows.target[:, None]
+    alpha = W[:, None] * (z - states.mean[:, :1])
+    problem = Problem(
+        gram.points,
+        z,
+        W,
+        np.zeros_like(z),
+        None,
+        group,
+        rows.inside(rows.y[keep])[:, None],
+        rows.weights[keep],
+    )
+    solution = Solution(alpha, W, z, factor, None, W)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = Left(problem, solution, np.ones(len(W)))
+    return SplineLeftOut(left.residual[:, 0], left.variance, rows.weights[keep])
+
+
+def leave_one_out(rows: SplineRows, states: States, noise: float) -> Loo:
+    """Every row from the others, in the user's units; rows of weight zero from all that count.
+
+    NaN where the others say nothing of a row: it alone determines the curve at its place.
+    """
+    keep, _ = rows.kept()
+    found = left_out(rows, states)
+    mean, variance = np.empty(len(rows.x)), np.empty(len(rows.x))
+    target = rows.inside(rows.y)
+    mean[keep] = target[keep] - found.residual
+    variance[keep] = found.variance
+    lost = ~((variance > 0.0) & (variance < UNSEEN)) & (rows.weights > 0.0)
+    mean[lost] = variance[lost] = np.nan
+    unused = np.flatnonzero(rows.weights == 0.0)
+    if len(unused):
+        value, spread = states.derivative(rows.x[unused])
+        assert spread is not None
+        mean[unused], variance[unused] = value, spread + 1.0
+    variance *= noise
+    with np.errstate(divide="ignore", invalid="ignore"):
+        density = -0.5 * (np.log(2.0 * np.pi * variance) + (target - mean) ** 2 / variance)
+    if noise == 0.0:
+        density[:] = np.inf  # a polynomial to rounding: every row is foretold
+    return Loo(
+        mean * rows.y_scale + rows.y_shift,
+        variance * rows.y_scale**2,
+        density - np.log(rows.y_scale),
+        rows.weights,
+    )

@@ -1,0 +1,1 @@
+"""What each family of estimators computes, as an ONNX graph."""

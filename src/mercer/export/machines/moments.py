@@ -1,0 +1,107 @@
+"""Regression in ONNX: mean and deviation of a new observation from those of the function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.core.errors import ExportError
+from mercer.estimators.shared.units import Units
+from mercer.export.expression import Value
+from mercer.export.processes.process import Traced, has_spread
+from mercer.export.processes.sparse import TracedSparse
+from mercer.export.processes.spline import TracedSpline
+from mercer.losses import Gamma, Gaussian, NegativeBinomial, Poisson
+from mercer.losses.real.base import LocationLoss
+from mercer.process.sparse import Sparse
+from mercer.process.spline import SplinePosterior
+
+Pair = tuple[Value, Value]
+
+
+def regression(model: Any, X: Value, std: bool) -> dict[str, Value]:
+    """Return "mean" (q,) or (q, m) and, where there is a spread and it is asked for, "std"."""
+    inside = in_units(model.units_, X)
+    traces = [traced(p, inside) for p in model.posteriors_]
+    spread = all(has_spread(p) for p in model.posteriors_)
+    units = model.units_
+    if not spread or not (std or not all(loss.latent_is_mean for loss in model.losses_)):
+        means = [
+            t.mean() if loss.latent_is_mean else _at_mode(loss, t.mean())
+            for t, loss in zip(traces, model.losses_, strict=True)
+        ]
+        return {"mean": _shaped(model, _average(means) * units.y_scale + units.y_shift)}
+    pairs = [
+        _observed(loss, t.mean(), t.var() + t.noise())
+        for t, loss in zip(traces, model.losses_, strict=True)
+    ]
+    mean = _average([m for m, _ in pairs])
+    found = {"mean": _shaped(model, mean * units.y_scale + units.y_shift)}
+    if std:
+        within = _average([v for _, v in pairs])
+        between = _average([(m - mean).square() for m, _ in pairs])
+        variance = within if len(pairs) == 1 else within + between
+        found["std"] = _shaped(model, (variance + 0.0 * mean).sqrt() * units.y_scale)
+    return found
+
+
+def traced(posterior: Any, X: Value) -> Any:
+    """Return the process at rows that are not known yet: ``mean``, ``var`` and ``noise``."""
+    if isinstance(posterior, Sparse):
+        return TracedSparse(posterior, X)
+    if isinstance(posterior, SplinePosterior):
+        return TracedSpline(posterior, X)
+    return Traced(posterior, X)
+
+
+def in_units(units: Units, X: Value) -> Value:
+    """Return the rows in the units inside the machine."""
+    if not np.any(units.x_shift) and np.all(units.x_scale == 1.0):
+        return X
+    return (X - units.x_shift) / units.x_scale
+
+
+def _observed(loss: Any, m: Value, v: Value) -> Pair:
+    """Mean and variance of a new y for f ~ N(m, v): the closed ``predict`` of each loss."""
+    if isinstance(loss, Gaussian):
+        return m, v + float(np.asarray(loss.noise))
+    if isinstance(loss, LocationLoss):
+        shift, variance = loss.noise_moments()
+        return m + float(shift), v + float(variance)
+    if isinstance(loss, (Poisson, Gamma, NegativeBinomial)):
+        mean = (m + 0.5 * v).exp()
+        between = (2.0 * m + 2.0 * v).exp() - (2.0 * m + v).exp()
+        within = (2.0 * m + 2.0 * v).exp() / _size(loss)
+        return mean, within + between if isinstance(loss, Gamma) else mean + within + between
+    raise ExportError(
+        f"the loss {type(loss).__name__} cannot be exported: its mean over a Gaussian has no "
+        "closed form in ONNX"
+    )
+
+
+def _size(loss: Any) -> float:
+    sizes = {Poisson: np.inf}
+    return float(sizes.get(type(loss), getattr(loss, "shape", getattr(loss, "size", np.inf))))
+
+
+def _at_mode(loss: Any, f: Value) -> Value:
+    """Mean of y given f; f itself for a loss without moments."""
+    if not loss.offers("moments"):
+        return f
+    if isinstance(loss, LocationLoss):
+        return f + float(loss.noise_moments()[0])
+    if isinstance(loss, (Poisson, Gamma, NegativeBinomial)):
+        return f.exp()
+    raise ExportError(f"the loss {type(loss).__name__} cannot be exported: no form of its mean")
+
+
+def _average(values: list[Value]) -> Value:
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return total if len(values) == 1 else total / float(len(values))
+
+
+def _shaped(model: Any, value: Value) -> Value:
+    return value.squeeze(1) if model.flat_ else value

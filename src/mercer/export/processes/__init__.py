@@ -1,0 +1,1 @@
+"""Processes and predictive averages as ONNX expressions."""

@@ -1,0 +1,1 @@
+"""Posteriors that are smooth along a graph of the inputs."""

@@ -1,0 +1,1 @@
+"""The mode of a posterior: Newton, softmax blocks, convex duals."""

@@ -1,0 +1,198 @@
+"""Newton: the mode of a smooth loss under a kernel prior; theory (K1), (K4)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer.core.arrays import Array
+from mercer.inference.base import Evidence, Inference, Solution, ones_if_none
+from mercer.inference.mode.descent import (
+    Local,
+    Mode,
+    NoSpread,
+    begin,
+    check_bounded,
+    descend,
+    single,
+)
+from mercer.inference.mode.prox import conjugate, has_kinks
+from mercer.inference.mode.softmax import joint
+from mercer.linalg.gram import Gram
+from mercer.losses.base import Loss
+
+
+class ModeInference(Inference):
+    """What every inference that ends in a mode shares: it has no evidence."""
+
+    abstract: ClassVar[bool] = True
+    evident: ClassVar[bool] = False
+    repeated: ClassVar[bool] = True
+
+    def evidence(
+        self,
+        gram: Gram,
+        y: Array,
+        loss: Loss,
+        solution: Solution,
+        *,
+        spread: Array | None = None,
+    ) -> Evidence:
+        """Refuse: a mode has no evidence."""
+        raise ValueError(
+            f"{type(self).__name__} finds a mode, which has no spread and therefore no evidence to "
+            "learn from; give search=None, or search='loo_bound' for a classifier, or another "
+            "inference"
+        )
+
+
+class Newton(ModeInference):
+    """The minimum of sum_i w_i g(y_i, f_i) + 1/2 a'K a, f = K a + H b, for a smooth loss g.
+
+    Damped Newton steps in a and b, one factorisation of I + W^1/2 K W^1/2 with W = w g'' each. The
+    answer is certified by the duality gap, where the loss is convex:
+
+        gap = sum_i w_i [ g(f_i) + g*(-a_i / w_i) ] + a'f   >=   objective - minimum   >= 0,
+
+    and by the gradient otherwise (a local minimum then). A mode has no spread: C = 0 in formula
+    (2), and there is no evidence. Softmax is solved jointly over its classes.
+
+    Parameters
+    ----------
+    tol : stop at a gap of tol * max(1, |objective|).
+    max_iter : Newton steps at most; reaching it is reported, and an estimator warns of it.
+
+    Reference: Jaakkola & Haussler (1999), Theorem 1 and (65)-(71); GPML algorithms 3.1 and 3.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import RBF
+    >>> from mercer.linalg import DenseGram
+    >>> from mercer.losses import Logistic
+    >>> gram = DenseGram(RBF(), np.array([[0.0], [1.0]]), keep=True)
+    >>> solution = Newton().solve(gram, np.array([[1.0], [-1.0]]), Logistic())
+    >>> np.round(solution.alpha.ravel(), 4)
+    array([ 0.4553, -0.4553])
+    """
+
+    abstract: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, ...]] = ("derivatives",)
+
+    def __init__(self, tol: float = 1e-10, max_iter: int = 100) -> None:
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def check(self, loss: Loss) -> None:
+        """Refuse a loss whose slope jumps."""
+        super().check(loss)
+        if has_kinks(loss):
+            other = "'dual'" if loss.offers("conjugate") else "'ep' or 'variational'"
+            raise ValueError(
+                f"Newton inference needs a smooth loss, and the slope of {type(loss).__name__} "
+                f"jumps; use inference={other}"
+            )
+
+    def solve(
+        self,
+        gram: Gram,
+        y: Array,
+        loss: Loss,
+        *,
+        mean: Array | None = None,
+        basis: Array | None = None,
+        weights: Array | None = None,
+        start: Solution | None = None,
+    ) -> Solution:
+        """See :meth:`Inference.solve`; Softmax takes class numbers y (n, 1) and gives a (n, c)."""
+        n, w = len(y), ones_if_none(weights, len(y))
+        H = np.zeros((n, 0)) if basis is None else basis
+        if loss.response == "multiclass":
+            return joint(gram, y, loss, mean, H, w, start, self.tol, self.max_iter)
+        modes, reports = [], []
+        for j, column in enumerate(y.T):
+            offset = np.zeros((n, 1)) if mean is None else mean[:, j : j + 1]
+            a, b = np.zeros((n, 1)), np.zeros((H.shape[1], 1))
+            if start is not None:
+                a = start.alpha[:, j : j + 1]
+                b = b if start.beta is None else start.beta[:, j : j + 1]
+            local = weighted(loss, column, w)
+            certificate = Certificate(loss, column, w, self.tol)
+            state = begin(gram, local, offset, H, a, b)
+            state = descend(state, gram, local, H, single(gram, H), certificate, self.max_iter)
+            check_bounded(state, local, H)
+            modes.append(state)
+            reports.append(certificate.report(state))
+        return solution(gram, modes, w, reports)
+
+
+def weighted(loss: Loss, y: Array, w: Array) -> Local:
+    """Return f (n, 1) -> the weighted loss with its slope and curvature."""
+
+    def local(f: Array) -> tuple[float, Array, Array]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(w @ loss.value(y, f[:, 0]))
+            d1, d2, _ = loss.derivatives(y, f[:, 0])
+            return value, (w * d1)[:, None], (w * d2)[:, None]
+
+    return local
+
+
+class Certificate:
+    """When a mode is good enough: by the duality gap, or by the gradient without a conjugate."""
+
+    def __init__(self, loss: Loss, y: Array, w: Array, tol: float) -> None:
+        self.loss, self.y, self.w, self.tol = loss, y, w, tol
+        self.certified = loss.offers("conjugate")
+
+    def gap(self, state: Mode) -> float:
+        """Objective less dual objective, inf while a is not dual feasible."""
+        a, u = state.a[:, 0], -state.slope[:, 0]
+        # a differs from its limit u by rounding: take the one that lies in the domain
+        close = np.abs(a - u) <= 1e-9 * np.maximum(np.abs(u), 1e-3 * np.abs(u).max())
+        feasible = np.where(close, u, a)
+        star = conjugate(self.loss, self.y, -feasible / self.w)
+        return state.total + float(self.w @ star) + float(feasible @ state.f[:, 0])
+
+    def __call__(self, state: Mode) -> bool:
+        """Whether to stop."""
+        if self.certified:
+            return self.gap(state) <= self.tol * max(1.0, abs(state.objective))
+        size = max(float(np.abs(state.slope).max()), 1e-3)
+        return bool(np.abs(state.residual).max() <= 1e-3 * np.sqrt(self.tol) * size)
+
+    def report(self, state: Mode) -> dict[str, Any]:
+        """Iterations, objective, gap, convergence as plain values."""
+        gap = max(self.gap(state), 0.0) if self.certified else None
+        fine = self(state) or state.decrement <= 1e-15 * max(1.0, abs(state.objective))
+        return {
+            "converged": bool(fine),
+            "iterations": state.steps,
+            "objective": float(state.objective),
+            "gap": gap,
+        }
+
+
+def solution(gram: Gram, modes: list[Mode], w: Array, reports: list[dict[str, Any]]) -> Solution:
+    """Return the solution of modes with one latent function each, side by side."""
+    W = np.hstack([np.maximum(mode.curvature, 0.0) for mode in modes])
+    beta = np.hstack([mode.b for mode in modes])
+    gaps = [r["gap"] for r in reports]
+    report = {
+        "converged": all(r["converged"] for r in reports),
+        "iterations": max(r["iterations"] for r in reports),
+        "objective": sum(r["objective"] for r in reports),
+        "gap": None if None in gaps else sum(gaps),
+    }
+    if len(reports) > 1:
+        report["columns"] = reports
+    return Solution(
+        np.hstack([mode.a for mode in modes]),
+        W[:, 0] if W.shape[1] == 1 else W,
+        np.hstack([mode.f for mode in modes]),
+        NoSpread(gram.diag()),
+        beta if len(beta) else None,
+        w,
+        report,
+    )

@@ -1,0 +1,1 @@
+"""Posteriors by one Gaussian site for each example: Laplace, EP, quadratic bound."""

@@ -1,0 +1,192 @@
+"""Site methods: the posterior of each latent function is Gaussian, one Gaussian site per point.
+
+q(f) = N(mu, Sigma), Sigma = (K^-1 + W)^-1, mu = mean + K a. Laplace, EP, the variational Gaussian
+and the quadratic bound differ only in how they pick a and W; the flow from targets to a solution,
+column by column, is written here once. Theory (A1), (A2), (A7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer.core.arrays import Array
+from mercer.inference.base import Evidence, Inference, Solution, ones_if_none
+from mercer.kernels.base import Gradient
+from mercer.linalg.dense.coupled import CoupledFactor
+from mercer.linalg.gram import Factor, Gram
+from mercer.losses.base import Loss
+
+
+@dataclass(frozen=True)
+class Task:
+    """One latent function to infer.
+
+    Attributes
+    ----------
+    gram : K on the n points.
+    y : (n,) targets.
+    loss : what is observed.
+    w : (n,) how often the loss of each point counts.
+    mean : (n,) prior mean.
+    """
+
+    gram: Gram
+    y: Array
+    loss: Loss
+    w: Array
+    mean: Array
+
+
+@dataclass(frozen=True)
+class Sites:
+    """The posterior of one latent function.
+
+    Attributes
+    ----------
+    a : (n,) weights, mu = mean + K a.
+    W : (n,) site precisions, sample weights included; may be negative.
+    f : (n,) mu, the posterior mean at the points, prior mean included.
+    factor : C for W on the Gram of the task.
+    report : converged, iterations, factorisations, ... as plain values.
+    """
+
+    a: Array
+    W: Array
+    f: Array
+    factor: Factor
+    report: dict[str, Any]
+
+
+class SiteInference(Inference):
+    """A child states ``sites`` and ``score`` for one latent function."""
+
+    abstract: ClassVar[bool] = True
+    repeated: ClassVar[bool] = True
+
+    def check(self, loss: Loss) -> None:
+        """Refuse a loss that is no likelihood: its evidence would mean nothing."""
+        super().check(loss)
+        if not loss.normalised:
+            raise ValueError(
+                f"{type(self).__name__} inference gives an evidence, and {type(loss).__name__} is "
+                "no likelihood: exp(-loss) does not sum to one over the targets, so that its "
+                "evidence would favour large variances whatever the data say; choose a normalised "
+                "loss (NormalizedHinge for Hinge), or inference='dual' for the mode"
+            )
+
+    def sites(self, task: Task, start: Sites | None) -> Sites:
+        """Return the posterior of one latent function; ``start`` is that of a nearby problem."""
+        raise NotImplementedError
+
+    def score(self, task: Task, sites: Sites) -> Evidence:
+        """Return the log evidence of one latent function; U and V, where needed, are (n, 1)."""
+        raise NotImplementedError
+
+    def solve(
+        self,
+        gram: Gram,
+        y: Array,
+        loss: Loss,
+        *,
+        mean: Array | None = None,
+        basis: Array | None = None,
+        weights: Array | None = None,
+        start: Solution | None = None,
+    ) -> Solution:
+        """See :meth:`Inference.solve`; each column of y has a latent function of its own."""
+        refuse_basis(self, basis)
+        w, prior = ones_if_none(weights, len(y)), np.zeros(y.shape) if mean is None else mean
+        begun = [None] * y.shape[1] if start is None else list(columns(start))
+        found = [
+            self.sites(Task(gram, y[:, j], loss, w, prior[:, j]), begun[j])
+            for j in range(y.shape[1])
+        ]
+        return joined(found, w)
+
+    def evidence(
+        self,
+        gram: Gram,
+        y: Array,
+        loss: Loss,
+        solution: Solution,
+        *,
+        spread: Array | None = None,
+    ) -> Evidence:
+        """See :meth:`Inference.evidence`; the sum over the latent functions."""
+        scores = []
+        for j, sites in enumerate(columns(solution)):
+            mean = sites.f - np.asarray(gram @ sites.a[:, None])[:, 0]
+            scores.append(self.score(Task(gram, y[:, j], loss, solution.weights, mean), sites))
+        return total(scores)
+
+
+def refuse_basis(inference: Inference, basis: Array | None) -> None:
+    """Refuse unpenalised functions: without a prior there is no evidence to speak of."""
+    if basis is not None and basis.shape[1]:
+        raise ValueError(
+            f"{type(inference).__name__} inference takes no unpenalised basis: its coefficients "
+            "need a prior; set basis=None and put its functions into the kernel, e.g. "
+            "kernel + Constant() or kernel + Linear()"
+        )
+
+
+def joined(found: list[Sites], w: Array) -> Solution:
+    """Return latent functions with sites of their own as one solution."""
+    a = np.column_stack([s.a for s in found])
+    f = np.column_stack([s.f for s in found])
+    if len(found) == 1:
+        only = found[0]
+        return Solution(a, only.W, f, only.factor, None, w, only.report)
+    report = {
+        "converged": all(s.report["converged"] for s in found),
+        "iterations": max(s.report["iterations"] for s in found),
+        "factorisations": sum(s.report["factorisations"] for s in found),
+        "columns": [s.report for s in found],
+    }
+    W = np.column_stack([s.W for s in found])
+    return Solution(a, W, f, CoupledFactor([s.factor for s in found]), None, w, report)
+
+
+def columns(solution: Solution) -> Iterator[Sites]:
+    """Yield the latent functions of a solution one by one: the inverse of :func:`joined`."""
+    if solution.alpha.shape[1] == 1:
+        yield Sites(
+            solution.alpha[:, 0], solution.W, solution.z[:, 0], solution.factor, solution.report
+        )
+        return
+    m, whole = solution.alpha.shape[1], solution.factor
+    # a start for another problem has forgotten its factor
+    factors = whole.factors if isinstance(whole, CoupledFactor) else [whole] * m
+    for j, factor in enumerate(factors):
+        report = solution.report["columns"][j]
+        yield Sites(solution.alpha[:, j], solution.W[:, j], solution.z[:, j], factor, report)
+
+
+def total(scores: list[Evidence]) -> Evidence:
+    """Return the sum of the evidences, their extra terms of formula (3) side by side."""
+    gradient: Gradient = {}
+    for score in scores:
+        for name, slope in score.loss_gradient.items():
+            gradient[name] = gradient.get(name, 0.0) + slope
+    U = [s.U for s in scores if s.U is not None]
+    V = [s.V for s in scores if s.V is not None]
+    return Evidence(
+        sum(s.value for s in scores),
+        np.hstack(U) if U else None,
+        np.hstack(V) if V else None,
+        gradient,
+    )
+
+
+def cavity(f: Array, var: Array, a: Array, W: Array, share: Array | float) -> tuple[Array, Array]:
+    """Mean and variance (n,) of f_i after a share of its own site is taken away.
+
+    1/v = 1/Sigma_ii - share W_i and m = f_i - share v a_i: the cavity of EP (GPML 3.56), written
+    with a = h - W mu so that W_i = 0 is an ordinary value.
+    """
+    v = var / (1.0 - share * W * var)
+    return f - share * v * a, v

@@ -1,0 +1,1 @@
+"""Posteriors that are conditioned again with every batch."""

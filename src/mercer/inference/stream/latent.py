@@ -1,0 +1,272 @@
+"""A latent function in a stream: mean k(x, P) alpha, covariance k - k(x, P) C k(P, z).
+
+Two forms of the same: a factor of C^-1 that grows by rows (``sequential_growing``), for a stream
+that is kept whole, and C itself (``sequential_explicit``), for one that forgets, drifts or is
+projected onto fewer points. Both are values: absorbing examples returns another one, and the old
+one stays as it was. Theory (O3), (O4).
+
+A latent function in a stream by its C and alpha: it can forget, drift and be projected.
+
+Theory (O8), (O9), (O10).
+
+A latent function as a triangular factor that grows by rows: nothing is forgotten or dropped.
+
+Theory (O6).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.linalg import lu_factor, lu_solve, solve_triangular
+from scipy.linalg.lapack import dtrtri
+
+from mercer.core.arrays import Array, Index
+from mercer.inference.stream.block import StreamBlock, absorb
+
+
+class Latent(ABC):
+    """What both forms do.
+
+    ``gain`` is -log|I - C K|, the log of |prior| / |posterior|, as if no point had been dropped:
+    with what :meth:`Explicit.information` finds, it says what the projections cost.
+    """
+
+    gain: float
+
+    @abstractmethod
+    def moments(self, K: Array) -> tuple[Array, Array]:
+        """Return mean (q,) and reduction of the variance (q,) for K = k(P, X) (n, q)."""
+
+    @abstractmethod
+    def joint(self, K: Array) -> tuple[Array, Array]:
+        """Return mean (b,) and reduction of the whole covariance (b, b) for K = k(P, X) (n, b)."""
+
+    @abstractmethod
+    def absorb(self, K: Array, prior: Array, S: Array, w: Array) -> tuple[Self, StreamBlock]:
+        """Absorb b examples: K = k(P, X) (n, b), prior = k(X, X) (b, b), labels, weights (b,)."""
+
+    @abstractmethod
+    def settled(self) -> Self:
+        """Return the same with nothing left to be done later."""
+
+    @abstractmethod
+    def explicit(self) -> Explicit:
+        """Return the same with C itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Explicit(Latent):
+    """C, symmetric, and alpha (N,).
+
+    Right after :meth:`absorb`, C (n, n) is that of the points before it and E (b, N) what the new
+    examples add: the whole is C, bordered by zeros, plus E'E. If points are dropped at once, this
+    is a matrix of b rows to project, not of N. :meth:`settled` adds it up; E is then None.
+    """
+
+    C: Array
+    alpha: Array
+    gain: float
+    E: Array | None = None
+
+    def moments(self, K: Array) -> tuple[Array, Array]:
+        """See :meth:`Latent.moments`."""
+        whole = self.settled()
+        return np.asarray(K.T @ whole.alpha), np.einsum("ij,ij->j", K, whole.C @ K)
+
+    def joint(self, K: Array) -> tuple[Array, Array]:
+        """See :meth:`Latent.joint`."""
+        whole = self.settled()
+        return np.asarray(K.T @ whole.alpha), np.asarray(K.T @ (whole.C @ K))
+
+    def absorb(self, K: Array, prior: Array, S: Array, w: Array) -> tuple[Explicit, StreamBlock]:
+        """See :meth:`Latent.absorb`: C grows by b rows and columns, and by E'E of rank b."""
+        C, (n, b) = self.settled().C, K.shape
+        CK = C @ K
+        block = absorb(K.T @ self.alpha, prior - K.T @ CK, S, w)
+        E = np.empty((n + b, b)).T  # R^-1 [-K'C, I]; examples change fastest, as BLAS likes it
+        E[:, n:] = dtrtri(block.R.T)[0].T
+        np.matmul(CK, E[:, n:].T, out=E[:, :n].T)
+        np.negative(E[:, :n], out=E[:, :n])
+        alpha = E.T @ block.v
+        alpha[:n] += self.alpha
+        return Explicit(C, alpha, self.gain + block.gain, E), block
+
+    def settled(self) -> Explicit:
+        """See :meth:`Latent.settled`."""
+        if self.E is None:
+            return self
+        C, n = self.E.T @ self.E, len(self.C)
+        C[:n, :n] += self.C
+        return Explicit(C, self.alpha, self.gain)
+
+    def explicit(self) -> Explicit:
+        """See :meth:`Latent.explicit`."""
+        return self
+
+    # ------------------------------------------------------------------ change
+    def forget(self, rho: float, K: Array) -> Explicit:
+        """Return q^rho p^(1 - rho), normalised, for the prior p = N(0, K) on the points.
+
+        The precision becomes rho S^-1 + (1 - rho) K^-1 and the mean follows by the same weights.
+        With C = (K + N)^-1 and alpha = C y that is N / rho in place of N, so
+
+            C' = rho (I - (1 - rho) C K)^-1 C,    alpha' = rho (I - (1 - rho) C K)^-1 alpha,
+
+        where no inverse of K is needed. The eigenvalues of C K lie in [0, 1).
+        """
+        lu = lu_factor(np.eye(len(K)) - (1.0 - rho) * (self.C @ K), check_finite=False)
+        C = rho * lu_solve(lu, self.C, check_finite=False)
+        alpha = rho * lu_solve(lu, self.alpha, check_finite=False)
+        change = float(np.log(np.abs(lu[0].diagonal())).sum())
+        return Explicit(0.5 * (C + C.T), alpha, self.gain + change)
+
+    def drift(self, share: float, K: Array) -> Explicit:
+        """Return the law of sqrt(1 - share) f + sqrt(share) g, g ~ N(0, K) independent of f.
+
+        The covariance becomes (1 - share) S + share K and the mean sqrt(1 - share) m:
+
+            C' = (1 - share) C,    alpha' = sqrt(1 - share) alpha.
+
+        The prior is what it was: f is now a process with kernel k(x, z) (1 - share)^(|s - t|/2)
+        over the steps s, t.
+        """
+        kept = 1.0 - share
+        after = Explicit(kept * self.C, np.sqrt(kept) * self.alpha, 0.0)
+        change = after.information(K) - self.information(K)
+        return Explicit(after.C, after.alpha, self.gain + change)
+
+    def information(self, K: Array) -> float:
+        """Return -log|I - C K| of the points there are: O(n^3)."""
+        return -float(np.linalg.slogdet(np.eye(len(K)) - self.C @ K)[1])
+
+    # ------------------------------------------------------------------ projection
+    def stakes(self) -> Array:
+        """Return C_ii + alpha_i^2 (N,): what dropping a point costs, about, for unit variance left.
+
+        Twice the divergence of dropping one point, of prior variance v given all others, is at
+        least alpha^2 v - C v - log(1 - C v), where C v < 1: it grows with both.
+        """
+        found = np.square(self.alpha)
+        found[: len(self.C)] += self.C.diagonal()
+        return found if self.E is None else found + np.einsum("ij,ij->j", self.E, self.E)
+
+    def moved(self, drop: Index, V: Array) -> float:
+        """Return alpha_d'V alpha_d - tr C_dd V for the dropped, V (d, d) = cov(f_d | f_k).
+
+        With the change of -log|I - C K| it is twice the divergence lost.
+        """
+        old = drop[drop < len(self.C)]
+        C, alpha = np.zeros(V.shape), self.alpha[drop]
+        C[: len(old), : len(old)] = self.C[old[:, None], old]
+        if self.E is not None:
+            C += self.E[:, drop].T @ self.E[:, drop]
+        return float(alpha @ V @ alpha - np.einsum("ij,ij->", C, V))
+
+    def project(self, keep: Index, drop: Index, A: Array) -> Explicit:
+        """Return q on the kept points, with the prior's law of all else given those.
+
+        A (k, d) = K_kk^-1 K_kd; both indices ascend. With B = [I, A]', kept points first,
+        C' = B'C B and alpha' = B'alpha: nothing cancels.
+        """
+        n = len(self.C)
+        old, gone = keep[keep < n], drop[drop < n]
+        lost = A[:, : len(gone)]  # of the points that C knows
+        mine, rest = self.C[old], self.C[gone]
+        half = 0.5 * (lost @ rest[:, gone])
+        half[: len(old)] += mine[:, gone]
+        C = half @ lost.T
+        C = C + C.T
+        C[: len(old), : len(old)] += mine.T[old]  # C is symmetric, and whole rows are copied fast
+        if self.E is not None:
+            E = self.E[:, keep] + self.E[:, drop] @ A.T
+            C += E.T @ E
+        return Explicit(C, self.alpha[keep] + A @ self.alpha[drop], self.gain)
+
+
+PANEL = 256  # rows of a panel: growth copies nothing, and half of the square is never stored
+
+
+@dataclass(frozen=True, eq=False)
+class Growing(Latent):
+    """R in panels of rows, R R' = K + diag(1/(2 w l)), and v = R^-1 y (n,).
+
+    Panel i holds rows i PANEL ... of R and has a column for each row up to its own last. The rows
+    after the n-th are spare; ``taken`` (one number, shared by all who hold the last panel) says how
+    many rows someone has written, so that two continuations of one state do not meet.
+    """
+
+    panels: tuple[Array, ...]
+    v: Array
+    gain: float
+    taken: list[int]
+
+    @classmethod
+    def empty(cls) -> Growing:
+        """Return the latent function before any example."""
+        return cls((), np.zeros(0), 0.0, [0])
+
+    @classmethod
+    def of(cls, R: Array, v: Array, gain: float) -> Growing:
+        """Return the state of a whole factor R (n, n)."""
+        return cls.empty()._with(R, v, gain)
+
+    def rows(self, i: int) -> Array:
+        """Return the used rows of panel i, all its columns."""
+        return self.panels[i][: len(self.v) - i * PANEL]
+
+    def whiten(self, K: Array) -> Array:
+        """Return R^-1 K for K (n, q)."""
+        T = np.empty(K.shape)
+        for i in range(len(self.panels)):
+            rows, a = self.rows(i), i * PANEL
+            z = a + len(rows)
+            rest = K[a:z] - rows[:, :a] @ T[:a]
+            T[a:z] = solve_triangular(rows[:, a:z], rest, lower=True, check_finite=False)
+        return T
+
+    def moments(self, K: Array) -> tuple[Array, Array]:
+        """See :meth:`Latent.moments`."""
+        T = self.whiten(K)
+        return np.asarray(T.T @ self.v), np.einsum("ij,ij->j", T, T)
+
+    def joint(self, K: Array) -> tuple[Array, Array]:
+        """See :meth:`Latent.joint`."""
+        T = self.whiten(K)
+        return np.asarray(T.T @ self.v), np.asarray(T.T @ T)
+
+    def absorb(self, K: Array, prior: Array, S: Array, w: Array) -> tuple[Growing, StreamBlock]:
+        """See :meth:`Latent.absorb`: one triangular solve, one product, and b rows more."""
+        T = self.whiten(K)
+        block = absorb(T.T @ self.v, prior - T.T @ T, S, w)
+        return self._with(np.hstack([T.T, block.R]), block.v, self.gain + block.gain), block
+
+    def settled(self) -> Growing:
+        """See :meth:`Latent.settled`: nothing waits."""
+        return self
+
+    def explicit(self) -> Explicit:
+        """See :meth:`Latent.explicit`: C = R^-T R^-1."""
+        G = self.whiten(np.eye(len(self.v)))
+        return Explicit(G.T @ G, G.T @ self.v, self.gain)
+
+    def _with(self, rows: Array, v: Array, gain: float) -> Growing:
+        """Return the state with further rows of R (b, n + b)."""
+        n, panels, taken = len(self.v), list(self.panels), self.taken
+        if panels and taken[0] != n:  # someone else wrote the spare rows of the last panel
+            panels[-1], taken = panels[-1].copy(), [n]
+        done = 0
+        while done < len(rows):
+            i, k = divmod(n + done, PANEL)
+            if i == len(panels):
+                taken[0] = n + done
+                panels.append(np.zeros((PANEL, (i + 1) * PANEL)))
+                taken = [n + done]
+            part = rows[done : done + PANEL - k, : (i + 1) * PANEL]
+            panels[i][k : k + len(part), : part.shape[1]] = part
+            done += len(part)
+        taken[0] = n + len(rows)
+        return Growing(tuple(panels), np.concatenate([self.v, v]), gain, taken)

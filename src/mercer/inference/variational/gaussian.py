@@ -1,0 +1,208 @@
+"""The variational Gaussian: the best Gaussian posterior, and a guaranteed bound on the evidence.
+
+Theory (A11), (A12).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer.inference.base import Evidence, check_limits
+from mercer.inference.sites.base import SiteInference, Sites, Task
+from mercer.inference.variational import factored
+from mercer.inference.variational.newton import Point, averages, mixed, newton, place
+from mercer.losses.base import Loss, is_number
+from mercer.losses.numbers.defaults import slopes
+
+SHRINK = 0.7  # a Newton step must bring the residual down to this share,
+GAIN = 1e-3  # or the free energy down by this much
+NOISE = 1e-12  # relative rounding error of the free energy that a step is forgiven
+STUCK = 1e8  # a damping beyond which nothing moves any more
+
+
+class Variational(SiteInference):
+    """The Gaussian q(f) = N(mu, Sigma) with the smallest divergence KL(q || posterior).
+
+    E = -F is a lower bound on the log evidence, for every normalised loss:
+
+        F = sum_i w_i E_q[g(y_i, f_i)] + 1/2 a'K a + 1/2 log|I + K W| - 1/2 sum_i W_i Sigma_ii
+
+    with mu = mean + K a and Sigma = (K^-1 + W)^-1. At the optimum a_i = -dE[w g]/dmu_i and
+    W_i = 2 dE[w g]/dSigma_ii: 2n numbers, found by a safeguarded Newton method on these equations.
+    W_i is negative where the loss is concave on average (normalised hinge, Student's t). For a
+    convex loss the optimum is unique; otherwise it is a local one. F falls with every step that is
+    taken: one that raises it by more than its rounding error (1e-12, relative) is refused.
+
+    Parameters
+    ----------
+    factors : None for the best covariance, or M >= 1 for the smaller family Sigma = D + C C' with
+        D diagonal and C (n, M), factor-analysed as in the thesis: a looser bound, slower, and
+        dependent on ``jitter``. To compare with results that used it.
+    tol : stop when |a + dE/dmu| sqrt(Sigma_ii) and |W - 2 dE/dSigma| Sigma_ii are below; with
+        ``factors``, when no component of the gradient of F in whitened variables is above.
+    max_iter : factorisations at most (with ``factors``, evaluations of F after them); reaching it
+        is reported, not raised.
+    jitter : with ``factors`` only, which needs K^-1: K_ii is raised by this share of itself; 0 if
+        the kernel has white noise of its own.
+
+    Reference: M. Seeger's thesis (4.7), (5.2)-(5.3), appendix C; Opper & Archambeau (2009).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import RBF
+    >>> from mercer.linalg import DenseGram
+    >>> from mercer.losses import NormalizedHinge
+    >>> gram = DenseGram(4.0 * RBF(), np.array([[0.0], [1.0]]), keep=True)
+    >>> y = np.array([[1.0], [-1.0]])
+    >>> solution = Variational().solve(gram, y, NormalizedHinge())
+    >>> solution.report["converged"], solution.alpha.ravel().round(4)
+    (True, array([ 0.515, -0.515]))
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("expected", "expected_higher")
+
+    def __init__(
+        self,
+        factors: int | None = None,
+        tol: float = 1e-6,
+        max_iter: int = 200,
+        jitter: float = 1e-6,
+    ) -> None:
+        if factors is not None and not (isinstance(factors, (int, np.integer)) and factors >= 1):
+            raise ValueError(
+                f"Variational needs factors=None or a whole number >= 1, not {factors!r}"
+            )
+        check_limits("Variational", tol, max_iter)
+        if not (jitter == 0.0 or is_number(jitter, 0.0, 1.0)):
+            raise ValueError(f"Variational needs 0 <= jitter < 1, not {jitter!r}")
+        self.factors = factors
+        self.tol = tol
+        self.max_iter = max_iter
+        self.jitter = jitter
+
+    def sites(self, task: Task, start: Sites | None) -> Sites:
+        """See :meth:`SiteInference.sites`."""
+        if self.factors is not None:
+            best = partial(self._best, task, start)
+            given = (self.factors, self.tol, self.max_iter, self.jitter)
+            return factored.sites(task, start, best, *given)
+        return self._best(task, start)
+
+    def _best(self, task: Task, start: Sites | None) -> Sites:
+        point, report = descend(task, start, self.tol, self.max_iter)
+        return Sites(point.a, point.W, task.mean + point.shift, point.factor, report)
+
+    def score(self, task: Task, sites: Sites) -> Evidence:
+        """See :meth:`SiteInference.score`; no part of the gradient is implicit (thesis 4.9)."""
+        var = sites.factor.cov_diag()
+        rest = getattr(sites.factor, "divergence", None)  # known to factor-analysed covariances
+        if rest is None:
+            shift = sites.f - task.mean
+            rest = 0.5 * float(sites.a @ shift + sites.factor.logdet() - sites.W @ var)
+
+        def expected(loss: Loss) -> float:
+            return float(task.w @ loss.expected(task.y, sites.f, var)[0])
+
+        gradient = {name: -slope for name, slope in slopes(task.loss, expected).items()}
+        return Evidence(-expected(task.loss) - rest, loss_gradient=gradient)
+
+
+def descend(
+    task: Task, start: Sites | None, tol: float, max_iter: int
+) -> tuple[Point, dict[str, Any]]:
+    """Return the optimum from ``start`` or from the prior, and the report.
+
+    Newton steps; one that fails is tried again with more damping, one that does well lessens it. A
+    cold start makes two fixed-point steps first, halved while F rises.
+    """
+    point, used = begin(task, start)
+    path = [point.free]
+    waiting = 0 if start is not None and used == 1 else 2
+    rate, damping = 1.0, 0.0
+    while point.residual > tol and used < max_iter and damping < STUCK:
+        h, W = mixed(task, point, rate) if waiting else newton(task, point, damping)
+        trial = place(task, h, W)
+        good = _accepted(point, trial)
+        if waiting:
+            waiting, rate = waiting - 1, 0.5 * rate
+        else:
+            good = good and _better(point, trial, damping)
+            damping = damping / 4.0 if good else max(4.0 * damping, 0.5)
+            damping = 0.0 if damping < 0.05 else damping
+        used += 1
+        if good:
+            assert trial is not None
+            point, trial, rate = trial, point, 1.0
+            path.append(point.free)
+        if trial is not None:
+            trial.factor.release()  # K, the factor that is kept and the next: three n x n arrays
+    return point, _report(point, tol, used, path)
+
+
+def begin(task: Task, start: Sites | None) -> tuple[Point, int]:
+    """The Gaussian to begin with, and the factorisations it took.
+
+    Cold: the sites that the losses ask for when f_i has the variance max(K_ii, 1)^1/2 about the
+    prior mean or, for other than binary targets, about a place between it and the loss's centre;
+    the variance is smaller where the loss is steep (an exponential would overflow).
+    """
+    used = 0
+    if start is not None:
+        used = 1
+        point = place(task, start.a + start.W * (start.f - task.mean), start.W)
+        if point is not None:
+            return point, used
+    prior = task.gram.diag()
+    m, v = task.mean, np.sqrt(np.maximum(prior, 1.0))
+    if task.loss.response != "binary":
+        center = np.asarray(task.loss.centers(task.y), dtype=np.float64).mean(axis=0)
+        m = m + (center - m) * prior / (prior + np.square(task.loss.width(task.y)))
+    bend = averages(task, m, v)[2]
+    v = np.where(v * bend > 4.0, np.sqrt(v / np.maximum(bend, 1e-300)), v)
+    _, slope, bend = averages(task, m, np.maximum(v, 1e-8))
+    W = np.maximum(bend, 0.0)
+    for _ in range(40):
+        used += 1
+        point = place(task, W * (m - task.mean) - slope, W)
+        if point is not None:
+            return point, used
+        slope, W = 0.25 * slope, 0.25 * W  # towards the prior, where every loss is finite
+    raise ValueError(
+        "the variational Gaussian finds no place to begin: the average loss is infinite under the "
+        "prior; make the kernel's variance smaller, or check the targets"
+    )
+
+
+def _accepted(point: Point, trial: Point | None) -> bool:
+    """Whether F does not rise, but for rounding."""
+    return trial is not None and trial.free <= point.free + NOISE * (1.0 + abs(point.free))
+
+
+def _better(point: Point, trial: Point | None, damping: float) -> bool:
+    """Whether the residual or F fell clearly; a damped step need not bring the residual down."""
+    assert trial is not None
+    gain = point.free - trial.free
+    least = GAIN if damping == 0.0 else 1e2 * NOISE * (1.0 + abs(point.free))
+    return trial.residual < SHRINK * point.residual or gain > least
+
+
+def _report(point: Point, tol: float, used: int, path: list[float]) -> dict[str, Any]:
+    converged = point.residual <= tol
+    report = {
+        "converged": converged,
+        "iterations": len(path) - 1,
+        "factorisations": used,
+        "residual": point.residual,
+        "free_energies": path,
+        **point.factor.report,
+    }
+    if not converged:
+        report["message"] = (
+            f"the variational Gaussian stopped at a residual of {point.residual:.2g}, not {tol:g}: "
+            "raise max_iter, or lower the kernel's variance; a bound it is all the same"
+        )
+    return report

@@ -1,0 +1,1 @@
+"""Kernels with few explicit features."""

@@ -1,0 +1,197 @@
+"""Fisher kernels: points are alike if they pull the parameters of a model the same way.
+
+MultinomialFisher: the Fisher kernel of counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from mercer.core.arrays import Array, as_matrix
+from mercer.kernels.base import Kernel
+from mercer.kernels.features.fourier import Mapped, not_frozen
+from mercer.kernels.features.tfidf import counts
+
+# ruff: noqa: D102 - the methods of the contract are described in base.py
+
+
+class ScoreKernel(Mapped, abstract=True):
+    """k(x, z) = u(x)' I^-1 u(z), u the score d log p(x | theta) / d theta, I its information.
+
+    A child states ``scores``, u(X) (n, p). ``information`` is None (the identity), "empirical"
+    (the mean of u^2 over the first rows seen, one number for each parameter), or an array: the
+    diagonal (p,) or the whole matrix (p, p). A parameter without information, whose score is zero
+    on all those rows, is left out.
+    """
+
+    information: Any
+
+    def scores(self, X: Any) -> Array:
+        """Return the gradients of log p(x | theta) by theta at the rows of X, (n, p)."""
+        raise self._unstated("scores(X)", "the gradients of log p(x | theta) by theta, (n, p)")
+
+    def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
+        if not isinstance(self.information, str):
+            return self
+        self._check_word()
+        U = self.scores(as_matrix(X))
+        return self._restated(information=np.average(U**2, axis=0, weights=weights))
+
+    def features(self, X: Any) -> Any:
+        U, given = self.scores(as_matrix(X)), self.information
+        if given is None:
+            return U
+        if isinstance(given, str):
+            self._check_word()
+            raise not_frozen(self, "information")
+        return whitened(U, np.asarray(given, dtype=np.float64), type(self).__name__)
+
+    def _check_word(self) -> None:
+        if self.information != "empirical":
+            raise ValueError(
+                f"{type(self).__name__}: information must be None, 'empirical' or an array, "
+                f"got {self.information!r}"
+            )
+
+
+class Fisher(ScoreKernel):
+    """The Fisher kernel of a model of your own, by its score function.
+
+    k(x, z) = u(x)' I^-1 u(z). It cannot be written to a model file; write a subclass of
+    :class:`Kernel` for that.
+
+    Parameters
+    ----------
+    score : callable
+        Takes X (n, d); returns the gradients of log p(x | theta) by theta, (n, p).
+    information : None, "empirical", array (p,) or array (p, p)
+        The Fisher information: the identity; the mean of u^2 over the first rows seen, parameter
+        by parameter; its diagonal; the matrix, positive definite.
+
+    References
+    ----------
+    Jaakkola and Haussler, Exploiting generative models in discriminative classifiers (1999).
+
+    Examples
+    --------
+    The score of the mean of a Gaussian of variance 4 is (x - mean) / 4, its information 1/4:
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Fisher
+    >>> kernel = Fisher(lambda X: (X - 1.0) / 4.0, information=np.array([0.25]))
+    >>> kernel(np.array([[3.0]]), np.array([[5.0]]))
+    array([[2.]])
+    """
+
+    def __init__(self, score: Callable[[Array], Array], information: Any = None) -> None:
+        self.score = score
+        self.information = information
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(_standard_normal, np.array([1.0, 1.0, 1.0, 0.5, 0.5, 0.5]))
+
+    def scores(self, X: Any) -> Array:
+        U = np.array(self.score(X), dtype=np.float64, order="C")
+        if U.ndim != 2 or len(U) != len(X) or not np.isfinite(U).all():
+            raise ValueError(
+                "Fisher: the score function must return finite numbers, one row for each of the "
+                f"{len(X)} points and one column for each parameter, got shape {U.shape}"
+            )
+        return U
+
+
+def whitened(U: Array, information: Array, who: str) -> Array:
+    """Return u' I^-1/2 row by row: information is its diagonal (p,), or the matrix (p, p)."""
+    p = U.shape[1]
+    if information.shape == (p,) and np.isfinite(information).all() and (information >= 0.0).all():
+        root = np.sqrt(information)
+        return np.asarray(U * np.divide(1.0, root, out=np.zeros(p), where=root > 0.0))
+    if information.shape != (p, p) or not np.array_equal(information, information.T):
+        raise ValueError(
+            f"{who}: information must be {p} finite numbers >= 0, one for each parameter, or a "
+            f"symmetric matrix of {p} x {p}, got an array of shape {information.shape}"
+        )
+    try:
+        root = np.linalg.cholesky(information)
+    except np.linalg.LinAlgError:
+        raise ValueError(f"{who}: the information matrix must be positive definite") from None
+    return np.ascontiguousarray(np.linalg.solve(root, U.T).T, dtype=np.float64)
+
+
+def _standard_normal(X: Array) -> Array:
+    """Score of the means and the log variances of independent standard normal columns."""
+    return np.asarray(np.hstack([X, 0.5 * (X**2 - 1.0)]))
+
+
+# ruff: noqa: D102 - the methods of the contract are described in base.py
+
+
+class MultinomialFisher(ScoreKernel):
+    """Fisher kernel of counts under a multinomial model.
+
+        k(x, z) = sum_j (x_j - |x| p_j) (z_j - |z| p_j) / p_j,     |x| = sum_j x_j
+
+    The score of the logits is x - |x| p and the information of one word diag(p) - p p', used as it
+    is: nothing is approximated. A row of zeros has k = 0 with every row. Long texts weigh more; see
+    :class:`TFIDF` for a kernel of unit length.
+
+    Parameters
+    ----------
+    probabilities : None or array (d,)
+        p, positive, of sum one. None: from the first rows seen, (1 + counts of the word) /
+        (d + all counts), and kept.
+
+    References
+    ----------
+    Jaakkola and Haussler, Exploiting generative models in discriminative classifiers (1999);
+    Hofmann, Learning the similarity of documents (2000).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import MultinomialFisher
+    >>> MultinomialFisher(np.array([0.5, 0.25, 0.25]))(np.array([[2.0, 1.0, 1.0], [4.0, 0, 0]]))
+    array([[ 0.,  0.],
+           [ 0., 16.]])
+    """
+
+    def __init__(self, probabilities: Array | None = None) -> None:
+        self.probabilities = probabilities
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(np.array([0.4, 0.3, 0.2, 0.1]))
+
+    def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
+        return rng.poisson(1.5, size=(n, 4)).astype(float)
+
+    def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
+        if self.probabilities is not None:
+            return self
+        X = counts(as_matrix(X), "MultinomialFisher")
+        totals = (np.ones(len(X)) if weights is None else weights) @ X
+        return self._restated(probabilities=(1.0 + totals) / (X.shape[1] + totals.sum()))
+
+    def scores(self, X: Any) -> Array:
+        X = counts(as_matrix(X), "MultinomialFisher")
+        return np.asarray(X - X.sum(axis=1, keepdims=True) * self._p(X.shape[1]))
+
+    def features(self, X: Any) -> Any:
+        # on scores, which sum to zero, the pseudo-inverse of diag(p) - p p' is diag(1/p)
+        X = as_matrix(X)
+        return self.scores(X) / np.sqrt(self._p(X.shape[1]))
+
+    def _p(self, d: int) -> Array:
+        if self.probabilities is None:
+            raise not_frozen(self, "probabilities")
+        p = np.asarray(self.probabilities, dtype=np.float64)
+        if p.shape != (d,) or not (p > 0.0).all() or abs(p.sum() - 1.0) > 1e-8:
+            raise ValueError(
+                f"MultinomialFisher: probabilities must be {d} positive numbers of sum one, one "
+                f"for each of the columns, got {self.probabilities!r}"
+            )
+        return p

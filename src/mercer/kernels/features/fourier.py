@@ -1,0 +1,181 @@
+"""Mapped: kernels whose feature map is written down.
+
+Random Fourier features: a finite map that approximates a stationary kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import issparse
+
+from mercer.core.arrays import Array, as_matrix
+from mercer.core.component import POSITIVE, Domain
+from mercer.kernels.base import Gradient, Kernel, inner, other_points
+from mercer.kernels.checks import like, positive, rescaled, whole
+
+# ruff: noqa: D102 - the methods of the contract are described in base.py
+
+
+class Mapped(Kernel, abstract=True):
+    """k(x, z) = phi(x)'phi(z). A child states ``features``, phi(X) (n, m), dense or sparse."""
+
+    def features(self, X: Any) -> Any:
+        raise self._unstated("features(X)", "phi(X) (n, m), dense or sparse")
+
+    def __call__(self, X: Any, Z: Any = None) -> Array:
+        X = rows_of(X)
+        F = self.features(X)
+        if Z is None:
+            return product(F, F)
+        Z = rows_of(Z)
+        if X.shape[1] != Z.shape[1]:
+            raise ValueError(f"X has {X.shape[1]} columns but Z has {Z.shape[1]}")
+        return product(F, self.features(Z))
+
+    def diag(self, X: Any) -> Array:
+        F = self.features(rows_of(X))
+        if is_sparse(F):
+            return np.asarray(F.multiply(F).sum(axis=1), dtype=np.float64).ravel()
+        return np.asarray(np.einsum("ij,ij->i", F, F))
+
+
+def is_sparse(X: Any) -> bool:
+    """Say whether X is a sparse matrix or array of SciPy."""
+    return bool(issparse(X))
+
+
+def rows_of(X: Any) -> Any:
+    """Return X (n, d) as a row-major matrix of doubles; a sparse one as it is."""
+    return X if is_sparse(X) else as_matrix(X)
+
+
+def product(F: Any, G: Any) -> Array:
+    """Return F G' (n, p), dense, of features that are both dense or both sparse."""
+    K = F @ G.T
+    return np.ascontiguousarray(K.toarray() if is_sparse(K) else K)
+
+
+def not_frozen(kernel: Kernel, name: str) -> ValueError:
+    """Return the error of a kernel that has not seen any data yet."""
+    return ValueError(
+        f"{type(kernel).__name__} takes {name} from the first rows it sees, and has seen none: "
+        f"call kernel.frozen(X) first (estimators do it in fit), or give {name}"
+    )
+
+
+# ruff: noqa: D102 - the methods of the contract are described in base.py
+
+
+class RandomFourier(Mapped):
+    """Random Fourier features of the RBF or a Matern kernel: an explicit map of 2 * size columns.
+
+        k(x, z) = 1/size sum_j cos(omega_j'(x - z) / length_scale)
+        phi(x) = (cos(omega_j'x / length_scale), sin(omega_j'x / length_scale)) / sqrt(size)
+
+    with omega_j from the kernel's spectral density. k differs from the kernel it stands for by
+    about 1/sqrt(size); it is itself a kernel, and exactly that of the map.
+
+    Parameters
+    ----------
+    length_scale : float or array (d,)
+        One length scale for all columns, or one per column (ARD).
+    size : int
+        Number of frequencies.
+    nu : float or None
+        Smoothness of the Matern kernel; None is the RBF.
+    seed : int
+        Of the frequencies: equal seeds are equal kernels.
+    frequencies : array (size, d) or None
+        The draws at length scale one. None draws them from ``seed``; an estimator keeps those of
+        its first rows, so that a model file does not depend on a random number generator.
+
+    References
+    ----------
+    Rahimi and Recht, Random features for large-scale kernel machines (2007); GPML section 4.2.1
+    for the spectral densities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import RBF, RandomFourier
+    >>> X = np.linspace(0.0, 2.0, 5)[:, None]
+    >>> kernel = RandomFourier(size=2000)
+    >>> kernel.features(X).shape
+    (5, 4000)
+    >>> bool(np.abs(kernel(X) - RBF()(X)).max() < 0.05)
+    True
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {"length_scale": POSITIVE}
+
+    def __init__(
+        self,
+        length_scale: float | Array = 1.0,
+        size: int = 200,
+        nu: float | None = None,
+        seed: int = 0,
+        frequencies: Array | None = None,
+    ) -> None:
+        self.length_scale = length_scale
+        self.size = size
+        self.nu = nu
+        self.seed = seed
+        self.frequencies = frequencies
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(length_scale=1.3, size=30, nu=2.5)
+
+    def frozen(self, X: Any, weights: Array | None = None) -> Self:
+        return self._restated(frequencies=self._draws(X.shape[1]))
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        return self._restated(length_scale=rescaled(self.length_scale, scale))  # shifts cancel
+
+    def features(self, X: Any) -> Any:
+        P = self._phases(as_matrix(X))
+        F = np.empty((len(P), 2 * P.shape[1]))
+        np.cos(P, out=F[:, : P.shape[1]])
+        np.sin(P, out=F[:, P.shape[1] :])
+        F /= np.sqrt(P.shape[1])
+        return F
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        X, Z, same = other_points(X, Z)
+        F = self.features(X)
+        G = F if same else self.features(Z)
+        slope = self._slope(X, F, Q @ G)
+        slope = 2.0 * slope if same else slope + self._slope(Z, G, Q.T @ F)
+        return inner(Q @ G, F), {"length_scale": like(self.length_scale, slope)}
+
+    def _slope(self, X: Array, F: Array, D: Array) -> Array:
+        """Return d<D, F>/d length_scale (d,), F the features of X and D (n, 2 size) held fixed."""
+        m = F.shape[1] // 2
+        H = F[:, :m] * D[:, m:] - F[:, m:] * D[:, :m]  # by the phases omega'x / length_scale
+        scale = positive(self, "length_scale", X.shape[1])
+        return np.asarray(-np.einsum("id,id->d", X, H @ self._draws(X.shape[1])) / scale**2)
+
+    def _phases(self, X: Array) -> Array:
+        d = X.shape[1]
+        return np.asarray((X / positive(self, "length_scale", d)) @ self._draws(d).T)
+
+    def _draws(self, d: int) -> Array:
+        """Return the frequencies (size, d)."""
+        size = whole(self, "size", 1)
+        if self.frequencies is not None:
+            omega = np.asarray(self.frequencies, dtype=np.float64)
+            if omega.shape != (size, d) or not np.isfinite(omega).all():
+                raise ValueError(
+                    f"RandomFourier: frequencies must be finite and of shape ({size}, {d}), "
+                    f"size x columns, got {omega.shape}"
+                )
+            return omega
+        rng = np.random.default_rng(whole(self, "seed", 0))
+        omega = rng.standard_normal((size, d))
+        if self.nu is None:
+            return omega
+        nu = float(positive(self, "nu"))  # GPML (4.15): Student's t with 2 nu degrees of freedom
+        return np.asarray(omega / np.sqrt(rng.chisquare(2.0 * nu, size) / (2.0 * nu))[:, None])

@@ -1,0 +1,157 @@
+"""Kernels of differential operators: the norm is a chosen sum of squared derivatives."""
+# ruff: noqa: D102 - the methods of the contract are described in base.py
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._native import core
+from mercer.core.arrays import Array, mirror
+from mercer.core.component import POSITIVE, REAL, Domain
+from mercer.kernels.base import Gradient, Kernel, blocks, other_points
+from mercer.kernels.checks import finite, whole
+from mercer.kernels.operators.contour import Nodes, contour_nodes
+from mercer.kernels.operators.greens import green, green_slope, small_terms
+
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+class Operator(Kernel):
+    """Green's function of P(-laplacian), P(z) = sum_m coefficients[m] z^m, in ``dims`` dimensions.
+
+    The norm of its function space is |f|^2 = sum_m a_m int |m-th derivatives of f|^2 dx, and its
+    spectral density 1 / P(4 pi^2 |s|^2). Coefficients may be negative or zero as long as P(z) > 0
+    for all z >= 0; the degree M must satisfy 2 M > dims, or k(0) would be infinite. Roots of P that
+    (nearly) coincide are treated exactly but take longer; for P = (c + z)^M the faster way to the
+    same kernel, up to its variance, is :class:`Matern` with nu = M - dims / 2.
+
+    Parameters
+    ----------
+    coefficients : array (M + 1,)
+        a_0 > 0, ..., a_M > 0. Searched in logarithms while all are positive (P is then always
+        positive), as they are otherwise.
+    dims : int
+        Number of columns of the inputs.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, equations (6.10) to (6.16);
+    with the multinomial weights in (6.10) that make the norm rotation invariant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Operator
+    >>> Operator([4.0, 1.0])(np.array([[0.0]]), np.array([[1.0]])).round(6)  # exp(-2) / 4
+    array([[0.033834]])
+    """
+
+    def __init__(self, coefficients: Array, dims: int = 1) -> None:
+        self.coefficients = coefficients
+        self.dims = dims
+
+    @property
+    def domains(self) -> Mapping[str, Domain]:  # type: ignore[override]  # depends on the signs
+        """Positive if all coefficients are, else the real line."""
+        inside = bool(np.all(np.asarray(self.coefficients) > 0.0))
+        return {"coefficients": POSITIVE if inside else REAL}
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(np.array([1.0, 2.0, 0.5, 0.1]), dims=1)
+
+    def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
+        return rng.standard_normal((n, self.dims))
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        X, Z, same = self._points(X, Z)
+        nodes, D, K = self._nodes(), self.dims, np.empty((X.shape[0], Z.shape[0]))
+        terms = small_terms(D, len(self.coefficients) - 1)
+        series = [float((nodes.weight @ term.of_q(nodes.q)).real) for term in terms]
+        for rows, columns, _ in blocks(len(X), len(Z), same):
+            r, near, far = self._distances(nodes, X[rows], Z[columns])
+            k = np.zeros(r.shape)
+            for c, term in zip(series, terms, strict=True):
+                k[near] += c * term.of_r(r[near])
+            for weight, q in zip(nodes.weight, nodes.q, strict=True):
+                k[far] += (weight * green(D, q, r[far])).real
+            K[rows, columns] = k
+        return mirror(K) if same else K
+
+    def diag(self, X: Array) -> Array:
+        return np.full(len(X), self(np.zeros((1, self.dims)))[0, 0])
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        # All coefficients from the sums <Q, G(q_l)> and <Q, dG/dz(q_l)>, one pair for each node.
+        X, Z, same = self._points(X, Z)
+        nodes, D = self._nodes(), self.dims
+        terms = small_terms(D, len(self.coefficients) - 1)
+        value, slope = np.zeros_like(nodes.q), np.zeros_like(nodes.q)
+        single = np.abs(nodes.slope).max(axis=0) > 0.0
+        for rows, columns, weight in blocks(len(X), len(Z), same):
+            r, near, far = self._distances(nodes, X[rows], Z[columns])
+            part = weight * Q[rows, columns]
+            for i, q in enumerate(nodes.q):
+                value[i] += part[far] @ green(D, q, r[far])
+                if single[i]:
+                    slope[i] += part[far] @ green_slope(D, q, r[far])
+            for term in terms if near.any() else []:
+                moment = part[near] @ term.of_r(r[near])
+                value += moment * term.of_q(nodes.q)
+                slope += moment * term.slope(nodes.q)
+        gradient = (nodes.value @ value + nodes.slope @ slope).real
+        return float((nodes.weight @ value).real), {"coefficients": gradient}
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        # k(r / c) has the spectral density c^D / P(c^2 z): a_m becomes a_m c^(2 m - D)
+        c = float(scale[0])
+        if not (scale == c).all():
+            return super().in_units(shift, scale)
+        a = np.asarray(self.coefficients, dtype=float)
+        return self._restated(coefficients=a * c ** (2.0 * np.arange(len(a)) - self.dims))
+
+    # ------------------------------------------------------------------ inside
+    def _points(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
+        X, Z, same = other_points(X, Z)
+        if X.shape[1] != self.dims:
+            raise ValueError(
+                f"Operator(dims={self.dims}) is for inputs of {self.dims} columns, but they have "
+                f"{X.shape[1]}; give dims={X.shape[1]}"
+            )
+        return X, Z, same
+
+    def _distances(self, nodes: Nodes, X: Array, Z: Array) -> tuple[Array, Mask, Mask]:
+        """Return the distances, where the series about r = 0 serves, and where it does not.
+
+        In one dimension Green's function is regular and the series is not needed.
+        """
+        r = np.empty((X.shape[0], Z.shape[0]))
+        core.stationary(-1, X, Z, False, r)
+        np.sqrt(r, out=r)
+        near = np.asarray(r * np.abs(nodes.q).max() < (1.0 if self.dims > 1 else 0.0))
+        return r, near, ~near
+
+    def _nodes(self) -> Nodes:
+        a, D = finite(self, "coefficients", len(self.coefficients)), whole(self, "dims", 1)
+        if len(a) < 2 or not (a[0] > 0.0 and a[-1] > 0.0):
+            raise ValueError(
+                f"Operator: the first and the last of at least two coefficients must be positive, "
+                f"got {a.tolist()}"
+            )
+        if 2 * (len(a) - 1) <= D:
+            raise ValueError(
+                f"Operator: order M = {len(a) - 1} is too low for dims = {D}: 2 M > dims is "
+                "required, otherwise the variance is infinite; add a coefficient"
+            )
+        z = np.polynomial.polynomial.polyroots(a)
+        bad = (z.real > 0.0) & (np.abs(z.imag) <= 1e-7 * np.abs(z))
+        if bad.any():
+            raise ValueError(
+                f"Operator: P(z) = sum_m a_m z^m must be positive for z >= 0, but it is zero at or "
+                f"near z = {z[bad][0].real:.6g}; the coefficients are {a.tolist()}"
+            )
+        return contour_nodes(a)

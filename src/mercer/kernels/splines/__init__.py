@@ -1,0 +1,1 @@
+"""Kernels of smoothing splines: a line, a cycle, the plane."""

@@ -1,0 +1,163 @@
+"""Periodic splines: the kernel of Bernoulli polynomials."""
+# ruff: noqa: D102 - the methods of the contract are described in base.py
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from math import comb, factorial
+from typing import ClassVar, Self
+
+import numpy as np
+
+from mercer.core.arrays import Array
+from mercer.core.component import POSITIVE, Domain
+from mercer.kernels.base import Gradient, Kernel, blocks, other_points
+from mercer.kernels.checks import positive, whole
+
+
+class PeriodicSpline(Kernel):
+    """Periodic spline kernel of order m, k = B_2m(u) / B_2m(0), u the fraction of (x - z) / period.
+
+    B_2m is the Bernoulli polynomial of degree 2 m. As a Fourier series, with weights that sum to 1,
+
+        k(x, z) = sum_j j^(-2m) cos(2 pi j (x - z) / period) / sum_j j^(-2m),      j = 1, 2, ...
+
+    Times :meth:`penalty_variance` it is the reproducing kernel of the periodic functions of mean
+    zero with |f|^2 = integral over one period of (f^(m))^2. The mean of the function is no part
+    of it: with a constant as unpenalised basis (``basis="constant"``) the posterior mean is the
+    periodic smoothing spline, lam = noise * penalty_variance / variance. Orders 1, 2, ... draw
+    functions that are 0, 1, ... times differentiable; :class:`Periodic` draws smooth ones.
+
+    One column only: ``PeriodicSpline(period=24.0).on("hour")``.
+
+    Parameters
+    ----------
+    period : float
+        In the units of the column.
+    order : int
+        m, 1 or more; 2 is the cubic spline.
+
+    References
+    ----------
+    Wahba, Spline models for observational data (1990), section 2.1; Craven and Wahba, Smoothing
+    noisy data with spline functions (1979).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import PeriodicSpline
+    >>> PeriodicSpline(period=2.0)(np.array([[0.0]]), np.array([[1.0], [2.0], [2.5]]))
+    array([[-0.875    ,  1.       ,  -0.0546875]])
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {"period": POSITIVE}
+
+    def __init__(self, period: float = 1.0, order: int = 2) -> None:
+        self.period = period
+        self.order = order
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(period=1.7, order=2)
+
+    def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
+        return rng.standard_normal((n, 1))
+
+    def penalty_variance(self) -> float:
+        """Return v such that v k is the reproducing kernel of the integral of (f^(m))^2.
+
+        v = period^(2m - 1) |B_2m(0)| / (2m)!.
+
+        Examples
+        --------
+        >>> round(1.0 / PeriodicSpline(period=1.0, order=2).penalty_variance(), 9)
+        720.0
+        """
+        m = whole(self, "order", 1)
+        top = abs(float(bernoulli(2 * m)[0] / factorial(2 * m)))
+        return float(positive(self, "period")) ** (2 * m - 1) * top
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        K = self._distance(X, Z)
+        K /= float(positive(self, "period"))
+        K -= np.floor(K)
+        K -= 0.5
+        return _even(K, whole(self, "order", 1))
+
+    def diag(self, X: Array) -> Array:
+        return np.ones(len(X))
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        # d B_2m(u)/du = 2m B_2m-1(u), du/dperiod = -|x - z| / period^2
+        period, m = float(positive(self, "period")), whole(self, "order", 1)
+        X, Z, same = other_points(X, Z)
+        value, slope = 0.0, 0.0
+        for rows, columns, weight in blocks(len(X), len(Z), same):
+            delta = self._distance(X[rows], Z[columns])
+            t = delta / period
+            t -= np.floor(t)
+            t -= 0.5
+            q = weight * Q[rows, columns]
+            value += float(np.einsum("ij,ij->", q, _even(t, m)))
+            slope -= float(np.einsum("ij,ij->", q * delta, _odd(t, m))) / period**2
+        return value, {"period": slope}
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        return self._restated(period=float(self.period) * float(scale[0]))
+
+    def _distance(self, X: Array, Z: Array | None) -> Array:
+        X, Z, _ = other_points(X, Z)
+        if X.shape[1] != 1:
+            raise ValueError(
+                f"PeriodicSpline is a kernel of one column, and the inputs have {X.shape[1]}; "
+                "choose one with .on(column), and add or multiply kernels of several"
+            )
+        return np.abs(X - Z[:, 0])  # k is even, and the matrix exactly symmetric
+
+
+@lru_cache(maxsize=64)
+def bernoulli(n: int) -> tuple[Fraction, ...]:
+    """Return the coefficients of B_n(u), lowest power first.
+
+    Examples
+    --------
+    >>> [str(c) for c in bernoulli(4)]
+    ['-1/30', '0', '1', '-2', '1']
+    """
+    numbers = [Fraction(1)]
+    for i in range(1, n + 1):
+        total = sum((comb(i + 1, j) * numbers[j] for j in range(i)), Fraction(0))
+        numbers.append(-total / (i + 1))
+    return tuple(comb(n, j) * numbers[n - j] for j in range(n + 1))
+
+
+@lru_cache(maxsize=64)
+def _centred(n: int, m: int) -> tuple[float, ...]:
+    """Return the coefficients of B_n(1/2 + t) / B_2m(0) in t: every second one is zero."""
+    raw, half = bernoulli(n), Fraction(1, 2)
+    shifted = [
+        sum((raw[i] * comb(i, j) * half ** (i - j) for i in range(j, n + 1)), Fraction(0))
+        for j in range(n + 1)
+    ]
+    return tuple(float(c / bernoulli(2 * m)[0]) for c in shifted)
+
+
+def _even(t: Array, m: int) -> Array:
+    """B_2m(1/2 + t) / B_2m(0), exactly even in t, at t in [-1/2, 1/2]."""
+    return _horner(t * t, _centred(2 * m, m)[0::2])
+
+
+def _odd(t: Array, m: int) -> Array:
+    """Return the derivative of :func:`_even`; zero at whole periods, where order 1 has a kink."""
+    slope = 2 * m * t * _horner(t * t, _centred(2 * m - 1, m)[1::2])
+    return np.where(t == -0.5, 0.0, slope) if m == 1 else slope
+
+
+def _horner(x: Array, coefficients: tuple[float, ...]) -> Array:
+    total = np.full_like(x, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        total *= x
+        total += c
+    return total

@@ -1,0 +1,218 @@
+"""Stationary kernels: functions of the scaled distance alone. The base class, and the RBF.
+
+The rational quadratic kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from mercer._native import core
+from mercer.core.arrays import Array, mirror
+from mercer.core.component import POSITIVE, Domain
+from mercer.kernels.base import KEEP, Gradient, Kernel, blocks, inner, other_points
+from mercer.kernels.checks import like, positive, rescaled
+
+# ruff: noqa: D102 - the methods of the contract are described in base.py
+
+
+class Stationary(Kernel, abstract=True):
+    """A kernel k(x, z) = profile(s) of s = sum_d ((x_d - z_d) / length_scale_d)^2.
+
+    A child states ``profile`` and ``slope``, elementwise functions of s (any shape), which must
+    leave s as it is. One whose
+    profile the compiled core knows names it with ``native`` and is then evaluated without
+    temporaries. Distances are taken from differences, so coincident points are at distance zero.
+
+    Parameters
+    ----------
+    length_scale : float or array (d,)
+        One length scale for all columns, or one per column (ARD).
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {"length_scale": POSITIVE}
+
+    def __init__(self, length_scale: float | Array = 1.0) -> None:
+        self.length_scale = length_scale
+
+    def profile(self, s: Array) -> Array:
+        """Return k at squared scaled distances s."""
+        raise self._unstated("profile(s)", "k at the squared scaled distances s")
+
+    def slope(self, s: Array) -> Array:
+        """Return dk/ds at squared scaled distances s; finite everywhere.
+
+        It is always multiplied by a squared difference. Where dk/ds is infinite at s = 0, that
+        product is zero, and zero is to be returned.
+        """
+        raise self._unstated("slope(s)", f"the derivative of the profile by s, {KEEP}")
+
+    def shape_gradient(self, s: Array, Q: Array) -> Gradient:
+        """Return d<Q, profile(s)> for parameters other than the length scale."""
+        return {}
+
+    @property
+    def native(self) -> int | None:
+        """Number of the profile in the compiled core, or None."""
+        return None
+
+    # ------------------------------------------------------------------ the contract
+    def workspace(self) -> int:
+        return 0 if self.native is not None else 3
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        return self._formed(X, Z, 1.0)
+
+    def multiple(self, X: Array, Z: Array | None, factor: float) -> Array:
+        """See :meth:`Kernel.multiple`; in one pass over memory, unless a child has its own call."""
+        if type(self).__call__ is not Stationary.__call__:
+            return super().multiple(X, Z, factor)
+        return self._formed(X, Z, factor)
+
+    def written(self, X: Array, out: Array, factor: float = 1.0) -> Array:
+        """See :meth:`Kernel.written`."""
+        if type(self).__call__ is not Stationary.__call__:
+            return super().written(X, out, factor)
+        return self._formed(X, None, factor, out)
+
+    def _formed(self, X: Array, Z: Array | None, factor: float, out: Array | None = None) -> Array:
+        X, Z, same = self._scaled(X, Z)
+        K = np.empty((X.shape[0], Z.shape[0])) if out is None else out
+        if self.native is not None:
+            core.stationary(self.native, X, Z, same, K, factor)
+            return K
+        for rows, columns, _ in blocks(len(X), len(Z), same):
+            K[rows, columns] = factor * self.profile(_squares(X[rows], Z[columns]))
+        return mirror(K) if same else K
+
+    def diag(self, X: Array) -> Array:
+        return np.full(len(X), self.profile(np.zeros(1))[0])
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        X, Z, same = self._scaled(X, Z)
+        sums, gradient = np.zeros(X.shape[1]), Gradient()
+        if self.native is not None:
+            Q = np.ascontiguousarray(Q)
+            value = core.stationary_pullback(self.native, X, Z, same, Q, sums)
+        else:
+            value, gradient = self._by_blocks(X, Z, same, Q, sums)
+        # ds/d length_scale_d = -2 ((x_d - z_d) / length_scale_d)^2 / length_scale_d
+        sums *= -2.0 / np.asarray(self.length_scale, dtype=float)
+        return value, {"length_scale": like(self.length_scale, sums), **gradient}
+
+    def _by_blocks(
+        self, X: Array, Z: Array, same: bool, Q: Array, sums: Array
+    ) -> tuple[float, Gradient]:
+        """Return <Q, k> and the shape gradient; add sum Q slope (x_d - z_d)^2 to ``sums`` (d,)."""
+        value, gradient, spread = 0.0, Gradient(), np.empty_like(sums)
+        for rows, columns, weight in blocks(len(X), len(Z), same):
+            s, part = _squares(X[rows], Z[columns]), weight * Q[rows, columns]
+            value += inner(part, self.profile(s))
+            for name, slope in self.shape_gradient(s, part).items():
+                gradient[name] = gradient.get(name, 0.0) + slope
+            core.weighted_spread(X[rows], Z[columns], self.slope(s) * part, spread)
+            sums += spread
+        return value, gradient
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        return self._restated(length_scale=rescaled(self.length_scale, scale))
+
+    def _scaled(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
+        X, Z, same = other_points(X, Z)
+        length_scale = positive(self, "length_scale", X.shape[1])
+        X = np.divide(X, length_scale, order="C")
+        return X, (X if same else np.divide(Z, length_scale, order="C")), same
+
+
+def _squares(X: Array, Z: Array) -> Array:
+    """Return the squared distances (n, m), from differences."""
+    s = np.empty((X.shape[0], Z.shape[0]))
+    core.stationary(-1, X, Z, False, s)
+    return s
+
+
+class RBF(Stationary):
+    """Squared-exponential kernel, k = exp(-s / 2) with s the squared scaled distance.
+
+    Its functions have derivatives of every order. The variance is one; write ``2.0 * RBF()`` for
+    an amplitude that is searched as well.
+
+    Parameters
+    ----------
+    length_scale : float or array (d,)
+        One length scale for all columns, or one per column (ARD).
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, equation (4.9).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import RBF
+    >>> RBF(length_scale=2.0)(np.array([[0.0], [2.0]])).round(4)
+    array([[1.    , 0.6065],
+           [0.6065, 1.    ]])
+    """
+
+    native = 0
+
+    def as_rbf(self, X: Array, centre: Array) -> tuple[Array, float] | None:
+        return (X - centre) / self.length_scale, 1.0
+
+    def profile(self, s: Array) -> Array:
+        return np.exp(-0.5 * s)
+
+    def slope(self, s: Array) -> Array:
+        return -0.5 * np.exp(-0.5 * s)
+
+
+# ruff: noqa: D102 - the methods of the contract are described in base.py
+
+
+class RationalQuadratic(Stationary):
+    """Rational quadratic kernel, k = (1 + s / (2 alpha))^(-alpha): RBF kernels of many scales.
+
+    s is the squared scaled distance. It is a mixture of RBF kernels whose inverse squared length
+    scales have a gamma distribution of shape alpha; alpha to infinity gives the RBF kernel.
+
+    Parameters
+    ----------
+    alpha : float
+        Positive; small values mix widely different scales.
+    length_scale : float or array (d,)
+        One length scale for all columns, or one per column (ARD).
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, equation (4.19).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import RationalQuadratic
+    >>> RationalQuadratic(alpha=0.5)(np.array([[0.0]]), np.array([[1.0]])).round(4)
+    array([[0.7071]])
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {"length_scale": POSITIVE, "alpha": POSITIVE}
+
+    def __init__(self, alpha: float = 1.0, length_scale: float | Array = 1.0) -> None:
+        self.alpha = alpha
+        self.length_scale = length_scale
+
+    def profile(self, s: Array) -> Array:
+        alpha = positive(self, "alpha")
+        return np.asarray(np.exp(-alpha * np.log1p(s / (2.0 * alpha))))
+
+    def slope(self, s: Array) -> Array:
+        alpha = positive(self, "alpha")
+        return np.asarray(-0.5 * np.exp(-(alpha + 1.0) * np.log1p(s / (2.0 * alpha))))
+
+    def shape_gradient(self, s: Array, Q: Array) -> Gradient:
+        # d log k / d alpha = u / (1 + u) - log(1 + u) with u = s / (2 alpha)
+        u = s / (2.0 * positive(self, "alpha"))
+        return {"alpha": inner(Q, self.profile(s) * (u / (1.0 + u) - np.log1p(u)))}

@@ -1,0 +1,1 @@
+"""Grams of conditionally positive definite kernels, by contrasts."""

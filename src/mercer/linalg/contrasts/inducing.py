@@ -1,0 +1,210 @@
+"""Contrasts of a few points stand for those of all: a low-rank thin-plate spline.
+
+With r = p - k contrasts of the inducing points Z, L L' = Q2'G(Z, Z) Q2 and
+c(x) = G(Z, x) - G(Z, Z) J h(x) (``linalg.contrast_operator``), the features
+
+    phi(x) = L^-1 Q2'c(x),         phi(x)'phi(z) <= the covariance of the contrasts at x and z,
+
+turn the model into y = phi'b + h'beta + noise, b ~ N(0, v I), beta flat: the posterior that is
+closest to the exact one among those that know f at Z only (Titsias 2009). It costs O(n p^2) time
+and O(p^2) memory: the rows pass by in blocks, which a QR decomposition takes in,
+
+    [S H, S phi, S y] = Q [[R, B, a], [0, D, e], [0, 0, s]],     D = O diag(sqrt(d)) U'.
+
+Theory (P14).
+
+The factor of observations that are seen through inducing contrasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from mercer.core.arrays import Array, Index
+from mercer.linalg.contrasts.contrasts import Null
+from mercer.linalg.gram import Factor
+from mercer.linalg.operators import ContrastOperator
+
+Green = Callable[[Array, Array], Array]
+Functions = Callable[[Array], Array]
+
+
+class InducingContrasts:
+    """The spectrum of n weighted observations seen through r contrasts of p inducing points.
+
+    Parameters
+    ----------
+    green : G(X, Z), zero at distance zero.
+    basis : h(X).
+    knots : (p, d) inducing points Z.
+    points, y, weights : (n, d), (n, m), (n,) the data.
+
+    Attributes
+    ----------
+    d : (r,) eigenvalues, ascending.
+    z : (r, m) the targets along their eigenvectors.
+    rest : float, sum of squares of the targets along no feature.
+    unexplained : (n,) prior variance of f at each point given f at Z, for v = 1.
+
+    Reference: Titsias, Variational learning of inducing variables in sparse Gaussian processes
+    (2009), equations (9)-(10); Wood, Thin plate regression splines (2003), section 5.
+    """
+
+    def __init__(
+        self, green: Green, basis: Functions, knots: Array, points: Array, y: Array, weights: Array
+    ) -> None:
+        self.green, self.basis, self.knots = green, basis, knots
+        G = green(knots, knots)
+        self._start(G, basis(knots))
+        self.points, self.weights, self.y = points, weights, y
+        self.unexplained = np.empty(len(points))
+        top = np.zeros((0, self.k + self.r + y.shape[1]))
+        for rows in self.blocks():
+            h, phi, prior = self.features(points[rows])
+            self.unexplained[rows] = np.maximum(prior - np.einsum("ij,ij->i", phi, phi), 0.0)
+            S = np.sqrt(weights[rows])[:, None]
+            stacked = np.vstack([top, S * np.hstack([h, phi, y[rows]])])
+            top = np.asarray(np.linalg.qr(stacked, mode="r"))
+        k, r = self.k, self.r
+        self.R, self.B, self.a = top[:k, :k], top[:k, k : k + r], top[:k, k + r :]
+        left, roots, right = np.linalg.svd(top[k : k + r, k : k + r])
+        self.d, self.U = roots[::-1] ** 2, right[::-1].T
+        self.z = left[:, ::-1].T @ top[k : k + r, k + r :]
+        self.rest = float((top[k + r :, k + r :] ** 2).sum())
+
+    def _start(self, G: Array, H: Array) -> None:
+        null = Null(H, np.ones(len(H)))
+        self.k, self.r = H.shape[1], len(H) - H.shape[1]
+        self.J = null.anchor
+        self.GJ = G @ self.J
+        self.JGJ = self.J.T @ self.GJ
+        M = null.rotate(null.rotate(np.asfortranarray(G), "T"), "N", "R")[self.k :, self.k :]
+        try:
+            L = cholesky(0.5 * (M + M.T), lower=True)
+        except np.linalg.LinAlgError:
+            raise np.linalg.LinAlgError(
+                "the inducing points are too close to each other for double precision: choose "
+                "fewer, or further apart"
+            ) from None
+        padded = np.zeros((self.r, len(H)))
+        padded[:, self.k :] = solve_triangular(L, np.eye(self.r), lower=True)
+        self.F = null.rotate(np.asfortranarray(padded.T), "N").T  # L^-1 Q2', (r, p)
+
+    def blocks(self) -> Iterator[slice]:
+        """Yield the rows in portions."""
+        size = max(4 * (self.k + self.r), 2048)
+        return (slice(i, i + size) for i in range(0, len(self.points), size))
+
+    def features(self, X: Array) -> tuple[Array, Array, Array]:
+        """Return h (q, k), phi (q, r) and the prior variance of the contrast (q,), for v = 1."""
+        h, A = self.basis(X), self.green(X, self.knots)
+        prior = np.einsum("ij,ij->i", h @ self.JGJ - 2.0 * (A @ self.J), h)
+        return h, (A - h @ self.GJ.T) @ self.F.T, prior
+
+    def coefficients(self, lam: float) -> tuple[Array, Array]:
+        """Return a (p, m), with H(Z)'a = 0, and beta (k, m): f = G(., Z) a + h'beta."""
+        b = self.U @ ((np.sqrt(self.d) / (self.d + lam))[:, None] * self.z)
+        a = self.F.T @ b
+        beta = solve_triangular(self.R, self.a - self.B @ b)
+        return a, beta - self.GJ.T @ a
+
+    def operator(self, variance: float, lam: float) -> ContrastOperator:
+        """Return what is subtracted from the prior covariance variance * G."""
+        root = np.sqrt(variance)
+        N = (np.sqrt(lam) / np.sqrt(self.d + lam))[:, None] * self.U.T
+        inverse = solve_triangular(self.R, np.eye(self.k))
+        block = variance * (self.JGJ + lam * (inverse @ inverse.T))
+        tilt = -root * (N @ (inverse @ self.B).T)
+        cross = variance * self.GJ
+        return ContrastOperator(self.F / root, self.J, cross, block, (N @ self.F) / root, tilt)
+
+
+def spread_out(X: Array, count: int) -> Index:
+    """Return ``count`` rows of X (n, d), each as far as can be from those before it.
+
+    The first is the row nearest to the mean; O(n count). The choice does not depend on chance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> spread_out(np.array([[0.0], [1.0], [2.1], [9.0]]), 3)
+    array([2, 3, 0])
+    """
+    first = int(np.argmin(((X - X.mean(axis=0)) ** 2).sum(axis=1)))
+    chosen = [first]
+    near = ((X - X[first]) ** 2).sum(axis=1)
+    while len(chosen) < count:
+        chosen.append(int(np.argmax(near)))
+        np.minimum(near, ((X - X[chosen[-1]]) ** 2).sum(axis=1), out=near)
+    return np.asarray(chosen, dtype=np.intp)
+
+
+class InducedFactor(Factor):
+    """P for K = variance * phi phi', noise variances lam * variance / w and the basis: O(n p) each.
+
+    The smoother S y -> S f is T T' + N N' with T = S H R^-1 and N = (S phi - T B) U (d + lam)^-1/2,
+    and P = S (I - T T' - N N') S / (lam variance).
+    """
+
+    def __init__(self, seen: InducingContrasts, variance: float, lam: float) -> None:
+        self.seen, self.variance, self.lam = seen, variance, lam
+        self.noise = variance * lam
+        self.W = seen.weights / self.noise
+        self.leverages = np.empty(len(self.W))
+        for rows in seen.blocks():
+            self.leverages[rows] = np.einsum("ij,ij->i", *(2 * [self._smoother(rows)]))
+
+    def _smoother(self, rows: slice) -> Array:
+        """Return rows of [T, N], (q, k + r)."""
+        seen = self.seen
+        h, phi, _ = seen.features(seen.points[rows])
+        t = solve_triangular(seen.R, h.T, trans="T").T
+        known = (phi - t @ seen.B) @ (seen.U / np.sqrt(seen.d + self.lam))
+        return np.asarray(np.sqrt(seen.weights[rows])[:, None] * np.hstack([t, known]))
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Nothing was added to the diagonal."""
+        return {"jitter": 0.0}
+
+    def solve(self, V: Array) -> Array:
+        """See :meth:`Factor.solve`."""
+        S = np.sqrt(self.seen.weights)[:, None]
+        SV, blocks = S * V, list(self.seen.blocks())
+        inner = np.asarray(sum(self._smoother(rows).T @ SV[rows] for rows in blocks))
+        for rows in blocks:
+            SV[rows] -= self._smoother(rows) @ inner
+        return np.asarray(S * SV / self.noise)
+
+    def quad(self, A: Array, B: Array) -> Array:
+        """See :meth:`Factor.quad`."""
+        return np.asarray(A.T @ self.solve(B))
+
+    def quad_diag(self, A: Array) -> Array:
+        """See :meth:`Factor.quad_diag`."""
+        return np.asarray(np.einsum("ij,ij->j", A, self.solve(A)))
+
+    def diag(self) -> Array:
+        """See :meth:`Factor.diag`."""
+        return np.asarray(self.W * (1.0 - self.leverages))
+
+    def cov_diag(self) -> Array:
+        """Posterior variance at the points of what the features can be, shape (n,)."""
+        return np.asarray(self.leverages / self.W)
+
+    def logdet(self) -> float:
+        """log |I + K W| + log |A|."""
+        return self.logdet_noisy() + float(np.log(self.W).sum())
+
+    def logdet_noisy(self) -> float:
+        """log |K + W^-1| + log |A|: the determinant of the vague evidence, GPML (2.45)."""
+        seen = self.seen
+        n, k, r = len(self.W), seen.k, seen.r
+        pivots = 2.0 * float(np.log(np.abs(np.diagonal(seen.R))).sum())
+        value = (n - k) * np.log(self.variance) + (n - k - r) * np.log(self.lam)
+        value += np.log(seen.d + self.lam).sum() - np.log(seen.weights).sum()
+        return float(value + pivots)

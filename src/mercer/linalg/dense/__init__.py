@@ -1,0 +1,1 @@
+"""Grams held as n x n matrices, and their factors."""

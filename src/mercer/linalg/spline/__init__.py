@@ -1,0 +1,1 @@
+"""Grams of smoothing splines on a line, in O(n)."""

@@ -1,0 +1,191 @@
+"""Markov Gram: an integrated Wiener process with a flat prior on its polynomials, in O(n).
+
+The process and its derivatives are Markov, so that (K + W^-1)^-1 is applied by one pass forward
+and one back. The flat prior on the polynomials of degree m - 1 is part of it: what the contract
+calls C is P of :mod:`mercer.linalg.dense.projected` here, with
+h = (1, .., (x - x0)^(m-1) / (m-1)!).
+Theory (P5).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer._native import markov
+from mercer.core.arrays import Array, Index
+from mercer.kernels.base import Gradient
+from mercer.kernels.splines.line import Spline
+from mercer.linalg.gram import Factor, Gram
+from mercer.linalg.spline import tables
+from mercer.linalg.spline.states import States, mean_gap, smooth
+
+
+class MarkovGram(Gram):
+    """K = variance * Spline(order, origin) at the points, and the flat polynomials beside it.
+
+    Parameters
+    ----------
+    points : (n, 1), in any order; equal ones are allowed.
+    order : m, 1 to 6: the penalised derivative.
+    variance : of the process; with noise variance s2 the smoothing parameter is s2 / variance.
+    origin : of the kernel, not above any point; None is the smallest. Nothing that a Factor
+        answers depends on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> factor = MarkovGram(x, order=2).factor(np.ones(4))
+    >>> y = np.array([[0.0], [1.0], [2.0], [4.0]])
+    >>> alpha = factor.solve(y)
+    >>> bool(abs(alpha.sum()) < 1e-12), bool(abs((alpha * x).sum()) < 1e-12)
+    (True, True)
+    """
+
+    def __init__(
+        self, points: Array, order: int = 2, variance: float = 1.0, origin: float | None = None
+    ) -> None:
+        self.points = points
+        self.order = order
+        self.variance = variance
+        self._sort = np.argsort(points[:, 0], kind="stable")
+        self.x = np.ascontiguousarray(points[self._sort, 0])
+        self.unit = mean_gap(self.x)
+        self.kernel = Spline(order, float(self.x[0]) if origin is None else origin)
+
+    def ordered(self, v: Array) -> Array:
+        """Return v (n,) in the order of the line."""
+        return np.ascontiguousarray(v[self._sort], dtype=np.float64)
+
+    def restored(self, v: Array) -> Array:
+        """Return v (n,), in the order of the line, in the order of the points."""
+        out = np.empty_like(v)
+        out[self._sort] = v
+        return out
+
+    def states(self, W: Array, y: Array) -> States:
+        """Condition on y (n,) with precisions W (n,)."""
+        scaled = self.variance * self.unit ** (2 * self.order - 1)
+        return smooth(self.x, self.ordered(W), self.ordered(y), self.order, scaled, self.unit)
+
+    def __matmul__(self, V: Array) -> Array:
+        first = self.x[0] - float(self.kernel.origin)
+        gaps = np.concatenate([[first], np.diff(self.x)]) / self.unit
+        out = np.empty(V.shape)
+        for j in range(V.shape[1]):
+            product = np.empty(len(gaps))
+            markov.matmul(tables.unit_cholesky(self.order), gaps, self.ordered(V[:, j]), product)
+            out[:, j] = self.restored(product)
+        return out * (self.variance * self.unit ** (2 * self.order - 1))
+
+    def diag(self) -> Array:
+        """See :meth:`Gram.diag`."""
+        return self.variance * self.kernel.diag(self.points)
+
+    def rows(self, index: Index) -> Array:
+        """See :meth:`Gram.rows`."""
+        return self.variance * self.kernel(self.points[index], self.points)
+
+    def factor(self, W: Array) -> MarkovFactor:
+        """See :meth:`Gram.factor`."""
+        return MarkovFactor(self, np.asarray(W, dtype=np.float64))
+
+    def pullback(
+        self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
+    ) -> Gradient:
+        """See :meth:`Gram.pullback`: dK/d variance = K / variance, tr(P K) = edf - m."""
+        assert isinstance(factor, MarkovFactor)
+        slope = 0.5 * float((alpha * (self @ alpha)).sum())
+        slope -= 0.5 * alpha.shape[1] * (factor.edf() - self.order)
+        if U is not None and V is not None:
+            slope += float((U * (self @ V)).sum())
+        return {"variance": slope / self.variance}
+
+    def contract(self, Q: Array) -> Gradient:
+        """See :meth:`Gram.contract`."""
+        return {"variance": float(np.einsum("ij,ij->", Q, self.kernel(self.points)))}
+
+
+class MarkovFactor(Factor):
+    """P = C - C H A^-1 H' C for precisions W (n,) >= 0; W_i = 0 is a point that says nothing.
+
+    With g the posterior mean and v_i its variance for targets z: P z = W (z - g) and
+    P_ii = W_i (1 - W_i v_i).
+    """
+
+    def __init__(self, gram: MarkovGram, W: Array) -> None:
+        if not (np.all(np.isfinite(W)) and np.all(W >= 0.0)):
+            raise ValueError("the O(n) spline needs precisions W that are finite and not negative")
+        informed = gram.x[gram.ordered(W) > 0.0]
+        known = len(informed[:1]) + int(np.count_nonzero(np.diff(informed)))
+        if known < gram.order:
+            raise ValueError(
+                f"a spline of order {gram.order} needs {gram.order} distinct inputs with "
+                f"observations, and there are {known}; choose a smaller order"
+            )
+        self.gram = gram
+        self.W = W
+        self._states: States | None = None
+
+    @classmethod
+    def conditioned(cls, gram: MarkovGram, W: Array, states: States) -> MarkovFactor:
+        """Return the factor of which ``states`` are known already."""
+        factor = cls(gram, W)
+        factor._states = states
+        return factor
+
+    def states(self) -> States:
+        """Return the states of the last targets that were solved for (zeros, if none were)."""
+        if self._states is None:
+            self._states = self.gram.states(self.W, np.zeros(len(self.W)))
+        return self._states
+
+    def fitted(self, V: Array) -> Array:
+        """Posterior mean at the points for targets V (n, m)."""
+        columns = []
+        for j in range(V.shape[1]):
+            self._states = self.gram.states(self.W, V[:, j])
+            columns.append(self.gram.restored(self._states.mean[:, 0]))
+        return np.column_stack(columns) if columns else np.empty(V.shape)
+
+    def solve(self, V: Array) -> Array:
+        """See :meth:`Factor.solve`."""
+        return np.asarray(self.W[:, None] * (V - self.fitted(V)))
+
+    def quad(self, A: Array, B: Array) -> Array:
+        """See :meth:`Factor.quad`."""
+        return np.asarray(A.T @ self.solve(B))
+
+    def quad_diag(self, A: Array) -> Array:
+        """See :meth:`Factor.quad_diag`."""
+        return np.asarray(np.einsum("ij,ij->j", A, self.solve(A)))
+
+    def diag(self) -> Array:
+        """See :meth:`Factor.diag`."""
+        return np.asarray(self.W * (1.0 - self.W * self.cov_diag()))
+
+    def cov_diag(self) -> Array:
+        """Posterior variance of the function, its polynomial included, at the points: (n,)."""
+        return self.gram.restored(np.ascontiguousarray(self.states().cov[:, 0]))
+
+    def edf(self) -> float:
+        """Trace of the smoother, sum W_i v_i."""
+        return float(self.W @ self.cov_diag())
+
+    def logdet(self) -> float:
+        """log |I + K W| + log |A|."""
+        m = self.gram.order
+        return 2.0 * self.states().logdet + m * (m - 1) * float(np.log(self.gram.unit))
+
+    def logdet_noisy(self) -> float:
+        """log |K + W^-1| + log |A|, over the points with W_i > 0: GPML (2.45)."""
+        return self.logdet() - float(np.log(self.W[self.W > 0.0]).sum())
+
+    def coefficients(self, z: Array) -> Array:
+        """Beta (m, k) of the factorial basis at the kernel's origin, for z (n, k). GPML (2.42)."""
+        m, columns = self.gram.order, []
+        back = np.array([float(self.gram.kernel.origin)])
+        for j in range(z.shape[1]):
+            self._states = states = self.gram.states(self.W, z[:, j])
+            columns.append([float(states.derivative(back, k, False)[0][0]) for k in range(m)])
+        return np.array(columns).T

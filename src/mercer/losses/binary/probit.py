@@ -1,0 +1,138 @@
+"""Thresholds on a noisy latent value: normal noise, and double exponential noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+from scipy import special
+
+from mercer.core.arrays import Array
+from mercer.core.component import POSITIVE, Domain
+from mercer.losses.base import check_positive
+from mercer.losses.binary.logistic import BinaryLoss
+from mercer.losses.numbers.special import exp, log_scaled_cdf, mills
+
+
+class Probit(BinaryLoss):
+    """A threshold on f plus normal noise: phi(u) = -log Phi(u / s).
+
+    Reference: GPML section 3.3 and (3.82) for the tilted moments.
+
+    Parameters
+    ----------
+    scale : s > 0, standard deviation of the noise.
+
+    Examples
+    --------
+    >>> Probit().predict(1.0, 3.0).round(6)
+    np.float64(0.691462)
+    """
+
+    normalised: ClassVar[bool] = True
+    domains: ClassVar[Mapping[str, Domain]] = {"scale": POSITIVE}
+
+    def __init__(self, scale: float = 1.0) -> None:
+        check_positive("Probit", scale=scale)
+        self.scale = scale
+
+    def phi(self, u: Array) -> Array:
+        """Return -log Phi(u/s)."""
+        return -special.log_ndtr(u / self.scale)
+
+    def slopes(self, u: Array) -> tuple[Array, Array, Array]:
+        """Return -r/s, -r'/s^2, -r''/s^3 with r = N/Phi at u/s."""
+        r, r1, r2 = mills(u / self.scale)
+        return -r / self.scale, -r1 / self.scale**2, -r2 / self.scale**3
+
+    def width(self, y: Array) -> float:
+        """Return s."""
+        return self.scale
+
+    def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
+        """See :meth:`Loss.tilted`: log Phi(y m / sqrt(s^2 + v)), GPML (3.82)."""
+        y, m, v = np.broadcast_arrays(y, m, v)
+        s = np.sqrt(self.scale**2 + v)
+        z = y * m / s
+        r, r1, _ = mills(z)
+        return special.log_ndtr(z), y * r / s, r1 / s**2
+
+
+class LaplaceProbit(BinaryLoss):
+    """A threshold on f plus double exponential noise of density (C/2) e^{-C |x|}.
+
+    phi(u) = log 2 - C u for u < 0, -log(1 - e^{-C u}/2) for u >= 0. Its second derivative jumps
+    at 0. Reference: Seeger's thesis (2.17).
+
+    Parameters
+    ----------
+    C : > 0; the slope for u -> -inf.
+
+    Examples
+    --------
+    >>> float(LaplaceProbit(C=2.0).derivatives(1.0, -1.0)[0])
+    -2.0
+    """
+
+    normalised: ClassVar[bool] = True
+    domains: ClassVar[Mapping[str, Domain]] = {"C": POSITIVE}
+
+    def __init__(self, C: float = 1.0) -> None:
+        check_positive("LaplaceProbit", C=C)
+        self.C = C
+
+    def phi(self, u: Array) -> Array:
+        """See the class."""
+        right = -np.log1p(-0.5 * exp(-self.C * np.maximum(u, 0.0)))
+        return np.asarray(np.where(u < 0.0, np.log(2.0) - self.C * u, right))
+
+    def slopes(self, u: Array) -> tuple[Array, Array, Array]:
+        """See :meth:`BinaryLoss.slopes`; at u = 0 the second and third are 0."""
+        C = self.C
+        e = exp(-C * np.maximum(u, 0.0))
+        right = u > 0.0
+        d1 = -C * e / (2.0 - e)
+        d2 = 2.0 * C**2 * e / (2.0 - e) ** 2
+        d3 = -2.0 * C**3 * e * (2.0 + e) / (2.0 - e) ** 3
+        return d1, np.where(right, d2, 0.0), np.where(right, d3, 0.0)
+
+    def corners(self) -> list[float]:
+        """Return 0."""
+        return [0.0]
+
+    def width(self, y: Array) -> float:
+        """Return 1/C."""
+        return 1.0 / self.C
+
+    def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
+        """See :meth:`Loss.tilted`; closed.
+
+        Z = E1/2 + Phi(u/s) - E2/2 with E1 = e^{Cu + C^2 v/2} Phi(-(u + C v)/s) and
+        E2 = e^{-Cu + C^2 v/2} Phi((u - C v)/s), u = y m; Z' = C (E1 + E2)/2,
+        Z'' = C^2 (E1 - E2)/2.
+        """
+        y, u, v = np.broadcast_arrays(y, np.asarray(y * m), v)
+        C, s = self.C, np.sqrt(v)
+        e1 = _exponential_tail(C, -u, s)
+        e2 = _exponential_tail(C, u, s)
+        threshold = special.log_ndtr(u / s)
+        rest = threshold + np.log1p(-0.5 * exp(np.minimum(e2 - threshold, 0.0)))
+        log_z = np.logaddexp(e1 - np.log(2.0), rest)
+        p1, p2 = 0.5 * exp(e1 - log_z), 0.5 * exp(e2 - log_z)
+        first = C * (p1 + p2)
+        return log_z, y * first, C**2 * (p1 - p2) - np.square(first)
+
+    def conjugate(self, y: Array, u: Array) -> Array:
+        """See :meth:`Loss.conjugate`: p log 2p - (1 + p) log(1 + p), p = -u y/C in [0, 1]."""
+        p = np.asarray(-u * y / self.C, dtype=np.float64)
+        q = np.clip(p, 0.0, 1.0)
+        best = special.xlogy(q, 2.0 * q) - (1.0 + q) * np.log1p(q)
+        return np.asarray(np.where((p < 0.0) | (p > 1.0), np.inf, best))
+
+
+def _exponential_tail(C: float, u: Array, s: Array) -> Array:
+    """Return log of e^{-C u + C^2 s^2/2} Phi((u - C s^2)/s), -u^2/(2 s^2) taken out first."""
+    z = u / s - C * s
+    whole = -C * u + 0.5 * np.square(C * s) + special.log_ndtr(np.maximum(z, 0.0))
+    return np.asarray(np.where(z < 0.0, -0.5 * np.square(u / s) + log_scaled_cdf(z), whole))

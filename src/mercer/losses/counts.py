@@ -1,0 +1,173 @@
+"""Poisson counts with a log link.
+
+Overdispersed counts with a log link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+from scipy import special
+
+from mercer.core.arrays import Array
+from mercer.core.component import POSITIVE, Domain
+from mercer.losses.base import Loss, check_positive
+from mercer.losses.numbers.special import exp, lognormal_variance, negative_entropy
+
+
+class Poisson(Loss):
+    """Poisson counts of mean e^f: g = e^f - y f + log y!.
+
+    Reference: Jaakkola & Haussler (1999), Theorem 1, (26)-(27).
+
+    Examples
+    --------
+    >>> mean, variance = Poisson().predict(0.0, 1.0)
+    >>> round(float(mean), 4), round(float(variance), 4)
+    (1.6487, 6.3195)
+    """
+
+    response: ClassVar[str] = "count"
+    normalised: ClassVar[bool] = True
+
+    def value(self, y: Array, f: Array) -> Array:
+        """Return e^f - y f + log y!."""
+        return exp(f) - y * np.asarray(f) + special.gammaln(np.asarray(y) + 1.0)
+
+    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        """Return e^f - y, e^f and e^f."""
+        y, f = np.broadcast_arrays(y, f)
+        rate = exp(f)
+        return rate - y, rate, rate
+
+    def centers(self, y: Array) -> Array:
+        """Return log(y + 1/2)."""
+        return np.log(np.asarray(y, dtype=np.float64) + 0.5)[None]
+
+    def width(self, y: Array) -> Array:
+        """Return 1/sqrt(y + 1), the width of the likelihood."""
+        return np.asarray(1.0 / np.sqrt(np.asarray(y) + 1.0))
+
+    def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
+        """See :meth:`Loss.expected`: E e^f = e^{m + v/2}."""
+        y, m, v = np.broadcast_arrays(y, m, v)
+        rate = exp(m + 0.5 * v)
+        return rate - y * m + special.gammaln(y + 1.0), rate - y, 0.5 * rate
+
+    def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        """See :meth:`Loss.expected_higher`: every derivative of E e^f is itself."""
+        rate = 2.0 * self.expected(y, m, v)[2]
+        return rate, rate
+
+    def conjugate(self, y: Array, u: Array) -> Array:
+        """See :meth:`Loss.conjugate`: w log w - w - log y! for w = u + y >= 0."""
+        w = np.asarray(u + y, dtype=np.float64)
+        inside = np.maximum(w, 0.0)
+        best = special.xlogy(inside, inside) - inside - special.gammaln(np.asarray(y) + 1.0)
+        return np.asarray(np.where(w < 0.0, np.inf, best))
+
+    def conditional_cdf(self, y: Array, f: Array) -> Array:
+        """Return P(Y <= y | f), an incomplete gamma function of e^f."""
+        return np.asarray(special.gammaincc(np.floor(y) + 1.0, exp(f)))
+
+    def moments(self, f: Array) -> tuple[Array, Array]:
+        """Return e^f twice."""
+        rate = exp(f)
+        return rate, rate
+
+    def predict(self, m: Array, v: Array) -> tuple[Array, Array]:
+        """Return mean and variance of the Poisson-lognormal distribution."""
+        mean = exp(m + 0.5 * np.asarray(v))
+        return mean, mean + lognormal_variance(m, v)
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Return Poisson draws."""
+        return np.asarray(rng.poisson(exp(f)), dtype=np.float64)
+
+
+class NegativeBinomial(Loss):
+    """Overdispersed counts of mean e^f and variance e^f + e^{2f}/r.
+
+    g = (y + r) log(1 + e^x) - y x + log B(r, y + 1) + log(r + y), x = f - log r (the usual
+    -y f + (y + r) log(r + e^f) + ..., arranged so that large r loses no digits).
+    Reference: Jaakkola & Haussler (1999), Theorem 1.
+
+    Parameters
+    ----------
+    size : r > 0; the Poisson loss as it grows.
+
+    Examples
+    --------
+    >>> loss = NegativeBinomial(size=2.0)
+    >>> round(float(np.exp(-loss.value(0.0, 0.0))), 6)
+    0.444444
+    """
+
+    response: ClassVar[str] = "count"
+    normalised: ClassVar[bool] = True
+    domains: ClassVar[Mapping[str, Domain]] = {"size": POSITIVE}
+
+    def __init__(self, size: float = 1.0) -> None:
+        check_positive("NegativeBinomial", size=size)
+        self.size = size
+
+    def _parts(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        """y, x = f - log r and the terms without f."""
+        y, x = np.broadcast_arrays(np.asarray(y, dtype=np.float64), f - np.log(self.size))
+        return y, x, np.asarray(special.betaln(self.size, y + 1.0) + np.log(self.size + y), float)
+
+    def value(self, y: Array, f: Array) -> Array:
+        """See the class."""
+        y, x, constant = self._parts(y, f)
+        return np.asarray((y + self.size) * np.logaddexp(0.0, x) - y * x + constant)
+
+    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        """See :meth:`Loss.derivatives`."""
+        y, x, _ = self._parts(y, f)
+        up = np.asarray(special.expit(x), dtype=np.float64)
+        down = np.asarray(special.expit(-x), dtype=np.float64)
+        d2 = (y + self.size) * up * down
+        return self.size * up - y * down, d2, d2 * (down - up)
+
+    def centers(self, y: Array) -> Array:
+        """Return log r, where the logistic turns, and log(y + 1/2), where the likelihood sits."""
+        y = np.asarray(y, dtype=np.float64)
+        return np.array([np.full(y.shape, np.log(self.size)), np.log(y + 0.5)])
+
+    def width(self, y: Array) -> Array:
+        """Return the width of the likelihood, at most 1."""
+        y = np.asarray(y, dtype=np.float64)
+        return np.asarray(np.sqrt((1.0 + y + self.size) / ((1.0 + y) * (1.0 + self.size))))
+
+    def conjugate(self, y: Array, u: Array) -> Array:
+        """See :meth:`Loss.conjugate`: -(y + r) H(w/(y + r)) + u log r - ..., w = u + y."""
+        y, u = np.broadcast_arrays(np.asarray(y, dtype=np.float64), u)
+        _, _, constant = self._parts(y, u)
+        p = (u + y) / (y + self.size)
+        best = (y + self.size) * negative_entropy(np.clip(p, 0.0, 1.0))
+        best = best + u * np.log(self.size) - constant
+        return np.asarray(np.where((p < 0.0) | (p > 1.0), np.inf, best))
+
+    def conditional_cdf(self, y: Array, f: Array) -> Array:
+        """Return P(Y <= y | f), an incomplete beta function."""
+        p = special.expit(np.log(self.size) - np.asarray(f))
+        return np.asarray(special.betainc(self.size, np.floor(y) + 1.0, p))
+
+    def moments(self, f: Array) -> tuple[Array, Array]:
+        """Return e^f and e^f + e^{2f}/r."""
+        rate = exp(f)
+        return rate, rate + exp(2.0 * np.asarray(f)) / self.size
+
+    def predict(self, m: Array, v: Array) -> tuple[Array, Array]:
+        """Return mean and variance of a new count."""
+        m, v = np.broadcast_arrays(m, v)
+        mean = exp(m + 0.5 * v)
+        within = mean + exp(2.0 * m + 2.0 * v) / self.size
+        return mean, within + lognormal_variance(m, v)
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Return Poisson draws whose rates are gamma draws."""
+        rate = rng.gamma(self.size, exp(f) / self.size)
+        return np.asarray(rng.poisson(rate), dtype=np.float64)

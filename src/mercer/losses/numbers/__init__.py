@@ -1,0 +1,1 @@
+"""The numerical work behind losses: quadrature, tables, defaults by differences."""

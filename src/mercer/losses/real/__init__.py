@@ -1,0 +1,1 @@
+"""Losses of real targets: noise models and their robust relatives."""

@@ -1,0 +1,202 @@
+"""Losses of the absolute residual: Laplace noise and quantiles.
+
+The insensitive tube of support vector regression; theory (S2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from mercer.core.arrays import Array
+from mercer.core.component import POSITIVE, UNIT, Domain
+from mercer.losses.base import check_positive, is_number
+from mercer.losses.numbers.special import exp
+from mercer.losses.real.base import LocationLoss, PiecewiseLinear
+
+
+class LaplaceNoise(PiecewiseLinear, LocationLoss):
+    """Double exponential noise: g = |y - f| / b + log(2 b); f is the median of y.
+
+    Reference: Jaakkola & Haussler (1999), Theorem 1 with psi = |y - z| / s.
+
+    Parameters
+    ----------
+    scale : b > 0; the noise has variance 2 b^2.
+
+    Examples
+    --------
+    >>> float(LaplaceNoise(scale=0.5).value(1.0, 3.0))
+    4.0
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {"scale": POSITIVE}
+
+    def __init__(self, scale: float = 1.0) -> None:
+        check_positive("LaplaceNoise", scale=scale)
+        self.scale = scale
+
+    def value(self, y: Array, f: Array) -> Array:
+        """Return |y - f| / b + log(2 b)."""
+        return np.asarray(np.abs(y - f) / self.scale + np.log(2.0 * self.scale))
+
+    def pieces(self, y: Array) -> tuple[Array, Array]:
+        """See :class:`PiecewiseLinear`."""
+        b = np.full(np.shape(y), 1.0 / self.scale)
+        return np.asarray(y, dtype=np.float64)[None], np.array([-b, b])
+
+    def width(self, y: Array) -> float:
+        """Return b."""
+        return self.scale
+
+    def noise_moments(self) -> tuple[float, float]:
+        """Return 0 and 2 b^2."""
+        return 0.0, 2.0 * self.scale**2
+
+    def noise_cdf(self, r: Array) -> Array:
+        """Return e^{r/b}/2 left of 0, and 1 minus its mirror image on the right."""
+        tail = 0.5 * exp(-np.abs(r) / self.scale)
+        return np.asarray(np.where(r < 0.0, tail, 1.0 - tail))
+
+    def noise_quantile(self, p: Array) -> Array:
+        """Return the inverse of :meth:`noise_cdf`."""
+        return np.asarray(
+            np.where(p < 0.5, np.log(2.0 * p), -np.log(2.0 * np.maximum(1.0 - p, 0.5**60)))
+            * self.scale
+        )
+
+
+class Pinball(PiecewiseLinear, LocationLoss):
+    """Quantile regression: g = rho(y - f) / s - log(q (1 - q) / s); f is the q-quantile of y.
+
+    rho(r) = q r for r > 0, (q - 1) r for r < 0. exp(-g) is the asymmetric Laplace density; its
+    predictive quantiles are those of that noise, not a model-free statement about y.
+    Reference: Takeuchi, Le, Sears & Smola (2006); Koenker & Bassett (1978).
+
+    Parameters
+    ----------
+    level : q, strictly between 0 and 1.
+    scale : s > 0.
+
+    Examples
+    --------
+    >>> loss = Pinball(level=0.9)
+    >>> float(loss.derivatives(1.0, 0.0)[0]), round(float(loss.derivatives(0.0, 1.0)[0]), 6)
+    (-0.9, 0.1)
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {"scale": POSITIVE, "level": UNIT}
+
+    def __init__(self, level: float = 0.5, scale: float = 1.0) -> None:
+        check_positive("Pinball", scale=scale)
+        if not is_number(level, 0.0, 1.0):
+            raise ValueError(f"Pinball needs a level strictly between 0 and 1, not {level!r}")
+        self.level = level
+        self.scale = scale
+
+    def value(self, y: Array, f: Array) -> Array:
+        """Return rho(y - f)/s - log(q (1 - q)/s)."""
+        q, s, r = self.level, self.scale, y - f
+        return np.asarray(np.maximum(q * r, (q - 1.0) * r) / s - np.log(q * (1.0 - q) / s))
+
+    def pieces(self, y: Array) -> tuple[Array, Array]:
+        """See :class:`PiecewiseLinear`."""
+        one = np.full(np.shape(y), 1.0 / self.scale)
+        return np.asarray(y, dtype=np.float64)[None], np.array(
+            [-self.level * one, (1.0 - self.level) * one]
+        )
+
+    def width(self, y: Array) -> float:
+        """Return s."""
+        return self.scale
+
+    def noise_moments(self) -> tuple[float, float]:
+        """Return the mean and variance of the asymmetric Laplace distribution."""
+        q, s = self.level, self.scale
+        p = q * (1.0 - q)
+        return s * (1.0 - 2.0 * q) / p, s**2 * (1.0 - 2.0 * p) / p**2
+
+    def noise_cdf(self, r: Array) -> Array:
+        """Return q e^{(1-q) r/s} left of 0, 1 - (1-q) e^{-q r/s} right of it."""
+        q, x = self.level, r / self.scale
+        left = q * exp((1.0 - q) * np.minimum(x, 0.0))
+        right = 1.0 - (1.0 - q) * exp(-q * np.maximum(x, 0.0))
+        return np.asarray(np.where(x < 0.0, left, right))
+
+    def noise_quantile(self, p: Array) -> Array:
+        """Return the inverse of :meth:`noise_cdf`."""
+        q = self.level
+        left = np.log(np.minimum(p / q, 1.0)) / (1.0 - q)
+        right = -np.log(np.clip((1.0 - p) / (1.0 - q), 0.5**60, 1.0)) / q
+        return np.asarray(np.where(p < q, left, right) * self.scale)
+
+
+class EpsilonInsensitive(PiecewiseLinear, LocationLoss):
+    """The tube of support vector regression: g = C (|y - f| - eps)_+ + log(2 (1 + C eps) / C).
+
+    The constant normalises exp(-g), and does not depend on f (unlike the hinge's).
+    Reference: GPML section 6.4.2 and (6.41).
+
+    Parameters
+    ----------
+    C : slope outside the tube, > 0.
+    epsilon : half width of the tube, >= 0 (0: Laplace noise of scale 1/C).
+
+    Examples
+    --------
+    >>> loss = EpsilonInsensitive(C=2.0, epsilon=0.1)
+    >>> round(float(loss.value(0.0, 1.1) - loss.value(0.0, 0.05)), 6)
+    2.0
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {"C": POSITIVE}
+
+    def __init__(self, C: float = 1.0, epsilon: float = 0.1) -> None:
+        check_positive("EpsilonInsensitive", C=C)
+        if not (epsilon == 0.0 or is_number(epsilon, 0.0, np.inf)):
+            raise ValueError(f"EpsilonInsensitive needs epsilon >= 0, not {epsilon!r}")
+        self.C = C
+        self.epsilon = epsilon
+
+    def value(self, y: Array, f: Array) -> Array:
+        """Return C (|y - f| - eps)_+ plus the log of the normaliser."""
+        constant = np.log(2.0 * (1.0 + self.C * self.epsilon) / self.C)
+        return np.asarray(self.C * np.maximum(np.abs(y - f) - self.epsilon, 0.0) + constant)
+
+    def pieces(self, y: Array) -> tuple[Array, Array]:
+        """See :class:`PiecewiseLinear`."""
+        C, y = np.full(np.shape(y), float(self.C)), np.asarray(y, dtype=np.float64)
+        if self.epsilon == 0.0:
+            return y[None], np.array([-C, C])
+        return np.array([y - self.epsilon, y + self.epsilon]), np.array([-C, 0.0 * C, C])
+
+    def width(self, y: Array) -> float:
+        """Return 1/C."""
+        return 1.0 / self.C
+
+    def centers(self, y: Array) -> Array:
+        """Return the two edges of the tube."""
+        return self.kinks(y)
+
+    def noise_moments(self) -> tuple[float, float]:
+        """Return 0 and the variance of the flat top with exponential tails."""
+        b, e = 1.0 / self.C, self.epsilon
+        return 0.0, (e**3 / 3.0 + b * (e**2 + 2.0 * e * b + 2.0 * b**2)) / (b + e)
+
+    def noise_cdf(self, r: Array) -> Array:
+        """Return the distribution function of y - f."""
+        b, e = 1.0 / self.C, self.epsilon
+        tail = 0.5 * b / (b + e) * exp(-np.maximum(np.abs(r) - e, 0.0) / b)
+        middle = 0.5 + 0.5 * np.clip(r, -e, e) / (b + e)
+        outer = np.where(r < 0.0, tail, 1.0 - tail)
+        return np.asarray(np.where(np.abs(r) < e, middle, outer))
+
+    def noise_quantile(self, p: Array) -> Array:
+        """Return the inverse of :meth:`noise_cdf`."""
+        b, e = 1.0 / self.C, self.epsilon
+        tail = 0.5 * b / (b + e)
+        small = np.maximum(np.minimum(p, 1.0 - p), 0.5**60)
+        outer = np.sign(p - 0.5) * (e - b * np.log(np.minimum(small / tail, 1.0)))
+        return np.asarray(np.where(small < tail, outer, (2.0 * p - 1.0) * (b + e)))

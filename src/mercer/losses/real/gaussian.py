@@ -1,0 +1,198 @@
+"""Gaussian noise: the loss for which everything is exact; theory (G1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import special
+
+from mercer.core.arrays import Array
+from mercer.core.component import POSITIVE, Component, Domain
+from mercer.losses.base import check_levels
+from mercer.losses.numbers.special import LOG_2PI
+from mercer.losses.real.base import LocationLoss
+
+
+class Gaussian(LocationLoss):
+    """y = f + e, e ~ N(0, noise): g = (y - f)^2 / (2 noise) + log(2 pi noise) / 2.
+
+    Reference: GPML (2.1), (2.20)-(2.25).
+
+    Parameters
+    ----------
+    noise : the variance, not the standard deviation. A number is learned unless it is fixed; an
+        array (n,) holds the known variance of every training target and is never learned (new
+        targets are then predicted without noise). 0 asks
+        for interpolation: then only the exact inference and predictions work.
+
+    Examples
+    --------
+    >>> loss = Gaussian(noise=0.5)
+    >>> loss.predict(2.0, 1.5)
+    (np.float64(2.0), np.float64(2.0))
+    >>> loss.free
+    {'noise': Domain(name='positive', lower=0.0, upper=inf)}
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE}
+
+    latent_is_mean: ClassVar[bool] = True
+
+    def __init__(self, noise: float | Array = 1.0) -> None:
+        self.noise = noise
+        self._checked()
+
+    def differentiable(self) -> Iterator[tuple[str, Component, str]]:
+        """Yield the noise if it is one positive number; known arrays and zero are not learned."""
+        if np.ndim(self.noise) == 0 and self.noise != 0.0:
+            yield from super().differentiable()
+
+    def _checked(self) -> Array:
+        """Return the noise as a float64 array, () or (n,), or refuse it; ``set_params`` does not.
+
+        Negative variances, text or a matrix can come in after the construction.
+        """
+        try:
+            values = np.asarray(self.noise, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"Gaussian needs a numeric noise variance, not {self.noise!r}"
+            ) from error
+        if values.ndim > 1 or not np.all(np.isfinite(values)) or np.any(values < 0.0):
+            got = f", not {self.noise!r}" if values.ndim == 0 else ""
+            raise ValueError(
+                "Gaussian needs a noise variance >= 0: a number, or an array (n,) with one for "
+                f"every training target{got}"
+            )
+        return values
+
+    def check_targets(self, y: Any) -> Array:
+        """See :meth:`Loss.check_targets`; the noise, which may have been set since, is checked."""
+        self._checked()
+        return super().check_targets(y)
+
+    def _variance(self, shape: tuple[int, ...], positive: bool = False) -> Any:
+        """The noise, checked against the shape of the arrays it meets."""
+        noise = self._checked()
+        if noise.ndim == 0:
+            if positive and self.noise == 0.0:
+                raise ValueError(
+                    "a Gaussian loss with zero noise has no density of y given f; use the exact "
+                    "inference, or give it a positive noise"
+                )
+            return self.noise
+        if not shape or shape[0] != len(noise):
+            raise ValueError(
+                f"this Gaussian loss knows the noise at its {len(noise)} training targets only, "
+                f"and meets arrays of shape {shape}; predict the latent function, or give one "
+                "noise variance for all"
+            )
+        if positive and np.any(noise == 0.0):
+            raise ValueError("a Gaussian loss with zero noise has no density of y given f")
+        return noise.reshape((-1,) + (1,) * (len(shape) - 1))
+
+    def value(self, y: Array, f: Array) -> Array:
+        """Return (y - f)^2 / (2 noise) + log(2 pi noise) / 2."""
+        r = np.asarray(y - f)
+        s2 = self._variance(r.shape, positive=True)
+        return np.asarray(0.5 * np.square(r) / s2 + 0.5 * (LOG_2PI + np.log(s2)))
+
+    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        """Return (f - y) / noise, 1 / noise and 0."""
+        r = np.asarray(f - y)
+        s2 = self._variance(r.shape, positive=True)
+        return r / s2, np.ones_like(r) / s2, np.zeros_like(r)
+
+    def width(self, y: Array) -> Array:
+        """Return the standard deviation of the noise."""
+        return np.asarray(np.sqrt(self._variance(np.shape(y), positive=True)))
+
+    def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
+        """See :meth:`Loss.tilted`: Z = N(y | m, v + noise)."""
+        r = np.asarray(y - m)
+        total = np.broadcast_to(v + self._variance(r.shape), r.shape)
+        return -0.5 * (np.square(r) / total + LOG_2PI + np.log(total)), r / total, -1.0 / total
+
+    def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
+        """See :meth:`Loss.expected`: the value at m plus v / (2 noise)."""
+        d1, d2, _ = self.derivatives(y, m)
+        return self.value(y, m) + 0.5 * v * d2, d1, 0.5 * d2
+
+    def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        """See :meth:`Loss.expected_higher`: a quadratic has none."""
+        shape = np.broadcast_shapes(np.shape(y), np.shape(m), np.shape(v))
+        return np.zeros(shape), np.zeros(shape)
+
+    def conjugate(self, y: Array, u: Array) -> Array:
+        """See :meth:`Loss.conjugate`: u y + noise u^2 / 2 - log(2 pi noise) / 2."""
+        s2 = self._variance(np.broadcast_shapes(np.shape(y), np.shape(u)), positive=True)
+        return np.asarray(u * y + 0.5 * s2 * np.square(u) - 0.5 * (LOG_2PI + np.log(s2)))
+
+    def quadratic(self, y: Array) -> tuple[Array, Array]:
+        """Return z = y, shape (n,) or (n, m), and W = 1 / noise (n,), inf for zero noise."""
+        with np.errstate(divide="ignore"):
+            precision = 1.0 / np.asarray(self._variance(np.shape(y)[:1]), dtype=np.float64)
+        return y, np.array(np.broadcast_to(precision, np.shape(y)[:1]))
+
+    def quadratic_pullback(self, y: Array, dW: Array) -> dict[str, float | Array]:
+        """Return {"noise": -sum_i dW_i / noise^2}; nothing for a noise that is not learned."""
+        if not list(self.differentiable()):
+            return {}
+        return {"noise": -float(np.sum(dW)) / float(self.noise) ** 2}
+
+    def for_new(self) -> Gaussian:
+        """Return the loss of new targets: noise known per training row is not known for them."""
+        return self if np.ndim(self.noise) == 0 else Gaussian(noise=0.0)
+
+    def in_units(self, scale: float) -> Gaussian:
+        """Return the loss of scale * y: noise, its bounds and its prior's start times scale^2."""
+        restated = Gaussian(self.noise * scale**2)
+        mark = self.mark("noise")
+        if mark.prior is not None and scale != 1.0:
+            raise ValueError(
+                "a prior on the noise is stated in units of y and cannot be moved to a "
+                "standardised target; set standardize=False"
+            )
+        bounds = None
+        if mark.bounds is not None:
+            bounds = (mark.bounds[0] * scale**2, mark.bounds[1] * scale**2)
+        restated._marks = {"noise": replace(mark, bounds=bounds)}
+        return restated
+
+    # ------------------------------------------------------------------ predictions
+    def predict(self, m: Array, v: Array) -> tuple[Array, Array]:
+        """Return m and v + noise."""
+        m, v = np.broadcast_arrays(m, v)
+        return m + 0.0, v + self._variance(m.shape)
+
+    def moments(self, f: Array) -> tuple[Array, Array]:
+        """Return f and the noise."""
+        return f, np.array(np.broadcast_to(self._variance(np.shape(f)), np.shape(f)))
+
+    def noise_moments(self) -> tuple[float, float]:
+        """Return 0 and the noise (one number for all targets)."""
+        return 0.0, float(self._variance(()))
+
+    def conditional_cdf(self, y: Array, f: Array) -> Array:
+        """Return Phi((y - f) / sqrt(noise))."""
+        r = np.asarray(y - f)
+        return np.asarray(special.ndtr(r / np.sqrt(self._variance(r.shape, positive=True))))
+
+    def cdf(self, y: Array, m: Array, v: Array) -> Array:
+        """Return Phi((y - m) / sqrt(v + noise))."""
+        mean, variance = self.predict(m, v)
+        return np.asarray(special.ndtr((y - mean) / np.sqrt(variance)))
+
+    def quantile(self, q: Array, m: Array, v: Array) -> Array:
+        """Return m + sqrt(v + noise) Phi^-1(q)."""
+        check_levels(np.asarray(q))
+        mean, variance = self.predict(m, v)
+        return np.asarray(mean + np.sqrt(variance) * special.ndtri(q))
+
+    def sample(self, f: Array, rng: np.random.Generator) -> Array:
+        """Return f + N(0, noise)."""
+        spread = np.sqrt(self._variance(np.shape(f)))
+        return np.asarray(f + spread * rng.standard_normal(np.shape(f)))

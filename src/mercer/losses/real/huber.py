@@ -1,0 +1,129 @@
+"""Huber's loss: Gaussian in the middle, exponential tails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+from scipy import special
+
+from mercer.core.arrays import Array
+from mercer.core.component import POSITIVE, Domain
+from mercer.losses.base import check_positive
+from mercer.losses.numbers.quadrature import step
+from mercer.losses.numbers.special import exp, ramp_excess, square_excess
+from mercer.losses.real.base import LocationLoss
+
+
+class Huber(LocationLoss):
+    """Gaussian in the middle, exponential tails.
+
+    With r = y - f, g = r^2 / (2 noise) for |r| <= delta, (delta |r| - delta^2 / 2) / noise beyond,
+    plus log Z.
+
+    Z = sqrt(2 pi noise) (2 Phi(delta/sd) - 1) + 2 noise/delta exp(-delta^2/(2 noise)) normalises
+    exp(-g) and does not depend on f. Reference: Huber (1964).
+
+    Parameters
+    ----------
+    noise : variance of the Gaussian part, > 0.
+    delta : where the tails begin, in units of y, > 0; the Gaussian loss as it grows.
+
+    Examples
+    --------
+    >>> float(Huber(noise=1.0, delta=1.5).derivatives(0.0, 4.0)[0])
+    1.5
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE, "delta": POSITIVE}
+
+    def __init__(self, noise: float = 1.0, delta: float = 1.345) -> None:
+        check_positive("Huber", noise=noise, delta=delta)
+        self.noise = noise
+        self.delta = delta
+
+    def _masses(self) -> tuple[float, float]:
+        """The integral of exp(-g + log Z) over the middle, and over one tail."""
+        sd, d = np.sqrt(self.noise), self.delta
+        middle = np.sqrt(2.0 * np.pi * self.noise) * special.erf(d / (sd * np.sqrt(2.0)))
+        return float(middle), float(self.noise / d * exp(-0.5 * np.square(d / sd)))
+
+    def _log_normaliser(self) -> float:
+        middle, tail = self._masses()
+        return float(np.log(middle + 2.0 * tail))
+
+    def value(self, y: Array, f: Array) -> Array:
+        """See the class."""
+        a = np.abs(np.asarray(y - f))
+        near = np.minimum(a, self.delta)
+        return np.asarray(near * (a - 0.5 * near) / self.noise + self._log_normaliser())
+
+    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        """Return the clipped residual, 1/noise inside the kinks (0 on and outside them), and 0."""
+        r = np.asarray(f - y)
+        inside = np.abs(r) < self.delta
+        return np.clip(r, -self.delta, self.delta) / self.noise, inside / self.noise, 0.0 * r
+
+    def kinks(self, y: Array) -> Array:
+        """Return y -+ delta, where the second derivative jumps."""
+        return np.array([np.reshape(y, -1) - self.delta, np.reshape(y, -1) + self.delta])
+
+    def width(self, y: Array) -> float:
+        """Return the standard deviation of the Gaussian part, or of the tails if they are wider."""
+        return float(max(np.sqrt(self.noise), min(self.noise / self.delta, 1e3)))
+
+    def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
+        """See :meth:`Loss.expected`; closed, from g'' = [-delta < f - y < delta] / noise."""
+        a, v = np.broadcast_arrays(np.asarray(m - y), v)
+        s, d = np.sqrt(v), self.delta
+        low, high = (a + d) / s, (a - d) / s
+        steps = 0.5 * (low > 0.0) - 0.5 * (high > 0.0)
+        mean = self.value(a, np.zeros_like(a)) + v / self.noise * (
+            steps + square_excess(low) - square_excess(high)
+        )
+        dm = (np.clip(a, -d, d) + s * (ramp_excess(low) - ramp_excess(high))) / self.noise
+        dv = 0.5 * (special.ndtr(low) - special.ndtr(high)) / self.noise
+        return mean, dm, dv
+
+    def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        """See :meth:`Loss.expected_higher`; closed, g'' steps at y -+ delta."""
+        y, m, v = np.broadcast_arrays(y, m, v)
+        up, down = step(y - self.delta, m, v), step(y + self.delta, m, v)
+        return (up[0] - down[0]) / self.noise, (up[1] - down[1]) / self.noise
+
+    def conjugate(self, y: Array, u: Array) -> Array:
+        """See :meth:`Loss.conjugate`: u y + noise u^2/2 - log Z for |u| <= delta/noise."""
+        best = u * y + 0.5 * self.noise * np.square(u) - self._log_normaliser()
+        return np.asarray(np.where(np.abs(u) > self.delta / self.noise, np.inf, best))
+
+    def noise_moments(self) -> tuple[float, float]:
+        """Return 0 and the variance."""
+        middle, tail = self._masses()
+        b, d = self.noise / self.delta, self.delta  # the tails are exponential with mean b
+        edge = float(exp(-0.5 * np.square(d) / self.noise))
+        second = self.noise * (middle - 2.0 * d * edge)
+        second += 2.0 * tail * (d**2 + 2.0 * d * b + 2.0 * b**2)
+        return 0.0, second / (middle + 2.0 * tail)
+
+    def noise_cdf(self, r: Array) -> Array:
+        """Return the distribution function of y - f."""
+        middle, tail = self._masses()
+        total, sd, d = middle + 2.0 * tail, np.sqrt(self.noise), self.delta
+        outer = tail / total * exp(-np.maximum(np.abs(r) - d, 0.0) * d / self.noise)
+        z = np.clip(r, -d, d) / sd
+        inner = 0.5 + (special.ndtr(z) - 0.5) * np.sqrt(2.0 * np.pi * self.noise) / total
+        return np.asarray(np.where(np.abs(r) < d, inner, np.where(r < 0.0, outer, 1.0 - outer)))
+
+    def noise_quantile(self, p: Array) -> Array:
+        """Return the inverse of :meth:`noise_cdf`."""
+        middle, tail = self._masses()
+        total, sd = middle + 2.0 * tail, np.sqrt(self.noise)
+        share = tail / total
+        small = np.maximum(np.minimum(p, 1.0 - p), 0.5**60)
+        beyond = -np.log(np.minimum(small / max(share, 1e-300), 1.0)) * self.noise / self.delta
+        inner = sd * special.ndtri(
+            np.clip(0.5 + (p - 0.5) * total / np.sqrt(2.0 * np.pi * self.noise), 0.0, 1.0)
+        )
+        outer = np.sign(p - 0.5) * (self.delta + beyond)
+        return np.asarray(np.where(small < share, outer, inner))

@@ -1,0 +1,279 @@
+"""What displays of classifiers have in common: the ways to labels and probabilities.
+
+DiscriminationDisplay: how well scores tell classes apart (ROC, precision and recall).
+
+ReliabilityDisplay: whether a share p of the rows with the probability p is what it says.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from mercer.core.arrays import Array, Index
+from mercer.core.words import shown
+from mercer.plots.regression import sampling_band
+from mercer.plots.style import BLUE, GREY, ORANGE, Display, class_line
+
+
+class ClassPredictions(Display):
+    """A display of labels and the probabilities (n, k) that were given to the classes."""
+
+    @classmethod
+    @abstractmethod
+    def compute(cls, codes: Index, proba: Array, classes: Array, **options: Any) -> Self:
+        """Return the display of codes (n,), proba (n, k) and classes (k,), without drawing it."""
+
+    @classmethod
+    def from_predictions(
+        cls, y: Any, proba: Any, *, classes: Any = None, ax: Any = None, **options: Any
+    ) -> Self:
+        """Draw labels y (n,) and probabilities (n, k), or (n,) of the second of two classes.
+
+        ``classes`` (k,) are the labels of the columns; None takes those of y, sorted.
+        """
+        return cls.compute(*checked_classes(y, proba, classes), **options).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, **options: Any
+    ) -> Self:
+        """Draw the probabilities of a fitted classifier for X (n, d), best rows it has not seen."""
+        if not hasattr(estimator, "predict_proba"):
+            raise ValueError(
+                f"{type(estimator).__name__} has no predict_proba, and this picture is about "
+                "probabilities: use a probabilistic classifier, e.g. GPClassifier, or "
+                "SVC(probability='loo')"
+            )
+        proba = estimator.predict_proba(X)
+        return cls.from_predictions(y, proba, classes=estimator.classes_, ax=ax, **options)
+
+    @classmethod
+    def from_loo(cls, estimator: Any, y: Any, *, ax: Any = None, **options: Any) -> Self:
+        """Draw every training row y (n,) as it is predicted from all others (``loo_``)."""
+        loo: Any = getattr(estimator, "loo_", None)
+        if not hasattr(loo, "proba"):
+            raise ValueError(
+                f"{type(estimator).__name__} has no leave-one-out probabilities (loo_ with proba): "
+                "use from_estimator with rows that were held out"
+            )
+        counted = loo.weights > 0
+        return cls.from_predictions(
+            np.asarray(y)[counted],
+            loo.proba[counted],
+            classes=estimator.classes_,
+            ax=ax,
+            **options,
+        )
+
+
+def checked_classes(y: Any, proba: Any, classes: Any) -> tuple[Index, Array, Array]:
+    """Return codes (n,), probabilities (n, k) and classes (k,), or say what is wrong."""
+    y, p = np.asarray(y), np.asarray(proba, dtype=np.float64)
+    known = np.unique(y) if classes is None else np.asarray(classes)
+    if p.ndim == 1:
+        p = np.column_stack([1 - p, p])
+    if y.ndim != 1 or p.shape != (len(y), len(known)) or not len(y):
+        raise ValueError(
+            f"labels of shape {y.shape} and {len(known)} classes need probabilities of shape "
+            f"({len(y)}, {len(known)}), not {p.shape}; name the classes of the columns with "
+            "classes=..."
+        )
+    if not (np.all(p >= 0) and np.all(np.abs(p.sum(axis=1) - 1) < 1e-6)):
+        raise ValueError("probabilities lie between 0 and 1 and sum to 1 over the classes")
+    places = {label: i for i, label in enumerate(known.tolist())}
+    lost = [label for label in np.unique(y).tolist() if label not in places]
+    if lost:
+        raise ValueError(f"label {lost[0]!r} of y is none of the classes {known.tolist()}")
+    return np.array([places[label] for label in y.tolist()], dtype=np.intp), p, known
+
+
+MOST = 8  # curves; with more classes those with the most rows are drawn
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One class against the rest: x and y of the curve, the area below it, the class' share."""
+
+    label: str
+    x: Array
+    y: Array
+    area: float
+    share: float
+
+
+@dataclass(repr=False, eq=False)
+class DiscriminationDisplay(ClassPredictions):
+    """The curve of each class against the rest (two classes: of the second one).
+
+    "roc": share of the class found against share of false alarms; a coin follows the diagonal.
+    "pr": precision (share of alarms that are right) against recall (share of the class found); a
+    coin stays at the share of the class. Area 1 is perfect.
+
+    Parameters
+    ----------
+    curves : one for each class drawn.
+    kind : "roc" or "pr".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p = np.array([0.1, 0.4, 0.35, 0.8])
+    >>> display = DiscriminationDisplay.from_predictions([0, 0, 1, 1], p, kind="roc")
+    >>> display.curves[0].area
+    0.75
+    """
+
+    curves: list[Curve]
+    kind: str = "roc"
+
+    @classmethod
+    def compute(cls, codes: Index, proba: Array, classes: Array, **options: Any) -> Self:
+        """Return the display without drawing it; ``kind`` is "roc" (default) or "pr".
+
+        ``weights`` (n,) say how often each row counts.
+        """
+        kind, weights = options.pop("kind", "roc"), options.pop("weights", None)
+        if kind not in ("roc", "pr") or options:
+            raise ValueError(f"kind must be 'roc' or 'pr', not {kind!r}; no other option exists")
+        counts = np.bincount(codes, weights, len(classes))
+        total = counts.sum()
+        present = [c for c in np.unique(codes).tolist() if not np.all(codes == c)]
+        if not present:
+            raise ValueError("one class alone has no such curve: give rows of two classes or more")
+        wanted = present[-1:] if len(classes) == 2 else present
+        most = sorted(sorted(wanted, key=lambda c: -counts[c])[:MOST])
+        found = [
+            _curve(kind, str(classes[c]), codes == c, proba[:, c], counts[c] / total, weights)
+            for c in most
+        ]
+        return cls(found, kind)
+
+    def draw(self, ax: Any) -> None:
+        """See :class:`mercer.plots.Display`."""
+        roc = self.kind == "roc"
+        for i, curve in enumerate(self.curves):
+            label = f"{shown(curve.label, 18)} ({'area' if roc else 'average'} {curve.area:.3f})"
+            ax.plot(curve.x, curve.y, lw=1.8, label=label, **class_line(i))
+            if not roc:
+                ax.axhline(curve.share, color=class_line(i)["color"], lw=0.6)
+        if roc:
+            ax.plot([0, 1], [0, 1], color=GREY, lw=1)
+        words = ("share of false alarms", "share found") if roc else ("recall", "precision")
+        ax.set(xlabel=words[0], ylabel=words[1])
+        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+        place = "lower right" if roc else "lower left"
+        for text in ax.legend(loc=place, fontsize=9, frameon=False).get_texts():
+            text.set_parse_math(False)
+
+
+def _curve(
+    kind: str, label: str, truth: Array, score: Array, share: float, w: Array | None
+) -> Curve:
+    from sklearn.metrics import (
+        average_precision_score,
+        precision_recall_curve,
+        roc_auc_score,
+        roc_curve,
+    )
+
+    if kind == "roc":
+        x, y, _ = roc_curve(truth, score, sample_weight=w)
+        area = float(roc_auc_score(truth, score, sample_weight=w))
+        return Curve(label, x, y, area, float(share))
+    precision, recall, _ = precision_recall_curve(truth, score, sample_weight=w)
+    area = float(average_precision_score(truth, score, sample_weight=w))
+    return Curve(label, recall, precision, area, float(share))
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Groups of rows with like probabilities: mean predicted, share observed, counts (b,).
+
+    ``rows`` (b,) are the counts, or of weighted rows, how many that count alike they are worth.
+    """
+
+    predicted: Array
+    observed: Array
+    counts: Array
+    rows: Array
+
+    @property
+    def error(self) -> float:
+        """Mean distance of predicted and observed, every group by its rows; smaller is better."""
+        return float(np.average(np.abs(self.predicted - self.observed), weights=self.counts))
+
+
+def reliability_bins(p: Array, hit: Array, bins: int = 10, weights: Array | None = None) -> Bins:
+    """Group rows by their probability p (n,) into at most ``bins`` groups of like size.
+
+    ``hit`` (n,) is 1 where the event came, ``weights`` (n,) say how often a row counts. Equal
+    probabilities stay in one group, so there may be fewer groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = reliability_bins(np.array([0.1, 0.1, 0.8, 0.8]), np.array([0, 0, 1, 0]), bins=2)
+    >>> found.predicted.tolist(), found.observed.tolist(), round(found.error, 2)
+    ([0.1, 0.8], [0.0, 0.5], 0.2)
+    """
+    # each group ends at a probability that occurs: none is empty
+    levels = np.arange(1, bins + 1) / bins
+    ends = np.unique(np.quantile(p, levels, method="inverted_cdf", weights=weights))
+    w = np.ones(len(p)) if weights is None else weights
+    place = np.minimum(np.searchsorted(ends, p, side="left"), len(ends) - 1)
+    counts, squares = (np.bincount(place, v).astype(np.float64) for v in (w, w**2))
+    sums = [np.bincount(place, w * v) for v in (p, np.asarray(hit, dtype=np.float64))]
+    return Bins(sums[0] / counts, sums[1] / counts, counts, counts**2 / squares)
+
+
+@dataclass(repr=False, eq=False)
+class ReliabilityDisplay(ClassPredictions):
+    """Observed share against predicted probability, in groups of rows of like size.
+
+    Two classes: the probability of the second one. More: the probability of the class that was
+    predicted, and how often it was right. Honest probabilities lie on the diagonal; the bars are
+    where chance alone puts 95 % of honest groups of that size.
+
+    Parameters
+    ----------
+    bins : the groups, with ``predicted``, ``observed``, ``counts`` and ``error``.
+    event : what the probability is of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.1, 0.9]])
+    >>> display = ReliabilityDisplay.from_predictions(["a", "a", "b", "b"], p, bins=2)
+    >>> display.event, round(display.bins.error, 3)
+    ("'b'", 0.175)
+    """
+
+    bins: Bins
+    event: str
+
+    @classmethod
+    def compute(cls, codes: Index, proba: Array, classes: Array, **options: Any) -> Self:
+        """Return the display without drawing it."""
+        if len(classes) == 2:
+            p, hit, event = proba[:, 1], codes == 1, repr(str(classes[1]))
+        else:
+            p, hit = proba.max(axis=1), codes == proba.argmax(axis=1)
+            event = "the predicted class"
+        return cls(reliability_bins(p, hit, **options), event)
+
+    def draw(self, ax: Any) -> None:
+        """See :class:`mercer.plots.Display`."""
+        b = self.bins
+        low, high = sampling_band(b.predicted, b.rows)
+        ax.plot([0, 1], [0, 1], color=ORANGE, lw=1, label="honest")
+        ax.vlines(b.predicted, low, high, color=GREY, lw=1.2, label="honest, within chance")
+        ax.plot(b.predicted, b.observed, "o-", color=BLUE, ms=5, lw=1.5, label="this model")
+        what = self.event if len(self.event) < 30 else self.event[:28] + "…'"
+        ax.set_xlabel(f"probability of {what}", parse_math=False)
+        ax.set_ylabel("share of rows where it came true")
+        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+        ax.legend(loc="upper left", fontsize=9, frameon=False)

@@ -1,0 +1,262 @@
+"""Functions of a kernel's Hilbert space: expansions, their norms, and a model as one of them.
+
+f = sum_i alpha_i k(., x_i) + h(.)'beta,    <f, g> = alpha' k(X, Z) gamma        GPML (6.6)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer.core.arrays import Array, as_matrix
+from mercer.core.basis import PolynomialBasis
+from mercer.kernels.base import Kernel
+from mercer.process.process import BATCH_BYTES, Prior
+
+__all__ = ["Expansion", "representer"]
+
+Functions = Callable[[Array], Array]
+
+
+class Expansion:
+    """f(x) = k(x, P) alpha + h(x)'beta, an element of the Hilbert space of the kernel.
+
+    Norms and inner products are those of the part with the kernel: the basis has no penalty, so a
+    function of the basis alone has norm zero. Noise parts of the kernel are left out.
+
+    Parameters
+    ----------
+    kernel : the kernel k.
+    points : (p, d) the points P.
+    alpha : (p,) coefficients.
+    beta, basis : (k,) coefficients and functions (n, d) -> (n, k); or None.
+
+    Reference: GPML section 6.1.
+
+    Examples
+    --------
+    The reproducing property, <f, k(., x)> = f(x) (6.7):
+
+    >>> import numpy as np
+    >>> from mercer.kernels import RBF
+    >>> f = Expansion(RBF(), np.array([[0.0], [1.0]]), np.array([1.0, -0.5]))
+    >>> x = np.array([[0.3]])
+    >>> float(f(x)[0] - f.inner(Expansion(RBF(), x, np.ones(1))))
+    0.0
+    >>> round((f - f).norm(), 12), round((2.0 * f).norm() / f.norm(), 12)
+    (0.0, 2.0)
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        points: Array,
+        alpha: Array,
+        beta: Array | None = None,
+        basis: Functions | None = None,
+    ) -> None:
+        signal = kernel.noise_free()
+        if signal is None:
+            raise ValueError("the kernel consists of noise parts only: it spans no functions")
+        if (beta is None) != (basis is None):
+            raise ValueError("beta and basis come together: coefficients, and their functions")
+        self.kernel = _unmarked(signal)
+        self.points = as_matrix(points)
+        self.alpha = np.asarray(alpha, dtype=np.float64)
+        self.beta = None if beta is None else np.asarray(beta, dtype=np.float64)
+        self.basis = basis
+        if self.alpha.shape != (len(self.points),):
+            raise ValueError(
+                f"{len(self.points)} points need as many coefficients, not {self.alpha.shape}; "
+                "several outputs are several expansions"
+            )
+
+    def __repr__(self) -> str:
+        more = "" if self.beta is None else f", {len(self.beta)} basis functions"
+        return f"Expansion({self.kernel!r}, {len(self.points)} points{more})"
+
+    def __call__(self, X: Array) -> Array:
+        """Return f at X (n, d): shape (n,)."""
+        X = as_matrix(X)
+        size = max(1, BATCH_BYTES // (8 * max(1, len(self.points))))
+        parts = [X[i : i + size] for i in range(0, len(X), size)]
+        values = np.concatenate(
+            [np.empty(0), *(self.kernel(part, self.points) @ self.alpha for part in parts)]
+        )
+        if self.basis is None or self.beta is None:
+            return values
+        return np.asarray(values + self.basis(X) @ self.beta)
+
+    # ------------------------------------------------------------------ geometry
+    def inner(self, other: Expansion) -> float:
+        """Return <f, g> = alpha' k(P, Q) gamma (6.6)."""
+        self._same_space(other)
+        return float(self.alpha @ Expansion(self.kernel, other.points, other.alpha)(self.points))
+
+    def norm(self) -> float:
+        """Return |f|, the root of alpha' K alpha."""
+        return float(np.sqrt(max(self.inner(self), 0.0)))  # rounding can leave -1e-16
+
+    def distance(self, other: Expansion) -> float:
+        """Return |f - g|; zero for functions that differ by their basis part alone."""
+        return (self - other).norm()
+
+    # ------------------------------------------------------------------ algebra
+    def __add__(self, other: Expansion) -> Expansion:
+        self._same_space(other)
+        beta, basis = _added(self, other)
+        if np.array_equal(self.points, other.points):  # so that f - f has coefficients zero
+            alpha = self.alpha + other.alpha
+            return Expansion(self.kernel, self.points, alpha, beta, basis)
+        points = np.concatenate([self.points, other.points])
+        alpha = np.concatenate([self.alpha, other.alpha])
+        return Expansion(self.kernel, points, alpha, beta, basis)
+
+    def __sub__(self, other: Expansion) -> Expansion:
+        return self + (-1.0) * other
+
+    def __neg__(self) -> Expansion:
+        return (-1.0) * self
+
+    def __mul__(self, factor: float) -> Expansion:
+        if np.ndim(factor) != 0:
+            raise TypeError("an expansion can be multiplied by a number only")
+        beta = None if self.beta is None else factor * self.beta
+        return Expansion(self.kernel, self.points, factor * self.alpha, beta, self.basis)
+
+    __rmul__ = __mul__
+
+    def _same_space(self, other: Expansion) -> None:
+        if self.kernel != other.kernel:
+            raise ValueError(
+                "functions of different kernels have no inner product and no sum: "
+                f"{self.kernel!r} and {other.kernel!r}"
+            )
+        if self.points.shape[1] != other.points.shape[1]:
+            raise ValueError(
+                f"functions of {self.points.shape[1]} and of {other.points.shape[1]} columns"
+            )
+
+
+def representer(model: Any) -> Expansion | list[Expansion]:
+    """Return the latent function of a fitted model in representer form, in the user's units.
+
+    The expansion has the kernel, the points and the coefficients with which the model predicts, so
+    its norm is the penalty the model paid, in units of y. A constant that was taken off y, an
+    offset and the basis are its basis part.
+
+    Parameters
+    ----------
+    model : a fitted estimator of mercer.
+
+    Returns
+    -------
+    Expansion; a list of them, one for each output or class, where there are several.
+
+    Reference: GPML section 6.2, the representer theorem.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import GPRegressor
+    >>> X = np.linspace(0.0, 5.0, 20)[:, None]
+    >>> model = GPRegressor().fit(X, 3.0 + np.sin(X[:, 0]))
+    >>> f = representer(model)
+    >>> bool(np.allclose(f(X + 0.1), model.predict(X + 0.1)))
+    True
+    """
+    if hasattr(model, "support_vectors_"):
+        return _one_or_all(_supported(model))
+    posteriors = getattr(model, "posteriors_", None)
+    if posteriors is None:
+        raise TypeError(f"{type(model).__name__} is not fitted, or has no representer form")
+    if len(posteriors) > 1:
+        raise ValueError(
+            f"the model averages over {len(posteriors)} draws of its hyperparameters, each with a "
+            "kernel of its own: there is no single expansion"
+        )
+    posterior, units = posteriors[0], model.units_
+    prior = posterior.parent
+    if not isinstance(prior, Prior):
+        raise ValueError("the model was conditioned more than once: it has no single expansion")
+    found = []
+    for j, (shift, scale) in enumerate(zip(units.y_shift, units.y_scale, strict=True)):
+        kernel = prior.signal
+        if np.any(units.x_shift) or np.any(units.x_scale != 1.0):
+            kernel = kernel.in_units(units.x_shift, units.x_scale)
+        if scale != 1.0:  # y = shift + scale f: variance scale^2 k, coefficients alpha / scale
+            kernel = float(scale**2) * kernel
+        points, alpha = units.outside(posterior.points), posterior.alpha[:, j] / scale
+        f = Expansion(kernel, points, alpha)
+        if posterior.beta is not None:
+            linear = Inside(posterior.basis, units)
+            f = f + Expansion(kernel, points, 0.0 * alpha, scale * posterior.beta[:, j], linear)
+        if shift != 0.0:
+            f = f + Expansion(kernel, points, 0.0 * alpha, np.array([shift]), PolynomialBasis(0))
+        found.append(f)
+    return _one_or_all(found)
+
+
+def _supported(model: Any) -> list[Expansion]:
+    """The functions of a support vector machine: coefficients (k, p) on its support vectors."""
+    if model.kernel_.pairwise:
+        raise ValueError(
+            "the machine was given kernel values, not points: it has no expansion over points; "
+            "give Precomputed(matrix), and row numbers of it as X"
+        )
+    constant = PolynomialBasis(0)
+    return [
+        Expansion(model.kernel_, model.support_vectors_, row, np.array([offset]), constant)
+        for row, offset in zip(model.dual_coef_, model.intercept_, strict=True)
+    ]
+
+
+def _one_or_all(found: list[Expansion]) -> Expansion | list[Expansion]:
+    return found[0] if len(found) == 1 else found
+
+
+class Inside:
+    """A basis of a machine's inside units as functions of the user's X."""
+
+    def __init__(self, basis: Functions, units: Any) -> None:
+        self.basis = basis
+        self.units = units
+
+    def __call__(self, X: Array) -> Array:
+        """Return the functions at X (n, d): shape (n, k)."""
+        return self.basis(self.units.inside(X))
+
+
+class Beside:
+    """Functions beside one another: the columns of all ``parts``, each a map (n, d) -> (n, k)."""
+
+    def __init__(self, *parts: Functions) -> None:
+        self.parts = parts
+
+    def __call__(self, X: Array) -> Array:
+        """Return the columns at X (n, d)."""
+        return np.column_stack([part(X) for part in self.parts])
+
+
+def _added(f: Expansion, g: Expansion) -> tuple[Array | None, Functions | None]:
+    """Coefficients and functions of the sum of two basis parts."""
+    if f.beta is None or g.beta is None:
+        one = g if f.beta is None else f
+        return one.beta, one.basis
+    assert f.basis is not None
+    assert g.basis is not None
+    if f.basis is g.basis or f.basis == g.basis:
+        return f.beta + g.beta, f.basis
+    return np.concatenate([f.beta, g.beta]), Beside(f.basis, g.basis)
+
+
+def _unmarked(kernel: Kernel) -> Kernel:
+    """Return the kernel without bounds and priors: they are no part of the function."""
+    if not any(getattr(owner, "_marks", None) for _, owner, _ in kernel.differentiable()):
+        return kernel
+    clone = kernel.__sklearn_clone__()
+    for _, owner, _ in clone.differentiable():
+        owner._marks = {}
+    return clone

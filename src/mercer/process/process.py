@@ -1,0 +1,225 @@
+"""Processes: a prior over functions, and what conditioning makes of it. A posterior is a prior.
+
+    mean(x)   = parent mean(x) + k(x, P) alpha + h(x)'beta            (1)
+    cov(x, z) = k(x, z) - k(x, P) C k(P, z) + basis term              (2)
+
+k is the parent's covariance: the kernel of a Prior, or (2) of the Posterior that came before.
+Theory (G3), (G4).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from mercer.core.arrays import Array
+from mercer.inference.base import Solution
+from mercer.kernels.base import Kernel
+from mercer.linalg.operators import ExplicitOperator, PosteriorOperator, SeveralOperator
+
+# Rows of a prediction batch: bounds the (n, batch) cross-covariance in memory.
+BATCH_BYTES = 1 << 27
+
+
+class Process(ABC):
+    """A Gaussian process with m outputs that share one covariance."""
+
+    @abstractmethod
+    def mean(self, X: Array) -> Array:
+        """Return the mean at X (n, d): shape (n, m)."""
+
+    @abstractmethod
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        """Return the covariance of the signal between X (n, d) and Z (q, d): shape (n, q)."""
+
+    @abstractmethod
+    def diag(self, X: Array) -> Array:
+        """Return the variance of the signal at X: shape (n,)."""
+
+    def var(self, X: Array) -> Array:
+        """Return the variance of the signal at X, not below zero: shape (n,)."""
+        return np.maximum(self.diag(X), 0.0)  # rounding can leave -1e-16 of the prior variance
+
+    def cov(self, X: Array) -> Array:
+        """Return the covariance matrix of the signal at X: shape (n, n)."""
+        return self(X)
+
+    def sample(self, X: Array, n_samples: int, rng: np.random.Generator) -> Array:
+        """Draw joint samples of the signal at X (n, d): shape (n, m, n_samples)."""
+        mean = self.mean(X)
+        # The covariance at many close points is singular: its eigenvalues may be -1e-16.
+        values, vectors = np.linalg.eigh(self.cov(X))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        draws = rng.standard_normal((len(X), mean.shape[1] * n_samples))
+        return np.asarray(
+            mean[:, :, None] + (root @ draws).reshape(len(X), mean.shape[1], n_samples)
+        )
+
+    def condition(
+        self, X: Array, solution: Solution, basis: Callable[[Array], Array] | None = None
+    ) -> Posterior:
+        """Return the process given what was learned at X (n, d).
+
+        ``solution`` was solved on the Gram of this process at X, with this process's mean there.
+        """
+        return Posterior(
+            self,
+            X,
+            solution.alpha,
+            solution.factor.operator(),
+            beta=solution.beta,
+            basis=basis,
+        )
+
+
+class Prior(Process):
+    """The zero-mean process of a kernel (its noise parts left out).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import RBF
+    >>> Prior(2.0 * RBF()).var(np.zeros((1, 1)))
+    array([2.])
+    """
+
+    def __init__(self, kernel: Kernel, outputs: int = 1) -> None:
+        signal = kernel.noise_free()
+        if signal is None:
+            raise ValueError("the kernel consists of noise parts only: add a part for the signal")
+        self.kernel = kernel
+        self.signal = signal
+        self.outputs = outputs
+
+    def mean(self, X: Array) -> Array:
+        """Return zeros, shape (n, m)."""
+        return np.zeros((len(X), self.outputs))
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        """See :meth:`Process.__call__`."""
+        return self.signal(X, Z)
+
+    def diag(self, X: Array) -> Array:
+        """See :meth:`Process.diag`."""
+        return self.signal.diag(X)
+
+
+class Posterior(Process):
+    """A process after conditioning: formulas (1) and (2).
+
+    Parameters
+    ----------
+    parent : the process before.
+    points : (n, d) the points P.
+    alpha : (n, m).
+    operator : C.
+    beta, basis : coefficients (k, m) and the functions h: (n, d) -> (n, k); or None.
+    """
+
+    def __init__(
+        self,
+        parent: Process,
+        points: Array,
+        alpha: Array,
+        operator: PosteriorOperator,
+        *,
+        beta: Array | None = None,
+        basis: Callable[[Array], Array] | None = None,
+    ) -> None:
+        self.parent = parent
+        self.points = points
+        self.alpha = alpha
+        self.operator = operator
+        self.beta = beta
+        self.basis = basis if beta is not None else None
+
+    @property
+    def has_spread(self) -> bool:
+        """Whether formula (2) says how far the function may be from its mean; a mode does not."""
+        return not (isinstance(self.operator, ExplicitOperator) and self.operator.C is None)
+
+    def _rows(self, X: Array) -> Array | None:
+        return None if self.basis is None else self.basis(X)
+
+    def _batched(self, one: Callable[[Array], Array], X: Array) -> Array:
+        size = max(1, BATCH_BYTES // (8 * max(1, len(self.points))))
+        if len(X) <= size:
+            return one(X)
+        return np.concatenate([one(X[i : i + size]) for i in range(0, len(X), size)])
+
+    def mean(self, X: Array) -> Array:
+        """See :meth:`Process.mean`. No variance is computed."""
+        if self.operator.walks:
+            return np.asarray(self.parent.mean(X) + self.operator.mean_at(X, self.alpha))
+
+        def one(X: Array) -> Array:
+            mean = self.parent.mean(X) + self.parent(X, self.points) @ self.alpha
+            rows = self._rows(X)
+            if rows is None or self.beta is None:
+                return np.asarray(mean)
+            return np.asarray(mean + rows @ self.beta)
+
+        return self._batched(one, X)
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        """See :meth:`Process.__call__`: formula (2)."""
+        A = self.parent(X, self.points).T
+        B = A if Z is None else self.parent(Z, self.points).T
+        hA = self._rows(X)
+        hB = hA if Z is None else self._rows(Z)
+        return np.asarray(self.parent(X, Z) - self.operator.reduce(A, B, hA, hB))
+
+    def diag(self, X: Array) -> Array:
+        """See :meth:`Process.diag`."""
+        if self.operator.walks:
+            return self.operator.var_at(X)
+
+        def one(X: Array) -> Array:
+            A = self.parent(X, self.points).T
+            return self.operator.reduce_diag(A, self._rows(X))
+
+        return np.asarray(self.parent.diag(X) - self._batched(one, X))
+
+    def blocks(self, X: Array) -> Array:
+        """Return the covariance of the m functions among each other at each point: (q, m, m)."""
+        m = self.alpha.shape[1]
+
+        def one(X: Array) -> Array:
+            prior = self.parent.diag(X)[:, None, None] * np.eye(m)
+            if isinstance(self.operator, SeveralOperator):
+                return np.asarray(prior - self.operator.blocks(self.parent(X, self.points).T))
+            return np.asarray(self.diag(X)[:, None, None] * np.eye(m))
+
+        return self._batched(one, X)
+
+    def noise(self, X: Array) -> Array:
+        """Return the variance of the noise parts of the kernel at X, of new observations: (n,)."""
+        prior = self.parent
+        if isinstance(prior, Prior) and prior.signal is not prior.kernel:
+            return np.asarray(prior.kernel.diag(X) - prior.signal.diag(X))
+        return np.zeros(len(X))
+
+    def varies_known(self, X: Array) -> bool:
+        """Whether X says how the function varies there.
+
+        Kernel values with the training points do not, but for the training points themselves.
+        """
+        pairwise = isinstance(self.parent, Prior) and self.parent.kernel.pairwise
+        return not pairwise or bool(np.array_equal(X, self.points))
+
+    def project(self, points: Array) -> Posterior:
+        """Return the process that keeps this one's law on ``points``, and the parent's elsewhere.
+
+        With q(u) = N(m, S) on the points: alpha = Kzz^-1 (m - parent mean),
+        C = Kzz^-1 - Kzz^-1 S Kzz^-1.
+        """
+        if self.basis is not None:
+            raise ValueError("a posterior with an unpenalised basis cannot be projected")
+        Kzz = cho_factor(self.parent(points), lower=True)
+        inverse = cho_solve(Kzz, np.eye(len(points)))
+        alpha = cho_solve(Kzz, self.mean(points) - self.parent.mean(points))
+        C = inverse - inverse @ self.cov(points) @ inverse
+        return Posterior(self.parent, points, alpha, ExplicitOperator(0.5 * (C + C.T)))

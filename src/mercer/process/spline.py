@@ -1,0 +1,161 @@
+"""The posterior of a smoothing spline as a process: any point in O(log n), draws in O(n).
+
+Derivatives of a smoothing spline anywhere, to the digits of the curve itself.
+"""
+
+from __future__ import annotations
+
+from math import factorial
+
+import numpy as np
+
+from mercer.core.arrays import Array, Index
+from mercer.kernels.compose import Scale
+from mercer.kernels.splines.line import Spline
+from mercer.linalg.spline.rows import SplineRows
+from mercer.linalg.spline.states import States, smooth
+from mercer.process.process import Prior, Process
+
+
+class SplinePosterior(Process):
+    """An integrated Wiener process with a flat prior on its polynomials, given the rows.
+
+    Values are those of standardised targets.
+
+    Parameters
+    ----------
+    rows : the observations.
+    states : their states, for noise of variance one.
+    noise : s2, by which all variances are multiplied.
+    """
+
+    has_spread = True
+
+    def __init__(self, rows: SplineRows, states: States, noise: float) -> None:
+        self.rows, self.states, self.noise_variance = rows, states, noise
+
+    @property
+    def points(self) -> Array:
+        """The distinct inputs (n, 1)."""
+        return self.rows.points[:, None]
+
+    @property
+    def parent(self) -> Prior:
+        """The part of the prior that is not flat: a Spline of variance noise / lam."""
+        states = self.states
+        variance = self.noise_variance * states.variance / states.unit ** (2 * states.order - 1)
+        return Prior(Scale(Spline(states.order, float(self.rows.points[0])), variance))
+
+    @property
+    def alpha(self) -> Array:
+        """Weights (n, 1) of the kernel of :attr:`parent` on the points: w (y - g) / noise."""
+        rest = self.rows.target - self.states.mean[:, 0]
+        return np.asarray(self.rows.total * rest / self.noise_variance)[:, None]
+
+    @property
+    def beta(self) -> Array:
+        """Coefficients (m, 1) of :meth:`basis`: the state at the first point."""
+        first = self.rows.points[:1]
+        found = [self.states.derivative(first, k, False)[0] for k in range(self.states.order)]
+        return np.array(found)
+
+    def basis(self, X: Array) -> Array:
+        """Return (x - x0)^j / j!, j < m, at X (q, 1), x0 the first point: shape (q, m)."""
+        d = X[:, 0] - self.rows.points[0]
+        return np.column_stack([d**j / factorial(j) for j in range(self.states.order)])
+
+    def mean(self, X: Array) -> Array:
+        """See :meth:`Process.mean`. No variance is computed."""
+        return self.states.derivative(X[:, 0], 0, False)[0][:, None]
+
+    def diag(self, X: Array) -> Array:
+        """See :meth:`Process.diag`."""
+        variance = self.states.derivative(X[:, 0])[1]
+        assert variance is not None
+        return np.asarray(self.noise_variance * variance)
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        """See :meth:`Process.__call__`: the points become knots that say nothing."""
+        x = X[:, 0] if Z is None else np.concatenate([X[:, 0], Z[:, 0]])
+        states, index, place = self.among(x)
+        joint = self.noise_variance * states.joint(index)[np.ix_(place, place)]
+        return np.asarray(joint if Z is None else joint[: len(X), len(X) :])
+
+    def sample(self, X: Array, n_samples: int, rng: np.random.Generator) -> Array:
+        """See :meth:`Process.sample`; exact joint draws in O(n) time and memory for each."""
+        states, index, place = self.among(X[:, 0])
+        scale = float(np.sqrt(self.noise_variance))
+        draws = np.empty((len(X), 1, n_samples))
+        middle = states.mean[:, 0]
+        for j in range(n_samples):
+            drawn = states.draw(rng.standard_normal(states.mean.shape))
+            draws[:, 0, j] = (middle + scale * (drawn - middle))[index][place]
+        return draws
+
+    def varies_known(self, X: Array) -> bool:
+        """Whether X says how the function varies there: always."""
+        return True
+
+    def noise(self, X: Array) -> Array:
+        """Return the variance of noise parts of the kernel, of which there are none: (n,)."""
+        return np.zeros(len(X))
+
+    def among(self, x: Array, pulls: Array | None = None) -> tuple[States, Index, Index]:
+        """Return the states with the distinct x as knots of weight zero.
+
+        ``pulls``, a row for each knot, is set as :func:`~mercer.linalg.spline.states.smooth` does.
+        With them the numbers of these knots, ascending, and for each x its place among them.
+        """
+        rows = self.rows
+        distinct, place = np.unique(x, return_inverse=True)
+        knots = np.concatenate([rows.points, distinct])
+        silent = np.zeros(len(distinct))
+        order = np.argsort(knots, kind="stable")
+        states = smooth(
+            knots[order],
+            np.concatenate([rows.total, silent])[order],
+            np.concatenate([rows.target, silent])[order],
+            self.states.order,
+            self.states.variance,
+            self.states.unit,
+            pulls,
+        )
+        rank = np.empty(len(order), dtype=np.intp)
+        rank[order] = np.arange(len(order))
+        return states, rank[len(rows.points) :], place.reshape(-1)
+
+
+def derivative(
+    spline: SplinePosterior, x: Array, order: int, spread: bool
+) -> tuple[Array, Array | None]:
+    """Mean (q,) of the derivative of ``order`` at x (q,), and its variance for unit noise.
+
+    Between two points h apart, differences of the curve over h^order would lose the digits, on
+    crowded points all of them. There x become knots that say nothing, in O(n + q): below order m
+    the derivative is part of their state, and above it a sum of the weights of the points to the
+    right, which the filter has (see :func:`~mercer.linalg.spline.states.smooth`).
+    """
+    value, variance = spline.states.derivative(x, order, spread)
+    points, m, unit = spline.rows.points, spline.states.order, spline.states.unit
+    inner = (x >= points[0]) & (x <= points[-1]) & (0 < order < 2 * m)
+    if order < m:  # at a point the state has it already
+        inner &= points[np.minimum(np.searchsorted(points, x), len(points) - 1)] != x
+    if not np.any(inner):
+        return value, variance
+    at = x[inner]
+    if order < m:
+        states, index, place = spline.among(at)
+        knots = index[place]
+        value[inner] = states.mean[knots, order] / unit**order
+        if variance is not None:
+            diagonal = order * (order + 3) // 2  # of a lower triangle by rows
+            variance[inner] = states.cov[knots, diagonal] / unit ** (2 * order)
+        return value, variance
+    pulls = np.empty((len(points) + len(np.unique(at)), m))
+    states, index, place = spline.among(at, pulls)
+    found = pulls[index[place], 2 * m - 1 - order]
+    if order == 2 * m - 1:  # jumps at each point; at the last one it is that from the left
+        a = spline.noise_variance * spline.alpha[:, 0]
+        found[at == points[-1]] = a[points == points[-1]].sum()
+    value[inner] = (-1.0) ** (order - m) * states.variance * found / unit**order
+    return value, variance

@@ -1,0 +1,1 @@
+"""What a search maximises, and its gradient."""

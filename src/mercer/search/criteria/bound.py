@@ -1,0 +1,161 @@
+"""Kernel and C of a classifier by its leave-one-out error bound, or by the cavity estimate.
+
+Theory (K8), (K9).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer.core.arrays import Array
+from mercer.inference.base import Solution
+from mercer.kernels.base import Gradient
+from mercer.left_out.margins import cavity_variance, margin_bound, worst
+from mercer.linalg.gram import Gram
+from mercer.losses.base import Loss
+from mercer.search.criteria.evidence import Criterion, Problem
+from mercer.search.optimize import Result, Search
+from mercer.search.space import Space
+
+FIRST, LAST = 2.0, 0.2  # steps of the search, in the coordinate u (log for positive parameters)
+
+
+def shares(problem: Problem) -> Array:
+    """The share (N,) of the weight at its point that goes with each row: at most unit weight."""
+    if problem.whole:
+        return np.ones(len(problem.group))
+    gone = np.minimum(problem.row_weights, 1.0) if problem.left_out is None else problem.left_out
+    return np.asarray(gone / problem.weights[problem.group])
+
+
+def bounded_margins(problem: Problem, gram: Gram, solution: Solution) -> Array:
+    """Lemma 1 for every row and machine: (N, m) lower bounds of the left-out margins."""
+    g, t, variance = problem.group, shares(problem), gram.diag()
+    columns = solution.report.get("columns", [solution.report])
+    result = np.empty(problem.rows.shape)
+    for j, report in enumerate(columns):
+        S = problem.rows[:, j]
+        margin, lam = S * solution.z[g, j], S * solution.alpha[g, j]
+        result[:, j] = margin_bound(margin, lam, variance[g], report["gap"], t)
+    return result
+
+
+def left_out_latent(problem: Problem, gram: Gram, solution: Solution) -> Array | None:
+    """f (N, m) of each row without it, f_i - t alpha_i V_i; None where V is not known.
+
+    A row takes a share t of the weight at its point with it.
+    """
+    W = solution.W if solution.W.ndim == 2 else solution.W[:, None]
+    found = [cavity_variance(gram, np.ascontiguousarray(w), problem.basis) for w in W.T]
+    if any(V is None for V in found):
+        return None
+    g, t = problem.group, shares(problem)[:, None]
+    V, w = np.column_stack([v for v in found if v is not None])[g], W[g]
+    with np.errstate(invalid="ignore"):
+        # of the curvature w a share t goes: the rest, (1 - t) w, still holds f
+        V = np.where(t == 1.0, V, V / (1.0 + (1.0 - t) * w * V))
+    V = np.where(np.isinf(w) & (t < 1.0), 0.0, V)
+    return np.asarray(solution.z[g] - t * solution.alpha[g] * V)
+
+
+class LooBoundCriterion(Criterion):
+    """Minus the leave-one-out error, bounded or by the cavity; it has steps, and no gradient.
+
+    Between equal numbers of errors the one with the larger margins is better, by less than one row.
+    """
+
+    def __init__(self, *args: Any, figure: str = "bound") -> None:
+        super().__init__(*args)
+        self.figure = figure
+
+    def __call__(self, u: Array) -> tuple[float, Array]:
+        """Value (to be maximised) and zeros in place of a gradient."""
+        value, _ = self.value_and_gradients(*self.solve(u))
+        return value + self.space.log_prior(u)[0], np.zeros(len(u))
+
+    def value_and_gradients(
+        self, gram: Gram, loss: Loss, solution: Solution
+    ) -> tuple[float, dict[str, Gradient]]:
+        """See :class:`Criterion`; no gradients."""
+        p = self.problem
+        if self.figure == "bound":
+            margins = bounded_margins(p, gram, solution)
+        else:
+            latent = left_out_latent(p, gram, solution)
+            if latent is None:
+                return -np.inf, {}
+            margins = p.rows * latent
+        lead = worst(margins, np.argmax(p.rows, axis=1))
+        share = p.row_weights / p.row_weights.sum()
+        scale = float(share @ np.abs(lead)) or 1.0
+        soft = share @ (1.0 / (1.0 + np.exp(np.clip(lead / scale, -50.0, 50.0))))
+        return -float(share @ (lead <= 0.0) + 0.5 * share.min() * soft), {}
+
+
+class LooBound(Search):
+    """Choose the kernel's parameters and C by leave-one-out, from one fit per candidate.
+
+    The leave-one-out error bound follows from a single fit, so that nothing is refitted or held
+    out. It has steps and no gradient: the search goes to the best of the neighbours at a distance
+    in each free parameter, and halves the distance when there is none. It begins at the given
+    parameters, or at the data's own scale where that is better.
+
+    Parameters
+    ----------
+    figure : "bound", the upper bound of Lemma 1, or "cavity", a much closer estimate that is no
+        bound.
+    max_evaluations : fits at most.
+
+    Reference: Jaakkola & Haussler (1999), Lemma 1.
+
+    Examples
+    --------
+    >>> LooBound(max_evaluations=30)
+    LooBound(max_evaluations=30)
+    """
+
+    needs_evidence: ClassVar[bool] = False
+
+    def __init__(self, figure: str = "bound", max_evaluations: int = 80) -> None:
+        self.figure = figure
+        self.max_evaluations = max_evaluations
+        if figure not in ("bound", "cavity"):
+            raise ValueError(f"unknown figure {figure!r}; known are bound, cavity")
+
+    def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
+        """See :class:`Search`."""
+        starts = [space.start, *space.suggested]
+        best, u = max(((criterion(v)[0], v) for v in starts), key=lambda pair: pair[0])
+        step, count, failed = FIRST, len(starts), 0
+        while len(u) and step >= LAST and count < self.max_evaluations:
+            moved = False
+            for i in range(len(u)):
+                for sign in (1.0, -1.0):
+                    there = u.copy()
+                    there[i] = np.clip(u[i] + sign * step, *space.bounds[i])
+                    if there[i] == u[i] or count >= self.max_evaluations:
+                        continue
+                    count += 1
+                    try:
+                        value = criterion(there)[0]
+                    except ValueError:  # a kernel that is impossible at this point
+                        failed += 1
+                        continue
+                    if value > best:
+                        best, u, moved = value, there, True
+                        break
+            if not moved:
+                step *= 0.5
+        report = {
+            "criterion": f"loo_{self.figure}",
+            "starts": len(starts),
+            "evaluations": count,
+            "failed_evaluations": failed,
+            "converged": bool(step < LAST or not len(u)),
+            "message": "steps in each parameter, without a gradient",
+            "interrupted": False,
+            "at_bounds": [],
+        }
+        return [Result(u, best, report)]

@@ -1,0 +1,189 @@
+"""Criteria: how good are these hyperparameters? Functions u -> (value, gradient), maximised.
+
+Theory (G6).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Protocol, cast
+
+import numpy as np
+
+from mercer.core.arrays import Array, Index
+from mercer.inference.base import Inference, Solution
+from mercer.kernels.base import Gradient, Kernel
+from mercer.linalg.dense.gram import RecycledGrams
+from mercer.linalg.gram import Covariance, Gram
+from mercer.losses.base import Loss
+from mercer.search.space import Space
+
+
+class GramMaker(Protocol):
+    """How a Gram is built, e.g. the class :class:`~mercer.linalg.DenseGram`."""
+
+    def __call__(self, kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
+        """Return the Gram of a kernel at points (n, d)."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The data of a fit: n distinct points, N observations.
+
+    Attributes
+    ----------
+    points : (n, d) distinct inputs.
+    y : (n, m) targets; the mean of the observations at each point.
+    weights : (n,) total weight of the observations at each point.
+    spread : (n, m) weighted sum of squares of the observations about their mean.
+    basis : (n, k) unpenalised basis at the points, or None.
+    group : (N,) the point of each observation.
+    rows : (N, m) the observations.
+    row_weights : (N,) their weights.
+    whole : leave out all observations of a point at a time, not one (leave-one-out search).
+    left_out : (N,) the weight that goes when an observation is left out; None is min(weight, 1).
+    """
+
+    points: Array
+    y: Array
+    weights: Array
+    spread: Array
+    basis: Array | None
+    group: Index
+    rows: Array
+    row_weights: Array
+    whole: bool = False
+    left_out: Array | None = None
+
+
+class Criterion(ABC):
+    """A function of u: value and gradient, log density of the hyperpriors included."""
+
+    def __init__(
+        self,
+        space: Space,
+        problem: Problem,
+        inference: Inference,
+        make_gram: GramMaker | None = None,
+    ) -> None:
+        self.space = space
+        self.problem = problem
+        self.inference = inference
+        self.make_gram = make_gram or RecycledGrams()
+
+    def scratch(self) -> bool:
+        """Whether nothing is solved after the inverse is formed: the Gram may reuse its memory."""
+        return False
+
+    def solve(self, u: Array, start: Solution | None = None) -> tuple[Gram, Loss, Solution]:
+        """Return gram, loss and posterior at u."""
+        parts = self.space.parts_at(u)
+        kernel, loss = cast(Kernel, parts["kernel"]), cast(Loss, parts["loss"])
+        p = self.problem
+        gram = self.make_gram(kernel, p.points, scratch=self.scratch())
+        solution = self.inference.solve(
+            gram, p.y, loss, basis=p.basis, weights=p.weights, start=start
+        )
+        return gram, loss, solution
+
+    def __call__(self, u: Array) -> tuple[float, Array]:
+        """Value (to be maximised) and gradient (p,) at u (p,)."""
+        value, gradient, _ = self.evaluate(u)
+        return value, gradient
+
+    def evaluate(self, u: Array, start: Solution | None = None) -> tuple[float, Array, Solution]:
+        """Value, gradient and posterior at u, begun from the posterior ``start`` at a point nearby.
+
+        A search that hands on the last posterior saves most of the steps of an inference that
+        iterates; nothing is remembered here.
+        """
+        gram, loss, solution = self.solve(u, start)
+        value, by_part = self.value_and_gradients(gram, loss, solution)
+        prior, prior_gradient = self.space.log_prior(u)
+        return value + prior, self.space.gradient(u, by_part) + prior_gradient, solution
+
+    @abstractmethod
+    def value_and_gradients(
+        self, gram: Gram, loss: Loss, solution: Solution
+    ) -> tuple[float, dict[str, Gradient]]:
+        """Value and gradients by part and parameter name."""
+
+
+class EvidenceCriterion(Criterion):
+    """The log evidence, gradient by formula (3).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.inference import Exact
+    >>> from mercer.kernels import RBF
+    >>> from mercer.losses import Gaussian
+    >>> X, y = np.array([[0.0], [1.0]]), np.array([[1.0], [0.0]])
+    >>> space = Space({"kernel": 1.0 * RBF(), "loss": Gaussian(noise=0.1)})
+    >>> criterion = EvidenceCriterion(space, simple_problem(X, y), Exact())
+    >>> value, gradient = criterion(space.start)
+    >>> round(value, 4)
+    -2.4051
+    """
+
+    def scratch(self) -> bool:
+        """As the inference says."""
+        return self.inference.frugal
+
+    def value_and_gradients(
+        self, gram: Gram, loss: Loss, solution: Solution
+    ) -> tuple[float, dict[str, Gradient]]:
+        """See :class:`Criterion`."""
+        p = self.problem
+        evidence = self.inference.evidence(gram, p.y, loss, solution, spread=p.spread)
+        kernel_gradient: Gradient = {}
+        if any(entry.part == "kernel" for entry in self.space.entries):
+            kernel_gradient = gram.pullback(solution.alpha, solution.factor, evidence.U, evidence.V)
+        return evidence.value, {"kernel": kernel_gradient, "loss": evidence.loss_gradient}
+
+
+def balanced(problem: Problem) -> tuple[Problem, float]:
+    """Return the problem for a search, weights times a constant, and that constant.
+
+    Exact copies of an observation (and weights beyond one) let the evidence grow without bound as
+    the noise vanishes: each adds log(1/noise)/2 and no residual. They say how much a row counts,
+    not how much noise there is. So the weights are scaled to the sum n + the replicates that do
+    differ from each other: then copying a table, or multiplying all weights, changes nothing. A
+    table without exact copies and weights is searched as it is.
+    """
+    n, W = len(problem.points), problem.weights
+    differ = np.any(problem.spread > 0.0, axis=1)
+    observations = n + float(np.maximum(W[differ] - 1.0, 0.0).sum())
+    c = observations / float(W.sum())
+    if abs(c - 1.0) < 1e-12:
+        return problem, 1.0
+    scaled = replace(
+        problem,
+        weights=c * W,
+        spread=c * problem.spread,
+        group=np.arange(n),
+        rows=problem.y,
+        row_weights=c * W,
+        whole=True,
+    )
+    return scaled, c
+
+
+def times(problem: Problem, factor: float) -> Problem:
+    """Return the problem with all weights multiplied by a factor."""
+    left_out = None if problem.left_out is None else factor * problem.left_out
+    return replace(
+        problem,
+        weights=factor * problem.weights,
+        spread=factor * problem.spread,
+        row_weights=factor * problem.row_weights,
+        left_out=left_out,
+    )
+
+
+def simple_problem(X: Array, y: Array, basis: Array | None = None) -> Problem:
+    """Return the problem of n distinct points with one observation each; y is (n, m)."""
+    n = len(X)
+    ones = np.ones(n)
+    return Problem(X, y, ones, np.zeros_like(y), basis, np.arange(n), y, ones)

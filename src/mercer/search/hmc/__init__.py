@@ -1,0 +1,1 @@
+"""Sampling hyperparameters: Hamiltonian Monte Carlo, NUTS, committees."""

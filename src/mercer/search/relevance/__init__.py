@@ -1,0 +1,1 @@
+"""The relevance search: which functions stay."""

@@ -1,0 +1,243 @@
+"""Relevance search: which functions, and how precise each, by climbing the log evidence.
+
+Sequential maximisation (Tipping & Faul 2003; GPML 6.6): functions are taken in where that gains
+most, then the precisions of those in the model and the noise settle together, and those that the
+evidence wants out are deleted. When nothing is gained by adding, a function in the model may give
+its place to one outside. Every step is judged by the evidence itself and undone unless it rises,
+so that no state returns: the search cannot cycle. Ties go to the first candidate. Theory (R1).
+
+Whether the targets hold anything for the functions to explain, or are noise about the flat part.
+
+Of many candidates one always fits noise a little, and the evidence, which was maximised over them,
+does not pay for the choice. The model without functions is returned if both hold:
+
+* the best single candidate fits no better than it fits targets in random order (at level
+  :data:`LEVEL`, by :data:`ORDERS` orders from a fixed seed);
+* the functions gain less than (log m)/2 each, m being the number of candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2
+
+from mercer._native import relevance as native
+from mercer.core.arrays import Array
+from mercer.search.relevance.moves import COLLINEAR, Exchange, Scan
+from mercer.search.relevance.state import Machine, RelevanceState
+
+# Between additions precisions settle until the next step gains this share of the last addition.
+SETTLED = 0.5
+# The last changes of precisions matter less than a function: this share of the tolerance.
+FINE = 1e-3
+# Exchanges are looked for where no addition gains the tolerance, if that is less than this.
+EXCHANGE = 0.1
+# The noise is learned roughly by a first climb that takes in what gains much. Then it begins a few
+# times lower and is held until the best addition gains less than RELEASE, so that functions and not
+# the noise explain the targets: a noise that rises early never lets the weaker ones in.
+PILOT, KEEN, RELEASE = 5.0, 20.0, 8.0
+KINDS = ("added", "deleted", "changed", "exchanged", "undone")
+
+
+@dataclass
+class RelevanceClimb:
+    """The course of a search: the state, the evidence after each step, and how it ended."""
+
+    machine: Machine
+    state: RelevanceState
+    tol: float
+    max_iter: int
+    trace: list[float] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
+    converged: bool = False
+    room: native.Room = field(default_factory=native.Room)
+
+    def to(self, active: tuple[int, ...], prior: Array, beta: float, kind: str) -> bool:
+        """Try these functions and precisions; stay where the evidence does not rise."""
+        new = self.machine.evaluate(active, prior, beta, self.state)
+        if not new.evidence > self.state.evidence + 1e-13 * abs(self.state.evidence):
+            self.counts["undone"] += 1
+            return False
+        self.state = new
+        self.trace.append(new.evidence)
+        self.counts[kind] += 1
+        return True
+
+    @property
+    def left(self) -> int:
+        """How many more steps may be tried."""
+        return self.max_iter - sum(self.counts.values())
+
+
+def climb(machine: Machine, *, tol: float = 1e-2, max_iter: int = 10000) -> RelevanceClimb:
+    """Maximise the log evidence over the set of functions, their precisions and the noise.
+
+    It ends when no function is expected to gain ``tol`` by coming in or by taking the place of
+    another, and no change of precisions a thousandth of that; or after ``max_iter`` steps.
+    """
+    state = machine.start(_noise(machine, max_iter))
+    run = RelevanceClimb(machine, state, tol, max_iter, [state.evidence])
+    _ascend(run, held=machine.learns_noise)
+    return run
+
+
+def _noise(machine: Machine, max_iter: int) -> float:
+    """Return the noise precision to begin with: high, in keeping with what can be explained."""
+    state = machine.null()
+    if not machine.learns_noise:
+        return state.beta
+    pilot = RelevanceClimb(machine, state, PILOT, max_iter, [state.evidence])
+    _ascend(pilot, held=False)
+    return min(KEEN * pilot.state.beta, machine.beta_cap)
+
+
+def _ascend(run: RelevanceClimb, held: bool) -> None:
+    """Climb until nothing is left to gain; the noise is ``held`` at first."""
+    tol, patience = run.tol, np.inf
+    while run.left > 0:
+        gain = _restructure(run)
+        if gain > 0.0:
+            patience = max(FINE * tol, SETTLED * gain)
+            settle(run, patience, held)
+        elif held or patience > FINE * tol:
+            patience = FINE * tol
+            settle(run, patience)
+        else:
+            run.converged = True
+            break
+        held = held and gain >= RELEASE
+
+
+def _restructure(run: RelevanceClimb) -> float:
+    """Add candidates, or exchange one where none is left; return the gain, 0 if there is none."""
+    state = run.state
+    scan = Scan(run.machine, state)
+    barred: set[int] = set()
+    while run.left > 0:
+        chosen, alphas, gain = scan.additions(barred, run.tol)
+        if not chosen and not barred and run.tol < EXCHANGE:
+            found = _exchange(run, scan.exchanges(run.tol))
+            if found:
+                return found
+        for size in sorted({len(chosen), min(1, len(chosen))} - {0}, reverse=True):
+            active = (*state.active, *chosen[:size])  # all of them, else the first alone
+            if run.to(active, np.append(state.prior, alphas[:size]), state.beta, "added"):
+                return gain
+        if not chosen:
+            break
+        barred.add(chosen[0])
+    return 0.0
+
+
+def _exchange(run: RelevanceClimb, moves: list[Exchange]) -> float:
+    """Put a function outside in the place of one inside; return the gain of the first that does."""
+    state = run.state
+    for move in moves:
+        active = (*state.active[: move.goes], move.comes, *state.active[move.goes + 1 :])
+        prior = state.prior.copy()
+        prior[move.goes] = move.alpha
+        if run.to(active, prior, state.beta, "exchanged"):
+            return move.gain
+    return 0.0
+
+
+def settle(run: RelevanceClimb, tol: float, held: bool = False) -> None:
+    """Move precisions and noise together, delete, until no step is expected to gain ``tol``."""
+    machine = run.machine
+    while run.left > 0:
+        state, inner = run.state, machine.inner(run.state)
+        alpha = state.prior.copy()
+        beta, steps, deleted, changed, undone = native.settle(
+            run.room,
+            inner.gram,
+            inner.right,
+            alpha,
+            state.beta,
+            inner.square,
+            inner.total,
+            machine.learns_noise and not held,
+            machine.beta_cap,
+            tol,
+            run.left,
+        )
+        if deleted + changed == 0 or not _take(run, alpha, beta):
+            return
+        counts = run.counts
+        if inner.exact:  # the steps themselves, from the evidence that they began with
+            before = [step - steps[0] + state.evidence for step in steps[1:-1]]
+            run.trace[-1:] = [*before, run.state.evidence]
+            counts["changed"] -= 1
+            for kind, count in (("deleted", deleted), ("changed", changed), ("undone", undone)):
+                counts[kind] += count
+            return
+
+
+def _take(run: RelevanceClimb, alpha: Array, beta: float) -> bool:
+    """Take settled precisions, infinity for what goes out, or a part of the way to them."""
+    state = run.state
+    stay = np.isfinite(alpha)
+    active = tuple(i for i, s in zip(state.active, stay, strict=True) if s)
+    kind = "changed" if stay.all() else "deleted"
+    if run.to(active, alpha[stay], beta, kind):
+        return True
+    target = np.where(stay, np.log(np.where(stay, alpha, 1.0)), np.log(state.prior) + 3.0)
+    for part in (0.5, 0.2):
+        prior = np.exp((1.0 - part) * np.log(state.prior) + part * target)
+        if run.to(state.active, prior, state.beta * (beta / state.beta) ** part, "changed"):
+            return True
+    return False
+
+
+LEVEL, ORDERS = 0.01, 299
+
+
+def judged(machine: Machine, found: RelevanceState) -> tuple[RelevanceState, dict[str, Any]]:
+    """Return ``found``, or the model without functions where that is all, and the figures."""
+    null = machine.null()
+    gain = found.evidence - null.evidence
+    needed = price(machine, found)
+    report: dict[str, Any] = {"gain": gain, "needed": needed, "p_value": None, "kept": False}
+    if not found.active or gain >= needed:
+        return found, report
+    report["p_value"] = p_value(machine, null)
+    if report["p_value"] <= LEVEL:
+        return found, report
+    return null, report | {"kept": True}
+
+
+def price(machine: Machine, state: RelevanceState) -> float:
+    """What M functions chosen of m must gain for the choice: (M + 1) (log m)/2."""
+    return 0.5 * (len(state.active) + 1) * math.log(max(machine.design.Phi.shape[1], 2))
+
+
+def p_value(machine: Machine, null: RelevanceState) -> float:
+    """How often targets in random order are fitted as well by their best single function."""
+    S, Q, _ = machine.outside(null)
+    fine = np.logical_and(machine.design.usable, COLLINEAR * machine.whole(null) < S)
+    if not np.any(fine):
+        return 1.0
+    best = float((Q[fine] ** 2 / S[fine]).max())
+    bound = float(fine.sum() * chi2.sf(best, 1))  # Bonferroni's, enough where it is small
+    if bound <= 0.1 * LEVEL:
+        return bound
+    rng = np.random.default_rng(0)
+    root = np.sqrt(null.b)
+    unit = null.a / root
+    orders = np.array([root * rng.permutation(unit) for _ in range(ORDERS)])
+    Q = machine.design.dots(_beside_flat(null, orders))[:, fine]
+    reached = (Q**2 / S[fine]).max(axis=1)
+    return float((1 + np.count_nonzero(reached >= best)) / (1 + ORDERS))
+
+
+def _beside_flat(null: RelevanceState, orders: Array) -> Array:
+    """Take the part that the flat functions explain out of score vectors (r, n)."""
+    if not len(null.F):
+        return orders
+    weighted = null.F * null.b
+    return np.asarray(
+        orders - (np.linalg.solve(weighted @ null.F.T, null.F @ orders.T).T) @ weighted
+    )

@@ -1,0 +1,188 @@
+"""Which parameters the functions have: length scales of the kernel, by the same evidence.
+
+A coarse ladder of common length scales first, a search on each rung; from the best rung the set of
+functions is held while the parameters climb, and then searched again. Only what is better is kept.
+
+The evidence by itself prefers short scales, down to a function of its own for each row: it was
+maximised over the choice of functions and does not pay for that. Kernels are compared by the log
+evidence less (log m)/2 for each function chosen of m; and no length scale below the median distance
+between neighbours is tried.
+
+How the log evidence changes with the values of the functions in the model.
+
+With precisions and noise held, and the weights at their posterior mean (or mode),
+
+    dE/dF' = a mu' - B F'Sigma  +  (c - B F'h) mu' + a h',       c = -1/2 w g''' diag(F'Sigma F),
+                                                                  h = Sigma F c
+
+The second part is the change of the curvature at a mode: zero for a Gaussian loss, where the first
+part is (8.4) of Tipping (2001), beta [(t - F'mu) mu' - F'Sigma].
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.spatial import cKDTree
+
+from mercer.core.arrays import Array
+from mercer.kernels.base import Kernel
+from mercer.search.relevance.climb import RelevanceClimb, climb, price
+from mercer.search.relevance.state import Design, Machine, RelevanceState
+from mercer.search.space import Space
+
+
+def slope_in_functions(machine: Machine, state: RelevanceState) -> Array:
+    """dE / d(columns as given) (n, M) of the functions with a precision.
+
+    The search sees columns of unit length, phi / |phi|: what only changes the length of a column
+    changes nothing.
+    """
+    F, mu, a, b = state.F, state.mu, state.a, state.b
+    weighted = state.factor.back(state.factor.half(F))  # Sigma F
+    slope = np.outer(mu, a) - weighted * b
+    third = machine.third(state)
+    if third is not None:
+        c = -0.5 * third * np.einsum("ij,ij->j", F, weighted)
+        h = weighted @ c
+        slope += np.outer(mu, c - b * (h @ F)) + np.outer(h, a)
+    k = state.flat
+    slope, unit = slope[k:], F[k:]
+    along = np.einsum("ij,ij->i", slope, unit)
+    slope -= along[:, None] * unit * machine.design.weights
+    lengths = machine.design.lengths[list(state.active)]
+    return np.ascontiguousarray((slope / lengths[:, None]).T)
+
+
+LADDER = 2.0 ** np.arange(-4, 2)
+ROUNDS, ENOUGH = 3, 0.1  # of climbing, while the evidence gains that much
+ROUGH = 0.1  # tolerance on the rungs, in log evidence
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The data of a search over kernels.
+
+    Attributes
+    ----------
+    points, centres : (n, d) the rows, (m, d) where the candidates sit.
+    flat, weights : see :class:`~mercer.search.relevance.state.Design`.
+    makers : a machine on a design, for each target; all share the kernel.
+    """
+
+    points: Array
+    centres: Array
+    flat: Array
+    weights: Array
+    makers: tuple[Callable[[Design], Machine], ...]
+
+    def design(self, kernel: Kernel, active: tuple[int, ...] | None = None) -> Design:
+        """All candidates of a kernel, or the active ones."""
+        if active is None and self.centres is self.points:
+            return Design(kernel(self.points), self.flat, self.weights)
+        chosen = self.centres if active is None else self.centres[list(active)]
+        return Design(kernel(self.points, chosen), self.flat, self.weights)
+
+    def run(self, kernel: Kernel, tol: float, max_iter: int) -> list[RelevanceClimb]:
+        """Search with the functions of a kernel, for each target."""
+        design = self.design(kernel)
+        return [climb(make(design), tol=tol, max_iter=max_iter) for make in self.makers]
+
+
+def score_of(runs: list[RelevanceClimb]) -> float:
+    """The log evidence of all targets together, less the price of the functions."""
+    return sum(run.state.evidence - price(run.machine, run.state) for run in runs)
+
+
+def tuned(
+    setting: Setting, kernel: Kernel, tol: float, max_iter: int
+) -> tuple[Kernel, list[RelevanceClimb], dict[str, Any]]:
+    """Return the kernel of highest score that was found, its searches, and a report."""
+    shortest = nearest_distance(setting.centres)
+    rungs = [r for f in LADDER if (r := scaled(kernel, float(f), shortest)) is not None]
+    tried = [(rung, setting.run(rung, max(tol, ROUGH), max_iter)) for rung in rungs or [kernel]]
+    best, runs = max(tried, key=lambda pair: score_of(pair[1]))
+    figures, steps = [score_of(pair[1]) for pair in tried], 0
+    for _ in range(ROUNDS):
+        moved, count = climbed(setting, best, runs, shortest)
+        steps += count
+        new = setting.run(moved, tol, max_iter)
+        gain = score_of(new) - score_of(runs)
+        if gain > 0.0:
+            best, runs = moved, new
+        if gain < ENOUGH:
+            break
+    if runs[0].tol > tol:  # the rung was searched roughly
+        runs = max(runs, setting.run(best, tol, max_iter), key=score_of)
+    return best, runs, {"rungs": figures, "evaluations": steps, "shortest": shortest}
+
+
+def climbed(
+    setting: Setting, kernel: Kernel, runs: list[RelevanceClimb], shortest: float
+) -> tuple[Kernel, int]:
+    """Climb the evidence in the kernel's free parameters, functions and precisions held."""
+    bounds = {
+        f"kernel__{path}": (shortest, 1e3 * float(np.max(getattr(owner, name))))
+        for path, owner, name in kernel.differentiable()
+        if name == "length_scale" and owner.mark(name).bounds is None
+    }
+    space = Space({"kernel": kernel}, bounds)
+    states = [run.state for run in runs]
+    if not len(space) or not any(state.active for state in states):
+        return kernel, 0
+
+    def negative(u: Array) -> tuple[float, Array]:
+        moved = cast(Kernel, space.parts_at(u)["kernel"])
+        value, slope = 0.0, np.zeros(len(u))
+        for make, state in zip(setting.makers, states, strict=True):
+            machine = make(setting.design(moved, state.active))
+            places = tuple(range(len(state.active)))
+            there = machine.evaluate(places, state.prior, state.beta, None)
+            Q = slope_in_functions(machine, there)
+            by_part = moved.pullback(setting.points, setting.centres[list(state.active)], Q)
+            value -= there.evidence
+            slope -= space.gradient(u, {"kernel": by_part})
+        return value, slope
+
+    found = minimize(  # type: ignore[call-overload]  # its stubs do not know jac=True with a pair
+        negative,
+        space.start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=space.bounds,
+        options={"maxiter": 30},
+    )
+    return cast(Kernel, space.parts_at(found.x)["kernel"]), int(found.nfev)
+
+
+def scaled(kernel: Kernel, factor: float, shortest: float) -> Kernel | None:
+    """Return the kernel with its free length scales times ``factor``; None if that is no other."""
+    clone = copy.deepcopy(kernel)
+    free = [
+        (owner, name)
+        for _, owner, name in clone.differentiable()
+        if name == "length_scale" and not owner.mark(name).fixed
+    ]
+    if not free:
+        return None
+    for owner, name in free:
+        low, high = owner.mark(name).bounds or (shortest, np.inf)
+        value = np.asarray(getattr(owner, name), dtype=np.float64) * factor
+        if np.any(value < low) or np.any(value > high):
+            return None
+        setattr(owner, name, float(value) if value.ndim == 0 else value)
+    return clone
+
+
+def nearest_distance(centres: Array) -> float:
+    """Median distance of a centre (m, d) to its nearest neighbour; tiny for a single one."""
+    if len(centres) < 2:
+        return 1e-12
+    sample = centres[:: max(1, len(centres) // 2000)]
+    distance = np.asarray(cKDTree(centres).query(sample, k=2)[0])
+    return max(float(np.median(distance[:, 1])), 1e-12)

@@ -1,0 +1,376 @@
+"""The functions a relevance search may choose from: columns of unit length, formed when asked for.
+
+With weights w the length of a column is sqrt(sum_i w_i phi_im^2). Unit length makes the precisions
+of functions of different size comparable; the evidence does not depend on it.
+
+The triangular factor of the posterior precision of the weights, and what follows from it.
+
+One state of a relevance search: which functions are in, their precisions, the posterior.
+
+What a relevance search needs of a likelihood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from mercer._native import relevance as native
+from mercer.core.arrays import Array, Index
+
+ROWS = 4096  # that are multiplied at a time
+SAME = 1e-12  # largest difference between columns that are one function
+
+
+@dataclass(frozen=True)
+class Design:
+    """Candidate functions at the training rows.
+
+    Attributes
+    ----------
+    Phi : (n, m) one column for each candidate.
+    flat : (n, k) functions with a flat prior, always in the model: a column of ones, or none.
+    weights : (n,) what each row counts, > 0.
+    """
+
+    Phi: Array
+    flat: Array
+    weights: Array
+
+    @cached_property
+    def lengths(self) -> Array:
+        """Weighted length of every column, shape (m,)."""
+        return np.sqrt(self.squares(self.weights))
+
+    @cached_property
+    def usable(self) -> Array:
+        """Whether a column can be told from zero and from those before it, (m,), boolean.
+
+        Of columns that are multiples of each other the first is kept.
+        """
+        fine = self._nonzero.copy()
+        # equal functions have equal products with any vector: only those are compared
+        keys = np.abs(self.dots(np.cos(1.0 + np.arange(len(self.weights)))))
+        order = np.argsort(keys, kind="stable")
+        run = np.cumsum(np.diff(keys[order], prepend=0.0) > SAME * len(self.weights))
+        for which in np.flatnonzero(np.bincount(run) > 1):
+            kept: list[Array] = []
+            for i in np.sort(order[run == which]):
+                column = self.column(i)
+                if fine[i] and any(_same(column, other) for other in kept):
+                    fine[i] = False
+                elif fine[i]:
+                    kept.append(column)
+        return fine
+
+    @cached_property
+    def _nonzero(self) -> Array:
+        top = float(self.lengths.max(initial=0.0))
+        return np.asarray(self.lengths > max(1e-12 * top, 1e-140))
+
+    @cached_property
+    def _inverse(self) -> Array:
+        return np.where(self._nonzero, 1.0 / np.where(self._nonzero, self.lengths, 1.0), 0.0)
+
+    def column(self, i: int) -> Array:
+        """Return the candidate i, of unit length, shape (n,)."""
+        return np.asarray(self.Phi[:, i] * self._inverse[i])
+
+    def columns(self) -> Array:
+        """Return all candidates, of unit length, one a row, shape (m, n)."""
+        return np.multiply(self.Phi.T, self._inverse[:, None], order="C")
+
+    def dots(self, V: Array) -> Array:
+        """Inner products of V (n,) or (p, n) with every candidate: (m,) or (p, m)."""
+        return np.asarray((V @ self.Phi) * self._inverse)
+
+    def dots_into(self, out: Array, V: Array) -> None:
+        """Write :meth:`dots` of V (p, n) to ``out`` (p, m)."""
+        np.matmul(V, self.Phi, out=out)
+        out *= self._inverse
+
+    def products(self) -> Array:
+        """phi_i'W phi_m of all columns of unit length, (m, m)."""
+        total = self._products(slice(0, ROWS))
+        for first in range(ROWS, len(self.Phi), ROWS):
+            total += self._products(slice(first, first + ROWS))
+        total *= self._inverse
+        total *= self._inverse[:, None]
+        return total
+
+    def _products(self, rows: slice) -> Array:
+        part, w = self.Phi[rows], self.weights[rows]
+        if np.any(w != 1.0):
+            part = part * np.sqrt(w)[:, None]
+        return np.asarray(part.T @ part)  # one array twice: half the work
+
+    def squares(self, b: Array) -> Array:
+        """sum_i b_i phi_im^2 of the columns as given, shape (m,)."""
+        return np.asarray(np.einsum("i,ij,ij->j", b, self.Phi, self.Phi))
+
+    def unit_squares(self, b: Array) -> Array:
+        """sum_i b_i phi_im^2 of the columns of unit length, shape (m,)."""
+        return np.asarray(self.squares(b) * self._inverse**2)
+
+
+def _same(a: Array, b: Array) -> bool:
+    """Whether two columns are the same function, or one is the negative of the other."""
+    return bool(min(np.abs(a - b).max(), np.abs(a + b).max()) < SAME)
+
+
+# Below this share of its diagonal a pivot has lost too many digits to the square of the condition.
+PIVOT = 1e-9
+
+
+@dataclass(frozen=True)
+class WeightFactor:
+    """R (p, p), upper triangular, with R'R = F'BF + diag(prior); p functions, the flat ones first.
+
+    R^-1 and R^-T are applied one after the other: an explicit inverse loses the digits that the
+    differences between near-collinear functions are made of.
+    """
+
+    R: Array
+
+    def half(self, V: Array) -> Array:
+        """R^-T V for V (p,) or (p, m)."""
+        if V.ndim == 1:
+            return np.asarray(blas.dtrsv(self.R, V, trans=1)) if len(V) else V
+        return self.half_in_place(V.copy(), 1.0)
+
+    def half_in_place(self, V: Array, scale: float) -> Array:
+        """Write scale R^-T V over V (p, m), row-major."""
+        if V.size:
+            self._solve(V, scale, 0)
+        return V
+
+    def back(self, V: Array) -> Array:
+        """R^-1 V for V (p,) or (p, m)."""
+        if V.ndim == 1:
+            return np.asarray(blas.dtrsv(self.R, V)) if len(V) else V
+        V = V.copy()
+        if V.size:
+            self._solve(V, 1.0, 1)
+        return V
+
+    def _solve(self, V: Array, scale: float, transposed: int) -> None:
+        # V' R^-1 or V' R^-T: for BLAS, which counts by columns, the rows of V are columns
+        blas.dtrsm(scale, self.R, V.T, side=1, trans_a=transposed, overwrite_b=1)
+
+    def inverse(self) -> Array:
+        """R^-1, upper triangular; the squares in its rows sum to the variances of the weights."""
+        return np.asarray(lapack.dtrtri(self.R)[0] if len(self.R) else self.R)
+
+    def logdet(self) -> float:
+        """log |F'BF + diag(prior)|."""
+        return 2.0 * float(np.log(np.abs(np.diagonal(self.R))).sum())
+
+
+def factor(normal: Array, F: Callable[[], Array], b: Array, prior: Array) -> WeightFactor:
+    """Factor F'BF + diag(prior): ``normal`` (p, p) is that sum, F() (p, n) one function a row.
+
+    ``normal``, if column-major, is written over.
+
+    By Cholesky where its pivots keep their digits, else by the QR of the stacked rows
+    [B^1/2 F; prior^1/2], which does not square the condition (methods of GPML 2.7 and A.4).
+    """
+    if not len(normal):
+        return WeightFactor(normal)
+    least = PIVOT * np.diagonal(normal)
+    R, info = lapack.dpotrf(normal, lower=0, clean=1, overwrite_a=1)
+    if info == 0 and np.all(np.diagonal(R) ** 2 > least):
+        return WeightFactor(R)
+    stacked = np.concatenate([F() * np.sqrt(b), np.diag(np.sqrt(prior))], axis=1).T
+    R = np.linalg.qr(stacked, mode="r")
+    return WeightFactor(np.asfortranarray(R * np.where(np.diagonal(R) < 0.0, -1.0, 1.0)[:, None]))
+
+
+@dataclass(frozen=True)
+class RelevanceState:
+    """A model with p = k + M functions: k flat ones first, then M with a precision each.
+
+    Attributes
+    ----------
+    active : the M candidates in the model, in the order they came.
+    prior : (M,) precisions of their weights (functions of unit length).
+    beta : noise precision of a row of weight one; 1 where the loss has none.
+    functions : returns F (p, n), the functions at the rows; called when they are asked for.
+    mu : (p,) posterior mean of the weights.
+    factor : of the posterior precision F'BF + diag(0, prior).
+    b, a : (n,) precision that each row gives to the latent value, and the derivative of its log
+        likelihood there.
+    misfit : beta times the weighted sum of squares about the fit; 0 where the loss has no noise.
+    evidence : float, to be maximised.
+    """
+
+    active: tuple[int, ...]
+    prior: Array
+    beta: float
+    functions: Callable[[], Array]
+    mu: Array
+    factor: WeightFactor
+    b: Array
+    a: Array
+    misfit: float
+    evidence: float
+
+    @cached_property
+    def F(self) -> Array:
+        """(p, n) the functions at the rows, the flat ones first."""
+        return self.functions()
+
+    @cached_property
+    def variances(self) -> Array:
+        """(p,) posterior variances of the weights."""
+        inverse = self.factor.inverse()
+        return np.asarray(np.einsum("ij,ij->i", inverse, inverse))
+
+    @property
+    def flat(self) -> int:
+        """The number k of flat functions."""
+        return len(self.mu) - len(self.active)
+
+    def inside(self) -> tuple[Array, Array]:
+        """s and q (M,) of the functions in the model: each as if it alone were out.
+
+        Sigma_ii = 1 / (alpha_i + s_i) and mu_i = Sigma_ii q_i (Tipping & Faul 2003, eq. 23, in
+        the form that does not subtract S from alpha).
+        """
+        k = self.flat
+        v = self.variances[k:]
+        return 1.0 / v - self.prior, self.mu[k:] / v
+
+    def gamma(self) -> float:
+        """How many weights the data determine: k + sum (1 - alpha_i Sigma_ii)."""
+        k = self.flat
+        return float(len(self.mu) - self.prior @ self.variances[k:])
+
+    def precisions(self) -> Array:
+        """(p,) prior precisions with the zeros of the flat functions."""
+        return np.concatenate([np.zeros(self.flat), self.prior])
+
+
+class Pool:
+    """Rows that belong to candidates, kept for as long as a search lasts: each is formed once."""
+
+    def __init__(self, make: Callable[[int], Array], candidates: int, width: int) -> None:
+        self._make = make
+        self._place = np.full(candidates, -1, dtype=np.intp)
+        self._count = 0
+        self._rows = np.empty((32, width))
+
+    @classmethod
+    def full(cls, rows: Array) -> Pool:
+        """Return a pool whose rows (m, width) are all there."""
+        pool = cls(rows.__getitem__, len(rows), rows.shape[1])
+        pool._place = np.arange(len(rows), dtype=np.intp)
+        pool._rows, pool._count = rows, len(rows)
+        return pool
+
+    def row(self, i: int) -> Array:
+        """Return the row of candidate i, (width,)."""
+        if self._place[i] < 0:
+            self._form(i)
+        return np.asarray(self._rows[self._place[i]])
+
+    def rows(self, active: tuple[int, ...]) -> Array:
+        """Return the rows of several candidates, (M, width), as a copy."""
+        places = self._places(active)  # may move the rows
+        return np.asarray(self._rows[places])
+
+    def into(self, out: Array, active: tuple[int, ...]) -> None:
+        """Copy the rows of several candidates to ``out`` (M, width)."""
+        places = self._places(active)  # may move the rows; "clip" lets NumPy write without a copy
+        np.take(self._rows, places, axis=0, out=out, mode="clip")
+
+    def mix(self, active: tuple[int, ...], c: Array) -> Array:
+        """Return the sum of c_i times the row of the i-th of these candidates, (width,)."""
+        places = self._places(active)
+        out = np.zeros(self._rows.shape[1])
+        native.mix(self._rows, places, c, out)
+        return out
+
+    def block(self, active: tuple[int, ...]) -> Array:
+        """Return the columns ``active`` of the rows of these candidates, (M, M)."""
+        places, M = self._places(active), len(active)
+        out = np.empty((M, M))
+        native.gather(self._rows, places, np.array(active, dtype=np.intp), out)
+        return out
+
+    def _places(self, active: tuple[int, ...]) -> Index:
+        """Where the rows of these candidates are kept, (M,); formed if they are not."""
+        index = list(active)
+        places = self._place[index]
+        if len(index) and places.min() < 0:
+            for i in np.flatnonzero(places < 0):
+                self.row(index[i])
+            places = self._place[index]
+        return np.asarray(places)
+
+    def _form(self, i: int) -> None:
+        row = self._make(i)
+        if self._count == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        self._rows[self._count] = row
+        self._place[i] = self._count
+        self._count += 1
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A Gaussian model of a given set of functions by its inner products.
+
+    Attributes
+    ----------
+    gram, right : F W F' (p, p), row-major, and F W t (p,).
+    square, total : t'W t and the sum of the weights.
+    exact : whether this is the model itself; else it touches it at the present state only.
+    """
+
+    gram: Array
+    right: Array
+    square: float
+    total: float
+    exact: bool
+
+
+class Machine(Protocol):
+    """Evaluates models: sets of functions with their precisions."""
+
+    design: Design
+    learns_noise: bool
+    beta_cap: float
+
+    def start(self, beta: float) -> RelevanceState:
+        """Return the model with the flat functions only and this noise precision."""
+
+    def null(self) -> RelevanceState:
+        """Return the best model with the flat functions only."""
+
+    def evaluate(
+        self, active: tuple[int, ...], prior: Array, beta: float, near: RelevanceState | None = None
+    ) -> RelevanceState:
+        """Return the model with these functions; ``near`` is a state to start from."""
+
+    def inner(self, state: RelevanceState) -> Inner:
+        """Return the Gaussian model of the functions of ``state``."""
+
+    def outside(self, state: RelevanceState, spare: int = 0) -> tuple[Array, Array, Array]:
+        """S_m = phi_m'C^-1 phi_m, Q_m = phi_m'C^-1 t (m,) each, and V = R^-T F B Phi (p, m).
+
+        V may be followed by ``spare`` or more rows that mean nothing yet.
+        """
+
+    def product(self, state: RelevanceState, i: int) -> Array:
+        """phi_i'B phi_m for every candidate m, (m,)."""
+
+    def whole(self, state: RelevanceState) -> Array | float:
+        """phi_m'B phi_m of all candidates: S if nothing were in the model."""
+
+    def third(self, state: RelevanceState) -> Array | None:
+        """Third derivative of each row's loss, times its weight, (n,); None where it is zero."""

@@ -1,0 +1,1 @@
+"""Which machine answers a table best: candidates, screening, finalists, ranking."""

@@ -1,0 +1,114 @@
+"""SigmoidClassifier: probabilities for a classifier that has none, partly labelled rows allowed."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.core.arrays import Array
+from mercer.estimators.shared.labels import split_labels
+from mercer.estimators.shared.table import check_weights
+from mercer.losses.calibration import class_probabilities, fit_sigmoid, shifted
+from mercer.persist.pipelines import packed_step, unpacked_step
+
+FOLDS = 5
+
+
+class SigmoidClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """A sigmoid (several classes: a softmax) on the outputs of labelled rows that were held out.
+
+    The labels of each fifth of the labelled rows are hidden in turn; the rows themselves stay, as
+    rows without a label. The machine that predicts is fitted with all labels.
+
+    Parameters
+    ----------
+    machine : a classifier with ``decision_function`` that accepts rows without a label.
+
+    Attributes
+    ----------
+    machine_ : the machine, fitted with all labels.
+    slope_, offsets_ : p = softmax(slope f + offsets), or its sigmoid for two classes.
+    classes_, n_features_in_
+
+    References
+    ----------
+    Platt (1999); Lin, Lin & Weng (2007).
+    """
+
+    def __init__(self, machine: Any = None) -> None:
+        self.machine = machine
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from X (n, d) and y (n,), None where there is no label.
+
+        ``sample_weight`` (n,): a labelled row of weight w counts as w equal rows.
+        """
+        X = np.asarray(X, dtype=np.float64)
+        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        weights = check_weights(sample_weight, len(X))
+        known, labels = split_labels(y, len(X))
+        classes, codes = np.unique(labels, return_inverse=True)
+        rows = np.flatnonzero(known)
+        folds = min(FOLDS, int(np.bincount(codes).min()))
+        if folds < 2:
+            raise ValueError("probabilities need at least two labelled rows of every class")
+        held = np.empty((len(rows), 1 if len(classes) == 2 else len(classes)))
+        for _, test in StratifiedKFold(folds, shuffle=True, random_state=0).split(rows, codes):
+            hidden = np.empty(len(X), dtype=object)
+            hidden[rows] = labels
+            hidden[rows[test]] = None
+            f = clone(self.machine).fit(X, hidden, **given).decision_function(X[rows[test]])
+            held[test] = np.reshape(f, (len(test), -1))
+        slope, offsets = fit_sigmoid(held, codes, weights[rows], len(classes))
+        self.machine_ = clone(self.machine).fit(X, y, **given)
+        self.classes_: NDArray[Any] = self.machine_.classes_
+        self.n_features_in_ = X.shape[1]
+        self.slope_, self.offsets_ = np.array([slope]), np.asarray(offsets)
+        self.held_out_, self.folds_ = held, folds
+        self.report_ = self.machine_.report_
+        return self
+
+    def held_out_proba(self, codes: Array) -> tuple[Array, str]:
+        """Return the probabilities of the labelled rows when their labels were hidden, (l, k)."""
+        return self._sigmoid(self.held_out_), f"{self.folds_} folds"
+
+    def _sigmoid(self, f: Array) -> Array:
+        slope = float(self.slope_[0])
+        d = shifted(f, slope, self.offsets_)
+        return class_probabilities(d[:, 0] if d.shape[1] == 1 else d, slope)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class (q, k), in the order of ``classes_``."""
+        check_is_fitted(self, "slope_")
+        f = self.machine_.decision_function(X)
+        return self._sigmoid(np.reshape(f, (len(f), -1)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row, (q,)."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def summary(self) -> Any:
+        """Return what was fitted, in words."""
+        check_is_fitted(self, "slope_")
+        return self.machine_.summary()
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        check_is_fitted(self, "slope_")
+        arrays = {"slope": self.slope_, "offsets": self.offsets_, "held_out": self.held_out_}
+        inner = packed_step(self.machine_, "machine", arrays, {})
+        return {"machine": inner, "folds": int(self.folds_)}, arrays
+
+    @classmethod
+    def _from_state(cls, state: Any, arrays: Any, resolve: Any) -> Self:
+        machine = unpacked_step(state["machine"], "machine", arrays, {}, resolve)
+        made = cls(clone(machine))
+        made.machine_, made.classes_ = machine, machine.classes_
+        made.n_features_in_, made.report_ = machine.n_features_in_, machine.report_
+        made.slope_, made.offsets_ = arrays["slope"], arrays["offsets"]
+        made.held_out_, made.folds_ = arrays["held_out"], state["folds"]
+        return made

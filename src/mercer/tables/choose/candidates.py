@@ -1,0 +1,164 @@
+"""Candidates: the machines that are tried on a table, each with a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import losses
+from mercer.core.arrays import Array
+from mercer.estimators.gaussian_process.classifier import GPClassifier
+from mercer.estimators.gaussian_process.regressor import GPRegressor
+from mercer.estimators.graph.med import LapMEDClassifier
+from mercer.estimators.graph.svc import LapSVC
+from mercer.estimators.kernel.classifier import KernelClassifier
+from mercer.estimators.kernel.regressor import KernelRegressor
+from mercer.estimators.least_squares.classifiers import ProbabilisticLeastSquaresClassifier
+from mercer.estimators.relevance_vector.classifier import RVClassifier
+from mercer.estimators.relevance_vector.regressor import RVRegressor
+from mercer.estimators.spline.estimator import SmoothingSpline
+from mercer.estimators.support_vector.classifier import SVC
+from mercer.tables.choose.calibrated import SigmoidClassifier
+from mercer.tables.choose.left_out import repeated
+
+Make = Callable[[Array, Array | None], list[Any]]
+REPEATED = 5  # rows with the inputs of another one, before they are worth a machine
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A family of machines.
+
+    Attributes
+    ----------
+    name, sentence : what it is, and for whom.
+    make : unfitted machines for inputs X (n, d) and weights (n,) or None; the best of them by its
+        rows left out stands for the family.
+    criterion : of the search that the machines do, or None; a search can be cut short and resumed.
+    unlabelled : whether rows without a label help.
+    repeats : whether rows that are repeated say how much noise there is; otherwise they say how
+        much a row counts.
+    pilot : whether a fit may take long and cannot be interrupted: fewer rows then say first how
+        long.
+    """
+
+    name: str
+    sentence: str
+    make: Make
+    criterion: str | None = None
+    unlabelled: bool = False
+    repeats: bool = False
+    pilot: bool = False
+
+
+def candidates_for(
+    kind: str, X: Array, line: bool, k: int, weighted: bool = False
+) -> list[Candidate]:
+    """Return the candidates, quick ones first.
+
+    ``kind`` is that of the target, X (n, d) are the encoded rows, ``line`` says that the only
+    input is one column of numbers without gaps, k the number of classes. Weights say how much a
+    row counts, so that repeats of ``weighted`` rows say nothing of the noise.
+    """
+    if kind == "regression":
+        return _quantities(X, line, repeated(X) >= REPEATED and not weighted)
+    return _classes(k) + (_graphs() if kind == "partly" else [])
+
+
+def _quantities(X: Array, line: bool, repeats: bool) -> list[Candidate]:
+    n, d = X.shape
+    found = [
+        Candidate("linear", "a straight line in every input, Bayesian",
+                  lambda X, w: [GPRegressor("linear")], "evidence"),
+        Candidate("Gaussian process", "a smooth function with error bars",
+                  lambda X, w: [GPRegressor("rbf")], "evidence"),
+        Candidate("Gaussian process, rough", "a function with kinks and error bars (Matern 5/2)",
+                  lambda X, w: [GPRegressor("matern52")], "evidence"),
+    ]  # fmt: skip
+    if line:
+        found.append(
+            Candidate("smoothing spline", "a cubic smoothing spline with error bars",
+                      lambda X, w: [SmoothingSpline()])
+        )  # fmt: skip
+    elif d <= min(30, n // 10) and _independent(X):
+        found.append(
+            Candidate("line plus process", "a straight line, and a smooth function on top of it",
+                      lambda X, w: [GPRegressor("rbf", basis="linear")], "evidence")
+        )  # fmt: skip
+    if repeats:
+        found.append(
+            Candidate("repeated rows", "a function with kinks, and what every place has of its own",
+                      lambda X, w: [GPRegressor("matern52_nugget")], "evidence", repeats=True)
+        )  # fmt: skip
+    found += [
+        Candidate("heavy tails", "a smooth function, and noise with real outliers",
+                  lambda X, w: [KernelRegressor("rbf", loss="student_t", inference="laplace")],
+                  "evidence"),
+        Candidate("support vector regression", "the tube of support vectors, as a likelihood",
+                  lambda X, w: [KernelRegressor("rbf", loss="epsilon_insensitive",
+                                             inference="variational")], "evidence"),
+        Candidate("relevance vectors", "a sum of a few kernel functions, quick to predict",
+                  lambda X, w: [RVRegressor()], pilot=True),
+    ]  # fmt: skip
+    return found
+
+
+def _independent(X: Array) -> bool:
+    """Whether a constant and the columns of X (n, d) are: the indicators of one column are not."""
+    rank = np.linalg.matrix_rank(np.column_stack([np.ones(len(X)), X]))
+    return bool(rank > X.shape[1])
+
+
+def _classes(k: int) -> list[Candidate]:
+    """Several classes: one against the rest by EP; a softmax by Laplace is under-confident."""
+    link = {} if k == 2 else {"loss": "probit", "inference": "ep"}
+    found = [
+        Candidate("logistic", "logistic regression: log-odds that are a straight line",
+                  lambda X, w: [KernelClassifier("linear", C=C, loss=losses.Logistic())
+                             for C in (0.01, 0.1, 1.0, 10.0)]),
+        Candidate("kernel logistic", "logistic regression with a kernel",
+                  lambda X, w: [KernelClassifier(C=C, loss=losses.Logistic())
+                             for C in (0.1, 1.0, 10.0, 100.0)]),
+        Candidate("support vectors", "a support vector machine, its outputs made probabilities",
+                  _support),
+        Candidate("linear", "log-odds that are a straight line in every input, Bayesian",
+                  lambda X, w: [GPClassifier("linear", inference="laplace")], "evidence"),
+        Candidate("least squares", "regression on the labels with probabilities trained on rows "
+                  "left out", lambda X, w: [ProbabilisticLeastSquaresClassifier()], "plsc"),
+        Candidate("Gaussian process", "a smooth function behind the probabilities",
+                  lambda X, w: [GPClassifier("rbf", **link)], "evidence"),
+        Candidate("Gaussian process, rough", "a function with kinks behind the probabilities",
+                  lambda X, w: [GPClassifier("matern52", **link)], "evidence"),
+    ]  # fmt: skip
+    if k > 2:
+        found.append(
+            Candidate("Gaussian process, joint", "one smooth function for each class, a softmax",
+                      lambda X, w: [GPClassifier("rbf")], "evidence")
+        )  # fmt: skip
+    found.append(
+        Candidate("relevance vectors", "log-odds from a few kernel functions, quick to predict",
+                  lambda X, w: [RVClassifier()], pilot=True)
+    )  # fmt: skip
+    return found
+
+
+def _support(X: Array, weights: Array | None) -> list[Any]:
+    """C and gamma about scikit-learn's "scale", 1 / (d var X)."""
+    mean = np.average(X, axis=0, weights=weights).mean()
+    variance = float(np.average((X - mean) ** 2, axis=0, weights=weights).mean())
+    scale = 1.0 / (X.shape[1] * variance or 1.0)
+    grid = [(C, g * scale) for C in (0.3, 3.0, 30.0) for g in (0.2, 1.0, 5.0)]
+    return [SVC(C=C, gamma=float(np.round(g, 6)), probability="loo") for C, g in grid]
+
+
+def _graphs() -> list[Candidate]:
+    return [
+        Candidate("manifold support vectors", "support vectors on a graph of all rows, labelled "
+                  "or not", lambda X, w: [SigmoidClassifier(LapSVC(C=C)) for C in (1.0, 100.0)],
+                  unlabelled=True),
+        Candidate("manifold discrimination", "maximum entropy discrimination on a graph of all "
+                  "rows", lambda X, w: [SigmoidClassifier(LapMEDClassifier())], unlabelled=True),
+    ]  # fmt: skip

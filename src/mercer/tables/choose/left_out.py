@@ -1,0 +1,235 @@
+"""LeftOut: every training row predicted from others, and what these predictions are worth.
+
+Repeats: rows that have the inputs of others, and what is known of the rows that have not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from mercer.core.arrays import Array, Index
+from mercer.estimators.shared.labels import binary_targets, one_vs_rest
+from mercer.estimators.shared.predictions import log_probabilities
+from mercer.estimators.shared.table import merged
+from mercer.losses.calibration import class_probabilities, shifted
+from mercer.plots.classes import reliability_bins
+from mercer.plots.recorded import recorded
+from mercer.plots.regression import coverage
+from mercer.tables.data.weights import fitted
+
+FOLDS = 5
+TINY = float(np.finfo(float).tiny)
+LEVELS = np.linspace(0.1, 0.9, 9)
+
+
+@dataclass(frozen=True)
+class LeftOutTable:
+    """Predictions of rows by machines that did not see them.
+
+    Attributes
+    ----------
+    y : (n,) the targets, or the codes of the classes.
+    log_density : (n,) the log density, or log probability, of each target.
+    mean, std : (n,) of a quantity, None for classes.
+    proba : (n, k) of classes, None for a quantity.
+    by : "leave-one-out", from one fit with its hyperparameters kept, or "5 folds".
+    weights : (n,) how often each row counts in the figures; None: once.
+    """
+
+    y: Array
+    log_density: Array
+    mean: Array | None
+    std: Array | None
+    proba: Array | None
+    by: str
+    weights: Array | None = None
+
+    @property
+    def score(self) -> float:
+        """The mean log predictive density: greater is better.
+
+        That of a quantity is none above what the steps allow in which it was written down.
+        """
+        whole = self.proba is None
+        return self._mean(recorded(self.log_density, self.y) if whole else self.log_density)
+
+    @property
+    def error(self) -> float:
+        """Root mean squared error, or the share of wrong classes."""
+        if self.proba is None:
+            assert self.mean is not None
+            return float(np.sqrt(self._mean((self.y - self.mean) ** 2)))
+        return self._mean(self.proba.argmax(axis=1) != self.y)
+
+    @property
+    def calibration(self) -> float:
+        """By how much stated and observed frequencies differ, on average; 0 is honest.
+
+        Quantities: over the central intervals of levels 0.1 to 0.9. Classes: the probability of
+        the predicted class against how often it is right, in ten groups of like weight.
+        """
+        if self.proba is None:
+            assert self.mean is not None
+            assert self.std is not None
+            shares = coverage(self.y, self.mean, self.std, LEVELS, self.weights)
+            return float(np.abs(shares - LEVELS).mean())
+        best, right = self.proba.max(axis=1), self.proba.argmax(axis=1) == self.y
+        return reliability_bins(best, right, weights=self.weights).error
+
+    def _mean(self, values: Array) -> float:
+        return float(np.average(values, weights=self.weights))
+
+
+def of_quantity(y: Array, mean: Any, std: Any, log_density: Any, by: str) -> LeftOutTable:
+    """Return the figures of a quantity."""
+    return LeftOutTable(y, np.asarray(log_density), np.asarray(mean), np.asarray(std), None, by)
+
+
+def of_classes(codes: Array, proba: Array, by: str) -> LeftOutTable:
+    """Return the figures of classes, ``codes`` (n,) and ``proba`` (n, k)."""
+    chosen = proba[np.arange(len(codes)), codes.astype(np.intp)]
+    return LeftOutTable(codes, np.log(np.maximum(chosen, TINY)), None, None, proba, by)
+
+
+def own_left_out(
+    machine: Any, X: Array, y: Array, k: int, weights: Array | None = None
+) -> LeftOutTable | None:
+    """Return what a fitted machine says of its rows left out, or None if it says nothing.
+
+    X (n, d) are its inputs, y (n,) the targets or the codes of k classes, ``weights`` (n,) those
+    of the fit, all positive: of a row of weight 2, one of the two is left out.
+    """
+    left = _own(machine, X, y, k)
+    return left if left is None or weights is None else replace(left, weights=weights)
+
+
+def _own(machine: Any, X: Array, y: Array, k: int) -> LeftOutTable | None:
+    by = "leave-one-out"
+    given = getattr(machine, "held_out_proba", None)
+    if given is not None:
+        return of_classes(y, *given(y))
+    if hasattr(machine, "_trained"):
+        return of_classes(y, _support_proba(machine, X, y.astype(np.intp)), by)
+    loo = getattr(machine, "loo_", None)
+    if loo is None:
+        return None
+    if k == 0:
+        return of_quantity(y, loo.mean, loo.std, loo.log_density, by)
+    if hasattr(loo, "proba"):
+        return of_classes(y, loo.proba, by)
+    codes = y.astype(np.intp)
+    if getattr(loo, "cavity", None) is not None:  # margins y f of a kernel classifier
+        Y = binary_targets(codes)[:, None] if k == 2 else one_vs_rest(codes, k)
+        return of_classes(y, np.exp(log_probabilities(machine.loss_, loo.cavity * Y, None)), by)
+    if hasattr(loo, "log_density"):  # of each label against the others, by least squares
+        own = np.reshape(loo.log_density, (len(y), -1))
+        p = np.where(np.arange(k) == codes[:, None], np.exp(own), -np.expm1(own))
+        return of_classes(y, p if k == 2 else p / p.sum(axis=1, keepdims=True), by)
+    return None
+
+
+def _support_proba(machine: Any, X: Array, codes: Index) -> Array:
+    """Return the sigmoid of the left-out outputs of a support vector machine, (n, k)."""
+    first, _ = merged(X, codes.astype(np.float64), np.ones(len(X)))
+    outputs = machine._trained.left_out(machine.kernel_, machine.bias)
+    slope = float(machine.slope_[0])
+    d = shifted(outputs, slope, machine.offsets_)
+    p = class_probabilities(d[:, 0] if d.shape[1] == 1 else d, slope)
+    if len(first) == len(X):
+        out = np.empty_like(p)
+        out[first] = p
+        return out
+    place = {(X[i].tobytes(), int(codes[i])): j for j, i in enumerate(first)}
+    return np.asarray(p[[place[X[i].tobytes(), int(codes[i])] for i in range(len(X))]])
+
+
+def by_folds(
+    machine: Any,
+    X: Array,
+    labels: Any,
+    y: Array,
+    k: int,
+    seed: int,
+    folds: int = FOLDS,
+    weights: Array | None = None,
+) -> LeftOutTable:
+    """Return predictions of each fifth of the rows by a machine fitted to the others."""
+    folds = min(folds, _smallest(y, k))
+    if folds < 2:
+        raise ValueError("a class has one row only: it cannot be left out")
+    kind = KFold if k == 0 else StratifiedKFold
+    split = kind(folds, shuffle=True, random_state=seed).split(X, y)
+    mean, std, density = (np.empty(len(y)) for _ in range(3))
+    proba = np.zeros((len(y), max(k, 1)))
+    for train, test in split:
+        counts = None if weights is None else weights[train]
+        part = fitted(clone(machine), X[train], labels[train], counts)
+        if k:
+            proba[test] = part.predict_proba(X[test])
+            continue
+        mean[test], std[test] = part.predict(X[test], return_std=True)
+        density[test] = part.predictive_log_density(X[test], y[test])
+    by = f"{folds} folds"
+    left = of_classes(y, proba, by) if k else of_quantity(y, mean, std, density, by)
+    return replace(left, weights=weights)
+
+
+def _smallest(y: Array, k: int) -> int:
+    return len(y) if k == 0 else int(np.bincount(y.astype(np.intp), minlength=k).min())
+
+
+def constant(y: Array, k: int, weights: Array | None = None) -> LeftOutTable:
+    """Return what a constant says of each row: the mean of the others, or the class shares.
+
+    One of the rows that a weight above one stands for is left out, and all of a lighter row.
+    """
+    n = len(y)
+    w = np.ones(n) if weights is None else weights
+    if k:
+        shares = (np.bincount(y.astype(np.intp), w, k) + 1.0) / (w.sum() + k)
+        return replace(of_classes(y, np.tile(shares, (n, 1)), "class shares"), weights=weights)
+    one, centre = np.minimum(w, 1.0), np.average(y, weights=w)
+    r = y - centre
+    total = w.sum() - one
+    mean = -one * r / total
+    variance = np.maximum((w @ r**2 - one * r**2) / total - mean**2, TINY)
+    std = np.sqrt(np.maximum(variance, 1e-12 * np.average(r**2, weights=w)))
+    density = -0.5 * ((r - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
+    left = of_quantity(y, centre + mean, std, density, "leave-one-out")
+    return replace(left, weights=weights)
+
+
+def repeated(X: Array) -> int:
+    """Return how many rows of X (n, d) have the inputs of an earlier one."""
+    return len(X) - len(np.unique(X, axis=0))
+
+
+def alone(X: Array) -> NDArray[np.bool_]:
+    """Return which rows of X (n, d) share their inputs with no other, (n,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> alone(np.array([[1.0], [2.0], [1.0]])).tolist()
+    [False, True, False]
+    """
+    _, place, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    return np.asarray(counts[place.ravel()] == 1)
+
+
+def note_of_repeats(left: LeftOutTable, X: Array) -> list[str]:
+    """Return what to expect of new inputs; ``left`` are the figures of the rows X (n, d)."""
+    new = alone(X)
+    if not new.any() or new.all():
+        return []
+    score = float(np.mean(recorded(left.log_density, left.y)[new]))
+    return [
+        f"{int((~new).sum())} rows share their inputs with another and are predicted from it; the "
+        f"score of the {int(new.sum())} others is {score:.4g}: that is what to expect of new inputs"
+    ]

@@ -1,0 +1,101 @@
+"""Notes: what a reader of a fit should know, in sentences.
+
+Influence: how much each training row weighs in the function that a machine learned.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.core.arrays import Array
+from mercer.core.words import shown
+from mercer.tables.choose.ranking import Row
+from mercer.tables.choose.refit import Final, parameters_of
+from mercer.tables.choose.screen import Screening
+from mercer.tables.data.columns import Column
+from mercer.tables.data.target import Target
+
+CLOSE = 0.005  # nats per row
+FEW = 10  # rows, of which figures say next to nothing
+
+
+def notes_of(
+    target: Target, columns: list[Column], found: Screening, final: Final, ranking: list[Row]
+) -> list[str]:
+    """Return the sentences: of the target, the columns, the search, the ranking."""
+    notes = list(target.notes)
+    notes += [f"column '{shown(c.name)}' {c.rule}" for c in columns if not c.used]
+    if found.interrupted:
+        notes.append("interrupted: the best machine so far was kept, the others were not tried")
+    notes += final.notes
+    scored = [(row, row.score) for row in ranking if row.score is not None]
+    best = max(score for row, score in scored if row.chosen)
+    base = max(score for row, score in scored if row.name == "constant")
+    if len(found.rows) < FEW:
+        notes.append(
+            f"{len(found.rows)} rows are very few: the figures of rows left out keep the units and "
+            "hyperparameters that all rows chose, and may be far too good"
+        )
+    if best <= base + CLOSE + _kept(found, ranking) / len(found.rows):
+        notes.append(
+            "no machine predicts rows left out better than a constant does: the inputs say nothing "
+            "about the target, as far as these rows show"
+        )
+    others = [(row, score) for row, score in scored if not row.chosen and row.name != "constant"]
+    close = [row.name for row, score in others if score > best - CLOSE]
+    if close:
+        notes.append(f"nearly as good: {', '.join(close)}")
+    return list(dict.fromkeys(notes))
+
+
+def _kept(found: Screening, ranking: list[Row]) -> float:
+    """Return what is gained, in nats in all, since hyperparameters are kept for rows left out.
+
+    Some two nats where they maximise the evidence; where the search is for the log probability of
+    rows left out itself, about one for each of them.
+    """
+    chosen = next(row.name for row in ranking if row.chosen)
+    tried = next(t for t in found.tried if t.candidate.name == chosen)
+    if tried.candidate.criterion != "plsc":
+        return 2.0
+    return float(sum(np.size(value) for value in parameters_of(tried.machine).values()))
+
+
+def influence(machine: Any, X: Array, weights: Array | None = None) -> Array:
+    """Return the share of each row of X (n, d), the training rows, in the sum of |alpha|, (n,).
+
+    f(x) = sum_i alpha_i k(x, x_i) + ...: a large coefficient is a row that the others do not
+    explain (for a likelihood alpha_i is the slope of its log density at the fit). Rows with equal
+    inputs share theirs as their ``weights`` (n,) say; all are zero where a machine has no
+    coefficients for rows.
+    """
+    machine = getattr(machine, "machine_", machine)
+    size = np.zeros(len(X))
+    for rows, coefficients in (("support_", "dual_coef_"), ("relevance_", "weights_")):
+        where = getattr(machine, rows, None)
+        values = getattr(machine, coefficients, None)
+        if where is not None and values is not None and np.shape(values)[-1] == len(where):
+            size[np.asarray(where, dtype=np.intp)] = np.abs(values).sum(axis=0)
+            return _shares(size)
+    posteriors = getattr(machine, "posteriors_", None)
+    if not posteriors or not hasattr(posteriors[0], "alpha"):
+        return size
+    points, alpha = np.asarray(posteriors[0].points), np.abs(posteriors[0].alpha).sum(axis=1)
+    inside = machine.units_.inside(X)
+    if points.shape != inside.shape[:1] + points.shape[1:] or not np.array_equal(points, inside):
+        place: dict[bytes, list[int]] = {}
+        for i, row in enumerate(np.ascontiguousarray(inside)):
+            place.setdefault(row.tobytes(), []).append(i)
+        for row, value in zip(np.ascontiguousarray(points), alpha, strict=True):
+            same = place.get(row.tobytes(), [])
+            w = np.ones(len(same)) if weights is None else weights[same]
+            size[same] += value * w / w.sum()
+        return _shares(size)
+    return _shares(alpha)
+
+
+def _shares(size: Array) -> Array:
+    total = float(size.sum())
+    return size / total if total > 0.0 else size

@@ -1,0 +1,125 @@
+"""Row: one candidate in the ranking, and the figures that it is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.tables.choose.left_out import LeftOutTable
+
+HEAD = (
+    "machine",
+    "score",
+    "error",
+    "calibration",
+    "evidence",
+    "LOO bound",
+    "seconds",
+    "size",
+    "by",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One machine of the ranking.
+
+    Attributes
+    ----------
+    name, sentence : the machine, in words.
+    chosen : whether it was refitted on all rows.
+    score : mean log predictive density of rows left out; None where it failed. Ranks.
+    error : root mean squared error, or the share of wrong classes, of rows left out.
+    loss : minus the score: log loss, or negative log predictive density (NLPD).
+    calibration : mean difference between stated and observed frequencies.
+    evidence : log evidence, not comparable across losses; None where the loss is no likelihood.
+    loo_bound : an upper bound of the leave-one-out error, where the method has one.
+    seconds : what it took; size : support, relevance or training points that it keeps.
+    by : how rows were left out, or why there are no figures.
+    """
+
+    name: str
+    sentence: str
+    chosen: bool
+    score: float | None
+    error: float | None
+    loss: float | None
+    calibration: float | None
+    evidence: float | None
+    loo_bound: float | None
+    seconds: float
+    size: int | None
+    by: str
+
+    def plain(self) -> dict[str, Any]:
+        """Return the row as a dictionary."""
+        return asdict(self)
+
+    def cells(self) -> list[str]:
+        """Return the row as text, in the order of :data:`HEAD`."""
+        mark = "* " if self.chosen else "  "
+        numbers = (self.score, self.error, self.calibration, self.evidence, self.loo_bound)
+        texts = ["-" if v is None else f"{v:.4g}" for v in numbers]
+        size = "-" if self.size is None else str(self.size)
+        return [mark + self.name, *texts, f"{self.seconds:.1f}", size, self.by[:60]]
+
+
+def row_of(
+    name: str, sentence: str, machine: Any, left: LeftOutTable, seconds: float, chosen: bool = False
+) -> Row:
+    """Return the row of a fitted machine with its rows left out."""
+    return Row(
+        name,
+        sentence,
+        chosen,
+        left.score,
+        left.error,
+        -left.score,
+        left.calibration,
+        evidence_of(machine),
+        _bound(machine),
+        seconds,
+        _size(machine),
+        left.by,
+    )
+
+
+def failed(name: str, sentence: str, seconds: float, reason: str) -> Row:
+    """Return the row of a machine without figures."""
+    return Row(name, sentence, False, None, None, None, None, None, None, seconds, None, reason)
+
+
+def ranked(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows, best first, those without figures last."""
+    return sorted(rows, key=lambda row: np.inf if row.score is None else -row.score)
+
+
+def evidence_of(machine: Any) -> float | None:
+    """Return the log evidence; None where the loss does not normalise, so that there is none.
+
+    Least squares on labels has a number of that name, the evidence of a regression on -1 and +1:
+    no probability of the labels, which those of the other machines are.
+    """
+    value, loss = getattr(machine, "log_evidence_", None), getattr(machine, "loss_", None)
+    return None if value is None or not getattr(loss, "normalised", False) else float(value)
+
+
+def _bound(machine: Any) -> float | None:
+    loo: Any = getattr(machine, "loo_", None)
+    if getattr(loo, "bound", None) is not None:
+        return float(loo.error_bound)
+    support = getattr(loo, "support_bound", None)
+    return float(np.max(support)) if support is not None and len(support) == 1 else None
+
+
+def _size(machine: Any) -> int | None:
+    machine = getattr(machine, "machine_", machine)
+    for name in ("support_vectors_", "relevance_vectors_"):
+        if getattr(machine, name, None) is not None:
+            return len(getattr(machine, name))
+    posteriors = getattr(machine, "posteriors_", None)
+    points = getattr(posteriors[0], "points", None) if posteriors else None
+    return None if points is None else len(points)

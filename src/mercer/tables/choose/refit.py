@@ -1,0 +1,241 @@
+"""Refit: the best candidate on all rows, or on as many as time and memory allow.
+
+Resumed: a search that begins at the parameters which were found on fewer rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer.core.arrays import Array, Index
+from mercer.core.memory import available_bytes
+from mercer.search import Criterion, Optimize, Result, Space
+from mercer.search.optimize import interrupted
+from mercer.tables.choose.clock import Clock
+from mercer.tables.choose.left_out import LeftOutTable, own_left_out
+from mercer.tables.choose.screen import LAST, Screening, Tried
+from mercer.tables.data.target import Target
+from mercer.tables.data.weights import fitted
+
+
+class Resumed(Optimize):
+    """Maximise a criterion from one start: parameters found before, by full name.
+
+    Where one value stands for a tied length scale and several were found, their geometric mean is
+    taken as it is: the search over all of them follows.
+
+    Parameters
+    ----------
+    found : parameters by full name, e.g. {"kernel__variance": 1.0}.
+    criterion, max_iter, progress, balance : see :class:`~mercer.search.Optimize`.
+    """
+
+    def __init__(
+        self,
+        found: Any = None,
+        criterion: str = "evidence",
+        max_iter: int = 200,
+        progress: Any = False,
+        balance: bool = True,
+    ) -> None:
+        super().__init__(
+            criterion=criterion, restarts=0, max_iter=max_iter, balance=balance, progress=progress
+        )
+        self.found = found
+
+    def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
+        """See :class:`~mercer.search.Search`."""
+        tied = False
+        for entry in space.entries:
+            value = (self.found or {}).get(entry.name)
+            if value is None:
+                continue
+            theta = np.asarray(value, dtype=np.float64)
+            if theta.shape != entry.shape:
+                tied = tied or theta.size > 1
+                if entry.shape or np.any(theta <= 0.0):
+                    continue  # several from one: where the search itself put them
+                theta = np.asarray(np.exp(np.log(theta).mean()))
+            low, high = space.bounds[entry.where].T
+            space.start[entry.where] = np.clip(entry.inward(theta).ravel(), low, high)
+        if not tied:
+            return super().run(criterion, space, rng)
+        value, _ = criterion(space.start)
+        report = {"evaluations": 1, "converged": True, "starts": 1, "message": "start of the next"}
+        return [Result(space.start, value, report)]
+
+
+def parameters_of(machine: Any) -> dict[str, Any]:
+    """Return the parameters that a fitted machine found, in its inside units, by full name."""
+    posteriors = getattr(machine, "posteriors_", None)
+    parent = getattr(posteriors[0], "parent", None) if posteriors else None
+    if parent is None:  # a sum of functions, no process
+        return {}
+    parts = {"kernel": parent.kernel, "loss": machine.losses_[0]}
+    return {
+        f"{part}__{path}": np.asarray(getattr(owner, name), dtype=np.float64)
+        for part, component in parts.items()
+        for path, owner, name in component.differentiable()
+    }
+
+
+NEAR = 0.05  # nats per row by which a machine that can take all rows may be worse
+RESUMED = 12.0  # evaluations of a search that begins at what was found on fewer rows
+MATRICES = 10  # n x n arrays that a fit may need
+
+
+@dataclass
+class Final:
+    """The machine that predicts, the rows it was fitted to, and its rows left out.
+
+    ``stopped`` if a person ended its search.
+    """
+
+    machine: Any
+    rows: Index
+    left: LeftOutTable
+    left_rows: Index
+    notes: list[str]
+    stopped: bool = False
+
+
+def refit(
+    best: Tried,
+    screening: Screening,
+    X: Array,
+    target: Target,
+    clock: Clock,
+    seed: int,
+    limit: float,
+) -> Final:
+    """Fit a candidate to all rows that have a target (and all others, if they help).
+
+    Its search ends in time for all to be ready after ``limit`` seconds.
+    """
+    known = np.flatnonzero(target.known)
+    rows = np.arange(len(X)) if best.candidate.unlabelled else known
+    if best.left is None:
+        raise ValueError("a candidate without figures cannot be refitted")
+    screened = len(screening.rows) + best.candidate.unlabelled * len(screening.others)
+    if len(rows) == screened:
+        silent(best.candidate, best.machine)
+        return Final(best.machine, rows, best.left, screening.rows, best.notes)
+    rows, notes = _drawn(best, rows, known, screened, clock, seed)
+    stage = f"{best.candidate.name} on {len(rows)} rows"
+    clock.tell(stage=stage)
+    machine = clone(best.machine)
+    advance = clock.watch(limit, LAST, stage=stage)
+    if best.candidate.criterion is not None:
+        found, balance = parameters_of(best.machine), not best.candidate.repeats
+        machine.set_params(
+            search=Resumed(found, best.candidate.criterion, progress=advance, balance=balance)
+        )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted(machine, X[rows], target.labels(rows), target.counts(rows))
+        if clock.spent_out:
+            notes.append("the search for hyperparameters on all rows was ended by the time budget")
+        silent(best.candidate, machine)
+        labelled = rows[target.known[rows]]
+        k = 0 if target.classes is None else len(target.classes)
+        left = own_left_out(
+            machine, X[labelled], target.values[labelled], k, target.counts(labelled)
+        )
+    notes += list(dict.fromkeys(str(w.message) for w in caught))
+    if left is None:  # nothing of its own: the figures of the screening stand for it
+        left, labelled = best.left, screening.rows
+    stopped = interrupted(getattr(machine, "report_", None)) and not clock.spent_out
+    return Final(machine, rows, left, labelled, notes, stopped)
+
+
+def _each(best: Tried) -> float:
+    """Return the seconds of one evaluation of the search, or of one fit without a search."""
+    return best.seconds / max(1, best.evaluations)
+
+
+def silent(candidate: Any, machine: Any) -> None:
+    """Leave the progress bar out of the model: the search by name is the same one."""
+    if candidate.criterion is not None:
+        literal = Optimize(candidate.criterion, balance=False)
+        machine.set_params(search=literal if candidate.repeats else candidate.criterion)
+
+
+def expected(tried: Tried, screening: Screening, target: Target) -> float:
+    """Return the seconds that a refit will take, from those of the screening."""
+    count = RESUMED + LAST if tried.candidate.criterion is not None else 1.0
+    return count * _each(tried) * float(growth(target.known.sum() / len(screening.rows)))
+
+
+def growth(ratio: Any) -> Any:
+    """Return how many times longer a fit to ``ratio`` times as many rows takes.
+
+    Kernel values grow with the square of the rows, the factorisation with the cube; at the size of
+    the screening a third of the time is the latter's.
+
+    Examples
+    --------
+    >>> growth(1.0), growth(4.0)
+    (1.0, 32.0)
+    """
+    return ratio**2 * (2.0 + ratio) / 3.0
+
+
+def affordable(tried: Tried, rows: int, screened: int, clock: Clock) -> int:
+    """Return how many rows a refit can take: all of them, if they fit into the time left.
+
+    Never fewer than were screened, never more than there are.
+    """
+    need = (1.0 + LAST if tried.candidate.criterion else 1.0) * max(_each(tried), 1e-4)
+    ratios = np.geomspace(1.0, 1e3, 1000)
+    inside = np.searchsorted(growth(ratios), max(1.0, clock.left / need), side="right")
+    by_time = int(screened * ratios[inside - 1] + 1e-6)
+    if growth(rows / screened) * need <= clock.left:
+        by_time = rows
+    by_memory = int((0.7 * available_bytes() / (8 * MATRICES)) ** 0.5)
+    return min(rows, max(screened, min(by_time, by_memory)))
+
+
+def choose(screening: Screening, target: Target, clock: Clock) -> tuple[Tried, list[str]]:
+    """Return the candidate to refit: the best, or one nearly as good that can take all rows."""
+    best, total = screening.best, int(target.known.sum())
+    screened = len(screening.rows)
+    if best.candidate.unlabelled or affordable(best, total, screened, clock) == total:
+        return best, []
+    others = [
+        t
+        for t in screening.tried
+        if t.left is not None
+        and best.left is not None
+        and t.left.score > best.left.score - NEAR
+        and affordable(t, total, screened, clock) == total
+    ]
+    if not others:
+        return best, []
+    found = max(others, key=lambda t: t.left.score if t.left is not None else -np.inf)
+    note = (
+        f"{best.candidate.name} has the greatest score; {found.candidate.name} is nearly as good "
+        f"and can be fitted to all {total} rows in the time"
+    )
+    return found, [note]
+
+
+def _drawn(
+    best: Tried, rows: Index, known: Index, screened: int, clock: Clock, seed: int
+) -> tuple[Index, list[str]]:
+    """Return the rows of the refit, drawn at random if not all can be taken."""
+    limit = affordable(best, len(rows), screened, clock)
+    if len(rows) <= limit:
+        return rows, []
+    rng = np.random.default_rng(seed)
+    kept = rng.permutation(known)[:limit]
+    others = np.setdiff1d(rows, known)
+    kept = np.concatenate([kept, rng.permutation(others)[: max(0, limit - len(kept))]])
+    return np.sort(kept), [
+        f"refitted on {len(kept)} of {len(rows)} rows, drawn at random: as many as the time budget "
+        "or the memory allows"
+    ]

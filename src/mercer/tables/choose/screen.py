@@ -1,0 +1,226 @@
+"""Screening: every candidate on at most 500 rows, ranked by rows left out, within a time."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer.core.arrays import Array, Index
+from mercer.search import Optimize
+from mercer.search.optimize import interrupted
+from mercer.tables.choose.candidates import Candidate
+from mercer.tables.choose.clock import Clock
+from mercer.tables.choose.left_out import FOLDS, LeftOutTable, by_folds, own_left_out
+from mercer.tables.choose.ranking import Row, failed, row_of
+from mercer.tables.data.target import Target
+from mercer.tables.data.weights import fitted, takes_weights
+
+ROWS = 500
+FEWEST = 2  # folds for a machine that takes long
+PART = 4  # every so many rows tell how long a fit to all of them takes
+LATE = "its rows left out would not be ready in its time"
+FAILURES = (ValueError, ArithmeticError, MemoryError, np.linalg.LinAlgError)
+LAST = 4.0  # evaluations that the posterior and its rows left out cost after a search
+
+
+@dataclass
+class Tried:
+    """A candidate that was tried: the best of its machines, its rows left out, its cost.
+
+    ``evaluations`` are those of its search, or the fits of a family without one.
+    """
+
+    candidate: Candidate
+    machine: Any
+    left: LeftOutTable | None
+    row: Row
+    seconds: float
+    evaluations: int
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Screening:
+    """What the screening found; ``interrupted`` if a person ended it early.
+
+    ``rows`` are those with a target that were screened, ``others`` those without.
+    """
+
+    tried: list[Tried]
+    rows: Index
+    others: Index
+    interrupted: bool = False
+
+    @property
+    def best(self) -> Tried:
+        """The candidate with the greatest score."""
+        scored = [t for t in self.tried if t.left is not None]
+        if not scored:
+            reasons = "; ".join(f"{t.row.name}: {t.row.by}" for t in self.tried)
+            raise ValueError(f"no machine could be fitted to this table ({reasons})")
+        return max(scored, key=lambda t: t.left.score if t.left is not None else -np.inf)
+
+
+def sample(target: Target, rng: np.random.Generator, rows: int = ROWS) -> tuple[Index, Index]:
+    """Return (rows with a target, rows without) to screen on, at most ``rows`` together.
+
+    Every class keeps its share, and at least two rows if it has them; labelled rows are at most
+    three fifths where rows without a label take part.
+    """
+    known = np.flatnonzero(target.known)
+    others = np.flatnonzero(~target.known) if target.classes is not None else known[:0]
+    limit = rows if not len(others) else max(3 * rows // 5, rows - len(others))
+    if len(known) > limit and target.classes is None:
+        known = rng.permutation(known)[:limit]
+    elif len(known) > limit:
+        codes, share = target.values[known], limit / len(known)
+        kept = []
+        for code in np.unique(codes):
+            each = rng.permutation(known[codes == code])
+            kept.append(each[: max(2, int(np.floor(share * len(each))))])
+        known = np.concatenate(kept)
+    others = rng.permutation(others)[: max(0, rows - len(known))]
+    return np.sort(known), np.sort(others)
+
+
+def screen(
+    candidates: list[Candidate], X: Array, target: Target, clock: Clock, share: float, seed: int
+) -> Screening:
+    """Try every candidate; ``share`` of the budget is for all of them together."""
+    known, others = sample(target, np.random.default_rng(seed))
+    found = Screening([], known, others)
+    for i, candidate in enumerate(candidates):
+        left = share * clock.budget - clock.elapsed
+        if left <= 0 and any(t.left is not None for t in found.tried):
+            row = failed(candidate.name, candidate.sentence, 0.0, "not tried: the time was up")
+            found.tried.append(Tried(candidate, None, None, row, 0.0, 0))
+            continue
+        limit = max(0.1, min(left, 1.5 * left / (len(candidates) - i)))
+        event = {"stage": candidate.name, "step": i, "steps": len(candidates)}
+        rows = np.concatenate([known, others]) if candidate.unlabelled else known
+        if target.weights is not None and not _weighs(candidate, X[rows], target.counts(rows)):
+            reason = "not tried: it cannot be fitted to weighted rows"
+            row = failed(candidate.name, candidate.sentence, 0.0, reason)
+            found.tried.append(Tried(candidate, None, None, row, 0.0, 0))
+            continue
+        needed = all(t.left is None for t in found.tried)
+        try:
+            clock.spent_out = False
+            clock.tell(**event)
+            found.tried.append(_try(candidate, X, target, rows, clock, limit, event, seed, needed))
+        except KeyboardInterrupt:
+            if not clock.spent_out:  # a person: keep what is there, if anything is
+                found.interrupted = True
+                if not any(t.left is not None for t in found.tried):
+                    raise
+                break
+            row = failed(candidate.name, candidate.sentence, limit, "not finished in its time")
+            found.tried.append(Tried(candidate, None, None, row, limit, 0))
+    return found
+
+
+def _try(
+    candidate: Candidate,
+    X: Array,
+    target: Target,
+    rows: Index,
+    clock: Clock,
+    limit: float,
+    event: dict[str, Any],
+    seed: int,
+    needed: bool,
+) -> Tried:
+    began = time.monotonic()
+    labels, inputs = target.labels(rows), X[rows]
+    known = target.known[rows]
+    y, counts, weights = target.values[rows][known], target.counts(rows[known]), target.counts(rows)
+    k = 0 if target.classes is None else len(target.classes)
+    best: tuple[Any, LeftOutTable] | None = None
+    fits, failure = 0, "no finite figures"
+    advance = clock.watch(limit, LAST, **event)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            if candidate.pilot and not needed:
+                _pilot(candidate.make(inputs, weights)[0], inputs, labels, weights, limit)
+        except FAILURES as error:
+            return _failed(candidate, began, str(error))
+        for machine in candidate.make(inputs, weights):
+            fits += 1
+            try:  # one machine of a family may fail where the others do not
+                searching(candidate, machine, advance, seed)
+                start = time.monotonic()
+                fitted(machine, inputs, labels, weights)
+                cost = time.monotonic() - start
+                _stop_if_interrupted(machine, clock)
+                left = own_left_out(machine, inputs, y, k, counts)
+                if left is None:
+                    folds = _folds(cost, limit - (time.monotonic() - began), needed)
+                    left = by_folds(clone(machine), inputs, labels, y, k, seed, folds, weights)
+                    fits += folds
+                if np.isfinite(left.score) and (best is None or left.score > best[1].score):
+                    best = machine, left
+            except FAILURES as error:
+                failure = str(error)
+            if (time.monotonic() - began) * (1.0 + 1.0 / fits) > limit:  # nor would the next
+                break
+    if best is None:
+        return _failed(candidate, began, failure)
+    seconds = time.monotonic() - began
+    row = row_of(candidate.name, candidate.sentence, *best, seconds)
+    notes = list(dict.fromkeys(str(w.message) for w in caught))
+    count = fits if candidate.criterion is None else clock.evaluations
+    return Tried(candidate, *best, row, seconds, count, notes)
+
+
+def _failed(candidate: Candidate, began: float, reason: str) -> Tried:
+    seconds = time.monotonic() - began
+    row = failed(candidate.name, candidate.sentence, seconds, f"failed: {reason}")
+    return Tried(candidate, None, None, row, seconds, 0)
+
+
+def _pilot(machine: Any, X: Array, labels: Any, weights: Array | None, limit: float) -> None:
+    """Refuse a machine that a fit to every fourth row shows to be too slow for ``limit`` seconds.
+
+    The time grows at least with the square of the rows, and two folds follow the fit.
+    """
+    began, some = time.monotonic(), slice(None, None, PART)
+    if len(set(labels[some].tolist())) < 2:  # a rare class: so few rows cannot tell
+        return
+    fitted(machine, X[some], labels[some], None if weights is None else weights[some])
+    if (1 + FEWEST) * PART**2 * (time.monotonic() - began) > limit:
+        raise ValueError(LATE)
+
+
+def _folds(cost: float, left: float, needed: bool) -> int:
+    """Return as many folds as there is time for, at ``cost`` seconds each; some if ``needed``."""
+    if FEWEST * cost > left and not needed:
+        raise ValueError(LATE)
+    return FOLDS if FOLDS * cost < left else FEWEST
+
+
+def _weighs(candidate: Candidate, X: Array, weights: Array | None) -> bool:
+    return all(takes_weights(machine) for machine in candidate.make(X, weights))
+
+
+def searching(candidate: Candidate, machine: Any, advance: Any, seed: int) -> None:
+    """Give the machine its search, watched by the clock, and its seed."""
+    names = machine.get_params(deep=False)
+    if candidate.criterion is not None:
+        balance = not candidate.repeats
+        machine.set_params(
+            search=Optimize(candidate.criterion, restarts=1, balance=balance, progress=advance)
+        )
+    if "random_state" in names:
+        machine.set_params(random_state=seed)
+
+
+def _stop_if_interrupted(machine: Any, clock: Clock) -> None:
+    """A search that a person interrupted keeps its best point; the screening ends all the same."""
+    if interrupted(getattr(machine, "report_", None)) and not clock.spent_out:
+        raise KeyboardInterrupt

@@ -1,0 +1,1 @@
+"""What a table is made of: columns, target, weights, and their encoding as numbers."""

@@ -1,0 +1,121 @@
+"""Columns: what kind each one is, and the rule by which it becomes numbers.
+
+Hints: what texts look like that were probably meant to be dates or numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mercer.tables.data.frame import Frame
+
+_DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}\b.*|\d{1,2}[ .-]+[^\W\d]{3,9}[ ,.-]+\d{2,4}")
+_NUMBER = re.compile(r"[^\w,.]*[+-]?[^\w,.]*\d[\d.,' \u00a0\u2019]*[^\w,.]*")
+
+
+def hint(texts: Iterable[str]) -> str:
+    """Return what to do if all texts look like dates or like numbers; else nothing.
+
+    Examples
+    --------
+    >>> hint(["31.12.2025", "1.1.2026"])
+    'they look like dates, which are written 2026-01-31'
+    >>> hint(["1,5", "$20,125.70", "12 %"])
+    'they look like numbers, which are written with a decimal point alone: 1234.5'
+    >>> hint(["1,5", "north"])
+    ''
+    """
+    every = [text.strip() for text in texts]
+    if not every:
+        return ""
+    if all(_DATE.fullmatch(text) for text in every):
+        return "they look like dates, which are written 2026-01-31"
+    if all(_NUMBER.fullmatch(text) for text in every):
+        return "they look like numbers, which are written with a decimal point alone: 1234.5"
+    return ""
+
+
+FEW = 50  # different texts at most, for categories of single words
+WORDS = 3.0  # words per entry, on average, from which a column is text
+_ID = re.compile(
+    r"(.*[_ .-])?(id|idx|index|uuid|guid|key|row|rownum|unnamed:? ?\d*)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its name, its kind and what is done to it, in a sentence.
+
+    ``kind`` is "numeric", "categorical", "text", "date", or "ignored".
+    """
+
+    name: str
+    kind: str
+    rule: str
+
+    @property
+    def used(self) -> bool:
+        """Whether the machine sees it."""
+        return self.kind != "ignored"
+
+
+def infer_columns(
+    frame: Frame, names: Sequence[str] | None = None, chosen: bool = False
+) -> list[Column]:
+    """Return the kind and the rule of each of the named columns (default: all).
+
+    ``chosen`` says that a person named them: then only constant columns are left out.
+
+    Examples
+    --------
+    >>> from mercer.tables import as_frame
+    >>> frame = as_frame({"id": [3, 1, 2], "town": ["Ulm", "Bonn", "Ulm"], "size": [1.5, None, 2]})
+    >>> [(c.name, c.kind) for c in infer_columns(frame)]
+    [('id', 'ignored'), ('town', 'categorical'), ('size', 'numeric')]
+    """
+    return [_column(frame, name, chosen) for name in (frame.names if names is None else names)]
+
+
+def _column(frame: Frame, name: str, chosen: bool) -> Column:
+    values, absent = frame.columns[name], frame.missing(name)
+    known, kind = values[~absent], frame.kind(name)
+    lost = int(absent.sum())
+    different = set(known.tolist())
+    if not different:
+        return Column(name, "ignored", "left out: it has no values")
+    if len(different) == 1 and not lost:
+        return Column(name, "ignored", "left out: every row has the same value")
+    if kind == "number":
+        whole = bool(np.all(known == np.floor(known)))
+        if not chosen and whole and len(different) == frame.n and _ID.fullmatch(name):
+            return Column(name, "ignored", "left out: it numbers the rows")
+        return Column(name, "numeric", f"standardised{_median(lost)}")
+    if kind == "date":
+        rule = "the day, and its place in the year, the week and the day where they vary"
+        return Column(name, "date", f"{rule}{_median(lost)}")
+    return _text(name, [str(v) for v in known], len(different), lost, chosen)
+
+
+def _text(name: str, known: list[str], different: int, lost: int, chosen: bool) -> Column:
+    words, advice = sum(len(v.split()) for v in known) / len(known), hint(known)
+    advice = f"; {advice}" if advice else ""
+    if words >= WORDS and different > min(FEW, len(known) // 4):
+        rule = "words weighted by tf-idf, then their main directions"
+        rule += f"; {lost} missing: no words" if lost else ""
+        return Column(name, "text", rule + advice)
+    if different > max(FEW, 0.5 * len(known)) and not chosen:
+        rule = f"left out: {different} different texts in {len(known)} rows name rows, not groups"
+        return Column(name, "ignored", rule + advice)
+    if different == len(known) and len(known) > 10 and not chosen:
+        return Column(name, "ignored", "left out: every row has a text of its own" + advice)
+    rule = f"an indicator of each value, {different} in all; rare and new ones have none"
+    rule += f"; {lost} missing: a value of their own" if lost else ""
+    return Column(name, "categorical", rule + advice)
+
+
+def _median(lost: int) -> str:
+    return f"; {lost} missing: the median, and an indicator" if lost else ""

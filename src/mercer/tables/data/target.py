@@ -1,0 +1,143 @@
+"""Target: what is predicted, a quantity or a class, and which rows have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.core.arrays import Array
+from mercer.core.words import shown
+from mercer.tables.data.columns import hint
+from mercer.tables.data.frame import Frame
+
+KINDS = ("regression", "classification")
+MOST = 30  # classes at most
+
+
+@dataclass(frozen=True)
+class Target:
+    """The target column.
+
+    Attributes
+    ----------
+    name, kind : the column; "regression", "binary", "multiclass" or "partly".
+    values : (n,) the quantity, NaN where missing, or the code of the class, -1 where missing.
+    classes : (k,) the labels, sorted; None for a quantity.
+    notes : what a reader should know.
+    weights : (n,) how often each row counts; None: once.
+    """
+
+    name: str
+    kind: str
+    values: Array
+    classes: NDArray[Any] | None = None
+    notes: list[str] = field(default_factory=list)
+    weights: Array | None = None
+
+    def take(self, rows: Any) -> Target:
+        """Return the target of some rows."""
+        return replace(self, values=self.values[rows], weights=self.counts(rows))
+
+    def counts(self, rows: Any) -> Array | None:
+        """Return how often some rows count, None if every row counts once."""
+        return None if self.weights is None else self.weights[rows]
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which rows have a target, (n,)."""
+        return np.isfinite(self.values) if self.classes is None else self.values >= 0
+
+    def labels(self, rows: Any) -> Any:
+        """Return the targets of some rows as a machine wants them; None for no label."""
+        if self.classes is None:
+            return self.values[rows]
+        codes = self.values[rows].astype(np.intp)
+        if np.all(codes >= 0):
+            return self.classes[codes]
+        out = np.empty(len(codes), dtype=object)
+        out[:] = [None if c < 0 else self.classes[c] for c in codes]
+        return out
+
+
+def read_target(frame: Frame, name: str, kind: str | None = None) -> Target:
+    """Return the target; ``kind`` "regression" or "classification" where the data mislead.
+
+    Text, truth values and two different numbers are classes; other numbers are a quantity. Rows
+    without a class are kept as partly labelled, rows without a quantity are of no use.
+    """
+    if kind is not None and kind not in KINDS:
+        raise ValueError(f"kind must be None, 'regression' or 'classification', not {kind!r}")
+    column, absent, stored = frame.columns[name], frame.missing(name), frame.kind(name)
+    known = sorted(set(column[~absent].tolist()))
+    lost, what = int(absent.sum()), f"the target '{shown(name)}'"
+    if not known:
+        raise ValueError(f"{what} has no value in any row")
+    if stored == "date":
+        raise ValueError(f"{what} holds dates: turn them into a number of days, or into classes")
+    quantity = stored == "number" and len(known) != 2
+    quantity = quantity if kind is None else kind == "regression"
+    if quantity:
+        return _quantity(name, column, stored, known, lost, kind)
+    return _classes(name, column, absent, known, lost)
+
+
+def _quantity(
+    name: str, column: Any, stored: str, known: list[Any], lost: int, kind: str | None
+) -> Target:
+    what = f"the target '{shown(name)}'"
+    if stored != "number":
+        advice = hint(v for v in known if isinstance(v, str)) or "no quantity"
+        raise ValueError(f"{what} holds text, such as '{shown(known[0], 30)}': {advice}")
+    if len(known) < 2:
+        raise ValueError(f"{what} has the same value in every row: there is nothing to learn")
+    notes = []
+    if lost:
+        notes.append(f"{lost} rows have no value of {what} and were left out")
+    if kind is None and len(known) <= 10 and all(float(v).is_integer() for v in known):
+        notes.append(
+            f"{what} has {len(known)} different whole numbers and was taken for a quantity; if "
+            'they name classes, ask for classification: kind="classification", or in the command '
+            "--kind classification"
+        )
+    return Target(name, "regression", column, None, notes)
+
+
+def _classes(name: str, column: Any, absent: Any, known: list[Any], lost: int) -> Target:
+    what = f"the target '{shown(name)}'"
+    if len(known) < 2:
+        raise ValueError(f"{what} has one class only: at least two are needed")
+    count = len(column) - lost
+    if len(known) > MOST or 2 * len(known) > count + 2:
+        texts = [v for v in known if isinstance(v, str)]
+        example = f", such as '{shown(texts[0], 30)}'" if texts else ""
+        remedy = hint(texts) or "choose another target" if texts else "ask for regression"
+        raise ValueError(
+            f"{what} has {len(known)} different values in {count} rows{example}: too many for "
+            f"classes; {remedy}"
+        )
+    if isinstance(known[0], float) and not all(v.is_integer() for v in known):
+        # scikit-learn takes fractions for a quantity: as classes they are words
+        column = np.array([str(v) for v in column.tolist()], dtype=object)
+        known = sorted(str(v) for v in known)
+    if isinstance(known[0], float):
+        labels: Any = np.array([int(v) for v in known])
+    else:
+        labels = np.array(known)
+    place = {value: code for code, value in enumerate(known)}
+    codes = np.array(
+        [-1.0 if gone else place[v] for v, gone in zip(column.tolist(), absent, strict=True)]
+    )
+    notes = []
+    if lost:
+        notes.append(
+            f"{lost} rows have no label; machines for partly labelled rows learn from them"
+        )
+    counts = np.bincount(codes[codes >= 0].astype(np.intp))
+    rare = [str(v) for v, c in zip(known, counts, strict=True) if c < 5]
+    if rare:
+        notes.append(f"fewer than five rows of the class {', '.join(shown(v, 30) for v in rare)}")
+    kind = "partly" if lost else "binary" if len(known) == 2 else "multiclass"
+    return Target(name, kind, codes, labels, notes)

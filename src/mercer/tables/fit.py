@@ -1,0 +1,172 @@
+"""fit: from a table to the best machine for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from threadpoolctl import threadpool_limits
+
+from mercer.core.arrays import Array
+from mercer.core.words import shown
+from mercer.tables.choose.candidates import Candidate, candidates_for
+from mercer.tables.choose.clock import Clock, Progress, reporter
+from mercer.tables.choose.finalists import final_round
+from mercer.tables.choose.left_out import constant
+from mercer.tables.choose.notes import influence, notes_of
+from mercer.tables.choose.ranking import Row, ranked, row_of
+from mercer.tables.choose.screen import ROWS, Screening, screen
+from mercer.tables.data.columns import infer_columns
+from mercer.tables.data.encode import fit_encoder
+from mercer.tables.data.frame import Frame, as_frame
+from mercer.tables.data.target import Target, read_target
+from mercer.tables.data.weights import notes_of_weights, read_weights
+from mercer.tables.model import TableModel
+
+SCREENING, ALONE = 0.4, 0.8  # shares of the budget for the screening: if a refit follows, if not
+MARGIN = 0.85  # of the budget is planned with: the last steps cannot be interrupted
+
+
+def fit(
+    table: Any,
+    target: str,
+    *,
+    features: Sequence[str] | None = None,
+    kind: str | None = None,
+    weights: Any = None,
+    time_budget: float = 60.0,
+    candidates: Sequence[str] | None = None,
+    seed: int = 0,
+    progress: bool | Progress = False,
+) -> TableModel:
+    """Find the best kernel machine for a table and fit it.
+
+    The kinds of the columns are inferred; missing values are handled by the rule that ``columns_``
+    states. The candidates are fitted to at most 500 rows and ranked by the log predictive density
+    of rows left out; the best is fitted to all rows. No rows are held out.
+
+    Parameters
+    ----------
+    table : a pandas, polars or pyarrow table, a mapping from column name to values, or an array.
+    target : the column to predict: numbers are a quantity, text and two numbers are classes. Rows
+        without a class are used as partly labelled rows.
+    features : the input columns; default: all others that say something.
+    kind : "regression" or "classification", where the values of the target mislead.
+    weights : a column, which then is no input, or a number for each row: weight 2 counts as the
+        row twice, in the fit, the ranking and the figures; weight 0 as no row.
+    time_budget : seconds, about: what cannot be interrupted is finished.
+    candidates : names of machines to try; default: all that fit the kind. See ``compare()``.
+    seed : of the rows drawn and of the search's starts.
+    progress : True for a line on stderr, or a function that is given a dictionary with the "stage".
+        A keyboard interrupt keeps the best machine so far.
+
+    Returns
+    -------
+    TableModel
+
+    Examples
+    --------
+    >>> import numpy as np, mercer
+    >>> x = np.linspace(0, 10, 40)
+    >>> model = mercer.fit({"x": x, "y": np.sin(x)}, target="y", candidates=["Gaussian process"])
+    >>> model.kind_, round(float(model.predict({"x": [1.0]})[0]), 2)
+    ('regression', 0.84)
+    """
+    if not (isinstance(time_budget, (int, float)) and time_budget > 0):
+        raise ValueError(f"time_budget must be a positive number of seconds, not {time_budget!r}")
+    clock = Clock(MARGIN * float(time_budget), reporter(progress))
+    whole = as_frame(table)
+    column = weights if isinstance(weights, str) else None
+    given = _names(whole, target, features, column)
+    counts = read_weights(whole, weights)
+    there = np.arange(whole.n) if counts is None else np.flatnonzero(counts)
+    frame = whole if len(there) == whole.n else whole.take(there)
+    _check_rows(frame, target)
+    goal = read_target(frame, target, kind)
+    goal = replace(goal, weights=None if counts is None else counts[there])
+    kept = np.arange(frame.n) if goal.kind == "partly" else np.flatnonzero(goal.known)
+    columns = infer_columns(frame.take(kept), given, features is not None)
+    if not any(c.used for c in columns):
+        rules = "; ".join(f"'{shown(c.name, 30)}': {c.rule}" for c in columns[:5])
+        raise ValueError(f"no column says anything about '{shown(target)}' ({rules})")
+    goal_kept = goal.take(kept)
+    encoder, X = fit_encoder(frame.take(kept), columns, goal_kept.weights)
+    line = X.shape[1] == 1 and [c.kind for c in columns if c.used] == ["numeric"]
+    k = 0 if goal.classes is None else len(goal.classes)
+    every = candidates_for(goal.kind, X, line, k, goal.weights is not None)
+    chosen = _chosen(every, candidates)
+    share = ALONE if len(X) <= ROWS else SCREENING
+    with threadpool_limits(1):  # matrices of 500 rows gain nothing from threads, and wait for them
+        found = screen(chosen, X, goal_kept, clock, share, seed)
+    best, final = final_round(found, X, goal_kept, clock, seed)
+    ranking = _ranking(found, goal_kept, best.candidate.name)
+    return TableModel(
+        Pipeline([("columns", encoder), ("machine", final.machine)]),
+        kind=goal.kind,
+        target=target,
+        classes=goal.classes,
+        columns=columns,
+        ranking=ranking,
+        left_out=final.left,
+        left_rows=there[kept[final.left_rows]],
+        rows=there[kept[final.rows]],
+        given=whole.n,
+        notes=[*notes_of_weights(counts), *notes_of(goal, columns, found, final, ranking)],
+        seconds=clock.elapsed,
+        influence=influence(final.machine, X[final.rows], goal_kept.counts(final.rows)),
+        frame=whole,
+        weights=counts,
+        weighted_by=column,
+    )
+
+
+def _names(
+    frame: Frame, target: str, features: Sequence[str] | None, weights: str | None
+) -> list[str]:
+    other = [target] if weights is None else [target, weights]
+    for name in [*other, *(features or [])]:
+        if name not in frame.columns:
+            have = ", ".join(f"'{shown(n, 40)}'" for n in frame.names[:12])
+            raise ValueError(f"the table has no column '{shown(name)}'; its columns are {have}")
+    if weights == target:
+        raise ValueError(f"'{shown(target)}' cannot be the target and the weights too")
+    names = list(features) if features is not None else [n for n in frame.names if n not in other]
+    for name in names:
+        if name in other or names.count(name) > 1:
+            also = "target" if weights is None else "target or weights"
+            raise ValueError(f"'{shown(name)}' cannot be an input twice, nor the {also} too")
+    if not names:
+        raise ValueError(f"there is no column besides '{shown(target)}': nothing to learn from")
+    return names
+
+
+def _check_rows(frame: Frame, target: str) -> None:
+    lost = int(frame.missing(target).sum())
+    if frame.n - lost < 2:
+        raise ValueError(
+            f"Found {frame.n - lost} sample (n_samples={frame.n - lost}) with a value of "
+            f"'{shown(target)}', and {lost} rows that have no value: at least two are needed"
+        )
+
+
+def _chosen(every: list[Candidate], names: Sequence[str] | None) -> list[Candidate]:
+    if names is None:
+        return every
+    known = [c.name for c in every]
+    lost = [name for name in names if name not in known]
+    if lost or not names:
+        raise ValueError(f"no candidate {', '.join(map(repr, lost))}; known are {', '.join(known)}")
+    return [c for c in every if c.name in names]
+
+
+def _ranking(found: Screening, target: Target, best: str) -> list[Row]:
+    k = 0 if target.classes is None else len(target.classes)
+    y: Array = target.values[found.rows]
+    plain = "the mean of the target" if k == 0 else "the share of each class"
+    guess = constant(y, k, target.counts(found.rows))
+    base = row_of("constant", f"no inputs: {plain}, to compare with", None, guess, 0.0)
+    rows = [replace(t.row, chosen=t.candidate.name == best) for t in found.tried]
+    return ranked([*rows, base])

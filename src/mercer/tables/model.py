@@ -1,0 +1,245 @@
+"""TableModel: a pipeline fitted to a table, with the account of how it was chosen.
+
+Listing: the ranking as a table of text, and of HTML in a notebook.
+"""
+
+from __future__ import annotations
+
+import os
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from mercer.core.arrays import Array
+from mercer.core.words import shown
+from mercer.persist import save
+from mercer.tables.choose.check import cross_validate
+from mercer.tables.choose.left_out import LeftOutTable
+from mercer.tables.choose.ranking import HEAD, Row
+from mercer.tables.data.columns import Column
+from mercer.tables.data.encode import encoded
+from mercer.tables.data.frame import Frame, as_frame
+from mercer.tables.state import TableState
+
+
+class Listing:
+    """The ranking of a :class:`TableModel`, best first; ``rows()`` gives plain dictionaries."""
+
+    def __init__(self, ranking: list[Row], kind: str) -> None:
+        self.ranking = ranking
+        self.kind = kind
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows as dictionaries, e.g. for a data frame."""
+        return [row.plain() for row in self.ranking]
+
+    def head(self) -> list[str]:
+        """Return the column names; the error is named by what it is."""
+        names = list(HEAD)
+        names[2] = "RMSE" if self.kind == "regression" else "error"
+        names[1] = "log density" if self.kind == "regression" else "log probability"
+        return names
+
+    def cells(self) -> list[list[str]]:
+        """Return the rows as text."""
+        return [row.cells() for row in self.ranking]
+
+    def __str__(self) -> str:
+        cells = [self.head(), *self.cells()]
+        widths = [max(len(row[j]) for row in cells) for j in range(len(cells[0]))]
+        lines = [
+            "  ".join(
+                c.ljust(w) if j in (0, len(widths) - 1) else c.rjust(w)
+                for j, (c, w) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in cells
+        ]
+        return "\n".join(["ranked by the log density of rows left out, per row", *lines])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        top = "".join(f"<th>{escape(c)}</th>" for c in self.head())
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in self.cells()
+        )
+        caption = "ranked by the log density of rows left out, per row"
+        return f"<table><caption>{caption}</caption><tr>{top}</tr>{body}</table>"
+
+
+class TableModel(TableState):
+    """What :func:`mercer.fit` returns: the best machine for a table, ready to predict tables.
+
+    Attributes
+    ----------
+    pipeline_ : scikit-learn Pipeline with the steps "columns" (the encoder) and "machine".
+    kind_ : "regression", "binary", "multiclass" or "partly" (labelled).
+    target_ : the name of the target column.
+    classes_ : (k,) the labels, or None for a quantity.
+    columns_ : list of :class:`Column`: name, kind and rule of each input.
+    ranking_ : list of :class:`Row`, best first: the candidates and their figures.
+    left_out_ : :class:`LeftOutTable`, every training row predicted from the others.
+    left_rows_ : (l,) which rows of the table these are.
+    rows_ : (n,) the rows of the table that the machine was fitted to; ``given_``: how many it had.
+    notes_ : list of str, what a reader should know.
+    seconds_ : what the fit took.
+    influence_ : (n,) the share of each of ``rows_`` in the coefficients of the machine.
+    weights_ : (given_,) how often each row of the table counts; None: once.
+    weighted_by_ : the column that the weights came from; None: there are none, or an array.
+    frame_ : the table itself; None after loading: a model file does not hold it.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        kind: str,
+        target: str,
+        classes: NDArray[Any] | None,
+        columns: list[Column],
+        ranking: list[Row],
+        left_out: LeftOutTable,
+        left_rows: Any,
+        rows: Any,
+        given: int,
+        notes: list[str],
+        seconds: float,
+        influence: Array,
+        frame: Frame | None = None,
+        weights: Array | None = None,
+        weighted_by: str | None = None,
+    ) -> None:
+        self.pipeline_ = pipeline
+        self.kind_ = kind
+        self.target_ = target
+        self.classes_ = classes
+        self.columns_ = columns
+        self.ranking_ = ranking
+        self.left_out_ = left_out
+        self.left_rows_ = np.asarray(left_rows)
+        self.rows_ = np.asarray(rows)
+        self.given_ = given
+        self.notes_ = notes
+        self.seconds_ = seconds
+        self.influence_ = influence
+        self.frame_ = frame
+        self.weights_ = weights
+        self.weighted_by_ = weighted_by
+
+    # ------------------------------------------------------------------ what it is
+    @property
+    def machine_(self) -> Any:
+        """The fitted machine, the last step of the pipeline."""
+        return self.pipeline_.named_steps["machine"]
+
+    @property
+    def learns_unlabelled_(self) -> bool:
+        """Whether the machine learned from rows without a label, too."""
+        return hasattr(self.machine_, "held_out_proba")
+
+    @property
+    def chosen_(self) -> Row:
+        """The row of the ranking that was refitted."""
+        return next(row for row in self.ranking_ if row.chosen)
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """The names of the columns that the machine uses, in order."""
+        return np.array([c.name for c in self.columns_ if c.used], dtype=object)
+
+    def __repr__(self) -> str:
+        return (
+            f"<TableModel: {self.kind_} of '{shown(self.target_)}' by {self.chosen_.name} from "
+            f"{len(self.feature_names_in_)} columns and {len(self.rows_)} rows>"
+        )
+
+    # ------------------------------------------------------------------ predictions
+    def encode(self, table: Any) -> Array:
+        """Return the rows of a table as the machine sees them, (n, d)."""
+        frame = as_frame(table)
+        lost = [name for name in self.feature_names_in_ if name not in frame.columns]
+        if lost:
+            names = ", ".join(f"'{shown(n, 40)}'" for n in lost[:8])
+            raise ValueError(f"the table lacks {len(lost)} columns of the model: {names}")
+        for column in self.columns_:
+            if column.used:
+                _check_kind(frame, column)
+        X: Array = encoded(self.pipeline_.named_steps["columns"], frame, self.columns_)
+        return X
+
+    def predict(self, table: Any, return_std: bool = False) -> Any:
+        """Return the prediction of each row (n,): a quantity, or the most probable class.
+
+        With ``return_std`` also the standard deviation of a new observation, for a quantity.
+        """
+        X = self.encode(table)
+        if not return_std:
+            return self.machine_.predict(X)
+        self._must(self.classes_ is None, "a class has no standard deviation: use predict_proba")
+        return self.machine_.predict(X, return_std=True)
+
+    def predict_proba(self, table: Any) -> Array:
+        """Return the probability of each class (n, k), in the order of ``classes_``."""
+        self._must(self.classes_ is not None, "a quantity has no classes: use predict_interval")
+        return np.asarray(self.machine_.predict_proba(self.encode(table)))
+
+    def predict_interval(self, table: Any, coverage: float = 0.9) -> Any:
+        """Return (low, high), (n,) each: the central interval of a new observation."""
+        self._must(self.classes_ is None, "a class has no interval: use predict_proba")
+        return self.machine_.predict_interval(self.encode(table), coverage=coverage)
+
+    def _must(self, fine: bool, sentence: str) -> None:
+        if not fine:
+            raise AttributeError(sentence)
+
+    # ------------------------------------------------------------------ accounts
+    def check(self, table: Any = None, folds: int = 5, progress: Any = False) -> LeftOutTable:
+        """Return the figures of the chosen machine by cross-validation, everything fitted anew.
+
+        ``table`` is the training table, needed after loading; hyperparameters are searched again
+        in each fold, from those found. Weights are those of the fit.
+        """
+        return cross_validate(self, table, folds, progress)
+
+    def compare(self) -> Listing:
+        """Return the ranking as a table: text, or HTML in a notebook."""
+        return Listing(self.ranking_, self.kind_)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write the report, one HTML file that opens without a network (needs ``mercer[report]``).
+
+        It shows the training rows, so that it is there after fitting, not after loading.
+        """
+        from mercer.tables.report import write_table_report
+
+        write_table_report(self, os.fspath(path))
+
+    def plot(self, what: str = "auto", ax: Any = None) -> Any:
+        """Draw the model with matplotlib and return the display (needs ``mercer[report]``).
+
+        ``what`` is one of the pictures of the report; an unknown name is answered with the list.
+        """
+        from mercer.tables.report import draw
+
+        return draw(self, what, ax)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, as :func:`mercer.save` does."""
+        save(self, path)
+
+    def _enter_onnx(self) -> None:
+        """Enter the ONNX forms of table models, as :func:`mercer.to_onnx` asks for."""
+        from mercer.tables import onnx  # noqa: F401  # its import enters the forms
+
+
+def _check_kind(frame: Frame, column: Column) -> None:
+    """Refuse a column that is of another kind than it was in training."""
+    stored = frame.kind(column.name)
+    wanted = {"numeric": "number", "date": "date"}.get(column.kind, "text")
+    if stored != wanted and not bool(frame.missing(column.name).all()):
+        raise ValueError(
+            f"column '{shown(column.name)}' holds {stored}s here and {wanted}s in training"
+        )

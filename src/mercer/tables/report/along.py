@@ -1,0 +1,111 @@
+"""Along one input: what the model says when one column varies and the others are typical."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from mercer.core.arrays import Array
+from mercer.core.words import shown
+from mercer.plots.style import ORANGE, PALE, Display, class_line
+from mercer.tables.report.view import View
+
+GRID, GROUPS, CURVES = 60, 8, 6
+
+
+@dataclass(repr=False, eq=False)
+class AlongDisplay(Display):
+    """Predictions along one input, with the others at their median or most frequent value.
+
+    Parameters
+    ----------
+    name, target : what stands at the axes.
+    values : (k,) of the input: numbers, dates or texts.
+    curves : by label, (k,) each: the prediction, or the probability of classes.
+    half : (k,) half the width of the 90 % band, or None.
+    """
+
+    name: str
+    target: str
+    values: Any
+    curves: dict[str, Array]
+    half: Array | None = None
+    groups: bool = field(default=False)
+
+    def draw(self, ax: Any) -> None:
+        """See :class:`mercer.plots.Display`."""
+        at = np.arange(len(self.values)) if self.groups else self.values
+        for i, (label, curve) in enumerate(self.curves.items()):
+            style = {"color": ORANGE} if self.half is not None else class_line(i)
+            if self.half is not None and self.groups:
+                ax.vlines(at, curve - self.half, curve + self.half, color=PALE, lw=6)
+            elif self.half is not None:
+                ax.fill_between(at, curve - self.half, curve + self.half, color=PALE, lw=0)
+            if self.groups:
+                style = {"color": style["color"], "marker": "o", "linestyle": ""}
+            ax.plot(at, curve, lw=2, label=shown(label, 18), **style)
+        if self.groups:
+            labels = [shown(str(v), 14) for v in self.values]
+            ax.set_xticks(at, labels=labels, rotation=30, ha="right", parse_math=False)
+        ax.set_xlabel(shown(self.name, 24), parse_math=False)
+        ax.set_ylabel(shown(self.target, 30), parse_math=False)
+        if self.half is None:
+            ax.set_ylim(-0.03, 1.03)
+            above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}  # not on the curves
+            for text in ax.legend(ncols=2, fontsize=8, frameon=False, **above).get_texts():
+                text.set_parse_math(False)
+
+
+def along(view: View, name: str) -> AlongDisplay | None:
+    """Return the display of one column; None of a text, which has no order and no groups."""
+    kind = next(c.kind for c in view.columns if c.name == name)
+    column = view.frame.columns[name]
+    if kind == "text":
+        return None
+    groups = kind == "categorical"
+    values = _groups(column) if groups else _grid(column)
+    table = typical(view.frame, name, values)
+    shown_values = values
+    if kind == "date":
+        seconds = np.round(values * 86400).astype("timedelta64[s]")
+        shown_values = np.datetime64("1970-01-01T00:00:00") + seconds
+    if not view.quantity:
+        curves = _curves(view, table)
+        return AlongDisplay(name, "probability", shown_values, curves, None, groups)
+    mean, std = view.model.predict(table, return_std=True)
+    half = ndtri(0.95) * np.asarray(std)
+    return AlongDisplay(name, view.target, shown_values, {"": np.asarray(mean)}, half, groups)
+
+
+def _curves(view: View, table: Any) -> dict[str, Array]:
+    proba, classes = view.predict_proba(table), view.model.classes_
+    if len(classes) == 2:
+        return {str(classes[1]): proba[:, 1]}
+    most = np.argsort(-np.bincount(view.codes, minlength=len(classes)), kind="stable")[:CURVES]
+    return {str(classes[c]): proba[:, c] for c in sorted(most.tolist())}
+
+
+def typical(frame: Any, name: str, values: Any) -> Any:
+    """Return a table in which column ``name`` has the values (k,) and the others do not vary."""
+    columns = {}
+    for other, column in frame.columns.items():
+        middle = _groups(column)[0] if column.dtype == object else float(np.nanmedian(column))
+        columns[other] = np.full(len(values), middle, dtype=column.dtype)
+    columns[name] = values
+    return replace(frame, columns=columns, n=len(values))
+
+
+def _grid(column: Array) -> Array:
+    return np.linspace(np.nanmin(column), np.nanmax(column), GRID)
+
+
+def _groups(column: Any) -> Any:
+    """The most frequent texts, the most frequent first."""
+    known, counts = np.unique([str(v) for v in column if v is not None], return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:GROUPS]
+    out = np.empty(len(order), dtype=object)
+    out[:] = [str(known[i]) for i in order]
+    return out

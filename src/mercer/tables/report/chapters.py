@@ -1,0 +1,201 @@
+"""The report of a model that was fitted to a table: every kind of target, one page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer.core.words import shown
+from mercer.plots.inputs import RelevanceDisplay
+from mercer.plots.rows import take_rows
+from mercer.tables.report.along import along
+from mercer.tables.report.figures import (
+    class_cards,
+    class_pictures,
+    mistakes,
+    quantity_cards,
+    quantity_pictures,
+)
+from mercer.tables.report.learned import learning_picture
+from mercer.tables.report.page import Chapter, Grid, Page, Picture, html, picture, write_report
+from mercer.tables.report.ranking import ranking_grid, why
+from mercer.tables.report.surprises import surprising_classes, surprising_quantities
+from mercer.tables.report.view import View
+from mercer.tables.report.words import ENCODED, facts_of, in_words
+
+Progress = Callable[[dict[str, Any]], None]
+SCREENED = 500  # rows at most, by which the candidates were ranked
+
+
+def write_table_report(model: Any, path: str) -> None:
+    """Write the report of a fitted table model to ``path``, completely or not at all."""
+    write_report(path, table_report(model))
+
+
+def table_report(model: Any, progress: Progress | None = None) -> str:
+    """Return the report of a fitted table model as HTML.
+
+    ``progress`` is given a dictionary with "stage", "step" and "steps" before each chapter.
+    """
+    view = View(model)
+    makers = (_short, _why, _trust, _inputs, _learning, _surprises, _words, _columns)
+    chapters: list[Chapter] = []
+    view.require_rows()
+    for step, make in enumerate(makers):
+        if progress is not None:
+            stage = f"report:{make.__name__.replace('_', ' ')}"
+            progress({"stage": stage, "step": step, "steps": len(makers)})
+        made = make(view)
+        chapters += [] if made is None else [made]
+    remarks = [shown(note, 600) for note in model.notes_]
+    return html(Page(shown(view.target, 80), _subtitle(view), chapters, remarks))
+
+
+def _subtitle(view: View) -> str:
+    kinds = {
+        "regression": "A quantity",
+        "binary": "One of two classes",
+        "multiclass": f"One of {len(view.model.classes_)} classes" if not view.quantity else "",
+        "partly": "A class, known for some of the rows",
+    }
+    rows, given, columns = len(view.model.rows_), view.model.given_, len(view.used)
+    plural = "" if columns == 1 else "s"
+    count = f"{rows} rows" if rows == given else f"{rows} of {given} rows"
+    what = f"{kinds[view.model.kind_]}, predicted from {columns} column{plural} and {count}"
+    return what if view.left.weights is None else f"{what}, {view.weighted}"
+
+
+def _short(view: View) -> Chapter:
+    chosen, left = view.model.chosen_, view.left
+    reason = (
+        "It was chosen because it predicted rows that it had not seen better than the other "
+        "candidates did."
+        if view.model.ranking_[0] is chosen
+        else "Why it was chosen, although another scored more, is said below."
+    )
+    text = [
+        f"The model is “{shown(chosen.name, 60)}”: {shown(chosen.sentence, 200)}. {reason}",
+        f"All figures are of rows that were predicted from {view.from_what}: they say what to "
+        "expect of new rows of the same kind.",
+    ]
+    if left.weights is not None:
+        text.append(
+            "Every row counts as often as its weight says in all figures and curves; pictures of "
+            "single rows, and the relevance of inputs, take each row once."
+        )
+    if view.quantity:
+        cards = quantity_cards(left.y, left.mean, left.std, left.log_density, left.weights)
+    else:
+        cards = class_cards(
+            view.codes, left.proba, view.model.classes_, left.weights, left.calibration
+        )
+    return Chapter("In short", text, cards)
+
+
+def _why(view: View) -> Chapter:
+    rows, text = view.model.ranking_, why(view.model.ranking_)
+    if len(view.left.y) > SCREENED:
+        text.append(
+            f"The figures of this table are of at most {SCREENED} rows; those elsewhere in the "
+            f"report are of the chosen model and {len(view.left.y)} rows."
+        )
+    return Chapter("Why this model", text, grids=[ranking_grid(rows, view.quantity)])
+
+
+def _trust(view: View) -> Chapter:
+    left, classes = view.left, view.model.classes_
+    if view.quantity:
+        shown_as = quantity_pictures(
+            left.y, left.mean, left.std, view.target, view.from_what, left.weights
+        )
+        loss = type(getattr(view.machine, "loss_", None)).__name__
+        normal = loss in ("Gaussian", "NoneType")
+        note = "Intervals are drawn as those of a normal distribution; this model has another one."
+        return Chapter("How far it can be trusted", [] if normal else [note], pictures=shown_as)
+    shown_as = class_pictures(view.codes, left.proba, classes, view.from_what, left.weights)
+    found = mistakes(view.codes, left.proba, classes, left.weights)
+    return Chapter(
+        "How far it can be trusted", pictures=shown_as, grids=[found] if found is not None else []
+    )
+
+
+def _inputs(view: View) -> Chapter:
+    effects = view.effects
+    bars = RelevanceDisplay(effects.effects, effects.names, effects.spread, effects.unit)
+    first = shown(view.main[0], 40)
+    curves = [d for d in (along(view, name) for name in view.main) if d is not None]
+    pictures = [
+        Picture(
+            "Relevance of the inputs",
+            picture(bars, height=1.2 + 0.26 * min(len(effects.names), 30)),
+            f"Bar chart of the effect of each input; the greatest is that of {first}.",
+            "How far the predictions move when the values of one column are shuffled among "
+            f"{effects.rows} rows. Columns that say the same can stand in for each other and share "
+            "their effect.",
+        )
+    ]
+    if curves:
+        others = "" if len(view.used) == 1 else " The other columns keep a typical value."
+        what = "prediction and its 90 % band" if view.quantity else "probability of the classes"
+        names = ", ".join(shown(d.name, 30) for d in curves)
+        pictures.append(
+            Picture(
+                "Along the most relevant inputs",
+                picture(*curves, width=3.0 * max(len(curves), 2), height=3.2),
+                f"The {what} along {names}.",
+                f"The {what} when one column changes.{others}",
+                wide=len(curves) > 1,
+            )
+        )
+    return Chapter("What it depends on", pictures=pictures)
+
+
+def _learning(view: View) -> Chapter | None:
+    found = learning_picture(view)
+    return None if found is None else Chapter("Would more rows help?", pictures=[found])
+
+
+def _surprises(view: View) -> Chapter:
+    left, rows = view.left, view.rows
+    part = take_rows(view.frame, rows)
+    inputs = {name: part.columns[name].tolist() for name in view.main}
+    for column in view.columns:
+        if column.kind == "date" and column.name in inputs:
+            inputs[column.name] = [_day(v) for v in inputs[column.name]]
+    text = [
+        "Look at these rows first: some may be errors in the table, others show what the model "
+        "does not know."
+    ]
+    if view.quantity:
+        grid = surprising_quantities(left.y, left.mean, left.std, left.log_density, rows, inputs)
+    else:
+        grid = surprising_classes(
+            view.codes, left.proba, view.model.classes_, left.log_density, rows, inputs
+        )
+    return Chapter("Rows that surprise it", text, grids=[grid])
+
+
+def _day(value: float) -> str | None:
+    """Return days since 1970 as a date, None where there are none."""
+    if value != value:
+        return None
+    return str(np.datetime64("1970-01-01") + np.timedelta64(int(value // 1), "D"))
+
+
+def _words(view: View) -> Chapter:
+    text = in_words(view.machine)
+    if text:
+        text.append(
+            "Lengths are measured as the machine sees the columns: numbers in their standard "
+            "deviations, groups as 0 and 1."
+        )
+    return Chapter("The model in words", text, facts=facts_of(view.machine, ENCODED))
+
+
+def _columns(view: View) -> Chapter:
+    rows = [[shown(c.name, 60), c.kind, shown(c.rule, 300)] for c in view.columns]
+    text = ["What was recognised in each column, and what is done to it before the model sees it."]
+    grid = Grid("Columns of the table", ["column", "kind", "what is done"], rows, words=3)
+    return Chapter("The columns", text, grids=[grid])

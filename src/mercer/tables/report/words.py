@@ -1,0 +1,117 @@
+"""A machine in words: what its kernel, its hyperparameters and its size mean to a reader."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mercer.core.words import shape, shown
+from mercer.tables.report.page import Facts
+
+ENCODED = "lengths in standard deviations of the columns, groups as 0 and 1; else your units"
+_KERNELS = {
+    "RBF": "very smooth functions of the inputs",
+    "Matern 2.5": "smooth functions of the inputs that may bend quickly",
+    "Matern 1.5": "functions without corners whose slope may change suddenly",
+    "Matern 0.5": "rough functions without jumps",
+    "Linear": "straight lines in the inputs",
+    "RationalQuadratic": "smooth functions that vary on several scales at once",
+    "Periodic": "functions that repeat themselves",
+    "Constant": "a level that is not known in advance",
+}
+
+
+def in_words(machine: Any) -> list[str]:
+    """Return sentences on a fitted machine; those that can be said of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import GPRegressor
+    >>> x = np.linspace(0, 6, 30)[:, None]
+    >>> in_words(GPRegressor().fit(x, np.sin(x[:, 0])))[0]
+    'It expects very smooth functions of the inputs.'
+    """
+    said = [*_kernel(getattr(machine, "kernel_", None)), *_noise(getattr(machine, "loss_", None))]
+    penalty = getattr(machine, "C", None)
+    if isinstance(penalty, float):
+        said.append(
+            f"The penalty C is {shape(penalty)}: the greater it is, the more closely the training "
+            "rows are followed."
+        )
+    support = getattr(machine, "support_", None)
+    if support is not None:
+        said.append(f"{len(support)} training rows (support vectors) carry the decision.")
+    relevant = getattr(machine, "relevance_vectors_", None)
+    if relevant is not None:
+        said.append(f"{len(relevant)} training rows (relevance vectors) carry the prediction.")
+    return said
+
+
+def _kernel(kernel: Any) -> Iterator[str]:
+    if kernel is None:
+        return
+    kinds = [_KERNELS[name] for name in _names(kernel) if name in _KERNELS]
+    if kinds:
+        yield f"It expects {', and '.join(dict.fromkeys(kinds))}."
+    for _, owner, name in kernel.differentiable():
+        value = np.asarray(getattr(owner, name), dtype=np.float64)
+        if name == "length_scale" and np.ptp(value) <= 1e-9 * value.max():
+            yield (
+                f"Its length scale is {shape(float(value.max()))}: rows that differ by much less "
+                "than that are predicted alike, rows that differ by much more tell it nothing of "
+                "each other."
+            )
+        elif name == "length_scale":
+            yield (
+                f"Its length scales lie between {shape(float(value.min()))} and "
+                f"{shape(float(value.max()))}: the shorter the scale of an input, the faster the "
+                "prediction changes along it."
+            )
+        elif name == "period" and value.ndim == 0:
+            yield f"The function repeats itself after {shape(float(value))}."
+
+
+def _noise(loss: Any) -> Iterator[str]:
+    noise = getattr(loss, "noise", None)
+    if isinstance(noise, float):
+        yield (
+            f"Two observations with the same inputs differ by chance: the standard deviation of "
+            f"that noise is {shape(float(np.sqrt(noise)))}."
+        )
+
+
+def _names(kernel: Any) -> Iterator[str]:
+    nu = getattr(kernel, "nu", None)
+    yield type(kernel).__name__ + ("" if nu is None else f" {nu:g}")
+    inner = [getattr(kernel, "kernel", None), *(getattr(kernel, "parts", None) or [])]
+    for part in inner:
+        if part is not None:
+            yield from _names(part)
+
+
+def facts_of(machine: Any, units: str = "your units") -> list[Facts]:
+    """Return the machine's own summary section by section, or its parameters if it has none.
+
+    ``units`` is what the summary calls your units: a machine behind an encoder has others.
+    """
+    if hasattr(machine, "summary"):
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for section, label, value in machine.summary().rows():
+            sections.setdefault(shown(section), []).append(
+                (shown(label, 200), shown(shape(value), 4000))
+            )
+        return [
+            Facts(title.replace("your units", units), lines) for title, lines in sections.items()
+        ]
+    usual = inspect.signature(type(machine)).parameters
+    lines = [
+        (shown(name, 80), shown(shape(value), 400))
+        for name, value in machine.get_params(deep=False).items()
+        if repr(value) != repr(usual[name].default)
+    ]
+    every = [("machine", type(machine).__name__), *lines]
+    return [Facts("Parameters that are not the usual ones", every)]
