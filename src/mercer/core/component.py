@@ -142,8 +142,8 @@ class Component:
         Examples
         --------
         >>> from mercer.kernels import Kernel
-        >>> Kernel.by_name("matern32")
-        Matern(nu=1.5)
+        >>> Kernel.by_name("matern52")
+        Matern(nu=2.5)
         """
         made = _names(cls).get(name) if isinstance(name, str) else None
         if made is None:

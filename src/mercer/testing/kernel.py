@@ -187,6 +187,8 @@ def per_column(kernel: Kernel, X: Array) -> Kernel | None:
         setattr(trial, name, value * np.linspace(0.8, 1.3, X.shape[1]))
         try:
             trial(X)
+            if X.shape[1] == 1 and np.shape(trial.pullback(X, None, np.eye(len(X)))[name]) != (1,):
+                continue  # a vector of one is taken for a number
         except (ValueError, TypeError):
             continue
         vectors, found = trial, True
