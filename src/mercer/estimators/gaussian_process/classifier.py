@@ -27,7 +27,7 @@ from mercer.estimators.shared.table import read_rows
 from mercer.inference.base import Inference
 from mercer.kernels import Constant
 from mercer.losses.base import Loss
-from mercer.process.process import Posterior, Prior
+from mercer.process.process import Prior, Process
 
 AMPLITUDE, BIAS = 10.0, 1.0  # variances at which a kernel given by name starts
 LIMITS = (float(np.exp(-12.0)), float(np.exp(9.0)))  # of every variance: separable data want more
@@ -184,7 +184,7 @@ class GPClassifier(Additive, ClassifierMixin, KernelMachine):  # type: ignore[mi
         report: dict[str, Any],
     ) -> None:
         problem, units = data.problem, data.units
-        posteriors: list[Posterior] = []
+        posteriors: list[Process] = []
         values: list[float] = []
         for kernel, loss in draws:
             gram, solution, value = solve_problem(parts, kernel, loss, problem)
