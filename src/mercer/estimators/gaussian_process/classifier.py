@@ -27,7 +27,7 @@ from mercer.estimators.shared.table import read_rows
 from mercer.inference.base import Inference
 from mercer.kernels import Constant
 from mercer.losses.base import Loss
-from mercer.process.process import Prior, Process
+from mercer.process.process import Posterior, Prior
 
 AMPLITUDE, BIAS = 10.0, 1.0  # variances at which a kernel given by name starts
 LIMITS = (float(np.exp(-12.0)), float(np.exp(9.0)))  # of every variance: separable data want more
@@ -184,7 +184,7 @@ class GPClassifier(Additive, ClassifierMixin, KernelMachine):  # type: ignore[mi
         report: dict[str, Any],
     ) -> None:
         problem, units = data.problem, data.units
-        posteriors: list[Process] = []
+        posteriors: list[Posterior] = []
         values: list[float] = []
         for kernel, loss in draws:
             gram, solution, value = solve_problem(parts, kernel, loss, problem)
@@ -203,7 +203,7 @@ class GPClassifier(Additive, ClassifierMixin, KernelMachine):  # type: ignore[mi
                 posterior = prior.condition(problem.points, mode)
             posteriors.append(posterior)
         self.classes_ = classes
-        self.posteriors_, self.losses_ = posteriors, [loss for _, loss in draws]
+        self.posteriors_, self.losses_ = [*posteriors], [loss for _, loss in draws]
         self.units_, self.basis_ = units, None
         self.flat_ = posteriors[0].alpha.shape[1] == 1
         self.kernel_ = units.kernel_outside(draws[0][0])

@@ -187,7 +187,8 @@ class RVRegressor(RelevanceState, RelevanceMachine, KernelRegressor):  # type: i
     def _figures(self, mean: Array, variance: Array, table: Table) -> Any:
         loss, y = self.losses_[0], self.units_.y_inside(table.Y)
         density = loss.log_predictive(y, mean, variance)
-        return loo_outside(*loss.predict(mean, variance), density, table, self.units_)
+        mean, variance = loss.predict(mean, variance)
+        return loo_outside(mean, variance, density, table, self.units_)
 
     def sample_prior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Refuse: the prior of a relevance vector machine is made of its data."""
