@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.core.arrays import Array, Index
+from mercer.core.rows import location_scale
 from mercer.estimators.relevance_vector.fit import (
     SEARCHES,
     Choice,
@@ -26,7 +27,7 @@ from mercer.estimators.relevance_vector.fit import (
 )
 from mercer.estimators.shared.summary import Summary
 from mercer.estimators.shared.table import Table, UnlessItFails, build_table
-from mercer.estimators.shared.units import Units, location_scale, told_rows, told_units
+from mercer.estimators.shared.units import Units, told_rows, told_units
 from mercer.inference.sites.base import cavity
 from mercer.kernels.base import Kernel
 from mercer.losses.base import Loss

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from mercer.core.arrays import Array, as_columns
+from mercer.core.rows import location_scale
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.relevance_vector.base import RelevanceMachine
 from mercer.estimators.relevance_vector.fit import RelevanceFit
 from mercer.estimators.relevance_vector.state import RelevanceState
 from mercer.estimators.shared.table import Table, check_target, check_weights, read_rows
-from mercer.estimators.shared.units import Units, location_scale, loo_outside
+from mercer.estimators.shared.units import Units, loo_outside
 from mercer.losses.base import Loss
 from mercer.losses.real.gaussian import Gaussian
 from mercer.process.sparse import Sparse
