@@ -39,6 +39,27 @@ class Process(ABC):
     def diag(self, X: Array) -> Array:
         """Return the variance of the signal at X: shape (n,)."""
 
+    @property
+    def has_spread(self) -> bool:
+        """Whether the covariance says how far the function may be from its mean."""
+        return True
+
+    def blocks(self, X: Array) -> Array:
+        """Return the covariance of the m functions among each other at each point: (n, m, m)."""
+        return np.asarray(self.diag(X)[:, None, None] * np.eye(self.mean(X[:1]).shape[1]))
+
+    def noise(self, X: Array) -> Array:
+        """Return the variance of noise that is part of the process, of new observations: (n,)."""
+        return np.zeros(len(X))
+
+    def noise_cov(self, X: Array) -> Array | None:
+        """Return the covariance (n, n) of that noise, or None where there is none."""
+        return None
+
+    def varies_known(self, X: Array) -> bool:
+        """Whether X says how the function varies there."""
+        return True
+
     def var(self, X: Array) -> Array:
         """Return the variance of the signal at X, not below zero: shape (n,)."""
         return np.maximum(self.diag(X), 0.0)  # rounding can leave -1e-16 of the prior variance
@@ -138,7 +159,7 @@ class Posterior(Process):
 
     @property
     def has_spread(self) -> bool:
-        """Whether formula (2) says how far the function may be from its mean; a mode does not."""
+        """See :attr:`Process.has_spread`; a mode does not."""
         return not (isinstance(self.operator, ExplicitOperator) and self.operator.C is None)
 
     def _rows(self, X: Array) -> Array | None:
@@ -184,7 +205,7 @@ class Posterior(Process):
         return np.asarray(self.parent.diag(X) - self._batched(one, X))
 
     def blocks(self, X: Array) -> Array:
-        """Return the covariance of the m functions among each other at each point: (q, m, m)."""
+        """See :meth:`Process.blocks`."""
         m = self.alpha.shape[1]
 
         def one(X: Array) -> Array:
@@ -196,14 +217,21 @@ class Posterior(Process):
         return self._batched(one, X)
 
     def noise(self, X: Array) -> Array:
-        """Return the variance of the noise parts of the kernel at X, of new observations: (n,)."""
+        """See :meth:`Process.noise`: the noise parts of the kernel."""
         prior = self.parent
         if isinstance(prior, Prior) and prior.signal is not prior.kernel:
             return np.asarray(prior.kernel.diag(X) - prior.signal.diag(X))
         return np.zeros(len(X))
 
+    def noise_cov(self, X: Array) -> Array | None:
+        """See :meth:`Process.noise_cov`."""
+        prior = self.parent
+        if isinstance(prior, Prior) and prior.signal is not prior.kernel:
+            return np.asarray(prior.kernel(X) - prior.signal(X))
+        return None
+
     def varies_known(self, X: Array) -> bool:
-        """Whether X says how the function varies there.
+        """See :meth:`Process.varies_known`.
 
         Kernel values with the training points do not, but for the training points themselves.
         """

@@ -199,11 +199,11 @@ class GPClassifier(Additive, ClassifierMixin, KernelMachine):  # type: ignore[mi
                 finder, convex = _finder(loss)
                 mode = finder.solve(gram, problem.y, convex, weights=problem.weights)
                 warn_inference(finder, mode.report)
-                report.setdefault("mode", {"name": type(finder).__name__, **mode.report})
+                report.setdefault("mode", {"name": type(finder).__name__, **mode.report.plain()})
                 posterior = prior.condition(problem.points, mode)
             posteriors.append(posterior)
         self.classes_ = classes
-        self.posteriors_, self.losses_ = posteriors, [loss for _, loss in draws]
+        self.posteriors_, self.losses_ = [*posteriors], [loss for _, loss in draws]
         self.units_, self.basis_ = units, None
         self.flat_ = posteriors[0].alpha.shape[1] == 1
         self.kernel_ = units.kernel_outside(draws[0][0])

@@ -1,7 +1,7 @@
 """Schema of the state of a relevance vector machine, checked before any part of it is built.
 
 The sizes are d columns, M relevance vectors in all, k machines (one for two classes) with M_j of
-them and p_j = M_j (+ 1 with a bias) functions each, and n training rows where it is healed.
+them and p_j = M_j (+ 1 with a bias) functions each, and n training rows where it is augmented.
 """
 
 from __future__ import annotations
@@ -63,12 +63,17 @@ def check_relevance_state(
             shapes[f"{j}.centres"] = (size, d)
     if manifest["healed"] is not None:
         if not kernel or len(manifest["healed"]) != k or "points" not in arrays:
-            raise ValueError("a healed machine has a kernel, its rows and a variance for each")
+            raise ValueError("an augmented machine has a kernel, its rows and a variance for each")
         if any(type(v) is not float or not v > 0.0 for v in manifest["healed"]):
-            raise ValueError("the variances of healing functions must be positive")
+            raise ValueError("the variances of augmenting functions must be positive")
         n = len(arrays["points"])
         shapes |= {"points": (n, d)}
         shapes |= {f"{j}.{name}": (n,) for j in range(k) for name in ("a", "b")}
+    if "loo.weights" in arrays:
+        rows = (len(arrays["loo.weights"]),)
+        shapes |= {key: rows for key in arrays if key.startswith("loo.")}
+        if classes:
+            shapes["loo.proba"] = (*rows, len(values))
     check_arrays(manifest, arrays, shapes)
 
 

@@ -18,15 +18,17 @@ from mercer.estimators.shared.schema import (
     packed,
     packed_classes,
     packed_frame,
+    packed_loo,
     packed_units,
     unpacked_frame,
+    unpacked_loo,
     unpacked_units,
 )
 from mercer.estimators.shared.state import part_of
 from mercer.kernels.base import Kernel
 from mercer.linalg.operators import CholeskyOperator
 from mercer.losses.base import Loss
-from mercer.process.sparse import Cure, Healed, Sparse
+from mercer.process.sparse import Augmentation, Augmented, Sparse
 
 
 class RelevanceState:
@@ -36,7 +38,7 @@ class RelevanceState:
         machine = cast(Any, self)
         processes: list[Sparse] = machine.posteriors_
         first = cast(Functions, processes[0].functions)
-        healed = [p for p in processes if isinstance(p, Healed)]
+        augmented = [p for p in processes if isinstance(p, Augmented)]
         arrays: dict[str, Array] = {}
         given, own = machine.functions, first.own
         if own is None or isinstance(given, Basis) or given in (None, "columns"):
@@ -47,15 +49,15 @@ class RelevanceState:
             "own": packed(first.own, "own", arrays),
             "loss": packed(machine.losses_[0], "loss", arrays),
             "classes": packed_classes(machine.classes_) if hasattr(machine, "classes_") else None,
-            "relevance": [int(i) for i in machine.relevance_],
+            "relevance": [int(i) for i in machine.relevance_rows_],
             "bias": bool(first.bias),
             "machines": [],
-            "healed": [float(p.cure.variance) for p in healed] or None,
+            "healed": [float(p.added.variance) for p in augmented] or None,
             "log_evidence": float(machine.log_evidence_),
             "iterations": int(machine.n_iter_),
             "report": finite(machine.report_),
         }
-        arrays |= packed_units(machine.units_)
+        arrays |= packed_units(machine.units_) | packed_loo(machine.left_out_)
         arrays |= {
             "relevance_vectors": machine.relevance_vectors_,
             "coefficients": machine.weights_,
@@ -70,9 +72,9 @@ class RelevanceState:
             functions = cast(Functions, process.functions)
             if functions.centres is not None:
                 arrays[f"{j}.centres"] = functions.centres
-        for j, process in enumerate(healed):
-            arrays |= {"points": process.cure.points}
-            arrays |= {f"{j}.a": process.cure.a, f"{j}.b": process.cure.b}
+        for j, process in enumerate(augmented):
+            arrays |= {"points": process.added.points}
+            arrays |= {f"{j}.a": process.added.a, f"{j}.b": process.added.b}
         arrays = {k: np.asarray(v, dtype=np.float64) for k, v in arrays.items()}
         names, labelled = set(manifest["params"]), manifest["classes"] is not None
         check_relevance_state(manifest, arrays, names, labelled)
@@ -86,12 +88,16 @@ class RelevanceState:
         names = set(make._get_param_names())
         check_relevance_state(manifest, arrays, names, issubclass(cls, ClassifierMixin))
         machine = unpacked_frame(make, manifest, arrays, resolve)
-        machine.relevance_ = np.array(manifest["relevance"], dtype=np.intp)
+        machine.relevance_rows_ = np.array(manifest["relevance"], dtype=np.intp)
         machine.relevance_vectors_ = arrays["relevance_vectors"]
         machine.weights_, machine.intercept_ = arrays["coefficients"], arrays["intercept"]
         machine.precisions_ = np.full(machine.weights_.shape, np.inf)
         machine.n_iter_ = manifest["iterations"]
         machine.log_evidence_, machine.report_ = manifest["log_evidence"], manifest["report"]
+        machine.left_out_ = unpacked_loo(arrays, machine.report_)
+        if machine.left_out_ is None:
+            told = "the file of this model was written before left-out figures were kept"
+            machine.report_ = {"left_out": told} | machine.report_
         units = unpacked_units(arrays)
         parts = {name: manifest[name] for name in ("kernel", "inside")}
         outside, inside = (
@@ -117,7 +123,8 @@ class RelevanceState:
             points = arrays["points"]
             F = functions(points).T
             a, b, variance = arrays[f"{j}.a"], arrays[f"{j}.b"], manifest["healed"][j]
-            processes.append(Healed(functions, mu, spread, Cure(inside, points, F, a, b, variance)))
+            added = Augmentation(inside, points, F, a, b, variance)
+            processes.append(Augmented(functions, mu, spread, added))
         machine._settled(processes, part_of(Loss, manifest["loss"], arrays, resolve), units)
         if inside is not None and len(machine.relevance_vectors_):
             point = units.inside(machine.relevance_vectors_[:1])

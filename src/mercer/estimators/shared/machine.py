@@ -48,7 +48,7 @@ from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.gram import Gram
 from mercer.linalg.line import LineFactor
 from mercer.losses.base import Loss
-from mercer.process.process import Posterior, Prior
+from mercer.process.process import Posterior, Prior, Process
 from mercer.search import Problem
 from mercer.search.criteria.left_out import Left
 
@@ -56,7 +56,7 @@ from mercer.search.criteria.left_out import Left
 class KernelMachine(MachineRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """The machine behind every estimator; see the presets for what the parameters mean."""
 
-    posteriors_: list[Posterior]
+    posteriors_: list[Process]
     losses_: list[Loss]
     units_: Units
     basis_: Basis | None
@@ -140,7 +140,7 @@ class KernelMachine(MachineRecord, BaseEstimator):  # type: ignore[misc]  # scik
         draws: list[Draw],
         report: dict[str, Any],
     ) -> None:
-        posteriors: list[Posterior] = []
+        posteriors: list[Process] = []
         values = []
         for kernel, loss in draws:
             gram, solution, value = solve_problem(parts, kernel, loss, problem)
@@ -256,7 +256,7 @@ def describe(
     return {
         "standardize": {"on": parts.standardize} | told_units(units),
         "rows": told_rows(problem, problem.row_weights),
-        "inference": {"name": type(parts.inference).__name__, **solution.report},
+        "inference": {"name": type(parts.inference).__name__, **solution.report.plain()},
         "gram": "markov" if isinstance(solution.factor, LineFactor) else "dense",
         "degrees_of_freedom": _degrees_of_freedom(kernel, problem, solution)
         if parts.inference.evident

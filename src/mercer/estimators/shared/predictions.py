@@ -5,6 +5,7 @@ Predictions of a learner that holds a stream: probabilities with error bars at a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from mercer.inference.stream.stream import Stream
 from mercer.kernels.base import Kernel
 from mercer.losses.base import Loss
 from mercer.losses.numbers.averages import log_averaged
-from mercer.process.process import BATCH_BYTES, Posterior
+from mercer.process.process import BATCH_BYTES, Process
 
 TINY = float(np.log(np.finfo(float).tiny))
 SMALLEST = 1e-300  # stands for a latent variance of zero, where an average is the value at m
@@ -53,7 +54,9 @@ def _log_label(loss: Loss, label: float, m: Array, v: Array | None) -> Array:
     return loss.log_predictive(y, m, np.maximum(v, SMALLEST))
 
 
-def sides_of_means(posteriors: list[Posterior], losses: list[Loss], inside: Array) -> Index | None:
+def sides_of_means(
+    posteriors: Sequence[Process], losses: list[Loss], inside: Array
+) -> Index | None:
     """Return the more probable of two classes, 0 or 1 (q,), where only the means are known.
 
     A loss that treats both labels alike gives the label of the sign of the mean, whatever the
@@ -76,7 +79,7 @@ def sides_of_means(posteriors: list[Posterior], losses: list[Loss], inside: Arra
 
 
 def latent(
-    posterior: Posterior, loss: Loss, inside: Array, noise: bool = True
+    posterior: Process, loss: Loss, inside: Array, noise: bool = True
 ) -> tuple[Array, Array | None]:
     """Latent mean (q, m), and variance (q, m) or covariance (q, m, m); None for a mode.
 

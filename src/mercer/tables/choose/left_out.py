@@ -116,6 +116,8 @@ def _own(machine: Any, X: Array, y: Array, k: int) -> LeftOutTable | None:
         return of_classes(y, *given(y))
     if hasattr(machine, "_trained"):
         return of_classes(y, _support_proba(machine, X, y.astype(np.intp)), by)
+    if hasattr(machine, "relevance_rows_"):
+        return None  # its figures hold the functions that the rows themselves have chosen
     loo = getattr(machine, "loo_", None)
     if loo is None:
         return None
