@@ -10,7 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer.core.basis import PolynomialBasis
 from mercer.core.errors import ModelFileError
+from mercer.kernels.compose import Scale
+from mercer.kernels.splines.line import Spline
+from mercer.linalg.spline.rows import SplineRows, merge_rows
+from mercer.losses.real.gaussian import Gaussian
 
 State = dict[str, Any]
 Arrays = dict[str, Any]
@@ -28,7 +33,8 @@ def translated(state: State, arrays: Arrays) -> State:
 def _estimator(state: State, arrays: Arrays) -> State:
     for key, family in FAMILIES.items():
         if key in state:
-            state = _placed(state, arrays)
+            inner = {"bayes": state["bayes"]} if "bayes" in state else {}
+            state = _placed({k: v for k, v in state.items() if k not in inner}, arrays) | inner
             renamed = {"n_features_in_": "n_features", "feature_names_in_": "feature_names"}
             head = {new: state.pop(old) for new, old in renamed.items()}
             if state.get("classes") is not None:
@@ -66,10 +72,16 @@ def _machine(state: State, arrays: Arrays) -> State:
         posteriors.append(posterior)
     if left_out is not None:
         left_out = _left_out(left_out, state["report"])
+    own = {"loo_": left_out}
+    if "period" in state["report"]:  # of a spline, whose smoothing stands in the report
+        posteriors = [{"Posterior": posterior} for posterior in posteriors]
+        lam, edf = state["report"]["lam"], state["report"]["degrees_of_freedom"]
+        own = {"_periodic_left_out": left_out, "edf_": float(edf)}
+        own["lam_"] = np.inf if lam == "infinite" else float(lam)
     return {
         "units_": _under("units.", arrays),
         **{f"{name}_": value for name, value in state.items()},
-        "loo_": left_out,
+        **own,
         "relevance_": arrays.pop("relevance", None),
         "posteriors_": posteriors,
         "losses_": [draw["loss"] for draw in draws],
@@ -100,10 +112,174 @@ def _operator(arrays: Arrays) -> State:
     return {next((form for key, form in forms.items() if key in stored), "zero"): stored}
 
 
-FAMILIES = {"draws": _machine}
+def _support(state: State, arrays: Arrays) -> State:
+    """A support vector machine, or one whose memory carries a stream on graphs."""
+    extra = state.pop("extra")
+    names = ("support_vectors_", "dual_coef_", "intercept_")
+    found = {name: arrays.pop(name) for name in names if name in arrays}
+    found |= {"kernel_": state["kernel"], "support_": _rows(state["support"])}
+    found |= {"n_iter_": state["iterations"], "report_": state["report"]}
+    if "bayes" in state:
+        own = _under("bayes.", arrays)
+        found["bayes_"] = None if state["bayes"] is None else _estimator(state["bayes"], own)
+    memory = {k.removeprefix("_memory_"): extra.pop(k) for k in [*extra] if k[:8] == "_memory_"}
+    if memory:
+        found["memory_"] = _memory(memory, found)
+    return found | extra
+
+
+def _memory(given: Arrays, found: State) -> State:
+    weights = np.ascontiguousarray(found.pop("dual_coef_").T)
+    points = {"points": found.pop("support_vectors_"), "rows": found.pop("support_")}
+    points |= {"coef": given["coef"], "weights": weights}
+    if given["R"].ndim == 2:
+        residual, gone = given["state"]
+        own = {name: given[name] for name in ("R", "G", "h", "phi")}
+        own |= {"place": _rows(given["place"]), "residual": bool(residual), "gone": int(gone)}
+        return {"Landmarked": points | own}
+    root = given["root"] if given["root"].shape[1] == len(weights) else None
+    graph = {"data": given["data"]} | {n: _rows(given[n]) for n in ("indices", "indptr")}
+    return {"Whole": {**points, "graph": graph, "root": root, "extent": _rows(given["extent"])}}
+
+
+def _rows(numbers: Any) -> Any:
+    return np.asarray(numbers).astype(np.int64)
+
+
+def _online(state: State, arrays: Arrays) -> State:
+    latents = []
+    for j, gain in enumerate(state["gains"]):
+        own = _under(f"{j}.", arrays) | {"gain": gain}
+        if state["form"] == "growing":
+            panels = [{"rows": own.pop(f"panel{i}")} for i in range(len(own) - 2)]
+            own["panels"] = panels
+        latents.append({state["form"].capitalize(): own})
+    stream = {"kernel": state["inside"], "points": arrays.pop("points"), "latents": latents}
+    stream |= {"S": arrays.pop("labels", None), "w": arrays.pop("weights", None)}
+    seen = dict(zip(("weight", "log_loss_sum", "right"), state["prequential"], strict=True))
+    return {
+        "units_": _under("units.", arrays),
+        "kernel_": state["kernel"],
+        "stream_": stream | {"moved": state["moved"]},
+        "log_evidence_": state["log_evidence"],
+        "prequential_": seen,
+        "_report": state["report"],
+    }
+
+
+def _relevance(state: State, arrays: Arrays) -> State:
+    weights, relevance = arrays.pop("coefficients"), _rows(state["relevance"])
+    precisions, processes = np.full(weights.shape, np.inf), []
+    for j, places in enumerate(state["machines"]):
+        own = _under(f"{j}.", arrays)
+        precisions[j, places] = own.pop("precisions")
+        spread = {name: own.pop(name) for name in ("cholesky", "scale")}
+        functions: State = {"bias": state["bias"]}
+        if state["inside"] is not None:
+            form, functions = "kernel", functions | {"kernel": state["inside"]}
+            functions["centres"] = own.pop("centres")
+        else:
+            form = "columns" if state["own"] is None else "own"
+            functions |= {"columns": relevance[places]} | (
+                {"own": state["own"]} if form == "own" else {}
+            )
+        process = {"functions": {form: functions}, "mu": own.pop("mu"), "spread": spread}
+        if state["healed"] is None:
+            processes.append({"Sparse": process})
+        else:
+            processes.append({"Augmented": process | own | {"variance": state["healed"][j]}})
+    left_out = "the file of this model was written before left-out figures were kept"
+    return {
+        "units_": _under("units.", arrays),
+        "kernel_": state["kernel"],
+        "losses_": [state["loss"]],
+        "relevance_rows_": relevance,
+        "relevance_vectors_": arrays.pop("relevance_vectors"),
+        "weights_": weights,
+        "precisions_": precisions,
+        "intercept_": arrays.pop("intercept"),
+        "n_iter_": state["iterations"],
+        "log_evidence_": state["log_evidence"],
+        "left_out_": None,
+        "report_": {"left_out": left_out} | state["report"],
+        "posteriors_": processes,
+        "_augmented_rows": arrays.pop("points", None),
+    }
+
+
+def _spline(state: State, arrays: Arrays) -> State:
+    """The rows are merged again, and what follows from them is computed as the fit did."""
+    given, stored = _under("rows.", arrays), _under("states.", arrays)
+    stored |= {name: state[name] for name in ("variance", "logdet", "rss")}
+    m, lam = state["order"], state["lam"]
+    if "loss" in state:
+        units = {"within": 0.0, "y_shift": 0.0, "y_scale": 1.0, "unit": state["unit"]}
+        rows = SplineRows(**given, **_under("sites.", arrays), **units)
+        noise, loss, inner, edf = (
+            1.0,
+            state["loss"],
+            state["loss"],
+            rows.total @ stored["cov"][:, 0],
+        )
+    else:
+        rows, noise, edf = merge_rows(**given), state["noise"], state["edf"]
+        loss = Gaussian(noise=rows.y_scale**2 * noise).to_dict()
+        inner = Gaussian(noise=noise).to_dict()
+    variance = (1.0 if "loss" in state else rows.y_scale**2 * noise) / lam
+    shift, scale = np.array([rows.y_shift]), np.array([rows.y_scale])
+    curve = {"rows": vars(rows), "states": stored, "noise_variance": noise}
+    return {
+        "units_": {
+            "x_shift": np.zeros(1),
+            "x_scale": np.ones(1),
+            "y_shift": shift,
+            "y_scale": scale,
+        },
+        "basis_": PolynomialBasis(m - 1).to_dict(),
+        "kernel_": Scale(Spline(m, float(rows.points[0])), variance).to_dict(),
+        "loss_": loss,
+        "flat_": True,
+        "log_evidence_": state["log_evidence"],
+        "report_": state["report"],
+        "relevance_": None,
+        "losses_": [inner],
+        "lam_": lam,
+        "edf_": float(edf),
+        "posteriors_": [{"SplinePosterior": curve}],
+        "_periodic_left_out": None,
+    }
+
+
+FAMILIES = {
+    "draws": _machine,
+    "support": _support,
+    "form": _online,
+    "machines": _relevance,
+    "lam": _spline,
+}
+
+
+def _table(state: State, arrays: Arrays) -> State:
+    left_out = {n: arrays.pop(f"left.{n}", None) for n in ("log_density", "mean", "std", "proba")}
+    y = arrays.pop("left.y")
+    left_out["y"] = {"values": y} if y.dtype.kind == "f" else {"codes": _rows(y)}
+    left_out |= {"weights": arrays.pop("left.weights", None), "by": state.pop("by")}
+    return {
+        "params": {},
+        "weighted_by_": None,  # files of the first versions have none
+        **{f"{name}_": value for name, value in state.items()},
+        "pipeline_": _step(state["pipeline"], "pipeline", arrays),
+        "left_out_": left_out,
+        "left_rows_": arrays.pop("left.rows"),
+        "rows_": arrays.pop("rows"),
+        "influence_": arrays.pop("influence"),
+        "weights_": arrays.pop("weights", None),
+    }
 
 
 def _pipeline(state: State, arrays: Arrays) -> State:
+    if "kind" in state:
+        return _table(state, arrays)
     return {"pipeline": _step(state["pipeline"], "pipeline", arrays)}
 
 
@@ -116,6 +292,19 @@ def _step(stored: Any, key: str, arrays: Arrays) -> Any:
     if "machine" in stored:
         own = _under(f"{key}.", arrays)
         return {"machine": stored["machine"], "state": _estimator(stored["state"], own)}
+    if "own" in stored:
+        own = _under(f"{key}.", arrays)
+        return {"own": stored["own"], "state": _own(stored["state"], own)}
     if "step" in stored and "at" in stored:
         return {"step": _step(stored["step"], f"{key}.{stored['at']}", arrays)}
     return {k: _step(v, key, arrays) for k, v in stored.items()}
+
+
+def _own(state: State, arrays: Arrays) -> State:
+    """A step of :func:`mercer.fit`: a sigmoid on an estimator, or the features of dates."""
+    if "machine" in state:
+        inner = _step(state["machine"], "machine", arrays)
+        state = {"machine_": inner, "folds_": state["folds"]}
+    else:
+        state = dict.fromkeys(("middle_", "gaps_", "cycles_"))
+    return {"params": {}, **state, **{f"{name}_": array for name, array in arrays.items()}}

@@ -1,99 +1,97 @@
-"""The record of a smoothing spline: Gaussian noise, any other likelihood, or a period.
-
-The last is a posterior like others; of the other two the curve is its rows and its states.
-"""
+"""The record of a smoothing spline: that of a kernel machine, whose posterior may be a curve."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from mercer._native import markov
-from mercer.core.arrays import Array
-from mercer.core.kinds import Fields, Numbers, One, Plain, PlainReport, Record
-from mercer.core.record import COLUMNS
-from mercer.estimators.shared.record import MachineRecord
-from mercer.linalg.spline.rows import SplineRows, merge_rows
+from mercer.core.kinds import Each, Fields, Maybe, Numbers, One, Plain, Record
+from mercer.estimators.shared.record import LEFT_OUT, MachineRecord
+from mercer.linalg.spline.rows import SplineRows
 from mercer.linalg.spline.states import States
+from mercer.process.record import POSTERIOR
 from mercer.process.spline import SplinePosterior
 
-# N rows as given; n knots; m the order
-_GIVEN = {"x": Numbers("N"), "y": Numbers("N"), "weights": Numbers("N", 0.0)}
-_STATES = {
-    "variance": Plain(float, 0.0),
-    "mean": Numbers("n m"),
-    "cov": Numbers("n t"),
-    "root": Numbers("m m"),
-    "back": Numbers("n-1 r"),
-    "logdet": Plain(float),
-    "rss": Plain(float),
-}
 
-
-def _gaussian(rows: dict[str, Array], states: dict[str, Any], noise: float) -> SplinePosterior:
-    """The rows are merged again; the knots and their unit are those of the rows."""
-    merged = merge_rows(**rows)
-    return SplinePosterior(merged, _states(merged, states), noise)
-
-
-def _curve(rows: dict[str, Any], states: dict[str, Any]) -> SplinePosterior:
-    """What is smoothed are sites of another likelihood, in the units of the link."""
-    sites = SplineRows(**rows, within=0.0, y_shift=0.0, y_scale=1.0)
-    if np.any(np.diff(sites.points) < 0.0):
-        raise ValueError("the points are not in order")
-    return SplinePosterior(sites, _states(sites, states), 1.0)
-
-
-def _states(rows: SplineRows, stored: dict[str, Any]) -> States:
-    states = States(rows.points, rows.unit, **stored)
-    n, m = states.mean.shape
-    if n != len(rows.points) or not 1 <= m <= markov.HIGHEST:
-        raise ValueError("there are not as many states as distinct inputs, or of no known order")
-    if states.cov.shape[1] != m * (m + 1) // 2 or states.back.shape[1] != markov.room(m):
+def _curve(rows: SplineRows, states: dict[str, Any], noise_variance: float) -> SplinePosterior:
+    """The knots of the states and their unit are those of the rows."""
+    found = States(rows.points, rows.unit, **states)
+    m = found.order
+    if not 1 <= m <= markov.HIGHEST or not np.any(rows.weights > 0.0):
+        raise ValueError("a curve is of an order from 1 to 6, and some row has a weight")
+    if found.cov.shape[1] != m * (m + 1) // 2 or found.back.shape[1] != markov.room(m):
         raise ValueError("the states do not have the covariances of their order")
-    if not np.any(rows.weights > 0.0):
-        raise ValueError("no row has any weight")
-    return states
+    if np.any(np.diff(rows.points) < 0.0):
+        raise ValueError("the points are not in order")
+    return SplinePosterior(rows, found, noise_variance)
 
 
-def _parts(form: Record) -> Callable[[Any], dict[str, Any]]:
-    def parts(spline: SplinePosterior) -> dict[str, Any]:
-        found = {"rows": spline.rows, "states": spline.states, "noise": spline.noise_variance}
-        return {name: found[name] for name in form}
-
-    return parts
-
-
-_GAUSSIAN: Record = {
-    "rows": Fields(dict, _GIVEN),
-    "states": Fields(dict, _STATES),
-    "noise": Plain(float, 0.0),
-}
-_SITES = {"points": Numbers("n"), "target": Numbers("n"), "total": Numbers("n", 0.0)}
-_LIKELIHOOD: Record = {
-    "rows": Fields(dict, {**_GIVEN, **_SITES, "unit": Plain(float, 0.0, above=True)}),
-    "states": Fields(dict, _STATES),
-}
+# N rows as given, n knots, order o
+CURVE = Fields(
+    _curve,
+    {
+        "rows": Fields(
+            SplineRows,
+            {
+                "x": Numbers("N"),
+                "y": Numbers("N"),
+                "weights": Numbers("N", 0.0),
+                "points": Numbers("n"),
+                "target": Numbers("n"),
+                "total": Numbers("n", 0.0),
+                "within": Plain(float, 0.0),
+                "y_shift": Plain(float),
+                "y_scale": Plain(float, 0.0, above=True),
+                "unit": Plain(float, 0.0, above=True),
+            },
+        ),
+        "states": Fields(
+            dict,
+            {
+                "variance": Plain(float, 0.0),
+                "mean": Numbers("n o"),
+                "cov": Numbers("n t"),
+                "root": Numbers("o o"),
+                "back": Numbers("n-1 r"),
+                "logdet": Plain(float),
+                "rss": Plain(float),
+            },
+        ),
+        "noise_variance": Plain(float, 0.0),
+    },
+)
 
 
 class SplineRecord(MachineRecord):
-    """What a model file holds of a spline, in one of its three forms."""
+    """A curve, or a posterior like others if it has a period."""
 
     @classmethod
     def _record(cls) -> Record:
+        record = {name: kind for name, kind in super()._record().items() if name != "loo_"}
+        forms = One({"Posterior": POSTERIOR, "SplinePosterior": CURVE})
         return {
-            **COLUMNS,
+            **record,
             "lam_": Plain(float, 0.0, above=True, finite=False),
-            "edf_": Plain(float),
-            "log_evidence_": Plain(float, finite=False),
-            "report_": PlainReport(),
-            "_form": One(
-                {
-                    "gaussian": Fields(_gaussian, _GAUSSIAN, parts=_parts(_GAUSSIAN)),
-                    "likelihood": Fields(dict, {}),
-                    "periodic": Fields(dict, {}),
-                }
-            ),
+            "edf_": Plain(float, 0.0),
+            "posteriors_": Each(forms, "1"),
+            "_periodic_left_out": Maybe(LEFT_OUT),
         }
+
+    @property
+    def _periodic_left_out(self) -> Any:
+        """The figures of a curve with a period; others are computed when they are asked for."""
+        return cast(Any, self)._left if "period" in cast(Any, self).report_ else None
+
+    @_periodic_left_out.setter
+    def _periodic_left_out(self, found: Any) -> None:
+        cast(Any, self)._left = found
+
+    def _restored(self) -> None:
+        if "period" in cast(Any, self).report_:
+            super()._restored()
+
+    def _check_fitted(self) -> None:
+        if "period" in cast(Any, self).report_:
+            super()._check_fitted()
