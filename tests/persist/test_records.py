@@ -23,6 +23,7 @@ COUNTS = RNG.poisson(np.exp(T)).astype(float)
 LINE = X[:, :1]
 KERNEL = 1.0 * RBF(0.8)
 
+
 def streamed(model, classes, batches=2):
     for i in range(batches):
         rows = slice(12 * i, 12 * (i + 1))
