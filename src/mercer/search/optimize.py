@@ -51,8 +51,13 @@ class Watch:
         counts = np.asarray(self.factorisations)
         return {"factorisations": {"median": float(np.median(counts)), "total": int(counts.sum())}}
 
-    def __call__(self, u: Array, start: Solution | None) -> tuple[float, Array, Solution | None]:
-        """Minus the value, minus the gradient, and the posterior found on the way."""
+    def __call__(
+        self, u: Array, start: Solution | None, stage: str | None = None
+    ) -> tuple[float, Array, Solution | None]:
+        """Minus the value, minus the gradient, and the posterior found on the way.
+
+        ``stage`` is told with the progress; None is that of the whole search.
+        """
         if self.stop.is_set():
             raise KeyboardInterrupt
         with self.lock:
@@ -76,7 +81,8 @@ class Watch:
                 self.factorisations.append(int(solution.report.details["factorisations"]))
             if self.best is None or value > self.best[0]:
                 self.best = (value, u.copy())
-            event = {"evaluations": self.evaluations, "best": self.best[0], "stage": self.stage}
+            now = stage or self.stage
+            event = {"evaluations": self.evaluations, "best": self.best[0], "stage": now}
         if self.report is not None:
             self.report(event)
         return -value, -gradient, solution
