@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import numbers
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -117,16 +116,16 @@ class OnlineLearning(StreamPredictions):
         return found
 
     def _parts(self, d: int) -> Parts:
-        given = SimpleNamespace(
+        parts = resolve(
+            getattr(self, "feature_names_in_", None),
+            d,
             kernel=self.kernel,
             loss="logistic",
             inference=self._bound(),
             search=None,
             gram="auto",
-            basis=None,
             standardize=self.standardize,
         )
-        parts = resolve(given, getattr(self, "feature_names_in_", None), d)
         if parts.by_row:
             raise ValueError(
                 "a stream needs a kernel of the inputs: precomputed values and noise parts depend "
