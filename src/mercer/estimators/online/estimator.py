@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.core.arrays import Array
 from mercer.estimators.kernel.classified import prepare
 from mercer.estimators.online.learning import BLOCK, OnlineLearning, check_drift, likely_share
-from mercer.estimators.online.state import OnlineState
+from mercer.estimators.online.record import OnlineRecord
 from mercer.estimators.shared import labels
 from mercer.estimators.shared.predictions import class_logs
 from mercer.estimators.shared.stream import (
@@ -27,7 +27,7 @@ from mercer.estimators.shared.table import UnlessItFails, check_weights, read_ro
 from mercer.inference.stream.stream import Stream
 
 
-class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class OnlineLogisticClassifier(OnlineRecord, OnlineLearning, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Bayesian kernel logistic regression, one example or one batch at a time.
 
     The posterior of the latent function is Gaussian at any time, and the prior of what comes next.

@@ -15,7 +15,7 @@ from mercer import losses
 from mercer.core.arrays import Array
 from mercer.estimators.relevance_vector.base import RelevanceMachine
 from mercer.estimators.relevance_vector.fit import RelevanceFit
-from mercer.estimators.relevance_vector.state import RelevanceState
+from mercer.estimators.relevance_vector.record import RelevanceRecord
 from mercer.estimators.shared import labels
 from mercer.estimators.shared.predictions import log_probabilities
 from mercer.estimators.shared.table import Table, read_inputs, read_rows
@@ -28,7 +28,7 @@ from mercer.search.relevance.laplace import LaplaceMachine
 from mercer.search.relevance.state import Design, Machine
 
 
-class RVClassifier(RelevanceState, RelevanceMachine, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class RVClassifier(RelevanceRecord, RelevanceMachine, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Relevance vector machine for classification: few kernel functions, probabilities.
 
     log-odds(x) = b + sum_j w_j k(x, x_j) with w_j ~ N(0, 1/alpha_j) and a flat prior on b; the

@@ -13,7 +13,7 @@ from mercer.core.rows import location_scale
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.relevance_vector.base import RelevanceMachine
 from mercer.estimators.relevance_vector.fit import RelevanceFit
-from mercer.estimators.relevance_vector.state import RelevanceState
+from mercer.estimators.relevance_vector.record import RelevanceRecord
 from mercer.estimators.shared.table import Table, check_target, check_weights, read_rows
 from mercer.estimators.shared.units import Units, loo_outside
 from mercer.losses.base import Loss
@@ -23,7 +23,7 @@ from mercer.search.relevance.gaussian import GaussianMachine
 from mercer.search.relevance.state import Design, Machine
 
 
-class RVRegressor(RelevanceState, RelevanceMachine, KernelRegressor):  # type: ignore[misc]  # scikit-learn ships no types
+class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: ignore[misc]  # scikit-learn ships no types
     """Relevance vector machine for regression: few kernel functions, a probabilistic prediction.
 
     y = b + sum_j w_j k(x, x_j) + noise, with w_j ~ N(0, 1/alpha_j) and a flat prior on b. The

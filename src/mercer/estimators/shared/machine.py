@@ -19,7 +19,7 @@ from mercer.estimators.shared import ard
 from mercer.estimators.shared.left_out import cavity_loo, mode_loo
 from mercer.estimators.shared.parameters import Draw, find_parameters, solve_problem
 from mercer.estimators.shared.parts import Parts, resolve
-from mercer.estimators.shared.state import Stateful
+from mercer.estimators.shared.record import MachineRecord
 from mercer.estimators.shared.summary import warn_inference
 from mercer.estimators.shared.table import (
     Table,
@@ -53,7 +53,7 @@ from mercer.search import Problem
 from mercer.search.criteria.left_out import Left
 
 
-class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class KernelMachine(MachineRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """The machine behind every estimator; see the presets for what the parameters mean."""
 
     posteriors_: list[Process]

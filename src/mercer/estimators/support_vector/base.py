@@ -12,7 +12,7 @@ from mercer._native import machines
 from mercer.core.arrays import Array, Index
 from mercer.estimators.shared.summary import warn_machine
 from mercer.estimators.shared.table import read_inputs, read_rows
-from mercer.estimators.support_vector.state import SupportState
+from mercer.estimators.support_vector.record import SupportRecord
 from mercer.inference.smo import Optimum, Programme, maximise
 from mercer.kernels import RBF, Kernel, Linear, Polynomial, Precomputed, as_kernel
 from mercer.kernels.features.fourier import is_sparse
@@ -26,7 +26,7 @@ NAMED = ("rbf", "linear", "poly", "sigmoid")  # as in scikit-learn
 SAMPLE = 200  # points by which a kernel of the user's own is judged
 
 
-class SupportVectorMachine(SupportState, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """The machine behind SVC, SVR and their kin; see there for the parameters."""
 
     support_: Index

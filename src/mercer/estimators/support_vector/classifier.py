@@ -11,10 +11,12 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
+from mercer.core.kinds import Numbers, Record
 from mercer.estimators.shared.labels import decided, one_vs_rest, read_labels
 from mercer.estimators.shared.table import UnlessItFails, check_weights, merged
 from mercer.estimators.support_vector.base import SupportVectorMachine, joined
 from mercer.estimators.support_vector.bayesian import ByEvidence
+from mercer.estimators.support_vector.record import check_sigmoid
 from mercer.inference.smo import Programme
 from mercer.left_out.span import JITTER, SupportLoo, Trained
 from mercer.losses.calibration import class_probabilities, fit_sigmoid, shifted
@@ -266,5 +268,10 @@ class SVC(ClassifierMixin, ByEvidence, SupportVectorMachine):  # type: ignore[mi
         return class_probabilities(self.decision_function(X), float(self.slope_[0]))
 
     @classmethod
-    def _extra_names(cls) -> tuple[str, ...]:
-        return ("slope_", "offsets_")
+    def _record(cls) -> Record:
+        return {**super()._record(), "slope_": Numbers("p", 0.0), "offsets_": Numbers("q")}
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        calibrated = self.probability is not None
+        check_sigmoid(self.slope_, self.offsets_, len(self.intercept_), calibrated)

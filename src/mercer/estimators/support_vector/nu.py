@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
 
 from mercer.core.arrays import Array
+from mercer.core.kinds import Plain, Record
 from mercer.estimators.shared.labels import decided, one_vs_rest, read_labels
 from mercer.estimators.shared.table import UnlessItFails, check_target, check_weights, merged
 from mercer.estimators.support_vector.base import SupportVectorMachine, joined
@@ -255,8 +256,8 @@ class NuSVR(RegressorMixin, _NuMachine):  # type: ignore[misc]  # scikit-learn s
         return np.asarray(self._margins(X)[:, 0])
 
     @classmethod
-    def _extra_names(cls) -> tuple[str, ...]:
-        return ("epsilon_",)
+    def _record(cls) -> Record:
+        return {**super()._record(), "epsilon_": Plain(float)}
 
 
 class OneClassSVM(OutlierMixin, _NuMachine):  # type: ignore[misc]  # scikit-learn ships no types
