@@ -313,7 +313,7 @@ def test_a_long_stream_stays_sound():
     shares = np.linalg.eigvals(stream.latents[0].C @ stream.kernel(stream.points)).real
     assert shares.min() > 0.0
     assert shares.max() < 1.0  # the posterior has a variance in every direction
-    assert stream.moments(model.units_.inside(T))[1].min() > 0.0
+    assert stream.marginals(model.units_.inside(T))[1].min() > 0.0
 
 
 # ------------------------------------------------------------------ drift

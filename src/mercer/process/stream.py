@@ -55,7 +55,9 @@ class StreamPosterior(Process):
         return cls(kernel, np.zeros((0, d)), latents, np.zeros((0, m)), np.zeros(0))
 
     @classmethod
-    def of_sites(cls, kernel: Kernel, points: Array, S: Array, solution: Solution) -> StreamPosterior:
+    def of_sites(
+        cls, kernel: Kernel, points: Array, S: Array, solution: Solution
+    ) -> StreamPosterior:
         """Return the posterior of points (n, d) with labels S (n, m) that were solved together."""
         latents, K = [], kernel(points)
         W = solution.W.reshape(S.shape)
@@ -191,7 +193,9 @@ class StreamPosterior(Process):
         return value
 
     def within(self, budget: int) -> StreamPosterior:
-        """Return the projection onto at most ``budget`` of the points: q there, the prior elsewhere.
+        """Return the projection onto at most ``budget`` of the points.
+
+        q stays as it is on those, with the law of the prior elsewhere given them.
 
         As :meth:`Posterior.project`, C' = B C B' and alpha' = B alpha; here B = [I, A] for points
         that are kept or dropped. :meth:`lost` returns what this cost.

@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import inference as inferences
 from mercer.core.arrays import Array
-from mercer.estimators.kernel.classified import prepare
-from mercer.estimators.online.learning import BLOCK, OnlineLearning, check_drift, likely_share
+from mercer.core.memory import require_memory
+from mercer.core.rows import location_scale
+from mercer.estimators.online.choices import check_drift, likely_length, likely_share
+from mercer.estimators.online.predictions import StreamPredictions, class_logs
 from mercer.estimators.online.state import OnlineState
 from mercer.estimators.shared import labels
-from mercer.estimators.shared.predictions import class_logs
+from mercer.estimators.shared.ard import tied_scales
+from mercer.estimators.shared.parts import positional, resolve_kernel, standardizes, start_length
 from mercer.estimators.shared.stream import (
+    Prequential,
     check_budget,
     check_forgetting,
     first_classes,
+    freeze,
     is_plain,
     known_codes,
     require_frozen,
     require_moderate,
 )
-from mercer.estimators.shared.table import UnlessItFails, check_weights, read_rows
-from mercer.inference.stream.stream import Stream
+from mercer.estimators.shared.summary import warn_inference
+from mercer.estimators.shared.table import UnlessItFails, build_table, check_weights, read_rows
+from mercer.estimators.shared.units import Units, no_units
+from mercer.inference.sites.bound import Bound
+from mercer.kernels import Constant
+from mercer.linalg.dense.gram import DenseGram
+from mercer.losses import Logistic
+from mercer.process.stream import StreamPosterior
+
+AMPLITUDE, BIAS = 4.0, 1.0  # prior variances of a kernel given by name, and of its constant
+BLOCK = 128  # examples that are absorbed together, at most
+SMALL = 1000  # points whose matrices (8 MB each) fit anywhere: asking the system takes longer
+LOGISTIC = Logistic()
 
 
-class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class OnlineLogisticClassifier(OnlineState, StreamPredictions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Bayesian kernel logistic regression, one example or one batch at a time.
 
     The posterior of the latent function is Gaussian at any time, and the prior of what comes next.
@@ -100,6 +118,8 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
     True
     """
 
+    _freezes: ClassVar[tuple[str, ...]] = ("kernel", "standardize")
+
     def __init__(
         self,
         kernel: Any = None,
@@ -125,14 +145,18 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
         does not show them all. ``kernel`` and ``standardize`` are frozen by the first batch: a
         stream in which one of them is changed is refused. After any error the learner is as it was.
         """
-        return self._safely(lambda: self._partial_fit(X, y, classes, sample_weight))
+        with UnlessItFails(self):
+            self._partial_fit(X, y, classes, sample_weight)
+        return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn X (n, d), y (n,) all together, afresh: the batch bound, independent of the order.
 
         ``rho`` and ``drift`` play no part: a batch has no age. :meth:`partial_fit` may follow.
         """
-        return self._safely(lambda: self._fit(X, y, sample_weight))
+        with UnlessItFails(self):
+            self._fit(X, y, sample_weight)
+        return self
 
     def refine(self) -> Self:
         """Improve the bounds of all examples seen, together, until they no longer change.
@@ -140,22 +164,21 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
         The result is that of :meth:`fit` in the units of the first batch. It needs all examples:
         a learner that has forgotten, or was projected onto its budget, refuses.
         """
-        check_is_fitted(self, "stream_")
-        if self.stream_.S is None:
+        check_is_fitted(self, "posteriors_")
+        stream = self.stream_
+        if stream.S is None or stream.w is None:
             raise ValueError(
                 "a second pass needs all examples, and this learner has forgotten some (rho < 1, "
                 "drift) or dropped points (budget); use rho=1, drift=0 and a larger budget, or "
                 "fit on stored data"
             )
-        return self._safely(self._refine)
-
-    def _safely(self, work: Any) -> Self:
         with UnlessItFails(self):
-            work()
+            self._solve_together(stream.points, stream.S, stream.w)
         return self
 
+    # ------------------------------------------------------------------ the flow
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
-        begun = hasattr(self, "stream_")
+        begun = hasattr(self, "posteriors_")
         require_frozen(self)
         rho, drift = check_forgetting(self.rho), check_drift(self.drift)
         budget = check_budget(self.budget)
@@ -168,8 +191,7 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
         X, codes, w = X[use], codes[use], w[use]
         S = _signs(codes, len(known))
         if not begun:
-            self.classes_ = known
-            self._begin(X, S, w)
+            self._begin(known, X, S, w, rows=len(X))
         self._require_room(len(X), budget)
         inside = self.units_.inside(X)
         require_moderate(self.stream_.kernel, inside)
@@ -187,11 +209,11 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
             mean = np.column_stack([block.mean for block in blocks])
             var = np.maximum(np.column_stack([block.var for block in blocks]), 0.0)
             if drift is None and share and i == 0:  # a change that was not foreseen
-                mean, var = before.moments(inside[part])
+                mean, var = before.marginals(inside[part])
             figures = figures.add(class_logs(mean, var), codes[part], w[part])
             stream, projections = after, projections + (len(after.points) < size)
-        self.stream_, self.prequential_, self.log_evidence_ = stream, figures, value
-        self._tell(rows=len(X), weight=float(w.sum()), projections=projections, share=share)
+        self.posteriors_, self.prequential_, self.log_evidence_ = [stream], figures, value
+        self._count(len(X), float(w.sum()), projections, share)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         check_forgetting(self.rho)
@@ -200,27 +222,112 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
         X, y = read_rows(self, X, y)
         given = labels.read_labels(y, None, sample_weight)
         given.check_two()
-        parts = self._parts(X.shape[1])
-        data = prepare(parts, X, given.codes, len(given.classes), given.weights, given.rows)
-        problem, units = data.problem, data.units
-        parts.start(problem.points, problem.y, problem.weights, units)
-        self.classes_ = given.classes
-        given_rows = (problem.points, problem.y, problem.weights)
-        self._freeze(parts, units, len(problem.rows), *given_rows)
-        stream = Stream.empty(parts.kernel, X.shape[1], problem.y.shape[1])
-        self._together(stream, *given_rows)
-        before = len(self.stream_.points)
+        S = _signs(given.codes, len(given.classes))
+        table = build_table(X, S, given.weights, by_row=False, flat=S.shape[1] == 1, alike=True)
+        rows = given.rows[table.keep]
+        self._begin(given.classes, table.points, table.mean, table.total, rows=len(rows))
+        self._solve_together(self.units_.inside(table.points), table.mean, table.total)
+        size = len(self.stream_.points)
         if budget is not None:
-            self.stream_ = self.stream_.project(budget)
-        self._tell(
-            rows=len(problem.rows),
-            weight=float(problem.row_weights.sum()),
-            projections=int(len(self.stream_.points) < before),
-        )
+            self.posteriors_ = [self.stream_.within(budget)]
+        self._count(len(rows), float(rows.sum()), int(len(self.stream_.points) < size))
 
-    def _refine(self) -> None:
-        stream = self.stream_
-        self._together(stream, stream.points, stream.S, stream.w)
+    def _begin(self, classes: NDArray[Any], X: Array, S: Array, w: Array, *, rows: int) -> None:
+        """Freeze units and kernel by the first batch X (b, d), in your units, labels S (b, m).
+
+        ``rows`` is the number of rows that were given, before equal ones were merged.
+        """
+        d, m = X.shape[1], S.shape[1]
+        self._bound()  # refuse another inference before any work
+        kernel, named = resolve_kernel(self.kernel, getattr(self, "feature_names_in_", None), d)
+        if positional(kernel):
+            raise ValueError(
+                "a stream needs a kernel of the inputs: precomputed values and noise parts depend "
+                "on which row it is; give a kernel without them"
+            )
+        standardize = standardizes(self.standardize, named)
+        units, factor = no_units(d, m), 1.0
+        if standardize and len(X) > 1:
+            units = Units(*location_scale(X, w), units.y_shift, units.y_scale)
+        inside = units.inside(X)
+        kernel = kernel.frozen(inside, w)
+        if named:
+            start_length(kernel, inside, w)
+            if len(X) == 1:  # no spread to measure: unit scale for each column
+                for owner in tied_scales(kernel):
+                    owner.set_params(length_scale=float(np.sqrt(d)))
+            kernel.set_params(variance=AMPLITUDE)
+            kernel, factor = likely_length(kernel + Constant(BIAS), inside, S, w)
+        freeze(self)
+        self.classes_, self.units_, self.loss_ = classes, units, LOGISTIC
+        self.kernel_ = units.kernel_outside(kernel)
+        self.posteriors_ = [StreamPosterior.empty(kernel, d, m)]
+        self.prequential_, self.log_evidence_ = Prequential(), 0.0
+        scales: dict[str, Any] = {
+            "rows": rows,
+            "standardize": standardize,
+            "x_shift": units.x_shift.tolist(),
+            "x_scale": units.x_scale.tolist(),
+            "length_factor": factor,
+        }
+        if named and rows == 1:
+            scales["message"] = (
+                "the first batch had one row, which has no spread: every column counts as one of "
+                "unit scale; give more rows first, or a kernel object"
+            )
+        self._report = {
+            "scales": scales,
+            "rows": {"seen": 0, "weight": 0.0, "batches": 0},
+            "budget": {"points": 0, "projections": 0},
+            "drift": {"share": 0.0, "changes": 0},
+            "inference": {"name": "sequential bound"},
+        }
+
+    def _count(self, rows: int, weight: float, projections: int, share: float = 0.0) -> None:
+        """Add one batch to the figures of the report, in a copy."""
+        counts, kept, drift = (self._report[key] for key in ("rows", "budget", "drift"))
+        self._report = self._report | {
+            "rows": {
+                "seen": counts["seen"] + rows,
+                "weight": counts["weight"] + weight,
+                "batches": counts["batches"] + 1,
+            },
+            "budget": {
+                "points": len(self.stream_.points),
+                "projections": kept["projections"] + projections,
+            },
+            "drift": {"share": share, "changes": drift["changes"] + (share > 0.0)},
+        }
+
+    def _bound(self) -> Bound:
+        bound = Bound() if self.inference is None else inferences.by_name(self.inference, LOGISTIC)
+        if not isinstance(bound, Bound):
+            raise ValueError(
+                "an online learner works by the quadratic bound: inference must be None or a "
+                f"Bound(), not {self.inference!r}; GPClassifier takes the others"
+            )
+        bound.check(LOGISTIC)
+        return bound
+
+    def _require_room(self, rows: int, budget: int | None) -> None:
+        """Refuse a batch whose matrices do not fit into memory."""
+        n = len(self.stream_.points)
+        size = n + rows if budget is None else min(n + rows, max(n, budget) + BLOCK)
+        if size > SMALL:
+            require_memory(size, 2 * len(self.stream_.latents))
+
+    def _solve_together(self, points: Array, S: Array, w: Array) -> None:
+        """Find the bounds of all points (n, d) together, labels S (n, m), weights w (n,)."""
+        bound, kernel = self._bound(), self.stream_.kernel
+        require_memory(len(points), 4 + 2 * S.shape[1])
+        require_moderate(kernel, points)
+        gram = DenseGram(kernel, points, keep=True)
+        solution = bound.solve(gram, S, LOGISTIC, weights=w)
+        warn_inference(bound, solution.report)
+        self.posteriors_ = [StreamPosterior.of_sites(kernel, points, S, solution)]
+        self.log_evidence_ = float(bound.evidence(gram, S, LOGISTIC, solution).value)
+        ended = {k: v for k, v in solution.report.items() if k != "columns"}
+        self._report = self._report | {"inference": {"name": "Bound", **ended}}
 
 
 def _signs(codes: Any, k: int) -> Array:

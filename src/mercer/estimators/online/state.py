@@ -22,9 +22,9 @@ from mercer.estimators.shared.schema import (
 from mercer.estimators.shared.state import part_of
 from mercer.estimators.shared.stream import Prequential, freeze, frozen
 from mercer.inference.stream.latent import PANEL, Explicit, Growing, Latent
-from mercer.inference.stream.stream import Stream
 from mercer.kernels.base import Kernel
 from mercer.losses import Logistic
+from mercer.process.stream import StreamPosterior
 
 
 class OnlineState:
@@ -32,15 +32,14 @@ class OnlineState:
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         machine = cast(Any, self)
-        stream: Stream = machine.stream_
+        stream: StreamPosterior = machine.stream_
         arrays: dict[str, Array] = {}
         seen: Prequential = machine.prequential_
-        growing = isinstance(stream.latents[0], Growing)
         manifest = packed_frame(machine, arrays, **frozen(machine)) | {
             "kernel": packed(machine.kernel_, "kernel", arrays),
             "inside": packed(stream.kernel, "inside", arrays),
             "classes": packed_classes(machine.classes_),
-            "form": "growing" if growing else "explicit",
+            "form": "explicit" if stream.S is None else "growing",
             "gains": [float(latent.gain) for latent in stream.latents],
             "log_evidence": float(machine.log_evidence_),
             "prequential": [float(seen.weight), float(seen.log_loss_sum), float(seen.right)],
@@ -52,7 +51,7 @@ class OnlineState:
         if stream.S is not None and stream.w is not None:
             arrays |= {"labels": stream.S, "weights": stream.w}
         for j, latent in enumerate(stream.latents):
-            arrays |= {f"{j}.{name}": value for name, value in _written(latent).items()}
+            arrays |= {f"{j}.{name}": value for name, value in latent.state().items()}
         arrays = {k: np.asarray(v, dtype=np.float64) for k, v in arrays.items()}
         check_online_state(manifest, arrays, set(manifest["params"]))  # what is written can be read
         return manifest, arrays
@@ -76,23 +75,17 @@ class OnlineState:
         inside = part_of(Kernel, manifest["inside"], arrays, resolve)
         labels, weights = arrays.get("labels"), arrays.get("weights")
         points, moved = arrays["points"], manifest["moved"]
-        machine.stream_ = Stream(inside, points, tuple(latents), labels, weights, moved)
+        machine.posteriors_ = [
+            StreamPosterior(inside, points, tuple(latents), labels, weights, moved)
+        ]
         machine.log_evidence_ = manifest["log_evidence"]
         machine.prequential_ = Prequential(*manifest["prequential"])
         machine._report = manifest["report"]
-        mean, var = machine.stream_.moments(points[:1])
+        mean, var = machine.stream_.marginals(points[:1])
         if not (np.isfinite(mean).all() and np.isfinite(var).all()):
             raise ValueError("the parts of the model do not belong to its arrays")
         str(machine.summary())
         return cast(Self, machine)
-
-
-def _written(latent: Latent) -> dict[str, Array]:
-    if isinstance(latent, Growing):
-        panels = {f"panel{i}": latent.rows(i) for i in range(len(latent.panels))}
-        return {"v": latent.v} | panels
-    whole = latent.explicit()
-    return {"C": whole.C, "alpha": whole.alpha}
 
 
 def _read(form: str, own: Mapping[str, Array], gain: float) -> Latent:
