@@ -17,6 +17,7 @@ from mercer.losses import Logistic
 from mercer.losses.numbers.averages import averaged, log_averaged
 from mercer.process import Posterior, Prior
 from mercer.process.stream import StreamPosterior
+from mercer.testing import check_process
 from tests.reference import sequential as reference
 
 NEW = np.array([[0.3, -0.2], [-1.0, 0.5]])
@@ -333,3 +334,66 @@ def test_the_root_is_that_of_plain_iteration():
         M, kappa = 3.0 * rng.normal(), 10.0 ** rng.uniform(-3, 2)
         S, w = float(rng.choice([-1, 1])), rng.uniform(0.2, 3.0)
         assert best_xi(M, kappa, S, w) == pytest.approx(reference.best_xi(M, kappa, S, w), rel=1e-9)
+
+
+# ------------------------------------------------------------------ the stream as a process
+@pytest.mark.parametrize("sizes", [[20], [1, 12, 7]], ids=str)
+def test_a_posterior_is_a_prior(sizes):
+    """Conditioning a process batch by batch, by the general formulas, gives the same law."""
+    X, S, w = data(20)
+    kernel = 4.0 * RBF(0.8) + Constant(1.0)
+    stream, blocks = streamed(X, S, w, kernel, sizes)
+    process, at = Prior(kernel), 0
+    for size, (block,) in zip(sizes, blocks, strict=True):
+        rows = X[at : at + size]
+        np.testing.assert_allclose(block.mean, process.mean(rows)[:, 0], atol=1e-10)
+        np.testing.assert_allclose(block.var, process.var(rows), atol=1e-10)
+        process, at = process.condition(rows, block), at + size
+    np.testing.assert_allclose(stream.mean(NEW), process.mean(NEW), atol=1e-10)
+    np.testing.assert_allclose(stream.cov(NEW), process.cov(NEW), atol=1e-10)
+    np.testing.assert_allclose(stream(X, NEW), process(X, NEW), atol=1e-10)
+    check_process(stream, NEW)
+
+
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("rho", [1.0, 0.8])
+def test_the_law_is_formulas_1_and_2(m, rho):
+    X, S, w = data(25, m=m)
+    stream, _ = streamed(X, S, w, 4.0 * RBF(0.8) + Constant(1.0), [25])
+    stream = stream.forget(rho)
+    posterior = Posterior(stream.parent, stream.points, stream.alpha, stream.operator)
+    np.testing.assert_allclose(stream.mean(NEW), posterior.mean(NEW), atol=1e-11)
+    np.testing.assert_allclose(stream.blocks(NEW), posterior.blocks(NEW), atol=1e-11)
+    if m == 1:
+        np.testing.assert_allclose(stream.var(NEW), posterior.var(NEW), atol=1e-11)
+    else:
+        with pytest.raises(NotImplementedError, match="blocks"):
+            stream.var(NEW)
+
+
+def test_a_block_is_a_solution():
+    X, S, w = data(9)
+    kernel = 4.0 * RBF(0.8)
+    block = absorb(np.zeros(9), kernel(X), S[:, 0], w)
+    C = np.linalg.inv(kernel(X) + np.diag(1.0 / block.W))
+    factor = block.factor
+    np.testing.assert_allclose(block.W, 2.0 * w * [reference.lam(xi) for xi in block.xi])
+    np.testing.assert_allclose(factor.solve(block.z), block.alpha, atol=1e-11)
+    np.testing.assert_allclose(factor.solve(np.eye(9)), C, atol=1e-12)
+    np.testing.assert_allclose(factor.quad(X, S), X.T @ C @ S, atol=1e-11)
+    np.testing.assert_allclose(factor.quad_diag(X), (X.T @ C @ X).diagonal(), atol=1e-11)
+    np.testing.assert_allclose(factor.diag(), C.diagonal(), atol=1e-12)
+    after = kernel(X) - kernel(X) @ C @ kernel(X)
+    np.testing.assert_allclose(factor.cov_diag(), after.diagonal(), atol=1e-11)
+    assert factor.logdet() == pytest.approx(np.linalg.slogdet(np.eye(9) + kernel(X) * block.W)[1])
+    assert factor.logdet_noisy() == pytest.approx(-np.linalg.slogdet(C)[1])
+    assert block.report.converged
+
+
+def test_batches_of_a_prediction_change_nothing(monkeypatch):
+    X, S, w = data(25, m=2)
+    stream, _ = streamed(X, S, w, 4.0 * RBF(0.8), [25])
+    whole = stream.marginals(X)
+    monkeypatch.setattr("mercer.process.stream.BATCH_BYTES", 8 * 25 * 4)
+    for a, b in zip(stream.marginals(X), whole, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-13)

@@ -48,52 +48,61 @@ LOGISTIC = Logistic()
 class OnlineLogisticClassifier(OnlineState, StreamPredictions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Bayesian kernel logistic regression, one example or one batch at a time.
 
-    The posterior of the latent function is Gaussian at any time, and the prior of what comes next.
-    Each example becomes a Gaussian observation by the best quadratic bound on the logistic, given
-    all before it: one pass, no step size. The result depends on the order of the examples, a
-    little; :meth:`fit` and :meth:`refine` find the bound of all together, which does not.
+    At any time the posterior of the latent function is a Gaussian process, and it is the prior for
+    what comes next. Each example becomes a Gaussian observation by the best quadratic bound on the
+    logistic given all examples before it: one pass, no step size. The result depends slightly on
+    the order of the examples; :meth:`fit` and :meth:`refine` find the bounds of all examples
+    together, which do not.
 
     Parameters
     ----------
-    kernel : Kernel, name, scikit-learn kernel, callable or None
-        None or a name is 4 times that kernel plus a constant of variance 1, on columns
-        standardised by the first batch, with a length scale of its total deviation or a half, a
-        quarter or an eighth of that, whichever has the largest evidence there (``report_``); all
-        is then frozen. A kernel object is taken as it is, in your units.
-    rho : float in (0, 1]
+    kernel : Kernel, name, scikit-learn kernel, callable or None, default None
+        None is "rbf". A kernel given by name gets a variance of 4, plus a constant of variance 1,
+        on columns standardised by the first batch. Its length scale is the total standard
+        deviation of these columns, or a half, a quarter or an eighth of that, whichever has the
+        largest evidence there (``report_["scales"]``). All of this is then frozen. A kernel object
+        is used unchanged, in your units.
+    rho : float in (0, 1], default 1
         Forgetting: before each batch the posterior precision becomes rho times itself plus (1 -
-        rho) times the prior's, and the mean follows by the same weights. 1 forgets nothing.
-    drift : float in [0, 1), or "auto"
+        rho) times that of the prior, and the mean follows by the same weights. 1 forgets nothing.
+    drift : float in [0, 1) or "auto", default 0
         The share of the latent function that is renewed before each batch: f becomes sqrt(1 -
-        drift) f + sqrt(drift) g, g drawn from the prior. The learner is then that of a function
-        that changes in time, with correlation (1 - drift)^(t/2) over t batches. "auto" chooses for
-        each batch the most probable of a few shares given its labels (its first 128 rows), with 5%
-        for any change before it.
-    budget : int or None
-        Points to keep at most; None keeps all. Beyond it the posterior is projected: it stays as
-        it is on the kept points, with the prior's law of everything else given those. The
-        divergence this costs is summed in ``report_``. Batches of less than a tenth of the budget
-        are projected up to a tenth below it, so that not each of them needs to be.
-    inference : None or :class:`mercer.inference.Bound`
-        Tolerance and steps of the batch bound in :meth:`fit` and :meth:`refine`.
-    standardize : see :class:`KernelRegressor`.
+        drift) f + sqrt(drift) g, with g drawn from the prior. This models a function that changes
+        in time, with correlation (1 - drift)^(t/2) over t batches. "auto" chooses for each batch
+        the most probable of a few shares given its labels (of its first 128 rows), with a prior
+        probability of 5% that there is any change before it.
+    budget : int of at least 1, or None, default None
+        The largest number of points to keep; None keeps all. Beyond it the posterior is projected:
+        it stays the same on the kept points, with the prior's law of everything else given those.
+        The divergence this costs, in nats, is summed in ``report_["budget"]``. Batches of less than
+        a tenth of the budget are projected to as much as a tenth below it, so that not every batch
+        needs a projection.
+    inference : :class:`mercer.inference.Bound` or None, default None
+        Tolerance and number of steps of :meth:`fit` and :meth:`refine`; None is ``Bound()``.
+    standardize : bool or "auto", default "auto"
+        Whether to standardise the columns by the first batch. "auto" does so for a kernel given by
+        name; a kernel object is in your units, and True is refused for it.
 
     Attributes
     ----------
-    classes_ : the labels, sorted.
-    log_evidence_ : float, a lower bound on log p(labels | inputs): the sum of the bounds on each
-        label given those before it; with several classes, summed over one machine for each.
-    prequential_ : ``log_loss`` and ``accuracy`` of each row predicted before the batch (or the 128
-        rows of it) that it was learned with.
+    classes_ : (k,) the labels, sorted.
+    posteriors_ : list of one process, the posterior of the latent functions in standardised units.
+    log_evidence_ : float, a lower bound on log p(labels | inputs) in nats: the sum of the bounds on
+        each label given those before it; with several classes, summed over one latent function
+        for each.
+    prequential_ : ``log_loss`` (nats per row) and ``accuracy`` of each row predicted before the
+        batch (or the block of 128 rows) with which it was learned.
     kernel_ : the kernel in your units.
-    n_features_in_, feature_names_in_
+    report_ : dict, what was done.
+    left_out_ : None; ``report_["left_out"]`` is the reason. ``loo_`` is an alias.
+    n_features_in_, feature_names_in_ : number and names of the columns.
 
     Notes
     -----
-    Several classes: one latent function of each against the rest on the same points, their
-    probabilities normalised. A row of weight w counts as w rows that share one bound; the rows one
-    by one have a bound each and differ a little. Forgetting or drift without a budget costs O(n^3)
-    for each batch, everything else O(n^2) for each row.
+    Several classes have one latent function each, against the rest, on the same points; their
+    probabilities are normalised. A row of weight w counts as w rows that share one bound; w rows
+    one by one have a bound each, and the result differs slightly. Forgetting or drift without a
+    budget costs O(n^3) per batch, everything else O(n^2) per row.
 
     References
     ----------
@@ -141,28 +150,30 @@ class OnlineLogisticClassifier(OnlineState, StreamPredictions, ClassifierMixin, 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from a batch X (b, d), y (b,), in the order of its rows; b may be one.
 
-        ``classes`` lists all labels of the stream; it is needed at the first call if that batch
-        does not show them all. ``kernel`` and ``standardize`` are frozen by the first batch: a
-        stream in which one of them is changed is refused. After any error the learner is as it was.
+        ``classes`` lists all labels of the stream; it is needed at the first call unless that batch
+        has all of them. ``sample_weight`` (b,) is 1 if None; rows of weight zero are skipped.
+        ``kernel`` and ``standardize`` are frozen by the first batch: changing one of them later is
+        an error. After any error the learner is as it was before the call.
         """
         with UnlessItFails(self):
             self._partial_fit(X, y, classes, sample_weight)
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn X (n, d), y (n,) all together, afresh: the batch bound, independent of the order.
+        """Learn X (n, d), y (n,) together, from scratch; the order of the rows has no effect.
 
-        ``rho`` and ``drift`` play no part: a batch has no age. :meth:`partial_fit` may follow.
+        ``rho`` and ``drift`` are not used: the rows of one batch have the same age.
+        ``sample_weight`` (n,) is 1 if None. :meth:`partial_fit` may follow.
         """
         with UnlessItFails(self):
             self._fit(X, y, sample_weight)
         return self
 
     def refine(self) -> Self:
-        """Improve the bounds of all examples seen, together, until they no longer change.
+        """Improve the bounds of all examples so far, together, until they no longer change.
 
         The result is that of :meth:`fit` in the units of the first batch. It needs all examples:
-        a learner that has forgotten, or was projected onto its budget, refuses.
+        after forgetting, drift or a projection onto the budget this is an error.
         """
         check_is_fitted(self, "posteriors_")
         stream = self.stream_
