@@ -241,13 +241,13 @@ class Posterior(Process):
     def project(self, points: Array) -> Posterior:
         """Return the process that keeps this one's law on ``points``, and the parent's elsewhere.
 
-        With q(u) = N(m, S) on the points: alpha = Kzz^-1 (m - parent mean),
-        C = Kzz^-1 - Kzz^-1 S Kzz^-1.
+        With B = Kzz^-1 k(Z, P) for the points Z: alpha' = B alpha and C' = B C B'. That is
+        q(u) = N(m, S) on them, alpha' = Kzz^-1 (m - parent mean), C' = Kzz^-1 - Kzz^-1 S Kzz^-1,
+        but nothing cancels.
         """
         if self.basis is not None:
             raise ValueError("a posterior with an unpenalised basis cannot be projected")
         Kzz = cho_factor(self.parent(points), lower=True)
-        inverse = cho_solve(Kzz, np.eye(len(points)))
-        alpha = cho_solve(Kzz, self.mean(points) - self.parent.mean(points))
-        C = inverse - inverse @ self.cov(points) @ inverse
-        return Posterior(self.parent, points, alpha, ExplicitOperator(0.5 * (C + C.T)))
+        B = cho_solve(Kzz, self.parent(points, self.points)).T
+        C = self.operator.reduce(B, B, None, None)
+        return Posterior(self.parent, points, B.T @ self.alpha, ExplicitOperator(0.5 * (C + C.T)))
