@@ -114,9 +114,13 @@ def test_warm_start_needs_fewer_steps(rng: np.random.Generator) -> None:
     assert warm.report.iterations < 5
 
 
-@pytest.mark.parametrize("loss", [Hinge(C=2.0), EpsilonInsensitive(C=3.0, epsilon=0.2), Pinball(0.3)])
+@pytest.mark.parametrize(
+    "loss", [Hinge(C=2.0), EpsilonInsensitive(C=3.0, epsilon=0.2), Pinball(0.3)]
+)
 @pytest.mark.parametrize("bias", [True, False])
-def test_it_is_the_mode_that_the_dual_finds(rng: np.random.Generator, loss: Loss, bias: bool) -> None:
+def test_it_is_the_mode_that_the_dual_finds(
+    rng: np.random.Generator, loss: Loss, bias: bool
+) -> None:
     X, (n, m) = rng.normal(size=(60, 2)), (60, 2)
     y = np.column_stack([np.sin(2 * X[:, 0]), X[:, 1]]) + 0.3 * rng.normal(size=(n, m))
     y = np.sign(y) if isinstance(loss, Hinge) else y

@@ -88,7 +88,9 @@ def test_answer_is_that_of_all_variables(
     monkeypatch.setattr(active, "SMALLEST", 1 << 40)
     whole = maximise(P, RowCache(kernel, X, 1e9, single=True), tol=1e-3)
     assert whole.report.details["fewest_active"] == len(P.linear)
-    assert found.report.details["objective"] == pytest.approx(whole.report.details["objective"], rel=1e-5)
+    assert found.report.details["objective"] == pytest.approx(
+        whole.report.details["objective"], rel=1e-5
+    )
 
 
 def test_without_bias(rng: np.random.Generator) -> None:
@@ -130,7 +132,9 @@ def test_limit_while_some_are_aside(rng: np.random.Generator) -> None:
     assert found.report.details["fewest_active"] < 1500
     assert found.report.message == "iteration limit"
     slope = P.linear - RBF(1.0)(X) @ found.beta
-    assert found.report.details["violation"] == pytest.approx(violations(P, found.beta, slope), abs=1e-9)
+    assert found.report.details["violation"] == pytest.approx(
+        violations(P, found.beta, slope), abs=1e-9
+    )
     np.testing.assert_allclose(found.slope, slope, atol=1e-9)
 
 
@@ -174,7 +178,9 @@ def test_cache_opens_when_rows_are_wanted_again(
     for other in (found, tiny):
         assert other.report.converged
         check(RBF(1.0), X, P, other, 1e-3)
-        assert other.report.details["objective"] == pytest.approx(large.report.details["objective"], rel=1e-5)
+        assert other.report.details["objective"] == pytest.approx(
+            large.report.details["objective"], rel=1e-5
+        )
 
 
 def test_indefinite_kernel_with_shrinking_ends(rng: np.random.Generator) -> None:

@@ -23,7 +23,6 @@ SINGLE_TOL = 1e-5
 UNLIMITED = 1 << 62
 # How often variables that were set aside may come back before none is set aside any more.
 RETURNS = 5
-LIMIT = "iteration limit"
 
 
 class SMO(Inference):
@@ -200,7 +199,8 @@ class SMO(Inference):
         if violation <= tol:
             message = "converged"
         else:
-            message = LIMIT if steps >= limit else "no step lowers the violation further"
+            ended = steps >= limit
+            message = "iteration limit" if ended else "no step lowers the violation further"
         details = {
             "violation": float(violation),
             "objective": _objective(programme, beta, slope),
@@ -208,6 +208,7 @@ class SMO(Inference):
             "fewest_active": int(narrowest),
             "returns": returns,
             "precision": str(rows.table.dtype),
+            "limited": bool(violation > tol and steps >= limit),
             "free": int(np.count_nonzero(free & (beta != 0.0))),
             "bounded": int(np.count_nonzero(~free & (beta != 0.0))),
         }
@@ -228,7 +229,8 @@ class Optimum:
     free : (N,) which variables lie between their bounds, and not at a kink.
     report : ``gap`` is the duality gap; the details are the violation and the objective, rows of K
         computed and their precision, the fewest variables that were active at a time, how often
-        those set aside came back, and how many that are not zero are free and at a bound.
+        those set aside came back, whether ``max_iter`` ended it, and how many variables that are
+        not zero are free and at a bound.
     """
 
     beta: Array
@@ -266,6 +268,7 @@ def _joined(reports: Sequence[Report]) -> Report:
             "fewest_active": min(d["fewest_active"] for d in each),
             "returns": max(d["returns"] for d in each),
             "precision": each[0]["precision"],
+            "limited": any(d["limited"] for d in each),
             "free": [d["free"] for d in each],
             "bounded": [d["bounded"] for d in each],
         },
