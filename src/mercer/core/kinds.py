@@ -63,7 +63,7 @@ def _size(token: str, sizes: Sizes) -> int | None:
 
 
 def _fit_shape(shape: tuple[int, ...], shapes: str, sizes: Sizes, place: str) -> None:
-    """Compare a shape with ``n d`` (or several: ``n | n m``); a letter that is new becomes known."""
+    """Compare a shape with ``n d`` (or several: ``n | n m``); a new letter becomes known."""
     for form in shapes.split("|"):
         tokens = form.split()
         wanted = [_size(token, sizes) for token in tokens]

@@ -83,7 +83,7 @@ class TableRecord(Recorded):
         }
 
     def _restored(self) -> None:
-        self.frame_ = None  # a model file does not hold the table
+        self.frame_, self.interrupted_ = None, False  # a model file does not hold them
 
     def _check_fitted(self) -> None:
         if (self.classes_ is None) != (self.kind_ == "regression"):
