@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mercer.inference import Dual
 from mercer.inference.programme import Programme, directions
 from mercer.inference.smo import SMO, Optimum
-from mercer.inference import Dual
 from mercer.kernels import RBF, Linear, Matern
 from mercer.linalg import DenseGram
 from mercer.linalg.rows import RowCache, RowGram
@@ -171,8 +171,8 @@ def test_what_it_cannot_do_is_refused(rng: np.random.Generator) -> None:
         SMO(max_iter=-2).check(Hinge())
     with pytest.raises(ValueError, match="constant as unpenalised basis"):
         SMO().solve(RowGram(RBF(), X), np.sign(X), Hinge(), basis=X)
+    found = SMO().solve(RowGram(RBF(), X), np.sign(X), Hinge())
     with pytest.raises(NotImplementedError, match="has no evidence"):
-        found = SMO().solve(RowGram(RBF(), X), np.sign(X), Hinge())
         SMO().evidence(RowGram(RBF(), X), np.sign(X), Hinge(), found)
 
 
