@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Inference, Solution
+from mercer.inference.base import Inference, Report, Solution
 from mercer.kernels import RBF
 from mercer.kernels.base import Kernel
 from mercer.linalg import DenseGram
@@ -123,7 +123,9 @@ def _check_z(K: Array, found: Solution, mean: Array, basis: Array | None) -> Non
 
 
 def _check_report(inference: Inference, found: Solution) -> None:
-    report = found.report
+    text = f"solve must return a Report, not a {type(found.report).__name__}"
+    holds("report", isinstance(found.report, Report), text)
+    report = found.report.plain()
     missing = [key for key in inference.reports if key not in report]
     holds(
         "report", not missing, f"it must have {missing}, as `reports` says, and has {list(report)}"
@@ -268,10 +270,10 @@ def _check_outputs(
     wanted = np.hstack([K @ one.alpha for one in each])
     text = "each output must be solved as by itself"
     close_whole("outputs", K @ found.alpha, wanted, max(tol, 1e-6), text)
-    missing = [key for key in inference.reports if key not in found.report]
+    missing = [key for key in inference.reports if key not in found.report.plain()]
     holds("report", not missing, f"with two outputs it must have {missing}, too")
     if found.W.ndim == 2:
-        columns = found.report.get("columns", [])
+        columns = found.report.plain().get("columns", [])
         text = "outputs with sites of their own have a report each, under 'columns'"
         holds("report", len(columns) == 2 and plain(columns), text)
     if inference.has_evidence:

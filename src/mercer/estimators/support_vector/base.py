@@ -372,7 +372,8 @@ class SupportClassifier(ClassifierMixin, DualMachine):  # type: ignore[misc]  # 
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row of X (q, d)."""
-        return decided(self.classes_, self.decision_function(X))
+        f = self.decision_function(X)
+        return decided(self.classes_, f)
 
 
 class SupportRegressor(RegressorMixin, DualMachine):  # type: ignore[misc]  # scikit-learn ships no types

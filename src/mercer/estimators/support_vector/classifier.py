@@ -284,7 +284,8 @@ class SVC(ByEvidence, SupportClassifier):
         """Return the class of each row of X (q, d); the most probable one if that is known."""
         if self.probability is None and self.inference is None:
             return super().predict(X)
-        return np.asarray(self.classes_[self._predict_proba(X).argmax(axis=1)])
+        best = self._predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     @property
     def predict_proba(self) -> Any:
