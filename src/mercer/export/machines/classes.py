@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.export.expression import Value, ndtr, softmax, stack
+from mercer.export.expression import Value, stack
+from mercer.export.functions import ndtr, softmax
 from mercer.export.kernels.forms import cross, diagonal
 from mercer.export.machines.moments import in_units, traced
 from mercer.export.processes.averages import averaged, probability, softmax_averaged

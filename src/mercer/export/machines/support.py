@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.export.expression import Value, softmax, stack
+from mercer.export.expression import Value, stack
+from mercer.export.functions import softmax
 from mercer.export.kernels.forms import cross, features
 from mercer.export.processes.averages import probability
 from mercer.losses import NormalizedHinge

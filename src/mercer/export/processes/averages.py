@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from mercer.core.errors import ExportError
-from mercer.export.expression import OnnxGraph, Value, log_sum_exp, ndtr, softmax, stack, where
+from mercer.export.expression import OnnxGraph, Value, stack, where
+from mercer.export.functions import log_sum_exp, ndtr, softmax
 from mercer.losses import Flip, LaplaceProbit, Logistic, NormalizedHinge, Probit
 from mercer.losses.numbers.averages import (
     _T,

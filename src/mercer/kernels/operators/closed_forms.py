@@ -25,6 +25,15 @@ class _Named(Kernel, abstract=True):
     def _columns(self) -> int:
         raise NotImplementedError
 
+    def coordinates(self, X: Array, d: int) -> Array:
+        """See :meth:`Stationary.coordinates`."""
+        return self._form()[2].coordinates(X, d)
+
+    def profile(self, s: Array) -> Array:
+        """See :meth:`Stationary.profile`."""
+        amplitude, _, kernel, _ = self._form()
+        return amplitude * kernel.profile(s)
+
     def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
         return rng.standard_normal((n, self._columns()))
 

@@ -134,7 +134,7 @@ def bernoulli(n: int) -> tuple[Fraction, ...]:
 
 
 @lru_cache(maxsize=64)
-def _centred(n: int, m: int) -> tuple[float, ...]:
+def centred_bernoulli(n: int, m: int) -> tuple[float, ...]:
     """Return the coefficients of B_n(1/2 + t) / B_2m(0) in t: every second one is zero."""
     raw, half = bernoulli(n), Fraction(1, 2)
     shifted = [
@@ -146,12 +146,12 @@ def _centred(n: int, m: int) -> tuple[float, ...]:
 
 def _even(t: Array, m: int) -> Array:
     """B_2m(1/2 + t) / B_2m(0), exactly even in t, at t in [-1/2, 1/2]."""
-    return _horner(t * t, _centred(2 * m, m)[0::2])
+    return _horner(t * t, centred_bernoulli(2 * m, m)[0::2])
 
 
 def _odd(t: Array, m: int) -> Array:
     """Return the derivative of :func:`_even`; zero at whole periods, where order 1 has a kink."""
-    slope = 2 * m * t * _horner(t * t, _centred(2 * m - 1, m)[1::2])
+    slope = 2 * m * t * _horner(t * t, centred_bernoulli(2 * m - 1, m)[1::2])
     return np.where(t == -0.5, 0.0, slope) if m == 1 else slope
 
 

@@ -49,11 +49,16 @@ def green(X: Array, Z: Array, order: int) -> Array:
     cost half the digits of r for close points.
     """
     from scipy.spatial.distance import cdist  # when it is needed: it takes long to import
-    from scipy.special import xlogy
 
     D = X.shape[1]
     check_order(order, D)
-    r2 = cdist(X, Z, "sqeuclidean")
+    return np.asarray(green_of_squares(cdist(X, Z, "sqeuclidean"), order, D))
+
+
+def green_of_squares(r2: Array, order: int, D: int) -> Array:
+    """:func:`green` at squared distances r2, left as they are."""
+    from scipy.special import xlogy
+
     if D % 2:
         G = np.sqrt(r2)
         if 2 * order - D > 1:
@@ -64,7 +69,7 @@ def green(X: Array, Z: Array, order: int) -> Array:
             G *= r2 ** (order - D // 2 - 1)
         G *= 0.5
     G *= constant(order, D)
-    return np.asarray(G)
+    return G
 
 
 def least_order(D: int) -> int:

@@ -38,6 +38,10 @@ class Stationary(Kernel, abstract=True):
     def __init__(self, length_scale: float | Array = 1.0) -> None:
         self.length_scale = length_scale
 
+    def coordinates(self, X: Array, d: int) -> Array:
+        """Return X (n, d) in units of the length scales: s is the squared distance of such rows."""
+        return X / positive(self, "length_scale", d)
+
     def profile(self, s: Array) -> Array:
         """Return k at squared scaled distances s."""
         raise self._unstated("profile(s)", "k at the squared scaled distances s")
@@ -122,9 +126,8 @@ class Stationary(Kernel, abstract=True):
 
     def _scaled(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
         X, Z, same = other_points(X, Z)
-        length_scale = positive(self, "length_scale", X.shape[1])
-        X = np.divide(X, length_scale, order="C")
-        return X, (X if same else np.divide(Z, length_scale, order="C")), same
+        U = self.coordinates(X, X.shape[1])
+        return U, (U if same else self.coordinates(Z, Z.shape[1])), same
 
 
 def _squares(X: Array, Z: Array) -> Array:

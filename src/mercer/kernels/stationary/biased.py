@@ -60,6 +60,14 @@ class BiasedRBF(Kernel):
         self.bias = bias
         self.variance = variance
 
+    def coordinates(self, X: Array, d: int) -> Array:
+        """Return X (n, d) such that the exponential is one of squared distances."""
+        return X * np.sqrt(positive(self, "weight", d) / d)
+
+    def profile(self, s: Array) -> Array:
+        """Return k at squared distances s of coordinates."""
+        return positive(self, "variance") * (np.exp(-0.5 * s) + positive(self, "bias"))
+
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         X, Z, same = self._scaled(X, Z)
         K = np.empty((X.shape[0], Z.shape[0]))
@@ -93,7 +101,5 @@ class BiasedRBF(Kernel):
 
     def _scaled(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
         X, Z, same = other_points(X, Z)
-        d = X.shape[1]
-        root = np.sqrt(positive(self, "weight", d) / d)
-        X = np.multiply(X, root, order="C")
-        return X, (X if same else np.multiply(Z, root, order="C")), same
+        U = self.coordinates(X, X.shape[1])
+        return U, (U if same else self.coordinates(Z, Z.shape[1])), same
