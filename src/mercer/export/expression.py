@@ -17,7 +17,7 @@ from mercer.core.errors import ExportError
 
 
 # by the name of a NumPy or SciPy function: an operator of ONNX, or what else writes the nodes
-FUNCTIONS: dict[str, str | Callable[..., Value]] = {}
+FUNCTIONS: dict[str, str | Callable[..., Any]] = {}
 
 
 class Value:
@@ -33,12 +33,12 @@ class Value:
         self.graph = graph
         self.name = name
         self.boolean = boolean
-        # this is factor * base; and this is left @ array: see _times
+        # this is factor * base; and of a product of matrices, its multiples: see _times
         self.base, self.factor = self, 1.0
-        self.product: tuple[Value, Array] | None = None
+        self.multiple: Callable[[float], Value] | None = None
 
     # ------------------------------------------------------------------ NumPy's functions
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Value:
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
         chosen, out = options.pop("where", True), options.pop("out", (None,))
         options.pop("order", None)  # of memory
@@ -48,7 +48,7 @@ class Value:
         value = _called(name, *inputs)
         return value if chosen is True else where(chosen, value, out[0])
 
-    def __array_function__(self, function: Any, types: Any, inputs: Any, options: Any) -> Value:
+    def __array_function__(self, function: Any, types: Any, inputs: Any, options: Any) -> Any:
         return _called(function.__name__, *inputs, **options)
 
     def __bool__(self) -> bool:
@@ -93,13 +93,16 @@ class Value:
     def __matmul__(self, other: Any) -> Value:
         if isinstance(other, Value):
             return self.graph.add("MatMul", self, other)
-        array = np.asarray(other, dtype=np.float64)
-        value = self.graph.add("MatMul", self.base, array * self.factor)
-        value.product = (self.base, array * self.factor)
+        left, array = self.base, np.asarray(other, dtype=np.float64) * self.factor
+        value = self.graph.add("MatMul", left, array)
+        value.multiple = lambda number: left @ (array * number)
         return value
 
     def __rmatmul__(self, other: Any) -> Value:
-        return self.graph.add("MatMul", np.asarray(other, dtype=np.float64), self)
+        right, array = self.base, np.asarray(other, dtype=np.float64) * self.factor
+        value = self.graph.add("MatMul", array, right)
+        value.multiple = lambda number: right.__rmatmul__(array * number)
+        return value
 
     def _times(self, number: float, op: str = "Mul") -> Value:
         """Return this times a number, or over it.
@@ -108,9 +111,8 @@ class Value:
         single precision. So a number never stands there: it goes into the array of the product.
         """
         factor = number if op == "Mul" else 1.0 / number
-        if self.product is not None:
-            left, array = self.product
-            return left @ (array * factor)
+        if self.multiple is not None:
+            return self.multiple(factor)
         value = self.graph.add(op, self, np.float64(number))
         value.base, value.factor = self.base, self.factor * factor
         return value
@@ -189,7 +191,18 @@ class Value:
     @property
     def T(self) -> Value:
         """The transpose of a matrix."""
-        return self.graph.add("Transpose", self)
+        value = self.graph.add("Transpose", self)
+        if self.base is not self:
+            value.base, value.factor = self.base.T, self.factor
+        if self.multiple is not None:
+            multiple = self.multiple
+            value.multiple = lambda number: multiple(number).T
+        return value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Nothing: it is not known, and a constant of this shape broadcasts to any."""
+        return ()
 
     def sum(self, axis: int = 1) -> Value:
         """Return the sum along an axis, which stays with length one."""
@@ -224,7 +237,7 @@ class Value:
         )
 
 
-def _called(name: str, *inputs: Any, **options: Any) -> Value:
+def _called(name: str, *inputs: Any, **options: Any) -> Any:
     """Return what the function of this name makes of values, numbers and arrays."""
     function = FUNCTIONS.get(name)
     if function is None:
@@ -238,16 +251,17 @@ def _called(name: str, *inputs: Any, **options: Any) -> Value:
 
 def _number(number: Any) -> float | None:
     """Return a number, or an array of one, as a float; None for anything else."""
-    if isinstance(number, Value):
-        return None
     array = np.asarray(number)
+    if array.dtype == object:  # a Value
+        return None
     return float(array.reshape(())) if array.size == 1 and array.ndim <= 2 else None
 
 
 def value_of(result: Any) -> Any:
     """Return the Value in an array of one, which numpy.asarray makes of it; else the argument."""
-    inside = result.item() if getattr(result, "dtype", None) == np.dtype(object) else result
-    return inside if isinstance(inside, Value) else result
+    if isinstance(result, np.ndarray) and result.dtype == object and result.ndim == 0:
+        return result.item()
+    return result
 
 
 def where(condition: Any, yes: Any, no: Any) -> Value:
@@ -266,7 +280,9 @@ def stack(values: Sequence[Value], axis: int = 1) -> Value:
 
 LARGEST = 1_900_000_000  # bytes of constants; a protobuf message ends at 2 GiB
 TRUTHS = {"Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal", "And", "Or", "Not", "IsNaN"}
-ON_NUMBERS = {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mod"} | (TRUTHS - {"And", "Or", "Not"})
+ON_NUMBERS = {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mod"} | (
+    TRUTHS - {"And", "Or", "Not"}
+)
 
 
 class OnnxGraph:
@@ -352,6 +368,7 @@ class OnnxGraph:
         """
         from onnx import helper
 
+        inputs = tuple(value_of(each) for each in inputs)
         if op in ON_NUMBERS:
             inputs = tuple(_as_double(each) for each in inputs)
         names = [self.value(each).name for each in inputs]
@@ -384,3 +401,22 @@ def _read(node: Any) -> Iterator[str]:
 
 def _text(array: np.ndarray[Any, Any]) -> bool:
     return array.dtype.kind in "UO"
+
+
+def evaluated(graph: OnnxGraph, values: Sequence[Any], feed: Mapping[str, Array]) -> list[Array]:
+    """Return values of a graph for inputs by their name, found by the reference implementation."""
+    from onnx import TensorProto, helper
+    from onnx.reference import ReferenceEvaluator
+
+    named = [graph.value(each).name for each in values]
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        graph.nodes,
+        "check",
+        [info(name, TensorProto.DOUBLE, array.shape) for name, array in feed.items()],
+        [info(name, TensorProto.DOUBLE, None) for name in named],
+        graph.constants,
+    )
+    model = helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)])
+    with np.errstate(all="ignore"):
+        return list(ReferenceEvaluator(model).run(None, dict(feed)))

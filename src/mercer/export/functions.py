@@ -171,6 +171,7 @@ FUNCTIONS |= {
     "reciprocal": lambda x: 1.0 / x,
     "remainder": remainder,
     "rint": "Round",
+    "shape": lambda x: x.shape,
     "sign": "Sign",
     "sin": "Sin",
     "sinh": sinh,

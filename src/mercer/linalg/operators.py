@@ -19,9 +19,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from mercer.core.arrays import Array, back_solve, half_solve
+from mercer.core.arrays import Array, back_solve, half_solve, transposed_solve
 
 
 class PosteriorOperator(ABC):
@@ -118,7 +117,7 @@ class BasisOperator(CholeskyOperator):
     def _halves(self, A: Array, hA: Array | None) -> tuple[Array, Array]:
         assert hA is not None
         u = self.half(A)
-        return u, solve_triangular(self.R, hA.T, trans="T") - self.Q.T @ u
+        return u, transposed_solve(self.R, hA.T) - self.Q.T @ u
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
         """A' C B less the basis term, shape (p, q)."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.errors import ExportError
-from mercer.export.expression import OnnxGraph, Value, value_of
+from mercer.export.expression import OnnxGraph, Value, evaluated, value_of
 from mercer.kernels.base import Kernel
 
 # (kernel, X, P) -> k(X, P) (q, n); with P = None, k(x, x) (q, 1), or (1, 1) if it is constant
@@ -128,24 +128,10 @@ def product(values: list[Value]) -> Value:
 
 def _compare(kernel: Kernel, P: Array) -> None:
     """Refuse a kernel whose graph has other values than it, between the points P and at each."""
-    from onnx import TensorProto, helper
-    from onnx.reference import ReferenceEvaluator
-
     graph = OnnxGraph()
     X = Value(graph, "X")
     values = [written(kernel, X, P), 0.0 * X.take([0]) + diagonal(kernel, X)]
-    names = [value.name for value in values]
-    info = helper.make_tensor_value_info
-    nodes = helper.make_graph(
-        graph.nodes,
-        "kernel",
-        [info("X", TensorProto.DOUBLE, P.shape)],
-        [info(name, TensorProto.DOUBLE, None) for name in names],
-        graph.constants,
-    )
-    model = helper.make_model(nodes, opset_imports=[helper.make_opsetid("", 18)])
-    with np.errstate(all="ignore"):
-        K, diag = ReferenceEvaluator(model).run(None, {"X": np.asarray(P, dtype=np.float64)})
+    K, diag = evaluated(graph, values, {"X": np.asarray(P, dtype=np.float64)})
     for ours, theirs in ((kernel(P, P), K), (kernel.diag(P)[:, None], diag)):
         gap = np.abs(ours - theirs).max(initial=0.0)
         if not gap <= NEAR * np.abs(ours).max(initial=0.0):

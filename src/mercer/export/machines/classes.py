@@ -11,7 +11,7 @@ from mercer.export.functions import ndtr, softmax
 from mercer.export.kernels.forms import cross, diagonal
 from mercer.export.machines.moments import in_units, traced
 from mercer.export.processes.averages import averaged, probability, softmax_averaged
-from mercer.export.processes.process import Traced, has_spread
+from mercer.export.processes.process import Traced
 from mercer.inference.stream.latent import Growing
 
 
@@ -89,7 +89,7 @@ def _probabilities(posterior: Any, loss: Any, X: Value) -> Value:
     """The probabilities (q, k) of one posterior; see ``estimators.class_probabilities``."""
     trace, m = Traced(posterior, X), posterior.alpha.shape[1]
     mean = trace.mean()
-    if not has_spread(posterior):
+    if not posterior.has_spread:
         if loss.response == "multiclass":
             return softmax(mean)
         return _normalised([probability(loss, mean.take([c])) for c in range(m)])
