@@ -37,8 +37,8 @@ def as_columns(y: Any) -> Array:
 def cholesky(A: Array) -> int:
     """Factor the symmetric matrix ``A`` (n, n) in place, ``A = L L'``.
 
-    Afterwards the *upper* triangle of ``A`` (row-major) holds ``L'``; the lower triangle is undefined.
-    Returns 0, or the order of the first leading minor that is not positive.
+    Afterwards the *upper* triangle of ``A`` (row-major) holds ``L'``; the lower triangle is
+    undefined. Returns 0, or the order of the first leading minor that is not positive.
     """
     _, info = lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)
     return int(info)

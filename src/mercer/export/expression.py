@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from mercer.core.arrays import Array
 from mercer.core.errors import ExportError
 
-
 # by the name of a NumPy or SciPy function: an operator of ONNX, or what else writes the nodes
 FUNCTIONS: dict[str, str | Callable[..., Any]] = {}
 

@@ -1,4 +1,4 @@
-"""How a kernel is written in ONNX: by its own profile, or by the form that is entered for its class.
+"""How a kernel is written in ONNX: by its own profile, or by the form entered for its class.
 
 A kernel that states ``profile(s)`` and ``coordinates(X, d)``, as every stationary one does, is
 evaluated on values, and thereby writes itself. All others have a function here that does. What was
