@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 from mercer.core.arrays import Array
@@ -19,11 +20,12 @@ from mercer.core.errors import ExportError
 FUNCTIONS: dict[str, str | Callable[..., Any]] = {}
 
 
-class Value:
+class Value(NDArrayOperatorsMixin):
     """What a node puts out. Numbers and arrays that meet it become constants; shapes broadcast.
 
-    NumPy's functions take it as they take an array, so that a formula written for arrays, such as
-    the profile of a kernel, writes its own nodes. What ONNX cannot say is refused by name.
+    NumPy's operators and functions take it as they take an array, so that a formula written for
+    arrays, such as the profile of a kernel, writes its own nodes. What ONNX cannot say is refused
+    by name.
     """
 
     __hash__ = None  # type: ignore[assignment]  # == compares elementwise, as for arrays
@@ -32,20 +34,24 @@ class Value:
         self.graph = graph
         self.name = name
         self.boolean = boolean
-        # this is factor * base; and of a product of matrices, its multiples: see _times
+        # this is factor * base; and of a product of matrices, its multiples: see times
         self.base, self.factor = self, 1.0
         self.multiple: Callable[[float], Value] | None = None
 
     # ------------------------------------------------------------------ NumPy's functions
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-        chosen, out = options.pop("where", True), options.pop("out", (None,))
-        options.pop("order", None)  # of memory
-        if options or (out[0] is not None and chosen is True):
+        chosen, (out,) = options.pop("where", True), options.pop("out", (None,))
+        if options or not (out is None or isinstance(out, Value)):
             refused = ", ".join(options) or "out"
             raise ExportError(f"{name} with the option {refused} cannot be written in ONNX")
         value = _called(name, *inputs)
-        return value if chosen is True else where(chosen, value, out[0])
+        if chosen is not True:
+            value = where(chosen, value, out)
+        if out is None:
+            return value
+        vars(out).update(vars(value) | ({"base": out} if value.base is value else {}))
+        return out
 
     def __array_function__(self, function: Any, types: Any, inputs: Any, options: Any) -> Any:
         return _called(function.__name__, *inputs, **options)
@@ -56,54 +62,11 @@ class Value:
             "ONNX; numpy.where can"
         )
 
-    # ------------------------------------------------------------------ arithmetic
-    def __add__(self, other: Any) -> Value:
-        return self.graph.add("Add", self, other)
+    def apply(self, op: str) -> Value:
+        """Return the value of an elementwise ONNX operator: Exp, Floor, Sigmoid, ..."""
+        return self.graph.add(op, self)
 
-    def __radd__(self, other: Any) -> Value:
-        return self.graph.add("Add", other, self)
-
-    def __sub__(self, other: Any) -> Value:
-        return self.graph.add("Sub", self, other)
-
-    def __rsub__(self, other: Any) -> Value:
-        return self.graph.add("Sub", other, self)
-
-    def __mul__(self, other: Any) -> Value:
-        number = None if self.boolean else _number(other)
-        return self.graph.add("Mul", self, other) if number is None else self._times(number)
-
-    def __rmul__(self, other: Any) -> Value:
-        return self.__mul__(other)
-
-    def __truediv__(self, other: Any) -> Value:
-        number = None if self.boolean else _number(other)
-        return self.graph.add("Div", self, other) if number is None else self._times(number, "Div")
-
-    def __rtruediv__(self, other: Any) -> Value:
-        return self.graph.add("Div", other, self)
-
-    def __neg__(self) -> Value:
-        return self * -1.0
-
-    def __abs__(self) -> Value:
-        return self.apply("Abs")
-
-    def __matmul__(self, other: Any) -> Value:
-        if isinstance(other, Value):
-            return self.graph.add("MatMul", self, other)
-        left, array = self.base, np.asarray(other, dtype=np.float64) * self.factor
-        value = self.graph.add("MatMul", left, array)
-        value.multiple = lambda number: left @ (array * number)
-        return value
-
-    def __rmatmul__(self, other: Any) -> Value:
-        right, array = self.base, np.asarray(other, dtype=np.float64) * self.factor
-        value = self.graph.add("MatMul", array, right)
-        value.multiple = lambda number: right.__rmatmul__(array * number)
-        return value
-
-    def _times(self, number: float, op: str = "Mul") -> Value:
+    def times(self, number: float, op: str = "Mul") -> Value:
         """Return this times a number, or over it.
 
         onnxruntime (1.31) takes a number beside a product of matrices into the product, rounded to
@@ -115,76 +78,6 @@ class Value:
         value = self.graph.add(op, self, np.float64(number))
         value.base, value.factor = self.base, self.factor * factor
         return value
-
-    def __pow__(self, exponent: Any) -> Value:
-        """Return a power; one by a whole number is repeated squares."""
-        number = _number(exponent)
-        if number is None or not number.is_integer():
-            return self.graph.add("Pow", self, exponent)
-        if number < 1.0:
-            return 1.0 / self ** int(-number) if number else 0.0 * self + 1.0
-        if number == 1.0:
-            return self
-        half = self ** (int(number) // 2)
-        return half * half * self if number % 2.0 else half * half
-
-    def __rpow__(self, base: Any) -> Value:
-        return self.graph.add("Pow", base, self)
-
-    def __lt__(self, other: Any) -> Value:
-        return self.graph.add("Less", self, other)
-
-    def __gt__(self, other: Any) -> Value:
-        return self.graph.add("Greater", self, other)
-
-    def __le__(self, other: Any) -> Value:
-        return self.graph.add("LessOrEqual", self, other)
-
-    def __ge__(self, other: Any) -> Value:
-        return self.graph.add("GreaterOrEqual", self, other)
-
-    def __eq__(self, other: Any) -> Value:  # type: ignore[override]  # elementwise, as for arrays
-        return self.graph.add("Equal", self, other)
-
-    def __ne__(self, other: Any) -> Value:  # type: ignore[override]  # elementwise, as for arrays
-        return ~(self == other)
-
-    def __invert__(self) -> Value:
-        return self.apply("Not")
-
-    def __and__(self, other: Any) -> Value:
-        return self.graph.add("And", self, other)
-
-    def __or__(self, other: Any) -> Value:
-        return self.graph.add("Or", self, other)
-
-    def apply(self, op: str) -> Value:
-        """Return the value of an elementwise ONNX operator: Exp, Floor, Sigmoid, ..."""
-        return self.graph.add(op, self)
-
-    def exp(self) -> Value:
-        """Return e to this."""
-        return self.apply("Exp")
-
-    def log(self) -> Value:
-        """Return the natural logarithm."""
-        return self.apply("Log")
-
-    def sqrt(self) -> Value:
-        """Return the square root."""
-        return self.apply("Sqrt")
-
-    def square(self) -> Value:
-        """Return this times this."""
-        return self * self
-
-    def at_least(self, low: Any) -> Value:
-        """Return the larger of this and ``low``."""
-        return self.graph.add("Max", self, low)
-
-    def at_most(self, high: Any) -> Value:
-        """Return the smaller of this and ``high``."""
-        return self.graph.add("Min", self, high)
 
     # ------------------------------------------------------------------ shapes
     @property
@@ -242,18 +135,67 @@ def _called(name: str, *inputs: Any, **options: Any) -> Any:
     if function is None:
         raise ExportError(f"it uses the function {name}, which cannot be written in ONNX")
     inputs = tuple(value_of(each) for each in inputs)
-    if not isinstance(function, str):
+    if callable(function):
         return function(*inputs, **options)
-    graph = next(each.graph for each in inputs if isinstance(each, Value))
-    return graph.add(function, *inputs)
+    return graph_of(*inputs).add(function, *inputs)
 
 
-def _number(number: Any) -> float | None:
+def graph_of(*inputs: Any) -> OnnxGraph:
+    """Return the graph of the values among the inputs."""
+    return next(each.graph for each in inputs if isinstance(each, Value))
+
+
+def _number(operand: Any) -> float | None:
     """Return a number, or an array of one, as a float; None for anything else."""
-    array = np.asarray(number)
+    array = np.asarray(operand)
     if array.dtype == object:  # a Value
         return None
     return float(array.reshape(())) if array.size == 1 and array.ndim <= 2 else None
+
+
+def multiply(a: Any, b: Any) -> Value:
+    """Return a b."""
+    for value, other in ((a, b), (b, a)):
+        number = _number(other)
+        if number is not None and not value.boolean:
+            return value.times(number)
+    return graph_of(a, b).add("Mul", a, b)
+
+
+def divide(a: Any, b: Any) -> Value:
+    """Return a / b."""
+    number = _number(b)
+    if number is not None and not a.boolean:
+        return a.times(number, "Div")
+    return graph_of(a, b).add("Div", a, b)
+
+
+def power(a: Any, exponent: Any) -> Any:
+    """Return a power; one by a whole number is repeated squares."""
+    number = _number(exponent)
+    if number is None or not number.is_integer():
+        return graph_of(a, exponent).add("Pow", a, exponent)
+    if number < 1.0:
+        return 1.0 / power(a, -number) if number else 0.0 * a + 1.0
+    if number == 1.0:
+        return a
+    half = power(a, number // 2.0)
+    return half * half * a if number % 2.0 else half * half
+
+
+def matmul(a: Any, b: Any) -> Value:
+    """Return the product of two matrices, of which one may be an array."""
+    if isinstance(a, Value) and isinstance(b, Value):
+        return a.graph.add("MatMul", a, b)
+    value, array = (a, b) if isinstance(a, Value) else (b, a)
+    base, array = value.base, np.asarray(array, dtype=np.float64) * value.factor
+    pair = (base, array) if value is a else (array, base)
+    found = value.graph.add("MatMul", *pair)
+    if value is a:
+        found.multiple = lambda number: matmul(base, array * number)
+    else:
+        found.multiple = lambda number: matmul(array * number, base)
+    return found
 
 
 def value_of(result: Any) -> Any:
@@ -297,7 +239,7 @@ class OnnxGraph:
         self.bytes = 0
         self.inside = 0  # bodies so far
         self.prefix = ""
-        self._known: dict[Any, Value] = {}
+        self._known: dict[Any, tuple[Any, ...]] = {}  # how to make the value again: it may change
         if outer is not None:
             outer.inside += 1
             self.prefix = f"{outer.prefix}/b{outer.inside}"
@@ -353,8 +295,8 @@ class OnnxGraph:
             name = f"/c{len(self.constants)}"
             stored = array.astype(object) if _text(array) else array
             self.constants.append(numpy_helper.from_array(stored, name))
-            self._known[key] = Value(self, name)
-        return self._known[key]
+            self._known[key] = (name,)
+        return Value(self, *self._known[key])
 
     def value(self, given: Any) -> Value:
         """Return a Value as it is, and anything else as a constant."""
@@ -376,8 +318,8 @@ class OnnxGraph:
             name = f"{self.prefix}/v{len(self.nodes)}"
             outputs = [name, *(f"{name}_{i}" for i in range(unused))]
             self.nodes.append(helper.make_node(op, names, outputs, **attributes))
-            self._known[key] = Value(self, outputs[0], op in TRUTHS)
-        return self._known[key]
+            self._known[key] = (outputs[0], op in TRUTHS)
+        return Value(self, *self._known[key])
 
 
 def _as_double(operand: Any) -> Any:

@@ -15,7 +15,17 @@ from scipy import special
 
 from mercer.core.arrays import Array
 from mercer.core.errors import ExportError
-from mercer.export.expression import FUNCTIONS, Value, stack, where
+from mercer.export.expression import (
+    FUNCTIONS,
+    Value,
+    divide,
+    graph_of,
+    matmul,
+    multiply,
+    power,
+    stack,
+    where,
+)
 
 ANCHOR = 3.0  # of the map x -> (x - ANCHOR) / (x + ANCHOR) of the half line to [-1, 1]
 DEGREE = 20  # of the series below: relative errors of 1e-14
@@ -29,14 +39,14 @@ def ndtr(z: Value, degree: int = DEGREE) -> Value:
     erfc(x) = e^{-x^2} g(u) / (x + 1), x >= 0, with g a Chebyshev series in
     u = (x - ANCHOR) / (x + ANCHOR), summed by Clenshaw's rule.
     """
-    x = (z * float(np.sqrt(0.5))).apply("Abs")
+    x = abs(z * float(np.sqrt(0.5)))
     u2 = 2.0 * (x - ANCHOR) / (x + ANCHOR)
     coefficients = _tail_series(degree)
     after, last = 0.0 * u2, 0.0 * u2
     for c in coefficients[:0:-1]:
         after, last = u2 * after - last + float(c), after
     series = 0.5 * u2 * after - last + float(coefficients[0])
-    half = 0.5 * (-(x * x)).exp() * series / (x + 1.0)
+    half = 0.5 * np.exp(-(x * x)) * series / (x + 1.0)
     return where(z < 0.0, half, 1.0 - half)
 
 
@@ -55,7 +65,7 @@ def _tail_series(degree: int) -> Array:
 def atan(t: Value) -> Value:
     """arctan(t), by three halvings of the angle and eleven terms of the series at tan(pi / 16)."""
     for _ in range(3):
-        t = t / (1.0 + (1.0 + t * t).sqrt())
+        t = t / (1.0 + np.sqrt(1.0 + t * t))
     t2, total = t * t, 0.0 * t
     for k in range(21, 0, -2):
         total = total * t2 + (-1.0) ** (k // 2) / k
@@ -64,29 +74,29 @@ def atan(t: Value) -> Value:
 
 def softmax(f: Value) -> Value:
     """Probabilities (q, k) of scores f (q, k)."""
-    e = (f - f.max()).exp()
+    e = np.exp(f - f.max())
     return e / e.sum()
 
 
 def log_sum_exp(f: Value, axis: int) -> Value:
     """Logarithm of the sum of exponentials along an axis."""
     top = f.max(axis)
-    return top + (f - top).exp().sum(axis).log()
+    return top + np.log(np.exp(f - top).sum(axis))
 
 
 def log1p(x: Value) -> Value:
     """log(1 + x) without loss for small x: Kahan's log(w) x / (w - 1), w = 1 + x rounded."""
     w = 1.0 + x
     same = w == 1.0
-    return where(same, x, w.log() * x / where(same, 1.0, w - 1.0))
+    return where(same, x, np.log(w) * x / where(same, 1.0, w - 1.0))
 
 
 def expm1(x: Value) -> Value:
     """e^x - 1 without loss for small x: Kahan's (u - 1) x / log(u), u = e^x rounded."""
-    u = x.exp()
+    u = np.exp(x)
     plain = (u == 1.0) | (abs(x) > 1.0)
     near = where(u == 1.0, x, u - 1.0)
-    return where(plain, near, (u - 1.0) * x / where(plain, 1.0, u.log()))
+    return where(plain, near, (u - 1.0) * x / where(plain, 1.0, np.log(u)))
 
 
 def sinh(x: Value) -> Value:
@@ -97,8 +107,7 @@ def sinh(x: Value) -> Value:
 
 def remainder(x: Any, n: Any) -> Value:
     """x modulo n, with the sign of n."""
-    graph = next(each.graph for each in (x, n) if isinstance(each, Value))
-    rest = graph.add("Mod", x, n, fmod=1)
+    rest = graph_of(x, n).add("Mod", x, n, fmod=1)
     return where(rest * n < 0.0, rest + n, rest)
 
 
@@ -129,19 +138,19 @@ FUNCTIONS |= {
     "bitwise_or": "Or",
     "broadcast_arrays": lambda *values: values,
     "ceil": "Ceil",
-    "clip": lambda x, low, high: x.at_least(low).at_most(high),
+    "clip": lambda x, low, high: np.minimum(np.maximum(x, low), high),
     "cos": "Cos",
-    "cosh": lambda x: 0.5 * (x.exp() + (-x).exp()),
-    "divide": lambda a, b: a / b if isinstance(a, Value) else b.__rtruediv__(a),
+    "cosh": lambda x: 0.5 * (np.exp(x) + np.exp(-x)),
+    "divide": divide,
     "einsum": einsum,
     "equal": "Equal",
     "erfc": lambda x: 2.0 * ndtr(-x * np.sqrt(2.0)),
     "exp": "Exp",
-    "exp2": lambda x: (x * np.log(2.0)).exp(),
+    "exp2": lambda x: np.exp(x * np.log(2.0)),
     "expit": "Sigmoid",
     "expm1": expm1,
     "fabs": "Abs",
-    "float_power": lambda a, b: a**b if isinstance(a, Value) else b.__rpow__(a),
+    "float_power": power,
     "floor": "Floor",
     "full_like": lambda x, fill, **_: 0.0 * x + fill,
     "greater": "Greater",
@@ -151,23 +160,23 @@ FUNCTIONS |= {
     "less": "Less",
     "less_equal": "LessOrEqual",
     "log": "Log",
-    "log10": lambda x: x.log() / np.log(10.0),
+    "log10": lambda x: np.log(x) / np.log(10.0),
     "log1p": log1p,
-    "log2": lambda x: x.log() / np.log(2.0),
+    "log2": lambda x: np.log(x) / np.log(2.0),
     "logaddexp": logaddexp,
     "logical_and": "And",
     "logical_not": "Not",
     "logical_or": "Or",
-    "matmul": lambda a, b: a @ b if isinstance(a, Value) else b.__rmatmul__(a),
+    "matmul": matmul,
     "maximum": "Max",
     "minimum": "Min",
-    "multiply": lambda a, b: a * b if isinstance(a, Value) else b * a,
+    "multiply": multiply,
     "ndtr": ndtr,
-    "negative": lambda x: -x,
-    "not_equal": lambda a, b: a != b if isinstance(a, Value) else b != a,
+    "negative": lambda x: x * -1.0,
+    "not_equal": lambda a, b: ~(a == b),
     "ones_like": lambda x, **_: 0.0 * x + 1.0,
     "positive": lambda x: x,
-    "power": lambda a, b: a**b if isinstance(a, Value) else b.__rpow__(a),
+    "power": power,
     "reciprocal": lambda x: 1.0 / x,
     "remainder": remainder,
     "rint": "Round",

@@ -111,7 +111,7 @@ def _largest(step: Any, columns: list[Value]) -> Value:
 @step_of(MinMaxScaler)
 def _between(step: Any, columns: list[Value]) -> Value:
     X: Value = stack(columns) * step.scale_[None, :] + step.min_[None, :]
-    return X.at_least(step.feature_range[0]).at_most(step.feature_range[1]) if step.clip else X
+    return np.clip(X, *step.feature_range) if step.clip else X
 
 
 @step_of(PCA)

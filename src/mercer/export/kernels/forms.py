@@ -65,7 +65,7 @@ def features_of(cls: type) -> Callable[[F], F]:
     def enter(function: F) -> F:
         def whole(kernel: Any, X: Value, P: Array | None) -> Value:
             phi = function(kernel, X)
-            return phi.square().sum() if P is None else phi @ np.asarray(kernel.features(P)).T
+            return np.square(phi).sum() if P is None else phi @ np.asarray(kernel.features(P)).T
 
         FEATURES[cls], FORMS[cls] = function, whole
         return function
@@ -108,7 +108,7 @@ def constant_diagonal(kernel: Any, X: Value) -> Value:
 
 def squared_distance(X: Value, P: Array) -> Value:
     """Return sum_d (x_d - p_d)^2 (q, n), from differences: coincident points are at distance 0."""
-    return total([d.square() for d in differences(X, P)])
+    return total([np.square(d) for d in differences(X, P)])
 
 
 def differences(X: Value, P: Array) -> list[Value]:

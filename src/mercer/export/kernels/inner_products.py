@@ -90,7 +90,7 @@ def _arcsine(kernel: ArcSine, X: Value, P: Array | None) -> Value:
         return (2.0 / np.pi) * np.arctan(p / np.sqrt(1.0 + 2.0 * p))
     c = 2.0 * (_inner(X, P, kernel.weight) + float(kernel.bias))
     q = kernel._squares(P)[None, :]
-    adjacent = (p * q - c * c).at_least(0.0) + (1.0 + p) + q  # (1 + p)(1 + q) - c^2
+    adjacent = np.maximum(p * q - c * c, 0.0) + (1.0 + p) + q  # (1 + p)(1 + q) - c^2
     return (2.0 / np.pi) * np.arctan(c / np.sqrt(adjacent))
 
 
@@ -136,7 +136,7 @@ def _spline(kernel: Spline, X: Value, P: Array | None) -> Value:
     if P is None:
         return _integral(kernel, x, 0.0 * x)
     z = P.T - float(kernel.origin)
-    return _integral(kernel, x.at_most(z), abs(x - z))
+    return _integral(kernel, np.minimum(x, z), abs(x - z))
 
 
 def _integral(kernel: Spline, v: Value, d: Value) -> Value:

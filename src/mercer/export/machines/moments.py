@@ -39,9 +39,9 @@ def regression(model: Any, X: Value, std: bool) -> dict[str, Value]:
     found = {"mean": _shaped(model, mean * units.y_scale + units.y_shift)}
     if std:
         within = _average([v for _, v in pairs])
-        between = _average([(m - mean).square() for m, _ in pairs])
+        between = _average([np.square(m - mean) for m, _ in pairs])
         variance = within if len(pairs) == 1 else within + between
-        found["std"] = _shaped(model, (variance + 0.0 * mean).sqrt() * units.y_scale)
+        found["std"] = _shaped(model, np.sqrt(variance + 0.0 * mean) * units.y_scale)
     return found
 
 

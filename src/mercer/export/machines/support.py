@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from mercer.core.arrays import Array
 from mercer.export.expression import Value, stack
@@ -76,7 +77,7 @@ def with_sigmoid(f: Value, slope: Any, offsets: Any) -> dict[str, Value]:
     scaled = d * (rate or 1.0)
     if len(offsets) > 1:
         return {"decision": d, "probabilities": softmax(scaled)}
-    p = scaled.apply("Sigmoid")
+    p = expit(scaled)
     return {"decision": d.squeeze(1), "probabilities": stack([1.0 - p, p])}
 
 

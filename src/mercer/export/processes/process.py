@@ -51,7 +51,7 @@ class Traced:
         if operator.walks:  # of a Markov kernel, whose matrix is formed after all
             gram = DenseGram(self.prior.signal, self.posterior.points)
             operator = gram.factor(operator.W).operator()
-        return (self._prior_variance() - _reduced(operator, self.K, self.h)).at_least(0.0)
+        return np.maximum(self._prior_variance() - _reduced(operator, self.K, self.h), 0.0)
 
     def blocks(self) -> list[list[Value]]:
         """Covariances (q, 1) of the m functions among each other at each row, by pairs."""
@@ -90,7 +90,7 @@ def _reduced(operator: PosteriorOperator, K: Value, h: Value | None) -> Value:
     """k'C k less the basis term for each row: (q, 1); h (q, b) are the basis functions."""
     A: Any = K.T
     try:
-        return value_of(operator.reduce_diag(A, h)).expand(1)  # type: ignore[arg-type, no-any-return]  # of values values
+        return value_of(operator.reduce_diag(A, h)).expand(1)  # type: ignore[arg-type]  # of values values
     except ExportError as error:
         raise ExportError(f"the operator {type(operator).__name__}: {error}") from None
 

@@ -39,7 +39,7 @@ class TracedSpline:
         """Its variance, (q, 1)."""
         m = self.posterior.states.order
         variance = self._value(lambda x: self.posterior.diag(x[:, None]), 4 * m - 2, 2 * m - 1)
-        return variance.at_least(0.0)
+        return np.maximum(variance, 0.0)
 
     def noise(self) -> Value:
         """Zero: all noise is the loss's."""
@@ -73,7 +73,7 @@ class TracedSpline:
         step = 1 << (n.bit_length() - 1)
         while step:
             tried = low + float(step)
-            known = self._chosen(self.knots, (tried - 1.0).at_most(n - 1.0).cast(np.int64))
+            known = self._chosen(self.knots, np.minimum(tried - 1.0, n - 1.0).cast(np.int64))
             fits = where(known > self.X, 0.0, 1.0) * where(tried > float(n), 0.0, 1.0)
             low = low + fits * float(step)
             step //= 2
