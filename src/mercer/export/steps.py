@@ -110,7 +110,7 @@ def _largest(step: Any, columns: list[Value]) -> Value:
 
 @step_of(MinMaxScaler)
 def _between(step: Any, columns: list[Value]) -> Value:
-    X: Value = stack(columns) * step.scale_[None, :] + step.min_[None, :]
+    X = stack(columns) * step.scale_[None, :] + step.min_[None, :]
     return np.clip(X, *step.feature_range) if step.clip else X
 
 

@@ -1,5 +1,4 @@
 """The algebra of kernels: sums, products, scaling and powers of kernels are kernels."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 

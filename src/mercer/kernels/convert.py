@@ -1,7 +1,4 @@
-"""as_kernel: what an estimator accepts where it asks for a kernel.
-
-Kernel objects of scikit-learn as kernels of mercer.
-"""
+"""What an estimator accepts as a kernel: an object, a name, a function, or scikit-learn's."""
 
 from __future__ import annotations
 
@@ -102,9 +99,6 @@ def _is_sklearn(given: Any) -> bool:
     """Say whether this is a kernel object of scikit-learn, or of a class derived from one."""
     modules = {cls.__module__ for cls in type(given).__mro__}
     return "sklearn.gaussian_process.kernels" in modules and hasattr(given, "theta")
-
-
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 
 class FromSklearn(Kernel):

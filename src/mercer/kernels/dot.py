@@ -1,7 +1,4 @@
-"""Kernels of the inner product: constant, linear, polynomial.
-
-The neural network kernel.
-"""
+"""Kernels of the inner product: constant, linear, polynomial, and the neural network kernel."""
 
 from __future__ import annotations
 
@@ -15,8 +12,6 @@ from mercer.core.component import POSITIVE, Domain
 from mercer.kernels.base import Gradient, Kernel, inner, other_points
 from mercer.kernels.checks import finite, like, positive, rescaled, whole
 from mercer.kernels.features.fourier import is_sparse
-
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 
 class Constant(Kernel):
@@ -196,9 +191,6 @@ class Polynomial(Kernel):
 
     def _offset(self) -> Array:
         return np.zeros(()) if self.offset is None else positive(self, "offset")
-
-
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 
 class ArcSine(Kernel):

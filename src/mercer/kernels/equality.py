@@ -1,8 +1,7 @@
-"""Kernels of categories.
+"""Kernels that ask only whether two inputs are the same: categories, nugget and noise.
 
-Nugget: what every place has of its own.
-
-Noise as a part of a kernel.
+``Categorical`` compares codes, ``Nugget`` whole rows; ``White`` and ``Noise`` compare observations,
+so that each has its own noise even where two rows have equal inputs.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from mercer.core.component import POSITIVE, UNIT, Domain
 from mercer.kernels.base import Gradient, Kernel, other_points, prefixed, zero_gradient
 from mercer.kernels.checks import like, positive
 from mercer.kernels.compose import _Wrapper
-
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 
 class Categorical(Kernel):
@@ -83,9 +80,6 @@ class Categorical(Kernel):
                 f"Categorical: correlation must lie in (0, 1], got {self.correlation!r}"
             )
         return correlation
-
-
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 
 class Nugget(Kernel):
@@ -158,9 +152,6 @@ def _equal(X: Any, Z: Any) -> tuple[Index, Index]:
 def _rows(X: Any) -> Array:
     """Return X as rows of bytes that are equal where the numbers are: -0 is 0."""
     return np.ascontiguousarray(np.asarray(X, dtype=np.float64) + 0.0)
-
-
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 
 class White(Kernel):

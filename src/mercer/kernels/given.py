@@ -1,5 +1,4 @@
 """Kernels that are given: as a matrix, or as a function."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 

@@ -5,11 +5,9 @@ For cross-covariances A = k(P, X) (n, p), B = k(P, Z) (n, q) and basis rows hA (
     reduce(A, B, hA, hB) = A' C B  -  (hA - A' C H) (H' C H)^-1 (hB - B' C H)'      formula (2)
 
 (the second term only with an unpenalised basis, GPML (2.42)). An operator is three or four arrays:
-``state`` gives them to a model file, :func:`restored` takes them back.
-
-The operator of a posterior by contrasts: universal kriging; theory (G10).
-
-The operator C of a finished posterior over several latent functions that share a kernel.
+``state`` gives them to a model file, :func:`restored` takes them back. Besides the dense operators
+there is one by contrasts (universal kriging; theory (G10)) and one of several latent functions that
+share a kernel.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Loss: what is observed, and what a latent value predicts. The contract every loss fulfils.
 
-What a loss can do: methods that are absent, and methods that stand on other ones.
+A loss need not implement every method: :func:`absent` marks one that it may leave out, with the
+reason, and some methods have defaults that are built on others.
 """
 
 from __future__ import annotations

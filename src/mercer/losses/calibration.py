@@ -1,11 +1,8 @@
-"""Squash: probabilities from decision values that were not made as probabilities (Platt).
+"""Probabilities from decision values, by a sigmoid with one slope (Platt).
 
 The decision values must be held-out ones (leave-one-out or cross-validated): on training outputs
-the fit is overconfident. The map knows nothing of the variance of f; a Gaussian process does.
-
-Multinomial logistic regression with one slope: the Newton iteration behind Platt's maps.
-
-A sigmoid on held-out outputs: how machines without probabilities are given some (Platt).
+the fit is overconfident. The map knows nothing about the variance of f; a Gaussian process does.
+For several classes it is multinomial logistic regression with one shared slope.
 """
 
 from __future__ import annotations

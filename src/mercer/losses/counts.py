@@ -1,7 +1,4 @@
-"""Poisson counts with a log link.
-
-Overdispersed counts with a log link.
-"""
+"""Counts with a log link: Poisson and negative binomial."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""What displays of classifiers have in common: the ways to labels and probabilities.
+"""Displays of classifiers: discrimination (ROC, precision and recall) and reliability.
 
-DiscriminationDisplay: how well scores tell classes apart (ROC, precision and recall).
-
-ReliabilityDisplay: whether a share p of the rows with the probability p is what it says.
+Both can be made from an estimator, from predictions, or from leave-one-out figures.
 """
 
 from __future__ import annotations

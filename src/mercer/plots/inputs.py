@@ -1,7 +1,4 @@
-"""RelevanceDisplay: how much the predictions depend on each input.
-
-What the inputs do to the predictions: columns shuffled, one after the other.
-"""
+"""RelevanceDisplay: how much the predictions depend on each input, by shuffling its column."""
 
 from __future__ import annotations
 

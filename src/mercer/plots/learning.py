@@ -1,7 +1,4 @@
-"""LearningDisplay: what more rows would bring, from nested parts of the rows there are.
-
-Nested parts of the rows: a machine learns from more and more of them and predicts others.
-"""
+"""LearningDisplay: what more rows would bring, from nested subsets of the rows at hand."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
-"""What displays of regressions have in common: three ways to y, mean and standard deviation.
+"""Displays of regressions: observed values, residuals, coverage of intervals, and bands.
 
-ObservedDisplay: observed against predicted values, with the intervals of the predictions.
-
-ResidualDisplay: what a regression leaves over, in units of what it said it would.
-
-CoverageDisplay: whether intervals contain as many observations as they say.
-
-BandDisplay: a prediction with its band along one input.
+Each can be made from an estimator, from predictions (y, mean and standard deviation), or from
+leave-one-out figures.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mercer.core.arrays import Array
@@ -90,7 +92,9 @@ def _thin_plate(kernel: ThinPlate, X: Value, P: Array | None) -> Value:
 
 
 def _green(X: Value, Z: Array, order: int) -> Value:
-    return green_of_squares(squared_distance(X, Z), int(order), Z.shape[1])
+    squares: Any = squared_distance(X, Z)
+    G: Any = green_of_squares(squares, int(order), Z.shape[1])
+    return G
 
 
 def _halves(kernel: ThinPlate, X: Value) -> tuple[Value, Value]:

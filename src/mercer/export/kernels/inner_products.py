@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import comb, factorial
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,7 @@ def _linear(kernel: Linear, X: Value) -> Value:
 def _fourier(kernel: RandomFourier, X: Value) -> Value:
     assert kernel.frequencies is not None  # an estimator keeps them
     phases = (X / np.asarray(kernel.length_scale, dtype=np.float64)) @ kernel.frequencies.T
-    both = np.hstack([np.cos(phases), np.sin(phases)])
+    both: Any = np.hstack([np.cos(phases), np.sin(phases)])
     return both / float(np.sqrt(len(kernel.frequencies)))
 
 
@@ -131,7 +132,7 @@ def _nugget(kernel: Nugget, X: Value, P: Array | None) -> Value:
 
 @form_of(Spline)
 def _spline(kernel: Spline, X: Value, P: Array | None) -> Value:
-    x = X - float(kernel.origin)
+    x: Any = X - float(kernel.origin)
     x = where(x < 0.0, np.nan, x)  # mercer refuses a row below the origin
     if P is None:
         return _integral(kernel, x, 0.0 * x)
@@ -154,7 +155,7 @@ def _periodic_spline(kernel: PeriodicSpline, X: Value, P: Array | None) -> Value
     turns = abs(X - P.T) / float(kernel.period)
     m, t = int(kernel.order), turns - np.floor(turns) - 0.5
     even = centred_bernoulli(2 * m, m)[0::2]
-    return np.polynomial.polynomial.polyval(t * t, np.array(even))  # type: ignore[no-any-return]  # of a Value a Value
+    return np.polynomial.polynomial.polyval(t * t, np.array(even))
 
 
 @form_of(Precomputed)

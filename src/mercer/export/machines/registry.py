@@ -38,22 +38,28 @@ from mercer.export.machines import classes, moments, support
 Writer = Callable[[Any, Value, bool], dict[str, Value]]
 
 PREDICTIONS = ("predict", "predict_proba", "decision_function")
+REGRESSORS: list[type] = [
+    KernelRegressor,
+    GPRegressor,
+    RVRegressor,
+    SmoothingSpline,
+    ThinPlateSpline,
+]
+MARGINS: list[type] = [NuSVC, OneClassSVM, LapSVC, LapLSClassifier, LapMEDClassifier]
 WRITERS: dict[type, Writer] = {
+    **dict.fromkeys(REGRESSORS, moments.regression),
+    **dict.fromkeys(MARGINS, support.decision),
     GPClassifier: classes.gaussian_process,
     KernelClassifier: classes.kernel_machine,
     LeastSquaresClassifier: classes.least_squares,
     MEDClassifier: support.discrimination,
+    NuSVR: support.regression,
     OnlineLogisticClassifier: classes.online,
     ProbabilisticLeastSquaresClassifier: classes.probabilistic_least_squares,
     RVClassifier: classes.relevance,
     SVC: support.classification,
+    SVR: support.regression,
 }
-for _cls in (KernelRegressor, GPRegressor, RVRegressor, SmoothingSpline, ThinPlateSpline):
-    WRITERS[_cls] = moments.regression
-for _cls in (SVR, NuSVR):
-    WRITERS[_cls] = support.regression
-for _cls in (NuSVC, OneClassSVM, LapSVC, LapLSClassifier, LapMEDClassifier):
-    WRITERS[_cls] = support.decision
 
 
 def writer_of(model: Any) -> Writer:

@@ -39,11 +39,6 @@ def decision(model: Any, X: Value, std: bool) -> dict[str, Value]:
     return {"decision": _flat(model, margins(model, X))}
 
 
-def one_class(model: Any, X: Value, std: bool) -> dict[str, Value]:
-    """Return "decision" (q,), negative for outliers."""
-    return {"decision": margins(model, X).squeeze(1)}
-
-
 def classification(model: Any, X: Value, std: bool) -> dict[str, Value]:
     """Return "decision" and, with a sigmoid or a posterior, "probabilities" (q, k)."""
     if getattr(model, "bayes_", None) is not None:

@@ -41,7 +41,7 @@ from mercer.losses.numbers.quadrature import NODES, REACH, STEPS, WEIGHTS
 SMALLEST = 1e-300  # stands for a variance of zero
 
 
-def probability(loss: Any, f: Value) -> Value:
+def probability(loss: Any, f: Any) -> Value:
     """P(y = +1 | f) for f of any shape."""
     if type(loss) is Logistic:
         return special.expit(f)
@@ -63,7 +63,7 @@ def probability(loss: Any, f: Value) -> Value:
     )
 
 
-def averaged(loss: Any, m: Value, v: Value) -> Value:
+def averaged(loss: Any, m: Any, v: Any) -> Value:
     """E[P(y = +1 | f)], f ~ N(m, v), for m and v (q, 1)."""
     v = np.maximum(v, SMALLEST)
     if type(loss) is Probit:
@@ -76,7 +76,7 @@ def averaged(loss: Any, m: Value, v: Value) -> Value:
     return _by_panels(loss, m, v)
 
 
-def _logistic(m: Value, v: Value) -> Value:
+def _logistic(m: Any, v: Any) -> Value:
     """The two sums of :mod:`mercer.losses.numbers.averages`, each on its side of WIDE."""
     s = np.sqrt(v)
     narrow = special.expit(m + s * _T[None, :]) @ _WT[:, None]

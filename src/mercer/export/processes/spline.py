@@ -9,6 +9,7 @@ coefficients, about the middle of each interval.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class TracedSpline:
     def var(self) -> Value:
         """Its variance, (q, 1)."""
         m = self.posterior.states.order
-        variance = self._value(lambda x: self.posterior.diag(x[:, None]), 4 * m - 2, 2 * m - 1)
+        variance: Any = self._value(lambda x: self.posterior.diag(x[:, None]), 4 * m - 2, 2 * m - 1)
         return np.maximum(variance, 0.0)
 
     def noise(self) -> Value:

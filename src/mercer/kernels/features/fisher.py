@@ -1,6 +1,6 @@
-"""Fisher kernels: points are alike if they pull the parameters of a model the same way.
+"""Fisher kernels: two points are alike if they change the parameters of a model in the same way.
 
-MultinomialFisher: the Fisher kernel of counts.
+``Fisher`` takes any score function, ``MultinomialFisher`` is the kernel of counts.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from mercer.core.arrays import Array, as_matrix
 from mercer.kernels.base import Kernel
 from mercer.kernels.features.fourier import Mapped, not_frozen
 from mercer.kernels.features.tfidf import counts
-
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 
 class ScoreKernel(Mapped, abstract=True):
@@ -125,9 +123,6 @@ def whitened(U: Array, information: Array, who: str) -> Array:
 def _standard_normal(X: Array) -> Array:
     """Score of the means and the log variances of independent standard normal columns."""
     return np.asarray(np.hstack([X, 0.5 * (X**2 - 1.0)]))
-
-
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 
 class MultinomialFisher(ScoreKernel):

@@ -1,7 +1,4 @@
-"""Mapped: kernels whose feature map is written down.
-
-Random Fourier features: a finite map that approximates a stationary kernel.
-"""
+"""Kernels with an explicit feature map (``Mapped``), and random Fourier features as one of them."""
 
 from __future__ import annotations
 
@@ -15,8 +12,6 @@ from mercer.core.arrays import Array, as_matrix
 from mercer.core.component import POSITIVE, Domain
 from mercer.kernels.base import Gradient, Kernel, inner, other_points
 from mercer.kernels.checks import like, positive, rescaled, whole
-
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 
 class Mapped(Kernel, abstract=True):
@@ -64,9 +59,6 @@ def not_frozen(kernel: Kernel, name: str) -> ValueError:
         f"{type(kernel).__name__} takes {name} from the first rows it sees, and has seen none: "
         f"call kernel.frozen(X) first (estimators do it in fit), or give {name}"
     )
-
-
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 
 class RandomFourier(Mapped):

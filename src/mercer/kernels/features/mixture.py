@@ -1,5 +1,4 @@
 """MixtureFisher: the Fisher kernel of a mixture of Gaussians."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 

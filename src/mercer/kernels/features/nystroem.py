@@ -1,6 +1,7 @@
-"""Nystroem: the part of a kernel that some points can express, a finite map.
+"""Nystroem: the part of a kernel that a few points can express, as a finite feature map.
 
-Pivots: the points that tell most about all others, one after the other, without the matrix.
+The points are chosen by a pivoted Cholesky factorisation (:func:`pivots`), which never forms the
+matrix.
 """
 
 from __future__ import annotations
@@ -65,9 +66,6 @@ def pivots(
         left[i] = 0.0
         chosen.append(i)
     return np.array(chosen, dtype=np.intp), np.ascontiguousarray(L[have : have + len(chosen)])
-
-
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 
 class Nystroem(Mapped):

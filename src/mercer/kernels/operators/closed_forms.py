@@ -26,11 +26,9 @@ class _Named(Kernel, abstract=True):
         raise NotImplementedError
 
     def coordinates(self, X: Array, d: int) -> Array:
-        """See :meth:`Stationary.coordinates`."""
         return self._form()[2].coordinates(X, d)
 
     def profile(self, s: Array) -> Array:
-        """See :meth:`Stationary.profile`."""
         amplitude, _, kernel, _ = self._form()
         return amplitude * kernel.profile(s)
 

@@ -1,5 +1,4 @@
 """Kernels of differential operators: the norm is a chosen sum of squared derivatives."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Spline kernel: the covariance of an integrated Wiener process; theory (P3), (P4)."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Thin-plate kernel: the functions whose m-th derivatives are small in all directions.
+"""Thin-plate kernel: functions whose m-th derivatives are small in all directions; theory (P9).
 
-The Green's function of the iterated Laplacian: the radial function of thin-plate splines.
-
-Theory (P9).
+It is built on the Green's function of the iterated Laplacian, the radial function of thin-plate
+splines.
 """
 
 from __future__ import annotations
@@ -90,9 +89,6 @@ def check_order(order: int, D: int) -> None:
             f"a thin-plate spline of {D} columns needs 2 * order > {D}, and the order is {order}: "
             f"the smallest that will do is {least_order(D)}"
         )
-
-
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 
 class ThinPlate(Kernel):

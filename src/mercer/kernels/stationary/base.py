@@ -1,7 +1,4 @@
-"""Stationary kernels: functions of the scaled distance alone. The base class, and the RBF.
-
-The rational quadratic kernel.
-"""
+"""Stationary kernels: functions of the scaled distance. Base class, RBF, rational quadratic."""
 
 from __future__ import annotations
 
@@ -15,8 +12,6 @@ from mercer.core.arrays import Array, mirror
 from mercer.core.component import POSITIVE, Domain
 from mercer.kernels.base import KEEP, Gradient, Kernel, blocks, inner, other_points
 from mercer.kernels.checks import like, positive, rescaled
-
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 
 class Stationary(Kernel, abstract=True):
@@ -77,7 +72,6 @@ class Stationary(Kernel, abstract=True):
         return self._formed(X, Z, factor)
 
     def written(self, X: Array, out: Array, factor: float = 1.0) -> Array:
-        """See :meth:`Kernel.written`."""
         if type(self).__call__ is not Stationary.__call__:
             return super().written(X, out, factor)
         return self._formed(X, None, factor, out)
@@ -171,9 +165,6 @@ class RBF(Stationary):
 
     def slope(self, s: Array) -> Array:
         return -0.5 * np.exp(-0.5 * s)
-
-
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 
 class RationalQuadratic(Stationary):

@@ -1,9 +1,8 @@
-"""A worked example: the kernel of a thesis as a class of its own.
+"""A worked example: the kernel of a thesis, written as a class.
 
 The same function is ``C * (RBF(length_scale) + v)``; written out it takes the parameters, and the
 gradient, of the source.
 """
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 

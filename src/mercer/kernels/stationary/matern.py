@@ -1,5 +1,4 @@
 """Matern kernels: as many derivatives as the caller asks for."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 

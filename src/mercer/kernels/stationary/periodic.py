@@ -1,5 +1,4 @@
 """Kernels of functions that repeat."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 

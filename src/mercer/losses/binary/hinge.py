@@ -1,12 +1,7 @@
-"""The support vector classifier's losses; see ``margins`` for why they give no probabilities.
+"""The hinge losses of support vector classifiers, and the likelihood that belongs to them.
 
-Theory (S1).
-
-The hinge, made a likelihood; theory (S8).
-
-The hinge seen by a statistician: what it lacks to be a likelihood, and the weights it hides.
-
-Theory (S7), (S9).
+exp(-hinge) does not sum to one over the labels (see ``margins``). What it lacks, and the weights
+that a normalisation hides, are computed here as well. Theory (S1), (S7), (S8), (S9).
 """
 
 from __future__ import annotations

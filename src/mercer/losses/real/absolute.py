@@ -1,7 +1,4 @@
-"""Losses of the absolute residual: Laplace noise and quantiles.
-
-The insensitive tube of support vector regression; theory (S2).
-"""
+"""Losses of the absolute residual: Laplace noise, quantiles, insensitive tube; theory (S2)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Location losses: y = f + noise, with noise that does not depend on f.
+"""Base classes of losses of real targets: location losses and piecewise linear ones.
 
-Piecewise linear losses: every Gaussian average in closed form, from knots and slopes alone.
+A location loss is y = f + noise, with noise that does not depend on f. Of a piecewise linear loss
+every Gaussian average has a closed form, from knots and slopes alone.
 """
 
 from __future__ import annotations
