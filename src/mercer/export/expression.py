@@ -190,12 +190,12 @@ def matmul(a: Any, b: Any) -> Value:
     value, array = (a, b) if isinstance(a, Value) else (b, a)
     base, array = value.base, np.asarray(array, dtype=np.float64) * value.factor
     pair = (base, array) if value is a else (array, base)
-    found = value.graph.add("MatMul", *pair)
+    result = value.graph.add("MatMul", *pair)
     if value is a:
-        found.multiple = lambda number: matmul(base, array * number)
+        result.multiple = lambda number: matmul(base, array * number)
     else:
-        found.multiple = lambda number: matmul(array * number, base)
-    return found
+        result.multiple = lambda number: matmul(array * number, base)
+    return result
 
 
 def value_of(result: Any) -> Any:
@@ -289,8 +289,8 @@ class OnnxGraph:
             if self.bytes > LARGEST:
                 raise ExportError(
                     "the graph needs more than 1.9 GB of constants, and an ONNX file ends at 2 GB; "
-                    "for a regressor export the mean alone with std=False, or use a machine of "
-                    "fewer points (SVC, SVR, RVRegressor, RVClassifier)"
+                    "for a regressor export the mean alone with std=False, or use an estimator "
+                    "with fewer points (SVC, SVR, RVRegressor, RVClassifier)"
                 )
             name = f"/c{len(self.constants)}"
             stored = array.astype(object) if _text(array) else array
@@ -299,7 +299,7 @@ class OnnxGraph:
         return Value(self, *self._known[key])
 
     def value(self, given: Any) -> Value:
-        """Return a Value as it is, and anything else as a constant."""
+        """Return a Value unchanged, and anything else as a constant."""
         return given if isinstance(given, Value) else self.constant(np.asarray(given))
 
     def add(self, op: str, *inputs: Any, unused: int = 0, **attributes: Any) -> Value:

@@ -49,7 +49,7 @@ def machine_of(model: Any) -> Any:
 
 
 def entered(model: Any, graph: OnnxGraph, dtype: Any) -> tuple[Any, Value, list[Any]]:
-    """Return the machine in the model, its rows in doubles (q, d), and the inputs of the graph."""
+    """Return the estimator of a model, its rows in doubles (q, d), and the inputs of the graph."""
     from onnx import TensorProto, helper
 
     kind = int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))

@@ -1,4 +1,4 @@
-"""Preprocessors of scikit-learn in ONNX: from columns as they come to the rows of a machine."""
+"""Preprocessors of scikit-learn in ONNX: from raw columns to the rows of an estimator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def transformed(step: Any, columns: list[Value]) -> Value:
         known = ", ".join(sorted(cls.__name__ for cls in STEPS))
         raise ExportError(
             f"the preprocessor {type(step).__name__} cannot be exported; those that can are "
-            f"{known}: do without it, or export the machine alone and convert the rest with "
+            f"{known}: do without it, or export the estimator alone and convert the rest with "
             "skl2onnx"
         )
     return STEPS[type(step)](step, columns)

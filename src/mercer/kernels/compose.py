@@ -47,7 +47,7 @@ class Sum(_Parts):
     Parameters
     ----------
     parts : sequence of Kernel
-        The terms. ``a + b + c`` builds one flat sum.
+        The terms, one or more. ``a + b + c`` builds one flat sum.
 
     References
     ----------
@@ -123,8 +123,8 @@ class Product(_Parts):
     Parameters
     ----------
     parts : sequence of Kernel
-        The factors. ``a * b * c`` builds one flat product. If a factor is noise alone, so is the
-        product; otherwise its signal is the product of the signals.
+        The factors, one or more. ``a * b * c`` builds one flat product. If a factor is noise alone,
+        so is the product; otherwise its signal is the product of the signals.
 
     References
     ----------
@@ -213,7 +213,7 @@ class Scale(_Wrapper):
     ----------
     kernel : Kernel
         The kernel that is scaled.
-    variance : float
+    variance : float, default=1.0
         Positive factor.
 
     References
@@ -266,7 +266,7 @@ class Scale(_Wrapper):
         return self.kernel.multiple(X, Z, float(positive(self, "variance")))
 
     def written(self, X: Array, out: Array, factor: float = 1.0) -> Array:
-        if type(self).__call__ is not Scale.__call__:  # a child has its own
+        if type(self).__call__ is not Scale.__call__:  # a subclass has its own
             return super().written(X, out, factor)
         return self.kernel.written(X, out, factor * float(positive(self, "variance")))
 
@@ -287,8 +287,8 @@ class Power(_Wrapper):
     ----------
     kernel : Kernel
         The base.
-    exponent : int
-        At least one; given, not searched.
+    exponent : int, default=2
+        1 or more; not searched.
 
     References
     ----------
@@ -375,5 +375,5 @@ def _refuse_nonpositive(number: float, verb: str) -> None:
     if not (number > 0.0 and np.isfinite(number)):
         raise ValueError(
             f"a number {verb} a kernel must be positive and finite, got {number!r}: "
-            "otherwise the result is no kernel"
+            "otherwise the result is not a kernel"
         )

@@ -66,7 +66,7 @@ def as_kernel(given: Any) -> Kernel:
     Parameters
     ----------
     given : Kernel, str, scikit-learn kernel, or callable
-        A kernel is returned as it is. A string names a kernel with its default parameters (unit
+        A kernel is returned unchanged. A string names a kernel with its default parameters (unit
         variance; an amplitude is not added). A kernel object of scikit-learn is adapted by
         :class:`~mercer.kernels.FromSklearn`, any other callable ``k(X, Z)`` by
         :class:`~mercer.kernels.Function`.
@@ -115,7 +115,7 @@ class FromSklearn(Kernel):
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         The object; it is not changed.
-    theta : array (p,) or None
+    theta : array (p,) or None, default=None
         Logarithms of its free hyperparameters; None takes them from the object.
 
     References

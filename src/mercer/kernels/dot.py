@@ -19,8 +19,8 @@ class Constant(Kernel):
 
     Parameters
     ----------
-    value : float
-        Positive prior variance of the offset.
+    value : float, default=1.0
+        Positive prior variance of the offset, in squared units of the function.
 
     References
     ----------
@@ -66,10 +66,10 @@ class Linear(Kernel):
 
     Parameters
     ----------
-    weight : float or array (d,)
-        Prior variance of the coefficients, shared or one per column.
-    centre : array (d,) or None
-        Where the function is zero; None means the origin. Given, not searched.
+    weight : float or array (d,), default=1.0
+        Positive prior variance of the coefficients, shared or one per column.
+    centre : array (d,) or None, default=None
+        Where the function is zero, in the units of the inputs; None is the origin. Not searched.
 
     References
     ----------
@@ -136,11 +136,11 @@ class Polynomial(Kernel):
 
     Parameters
     ----------
-    degree : int
-        At least one; given, not searched.
-    offset : float or None
+    degree : int, default=2
+        1 or more; not searched.
+    offset : float or None, default=1.0
         Positive; None leaves it out and keeps the monomials of exactly this degree.
-    weight : float or array (d,)
+    weight : float or array (d,), default=1.0
         Positive weights of the columns, shared or one per column.
 
     References
@@ -202,10 +202,10 @@ class ArcSine(Kernel):
 
     Parameters
     ----------
-    weight : float or array (d,)
-        Prior variance of the input weights of the units, shared or one per column.
-    bias : float
-        Prior variance of the offset of the units.
+    weight : float or array (d,), default=1.0
+        Positive prior variance of the input weights of the units, shared or one per column.
+    bias : float, default=1.0
+        Positive prior variance of the offset of the units.
 
     References
     ----------

@@ -26,8 +26,8 @@ class Categorical(Kernel):
 
     Parameters
     ----------
-    correlation : float or array (d,)
-        Prior correlation of two different categories, between 0 and 1, shared or per column.
+    correlation : float or array (d,), default=0.5
+        Prior correlation of two different categories, in (0, 1], shared or one per column.
 
     References
     ----------
@@ -83,17 +83,17 @@ class Categorical(Kernel):
 
 
 class Nugget(Kernel):
-    """Variation too fine to be seen between places: k = variance if x = z, else 0.
+    """An independent random effect for each distinct input: k = variance if x = z, else 0.
 
-    Every place has a value of its own, which it keeps: two rows with the same inputs share it,
-    where :class:`White` gives each of them another draw. Beside the noise of a loss it tells what
-    repeats from what does not, as far as rows are repeated; without repeated rows the two cannot
-    be told apart. At a new place it adds to the variance as noise does.
+    Two rows with the same inputs share the effect, where :class:`White` gives each of them its own
+    draw. Together with the noise of a loss it separates variation that repeats with the inputs from
+    variation that does not; this needs repeated rows, without which the two cannot be
+    distinguished. At a new input it adds to the variance as noise does.
 
     Parameters
     ----------
-    variance : float
-        Positive variance of what a place has of its own.
+    variance : float, default=1.0
+        Positive variance of the random effect, in squared units of the function.
 
     References
     ----------
@@ -162,8 +162,8 @@ class White(Kernel):
 
     Parameters
     ----------
-    noise : float
-        Positive noise variance.
+    noise : float, default=1.0
+        Positive noise variance, in squared units of the function.
 
     References
     ----------

@@ -24,7 +24,7 @@ class Precomputed(Kernel):
 
     Parameters
     ----------
-    matrix : array (N, N) or None
+    matrix : array (N, N) or None, default=None
         Symmetric positive semidefinite values between all points there are.
 
     References
@@ -122,7 +122,7 @@ class Function(Kernel):
     Parameters
     ----------
     function : callable
-        Takes X (n, d) and Z (m, d); must be symmetric and positive semidefinite.
+        Takes X (n, d) and Z (m, d) and returns (n, m); must be symmetric and positive semidefinite.
 
     References
     ----------

@@ -73,11 +73,11 @@ def by_name(name: str) -> Loss:
     }
     if name not in known:
         close = difflib.get_close_matches(str(name).lower(), known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"there is no loss {name!r}{hint} Known are: {', '.join(known)}")
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise ValueError(f"there is no loss {name!r}{hint}; known: {', '.join(known)}")
     if name == "ordinal":
         raise ValueError(
             "an ordinal loss needs its cutpoints: pass losses.Ordinal(cutpoints=[...]) itself"
         )
-    found: type[Loss] = globals()[known[name]]
-    return found()
+    cls: type[Loss] = globals()[known[name]]
+    return cls()

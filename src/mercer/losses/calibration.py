@@ -101,8 +101,8 @@ def fit_platt(f: Array, y: Array, weights: Array | None = None) -> tuple[float, 
 def fit_softmax_platt(F: Array, codes: Index, weights: Array | None = None) -> tuple[float, Array]:
     """Return (slope, offsets) of p(. | F_i) = softmax(slope * F_i + offsets).
 
-    One slope for all classes, since the columns are decision values of like machines, and an offset
-    (k,) for each; the offsets sum to zero. Minimises the cross-entropy to the targets
+    One slope for all classes, since the columns are decision values of like classifiers, and an
+    offset (k,) for each; the offsets sum to zero. Minimises the cross-entropy to the targets
     (n_c + 1)/(n_c + k) for the class c of the row and 1/(n_c + k) for each other one, n_c the
     weight of class c, by Newton steps with backtracking. For k = 2 it is :func:`fit_platt`.
 

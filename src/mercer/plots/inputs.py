@@ -91,7 +91,7 @@ def shuffled_effects(
 
 
 def answers(estimator: Any) -> tuple[Callable[[Any], Array], str]:
-    """Return what the estimator says of rows, as numbers, and whether they are probabilities."""
+    """Return the predictions for rows as numbers, and whether they are probabilities."""
     units = {
         "predict_proba": "probability",
         "decision_function": "score",

@@ -103,25 +103,25 @@ def _score(
     weights: Array | None,
 ) -> Array | None:
     """Score of each held-out row (h,); None where the method cannot learn from so few rows."""
-    machine = clone(estimator)
+    model = clone(estimator)
     given = {} if weights is None else {"sample_weight": weights[rows]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of small parts, which are not what the user fitted
         try:
-            machine.fit(take_rows(X, rows), y[rows], **given)
+            model.fit(take_rows(X, rows), y[rows], **given)
         except (ValueError, np.linalg.LinAlgError):
             return None
-        if interrupted(getattr(machine, "report_", None)):
+        if interrupted(getattr(model, "report_", None)):
             raise KeyboardInterrupt  # its search has taken it for a wish to end early
-        return score(machine, take_rows(X, held), y[held], y)
+        return score(model, take_rows(X, held), y[held], y)
 
 
-def _density(machine: Any, X: Any, y: Array, every: Array) -> Array:
-    """Minus log density of each row: as the machine says, else of a Gaussian."""
-    if hasattr(machine, "predictive_log_density"):
-        found = np.asarray(machine.predictive_log_density(X, y))
+def _density(model: Any, X: Any, y: Array, every: Array) -> Array:
+    """Minus log density of each row: by the estimator, else of a Gaussian."""
+    if hasattr(model, "predictive_log_density"):
+        found = np.asarray(model.predictive_log_density(X, y))
     else:
-        mean, std = machine.predict(X, return_std=True)
+        mean, std = model.predict(X, return_std=True)
         found = _gaussian(y, mean, std)
     return -recorded(found, y, every)
 
@@ -131,10 +131,10 @@ def _gaussian(y: Array, mean: Any, std: Any) -> Array:
     return np.asarray(-0.5 * ((y - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi))
 
 
-def _log_loss(machine: Any, X: Any, y: Array, every: Array) -> Array:
+def _log_loss(model: Any, X: Any, y: Array, every: Array) -> Array:
     """Minus log probability of each label; a class the part did not hold counts as 1e-15."""
-    places = {label: i for i, label in enumerate(machine.classes_.tolist())}
-    p = np.column_stack([machine.predict_proba(X), np.zeros(len(y))])
+    places = {label: i for i, label in enumerate(model.classes_.tolist())}
+    p = np.column_stack([model.predict_proba(X), np.zeros(len(y))])
     own = p[np.arange(len(y)), [places.get(label, -1) for label in y.tolist()]]
     return np.asarray(-np.log(np.maximum(own, 1e-15)))
 

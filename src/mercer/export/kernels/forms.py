@@ -82,7 +82,7 @@ def written(kernel: Kernel, X: Value, P: Array | None) -> Value:
     if not callable(profile):
         raise ExportError(
             f"{_named(kernel)} cannot be exported: it has no form in ONNX; one that states its "
-            "profile, as a child of Stationary does, or a built-in one of "
+            "profile, as a subclass of Stationary does, or a built-in one of "
             f"{', '.join(sorted(cls.__name__ for cls in FORMS))} does"
         )
     if P is None:

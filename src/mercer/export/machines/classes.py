@@ -68,7 +68,7 @@ def relevance(model: Any, X: Value, std: bool) -> dict[str, Value]:
 
 
 def online(model: Any, X: Value, std: bool) -> dict[str, Value]:
-    """Return "probabilities" of an OnlineLogisticClassifier as it is now."""
+    """Return "probabilities" of an OnlineLogisticClassifier in its current state."""
     from mercer.losses import Logistic
 
     stream, inside = model.stream_, in_units(model.units_, X)

@@ -77,10 +77,10 @@ class Nystroem(Mapped):
     Parameters
     ----------
     kernel : Kernel
-        The kernel that is approximated. Its noise parts are not seen.
-    size : int
-        How many points at most.
-    points : array (m, d) or None
+        The kernel that is approximated, without its noise parts.
+    size : int, default=100
+        Largest number of points, 1 or more.
+    points : array (m, d) or None, default=None
         P. None chooses among the first rows seen (in a stream the first batch), and keeps them:
         one after the other the row with the largest variance given those chosen, until ``size`` or
         until no row has more than 1e-10 of the largest left.

@@ -27,8 +27,9 @@ class TFIDF(Mapped):
 
     Parameters
     ----------
-    idf : None, float or array (d,)
-        None: from the first rows seen (in a stream the first batch), and kept. Positive.
+    idf : float, array (d,) or None, default=None
+        Positive inverse document frequencies. None computes them from the first rows seen (in a
+        stream the first batch), and keeps them.
 
     References
     ----------

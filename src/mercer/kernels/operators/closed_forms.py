@@ -67,8 +67,8 @@ class OrnsteinUhlenbeck(_Named):
 
     Parameters
     ----------
-    rate : float
-        Positive inverse correlation length.
+    rate : float, default=1.0
+        Positive inverse correlation length, in inverse units of the input.
 
     References
     ----------
@@ -104,9 +104,9 @@ class SquaredExponentialOperator(_Named):
 
     Parameters
     ----------
-    sigma : float
-        Positive width.
-    dims : int
+    sigma : float, default=1.0
+        Positive width, in the units of the inputs.
+    dims : int, default=1
         Number of columns of the inputs.
 
     References

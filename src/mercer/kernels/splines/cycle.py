@@ -24,19 +24,19 @@ class PeriodicSpline(Kernel):
         k(x, z) = sum_j j^(-2m) cos(2 pi j (x - z) / period) / sum_j j^(-2m),      j = 1, 2, ...
 
     Times :meth:`penalty_variance` it is the reproducing kernel of the periodic functions of mean
-    zero with |f|^2 = integral over one period of (f^(m))^2. The mean of the function is no part
-    of it: with a constant as unpenalised basis (``basis="constant"``) the posterior mean is the
-    periodic smoothing spline, lam = noise * penalty_variance / variance. Orders 1, 2, ... draw
+    zero with |f|^2 = integral over one period of (f^(m))^2. The mean of the function is not
+    part of it: with a constant as unpenalised basis (``basis="constant"``) the posterior mean is
+    the periodic smoothing spline, lam = noise * penalty_variance / variance. Orders 1, 2, ... draw
     functions that are 0, 1, ... times differentiable; :class:`Periodic` draws smooth ones.
 
     One column only: ``PeriodicSpline(period=24.0).on("hour")``.
 
     Parameters
     ----------
-    period : float
-        In the units of the column.
-    order : int
-        m, 1 or more; 2 is the cubic spline.
+    period : float, default=1.0
+        Positive, in the units of the column.
+    order : int, default=2
+        m, 1 or more; 2 is the cubic spline. Not searched.
 
     References
     ----------

@@ -30,10 +30,10 @@ class Spline(Kernel):
 
     Parameters
     ----------
-    order : int
-        m, 1 or more: the penalised derivative; 2 is the cubic spline.
-    origin : float
-        Not above any input.
+    order : int, default=2
+        m, 1 or more: the penalised derivative; 2 is the cubic spline. Not searched.
+    origin : float, default=0.0
+        In the units of the column, not above any input.
 
     References
     ----------

@@ -107,9 +107,9 @@ class ThinPlate(Kernel):
 
     Parameters
     ----------
-    order : int
-        m, with 2 m > number of columns.
-    anchors : array (k, d) or None
+    order : int, default=2
+        m, with 2 m > number of columns; not searched.
+    anchors : array (k, d) or None, default=None
         k = (m - 1 + d)! / (m - 1)! d! points on which no polynomial of degree < m vanishes;
         :meth:`anchored` picks them among the rows of a table.
 
@@ -188,8 +188,8 @@ class ThinPlate(Kernel):
         check_order(whole(self, "order", 1), n_features)
         if self.anchors is None:
             raise ValueError(
-                "ThinPlate without anchors is no covariance, it is positive on contrasts only; use "
-                f"ThinPlateSpline, or ThinPlate.anchored(X, order={self.order}) with "
+                "ThinPlate without anchors is not a covariance: it is positive on contrasts only; "
+                f"use ThinPlateSpline, or ThinPlate.anchored(X, order={self.order}) with "
                 f"basis={self.order - 1}"
             )
         self._halves(np.zeros((1, n_features)))

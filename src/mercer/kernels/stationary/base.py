@@ -17,15 +17,16 @@ from mercer.kernels.checks import like, positive, rescaled
 class Stationary(Kernel, abstract=True):
     """A kernel k(x, z) = profile(s) of s = sum_d ((x_d - z_d) / length_scale_d)^2.
 
-    A child states ``profile`` and ``slope``, elementwise functions of s (any shape), which must
-    leave s as it is. One whose
-    profile the compiled core knows names it with ``native`` and is then evaluated without
-    temporaries. Distances are taken from differences, so coincident points are at distance zero.
+    A subclass implements ``profile`` and ``slope``, elementwise functions of s (any shape), which
+    must not change s. A profile written with NumPy's functions is also its form in ONNX
+    (:func:`mercer.to_onnx`). A subclass whose profile the compiled core knows names it with
+    ``native`` and is then evaluated without temporaries. Distances are taken from differences, so
+    coincident points are at distance zero.
 
     Parameters
     ----------
-    length_scale : float or array (d,)
-        One length scale for all columns, or one per column (ARD).
+    length_scale : float or array (d,), default=1.0
+        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"length_scale": POSITIVE}
@@ -66,7 +67,7 @@ class Stationary(Kernel, abstract=True):
         return self._formed(X, Z, 1.0)
 
     def multiple(self, X: Array, Z: Array | None, factor: float) -> Array:
-        """See :meth:`Kernel.multiple`; in one pass over memory, unless a child has its own call."""
+        """Return factor * k(X, Z) (n, p) in one pass, unless a subclass overrides the call."""
         if type(self).__call__ is not Stationary.__call__:
             return super().multiple(X, Z, factor)
         return self._formed(X, Z, factor)
@@ -139,8 +140,8 @@ class RBF(Stationary):
 
     Parameters
     ----------
-    length_scale : float or array (d,)
-        One length scale for all columns, or one per column (ARD).
+    length_scale : float or array (d,), default=1.0
+        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
 
     References
     ----------
@@ -175,10 +176,10 @@ class RationalQuadratic(Stationary):
 
     Parameters
     ----------
-    alpha : float
-        Positive; small values mix widely different scales.
-    length_scale : float or array (d,)
-        One length scale for all columns, or one per column (ARD).
+    alpha : float, default=1.0
+        Positive, without units; small values mix widely different length scales.
+    length_scale : float or array (d,), default=1.0
+        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
 
     References
     ----------

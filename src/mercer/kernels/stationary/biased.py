@@ -26,12 +26,12 @@ class BiasedRBF(Kernel):
 
     Parameters
     ----------
-    weight : float or array (d,)
-        w, inverse squared length scales, shared or one per column (ARD).
-    bias : float
-        v, variance of an offset relative to ``variance``.
-    variance : float
-        C, the overall scale.
+    weight : float or array (d,), default=1.0
+        w, positive inverse squared length scales, shared or one per column (ARD).
+    bias : float, default=0.1
+        v, positive variance of an offset, relative to ``variance``.
+    variance : float, default=10.0
+        C, the positive overall scale, in squared units of the function.
 
     References
     ----------

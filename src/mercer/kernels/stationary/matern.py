@@ -32,10 +32,10 @@ class Matern(Stationary):
 
     Parameters
     ----------
-    nu : float
-        Smoothness, 0 < nu <= 100; given, not searched.
-    length_scale : float or array (d,)
-        One length scale for all columns, or one per column (ARD).
+    nu : float, default=1.5
+        Smoothness, 0 < nu <= 100, without units; not searched.
+    length_scale : float or array (d,), default=1.0
+        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
 
     References
     ----------

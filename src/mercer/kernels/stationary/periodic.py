@@ -23,10 +23,10 @@ class Periodic(Kernel):
 
     Parameters
     ----------
-    period : float or array (d,)
-        Period in the units of the columns, shared or one per column.
-    length_scale : float or array (d,)
-        Smoothness within a period, on the unit circle (without units).
+    period : float or array (d,), default=1.0
+        Positive, in the units of the columns, shared or one per column.
+    length_scale : float or array (d,), default=1.0
+        Positive; smoothness within a period, on the unit circle (without units).
 
     References
     ----------
@@ -105,8 +105,8 @@ class Cosine(Kernel):
 
     Parameters
     ----------
-    period : float or array (d,)
-        Period in the units of the columns, shared or one per column.
+    period : float or array (d,), default=1.0
+        Positive, in the units of the columns, shared or one per column.
 
     References
     ----------

@@ -27,12 +27,12 @@ class Wendland(Stationary):
 
     Parameters
     ----------
-    dims : int
-        The largest number of columns on which the kernel is used.
-    smoothness : int
-        0, 1, 2 or 3; given, not searched.
-    length_scale : float or array (d,)
-        Radius of the support, shared or one per column (ARD).
+    dims : int, default=3
+        The largest number of columns on which the kernel is used, 1 or more.
+    smoothness : {0, 1, 2, 3}, default=1
+        Number of mean-square derivatives; not searched.
+    length_scale : float or array (d,), default=1.0
+        Positive radius of the support, in the units of the inputs, shared or one per column (ARD).
 
     References
     ----------

@@ -28,7 +28,8 @@ class Margin(BinaryLoss):
 
     Parameters
     ----------
-    C : slack parameter > 1 (at C <= 1 every dual coefficient is zero: nothing is learned).
+    C : float, default=10.0
+        Slack parameter, above 1 (at C <= 1 every dual coefficient is zero: nothing is learned).
 
     Examples
     --------

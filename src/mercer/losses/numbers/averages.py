@@ -255,7 +255,7 @@ def independent_as_possible(V: Array) -> Array:
 @cache
 def normal_points(c: int, count: int) -> Array:
     """Return the fixed rule (count, c): a scrambled Sobol sequence through Phi^-1."""
-    from scipy.stats import qmc  # imported here: it costs more than the rest of this room
+    from scipy.stats import qmc  # imported here: it costs more than the rest of this module
 
     x = qmc.Sobol(c, seed=0).random(count)
     points: Array = np.asarray(special.ndtri(np.clip(x, 1e-12, 1.0 - 1e-12)))

@@ -62,7 +62,7 @@ def expected(loss: Loss, y: Array, m: Array, v: Array) -> Triple:
 
     Either the loss is differentiated: dE/dm = E[g'], dE/dv = E[g'']/2, kinks as delta functions
     of g''; or the Gaussian (Stein): E[g (f-m)]/v and E[g ((f-m)^2/v - 1)]/(2v). A loss without
-    derivatives of its own always takes the second, whose errors grow like 1/v for small v.
+    its own derivatives always takes the second, whose errors grow like 1/v for small v.
     """
     own, start = _own_derivatives(loss), loss.value(y, m)
 
@@ -97,7 +97,7 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array, power: Array | None = None)
         L' = -T[g'] = T[f - m]/v,    L'' = Var_T[g'] - T[g''] - jumps = (Var_T[f] - v)/v^2;
 
     the first forms are exact for small v, the second for large v: each row takes the one with the
-    smaller rounding error (a loss without derivatives of its own, or one that is a step, always
+    smaller rounding error (a loss without its own derivatives, or one that is a step, always
     takes the second).
     """
     s, p = np.sqrt(v), np.ones_like(v) if power is None else power
@@ -244,7 +244,7 @@ def higher(loss: Loss, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
 
         T3 = E[g'' r]/v,    T4 = E[g'' (r^2/v - 1)]/v,    a slope jump J at kappa as J delta in g''.
 
-    A loss without derivatives of its own is averaged itself, T3 = E[g He3(r/s)]/s^3 and
+    A loss without its own derivatives is averaged itself, T3 = E[g He3(r/s)]/s^3 and
     T4 = E[g He4(r/s)]/s^4 (Hermite polynomials), whose rounding errors grow like s^-4.
     """
     s = np.sqrt(v)

@@ -25,7 +25,7 @@ from mercer.losses.numbers.special import (
 
 
 class LocationLoss(Loss):
-    """-log p(y - f): a child states ``value`` and the noise's distribution.
+    """-log p(y - f): a subclass implements ``value`` and the noise's distribution.
 
     ``noise_moments() -> (mean, variance)``, ``noise_cdf(r)``, ``noise_quantile(p)``; from them
     follow the predictive distribution and draws.
@@ -69,7 +69,7 @@ class LocationLoss(Loss):
 
 
 class PiecewiseLinear(Loss):
-    """A convex loss made of straight lines; a child states ``value`` and ``pieces``."""
+    """A convex loss made of straight lines; a subclass implements ``value`` and ``pieces``."""
 
     abstract: ClassVar[bool] = True
 
