@@ -166,7 +166,7 @@ class GPClassifier(Additive, ClassifierMixin, KernelMachine):  # type: ignore[mi
             basis=None,
             standardize=self.standardize,
         )
-        if not chosen.evident:
+        if not chosen.has_evidence:
             raise ValueError(
                 f"a Gaussian process has a spread, and {type(chosen).__name__} finds a mode only; "
                 "use KernelClassifier for it, or inference='ep', 'laplace' or 'variational'"

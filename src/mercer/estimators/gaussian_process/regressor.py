@@ -60,7 +60,7 @@ class GPRegressor(Additive, KernelRegressor):
         if isinstance(loss, losses.Loss) and given.inference == "auto":
             given.inference = with_spread(loss)
         parts = resolve(given, names, d)
-        if not parts.inference.evident:
+        if not parts.inference.has_evidence:
             raise ValueError(
                 f"a Gaussian process has a spread, and {type(parts.inference).__name__}, the "
                 f"inference for {type(parts.loss).__name__}, finds a mode only; use KernelRegressor"

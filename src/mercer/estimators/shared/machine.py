@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, as_columns
 from mercer.core.basis import Basis
+from mercer.core.rows import location_scale
 from mercer.estimators.shared import ard
 from mercer.estimators.shared.left_out import cavity_loo, mode_loo
 from mercer.estimators.shared.parameters import Draw, find_parameters, solve_problem
@@ -33,7 +34,6 @@ from mercer.estimators.shared.table import (
 from mercer.estimators.shared.units import (
     Units,
     basis_inside,
-    location_scale,
     loo_outside,
     no_units,
     problem_inside,
@@ -162,7 +162,7 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
         self.kernel_ = units.kernel_outside(draws[0][0])
         self.loss_ = units.loss_outside(draws[0][1])
         self.log_evidence_: float | None = None
-        if parts.inference.evident:
+        if parts.inference.has_evidence:
             self.log_evidence_ = units.evidence_outside(max(values), total, parts.basis, k)
         self.loo_ = loo
         self.relevance_ = ard.relevance(draws[0][0], problem.points, problem.weights)
@@ -259,7 +259,7 @@ def describe(
         "inference": {"name": type(parts.inference).__name__, **solution.report},
         "gram": "markov" if isinstance(solution.factor, LineFactor) else "dense",
         "degrees_of_freedom": _degrees_of_freedom(kernel, problem, solution)
-        if parts.inference.evident
+        if parts.inference.has_evidence
         else None,
     }
 

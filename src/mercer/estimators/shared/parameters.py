@@ -149,7 +149,7 @@ def solve_problem(
     solution = parts.inference.solve(
         gram, problem.y, loss, basis=problem.basis, weights=problem.weights
     )
-    if not parts.inference.evident:
+    if not parts.inference.has_evidence:
         return gram, solution, -np.inf
     evidence = parts.inference.evidence(gram, problem.y, loss, solution, spread=problem.spread)
     return gram, solution, evidence.value
