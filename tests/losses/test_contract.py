@@ -113,7 +113,7 @@ def test_by_name():
         if cls is not losses.Ordinal:
             word = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__)[1:]
             assert type(losses.by_name(word)) is cls
-    with pytest.raises(ValueError, match=r"did you mean 'logistic'\?.*known: .*student_t"):
+    with pytest.raises(ValueError, match=r"did you mean 'logistic'\?.*Known are: .*student_t"):
         losses.by_name("logistik")
     with pytest.raises(ValueError, match="cutpoints"):
         losses.by_name("ordinal")

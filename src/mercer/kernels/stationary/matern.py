@@ -76,9 +76,9 @@ class Matern(Stationary):
     def profile(self, s: Array) -> Array:
         nu = self._smoothness()
         r = np.sqrt(2.0 * nu * s)
-        if nu % 1.0 == 0.5 and nu <= _POLYNOMIAL:
-            return half_integer_profile(nu, r)
-        return bessel_profile(nu, r)
+        if isinstance(r, np.ndarray) or nu % 1.0 != 0.5 or nu > _POLYNOMIAL:
+            return bessel_profile(nu, r)
+        return half_integer_profile(nu, r)  # a formula to export: ONNX has no Bessel function
 
     def slope(self, s: Array) -> Array:
         # d/dr [r^nu K_nu(r)] = -r^nu K_{nu-1}(r) and dr/ds = nu / r
