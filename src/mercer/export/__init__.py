@@ -7,10 +7,11 @@ it writes nodes. So a kernel is written by its own formula, and estimators by fo
 from __future__ import annotations
 
 from mercer.core.errors import ExportError
+from mercer.export import functions as _functions
 from mercer.export.kernels import composed as _composed
 from mercer.export.kernels import inner_products as _inner_products
 from mercer.export.model import to_onnx
 
 __all__ = ["ExportError", "to_onnx"]
 
-_FORMS = (_composed, _inner_products)  # imported for the kernels they enter
+_FORMS = (_functions, _composed, _inner_products)  # imported for what they enter

@@ -130,46 +130,32 @@ def einsum(pattern: str, a: Any, b: Any) -> Value:
     return (a * b).sum(axis).squeeze(axis)
 
 
+# functions that are operators of ONNX
+OPERATORS = """
+absolute=Abs add=Add bitwise_and=And bitwise_or=Or ceil=Ceil cos=Cos equal=Equal exp=Exp
+expit=Sigmoid fabs=Abs floor=Floor greater=Greater greater_equal=GreaterOrEqual invert=Not
+less=Less less_equal=LessOrEqual log=Log logical_and=And logical_not=Not logical_or=Or
+maximum=Max minimum=Min rint=Round sign=Sign sin=Sin sqrt=Sqrt subtract=Sub tanh=Tanh
+"""
+FUNCTIONS |= dict(pair.split("=") for pair in OPERATORS.split())
 FUNCTIONS |= {
-    "absolute": "Abs",
-    "add": "Add",
     "arctan": atan,
-    "bitwise_and": "And",
-    "bitwise_or": "Or",
     "broadcast_arrays": lambda *values: values,
-    "ceil": "Ceil",
     "clip": lambda x, low, high: np.minimum(np.maximum(x, low), high),
-    "cos": "Cos",
     "cosh": lambda x: 0.5 * (np.exp(x) + np.exp(-x)),
     "divide": divide,
     "einsum": einsum,
-    "equal": "Equal",
     "erfc": lambda x: 2.0 * ndtr(-x * np.sqrt(2.0)),
-    "exp": "Exp",
     "exp2": lambda x: np.exp(x * np.log(2.0)),
-    "expit": "Sigmoid",
     "expm1": expm1,
-    "fabs": "Abs",
     "float_power": power,
-    "floor": "Floor",
     "full_like": lambda x, fill, **_: 0.0 * x + fill,
-    "greater": "Greater",
-    "greater_equal": "GreaterOrEqual",
     "hstack": stack,
-    "invert": "Not",
-    "less": "Less",
-    "less_equal": "LessOrEqual",
-    "log": "Log",
     "log10": lambda x: np.log(x) / np.log(10.0),
     "log1p": log1p,
     "log2": lambda x: np.log(x) / np.log(2.0),
     "logaddexp": logaddexp,
-    "logical_and": "And",
-    "logical_not": "Not",
-    "logical_or": "Or",
     "matmul": matmul,
-    "maximum": "Max",
-    "minimum": "Min",
     "multiply": multiply,
     "ndtr": ndtr,
     "negative": lambda x: x * -1.0,
@@ -179,16 +165,10 @@ FUNCTIONS |= {
     "power": power,
     "reciprocal": lambda x: 1.0 / x,
     "remainder": remainder,
-    "rint": "Round",
     "shape": lambda x: x.shape,
-    "sign": "Sign",
-    "sin": "Sin",
     "sinh": sinh,
-    "sqrt": "Sqrt",
     "square": lambda x: x * x,
-    "subtract": "Sub",
     "tan": lambda x: np.sin(x) / np.cos(x),
-    "tanh": "Tanh",
     "where": where,
     "xlogy": xlogy,
     "zeros_like": lambda x, **_: 0.0 * x,
