@@ -159,8 +159,8 @@ def fit_sigmoid(F: Array, codes: Index, weights: Array, k: int) -> tuple[float, 
     """Return (slope, offsets) of p = softmax(slope F + offsets), or its sigmoid for k = 2.
 
     F is (n, k) held-out outputs, (n, 1) for two classes, larger for more likely classes; offsets
-    are (k,), or (1,). If the outputs say nothing about the classes, so that the slope would not be
-    positive, it is 0 and the offsets are the logarithms of the classes' shares.
+    are (k,), or (1,). If the outputs carry no information about the classes, so that the slope
+    would not be positive, it is 0 and the offsets are the logarithms of the classes' shares.
 
     Examples
     --------

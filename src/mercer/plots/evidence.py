@@ -17,8 +17,8 @@ from mercer.plots.style import BLUE, GREY, ORANGE, Display
 class EvidenceDisplay(Display):
     """Log evidence against a hyperparameter; the line marks the value of the fit.
 
-    A sharp top says that the data determine the parameter, a plain that they do not. The evidence
-    of neighbouring values within 1/2 of the top belongs to about one standard deviation.
+    A sharp peak means that the data determine the parameter, a plateau that they do not. The
+    evidence of neighbouring values within 1/2 of the top belongs to about one standard deviation.
 
     Parameters
     ----------

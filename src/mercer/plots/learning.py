@@ -167,7 +167,7 @@ class LearningDisplay(Display):
     unit : what the score is.
     constant : score of the answer that ignores the inputs, or None.
     gain : what the last step brought, and the standard error of that: the same rows were held out,
-        so it is smaller than the spreads say. None if there was one step only.
+        so it is smaller than the spreads suggest. None if there was one step only.
 
     Examples
     --------
@@ -230,7 +230,7 @@ class LearningDisplay(Display):
         """Return the display without drawing it.
 
         Steps that would take longer than ``seconds`` (twice the rows, eight times the time) are
-        left out. ``weights`` (n,) say how often each row counts.
+        left out. ``weights`` (n,) are how often each row counts.
         """
         found = nested_scores(estimator, X, y, steps, seed, seconds, weights)
         each, w = [scores for _, scores in found.known], found.weights

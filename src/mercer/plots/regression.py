@@ -73,7 +73,7 @@ def gaussian(estimator: Any, X: Any) -> tuple[Array, Array]:
 
 
 def checked_predictions(y: Any, mean: Any, std: Any) -> tuple[Array, Array, Array]:
-    """Return the three as float64 (n,), or say what is wrong with them."""
+    """Return the three as float64 (n,), or refuse what is wrong with them."""
     found = [np.asarray(a, dtype=np.float64) for a in (y, mean, std)]
     shapes = {a.shape for a in found}
     if len(shapes) > 1 or found[0].ndim != 1 or not len(found[0]):
@@ -133,7 +133,7 @@ class ObservedDisplay(GaussianPredictions):
 class ResidualDisplay(GaussianPredictions):
     """Residuals divided by their predicted deviation, against the prediction.
 
-    Nine out of ten belong into the pale band. A bend or a funnel says that the model misses a
+    Nine out of ten should lie in the pale band. A bend or a funnel means that the model misses a
     structure. Beside it their histogram and the normal density.
 
     Parameters
@@ -233,7 +233,7 @@ class CoverageDisplay(GaussianPredictions):
     def compute(
         cls, y: Array, mean: Array, std: Array, weights: Array | None = None, **names: Any
     ) -> Self:
-        """Return the display without drawing it; ``weights`` (n,) say how often a row counts."""
+        """Return the display without drawing it; ``weights`` (n,) are how often a row counts."""
         levels = np.linspace(0.05, 0.99, 48)
         rows = len(y) if weights is None else effective(weights)
         return cls(levels, coverage(y, mean, std, levels, weights), rows)
@@ -260,7 +260,7 @@ class BandDisplay(Display):
     Parameters
     ----------
     x : (k,) values of the input, increasing.
-    mean, std : (k,) of the prediction, noise included where the model says so.
+    mean, std : (k,) of the prediction, noise included where the model has it.
     levels : probabilities of the bands, each drawn over the wider ones.
     points : x and y, (n,) each, of observations; None draws none.
     name, target : what stands at the axes.

@@ -23,8 +23,8 @@ class TFIDF(Mapped):
 
         idf_j = log((1 + n) / (1 + n_j)) + 1,   n rows, of which n_j hold word j
 
-    A row of zeros says nothing: phi = 0, and k is zero, with itself as well. X may be sparse where
-    an estimator takes sparse rows.
+    A row of zeros carries no information: phi = 0, and k is zero, with itself as well. X may be
+    sparse where an estimator takes sparse rows.
 
     Parameters
     ----------

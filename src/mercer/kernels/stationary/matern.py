@@ -75,7 +75,7 @@ class Matern(Stationary):
 
     def profile(self, s: Array) -> Array:
         nu = self._smoothness()
-        r = np.sqrt(2.0 * nu * s)
+        r: Any = np.sqrt(2.0 * nu * s)
         if isinstance(r, np.ndarray) or nu % 1.0 != 0.5 or nu > _POLYNOMIAL:
             return bessel_profile(nu, r)
         return half_integer_profile(nu, r)  # a formula to export: ONNX has no Bessel function

@@ -23,7 +23,7 @@ class Wendland(Stationary):
     3           (1 - r)_+^(j+3) ((j^3+9j^2+23j+15) r^3 + (6j^2+36j+45) r^2 + (15j+45) r + 15) / 15
     ==========  ================================================================
 
-    The functions have as many mean-square derivatives as ``smoothness`` says.
+    The functions have ``smoothness`` mean-square derivatives.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Flip noise: some labels are wrong, whatever f says."""
+"""Flip noise: some labels are wrong, whatever f is."""
 
 from __future__ import annotations
 

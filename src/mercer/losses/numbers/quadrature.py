@@ -199,7 +199,7 @@ def _jumps(loss: Loss, y: Array) -> Iterator[tuple[Array, Array]]:
 
 
 def _is_step(loss: Loss, y: Array) -> NDArray[np.bool_]:
-    """Whether g itself jumps at a kink, (n,): then its derivatives do not say all."""
+    """Whether g itself jumps at a kink, (n,): then its derivatives are not enough."""
     width, steps = np.broadcast_to(loss.width(y), y.shape), np.zeros(y.shape, dtype=bool)
     for kink in np.asarray(loss.kinks(y), dtype=np.float64):
         step = 1e-10 * width + 1e-14 * np.abs(kink)
