@@ -1,7 +1,7 @@
 """How a posterior comes out: exact, a mode by Newton steps, a mode through the dual."""
 
 from mercer.core.words import there_is_no
-from mercer.inference.base import Evidence, Inference, Solution
+from mercer.inference.base import Evidence, Inference, Report, Solution
 from mercer.inference.exact import Exact
 from mercer.inference.mode.dual import Dual
 from mercer.inference.mode.newton import Newton
@@ -9,12 +9,14 @@ from mercer.inference.mode.prox import has_kinks
 from mercer.inference.sites.bound import Bound
 from mercer.inference.sites.ep import EP
 from mercer.inference.sites.laplace import Laplace
+from mercer.inference.smo import SMO
 from mercer.inference.sollich import SollichEvidence, sollich_evidence
 from mercer.inference.variational.gaussian import Variational
 from mercer.losses.base import Loss
 
 __all__ = [
     "EP",
+    "SMO",
     "Bound",
     "Dual",
     "Evidence",
@@ -22,6 +24,7 @@ __all__ = [
     "Inference",
     "Laplace",
     "Newton",
+    "Report",
     "SollichEvidence",
     "Solution",
     "Variational",

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.inference.base import Inference
+from mercer.core.frames import outside
+from mercer.inference.base import Inference, Report
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def summarise(machine: Any) -> Summary:
         add("Quality", label, text)
     if report["degrees_of_freedom"] is not None:
         add("Quality", "effective degrees of freedom", f"{report['degrees_of_freedom']:.2f}")
-    if "converged" in report["inference"]:
+    if report["inference"].get("iterations") is not None:
         what = "mode" if machine.log_evidence_ is None else report["inference"]["name"]
         add("Numerics", what, _steps(report["inference"]))
     add("Numerics", "convergence", _convergence(report))
@@ -165,9 +166,6 @@ def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
     return found
 
 
-OUTSIDE = 5  # frames from here to the user's call of fit
-
-
 def warn_machine(name: str, params: Mapping[str, Any], report: Mapping[str, Any]) -> None:
     """Warn if the steps of a support vector machine ended above its tolerance.
 
@@ -189,7 +187,7 @@ def warn_machine(name: str, params: Mapping[str, Any], report: Mapping[str, Any]
         ended += ", and no step lowers it further (rounding)"
         exact = "" if report["precision"] == "float64" else " or one below 1e-5 (double precision),"
         remedy = f"choose a larger tol,{exact} or scale the columns"
-    warnings.warn(f"{ended}: {remedy}", ConvergenceWarning, stacklevel=OUTSIDE)
+    warnings.warn(f"{ended}: {remedy}", ConvergenceWarning, stacklevel=outside())
 
 
 def joined_discriminations(
@@ -212,24 +210,23 @@ def joined_discriminations(
             f"a duality gap of {report['gap']:.2g}, above tol={params['tol']:g}: raise max_iter, "
             "choose a larger tol or scale the columns",
             ConvergenceWarning,
-            stacklevel=OUTSIDE,
+            stacklevel=outside(),
         )
     return report
 
 
-def warn_inference(inference: Inference, report: Mapping[str, Any]) -> None:
+def warn_inference(inference: Inference, report: Report) -> None:
     """Warn if an iterative inference stopped before its tolerance; ``report`` is its solution's."""
-    if report.get("converged", True):
+    if report.converged:
         return
     name, given = type(inference).__name__, inference.get_params()
-    gap, steps = report.get("gap"), report.get("iterations")
-    after = "" if steps is None else f" after {steps} steps"
-    reached = "" if gap is None else f" with a duality gap of {gap:.2g}"
+    after = "" if report.iterations is None else f" after {report.iterations} steps"
+    reached = "" if report.gap is None else f" with a duality gap of {report.gap:.2g}"
     limits = ", ".join(f"{k}={given[k]}" for k in ("tol", "max_iter") if k in given)
     warnings.warn(
         f"{name} inference stopped{after}{reached}, before it reached its tolerance ({limits}): "
         f"give inference={name}(max_iter=...) more steps, a larger tol if this is near enough, or "
         "the kernel a smaller amplitude (a classifier a smaller C)",
         ConvergenceWarning,
-        stacklevel=OUTSIDE,
+        stacklevel=outside(),
     )
