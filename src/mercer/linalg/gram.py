@@ -1,9 +1,8 @@
 """Gram and Factor: the contract between kernels and inference.
 
 A Gram is the matrix K = k(P, P) on points P (n, d) in some representation. Its Factor for weights
-W (n,) answers everything an inference asks of C = (K + W^-1)^-1.
-
-C of a mode: nothing is subtracted, and nothing is known of the spread.
+W (n,) answers everything an inference asks of C = (K + W^-1)^-1. The factor of a mode subtracts
+nothing, and knows nothing about the spread.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Dense Grams one after the other, in the same memory.
+"""Dense Gram: the whole matrix in memory, one Cholesky factorisation in place; theory (G4), (G6).
 
-Dense Gram: the whole matrix in memory, one Cholesky factorisation in place.
-
-Theory (G4), (G6).
+Grams that follow one another in a search use the same memory, because fresh pages cost more than
+the arithmetic on small matrices.
 """
 
 from __future__ import annotations
