@@ -150,9 +150,10 @@ def check_exists(loss: Loss, x: Array, y: Array, order: int) -> None:
     }
     reason = why.get(loss.response, "a polynomial decreases the loss without bound")
     raise ValueError(
-        f"{reason}: the curve of order {order}, which may add any polynomial of degree {order - 1}, has no optimum; choose a "
-        "smaller order, give more rows, or put a prior on the polynomial: GPClassifier or "
-        "GPRegressor with the kernel Spline() + Constant() + Linear()"
+        f"{reason}: the curve of order {order}, which may add any polynomial of degree "
+        f"{order - 1}, has no optimum; choose a smaller order, give more rows, or put a prior on "
+        "the polynomial: GPClassifier or GPRegressor with the kernel Spline() + Constant() + "
+        "Linear()"
     )
 
 

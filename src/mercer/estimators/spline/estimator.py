@@ -287,7 +287,7 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
         """See :meth:`KernelMachine._parameter_words`: the variance is that of white noise."""
         if "period" in self.report_:
             return {}
-        ratio = "noise / lam" if self.loss_.offers("quadratic") else "1 / lam"
+        ratio = "noise / lam" if self.losses_[0].offers("quadratic") else "1 / lam"
         return {"variance": f"{ratio}: of the white noise whose integral the curve is"}
 
     # ------------------------------------------------------------------ helpers
