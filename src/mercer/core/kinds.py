@@ -1,7 +1,7 @@
 """Kinds: what an attribute of a fitted estimator is.
 
 A kind writes a value as plain values with arrays among them, checks what was stored, reads it
-again, spoils it for the tests of hostile files and describes itself for docs/model-files.md.
+again, and describes itself for docs/model-files.md; ``persist.hostile`` spoils what it wrote.
 Letters are sizes: the same number wherever they stand in a record.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +22,6 @@ from mercer.core.component import Component
 
 Resolve = Callable[[str], type[Component]]
 Sizes = dict[str, int]
-Spoilt = Iterator[tuple[str, Any]]
 Record = Mapping[str, "Kind"]
 
 PLAIN = (bool, int, float, str)
@@ -31,7 +30,7 @@ _TOKEN = re.compile(r"(\w+?)(?:([+-])(\w+))?")
 
 
 class Kind(ABC):
-    """What an attribute is: how it is written, checked, read, spoilt and described."""
+    """What an attribute is: how it is written, checked, read and described."""
 
     @abstractmethod
     def write(self, value: Any) -> Any:
@@ -44,10 +43,6 @@ class Kind(ABC):
     @abstractmethod
     def read(self, stored: Any, resolve: Resolve) -> Any:
         """Return the value of what was checked."""
-
-    @abstractmethod
-    def spoilt(self, stored: Any) -> Spoilt:
-        """Yield (what is wrong, stored form) of values that must be refused or do no harm."""
 
     @abstractmethod
     def told(self) -> str:
@@ -68,7 +63,7 @@ def _size(token: str, sizes: Sizes) -> int | None:
 
 
 def _fit_shape(shape: tuple[int, ...], shapes: str, sizes: Sizes, place: str) -> None:
-    """Compare a shape with ``n d`` (several forms: ``n | n m``); an unknown letter becomes known."""
+    """Compare a shape with ``n d`` (or several: ``n | n m``); a new letter becomes known."""
     for form in shapes.split("|"):
         tokens = form.split()
         wanted = [_size(token, sizes) for token in tokens]
@@ -139,27 +134,6 @@ class Numbers(Kind):
     def read(self, stored: Any, resolve: Resolve) -> Any:
         return stored
 
-    def spoilt(self, stored: Any) -> Spoilt:
-        yield from strangers(stored)
-        for other in (np.float32, np.float64, np.int64):
-            if other is not self.dtype:
-                yield f"of {other.__name__}", stored.astype(other)
-        yield from _reshaped(stored)
-        odd = (
-            {"NaN": np.nan, "infinity": np.inf} if self.finite and self.dtype is np.float64 else {}
-        )
-        if self.low is not None:
-            odd["a value out of range"] = self.low if self.above else self.low - 1
-        if self.whole:
-            odd["a fraction"] = 0.5
-        for what, value in odd.items():
-            if stored.size:
-                changed = stored.copy(order="K")
-                changed.flat[0] = value
-                yield f"with {what}", changed
-        if self.diagonal is not None and stored.size:
-            yield "of zeros", 0.0 * stored
-
     def told(self) -> str:
         words = [f"{self.words} {_told_shape(self.shape)}"]
         if self.low is not None:
@@ -199,13 +173,6 @@ class Rows(Numbers):
 
     def read(self, stored: Any, resolve: Resolve) -> Any:
         return stored.astype(np.intp)
-
-    def spoilt(self, stored: Any) -> Spoilt:
-        yield from super().spoilt(stored)
-        if len(stored) and self.below is not None:
-            yield "beyond the last row", np.concatenate([stored[:-1], [2**40]])
-        if self.rising and len(stored) > 1:
-            yield "in reverse", stored[::-1].copy()
 
     def told(self) -> str:
         words = [super().told(), *["rising"] * self.rising]
@@ -252,20 +219,6 @@ class Plain(Kind):
     def read(self, stored: Any, resolve: Resolve) -> Any:
         return stored
 
-    def spoilt(self, stored: Any) -> Spoilt:
-        yield from strangers(stored)
-        for other in (1, 1.5, True, "a text"):
-            if type(other) is not self.kind:
-                yield f"a {type(other).__name__}", other
-        if self.kind is float and self.finite:
-            yield "NaN", math.nan
-        if self.low is not None:
-            yield "out of range", self.kind(self.low if self.above else self.low - 1)
-        if self.among is not None:
-            yield "none of the list", self.kind("nothing known")
-        if self.size is not None:
-            yield "a larger size", stored + 1
-
     def told(self) -> str:
         words = [
             {int: "whole number", float: "number", bool: "true or false"}.get(self.kind, "text")
@@ -292,10 +245,6 @@ class PlainReport(Kind):
     def read(self, stored: Any, resolve: Resolve) -> Any:
         return stored
 
-    def spoilt(self, stored: Any) -> Spoilt:
-        yield from strangers(stored)
-        yield "with an array", {**stored, "x": np.ones(2)}
-
     def told(self) -> str:
         return "plain values, nested"
 
@@ -317,11 +266,6 @@ class Texts(Kind):
 
     def read(self, stored: Any, resolve: Resolve) -> Any:
         return np.array(stored, dtype=object) if self.array else list(stored)
-
-    def spoilt(self, stored: Any) -> Spoilt:
-        yield from strangers(stored)
-        yield "with a number", [*stored[:-1], 3]
-        yield "one more", [*stored, "more"]
 
     def told(self) -> str:
         return f"texts {_told_shape(self.size)}"
@@ -364,24 +308,6 @@ class Labels(Kind):
             raise ValueError("the classes are not sorted, or one is named twice")
         return classes
 
-    def spoilt(self, stored: Any) -> Spoilt:
-        yield from strangers(stored)
-        dtype, values = stored["dtype"], stored["values"]
-        wrong: dict[str, Any] = {
-            "in reverse": values[::-1],
-            "one": values[:1],
-            "none": [],
-            "one more": [*values, values[-1] * 2],
-            "the same twice": [values[0], *values],
-            "a text in place of a list": "ab",
-            "a list for a label": [[1], *values[1:]],
-        }
-        for what, other in wrong.items():
-            yield what, {"dtype": dtype, "values": other}
-        yield "of dates", {"dtype": "<M8[s]", "values": values}
-        yield "of a dtype that is none", {"dtype": "<f4x", "values": values}
-        yield "without a dtype", {"values": values}
-
     def told(self) -> str:
         return "the classes: `dtype` and `values`; c of them, for k functions"
 
@@ -406,15 +332,6 @@ class PartOf(Kind):
             raise ValueError(f"a {type(part).__name__} stands where a {name} is wanted")
         return part
 
-    def spoilt(self, stored: Any) -> Spoilt:
-        yield from strangers(stored)
-        basis = {"class": "basis.PolynomialBasis", "params": {"degree": 0}, "marks": {}}
-        gaussian = {"class": "losses.Gaussian", "params": {}, "marks": {}}
-        yield "another part", gaussian if stored["class"].startswith("basis.") else basis
-        yield "of no known class", {**stored, "class": "os.system"}
-        yield "without params", {k: v for k, v in stored.items() if k != "params"}
-        yield "with another parameter", {**stored, "params": stored["params"] | {"nothing": 1}}
-
     def told(self) -> str:
         return f"a {self.part.__name__.lower()}"
 
@@ -437,13 +354,6 @@ class Maybe(Kind):
 
     def read(self, stored: Any, resolve: Resolve) -> Any:
         return None if stored is None else self.kind.read(stored, resolve)
-
-    def spoilt(self, stored: Any) -> Spoilt:
-        if stored is None:
-            yield "a list", []
-            return
-        yield "null", None
-        yield from self.kind.spoilt(stored)
 
     def told(self) -> str:
         return f"{self.kind.told()}; or null"
@@ -484,16 +394,6 @@ class Each(Kind):
 
     def read(self, stored: Any, resolve: Resolve) -> Any:
         return self.make([self.kind.read(one, resolve) for one in stored])
-
-    def spoilt(self, stored: Any) -> Spoilt:
-        yield from strangers(stored)
-        if stored and (self.size or self.least == len(stored)):
-            yield "one fewer", stored[:-1]
-        if self.size and stored:
-            yield "one more", [*stored, stored[-1]]
-        for i in sorted({0, len(stored) - 1} if stored else ()):
-            for what, one in self.kind.spoilt(stored[i]):
-                yield f"{i} {what}", [*stored[:i], one, *stored[i + 1 :]]
 
     def told(self) -> str:
         return f"list{f' of {self.size}' if self.size else ''}: {self.kind.told()}"
@@ -538,10 +438,6 @@ class Fields(Kind):
     def read(self, stored: Any, resolve: Resolve) -> Any:
         return self.make(**read_entries(self.record, stored, resolve))
 
-    def spoilt(self, stored: Any) -> Spoilt:
-        yield from strangers(stored)
-        yield from spoilt_entries(self.record, stored)
-
     def told(self) -> str:
         return "the entries below it"
 
@@ -571,16 +467,6 @@ class One(Kind):
     def read(self, stored: Any, resolve: Resolve) -> Any:
         ((name, inside),) = stored.items()
         return self.kinds[name].read(inside, resolve)
-
-    def spoilt(self, stored: Any) -> Spoilt:
-        yield from strangers(stored)
-        ((name, inside),) = stored.items()
-        for other in (*self.kinds, "Nothing"):
-            if other != name:
-                yield f"as {other}", {other: inside}
-        yield "of two forms", {name: inside, "Nothing": {}}
-        for what, one in self.kinds[name].spoilt(inside):
-            yield what, {name: one}
 
     def told(self) -> str:
         return "one of the forms below it, by name"
@@ -618,16 +504,6 @@ def read_entries(record: Record, stored: Mapping[str, Any], resolve: Resolve) ->
     return found
 
 
-def spoilt_entries(record: Record, stored: Mapping[str, Any]) -> Spoilt:
-    """Yield (what is wrong, entries): each missing, an unknown one, each spoilt by its kind."""
-    yield "with an unknown entry", {**stored, "nothing_": 1}
-    for name, kind in record.items():
-        if not isinstance(kind, Later):
-            yield f"without {name}", {k: v for k, v in stored.items() if k != name}
-        for what, value in kind.spoilt(stored[name]):
-            yield f"{name} {what}", {**stored, name: value}
-
-
 # ---------------------------------------------------------------------- plain values
 def finite(value: Any) -> Any:
     """Plain values for strict JSON: numbers that are not finite become None."""
@@ -646,27 +522,6 @@ def _is_plain(value: Any) -> bool:
     if type(value) is list:
         return all(map(_is_plain, value))
     return value is None or type(value) in PLAIN
-
-
-def strangers(stored: Any) -> Spoilt:
-    """Yield plain values of other types than the stored one."""
-    for odd in (None, [], {}, [None], "a text", {"nothing": 1}):
-        if type(odd) is not type(stored) or odd == {"nothing": 1}:
-            yield repr(odd), odd
-
-
-def _reshaped(array: NDArray[Any]) -> Spoilt:
-    """Yield the array with each axis longer and shorter by one, and with another axis."""
-    for axis in range(array.ndim):
-        last = array.take([-1], axis=axis) if array.shape[axis] else None
-        longer = np.zeros([s + (i == axis) for i, s in enumerate(array.shape)], array.dtype)
-        grown = longer if last is None else np.concatenate([array, last], axis=axis)
-        yield f"longer along axis {axis}", grown
-        if array.shape[axis]:
-            yield f"shorter along axis {axis}", np.delete(array, -1, axis=axis)
-    yield "with another axis", array[..., None]
-    if array.ndim > 1:
-        yield "flat", array.ravel()
 
 
 def _told_shape(shape: str) -> str:

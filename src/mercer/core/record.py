@@ -27,12 +27,9 @@ from mercer.core.kinds import (
     Record,
     Resolve,
     Sizes,
-    Spoilt,
     Texts,
     check_entries,
     read_entries,
-    spoilt_entries,
-    strangers,
 )
 
 COLUMNS: Record = {
@@ -110,23 +107,6 @@ class Recorded:
         return fitted
 
 
-def spoilt_states(estimator: type[Recorded], stored: Mapping[str, Any]) -> Spoilt:
-    """Yield (what is wrong, state) of hostile states: refused, or the same predictions.
-
-    ``stored`` is a good state, of ``estimator()._state()``.
-    """
-    params = stored["params"]
-    yield "without params", {k: v for k, v in stored.items() if k != "params"}
-    yield "with an unknown parameter", {**stored, "params": params | {"nothing": 1}}
-    for name, kinds in estimator._param_types.items():
-        for odd in ([1.0], None, "a text", True, 1.5, {"pairs": [1]}, {"array": 1}):
-            if name in params and type(odd) not in (*kinds, dict):
-                yield f"params {name} {odd!r}", {**stored, "params": params | {name: odd}}
-    entries = {name: value for name, value in stored.items() if name != "params"}
-    for what, changed in spoilt_entries(estimator._record(), entries):
-        yield what, {"params": params, **changed}
-
-
 class Nested(Kind):
     """A fitted estimator inside another one."""
 
@@ -141,10 +121,6 @@ class Nested(Kind):
 
     def read(self, stored: Any, resolve: Resolve) -> Any:
         return self.estimator._from_state(stored, resolve)
-
-    def spoilt(self, stored: Any) -> Spoilt:
-        yield from strangers(stored)
-        yield from spoilt_states(self.estimator, stored)
 
     def told(self) -> str:
         return f"the record of a {self.estimator.__name__}"

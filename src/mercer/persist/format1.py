@@ -160,7 +160,7 @@ def _online(state: State, arrays: Arrays) -> State:
     return {
         "units_": _under("units.", arrays),
         "kernel_": state["kernel"],
-        "stream_": stream | {"moved": state["moved"]},
+        "posteriors_": [stream | {"moved": state["moved"]}],
         "log_evidence_": state["log_evidence"],
         "prequential_": seen,
         "_report": state["report"],

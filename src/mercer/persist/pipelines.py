@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, Self
 
 from mercer.core.errors import ModelFileError
-from mercer.core.kinds import Kind, Resolve, Sizes, Spoilt
+from mercer.core.kinds import Kind, Resolve, Sizes
 from mercer.persist import preprocessors, registry
 from mercer.persist.values import from_plain, to_plain
 
@@ -116,14 +116,6 @@ class Step(Kind):
         """See :meth:`Kind.read`."""
         step = unpacked_step(stored, self.own, resolve)
         return check_pipeline(step) if self.whole else step
-
-    def spoilt(self, stored: Any) -> Spoilt:
-        """See :meth:`Kind.spoilt`."""
-        yield "null", None
-        yield "empty", {}
-        yield "of no known class", {"machine": "Nothing", "state": {}}
-        if self.whole:
-            yield "a word", {"word": "drop"}
 
     def told(self) -> str:
         """See :meth:`Kind.told`."""

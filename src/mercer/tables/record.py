@@ -44,6 +44,9 @@ _LEFT_OUT = {
 class TableRecord(Recorded):
     """n rows were used of the g that the table had."""
 
+    kind_: str
+    classes_: Any
+
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
@@ -80,4 +83,8 @@ class TableRecord(Recorded):
         }
 
     def _restored(self) -> None:
-        self.frame_ = None  # a model file does not hold the table
+        self.frame_, self.interrupted_ = None, False  # a model file does not hold them
+
+    def _check_fitted(self) -> None:
+        if (self.classes_ is None) != (self.kind_ == "regression"):
+            raise ValueError("a quantity has no classes, and everything else has some")

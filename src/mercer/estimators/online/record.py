@@ -23,9 +23,9 @@ from mercer.core.record import COLUMNS, Recorded
 from mercer.estimators.shared.record import UNITS
 from mercer.estimators.shared.stream import Prequential, freeze, frozen
 from mercer.inference.stream.latent import PANEL, Explicit, Growing
-from mercer.inference.stream.stream import Stream
 from mercer.kernels.base import Kernel
 from mercer.losses import Logistic
+from mercer.process.stream import StreamPosterior
 
 
 def _growing(panels: list[Array], v: Array, gain: float) -> Growing:
@@ -54,7 +54,7 @@ def _settled(latent: Explicit) -> dict[str, Any]:
 _PANEL = Fields(lambda rows: rows, {"rows": Numbers("a b")}, own="a b", parts=lambda a: {"rows": a})
 # k latent functions on n points
 STREAM = Fields(
-    Stream,
+    StreamPosterior,
     {
         "kernel": PartOf(Kernel),
         "points": Numbers("n d"),
@@ -93,7 +93,7 @@ class OnlineRecord(Recorded):
             "classes_": Labels(),
             "units_": UNITS,
             "kernel_": PartOf(Kernel),
-            "stream_": STREAM,
+            "posteriors_": Each(STREAM, "1"),
             "log_evidence_": Plain(float),
             "prequential_": Fields(
                 Prequential, dict.fromkeys(("weight", "log_loss_sum", "right"), Plain(float, 0.0))
@@ -118,5 +118,5 @@ class OnlineRecord(Recorded):
         grows = isinstance(stream.latents[0], Growing)
         if (stream.S is None) == grows or (stream.w is None) == grows:
             raise ValueError("labels and weights belong to a stream that is kept whole")
-        if not all(np.isfinite(a).all() for a in stream.moments(stream.points[:1])):
+        if not all(np.isfinite(a).all() for a in stream.marginals(stream.points[:1])):
             raise ValueError("the parts of the model do not belong to its arrays")

@@ -25,7 +25,7 @@ from mercer.core.kinds import (
 )
 from mercer.core.record import COLUMNS, Recorded
 from mercer.estimators.relevance_vector.fit import Functions
-from mercer.estimators.shared.record import LEFT_OUT, UNITS
+from mercer.estimators.shared.record import LEFT_OUT, UNITS, check_left_out
 from mercer.kernels.base import Kernel
 from mercer.linalg.operators import CholeskyOperator
 from mercer.losses.base import Loss
@@ -150,6 +150,10 @@ class RelevanceRecord(Recorded):
             raise ValueError(
                 "there must be a kernel, inside and outside, or functions of one's own"
             )
+        rows = 0 if machine.kernel_ is None else len(machine.relevance_rows_)
+        if len(machine.relevance_vectors_) != rows:
+            raise ValueError("relevance_vectors_ are the rows of a kernel's functions")
+        check_left_out(machine.left_out_, flat=True)
         if machine.kernel_ is not None and len(machine.relevance_vectors_):
             point = machine.units_.inside(machine.relevance_vectors_[:1])
             if not all(np.isfinite(p.mean(point)).all() for p in machine.posteriors_):

@@ -17,7 +17,7 @@ from mercer.core.basis import Basis
 from mercer.core.rows import location_scale
 from mercer.estimators.shared import ard
 from mercer.estimators.shared.left_out import cavity_loo, mode_loo
-from mercer.estimators.shared.parameters import Draw, find_parameters, solve_problem
+from mercer.estimators.shared.parameters import Draw, find_parameters
 from mercer.estimators.shared.parts import Parts, resolve
 from mercer.estimators.shared.record import MachineRecord
 from mercer.estimators.shared.summary import warn_inference
@@ -129,7 +129,8 @@ class KernelMachine(MachineRecord, BaseEstimator):  # type: ignore[misc]  # scik
         return self
 
     def _resolve(self, names: Any, d: int) -> Parts:
-        return resolve(self, names, d)
+        given = ("kernel", "loss", "inference", "search", "gram", "basis", "standardize")
+        return resolve(names, d, **{name: getattr(self, name) for name in given})
 
     def _finish(
         self,
@@ -142,10 +143,11 @@ class KernelMachine(MachineRecord, BaseEstimator):  # type: ignore[misc]  # scik
     ) -> None:
         posteriors: list[Process] = []
         values = []
-        for kernel, loss in draws:
-            gram, solution, value = solve_problem(parts, kernel, loss, problem)
+        for draw in draws:
+            kernel, loss, solved = draw.kernel, draw.loss, draw.solve(parts, problem)
+            gram, solution = solved.gram, solved.solution
             warn_inference(parts.inference, solution.report)
-            values.append(value)
+            values.append(solved.value)
             prior = Prior(kernel, problem.y.shape[1])
             posterior = prior.condition(problem.points, solution, basis_inside(parts.basis, units))
             if not posteriors:
@@ -155,17 +157,17 @@ class KernelMachine(MachineRecord, BaseEstimator):  # type: ignore[misc]  # scik
         k = 0 if problem.basis is None else problem.basis.shape[1]
         total = float(problem.row_weights.sum())
         self.posteriors_ = posteriors
-        self.losses_ = [loss.for_new() for _, loss in draws]
+        self.losses_ = [draw.loss.for_new() for draw in draws]
         self.units_ = units
         self.flat_ = table.flat
         self.basis_ = parts.basis
-        self.kernel_ = units.kernel_outside(draws[0][0])
-        self.loss_ = units.loss_outside(draws[0][1])
+        self.kernel_ = units.kernel_outside(draws[0].kernel)
+        self.loss_ = units.loss_outside(draws[0].loss)
         self.log_evidence_: float | None = None
         if parts.inference.evident:
             self.log_evidence_ = units.evidence_outside(max(values), total, parts.basis, k)
         self.loo_ = loo
-        self.relevance_ = ard.relevance(draws[0][0], problem.points, problem.weights)
+        self.relevance_ = ard.relevance(draws[0].kernel, problem.points, problem.weights)
         self.report_ = report
 
     def _parameter_words(self) -> dict[str, str]:

@@ -75,6 +75,14 @@ LEFT_OUT = One(
 )
 
 
+def check_left_out(found: Any, flat: bool) -> None:
+    """Refuse figures of another shape than the targets, which are ``flat`` or have columns."""
+    if isinstance(found, Loo):
+        figures = (found.mean, found.variance, found.log_density)
+        if any((figure.ndim == 1) != flat for figure in figures):
+            raise ValueError("the leave-one-out figures do not have the shape of the targets")
+
+
 class MachineRecord(Recorded):
     """What :class:`~mercer.estimators.shared.machine.KernelMachine` writes to a model file."""
 
@@ -121,8 +129,10 @@ class MachineRecord(Recorded):
         m = len(self.units_.y_scale)
         if self.flat_ and m != 1:
             raise ValueError(f"flat targets have one output, not {m}")
-        if isinstance(self.loo_, Loo) and (self.loo_.mean.ndim == 1) != self.flat_:
-            raise ValueError("the leave-one-out figures do not have the shape of the targets")
+        c = len(getattr(self, "classes_", ()))
+        if c and m not in (c, 1 if c == 2 else c):
+            raise ValueError(f"{c} classes do not have {m} latent functions")
+        check_left_out(self.loo_, self.flat_)
         for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
             point = posterior.points[:1]
             mean = posterior.mean(point)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer.core.frames import outside
 from mercer.inference.base import Inference, Report
 
 
@@ -181,9 +182,6 @@ def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
     return found
 
 
-OUTSIDE = 5  # frames from here to the user's call of fit
-
-
 def warn_machine(name: str, params: Mapping[str, Any], report: Mapping[str, Any]) -> None:
     """Warn if the steps of a support vector machine ended above its tolerance.
 
@@ -205,7 +203,7 @@ def warn_machine(name: str, params: Mapping[str, Any], report: Mapping[str, Any]
         ended += ", and no step lowers it further (rounding)"
         exact = "" if report["precision"] == "float64" else " or one below 1e-5 (double precision),"
         remedy = f"choose a larger tol,{exact} or scale the columns"
-    warnings.warn(f"{ended}: {remedy}", ConvergenceWarning, stacklevel=OUTSIDE)
+    warnings.warn(f"{ended}: {remedy}", ConvergenceWarning, stacklevel=outside())
 
 
 def joined_discriminations(
@@ -228,7 +226,7 @@ def joined_discriminations(
             f"a duality gap of {report['gap']:.2g}, above tol={params['tol']:g}: raise max_iter, "
             "choose a larger tol or scale the columns",
             ConvergenceWarning,
-            stacklevel=OUTSIDE,
+            stacklevel=outside(),
         )
     return report
 
@@ -246,5 +244,5 @@ def warn_inference(inference: Inference, report: Report) -> None:
         f"give inference={name}(max_iter=...) more steps, a larger tol if this is near enough, or "
         "the kernel a smaller amplitude (a classifier a smaller C)",
         ConvergenceWarning,
-        stacklevel=OUTSIDE,
+        stacklevel=outside(),
     )

@@ -7,10 +7,11 @@ from typing import Any, cast
 import numpy as np
 
 from mercer._native import markov
-from mercer.core.kinds import Each, Fields, Maybe, Numbers, One, Plain, Record
+from mercer.core.kinds import Each, Fields, Maybe, Numbers, One, PartOf, Plain, Record
 from mercer.estimators.shared.record import LEFT_OUT, MachineRecord
 from mercer.linalg.spline.rows import SplineRows
 from mercer.linalg.spline.states import States
+from mercer.losses.base import Loss
 from mercer.process.record import POSTERIOR
 from mercer.process.spline import SplinePosterior
 
@@ -77,6 +78,7 @@ class SplineRecord(MachineRecord):
             "lam_": Plain(float, 0.0, above=True, finite=False),
             "edf_": Plain(float, 0.0),
             "posteriors_": Each(forms, "1"),
+            "losses_": Each(PartOf(Loss), "1"),
             "_periodic_left_out": Maybe(LEFT_OUT),
         }
 
@@ -91,6 +93,8 @@ class SplineRecord(MachineRecord):
 
     def _restored(self) -> None:
         if "period" in cast(Any, self).report_:
+            if cast(Any, self)._left is None:
+                raise ValueError("a curve with a period has its leave-one-out figures")
             super()._restored()
 
     def _check_fitted(self) -> None:

@@ -77,7 +77,7 @@ class SupportRecord(Recorded):
 
     def _check_kernel(self) -> None:
         machine = cast(Any, self)
-        if not np.isfinite(machine._expanded(machine.support_vectors_[:1])).all():
+        if not np.isfinite(machine.posteriors_[0].mean(machine.support_vectors_[:1])).all():
             raise ValueError("the kernel of the model does not belong to its support vectors")
 
 
