@@ -27,7 +27,7 @@ from mercer.kernels.base import Kernel
 from mercer.left_out.figures import ClassLoo, Loo
 from mercer.left_out.margins import MarginLoo
 from mercer.losses.base import Loss
-from mercer.process.process import Posterior
+from mercer.process.process import Posterior, Process
 from mercer.process.record import POSTERIOR
 
 UNITS = Fields(
@@ -90,7 +90,7 @@ class MachineRecord(Recorded):
     basis_: Basis | None
     flat_: bool
     loo_: Any
-    posteriors_: list[Posterior]
+    posteriors_: list[Process]
     losses_: list[Loss]
 
     @classmethod
@@ -116,6 +116,7 @@ class MachineRecord(Recorded):
     def _restored(self) -> None:
         basis = self.basis_
         for posterior in self.posteriors_:
+            assert isinstance(posterior, Posterior)  # whoever keeps other processes restores them
             if (basis is None) != (posterior.beta is None):
                 raise ValueError("there are coefficients of a basis, but no basis, or the reverse")
             if basis is not None and posterior.beta is not None:
@@ -134,6 +135,7 @@ class MachineRecord(Recorded):
             raise ValueError(f"{c} classes do not have {m} latent functions")
         check_left_out(self.loo_, self.flat_)
         for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
+            assert isinstance(posterior, Posterior)
             point = posterior.points[:1]
             mean = posterior.mean(point)
             fine = mean.shape == (1, m) and np.isfinite(mean).all()

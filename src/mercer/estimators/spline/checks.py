@@ -187,7 +187,7 @@ def fewest_roots(rise: Array, fall: Array) -> int:
 
 
 def resolve_response(loss: Any, inference: Any) -> tuple[Loss | None, Inference | None]:
-    """Return the loss and its inference, a copy of its own; None twice for Gaussian noise."""
+    """Return a copy of the loss, and its inference; None twice for Gaussian noise."""
     named = isinstance(loss, str)
     found = losses.by_name(loss) if named else loss
     if not isinstance(found, Loss):

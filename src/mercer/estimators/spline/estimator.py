@@ -32,9 +32,9 @@ from mercer.estimators.spline.strategy import FittedSpline, SplineStrategy
 from mercer.process.spline import SplinePosterior, derivative
 
 
-def _has_labels(machine: Any) -> bool:
+def _has_labels(spline: Any) -> bool:
     """Whether the loss, of the fit or as given, is one of labels."""
-    loss = getattr(machine, "loss_", machine.loss)
+    loss = getattr(spline, "loss_", spline.loss)
     found = losses.by_name(loss) if isinstance(loss, str) else loss
     return getattr(found, "response", None) == "binary"
 
@@ -44,7 +44,7 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
 
     g minimises sum_i w_i (y_i - g(x_i))^2 + lam * integral of (g^(m))^2. It is the posterior mean
     of an integrated Wiener process with a flat prior on the polynomials of degree m - 1, so that
-    everything that :class:`GPRegressor` says of its uncertainty is said here, exactly: standard
+    all that :class:`GPRegressor` states about its uncertainty is available here, exactly: standard
     deviations, evidence, draws, leave-one-out. Inputs may be unsorted, repeated and unevenly
     spaced. Outside the data the curve goes on as a polynomial of degree m - 1 (a straight line for
     m = 2), with deviations that grow.
@@ -95,9 +95,9 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
     starts exactly diffuse and divides by no gap, so that near-coincident points, long gaps and
     large lam cost no digits.
 
-    Student's t is not convex. Its mode is found as it is, but the spread about it is that of the
-    expected curvature (the Fisher information): the filter has no negative precisions. The report
-    says so. Labels that a polynomial of degree m - 1 separates, or counts that are zero nearly
+    Student's t is not convex. Its mode is exact, but the spread about it is that of the expected
+    curvature (the Fisher information): the filter cannot take negative precisions. The report says
+    so. Labels that a polynomial of degree m - 1 separates, or counts that are zero nearly
     everywhere, have no curve, and are refused.
 
     References

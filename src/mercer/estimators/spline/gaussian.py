@@ -235,18 +235,20 @@ class GaussianCurve(SplineStrategy):
         lam = lam if self.lam is None else self.lam
         variance = rows.y_scale**2 * chosen.noise
         return FittedSpline(
-            SplinePosterior(rows, chosen.states, chosen.noise),
-            Gaussian(noise=chosen.noise),
-            Gaussian(noise=variance),
-            Units(np.zeros(1), np.ones(1), np.array([rows.y_shift]), np.array([rows.y_scale])),
-            Scale(Spline(m, float(rows.points[0])), variance / lam),
-            PolynomialBasis(m - 1),
-            lam,
-            edf(rows, chosen.states),
-            log_evidence(rows, chosen, m),
-            chosen.report,
-            ("Exact", Report(details={"jitter": 0.0})),
-            "markov",
-            (int(np.count_nonzero(weights)), len(rows.points), rows.count),
-            {"polynomial": not np.isfinite(lam), "mean_gap": rows.unit},
+            posterior=SplinePosterior(rows, chosen.states, chosen.noise),
+            loss=Gaussian(noise=chosen.noise),
+            stated_loss=Gaussian(noise=variance),
+            units=Units(
+                np.zeros(1), np.ones(1), np.array([rows.y_shift]), np.array([rows.y_scale])
+            ),
+            kernel=Scale(Spline(m, float(rows.points[0])), variance / lam),
+            basis=PolynomialBasis(m - 1),
+            lam=lam,
+            edf=edf(rows, chosen.states),
+            log_evidence=log_evidence(rows, chosen, m),
+            search=chosen.report,
+            inference=("Exact", Report(details={"jitter": 0.0})),
+            gram="markov",
+            counts=(int(np.count_nonzero(weights)), len(rows.points), rows.count),
+            extra={"polynomial": not np.isfinite(lam), "mean_gap": rows.unit},
         )

@@ -93,20 +93,20 @@ class LikelihoodCurve(SplineStrategy):
         W, z = solution.W, solution.z[:, 0] + ratio(solution.alpha[:, 0], solution.W)
         rows = SplineRows(x, y, weights, points, z, W, 0.0, 0.0, 1.0, gram.unit)
         return FittedSpline(
-            SplinePosterior(rows, states, 1.0),
-            best.loss,
-            best.loss,
-            no_units(1, 1),
-            Scale(Spline(m, float(points[0])), 1.0 / lam),
-            PolynomialBasis(m - 1),
-            lam,
-            float(W @ states.cov[:, 0]),
-            method.evidence(gram, problem.y, best.loss, solution).value,
-            search,
-            (type(self.inference).__name__, solution.report),
-            "markov",
-            (int(np.count_nonzero(weights)), len(line), float(weights.sum())),
-            {"polynomial": not np.isfinite(lam), "mean_gap": gram.unit},
+            posterior=SplinePosterior(rows, states, 1.0),
+            loss=best.loss,
+            stated_loss=best.loss,
+            units=no_units(1, 1),
+            kernel=Scale(Spline(m, float(points[0])), 1.0 / lam),
+            basis=PolynomialBasis(m - 1),
+            lam=lam,
+            edf=float(W @ states.cov[:, 0]),
+            log_evidence=method.evidence(gram, problem.y, best.loss, solution).value,
+            search=search,
+            inference=(type(self.inference).__name__, solution.report),
+            gram="markov",
+            counts=(int(np.count_nonzero(weights)), len(line), float(weights.sum())),
+            extra={"polynomial": not np.isfinite(lam), "mean_gap": gram.unit},
         )
 
 
@@ -242,6 +242,6 @@ class CurveSearch:
 
 
 def _of_loss(report: dict[str, Any], loss: Loss) -> list[str]:
-    """Return the parameters of the loss at a bound; that of the kernel is told of lam."""
+    """Return the parameters of the loss at a bound; that of the kernel is reported as lam."""
     own = {f"loss__{path}" for path, _, _ in loss.differentiable()}
     return [name for name in report["at_bounds"] if name in own]
