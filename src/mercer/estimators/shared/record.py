@@ -138,11 +138,11 @@ class MachineRecord(Recorded):
             assert isinstance(posterior, Posterior)
             point = posterior.points[:1]
             mean = posterior.mean(point)
-            fine = mean.shape == (1, m) and np.isfinite(mean).all()
+            fine = mean.shape == (1, m) and bool(np.isfinite(mean).all())
             pairwise: Any = posterior.parent
             if posterior.has_spread and not pairwise.kernel.pairwise:
                 blocks = posterior.blocks(point)
-                fine &= blocks.shape == (1, m, m) and np.isfinite(blocks).all()
+                fine &= blocks.shape == (1, m, m) and bool(np.isfinite(blocks).all())
                 joint = loss.response == "multiclass"
                 loss.predict(mean, blocks if joint else np.diagonal(blocks, axis1=1, axis2=2))
             if not fine:
