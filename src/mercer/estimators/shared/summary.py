@@ -114,8 +114,13 @@ def _steps(report: dict[str, Any]) -> str:
 def _standardised(report: dict[str, Any]) -> str:
     if not report["on"]:
         return "no: kernel parameters are in your units"
-    target = any(scale != 1.0 for scale in report["y_scale"]) or any(report["y_shift"])
-    what = "columns and target" if target else "columns"
+    parts = {"x": "columns", "y": "target"}
+    moved = [
+        word
+        for side, word in parts.items()
+        if any(scale != 1.0 for scale in report[f"{side}_scale"]) or any(report[f"{side}_shift"])
+    ]
+    what = " and ".join(moved or ["columns"])
     return f"yes: {what}, inside the machine; undone in all that is reported"
 
 
@@ -147,11 +152,12 @@ def _convergence(report: dict[str, Any]) -> str:
 
 def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
     found = []
+    own = machine._parameter_words()
     names = getattr(machine, "feature_names_in_", None)
     for part in (machine.kernel_, machine.loss_):
         for path, owner, name in part.differentiable():
             value = np.asarray(getattr(owner, name), dtype=np.float64)
-            word = owner.word_for(name)
+            word = own.get(name) or owner.word_for(name)
             label = path.replace("__", ".") + (f" ({word})" if word else "")
             if owner.mark(name).fixed:
                 label += ", fixed"
