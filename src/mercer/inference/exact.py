@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Evidence, Inference, Solution, ones_if_none
+from mercer.inference.base import Evidence, Inference, Report, Solution, ones_if_none
 from mercer.linalg.dense.gram import DenseFactor
 from mercer.linalg.dense.projected import Projected
 from mercer.linalg.gram import Factor, Gram
@@ -66,7 +66,7 @@ class Exact(Inference):
             assert isinstance(factor, DenseFactor)
             factor = projected = Projected(factor, basis)
             beta = projected.coefficients(z)
-        return Solution(factor.solve(z), W, z, factor, beta, counts, dict(factor.report))
+        return Solution(factor.solve(z), W, z, factor, beta, counts, Report(details=factor.report))
 
     def evidence(
         self,
@@ -82,14 +82,15 @@ class Exact(Inference):
         Merged duplicates and weights: N(y | f, s)^w = N(y | f, s/w) (2 pi s)^{-(w-1)/2} w^{-1/2}.
         """
         n, m = y.shape
-        _, precision = loss.quadratic(y)
         counts, alpha = solution.weights, solution.alpha
+        single = bool(np.all(counts == 1.0))
+        precision = solution.W if single else loss.quadratic(y)[1]
         k = 0 if solution.beta is None else len(solution.beta)
         value = -0.5 * float((alpha * solution.z).sum())
         value -= 0.5 * m * (solution.factor.logdet_noisy() + (n - k) * LOG_2PI)
         extra = np.zeros(n)  # dE/d precision_i beyond what goes through K + W^-1
         within = np.zeros(n) if spread is None else spread.sum(axis=1)
-        if np.any(counts != 1.0) or np.any(within != 0.0):
+        if not single or np.any(within != 0.0):
             if np.any(np.isinf(precision) & ((counts != 1.0) | (within != 0.0))):
                 raise ValueError(
                     "repeated inputs need noise: with zero noise they are either redundant or "

@@ -87,7 +87,7 @@ class LapLSClassifier(GraphMachine):
         loss = Gaussian(noise=0.5 / C)
         solution = Exact().solve(gram, y[:, None], loss, basis=one, weights=w)
         assert solution.beta is not None
-        return GraphFit(solution.alpha[:, 0], float(solution.beta[0, 0]), dict(solution.report))
+        return GraphFit(solution.alpha[:, 0], float(solution.beta[0, 0]), solution.report.plain())
 
     def _joined(self, reports: list[dict[str, Any]]) -> dict[str, Any]:
         """What the factorisation of the (only) kernel matrix said."""

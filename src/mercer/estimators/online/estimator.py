@@ -15,7 +15,7 @@ from mercer.core.memory import require_memory
 from mercer.core.rows import location_scale
 from mercer.estimators.online.choices import check_drift, likely_length, likely_share
 from mercer.estimators.online.predictions import StreamPredictions, class_logs
-from mercer.estimators.online.state import OnlineState
+from mercer.estimators.online.record import OnlineRecord
 from mercer.estimators.shared import labels
 from mercer.estimators.shared.ard import tied_scales
 from mercer.estimators.shared.parts import positional, resolve_kernel, standardizes, start_length
@@ -45,7 +45,7 @@ SMALL = 1000  # points whose matrices (8 MB each) fit anywhere: asking the syste
 LOGISTIC = Logistic()
 
 
-class OnlineLogisticClassifier(OnlineState, StreamPredictions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Bayesian kernel logistic regression, one example or one batch at a time.
 
     At any time the posterior of the latent function is a Gaussian process, and it is the prior for
@@ -337,7 +337,7 @@ class OnlineLogisticClassifier(OnlineState, StreamPredictions, ClassifierMixin, 
         warn_inference(bound, solution.report)
         self.posteriors_ = [StreamPosterior.of_sites(kernel, points, S, solution)]
         self.log_evidence_ = float(bound.evidence(gram, S, LOGISTIC, solution).value)
-        ended = {k: v for k, v in solution.report.items() if k != "columns"}
+        ended = {k: v for k, v in solution.report.plain().items() if k != "columns"}
         self._report = self._report | {"inference": {"name": "Bound", **ended}}
 
 

@@ -118,35 +118,58 @@ def data_scales(kernel: Kernel, X: Array, y: Array, weights: Array) -> dict[str,
     return found
 
 
-def resolve(machine: Any, names: Any, d: int) -> Parts:
-    """Return the parts of an estimator for d columns, or refuse with a sentence."""
-    kernel, named_kernel = resolve_kernel(machine.kernel, names, d)
-    given = positional(kernel)
-    loss = losses.by_name(machine.loss) if isinstance(machine.loss, str) else machine.loss
-    if not isinstance(loss, Loss):
+def given_loss(loss: Any) -> Loss:
+    """Return the loss that a user gave, by name or as an object."""
+    found = losses.by_name(loss) if isinstance(loss, str) else loss
+    if not isinstance(found, Loss):
         raise TypeError(f"loss must be a Loss or the name of one, not {loss!r}")
-    inference = inferences.by_name(machine.inference, loss)
+    return found
+
+
+def resolve(
+    names: Any,
+    d: int,
+    *,
+    kernel: Any,
+    loss: Any,
+    inference: Any,
+    search: Any,
+    gram: str,
+    basis: Any = None,
+    standardize: bool | str,
+    named_loss: bool | None = None,
+) -> Parts:
+    """Return the parts of an estimator for d columns, or refuse with a sentence.
+
+    ``names`` are those of the columns, or None. ``named_loss`` says that the parameters of a loss
+    object are the estimator's to start (None: those of a loss given by name are).
+    """
+    kernel, named_kernel = resolve_kernel(kernel, names, d)
+    named_loss = isinstance(loss, str) if named_loss is None else named_loss
+    given = positional(kernel)
+    loss = given_loss(loss)
+    inference = inferences.by_name(inference, loss)
     inference.check(loss)
-    search = searches.by_name(machine.search)
+    search = searches.by_name(search)
     if search is not None and not inference.evident and search.needs_evidence:
         raise ValueError(
             f"the search maximises a density, and {type(inference).__name__}, the inference for "
             f"{type(loss).__name__}, finds a mode that has none; give search=None and the kernel's "
             "parameters, or an inference with an evidence ('laplace', 'variational', 'ep')"
         )
-    basis = as_basis(machine.basis)
-    gram = choose_gram(machine.gram, kernel, d, loss, inference, search, basis)
+    basis = as_basis(basis)
+    chosen = choose_gram(gram, kernel, d, loss, inference, search, basis)
     return Parts(
         kernel,
         loss.__sklearn_clone__(),
         inference,
         search,
         basis,
-        gram.make,
+        chosen.make,
         named_kernel,
-        isinstance(machine.loss, str),
-        standardizes(machine.standardize, named_kernel and not given),
-        linear=gram.linear,
+        named_loss,
+        standardizes(standardize, named_kernel and not given),
+        linear=chosen.linear,
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mercer.core.arrays import Array, Index
 from mercer.losses.base import Loss
-from mercer.process.process import Posterior
+from mercer.process.process import Process
 
 TINY = float(np.log(np.finfo(float).tiny))
 SMALLEST = 1e-300  # stands for a latent variance of zero, where an average is the value at m
@@ -39,7 +41,9 @@ def _log_label(loss: Loss, label: float, m: Array, v: Array | None) -> Array:
     return loss.log_predictive(y, m, np.maximum(v, SMALLEST))
 
 
-def sides_of_means(posteriors: list[Posterior], losses: list[Loss], inside: Array) -> Index | None:
+def sides_of_means(
+    posteriors: Sequence[Process], losses: list[Loss], inside: Array
+) -> Index | None:
     """Return the more probable of two classes, 0 or 1 (q,), where only the means are known.
 
     A loss that treats both labels alike gives the label of the sign of the mean, whatever the
@@ -62,7 +66,7 @@ def sides_of_means(posteriors: list[Posterior], losses: list[Loss], inside: Arra
 
 
 def latent(
-    posterior: Posterior, loss: Loss, inside: Array, noise: bool = True
+    posterior: Process, loss: Loss, inside: Array, noise: bool = True
 ) -> tuple[Array, Array | None]:
     """Latent mean (q, m), and variance (q, m) or covariance (q, m, m); None for a mode.
 

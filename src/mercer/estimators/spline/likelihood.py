@@ -19,7 +19,7 @@ from mercer.estimators.shared.table import Table, build_table
 from mercer.estimators.spline.checks import check_exists, check_rows
 from mercer.estimators.spline.search import CurveSearch, SplineStart
 from mercer.inference.base import Inference, Solution
-from mercer.inference.diffuse import DiffuseGram, diffuse_evidence, ratio, solve_diffuse
+from mercer.inference.diffuse import DiffuseGram, diffuse, ratio
 from mercer.inference.sites.base import cavity
 from mercer.left_out.figures import Loo
 from mercer.linalg.spline.gram import MarkovFactor
@@ -92,15 +92,16 @@ def fit_curve(
     if named:
         loss = start.scaled(loss)
     gram = DiffuseGram(table.points, order)
-    best, search = CurveSearch(start, problem, gram, inference).run(lam, loss)
+    method = diffuse(inference)
+    best, search = CurveSearch(start, problem, gram, method).run(lam, loss)
     variance, found = best.variance, best.loss
     gram = gram.with_variance(variance)
-    solution = solve_diffuse(inference, gram, problem.y[:, 0], found, problem.weights, None)
-    value = diffuse_evidence(inference, gram, problem.y[:, 0], found, solution)[0].value
+    solution = method.solve(gram, problem.y, found, weights=problem.weights)
+    value = method.evidence(gram, problem.y, found, solution).value
     warn_inference(inference, solution.report)
     report = {
         "search": search,
-        "inference": {"name": type(inference).__name__, **solution.report},
+        "inference": {"name": type(inference).__name__, **solution.report.plain()},
     }
     smoothing = lam if lam is not None else (1.0 / variance if variance > 0.0 else np.inf)
     rows = _site_rows(plain, table, gram, solution)

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Evidence, Inference, Solution, ones_if_none
+from mercer.inference.base import Evidence, Inference, Report, Solution, joined_report, ones_if_none
 from mercer.kernels.base import Gradient
 from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
+
+LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True)
@@ -51,14 +53,14 @@ class Sites:
     W : (n,) site precisions, sample weights included; may be negative.
     f : (n,) mu, the posterior mean at the points, prior mean included.
     factor : C for W on the Gram of the task.
-    report : converged, iterations, factorisations, ... as plain values.
+    report : how it ended; ``details`` has factorisations and residual.
     """
 
     a: Array
     W: Array
     f: Array
     factor: Factor
-    report: dict[str, Any]
+    report: Report
 
 
 class SiteInference(Inference):
@@ -119,9 +121,10 @@ class SiteInference(Inference):
         """See :meth:`Inference.evidence`; the sum over the latent functions."""
         scores = []
         for j, sites in enumerate(columns(solution)):
-            mean = sites.f - np.asarray(gram @ sites.a[:, None])[:, 0]
+            mean = gram.unpenalised(sites.f, sites.a)
             scores.append(self.score(Task(gram, y[:, j], loss, solution.weights, mean), sites))
-        return total(scores)
+        # flat functions of the Gram have a unit density: (2 pi)^(1/2) each
+        return total(scores, 0.5 * gram.flat * len(scores) * LOG_2PI)
 
 
 def refuse_basis(inference: Inference, basis: Array | None) -> None:
@@ -141,12 +144,7 @@ def joined(found: list[Sites], w: Array) -> Solution:
     if len(found) == 1:
         only = found[0]
         return Solution(a, only.W, f, only.factor, None, w, only.report)
-    report = {
-        "converged": all(s.report["converged"] for s in found),
-        "iterations": max(s.report["iterations"] for s in found),
-        "factorisations": sum(s.report["factorisations"] for s in found),
-        "columns": [s.report for s in found],
-    }
+    report = joined_report([s.report for s in found], "factorisations")
     W = np.column_stack([s.W for s in found])
     return Solution(a, W, f, CoupledFactor([s.factor for s in found]), None, w, report)
 
@@ -162,11 +160,11 @@ def columns(solution: Solution) -> Iterator[Sites]:
     # a start for another problem has forgotten its factor
     factors = whole.factors if isinstance(whole, CoupledFactor) else [whole] * m
     for j, factor in enumerate(factors):
-        report = solution.report["columns"][j]
+        report = solution.report.columns[j]
         yield Sites(solution.alpha[:, j], solution.W[:, j], solution.z[:, j], factor, report)
 
 
-def total(scores: list[Evidence]) -> Evidence:
+def total(scores: list[Evidence], constant: float = 0.0) -> Evidence:
     """Return the sum of the evidences, their extra terms of formula (3) side by side."""
     gradient: Gradient = {}
     for score in scores:
@@ -175,7 +173,7 @@ def total(scores: list[Evidence]) -> Evidence:
     U = [s.U for s in scores if s.U is not None]
     V = [s.V for s in scores if s.V is not None]
     return Evidence(
-        sum(s.value for s in scores),
+        sum(s.value for s in scores) + constant,
         np.hstack(U) if U else None,
         np.hstack(V) if V else None,
         gradient,
