@@ -2,6 +2,7 @@
 
 from mercer.inference.base import Evidence, Inference, Solution
 from mercer.inference.exact import Exact
+from mercer.inference.med import MED
 from mercer.inference.mode.dual import Dual
 from mercer.inference.mode.newton import Newton
 from mercer.inference.mode.prox import has_kinks
@@ -14,6 +15,7 @@ from mercer.losses.base import Loss
 
 __all__ = [
     "EP",
+    "MED",
     "Bound",
     "Dual",
     "Evidence",

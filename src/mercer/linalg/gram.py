@@ -117,6 +117,11 @@ class Gram(ABC):
     def rows(self, index: Index) -> Array:
         """Rows of K, shape (len(index), n)."""
 
+    @property
+    def matrix(self) -> Array:
+        """K (n, n); do not write to it."""
+        return self.rows(np.arange(len(self.points)))
+
     @abstractmethod
     def factor(self, W: Array) -> Factor:
         """Return the Factor for weights W (n,)."""
