@@ -17,11 +17,9 @@ from scipy.linalg import cho_factor, cho_solve
 
 from mercer.core.arrays import Array
 from mercer.inference.base import Solution
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import BATCH_BYTES as BATCH_BYTES  # those of the other processes, too
+from mercer.kernels.base import Kernel, blocked_matmul
 from mercer.linalg.operators import ExplicitOperator, PosteriorOperator, SeveralOperator
-
-# Rows of a prediction batch: bounds the (n, batch) cross-covariance in memory.
-BATCH_BYTES = 1 << 27
 
 
 class Process(ABC):
@@ -38,6 +36,10 @@ class Process(ABC):
     @abstractmethod
     def diag(self, X: Array) -> Array:
         """Return the variance of the signal at X: shape (n,)."""
+
+    def matmul(self, X: Array, Z: Array, V: Array) -> Array:
+        """Return the covariance of X (n, d) and Z (q, d) times V (q, r), by blocks: (n, r)."""
+        return blocked_matmul(self, X, Z, V)
 
     def var(self, X: Array) -> Array:
         """Return the variance of the signal at X, not below zero: shape (n,)."""
@@ -78,6 +80,13 @@ class Process(ABC):
 class Prior(Process):
     """The zero-mean process of a kernel (its noise parts left out).
 
+    Parameters
+    ----------
+    kernel : the covariance.
+    outputs : m.
+    precision : "single" lets :meth:`matmul`, and with it the mean of a posterior, use the kernel's
+        compiled form in single precision, see :meth:`Kernel.matmul`.
+
     Examples
     --------
     >>> import numpy as np
@@ -86,13 +95,14 @@ class Prior(Process):
     array([2.])
     """
 
-    def __init__(self, kernel: Kernel, outputs: int = 1) -> None:
+    def __init__(self, kernel: Kernel, outputs: int = 1, precision: str = "double") -> None:
         signal = kernel.noise_free()
         if signal is None:
             raise ValueError("the kernel consists of noise parts only: add a part for the signal")
         self.kernel = kernel
         self.signal = signal
         self.outputs = outputs
+        self.precision = precision
 
     def mean(self, X: Array) -> Array:
         """Return zeros, shape (n, m)."""
@@ -101,6 +111,12 @@ class Prior(Process):
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         """See :meth:`Process.__call__`."""
         return self.signal(X, Z)
+
+    def matmul(self, X: Array, Z: Array, V: Array) -> Array:
+        """See :meth:`Process.matmul`."""
+        if self.precision == "single":
+            return self.signal.matmul(X, Z, V, precision="single")
+        return super().matmul(X, Z, V)  # k(X, Z) @ V to the last bit, as models in files answered
 
     def diag(self, X: Array) -> Array:
         """See :meth:`Process.diag`."""
@@ -156,7 +172,7 @@ class Posterior(Process):
             return np.asarray(self.parent.mean(X) + self.operator.mean_at(X, self.alpha))
 
         def one(X: Array) -> Array:
-            mean = self.parent.mean(X) + self.parent(X, self.points) @ self.alpha
+            mean = self.parent.mean(X) + self.parent.matmul(X, self.points, self.alpha)
             rows = self._rows(X)
             if rows is None or self.beta is None:
                 return np.asarray(mean)
