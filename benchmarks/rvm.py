@@ -166,7 +166,7 @@ def _figures(
     from mercer.losses import Logistic
     from mercer.search.relevance.gaussian import GaussianMachine
     from mercer.search.relevance.laplace import LaplaceMachine
-    from mercer.search.relevance.moves import Design
+    from mercer.search.relevance.state import Design
 
     Phi = RBF(1.0)(X, fitted["centres"])
     design = Design(Phi, np.ones((len(X), 1)), np.ones(len(X)))

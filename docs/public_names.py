@@ -25,7 +25,6 @@ ROOMS = {
         "Components",
         "What every part can do: `fix`, `bound`, `prior`, copies.",
     ),
-    "mercer.protocols": ("Protocols", "The vocabulary on one page: names, shapes and signs."),
     "mercer.testing": ("Contracts", "The checks that every part passes, your own included."),
     "mercer.tables": ("Tables", "From a table to the best machine for it."),
     "mercer.plots": ("Plots", "Displays in scikit-learn's style: bands, calibration, regions."),

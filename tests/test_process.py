@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import mercer.process
+import mercer.process.process
 from mercer.inference import Exact
 from mercer.kernels import RBF, Linear, Matern, Noise, White
 from mercer.linalg import DenseGram
@@ -165,7 +165,7 @@ def test_batches_change_nothing(table, monkeypatch: pytest.MonkeyPatch) -> None:
     Z = np.linspace(-3, 3, 50)[:, None]
     posterior = given(Prior(KERNEL, 2), X, Y, basis=line)
     mean, var = posterior.mean(Z), posterior.var(Z)
-    monkeypatch.setattr(mercer.process, "BATCH_BYTES", 8 * 13 * 7)
+    monkeypatch.setattr(mercer.process.process, "BATCH_BYTES", 8 * 13 * 7)
     np.testing.assert_allclose(posterior.mean(Z), mean, rtol=1e-13)
     np.testing.assert_allclose(posterior.var(Z), var, rtol=1e-11)
 

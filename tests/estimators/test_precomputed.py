@@ -7,9 +7,10 @@ import pytest
 from sklearn.model_selection import cross_val_predict
 from sklearn.utils import get_tags
 
-from mercer import GPClassifier, GPRegressor, losses, process
+from mercer import GPClassifier, GPRegressor, losses
 from mercer.estimators.shared.predictions import sides_of_means
 from mercer.kernels import RBF, Precomputed, White
+from mercer.process import process
 
 RNG = np.random.default_rng(4)
 A, B = RNG.normal(size=(15, 2)), RNG.normal(size=(6, 2))

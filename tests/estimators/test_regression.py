@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import mercer.core.memory
-import mercer.process
+import mercer.process.process
 from mercer import GPRegressor, KernelRegressor
 from mercer.kernels import RBF, Linear, Matern, Noise, White
 from mercer.losses import Gaussian
@@ -178,7 +178,7 @@ def test_batches_equal_all_at_once(
     single = [model.predict(z[None], return_std=True) for z in Z]
     np.testing.assert_allclose(np.ravel([s[0] for s in single]), mean, atol=1e-10)
     np.testing.assert_allclose(np.ravel([s[1] for s in single]), std, atol=1e-10)
-    monkeypatch.setattr(mercer.process, "BATCH_BYTES", 8 * 20 * 7)
+    monkeypatch.setattr(mercer.process.process, "BATCH_BYTES", 8 * 20 * 7)
     again = model.predict(Z, return_std=True)
     np.testing.assert_allclose(again[0], mean, atol=1e-11)
     np.testing.assert_allclose(again[1], std, atol=1e-11)

@@ -126,7 +126,7 @@ def models():
 @pytest.fixture(autouse=True)
 def still_clock(monkeypatch):
     """Relevance and learning curve are bounded in time: a loaded machine must not shorten them."""
-    for module in ("effects", "nested"):
+    for module in ("inputs", "learning"):
         monkeypatch.setattr(f"mercer.plots.{module}.monotonic", lambda: 0.0)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 
 import mercer
 from mercer.tables import as_frame, infer_columns
-from mercer.tables import fit as best
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.candidates import Candidate
 from mercer.tables.choose.left_out import constant, of_classes, of_quantity
@@ -143,6 +144,7 @@ class Plain(RegressorMixin, BaseEstimator):
 
 
 def test_a_machine_without_weights_is_left_out_with_the_reason(monkeypatch):
+    best = import_module("mercer.tables.fit")
     given = best.candidates_for
 
     def more(*arguments):

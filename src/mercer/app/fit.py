@@ -14,9 +14,9 @@ from mercer.app import terminal as console
 from mercer.app.files.outputs import check_outputs
 from mercer.app.files.table import FileTable, frame_of, read_table
 from mercer.app.results import plain_of, show_model
-from mercer.app.single.fitted import Progress, fit_table
+from mercer.app.single.fitted import fit_table
 from mercer.app.single.results import as_plain, show
-from mercer.app.terminal import AppError, progress, quoted, require, shown
+from mercer.app.terminal import AppError, Progress, progress, quoted, require, shown
 from mercer.core.arrays import Array
 from mercer.kernels.convert import as_kernel, kernel_names
 from mercer.tables import TableModel, fit

@@ -14,11 +14,10 @@ import json
 import math
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from mercer.app.single.fitted import Progress
 from mercer.core.words import shape, shown
 
 __all__ = ["AppError", "did_you_mean", "quoted", "require", "shown"]
@@ -31,6 +30,9 @@ EXTRAS = {
     "onnx": "onnx",
     "polars": "data",
 }
+
+
+Progress = Callable[[dict[str, Any]], None]  # told of every step, with "stage" and figures
 
 
 class AppError(Exception):

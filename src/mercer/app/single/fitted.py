@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +12,10 @@ import numpy as np
 
 import mercer
 from mercer.app.single.quality import quality
+from mercer.app.terminal import Progress
 from mercer.core.arrays import Array
 from mercer.search import Optimize
 from mercer.search.optimize import interrupted
-
-Progress = Callable[[dict[str, Any]], None]
 
 
 @dataclass

@@ -8,12 +8,13 @@ from typing import Any, cast
 import numpy as np
 
 from mercer.core.arrays import Array, Index
+from mercer.core.rows import location_scale
 from mercer.estimators.shared import labels
 from mercer.estimators.shared.left_out import cavities
 from mercer.estimators.shared.parts import Parts, data_scales
 from mercer.estimators.shared.predictions import latent, log_probabilities
 from mercer.estimators.shared.table import Table, build_table
-from mercer.estimators.shared.units import Units, basis_inside, location_scale, no_units
+from mercer.estimators.shared.units import Units, basis_inside, no_units
 from mercer.inference.base import Solution
 from mercer.kernels import Constant
 from mercer.kernels.base import Kernel

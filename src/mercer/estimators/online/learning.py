@@ -17,12 +17,13 @@ import numpy as np
 from mercer import inference as inferences
 from mercer.core.arrays import Array
 from mercer.core.memory import require_memory
+from mercer.core.rows import location_scale
 from mercer.estimators.shared import ard
 from mercer.estimators.shared.parts import Parts, resolve
 from mercer.estimators.shared.predictions import StreamPredictions
 from mercer.estimators.shared.stream import Prequential, freeze, require_moderate
 from mercer.estimators.shared.summary import warn_inference
-from mercer.estimators.shared.units import Units, location_scale, no_units
+from mercer.estimators.shared.units import Units, no_units
 from mercer.inference.sites.bound import Bound
 from mercer.inference.stream.stream import Stream, from_sites
 from mercer.kernels import Constant

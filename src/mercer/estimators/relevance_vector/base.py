@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.core.arrays import Array, Index
+from mercer.core.rows import location_scale
 from mercer.estimators.relevance_vector.fit import SEARCHES, Choice, Options, RelevanceFit, choose
 from mercer.estimators.shared.summary import Summary
 from mercer.estimators.shared.table import Table
-from mercer.estimators.shared.units import Units, location_scale, told_rows, told_units
+from mercer.estimators.shared.units import Units, told_rows, told_units
 from mercer.kernels.base import Kernel
 
 OUTSIDE = 5  # frames from here to the user's call of fit

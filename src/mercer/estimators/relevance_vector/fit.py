@@ -14,8 +14,8 @@ import numpy as np
 from mercer.core.arrays import Array, Index
 from mercer.core.basis import Basis, as_basis
 from mercer.core.memory import require_memory
+from mercer.core.rows import group_rows
 from mercer.estimators.shared import ard
-from mercer.estimators.shared.table import group_rows
 from mercer.kernels import as_kernel
 from mercer.kernels.base import Kernel
 from mercer.linalg.operators import CholeskyOperator

@@ -9,13 +9,14 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.core.arrays import Array, as_columns
+from mercer.core.rows import location_scale
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.relevance_vector.base import RelevanceMachine, column_units, kernel_outside
 from mercer.estimators.relevance_vector.fit import RelevanceRows
 from mercer.estimators.relevance_vector.state import RelevanceState
 from mercer.estimators.shared.summary import Summary
 from mercer.estimators.shared.table import build_table, check_target, check_weights, read_rows
-from mercer.estimators.shared.units import Units, location_scale
+from mercer.estimators.shared.units import Units
 from mercer.losses import Gaussian
 from mercer.search.relevance.gaussian import GaussianMachine
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, as_columns
 from mercer.core.basis import Basis
+from mercer.core.rows import location_scale
 from mercer.estimators.shared import ard
 from mercer.estimators.shared.left_out import cavity_loo, mode_loo
 from mercer.estimators.shared.parameters import Draw, find_parameters, solve_problem
@@ -33,7 +34,6 @@ from mercer.estimators.shared.table import (
 from mercer.estimators.shared.units import (
     Units,
     basis_inside,
-    location_scale,
     loo_outside,
     no_units,
     problem_inside,

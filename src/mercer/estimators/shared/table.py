@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer.core.arrays import Array, Index
 from mercer.core.memory import require_memory
+from mercer.core.rows import group_rows, merge
 from mercer.kernels.features.fourier import is_sparse
 
 # finite numbers are checked here, where the sentence can name row and column
@@ -170,33 +171,6 @@ def _distinct_at_least(X: Array) -> int:
     """Return a lower bound on the number of distinct rows of X (n, d), cheaply."""
     with np.errstate(over="ignore", invalid="ignore"):
         return len(np.unique(X @ np.sqrt(2.0 + np.arange(X.shape[1]))))
-
-
-def group_rows(X: Array) -> tuple[Index, Index]:
-    """Return (a row of each distinct row of X, the group of each row); groups in sorted order."""
-    order = np.lexsort(X.T[::-1])
-    ordered = X[order]
-    new = np.ones(len(X), dtype=bool)
-    new[1:] = np.any(ordered[1:] != ordered[:-1], axis=1)
-    group = np.empty(len(X), dtype=np.intp)
-    group[order] = np.cumsum(new) - 1
-    return order[new], group
-
-
-def merge(group: Index, n: int, y: Array, weights: Array) -> tuple[Array, Array, Array]:
-    """Merge rows by group: weighted mean (n, m), total weight (n,), weighted spread (n, m)."""
-    if len(group) == n:  # nothing repeats: the values as they are, in the order of the groups
-        order = np.argsort(group)
-        return y[order].copy(), weights[order].copy(), np.zeros((n, y.shape[1]))
-    total: Array = np.asarray(np.bincount(group, weights, n), dtype=np.float64)
-    first = np.zeros(n, dtype=np.intp)
-    first[group[::-1]] = np.arange(len(group))[::-1]
-    base = y[first]  # differences to a member of the group: equal values merge without rounding
-    shift = y - base[group]
-    mean = np.column_stack([np.bincount(group, weights * c, n) for c in shift.T]) / total[:, None]
-    rest = shift - mean[group]
-    spread: Array = np.column_stack([np.bincount(group, weights * c**2, n) for c in rest.T])
-    return base + mean, total, spread
 
 
 def read_any_rows(machine: Any, X: Any, y: Any, *, sparse: bool, reset: bool) -> tuple[Any, Any]:

@@ -83,27 +83,6 @@ class Units:
         return value + change
 
 
-def location_scale(A: Array, weights: Array, spread: Array | None = None) -> tuple[Array, Array]:
-    """Weighted mean and standard deviation of the columns of A (n, d).
-
-    ``spread`` (n, d) is the weighted sum of squares of merged observations about each A_i.
-
-    A constant column gets its absolute value as scale (1 for zeros). The columns are divided by
-    their largest absolute value first, so that squares of 1e200 do not overflow.
-    """
-    top = np.max(np.abs(A), axis=0)
-    top = np.where(top > 0, top, 1.0)
-    B = A / top
-    total = weights.sum()
-    mean = weights @ B / total
-    squares = weights @ (B - mean) ** 2
-    if spread is not None:
-        squares = squares + ((np.sqrt(spread) / top) ** 2).sum(axis=0)
-    deviation = np.sqrt(squares / total)
-    constant = deviation <= 8 * np.finfo(float).eps
-    return mean * top, np.where(constant, 1.0, deviation) * top
-
-
 def no_units(d: int, m: int) -> Units:
     """Return units that change nothing."""
     return Units(np.zeros(d), np.ones(d), np.zeros(m), np.ones(m))

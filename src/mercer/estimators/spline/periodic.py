@@ -9,9 +9,10 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.basis import PolynomialBasis
+from mercer.core.rows import location_scale
 from mercer.estimators.shared.machine import _leave_one_out
 from mercer.estimators.shared.table import build_table
-from mercer.estimators.shared.units import Units, location_scale, problem_inside
+from mercer.estimators.shared.units import Units, problem_inside
 from mercer.estimators.thin_plate.forms import AllContrasts, Form, choose
 from mercer.kernels.base import Kernel
 from mercer.kernels.splines.cycle import PeriodicSpline

@@ -8,8 +8,9 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.basis import PolynomialBasis
-from mercer.estimators.shared.table import Table, check_finite, group_rows
-from mercer.estimators.shared.units import Units, location_scale
+from mercer.core.rows import group_rows, location_scale
+from mercer.estimators.shared.table import Table, check_finite
+from mercer.estimators.shared.units import Units
 from mercer.linalg.contrasts.inducing import spread_out
 from mercer.search import Problem
 

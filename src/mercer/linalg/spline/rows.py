@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.core.arrays import Array, Index
-from mercer.estimators.shared.table import group_rows, merge
-from mercer.estimators.shared.units import location_scale
+from mercer.core.rows import group_rows, location_scale, merge
 from mercer.linalg.spline.states import gaps_of, mean_gap
 
 
