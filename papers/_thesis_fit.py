@@ -79,8 +79,8 @@ class Climb:
     def __call__(self, u: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient, solution = self.criterion.evaluate(u, self.last)
         self.last = solution
-        self.factorisations.append(int(solution.report["factorisations"]))
-        self.unconverged += not solution.report["converged"]
+        self.factorisations.append(int(solution.report.details["factorisations"]))
+        self.unconverged += not solution.report.converged
         return -value, -gradient
 
 
@@ -105,7 +105,7 @@ def learn(
         "F": round(float(found.fun), 5),
         "nev": int(found.nfev),
         "factorisations": float(np.median(climb.factorisations)),
-        "unconverged": climb.unconverged + (not solution.report["converged"]),
+        "unconverged": climb.unconverged + (not solution.report.converged),
     }
     return whole, solution, facts
 
@@ -143,7 +143,7 @@ def bayesian(name: str, data: str, variant: str, parts: Split) -> dict[str, Any]
         finder, loss = made.mode
         mode = finder.solve(DenseGram(whole, X, keep=True), y[:, None], loss)
         row["err_mode"] = wrong(y_test, Prior(whole).condition(X, mode).mean(X_test)[:, 0])
-        row["mode_converged"] = bool(mode.report["converged"])
+        row["mode_converged"] = bool(mode.report.converged)
     return row | {"seconds": round(seconds, 2)}
 
 

@@ -82,7 +82,7 @@ def test_gradient_of_every_pair(method, loss):
     criterion = EvidenceCriterion(space, problem, METHODS[method], make)
     u, h = space.start, 1e-4
     _, gradient, solution = criterion.evaluate(u)
-    assert solution.report.get("converged", True)
+    assert solution.report.converged
     assert any(entry.part == "loss" for entry in space.entries) == bool(loss.free)
     for i, slope in enumerate(gradient):
         step = h * np.eye(len(u))[i]
@@ -134,7 +134,7 @@ class Given:
 def evidence(method, K, y, loss):
     gram = DenseGram(Given(K), np.zeros((len(K), 1)), keep=True)
     solution = method.solve(gram, y[:, None], loss)
-    assert solution.report["converged"]
+    assert solution.report.converged
     return method.evidence(gram, y[:, None], loss, solution).value, solution
 
 

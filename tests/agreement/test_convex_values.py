@@ -71,7 +71,7 @@ def test_labels():
 def test_logistic():
     found = Newton().solve(gram(), S[:, None], losses.Logistic())
     np.testing.assert_allclose(S * found.alpha[:, 0], numbers(LAM), rtol=0.0, atol=1e-8)
-    assert found.report["objective"] == pytest.approx(5.37514181628588, abs=1e-8)
+    assert found.report.details["objective"] == pytest.approx(5.37514181628588, abs=1e-8)
     np.testing.assert_allclose(
         at_new(found), [1.593411544102, -0.479777750685], rtol=0.0, atol=1e-8
     )
@@ -81,7 +81,7 @@ def test_leave_one_out_of_logistic():
     K = gram()
     found = Newton().solve(K, S[:, None], losses.Logistic())
     margin, lam = S * found.z[:, 0], S * found.alpha[:, 0]
-    bound = margin_bound(margin, lam, K.diag(), found.report["gap"])
+    bound = margin_bound(margin, lam, K.diag(), found.report.gap)
     np.testing.assert_allclose(bound, numbers(BOUNDS), rtol=0.0, atol=1e-8)
     V = cavity_variance(K, found.W)
     np.testing.assert_allclose(margin - lam * V, numbers(CAVITY), rtol=0.0, atol=1e-8)
@@ -113,7 +113,7 @@ def test_leave_one_out_of_the_estimator():
 def test_support_vectors():
     found = Dual(tol=1e-13).solve(gram(), S[:, None], losses.Hinge())
     np.testing.assert_allclose(S * found.alpha[:, 0], numbers(SVM_LAM), rtol=0.0, atol=1e-8)
-    assert found.report["objective"] == pytest.approx(3.4357887576285644, abs=1e-8)
+    assert found.report.details["objective"] == pytest.approx(3.4357887576285644, abs=1e-8)
     np.testing.assert_allclose(at_new(found), [1.49988978703, -0.748563182002], rtol=0.0, atol=1e-8)
     model = KernelClassifier(KERNEL, loss="hinge", basis=None).fit(X, S)
     assert model.loo_.error_bound == pytest.approx(7 / 12)
@@ -138,7 +138,7 @@ def test_the_support_vector_classifier():
 
 def test_softmax():
     found = Newton().solve(gram(), (T % 3)[:, None].astype(float), losses.Softmax())
-    assert found.report["objective"] == pytest.approx(11.315681890125408, abs=1e-8)
+    assert found.report.details["objective"] == pytest.approx(11.315681890125408, abs=1e-8)
     p = softmax(found.z, axis=1)
     np.testing.assert_allclose(
         p[0], [0.447674454818, 0.392065385001, 0.160260160180], rtol=0.0, atol=1e-8
@@ -208,7 +208,7 @@ OTHERS: list[tuple[Loss, np.ndarray, float, tuple[float, float], tuple[float, fl
 )
 def test_other_losses(loss, y, J, tabled, exact, digits):
     found = Newton().solve(gram(), np.asarray(y, dtype=float)[:, None], loss)
-    assert found.report["objective"] == pytest.approx(J, abs=1e-8)
+    assert found.report.details["objective"] == pytest.approx(J, abs=1e-8)
     np.testing.assert_allclose(at_new(found), exact, rtol=0.0, atol=1e-8)
     np.testing.assert_allclose(at_new(found), tabled, rtol=0.0, atol=digits)
 
@@ -222,7 +222,7 @@ def test_support_vector_regression():
     loss = losses.EpsilonInsensitive(C=2.0, epsilon=0.1)
     found = Dual(tol=1e-13).solve(gram(), X[:, 1:], loss)
     constant = 12 * np.log(2.0 * (1.0 + 0.2) / 2.0)  # this loss is normalised
-    assert found.report["objective"] - constant == pytest.approx(0.541585954367, abs=1e-8)
+    assert found.report.details["objective"] - constant == pytest.approx(0.541585954367, abs=1e-8)
     np.testing.assert_allclose(at_new(found), [-0.200004834, 0.467875543], rtol=0.0, atol=1e-7)
 
 

@@ -61,7 +61,7 @@ def test_laplace_is_the_dense_one(loss, m):
     x, y, w = rows(loss)
     solution, value, _ = solved(Laplace(), loss, x, y, w, m, 0.6)
     f, var, evidence = slow.laplace(loss, x, y, w, m, 0.6)
-    assert solution.report["converged"]
+    assert solution.report.converged
     np.testing.assert_allclose(solution.z[:, 0], f, atol=1e-7)
     np.testing.assert_allclose(solution.factor.cov_diag(), var, rtol=1e-7)
     assert abs(value.value - evidence) < 1e-7
@@ -78,7 +78,7 @@ def test_ep_is_the_dense_one(loss, m):
     x, y, w = rows(loss, 16)
     solution, value, _ = solved(EP(tol=1e-9), loss, x, y, w, m, 0.6)
     f, var, evidence = slow.ep(loss, x, y, w, m, 0.6)
-    assert solution.report["converged"]
+    assert solution.report.converged
     np.testing.assert_allclose(solution.z[:, 0], f, atol=1e-6)
     np.testing.assert_allclose(solution.factor.cov_diag(), var, rtol=1e-6)
     assert abs(value.value - evidence) < 1e-6
@@ -126,8 +126,8 @@ def test_points_without_curvature_still_pull():
     loss = Huber(noise=0.04, delta=0.1)
     solution, _, _ = solved(Laplace(), loss, x, y, w, 2, 0.6)
     f, a = solution.z[:, 0], solution.alpha[:, 0]
-    assert solution.report["converged"]
-    assert solution.report["raised_curvature"] >= 1
+    assert solution.report.converged
+    assert solution.report.details["raised_curvature"] >= 1
     np.testing.assert_allclose(a, -w * loss.derivatives(y, f)[0], atol=1e-6)
     # f = K a + H beta, the optimality of GPML 6.2 with a null space
     K = DiffuseGram(x[:, None], 2, 0.6).rows(np.arange(len(x)))
@@ -141,7 +141,7 @@ def test_ep_averages_over_kinks():
     x, y, _ = rows(Gaussian(), 16)
     loss = LaplaceNoise(scale=0.2)
     solution, value, _ = solved(EP(tol=1e-9), loss, x, y, np.ones(16), 1, 0.6)
-    assert solution.report["converged"]
+    assert solution.report.converged
     # a fixed point: the moments of every tilted distribution are those of the posterior
     W, f, var = solution.W, solution.z[:, 0], solution.factor.cov_diag()
     v = 1.0 / (1.0 / var - W)
@@ -183,8 +183,8 @@ def test_a_start_nearby_ends_in_the_same_place():
 def test_one_step_is_not_enough_and_says_so():
     x, y, w = rows(Poisson())
     solution, _, _ = solved(Laplace(max_iter=1), Poisson(), x, y, w, 2, 0.6)
-    assert not solution.report["converged"]
-    assert "raise max_iter" in solution.report["message"]
+    assert not solution.report.converged
+    assert "raise max_iter" in solution.report.message
 
 
 def test_the_polynomial_is_the_limit_of_no_variance():

@@ -53,8 +53,10 @@ def test_optimality(loss, basis):
     H = np.ones((40, 1)) if basis else None
     gram = DenseGram(KERNEL, X, keep=True)
     found = Dual().solve(gram, y, loss, basis=H, weights=w)
-    assert found.report["converged"]
-    assert 0.0 <= found.report["gap"] <= 1e-10 * max(1.0, abs(found.report["objective"])) * 1.01
+    assert found.report.converged
+    assert (
+        0.0 <= found.report.gap <= 1e-10 * max(1.0, abs(found.report.details["objective"])) * 1.01
+    )
     f, a = found.z[:, 0], found.alpha[:, 0]
     low, high = subgradient(loss, y[:, 0], f)
     # a kink that f has reached up to rounding has both slopes within reach
@@ -77,7 +79,7 @@ def test_smooth_losses_agree_with_newton(loss):
     gram = DenseGram(KERNEL, X, keep=True)
     a = Dual().solve(gram, y, loss, weights=w)
     b = Newton().solve(gram, y, loss, weights=w)
-    assert a.report["objective"] == pytest.approx(b.report["objective"], rel=1e-9)
+    assert a.report.details["objective"] == pytest.approx(b.report.details["objective"], rel=1e-9)
     np.testing.assert_allclose(a.z, b.z, atol=1e-4)
 
 
@@ -88,8 +90,10 @@ def test_blocks_come_to_the_same_end(loss, size):
     gram = DenseGram(KERNEL, X, keep=True)
     whole = Dual().solve(gram, y, loss, weights=w)
     parts = Dual(block=size, max_iter=20000, tol=1e-9).solve(gram, y, loss, weights=w)
-    assert parts.report["converged"]
-    assert parts.report["objective"] == pytest.approx(whole.report["objective"], rel=1e-8)
+    assert parts.report.converged
+    assert parts.report.details["objective"] == pytest.approx(
+        whole.report.details["objective"], rel=1e-8
+    )
     np.testing.assert_allclose(parts.z, whole.z, atol=1e-3)
 
 
@@ -104,10 +108,12 @@ def test_single_coordinates_are_the_classical_ascent():
 def test_an_iteration_limit_reports():
     X, y, _ = data(losses.Hinge())
     found = Dual(block=1, max_iter=2).solve(DenseGram(KERNEL, X, keep=True), y, losses.Hinge())
-    assert found.report["iterations"] == 2
-    assert not found.report["converged"]
-    best = Dual().solve(DenseGram(KERNEL, X, keep=True), y, losses.Hinge()).report["objective"]
-    assert found.report["objective"] - best <= found.report["gap"]
+    assert found.report.iterations == 2
+    assert not found.report.converged
+    best = (
+        Dual().solve(DenseGram(KERNEL, X, keep=True), y, losses.Hinge()).report.details["objective"]
+    )
+    assert found.report.details["objective"] - best <= found.report.gap
 
 
 @pytest.mark.parametrize("loss", KINKED, ids=repr)
@@ -117,14 +123,14 @@ def test_singular_kernels_have_a_unique_function(loss):
     y = np.vstack([y, y[:10]])
     gram = DenseGram(Linear(weight=0.7), X, keep=True)
     found = Dual().solve(gram, y, loss)
-    assert found.report["converged"]
+    assert found.report.converged
     w = minimize(
         lambda v: loss.value(y[:, 0], X @ v).sum() + 0.5 * v @ v / 0.7,
         0.7 * X.T @ found.alpha[:, 0],
         method="Nelder-Mead",
         options={"xatol": 1e-10, "fatol": 1e-12},
     )
-    assert found.report["objective"] <= w.fun + 1e-8
+    assert found.report.details["objective"] <= w.fun + 1e-8
 
 
 def test_own_loss_with_a_kink_it_does_not_declare():
@@ -133,8 +139,8 @@ def test_own_loss_with_a_kink_it_does_not_declare():
     y = np.sin(X) + 0.3 * rng.normal(size=X.shape)
     gram = DenseGram(KERNEL, X, keep=True)
     found = Dual().solve(gram, y, Asymmetric())
-    assert found.report["converged"]
-    assert found.report["gap"] <= 1.01e-6 * max(1.0, found.report["objective"])
+    assert found.report.converged
+    assert found.report.gap <= 1.01e-6 * max(1.0, found.report.details["objective"])
     f = found.z[:, 0]
     above = np.mean(y[:, 0] > f + 1e-3)
     assert above < 0.3  # a residual above counts three times as much as one below

@@ -252,7 +252,7 @@ def test_heavy_and_light_weights_converge():
     X, y = data(losses.Probit(), n=40)
     w = np.where(y[:, 0] > 0, 1000.0, 1e-4)
     solution = EP().solve(DenseGram(10.0 * RBF(), X, keep=True), y, losses.Probit(), weights=w)
-    assert solution.report["converged"]
+    assert solution.report.converged
 
 
 def test_small_weights_are_continuous_and_vanish():
@@ -312,7 +312,7 @@ def test_points_without_prior_variance():
     value, solution = evidence(TIGHT, Linear(), X, y, losses.Logistic())
     rest, _ = evidence(TIGHT, Linear(), X[1:], y[1:], losses.Logistic())
     assert value == pytest.approx(rest + np.log(0.5), abs=1e-9)
-    assert solution.report["converged"]
+    assert solution.report.converged
 
 
 # ---------------------------------------------------------------------- convergence
@@ -321,8 +321,8 @@ def test_points_without_prior_variance():
 def test_converges_at_a_large_variance(loss, length):
     X, y = data(loss, n=100)
     value, solution = evidence(EP(), 1000.0 * RBF(length), X, y, loss)
-    assert solution.report["converged"]
-    assert solution.report["factorisations"] <= 40
+    assert solution.report.converged
+    assert solution.report.details["factorisations"] <= 40
     assert -100.0 < value < 0.0
 
 
@@ -330,7 +330,7 @@ def test_converges_at_a_large_variance(loss, length):
 def test_log_concave_losses_have_positive_sites(loss):
     X, y = data(loss, n=60, seed=5)
     _, solution = evidence(EP(), 30.0 * RBF(), X, y, loss)
-    assert solution.report["converged"]
+    assert solution.report.converged
     assert np.all(solution.W > -1e-10)
 
 
@@ -340,7 +340,7 @@ def test_negative_sites_on_a_singular_gram(loss):
     X, y = np.vstack([X, X[:20]]), np.vstack([y, -y[:20] if loss.response == "binary" else y[:20]])
     y[::17] += 4.0 if loss.response == "real" else 0.0
     value, solution = evidence(EP(), 10.0 * RBF(2.0), X, y, loss)
-    assert solution.report["converged"]
+    assert solution.report.converged
     assert np.any(solution.W < 0.0)
     assert np.isfinite(value)
     assert np.all(solution.factor.cov_diag() > 0.0)
@@ -351,7 +351,7 @@ def test_separable_data_have_a_finite_evidence():
     y = np.where(X > 0.1, 1.0, -1.0)
     for variance in (1.0, 1e3, 1e6):
         value, solution = evidence(EP(), variance * RBF(2.0), X, y, losses.Probit())
-        assert solution.report["converged"]
+        assert solution.report.converged
         assert -40.0 < value < 0.0
 
 
@@ -359,7 +359,7 @@ def test_one_class_only():
     X, _ = data(losses.Probit(), n=30)
     kernel = 10.0 * RBF() + Constant(100.0)
     value, solution = evidence(EP(), kernel, X, np.ones((30, 1)), losses.Probit())
-    assert solution.report["converged"]
+    assert solution.report.converged
     assert np.all(solution.z > 0.0)
     assert -5.0 < value < 0.0
 
@@ -370,11 +370,11 @@ def test_warm_start(loss):
     _, before = evidence(EP(), 30.0 * RBF(0.9), X, y, loss)
     gram = DenseGram(33.0 * RBF(1.0), X, keep=True)
     cold, warm = EP().solve(gram, y, loss), EP().solve(gram, y, loss, start=before)
-    assert warm.report["factorisations"] < cold.report["factorisations"]
+    assert warm.report.details["factorisations"] < cold.report.details["factorisations"]
     np.testing.assert_allclose(warm.alpha, cold.alpha, atol=1e-5)
     again = EP().solve(gram, y, loss, start=warm)
-    assert again.report["iterations"] == 0
-    assert again.report["factorisations"] == 1
+    assert again.report.iterations == 0
+    assert again.report.details["factorisations"] == 1
 
 
 def test_a_start_that_is_no_posterior_is_dropped():
@@ -386,7 +386,7 @@ def test_a_start_that_is_no_posterior_is_dropped():
 
     for W in (np.full(20, -50.0), np.full(20, np.nan)):
         found = EP().solve(gram, y, loss, start=replace(good, W=W))
-        assert found.report["converged"]
+        assert found.report.converged
         np.testing.assert_allclose(found.alpha, good.alpha, atol=1e-5)
 
 
@@ -397,7 +397,7 @@ def test_residual_is_the_error_of_the_moments():
     sharp, solution = evidence(EP(tol=1e-11), kernel, X, y, loss)
     for tol in (1e-2, 1e-4):
         value, rough = evidence(EP(tol=tol), kernel, X, y, loss)
-        assert rough.report["residual"] <= tol
+        assert rough.report.details["residual"] <= tol
         assert abs(value - sharp) < 40 * tol**2  # E is stationary
         assert np.abs(rough.z - solution.z).max() < 40 * tol
 
@@ -405,9 +405,9 @@ def test_residual_is_the_error_of_the_moments():
 def test_an_iteration_limit_is_reported():
     X, y = data(losses.Probit(), n=40)
     value, solution = evidence(EP(max_iter=2), 100.0 * RBF(), X, y, losses.Probit())
-    assert not solution.report["converged"]
-    assert solution.report["iterations"] == 2
-    assert "raise max_iter" in solution.report["message"]
+    assert not solution.report.converged
+    assert solution.report.iterations == 2
+    assert "raise max_iter" in solution.report.message
     assert np.isfinite(value)
 
 
@@ -417,8 +417,8 @@ def test_no_proper_fixed_point_is_reported():
     X = rng.normal(size=(100, 2))
     y = (np.sin(1.5 * X[:, 0]) + X[:, 1] + 0.3 * rng.standard_t(2, size=100))[:, None]
     value, solution = evidence(EP(), RBF(0.5), X, y, loss)
-    assert not solution.report["converged"]
-    assert "Laplace" in solution.report["message"]
+    assert not solution.report.converged
+    assert "Laplace" in solution.report.message
     assert np.isfinite(value)
     assert np.all(np.isfinite(solution.alpha))
 

@@ -117,7 +117,7 @@ def test_zero_noise_interpolates(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(gram @ solution.alpha, y, atol=1e-11)
     value = Exact().evidence(gram, y, loss, solution).value
     assert value == pytest.approx(gp.log_evidence(Matern(nu=0.5)(X), y[:, 0]), abs=1e-10)
-    assert solution.report["jitter"] == 0.0
+    assert solution.report.details["jitter"] == 0.0
 
 
 def test_zero_noise_with_repeats_is_refused(rng: np.random.Generator) -> None:

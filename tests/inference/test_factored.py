@@ -123,7 +123,7 @@ def test_value_and_operator_are_the_dense_formulas(loss) -> None:
     full = 0.5 * (solution.alpha @ solution.alpha.T - C)
     np.testing.assert_allclose(Q[off], full[off], atol=1e-6)
     np.testing.assert_allclose(np.diagonal(Q), (1.0 + JITTER) * np.diagonal(full), atol=1e-6)
-    assert solution.report["jitter"] == JITTER
+    assert solution.report.details["jitter"] == JITTER
 
 
 @pytest.mark.parametrize("loss", [losses.Logistic(), losses.Probit(), losses.NormalizedHinge()])
@@ -137,7 +137,7 @@ def test_n_factors_are_the_best_gaussian_and_fewer_are_worse(loss, variance) -> 
     values = []
     for M in (1, 3, 8, 20, 30):
         solution, evidence = found(gram, y, loss, M)
-        assert solution.report["converged"], M
+        assert solution.report.converged, M
         values.append(evidence.value)
     np.testing.assert_allclose(values[3:], best.value, atol=1e-7)
     assert np.all(np.diff(values[:4]) > 0)
@@ -185,10 +185,10 @@ def test_a_warm_start_needs_fewer_evaluations() -> None:
     first = inference.solve(grams[0], y[:, None], loss)
     warm = inference.solve(grams[1], y[:, None], loss, start=first)
     cold = inference.solve(grams[1], y[:, None], loss)
-    assert warm.report["converged"]
-    assert cold.report["converged"]
-    assert warm.report["factorisations"] == 2  # K and K^-1 + W
-    assert warm.report["evaluations"] < cold.report["evaluations"] < 15
+    assert warm.report.converged
+    assert cold.report.converged
+    assert warm.report.details["factorisations"] == 2  # K and K^-1 + W
+    assert warm.report.details["evaluations"] < cold.report.details["evaluations"] < 15
     # a search keeps O(n M) numbers of the last posterior, and begins the next as well
     kept = bare(first)
     assert isinstance(kept.factor, FactoredStart)
@@ -206,9 +206,9 @@ def test_every_latent_function_keeps_its_start() -> None:
     inference = Variational(factors=2, jitter=JITTER)
     first = inference.solve(gram, np.column_stack([y, -y[::-1]]), loss)
     again = inference.solve(gram, np.column_stack([y, -y[::-1]]), loss, start=bare(first))
-    for one, other in zip(first.report["columns"], again.report["columns"], strict=True):
-        assert other["factorisations"] == 2 < one["factorisations"]
-        assert other["converged"]
+    for one, other in zip(first.report.columns, again.report.columns, strict=True):
+        assert other.details["factorisations"] == 2 < one.details["factorisations"]
+        assert other.converged
     np.testing.assert_allclose(again.alpha, first.alpha, atol=1e-6)
 
 
@@ -221,7 +221,7 @@ def test_a_start_without_own_variances_is_no_trap() -> None:
     cold = inference.solve(gram, y[:, None], loss)
     lost = FactoredStart(cold.factor.whitened, np.full(25, -20.0))
     again = inference.solve(gram, y[:, None], loss, start=replace(cold, factor=lost))
-    assert again.report["converged"]
+    assert again.report.converged
     np.testing.assert_allclose(again.factor.d, cold.factor.d, rtol=1e-4)
 
 
@@ -236,7 +236,7 @@ def test_white_noise_of_the_kernel_is_jitter_enough() -> None:
     solution = inference.solve(gram, y[:, None], loss)
     other = inference.evidence(gram, y[:, None], loss, solution)
     assert other.value == pytest.approx(one.value, abs=1e-9)
-    assert solution.report["jitter"] == 0.0
+    assert solution.report.details["jitter"] == 0.0
 
 
 def test_reports_and_refusals() -> None:
@@ -244,8 +244,8 @@ def test_reports_and_refusals() -> None:
     X, y = data(loss, n=15)
     gram = DenseGram(5.0 * RBF(0.8), X, keep=True)
     report = found(gram, y, loss, 3, max_iter=1)[0].report
-    assert report["converged"] is False
-    assert "raise max_iter" in report["message"]
+    assert report.converged is False
+    assert "raise max_iter" in report.message
     flat = DenseGram(RBF(100.0), X, keep=True)
     with pytest.raises(NotPositiveDefiniteError, match="jitter"):
         Variational(factors=2, jitter=1e-18).solve(flat, y[:, None], loss)

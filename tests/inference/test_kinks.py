@@ -38,7 +38,7 @@ def test_a_disturbed_mode_comes_back(loss, k) -> None:
     smooth = mean + gram.matrix @ new
     seen = Observed(loss, y, w)
     gap = seen.gap(new, smooth + H @ b, smooth)
-    assert abs(gap) < 1e-11 * max(1.0, solution.report["objective"])
+    assert abs(gap) < 1e-11 * max(1.0, solution.report.details["objective"])
     assert np.abs(H.T @ new).max(initial=0.0) < 1e-10
     assert np.abs(new - a).max() < 1e-6
 
@@ -59,5 +59,5 @@ def test_separable_modes_reach_the_gap_asked_for(variance) -> None:
     y = np.sign(np.square(X).sum(axis=1) - 11.0)
     gram = DenseGram(variance * (RBF(6.0) + White(1e-6)), X, keep=True)
     report = Dual().solve(gram, y[:, None], losses.Hinge(C=1.0)).report
-    assert report["converged"]
-    assert report["gap"] <= 1e-10 * max(1.0, report["objective"])
+    assert report.converged
+    assert report.gap <= 1e-10 * max(1.0, report.details["objective"])

@@ -69,7 +69,7 @@ def test_against_dense_algebra(loss):
     evidence = Laplace().evidence(gram, y, loss, found)
     K = gram.matrix
     value, f, Sigma = reference.evidence(K, loss, y[:, 0], found.z[:, 0], w, mean[:, 0])
-    assert found.report["converged"]
+    assert found.report.converged
     assert evidence.value == pytest.approx(value, abs=1e-8)
     np.testing.assert_allclose(found.z[:, 0], f, atol=1e-8)
     np.testing.assert_allclose(found.factor.cov_diag(), np.diagonal(Sigma), atol=1e-8)
@@ -146,7 +146,7 @@ def test_gaussian_loss_is_exact(rng):
         gram.pullback(exact.alpha, exact.factor)["variance"],
         atol=1e-8,
     )
-    assert [c["factorisations"] for c in found.report["columns"]] == [1, 1, 1]
+    assert [c.details["factorisations"] for c in found.report.columns] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("loss", SMOOTH, ids=repr)
@@ -172,7 +172,7 @@ def test_large_variance(loss):
     X, y, _, _ = data(loss, n=60)
     gram = DenseGram(1000.0 * RBF(0.7), X, keep=True)
     found = Laplace().solve(gram, y, loss)
-    assert found.report["converged"]
+    assert found.report.converged
     assert np.isfinite(Laplace().evidence(gram, y, loss, found).value)
     d1 = loss.derivatives(y[:, 0], found.z[:, 0])[0]
     np.testing.assert_allclose(found.alpha[:, 0], -d1, atol=1e-8 * (1.0 + np.abs(d1).max()))
@@ -187,7 +187,7 @@ def test_separable_data(loss):
         gram = DenseGram(variance * RBF(3.0), X, keep=True)
         found = Laplace().solve(gram, y, loss)
         evidence = Laplace().evidence(gram, y, loss, found)
-        assert found.report["converged"]
+        assert found.report.converged
         assert np.isfinite(evidence.value)
         assert evidence.value < 0.0
         gradient = gram.pullback(found.alpha, found.factor, evidence.U, evidence.V)
@@ -201,11 +201,11 @@ def test_a_start_nearby_saves_factorisations(loss):
     gram = DenseGram(22.0 * RBF(0.85), X, keep=True)
     cold = Laplace().solve(gram, y, loss, mean=mean)
     warm = Laplace().solve(gram, y, loss, mean=mean, start=old)
-    assert warm.report["converged"]
-    assert warm.report["factorisations"] <= (4 if loss.convex else 6)
+    assert warm.report.converged
+    assert warm.report.details["factorisations"] <= (4 if loss.convex else 6)
     np.testing.assert_allclose(warm.z, cold.z, atol=1e-8)
     again = Laplace().solve(gram, y, loss, mean=mean, start=warm)
-    assert again.report["factorisations"] <= 2  # one, and one more if rounding moved W
+    assert again.report.details["factorisations"] <= 2  # one, and one more if rounding moved W
 
 
 def test_a_useless_start_does_no_harm():
@@ -217,7 +217,7 @@ def test_a_useless_start_does_no_harm():
     for a, W, f in ((1e4, 1.0, 1e4), (0.0, -5.0, 0.0), (1.0, 0.0, 800.0)):
         start = Sites(*(np.full(25, v) for v in (a, W, f)), cold.factor, {})
         found = Laplace().sites(task, start)
-        assert found.report["converged"]
+        assert found.report.converged
         np.testing.assert_allclose(found.f, cold.f, atol=1e-9)
 
 
@@ -230,7 +230,7 @@ def test_a_search_needs_few_factorisations():
     for _ in range(30):  # gradient ascent, as slow as can be
         _, gradient, found = function.evaluate(u, found)
         u = u + 0.05 * gradient
-        counts.append(found.report["factorisations"])
+        counts.append(found.report.details["factorisations"])
     assert np.median(counts) <= 3
     assert max(counts) <= 5
 
@@ -241,8 +241,8 @@ def test_an_iteration_limit_reports():
     gram = DenseGram(1e4 * RBF(0.5), X, keep=True)
     inference = Laplace(max_iter=1)
     found = inference.solve(gram, y, loss)
-    assert not found.report["converged"]
-    assert "raise max_iter" in found.report["message"]
+    assert not found.report.converged
+    assert "raise max_iter" in found.report.message
     assert np.isfinite(inference.evidence(gram, y, loss, found).value)
 
 
@@ -256,7 +256,7 @@ def test_a_saddle_is_left(monkeypatch):
     y = np.array([[3.0], [-3.0]] * 3)
     gram = DenseGram(4.0 * RBF(), X, keep=True)
     found = Laplace().solve(gram, y, loss)
-    assert found.report["converged"]
+    assert found.report.converged
     assert left
     value = -loss.value(y[:, 0], found.z[:, 0]).sum() - 0.5 * np.vdot(found.alpha, found.z)
     assert value > -loss.value(y[:, 0], np.zeros(6)).sum() + 1.0
@@ -274,8 +274,8 @@ def test_no_maximum_within_reach_is_reported():
     X, y = rng.normal(size=(30, 1)), 3.0 * rng.standard_t(1.5, size=(30, 1))
     gram = DenseGram(4.0 * RBF(), X, keep=True)
     found = Laplace().set_params(max_iter=0).solve(gram, y, loss)
-    assert not found.report["converged"]
-    assert "message" in found.report
+    assert not found.report.converged
+    assert found.report.message
     assert np.all(np.isfinite(found.factor.cov_diag()))
     assert np.isfinite(Laplace().evidence(gram, y, loss, found).value)
 

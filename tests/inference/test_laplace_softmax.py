@@ -32,7 +32,7 @@ def test_against_dense_algebra():
     gram = DenseGram(2.0 * RBF(0.9) + White(0.05), X, keep=True)
     found = Laplace().solve(gram, y, LOSS, mean=mean, weights=w)
     value, f, Sigma = softmax_evidence(gram.matrix, y[:, 0], w, mean, 3)
-    assert found.report["converged"]
+    assert found.report.converged
     assert Laplace().evidence(gram, y, LOSS, found).value == pytest.approx(value, abs=1e-9)
     np.testing.assert_allclose(found.z, f, atol=1e-9)
     blocks = found.factor.point_blocks(gram)
@@ -111,7 +111,7 @@ def test_large_variance_and_separable_classes(variance):
         gram = DenseGram(variance * RBF(0.7), X, keep=True)
         found = Laplace().solve(gram, y, LOSS)
         evidence = Laplace().evidence(gram, y, LOSS, found)
-        assert found.report["converged"]
+        assert found.report.converged
         assert np.isfinite(evidence.value)
         assert evidence.value < 0.0
         assert np.all(np.linalg.eigvalsh(found.factor.point_blocks(gram)) > 0.0)
@@ -124,10 +124,10 @@ def test_a_start_nearby_saves_factorisations():
     cold = Laplace().solve(gram, y, LOSS, mean=mean)
     warm = Laplace().solve(gram, y, LOSS, mean=mean, start=old)
     np.testing.assert_allclose(warm.z, cold.z, atol=1e-8)
-    assert warm.report["factorisations"] < cold.report["factorisations"]
-    assert warm.report["factorisations"] <= 3 * 4  # three rounds of c + 1
+    assert warm.report.details["factorisations"] < cold.report.details["factorisations"]
+    assert warm.report.details["factorisations"] <= 3 * 4  # three rounds of c + 1
     again = Laplace().solve(gram, y, LOSS, mean=mean, start=warm)
-    assert again.report["factorisations"] == 4
+    assert again.report.details["factorisations"] == 4
 
 
 def test_a_start_with_other_classes_is_passed_over():
@@ -142,8 +142,8 @@ def test_an_iteration_limit_reports():
     X, y, _, _ = data(n=30)
     gram = DenseGram(1e4 * RBF(0.3), X, keep=True)
     found = Laplace(max_iter=1).solve(gram, y, LOSS)
-    assert not found.report["converged"]
-    assert "raise max_iter" in found.report["message"]
+    assert not found.report.converged
+    assert "raise max_iter" in found.report.message
     assert np.isfinite(Laplace().evidence(gram, y, LOSS, found).value)
 
 

@@ -55,9 +55,9 @@ def test_mode_is_the_minimum(loss, basis):
     gram = DenseGram(KERNEL, X, keep=True)
     found = Newton().solve(gram, y, loss, basis=H, weights=w)
     objective, f, _ = modes.mode(gram.matrix, loss, y[:, 0], w, H)
-    assert found.report["converged"]
-    assert found.report["objective"] <= objective + 1e-9 * max(1.0, abs(objective))
-    assert found.report["objective"] == pytest.approx(objective, rel=1e-7)
+    assert found.report.converged
+    assert found.report.details["objective"] <= objective + 1e-9 * max(1.0, abs(objective))
+    assert found.report.details["objective"] == pytest.approx(objective, rel=1e-7)
     np.testing.assert_allclose(found.z[:, 0], f, atol=2e-3)
     latent = gram @ found.alpha
     if H is not None:
@@ -73,26 +73,26 @@ def test_stationarity_and_gap(loss):
     found = Newton().solve(gram, y, loss, basis=H, weights=w)
     slope = loss.derivatives(y[:, 0], found.z[:, 0])[0]
     np.testing.assert_allclose(found.alpha[:, 0], -w * slope, atol=1e-8 * (1 + np.abs(slope).max()))
-    assert 0.0 <= found.report["gap"] <= 1e-10 * max(1.0, abs(found.report["objective"]))
-    assert found.report["iterations"] <= 15
+    assert 0.0 <= found.report.gap <= 1e-10 * max(1.0, abs(found.report.details["objective"]))
+    assert found.report.iterations <= 15
 
 
 def test_gap_bounds_the_distance_to_the_minimum():
     loss = losses.Logistic()
     X, y, _, _ = data(loss)
     gram = DenseGram(50.0 * RBF(0.9), X, keep=True)
-    best = Newton().solve(gram, y, loss).report["objective"]
+    best = Newton().solve(gram, y, loss).report.details["objective"]
     for steps in range(1, 4):
         report = Newton(max_iter=steps, tol=0.0).solve(gram, y, loss).report
-        assert report["objective"] - best <= report["gap"] + 1e-12
+        assert report.details["objective"] - best <= report.gap + 1e-12
 
 
 def test_an_iteration_limit_reports():
     X, y, _, _ = data(losses.Poisson())
     gram = DenseGram(100.0 * RBF(0.5), X, keep=True)
     report = Newton(max_iter=1).solve(gram, 50.0 * y, losses.Poisson()).report
-    assert report["iterations"] == 1
-    assert not report["converged"]
+    assert report.iterations == 1
+    assert not report.converged
 
 
 def test_quadratic_loss_is_exact(rng):
@@ -104,7 +104,7 @@ def test_quadratic_loss_is_exact(rng):
     mode = Newton().solve(gram, y, loss, basis=H, weights=w, mean=mean)
     np.testing.assert_allclose(mode.alpha, exact.alpha, atol=1e-10)
     np.testing.assert_allclose(mode.beta, exact.beta, atol=1e-10)
-    assert mode.report["columns"][0]["iterations"] == 1
+    assert mode.report.columns[0].iterations == 1
 
 
 def test_weight_two_is_two_rows():
@@ -123,7 +123,7 @@ def test_a_start_nearby_saves_steps():
     gram = DenseGram(30.0 * RBF(0.9), X, keep=True)
     cold = Newton().solve(gram, y, loss, basis=H)
     warm = Newton().solve(gram, y, loss, basis=H, start=cold)
-    assert warm.report["iterations"] == 0
+    assert warm.report.iterations == 0
     np.testing.assert_allclose(warm.alpha, cold.alpha, atol=1e-9)
 
 
@@ -146,8 +146,8 @@ def test_student_noise_finds_a_local_mode():
     y[5] = 8.0
     found = Newton().solve(DenseGram(RBF(), X, keep=True), y, loss)
     slope = loss.derivatives(y[:, 0], found.z[:, 0])[0]
-    assert found.report["gap"] is None
-    assert found.report["converged"]
+    assert found.report.gap is None
+    assert found.report.converged
     np.testing.assert_allclose(found.alpha[:, 0], -slope, atol=1e-6)
     assert abs(found.z[5, 0] - np.sin(X[5, 0])) < 0.3
 
@@ -161,7 +161,7 @@ def test_separating_basis_is_refused(loss):
     gram = DenseGram(KERNEL, X, keep=True)
     with pytest.raises(ValueError, match=r"grow without bound.*basis=None"):
         Newton().solve(gram, y, loss, basis=H)
-    assert Newton().solve(gram, y, loss, basis=H[:, :1]).report["converged"]
+    assert Newton().solve(gram, y, loss, basis=H[:, :1]).report.converged
 
 
 def test_counts_of_zero_with_a_free_level_are_refused():
@@ -169,7 +169,7 @@ def test_counts_of_zero_with_a_free_level_are_refused():
     gram = DenseGram(RBF(), X, keep=True)
     with pytest.raises(ValueError, match="grow without bound"):
         Newton().solve(gram, np.zeros((10, 1)), losses.Poisson(), basis=np.ones((10, 1)))
-    assert Newton().solve(gram, np.zeros((10, 1)), losses.Poisson()).report["converged"]
+    assert Newton().solve(gram, np.zeros((10, 1)), losses.Poisson()).report.converged
 
 
 def test_separating_basis_of_softmax_is_refused():
@@ -195,8 +195,8 @@ def test_softmax_is_stationary(basis):
         found.alpha, w[:, None] * (np.eye(4)[y[:, 0].astype(int)] - p), atol=1e-8
     )
     np.testing.assert_allclose(found.alpha.sum(axis=1), 0.0, atol=1e-9)
-    assert found.report["gap"] <= 1e-8
-    assert found.report["iterations"] <= 15
+    assert found.report.gap <= 1e-8
+    assert found.report.iterations <= 15
     if H is not None:
         np.testing.assert_allclose(H.T @ found.alpha, 0.0, atol=1e-8)
         np.testing.assert_allclose(found.beta.sum(axis=1), 0.0, atol=1e-8)
@@ -212,7 +212,9 @@ def test_softmax_of_two_classes_is_logistic_with_twice_the_kernel(basis):
     )
     one = Newton().solve(DenseGram(2.0 * KERNEL, X, keep=True), y, loss, basis=H, weights=w)
     np.testing.assert_allclose(two.z[:, 1] - two.z[:, 0], one.z[:, 0], atol=1e-9)
-    assert two.report["objective"] == pytest.approx(one.report["objective"], abs=1e-10)
+    assert two.report.details["objective"] == pytest.approx(
+        one.report.details["objective"], abs=1e-10
+    )
 
 
 # ---------------------------------------------------------------------- the choice

@@ -29,6 +29,6 @@ def test_a_step_costs_about_one_factorisation():
     start = time.process_time()
     report = Newton().solve(gram, y, losses.Logistic(), basis=np.ones((n, 1))).report
     spent = time.process_time() - start
-    assert report["converged"]
-    assert report["iterations"] <= 15
-    assert spent <= 3.0 * one * report["iterations"]
+    assert report.converged
+    assert report.iterations <= 15
+    assert spent <= 3.0 * one * report.iterations

@@ -38,8 +38,8 @@ def test_outliers_of_twenty_deviations(df: float, seed: int, d: int, kernel: Ker
     loss = StudentT(scale=0.1, df=df)
     X, y = outliers(seed, d, 0.1, df)
     value, solution = solved(kernel, X, y, loss)
-    assert solution.report["converged"], solution.report["message"]
-    assert solution.report["residual"] <= 1e-6
+    assert solution.report.converged, solution.report.message
+    assert solution.report.details["residual"] <= 1e-6
     gram = DenseGram(kernel, X, keep=True)
     bound = Variational().solve(gram, y, loss)
     lower = Variational().evidence(gram, y, loss, bound).value
@@ -65,7 +65,7 @@ def test_power_does_not_matter_where_sites_are_exact(
     expected, exact = solved(RBF(), X, y, loss)
     at_power(monkeypatch, power)
     value, solution = solved(RBF(), X, y, loss)
-    assert solution.report["power"] == power
+    assert solution.report.details["power"] == power
     assert value == pytest.approx(expected, rel=1e-9)
     np.testing.assert_allclose(solution.alpha, exact.alpha, rtol=1e-5, atol=1e-7)
 
@@ -110,8 +110,8 @@ def test_a_start_hands_its_power_on() -> None:
     gram = DenseGram(kernel, X, keep=True)
     cold = EP().solve(gram, y, loss)
     warm = EP().solve(gram, y, loss, start=cold)
-    assert warm.report.get("power") == cold.report.get("power")
-    assert warm.report["factorisations"] == 1
+    assert warm.report.details.get("power") == cold.report.details.get("power")
+    assert warm.report.details["factorisations"] == 1
 
 
 def test_a_regressor_with_outliers_is_fitted_and_says_what_it_did() -> None:

@@ -99,7 +99,7 @@ def test_free_energy_is_the_dense_formula_and_a_minimum(loss) -> None:
     w, mean = rng.uniform(0.5, 2.0, 12), 0.3 * rng.normal(size=12)
     inference = Variational(tol=1e-10)
     solution = inference.solve(gram_of(K), y[:, None], loss, mean=mean[:, None], weights=w)
-    assert solution.report["converged"], solution.report
+    assert solution.report.converged, solution.report
     value = -inference.evidence(gram_of(K), y[:, None], loss, solution).value
     mu, sigma = mean + K @ solution.alpha[:, 0], solution.factor.cov()
     np.testing.assert_allclose(solution.z[:, 0], mu, atol=1e-10)
@@ -191,10 +191,10 @@ def test_it_converges_from_the_cold(loss, variance) -> None:
     X, y = data(loss, n=80, d=4)
     gram = DenseGram(variance * RBF(1.5), X, keep=True)
     report = Variational().solve(gram, y[:, None], loss).report
-    assert report["converged"], report
+    assert report.converged, report
     # a bounded, non-convex loss at a variance of 1000 is the hardest: damped steps most of the way
     most = 8 if variance == 1.0 else 20 if type(loss) is not losses.Flip else 60
-    assert report["factorisations"] <= most
+    assert report.details["factorisations"] <= most
 
 
 def test_median_of_cold_and_warm_factorisations() -> None:
@@ -207,10 +207,10 @@ def test_median_of_cold_and_warm_factorisations() -> None:
             grams = [DenseGram(k, X, keep=True) for k in kernels]
             first = Variational().solve(grams[0], y[:, None], loss)
             second, evidence = solved(grams[1], y, loss, start=first, tol=1e-6)
-            cold.append(first.report["factorisations"])
-            warm.append(second.report["factorisations"])
-            assert first.report["converged"]
-            assert second.report["converged"]
+            cold.append(first.report.details["factorisations"])
+            warm.append(second.report.details["factorisations"])
+            assert first.report.converged
+            assert second.report.converged
             _, same = solved(grams[1], y, loss, tol=1e-6)
             if loss.convex:
                 assert evidence.value == pytest.approx(same.value, abs=1e-6)
@@ -226,7 +226,7 @@ def test_separable_data_have_a_finite_evidence() -> None:
     for variance in (1.0, 1e4):
         gram = DenseGram(variance * RBF(), X, keep=True)
         solution, evidence = solved(gram, y, losses.Logistic(), tol=1e-6)
-        assert solution.report["converged"]
+        assert solution.report.converged
         assert -20 < evidence.value < 0
         assert np.all(solution.factor.cov_diag() > 0)
 
@@ -239,7 +239,7 @@ def test_a_stale_start_that_fails_is_replaced() -> None:
     bad = replace(start, W=np.full(25, -0.1))
     solution, evidence = solved(large, y, loss, start=bad)
     _, cold = solved(large, y, loss)
-    assert solution.report["converged"]
+    assert solution.report.converged
     assert evidence.value == pytest.approx(cold.value, abs=1e-8)
 
 
@@ -247,9 +247,9 @@ def test_too_few_steps_are_reported() -> None:
     X, y = data(losses.Logistic())
     gram = DenseGram(50.0 * RBF(0.7), X, keep=True)
     report = Variational(max_iter=2).solve(gram, y[:, None], losses.Logistic()).report
-    assert report["converged"] is False
-    assert "raise max_iter" in report["message"]
-    assert report["factorisations"] == 2
+    assert report.converged is False
+    assert "raise max_iter" in report.message
+    assert report.details["factorisations"] == 2
 
 
 # ---------------------------------------------------------------------- negative W
@@ -263,9 +263,9 @@ def test_normalised_hinge_reaches_negative_weights_downhill() -> None:
     solution, evidence = solved(
         DenseGram(kernel, X, keep=True), y, losses.NormalizedHinge(), tol=1e-8
     )
-    assert solution.report["converged"]
+    assert solution.report.converged
     assert solution.W.min() < -0.05
-    path = np.array(solution.report["free_energies"])
+    path = np.array(solution.report.details["free_energies"])
     assert np.all(np.diff(path) <= 1e-12 * (1.0 + np.abs(path[1:])))
     assert path[-1] == pytest.approx(-evidence.value, abs=1e-9)
     assert np.all(solution.factor.cov_diag() > 0)
@@ -275,7 +275,7 @@ def test_normalised_hinge_reaches_negative_weights_downhill() -> None:
 def test_free_energy_falls(loss) -> None:
     X, y = data(loss, n=60)
     solution, _ = solved(DenseGram(30.0 * RBF(0.7), X, keep=True), y, loss)
-    path = np.array(solution.report["free_energies"])
+    path = np.array(solution.report.details["free_energies"])
     assert len(path) > 3
     assert np.all(np.diff(path) <= 1e-12 * (1.0 + np.abs(path[1:])))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -25,6 +26,7 @@ class Report:
     gap : distance of the objective from its bound (a duality gap), or None.
     message : why it stopped, if that needs saying.
     details : what else was done to the numbers (``jitter``, ``factorisations``, ...): plain values.
+    columns : one report for each latent function, where several were solved one by one.
     """
 
     converged: bool = True
@@ -32,11 +34,35 @@ class Report:
     gap: float | None = None
     message: str = ""
     details: dict[str, Any] = field(default_factory=dict)
+    columns: tuple[Report, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """Return everything as one dictionary of plain values, for ``report_``."""
         ended = {"converged": self.converged, "iterations": self.iterations, "gap": self.gap}
-        return ended | {"message": self.message} | self.details
+        parts = {"columns": [one.plain() for one in self.columns]} if self.columns else {}
+        return ended | {"message": self.message} | self.details | parts
+
+    def each(self) -> tuple[Report, ...]:
+        """Return the report of every latent function: ``columns``, or this one."""
+        return self.columns or (self,)
+
+
+def joined_report(reports: Sequence[Report], *summed: str) -> Report:
+    """Return one report for latent functions solved one by one; one alone is returned as it is.
+
+    Converged if all are; the gaps and the details named in ``summed`` are added.
+    """
+    if len(reports) == 1:
+        return reports[0]
+    gaps = [one.gap for one in reports if one.gap is not None]
+    return Report(
+        all(one.converged for one in reports),
+        max(one.iterations or 0 for one in reports),
+        sum(gaps) if len(gaps) == len(reports) else None,
+        next((one.message for one in reports if one.message), ""),
+        {name: sum(one.details[name] for one in reports) for name in summed},
+        tuple(reports),
+    )
 
 
 @dataclass(frozen=True)
@@ -52,7 +78,7 @@ class Solution:
     factor : C of formula (2); with a basis the projected operator P. Zero for a mode.
     beta : (k, m) coefficients of the basis, or None.
     weights : (n,) sample weights.
-    report : what was done: convergence, jitter.
+    report : how it ended, and what was done to the numbers.
     """
 
     alpha: Array
@@ -61,7 +87,7 @@ class Solution:
     factor: Factor
     beta: Array | None
     weights: Array
-    report: dict[str, Any] = field(default_factory=dict)
+    report: Report = field(default_factory=Report)
 
 
 @dataclass(frozen=True)

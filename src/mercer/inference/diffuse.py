@@ -24,7 +24,7 @@ from typing import Any, cast
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Evidence, Inference, Solution
+from mercer.inference.base import Evidence, Inference, Report, Solution
 from mercer.inference.mode.descent import longer, shorter
 from mercer.inference.mode.prox import has_kinks
 from mercer.inference.sites.base import SiteInference, Sites, Task, columns, joined
@@ -128,20 +128,20 @@ def mode(task: Task, start: Sites | None, tol: float, max_iter: int) -> Sites:
     raw = task.w * curvature(task.loss, task.y, place.f)
     W = raised(raw, place.slope)
     factor, f, a = fitted(task, W, place.f - ratio(place.slope, W))
-    report: dict[str, Any] = {
-        "converged": bool(still),
-        "iterations": steps,
+    details: dict[str, Any] = {
         "factorisations": steps + 2,
         "residual": float(np.abs(place.a + place.slope).max()),
         "curvature": "observed" if task.loss.convex else "expected",
     }
     if np.any(raw < W):
-        report["raised_curvature"] = int((raw < W).sum())
+        details["raised_curvature"] = int((raw < W).sum())
+    message = ""
     if not still:
-        report["message"] = (
+        message = (
             f"the mode was not reached in max_iter = {max_iter} Newton steps; raise max_iter, or "
             "give a larger lam"
         )
+    report = Report(bool(still), steps, message=message, details=details)
     return Sites(a, W, f, factor, report)
 
 
@@ -156,7 +156,7 @@ def center(task: Task) -> Sites:
     middle = np.asarray(task.loss.centers(task.y)).mean(axis=0)
     W = np.asarray(task.w / np.square(np.broadcast_to(task.loss.width(task.y), middle.shape)))
     factor, f, a = fitted(task, W, middle)
-    return Sites(a, W, f, factor, {})
+    return Sites(a, W, f, factor, Report())
 
 
 def _begin(task: Task, start: Sites | None) -> CurveState:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Evidence, Inference, Solution, ones_if_none
+from mercer.inference.base import Evidence, Inference, Report, Solution, ones_if_none
 from mercer.linalg.dense.gram import DenseFactor
 from mercer.linalg.dense.projected import Projected
 from mercer.linalg.gram import Factor, Gram
@@ -66,7 +66,7 @@ class Exact(Inference):
             assert isinstance(factor, DenseFactor)
             factor = projected = Projected(factor, basis)
             beta = projected.coefficients(z)
-        return Solution(factor.solve(z), W, z, factor, beta, counts, dict(factor.report))
+        return Solution(factor.solve(z), W, z, factor, beta, counts, Report(details=factor.report))
 
     def evidence(
         self,

@@ -72,8 +72,8 @@ class Watch:
             if not finite or lost is not None:
                 self.failures += 1
                 return HOPELESS, np.zeros(len(u)), None
-            if solution is not None and "factorisations" in solution.report:
-                self.factorisations.append(int(solution.report["factorisations"]))
+            if solution is not None and "factorisations" in solution.report.details:
+                self.factorisations.append(int(solution.report.details["factorisations"]))
             if self.best is None or value > self.best[0]:
                 self.best = (value, u.copy())
             event = {"evaluations": self.evaluations, "best": self.best[0], "stage": self.stage}
@@ -84,13 +84,15 @@ class Watch:
 
 def _astray(solution: Solution | None) -> ValueError | None:
     """Say so where an inference ended so far from its fixed point that E means nothing."""
-    report = {} if solution is None else solution.report
-    if report.get("converged") is not False or report.get("residual", 0.0) <= ASTRAY:
+    if solution is None or solution.report.converged:
+        return None
+    report = solution.report
+    if report.details.get("residual", 0.0) <= ASTRAY:
         return None
     return ValueError(
         "the inference did not converge at any start of the search, so that there is no evidence "
         "to follow; choose another inference ('laplace' or 'variational'), or bound the kernel's "
-        f"variance. {report.get('message', '')}".rstrip()
+        f"variance. {report.message}".rstrip()
     )
 
 
@@ -133,7 +135,7 @@ class Paced:
 
 def bare(solution: Solution) -> Solution | None:
     """Return the solution as a start for the next: without its factor, which is n x n."""
-    if "factorisations" not in solution.report:
+    if "factorisations" not in solution.report.details:
         return None
     kept = solution.factor.beginning()
     return replace(solution, factor=NoSpread(np.empty(0)) if kept is None else kept)

@@ -199,7 +199,7 @@ class GPClassifier(Additive, ClassifierMixin, KernelMachine):  # type: ignore[mi
                 finder, convex = _finder(loss)
                 mode = finder.solve(gram, problem.y, convex, weights=problem.weights)
                 warn_inference(finder, mode.report)
-                report.setdefault("mode", {"name": type(finder).__name__, **mode.report})
+                report.setdefault("mode", {"name": type(finder).__name__, **mode.report.plain()})
                 posterior = prior.condition(problem.points, mode)
             posteriors.append(posterior)
         self.classes_ = classes

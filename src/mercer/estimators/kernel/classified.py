@@ -149,7 +149,7 @@ def left_out(
         return MarginLoo(None, None, rows, codes, JOINT)
     table, problem = data.table, data.problem
     reason = None
-    if not parts.loss.convex or solution.report["gap"] is None:
+    if not parts.loss.convex or solution.report.gap is None:
         reason = NOT_CONVEX
     elif problem.basis is not None:
         reason = FREE_BIAS

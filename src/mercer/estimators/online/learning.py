@@ -206,5 +206,5 @@ class OnlineLearning(StreamPredictions):
         targets = solution.z + solution.alpha / W  # C (target - 0) = alpha
         self.stream_ = from_sites(stream.kernel, points, S, w, W, targets)
         self.log_evidence_ = float(inference.evidence(gram, S, LOGISTIC, solution).value)
-        told = {k: v for k, v in solution.report.items() if k != "columns"}
+        told = {k: v for k, v in solution.report.plain().items() if k != "columns"}
         self._report = self._report | {"inference": {"name": "Bound", **told}}

@@ -56,7 +56,7 @@ def cavities(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> tu
         means.append(m)
         variances.append(v)
     if lost:
-        solution.report["improper_cavities"] = lost
+        solution.report.details["improper_cavities"] = lost
     return np.column_stack(means), np.column_stack(variances)
 
 

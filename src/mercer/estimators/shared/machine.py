@@ -256,7 +256,7 @@ def describe(
     return {
         "standardize": {"on": parts.standardize} | told_units(units),
         "rows": told_rows(problem, problem.row_weights),
-        "inference": {"name": type(parts.inference).__name__, **solution.report},
+        "inference": {"name": type(parts.inference).__name__, **solution.report.plain()},
         "gram": "markov" if isinstance(solution.factor, LineFactor) else "dense",
         "degrees_of_freedom": _degrees_of_freedom(kernel, problem, solution)
         if parts.inference.evident

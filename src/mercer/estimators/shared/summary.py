@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.inference.base import Inference
+from mercer.inference.base import Inference, Report
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def summarise(machine: Any) -> Summary:
         add("Quality", label, text)
     if report["degrees_of_freedom"] is not None:
         add("Quality", "effective degrees of freedom", f"{report['degrees_of_freedom']:.2f}")
-    if "converged" in report["inference"]:
+    if report["inference"].get("iterations") is not None:
         what = "mode" if machine.log_evidence_ is None else report["inference"]["name"]
         add("Numerics", what, _steps(report["inference"]))
     add("Numerics", "convergence", _convergence(report))
@@ -227,14 +227,13 @@ def joined_discriminations(
     return report
 
 
-def warn_inference(inference: Inference, report: Mapping[str, Any]) -> None:
+def warn_inference(inference: Inference, report: Report) -> None:
     """Warn if an iterative inference stopped before its tolerance; ``report`` is its solution's."""
-    if report.get("converged", True):
+    if report.converged:
         return
     name, given = type(inference).__name__, inference.get_params()
-    gap, steps = report.get("gap"), report.get("iterations")
-    after = "" if steps is None else f" after {steps} steps"
-    reached = "" if gap is None else f" with a duality gap of {gap:.2g}"
+    after = "" if report.iterations is None else f" after {report.iterations} steps"
+    reached = "" if report.gap is None else f" with a duality gap of {report.gap:.2g}"
     limits = ", ".join(f"{k}={given[k]}" for k in ("tol", "max_iter") if k in given)
     warnings.warn(
         f"{name} inference stopped{after}{reached}, before it reached its tolerance ({limits}): "

@@ -100,7 +100,7 @@ def fit_curve(
     warn_inference(inference, solution.report)
     report = {
         "search": search,
-        "inference": {"name": type(inference).__name__, **solution.report},
+        "inference": {"name": type(inference).__name__, **solution.report.plain()},
     }
     smoothing = lam if lam is not None else (1.0 / variance if variance > 0.0 else np.inf)
     rows = _site_rows(plain, table, gram, solution)

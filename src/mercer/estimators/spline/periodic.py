@@ -106,7 +106,7 @@ def fit_cycle(
         **chosen.report,
         "standardize": {"on": True, **_listed(units)},
         "rows": {"used": len(problem.rows), "distinct": len(points), "weight": total},
-        "inference": {"name": "Exact", **solution.report},
+        "inference": {"name": "Exact", **solution.report.plain()},
         "gram": "contrasts",
         "order": order,
         "lam": found if np.isfinite(found) else "infinite",

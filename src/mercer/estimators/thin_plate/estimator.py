@@ -34,6 +34,7 @@ from mercer.estimators.thin_plate.forms import (
     ThinPlateSmoothing,
     choose,
 )
+from mercer.inference.base import Report
 from mercer.kernels.checks import whole
 from mercer.kernels.splines.thin_plate import ThinPlate, check_order, least_order
 from mercer.losses.real.gaussian import Gaussian
@@ -216,12 +217,12 @@ def _problem(table: Table, units: Units, basis: PolynomialBasis) -> Problem:
     return problem_inside(table, units, points, basis(points))
 
 
-def _described(form: Form, units: Units, inference: dict[str, Any]) -> dict[str, Any]:
+def _described(form: Form, units: Units, inference: Report) -> dict[str, Any]:
     """What was done to the numbers, as plain values."""
     problem = form.problem
     return {
         "standardize": {"on": True} | told_units(units),
         "rows": told_rows(problem, problem.row_weights),
-        "inference": {"name": "Exact", **inference},
+        "inference": {"name": "Exact", **inference.plain()},
         **form.report(),
     }

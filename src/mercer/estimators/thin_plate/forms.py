@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.basis import PolynomialBasis
-from mercer.inference.base import Solution
+from mercer.inference.base import Report, Solution
 from mercer.inference.exact import Exact
 from mercer.kernels.splines.thin_plate import ThinPlate, green
 from mercer.linalg.contrasts.contrasts import Contrasts
@@ -57,7 +57,7 @@ class Form(ABC):
 
     def _solution(self, factor: Factor, W: Array, alpha: Array, beta: Array) -> Solution:
         p = self.problem
-        return Solution(alpha, W, p.y, factor, beta, p.weights, factor.report)
+        return Solution(alpha, W, p.y, factor, beta, p.weights, Report(details=factor.report))
 
     def _prior(self, variance: float) -> Prior:
         return Prior(variance * ThinPlate(self.order), self.problem.y.shape[1])

@@ -21,12 +21,12 @@ Theory (K6).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from mercer.core.arrays import Array, Index
-from mercer.inference.base import Solution, ones_if_none
+from mercer.inference.base import Report, Solution, joined_report, ones_if_none
 from mercer.inference.mode.descent import (
     BlockGram,
     Local,
@@ -252,14 +252,7 @@ class Dual(ModeInference):
             columns.append((a, b, f, curvature(seen, a, f, gram.diag())))
             reports.append(report)
         alpha, beta, latent, W = (np.column_stack(parts) for parts in zip(*columns, strict=True))
-        total = {
-            "converged": all(r["converged"] for r in reports),
-            "iterations": max(r["iterations"] for r in reports),
-            "objective": sum(r["objective"] for r in reports),
-            "gap": sum(r["gap"] for r in reports),
-        }
-        if len(reports) > 1:
-            total["columns"] = reports
+        total = joined_report(reports, "objective")
         spread = NoSpread(gram.diag())
         W = W[:, 0] if W.shape[1] == 1 else W
         return Solution(alpha, W, latent, spread, beta if len(beta) else None, w, total)
@@ -274,7 +267,7 @@ class Dual(ModeInference):
         b: Array,
         size: int,
         tol: float,
-    ) -> tuple[Array, Array, Array, dict[str, Any]]:
+    ) -> tuple[Array, Array, Array, Report]:
         """Sweep the blocks; return a (n,), b (k,), f (n,) and the report."""
         n = len(mean)
         if size == n:
@@ -312,14 +305,10 @@ def _primal(seen: Observed, a: Array, f: Array, mean: Array) -> float:
 
 def _report(
     seen: Observed, a: Array, f: Array, Ka: Array, gap: float, steps: int, tol: float
-) -> dict[str, Any]:
+) -> Report:
     objective = float(seen.w @ seen.loss.value(seen.y, f) + 0.5 * a @ Ka)
-    return {
-        "converged": bool(gap <= 1.001 * tol * max(1.0, abs(objective))),
-        "iterations": int(steps),
-        "objective": objective,
-        "gap": float(gap),
-    }
+    converged = bool(gap <= 1.001 * tol * max(1.0, abs(objective)))
+    return Report(converged, int(steps), float(gap), details={"objective": objective})
 
 
 def curvature(seen: Observed, a: Array, f: Array, variance: Array) -> Array:

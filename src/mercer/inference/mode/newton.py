@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Evidence, Inference, Solution, ones_if_none
+from mercer.inference.base import Evidence, Inference, Report, Solution, joined_report, ones_if_none
 from mercer.inference.mode.descent import (
     Local,
     Mode,
@@ -162,31 +162,18 @@ class Certificate:
         size = max(float(np.abs(state.slope).max()), 1e-3)
         return bool(np.abs(state.residual).max() <= 1e-3 * np.sqrt(self.tol) * size)
 
-    def report(self, state: Mode) -> dict[str, Any]:
-        """Iterations, objective, gap, convergence as plain values."""
+    def report(self, state: Mode) -> Report:
+        """Iterations, objective, gap, convergence."""
         gap = max(self.gap(state), 0.0) if self.certified else None
         fine = self(state) or state.decrement <= 1e-15 * max(1.0, abs(state.objective))
-        return {
-            "converged": bool(fine),
-            "iterations": state.steps,
-            "objective": float(state.objective),
-            "gap": gap,
-        }
+        objective = {"objective": float(state.objective)}
+        return Report(bool(fine), state.steps, gap, details=objective)
 
 
-def solution(gram: Gram, modes: list[Mode], w: Array, reports: list[dict[str, Any]]) -> Solution:
+def solution(gram: Gram, modes: list[Mode], w: Array, reports: list[Report]) -> Solution:
     """Return the solution of modes with one latent function each, side by side."""
     W = np.hstack([np.maximum(mode.curvature, 0.0) for mode in modes])
     beta = np.hstack([mode.b for mode in modes])
-    gaps = [r["gap"] for r in reports]
-    report = {
-        "converged": all(r["converged"] for r in reports),
-        "iterations": max(r["iterations"] for r in reports),
-        "objective": sum(r["objective"] for r in reports),
-        "gap": None if None in gaps else sum(gaps),
-    }
-    if len(reports) > 1:
-        report["columns"] = reports
     return Solution(
         np.hstack([mode.a for mode in modes]),
         W[:, 0] if W.shape[1] == 1 else W,
@@ -194,5 +181,5 @@ def solution(gram: Gram, modes: list[Mode], w: Array, reports: list[dict[str, An
         NoSpread(gram.diag()),
         beta if len(beta) else None,
         w,
-        report,
+        joined_report(reports, "objective"),
     )

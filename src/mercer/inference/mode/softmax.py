@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import softmax
 
 from mercer.core.arrays import Array, half_solve
-from mercer.inference.base import Solution
+from mercer.inference.base import Report, Solution
 from mercer.inference.mode.descent import Local, Mode, NoSpread, Step, begin, check_bounded, descend
 from mercer.linalg.dense.coupled import coupled
 from mercer.linalg.gram import Gram
@@ -55,12 +55,9 @@ def joint(
     state = begin(gram, local, offset, H, a, b)
     state = descend(state, gram, local, H, blocks(gram, H), done, max_iter)
     check_bounded(state, local, H)
-    report = {
-        "converged": done(state) or state.decrement <= 1e-15 * max(1.0, abs(state.objective)),
-        "iterations": state.steps,
-        "objective": float(state.objective),
-        "gap": max(gap(state), 0.0),
-    }
+    fine = done(state) or state.decrement <= 1e-15 * max(1.0, abs(state.objective))
+    objective = {"objective": float(state.objective)}
+    report = Report(bool(fine), state.steps, max(gap(state), 0.0), details=objective)
     beta = state.b if len(state.b) else None
     return Solution(state.a, state.curvature, state.f, NoSpread(gram.diag()), beta, w, report)
 

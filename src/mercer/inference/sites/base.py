@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Evidence, Inference, Solution, ones_if_none
+from mercer.inference.base import Evidence, Inference, Report, Solution, joined_report, ones_if_none
 from mercer.kernels.base import Gradient
 from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.gram import Factor, Gram
@@ -51,14 +51,14 @@ class Sites:
     W : (n,) site precisions, sample weights included; may be negative.
     f : (n,) mu, the posterior mean at the points, prior mean included.
     factor : C for W on the Gram of the task.
-    report : converged, iterations, factorisations, ... as plain values.
+    report : how it ended; ``details`` has factorisations and residual.
     """
 
     a: Array
     W: Array
     f: Array
     factor: Factor
-    report: dict[str, Any]
+    report: Report
 
 
 class SiteInference(Inference):
@@ -141,12 +141,7 @@ def joined(found: list[Sites], w: Array) -> Solution:
     if len(found) == 1:
         only = found[0]
         return Solution(a, only.W, f, only.factor, None, w, only.report)
-    report = {
-        "converged": all(s.report["converged"] for s in found),
-        "iterations": max(s.report["iterations"] for s in found),
-        "factorisations": sum(s.report["factorisations"] for s in found),
-        "columns": [s.report for s in found],
-    }
+    report = joined_report([s.report for s in found], "factorisations")
     W = np.column_stack([s.W for s in found])
     return Solution(a, W, f, CoupledFactor([s.factor for s in found]), None, w, report)
 
@@ -162,7 +157,7 @@ def columns(solution: Solution) -> Iterator[Sites]:
     # a start for another problem has forgotten its factor
     factors = whole.factors if isinstance(whole, CoupledFactor) else [whole] * m
     for j, factor in enumerate(factors):
-        report = solution.report["columns"][j]
+        report = solution.report.columns[j]
         yield Sites(solution.alpha[:, j], solution.W[:, j], solution.z[:, j], factor, report)
 
 

@@ -6,12 +6,12 @@ Theory (A13), (A14).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Evidence, check_limits
+from mercer.inference.base import Evidence, Report, check_limits
 from mercer.inference.sites.base import SiteInference, Sites, Task
 from mercer.inference.sites.sweeps import Anderson
 from mercer.linalg.gram import Factor
@@ -83,21 +83,18 @@ class Bound(SiteInference):
                 ahead = look(task, mixer.step(state.x, state.r))  # the EM step
                 factorisations += 1
             state = ahead
-        report: dict[str, Any] = {
-            "converged": self._done(state),
-            "iterations": iterations,
-            "factorisations": factorisations,
-            "residual": state.residual,
-        }
-        if not report["converged"]:
-            report["message"] = (
+        message, converged = "", self._done(state)
+        if not converged:
+            message = (
                 f"Bound stopped after {iterations} steps with a residual of {state.residual:.2g} "
                 f"and {state.gain:.2g} nats to gain in the next, tol = {self.tol:g}: the value is "
                 "a lower bound, but not yet the best one; raise max_iter, bound the kernel's "
                 "variance, or scale down sample weights that are very large (here up to "
                 f"{float(task.w.max()):.3g}); EP and Laplace do not crawl there"
             )
-        report |= state.factor.report
+        details = {"factorisations": factorisations, "residual": state.residual}
+        details |= state.factor.report
+        report = Report(converged, iterations, message=message, details=details)
         return Sites(state.a, state.W, state.f, state.factor, report)
 
     def _done(self, state: BoundState) -> bool:

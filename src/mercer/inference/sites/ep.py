@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from mercer.inference.base import Evidence, check_limits
+from mercer.inference.base import Evidence, Report, check_limits
 from mercer.inference.sites.base import SiteInference, Sites, Task, cavity
 from mercer.inference.sites.sweeps import Anderson, Sweeps, SweepState, narrowest
 from mercer.losses.base import Loss
@@ -58,7 +58,7 @@ class EP(SiteInference):
     with proper cavities, or none that sweeps from the prior reach. For a loss that is not convex,
     power EP with p = 0.8, then 0.5, goes first: only a share p of a site is taken away, L is of
     exp(-p g), and h and W are 1/p times the above. EP continues from its fixed point; where that
-    fails too the result is that of power EP, ``report["power"]`` says so, and
+    fails too the result is that of power EP, ``report.details["power"]`` says so, and
 
         E = sum_i [ (L_i + 1/2 log(1 + p W_i v_i)) / p + 1/2 p v_i a_i^2 ] - ... as above,
 
@@ -114,7 +114,7 @@ class EP(SiteInference):
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
         """See :meth:`SiteInference.sites`; a start that leads nowhere is followed by a cold one."""
-        sweeps = Sweeps(task, 1.0 if start is None else start.report.get("power", 1.0))
+        sweeps = Sweeps(task, 1.0 if start is None else start.report.details.get("power", 1.0))
         state, iterations, cause = self._settle(sweeps, sweeps.begin(start))
         if start is not None and state.residual > self.tol:
             sweeps.power = 1.0
@@ -127,9 +127,9 @@ class EP(SiteInference):
             state = found
         assert state.factor is not None
         report = self._report(state.residual, iterations, sweeps.factorisations, cause)
-        report |= state.factor.report
+        report.details.update(state.factor.report)
         if sweeps.power < 1.0:
-            report["power"] = sweeps.power
+            report.details["power"] = sweeps.power
         return Sites(state.a, state.x[1], state.f, state.factor, report)
 
     def _milder(self, sweeps: Sweeps, failed: Settled) -> Settled:
@@ -194,26 +194,20 @@ class EP(SiteInference):
             patience = 2  # plain steps before the next accelerated one
         return state, iterations, ""
 
-    def _report(
-        self, residual: float, iterations: int, factorisations: int, cause: str
-    ) -> dict[str, Any]:
-        report: dict[str, Any] = {
-            "converged": bool(residual <= self.tol),
-            "iterations": iterations,
-            "factorisations": factorisations,
-            "residual": float(residual),
-        }
-        if not report["converged"]:
-            report["message"] = (
+    def _report(self, residual: float, iterations: int, factorisations: int, cause: str) -> Report:
+        message, converged = "", bool(residual <= self.tol)
+        if not converged:
+            message = (
                 f"EP stopped after {iterations} sweeps with a residual of {residual:.2g} > tol = "
                 f"{self.tol:g}{cause}: raise max_iter, bound the "
                 "kernel's variance, or use Laplace or Variational inference"
             )
-        return report
+        details = {"factorisations": factorisations, "residual": float(residual)}
+        return Report(converged, iterations, message=message, details=details)
 
     def score(self, task: Task, sites: Sites) -> Evidence:
         """See :meth:`SiteInference.score`."""
-        power, var = float(sites.report.get("power", 1.0)), sites.factor.cov_diag()
+        power, var = float(sites.report.details.get("power", 1.0)), sites.factor.cov_diag()
         m, v = cavity(sites.f, var, sites.a, sites.W, power)
         v = np.maximum(v, narrowest(task))
 

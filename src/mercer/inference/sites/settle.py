@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.errors import NotPositiveDefiniteError
+from mercer.inference.base import Report
 from mercer.inference.mode.descent import Local, Mode, along, begin, descend
 from mercer.linalg.gram import Factor, Gram
 
@@ -97,7 +97,7 @@ def settle(
     starts: list[ModeStart],
     tol: float,
     max_iter: int,
-) -> tuple[Mode, Factor, Array, dict[str, Any]]:
+) -> tuple[Mode, Factor, Array, Report]:
     """Return the mode, the factor of the curvature there, that curvature and the report.
 
     Begins with the first of ``starts`` that is better than f = mean. A start keeps the sites and
@@ -143,16 +143,9 @@ def settle(
             f"the mode was not reached in max_iter = {max_iter} Newton steps; raise max_iter, or "
             "look for a kernel variance far beyond the scale of the data"
         )
-    report: dict[str, Any] = {
-        "converged": bool(converged),
-        "iterations": state.steps,
-        "factorisations": steps.count,
-        "residual": float(np.abs(state.residual).max()),
-        **factor.report,
-    }
-    if message:
-        report["message"] = message
-    return state, factor, curvature, report
+    residual = float(np.abs(state.residual).max())
+    details = {"factorisations": steps.count, "residual": residual, **factor.report}
+    return state, factor, curvature, Report(bool(converged), state.steps, None, message, details)
 
 
 def _begun(gram: Gram, local: Local, mean: Array, steps: Steps, start: ModeStart) -> Mode | None:

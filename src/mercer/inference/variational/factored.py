@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, eigh
 
 from mercer.core.arrays import Array
+from mercer.inference.base import Report
 from mercer.inference.sites.base import Sites, Task
 from mercer.inference.variational.energy import UNIT, Family, at
 from mercer.inference.variational.factor import FactoredFactor
@@ -52,7 +52,7 @@ def sites(
     kept = continued(start, n, M)
     if kept is not None:
         found = _descend(task, kept, min(M, n), tol, min(PATIENCE, max_iter), jitter)
-        if found.report["converged"]:
+        if found.report.converged:
             return found
     return _descend(task, best(), min(M, n), tol, max_iter, jitter)
 
@@ -74,22 +74,22 @@ def _descend(task: Task, begun: Sites, M: int, tol: float, max_iter: int, jitter
     factor = FactoredFactor(family, found, x)
     residual = float(np.abs(found.gradient).max())
     converged = residual <= tol
-    before = 0 if continued(begun, len(Z), M) else begun.report["factorisations"]
-    report: dict[str, Any] = {
-        "converged": converged,
-        "iterations": count.steps,
+    before = 0 if continued(begun, len(Z), M) else begun.report.details["factorisations"]
+    details = {
         "factorisations": 2 + before,  # K and K^-1 + W_0
         "evaluations": count.evaluations,
         "products": count.products,
         "residual": residual,
         **factor.report,
     }
+    message = ""
     if not converged:
-        report["message"] = (
+        message = (
             f"the factor-analysed Gaussian stopped at a gradient of {residual:.2g}, not {tol:g}: "
             "raise max_iter or tol, or use factors=None, which is faster and tighter"
         )
     a = cho_solve((family.L, True), found.shift)
+    report = Report(converged, count.steps, message=message, details=details)
     return Sites(a, found.bend, task.mean + found.shift, factor, report)
 
 

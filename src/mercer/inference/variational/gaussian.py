@@ -6,11 +6,11 @@ Theory (A11), (A12).
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from mercer.inference.base import Evidence, check_limits
+from mercer.inference.base import Evidence, Report, check_limits
 from mercer.inference.sites.base import SiteInference, Sites, Task
 from mercer.inference.variational import factored
 from mercer.inference.variational.newton import Point, averages, mixed, newton, place
@@ -59,7 +59,7 @@ class Variational(SiteInference):
     >>> gram = DenseGram(4.0 * RBF(), np.array([[0.0], [1.0]]), keep=True)
     >>> y = np.array([[1.0], [-1.0]])
     >>> solution = Variational().solve(gram, y, NormalizedHinge())
-    >>> solution.report["converged"], solution.alpha.ravel().round(4)
+    >>> solution.report.converged, solution.alpha.ravel().round(4)
     (True, array([ 0.515, -0.515]))
     """
 
@@ -111,9 +111,7 @@ class Variational(SiteInference):
         return Evidence(-expected(task.loss) - rest, loss_gradient=gradient)
 
 
-def descend(
-    task: Task, start: Sites | None, tol: float, max_iter: int
-) -> tuple[Point, dict[str, Any]]:
+def descend(task: Task, start: Sites | None, tol: float, max_iter: int) -> tuple[Point, Report]:
     """Return the optimum from ``start`` or from the prior, and the report.
 
     Newton steps; one that fails is tried again with more damping, one that does well lessens it. A
@@ -190,19 +188,18 @@ def _better(point: Point, trial: Point | None, damping: float) -> bool:
     return trial.residual < SHRINK * point.residual or gain > least
 
 
-def _report(point: Point, tol: float, used: int, path: list[float]) -> dict[str, Any]:
+def _report(point: Point, tol: float, used: int, path: list[float]) -> Report:
     converged = point.residual <= tol
-    report = {
-        "converged": converged,
-        "iterations": len(path) - 1,
+    details = {
         "factorisations": used,
         "residual": point.residual,
         "free_energies": path,
         **point.factor.report,
     }
+    message = ""
     if not converged:
-        report["message"] = (
+        message = (
             f"the variational Gaussian stopped at a residual of {point.residual:.2g}, not {tol:g}: "
             "raise max_iter, or lower the kernel's variance; a bound it is all the same"
         )
-    return report
+    return Report(converged, len(path) - 1, message=message, details=details)

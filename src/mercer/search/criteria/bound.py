@@ -33,12 +33,16 @@ def shares(problem: Problem) -> Array:
 def bounded_margins(problem: Problem, gram: Gram, solution: Solution) -> Array:
     """Lemma 1 for every row and machine: (N, m) lower bounds of the left-out margins."""
     g, t, variance = problem.group, shares(problem), gram.diag()
-    columns = solution.report.get("columns", [solution.report])
     result = np.empty(problem.rows.shape)
-    for j, report in enumerate(columns):
+    for j, report in enumerate(solution.report.each()):
         S = problem.rows[:, j]
         margin, lam = S * solution.z[g, j], S * solution.alpha[g, j]
-        result[:, j] = margin_bound(margin, lam, variance[g], report["gap"], t)
+        if report.gap is None:
+            raise ValueError(
+                "the leave-one-out bound needs the duality gap of the mode, which this inference "
+                "does not report; use inference='newton' or 'dual'"
+            )
+        result[:, j] = margin_bound(margin, lam, variance[g], report.gap, t)
     return result
 
 
