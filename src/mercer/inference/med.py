@@ -11,7 +11,7 @@ Theory (M1), (M3).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -310,12 +310,12 @@ class MED(ModeInference):
             NoSpread(gram.diag()),
             beta if free else None,
             w,
-            cast(Any, _joined(reports)),
+            _joined(reports),
         )
 
     def _maximise(
         self, batch: Batch, f0: Array, near: float
-    ) -> tuple[Array, Array, float, dict[str, Any]]:
+    ) -> tuple[Array, Array, float, Report]:
         """Solve for one column: a (n,), f (n,) without the bias, b, and how it ended."""
         y, w, C = batch.y, batch.w, batch.C
         bias = feasible_bias(y, f0, C, near) if batch.free else _feasible_zero(batch)
@@ -328,31 +328,24 @@ class MED(ModeInference):
         gap = _gap(batch, a, latent, bias)
         with np.errstate(divide="ignore"):
             value = float(0.5 * a @ (batch.c + batch.forces(a)) + w @ np.log1p(-a / (w * C)))
-        report = {
-            "converged": bool(gap <= self.tol * max(1.0, abs(value))),
-            "iterations": steps,
-            "gap": gap,
-            "objective": value,
-            "jitter": jitter,
-        }
+        solved = bool(gap <= self.tol * max(1.0, abs(value)))
+        report = Report(solved, steps, gap, details={"objective": value, "jitter": jitter})
         held = a > 0.0
         if self.bias == "median" and batch.free and held.any():
             bias = float(np.median((y - latent)[held]))
         return a, latent, bias, report
 
 
-def _joined(reports: list[dict[str, Any]]) -> Report:
+def _joined(reports: list[Report]) -> Report:
     """One report of several columns: the worst of them."""
-    worst = {
-        name: max((r[name] for r in reports), default=0) for name in ("iterations", "gap", "jitter")
-    }
-    converged = all(r["converged"] for r in reports)
     return Report(
-        converged=converged,
-        iterations=worst["iterations"],
-        gap=worst["gap"],
-        message="" if converged else "the duality gap stayed above the tolerance",
-        details={"objective": [r["objective"] for r in reports], "jitter": worst["jitter"]},
+        converged=all(one.converged for one in reports),
+        iterations=max(one.iterations or 0 for one in reports),
+        gap=max(one.gap or 0.0 for one in reports),
+        details={
+            "objective": [one.details["objective"] for one in reports],
+            "jitter": max(one.details["jitter"] for one in reports),
+        },
     )
 
 

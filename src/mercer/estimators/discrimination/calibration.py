@@ -122,5 +122,6 @@ def held_out_scores(
             basis=np.ones((len(train), 1)),
             weights=weights[train],
         )
-        scores[test] = before[test] + K[np.ix_(test, train)] @ solution.alpha
+        coefficients = np.ascontiguousarray(solution.alpha.T)
+        scores[test] = before[test] + K[np.ix_(test, train)] @ coefficients.T
     return scores

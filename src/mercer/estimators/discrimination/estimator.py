@@ -253,7 +253,7 @@ class MEDClassifier(Calibrated):
         scores: Array | None = before
         if self.calibration is not None and fresh:
             scores = held_out_scores(inference, Margin(C), K, Y, total, before, codes[first])
-        self._append(first, points, F, solution.alpha.T)
+        self._append(first, points, F, np.ascontiguousarray(solution.alpha.T))
         assert solution.beta is not None
         self.intercept_ = solution.beta[0]
         self.stream_ = self.stream_ + np.array([1.0, X.shape[0]])

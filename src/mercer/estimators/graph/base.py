@@ -72,6 +72,11 @@ class GraphMachine(MarginClassifier):
         self.unlabelled = unlabelled
         self.class_weight = class_weight
 
+    def _set_all(self, given: dict[str, Any]) -> None:
+        """Set the parameters of a constructor that has more of them: ``given`` is its locals()."""
+        names = [name for name in given if name not in ("self", "__class__")]
+        vars(self).update({name: given[name] for name in names})
+
     # ------------------------------------------------------------------ hooks
     @abstractmethod
     def _parts(self, C: float, labelled: float) -> tuple[Inference, Loss]:

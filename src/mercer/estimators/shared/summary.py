@@ -6,7 +6,7 @@ Convergence: a warning, beside the entry in ``report_``, where a solver stopped 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -200,31 +200,6 @@ def warn_machine(name: str, params: Mapping[str, Any], report: Mapping[str, Any]
         exact = "" if report["precision"] == "float64" else " or one below 1e-5 (double precision),"
         remedy = f"choose a larger tol,{exact} or scale the columns"
     warnings.warn(f"{ended}: {remedy}", ConvergenceWarning, stacklevel=OUTSIDE)
-
-
-def joined_discriminations(
-    name: str, params: Mapping[str, Any], reports: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """One report for several machines of :func:`mercer.inference.med.discriminate`.
-
-    Warns if one of them ended above its duality gap.
-    """
-    report = {
-        "converged": all(r["converged"] for r in reports),
-        "iterations": max(r["iterations"] for r in reports),
-        "objective": [r["objective"] for r in reports],
-        "gap": max(r["gap"] for r in reports),
-        "jitter": max(r["jitter"] for r in reports),
-    }
-    if not report["converged"]:
-        warnings.warn(
-            f"{name} ended after {report['iterations']} steps (max_iter={params['max_iter']}) with "
-            f"a duality gap of {report['gap']:.2g}, above tol={params['tol']:g}: raise max_iter, "
-            "choose a larger tol or scale the columns",
-            ConvergenceWarning,
-            stacklevel=OUTSIDE,
-        )
-    return report
 
 
 def warn_inference(inference: Inference, report: Report) -> None:
