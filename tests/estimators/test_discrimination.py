@@ -46,7 +46,7 @@ def test_reference_stream() -> None:
         )
         assert model.intercept_[0] == pytest.approx(bias, abs=1e-10)
         assert model.report_["inference"]["objective"][0] == pytest.approx(value, abs=1e-9)
-        assert 0.0 <= abs(model.report_["gap"]) < 1e-10
+        assert 0.0 <= abs(model.report_["inference"]["gap"]) < 1e-10
     np.testing.assert_allclose(model.decision_function(med.NEW), med.DECISION, atol=1e-8)
 
 
