@@ -9,6 +9,7 @@ from mercer.inference.mode.prox import has_kinks
 from mercer.inference.sites.bound import Bound
 from mercer.inference.sites.ep import EP
 from mercer.inference.sites.laplace import Laplace
+from mercer.inference.smo import SMO
 from mercer.inference.sollich import SollichEvidence, sollich_evidence
 from mercer.inference.variational.gaussian import Variational
 from mercer.losses.base import Loss
@@ -16,6 +17,7 @@ from mercer.losses.base import Loss
 __all__ = [
     "EP",
     "MED",
+    "SMO",
     "Bound",
     "Dual",
     "Evidence",
@@ -41,6 +43,7 @@ def by_name(given: object, loss: Loss | None = None) -> Inference:
         "exact": Exact,
         "newton": Newton,
         "dual": Dual,
+        "smo": SMO,
         "laplace": Laplace,
         "ep": EP,
         "bound": Bound,

@@ -42,6 +42,24 @@ class LeftOut:
     error_bounds: dict[str, Array] = field(default_factory=dict)
     jitter: float = 0.0
 
+    @property
+    def error(self) -> float | None:
+        """Weighted share of the rows that get another class when left out; None without classes.
+
+        By ``proba``, or by ``margin``: a row is right if its own class comes out above the others.
+        """
+        if self.codes is None or (self.proba is None and self.margin is None):
+            return None
+        codes = self.codes.astype(np.intp)
+        if self.proba is not None:
+            wrong = self.proba.argmax(axis=1) != codes
+        else:
+            from mercer.left_out.margins import worst
+
+            assert self.margin is not None
+            wrong = worst(self.margin, codes) <= 0.0
+        return float(self.weights @ wrong / self.weights.sum())
+
 
 @dataclass(frozen=True)
 class Loo:

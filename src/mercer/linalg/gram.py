@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mercer.core.arrays import Array, Index
+from mercer.kernels import Kernel, Precomputed
 from mercer.kernels.base import Gradient
 from mercer.linalg.operators import ExplicitOperator, PosteriorOperator
 
@@ -121,6 +122,15 @@ class Gram(ABC):
     def matrix(self) -> Array:
         """K (n, n); do not write to it."""
         return self.rows(np.arange(len(self.points)))
+
+    def source(self, order: Index | None = None) -> tuple[Kernel, Array]:
+        """Return a kernel and n points whose matrix is K, for a solver that needs some rows of it.
+
+        ``order`` (n,) are the points in another order.
+        """
+        n = len(self.points)
+        at = np.arange(n) if order is None else order
+        return Precomputed(self.matrix), at[:, None].astype(np.float64)
 
     @abstractmethod
     def factor(self, W: Array) -> Factor:

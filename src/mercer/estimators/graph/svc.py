@@ -4,43 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from mercer.estimators.support_vector.base import joined
-from mercer.inference.smo import Programme, maximise
-from mercer.inference.mode.newton import ModeInference
-from mercer.inference.base import Solution
-from mercer.linalg.gram import NoSpread
-from mercer.linalg.rows import RowCache
-
 from mercer.estimators.graph.base import GraphMachine
 from mercer.estimators.shared.summary import warn_machine
 from mercer.inference.base import Inference, Report
+from mercer.inference.smo import SMO
 from mercer.losses import Hinge
 from mercer.losses.base import Loss
-
-
-class SMO(ModeInference):
-    """Stands in for the inference of that name."""
-
-    abstract = True
-
-    def __init__(self, tol: float = 1e-6, max_iter: int = -1) -> None:
-        self.tol, self.max_iter = tol, max_iter
-
-    def solve(self, gram, y, loss, *, mean=None, basis=None, weights=None, start=None):
-        n = len(y)
-        alpha, level, reports = [], [], []
-        for column in y.T:
-            bound = loss.C * weights * column
-            programme = Programme(column, np.minimum(0.0, bound), np.maximum(0.0, bound),
-                np.zeros(n), np.zeros(n), np.array([[0, n, 0]], dtype=np.int64))
-            rows = RowCache(gram.kernel, gram.points, 8.0 * n * n, single=False)
-            found = maximise(programme, rows, tol=self.tol, max_iter=self.max_iter)
-            alpha.append(found.beta); level.append(found.level[0]); reports.append(found.report)
-        r = joined(reports)
-        report = Report(r.pop("converged"), r.pop("iterations"), None, r.pop("message"), r)
-        a = np.column_stack(alpha)
-        return Solution(a, np.zeros(n), a, NoSpread(gram.diag()), np.array([level]), weights, report)
 
 
 class LapSVC(GraphMachine):

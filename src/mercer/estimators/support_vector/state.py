@@ -88,7 +88,7 @@ class SupportState:
         if machine.kernel_.pairwise:
             raise ValueError("the kernel is a precomputed one, and the parameter kernel is not")
         point = machine.support_vectors_[:1]
-        if not np.isfinite(machine._expanded(point)).all():
+        if not np.isfinite(machine.posteriors_[0].mean(point)).all():
             raise ValueError("the kernel of the model does not belong to its support vectors")
 
     @classmethod
