@@ -6,18 +6,21 @@ import base64
 import html
 import os
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+import mercer
 from mercer.app.main import main
-from mercer.app.single.fitted import fit_table
-from mercer.app.single.inputs import effects_of_inputs, slice_along
-from mercer.app.single.quality import coverage, quality, sampling_band
-from mercer.app.single.remarks import remarks
-from mercer.app.single.report import render
+from mercer.plots.regression import coverage, sampling_band
+from mercer.tables.choose.notes import of_intervals, of_search
+from mercer.tables.quality import quality
+from mercer.tables.report import table_report as render
+from mercer.tables.report.along import along
+from mercer.tables.report.view import View
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -79,14 +82,14 @@ def fitted():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(40, 2))
     y = 3 + X[:, 0] + 0.1 * rng.normal(size=40)
-    return fit_table(["first", "second"], X, y, None, "y", "a table")
+    return mercer.fit({"first": X[:, 0], "second": X[:, 1], "y": y}, "y", kernel="rbf")
 
 
 def test_report_is_complete(fitted):
     text = render(fitted)
     reader = check_harmless(text)
-    assert len(reader.images) == 5
-    for words in ("R²", "What was standardised", "Calibration", "Relevance", "length"):
+    assert len(reader.images) == 6
+    for words in ("R²", "what is done", "Calibration", "Relevance", "length"):
         assert words in text
     assert "http" not in text.replace("http-equiv", "")
 
@@ -105,11 +108,13 @@ def test_the_style_has_the_announced_digest(fitted):
 
 
 def test_relevance_finds_the_input_that_matters(fitted):
-    effects = effects_of_inputs(fitted)
-    assert effects[0] > 5 * effects[1]
-    grid, mean, std = slice_along(fitted, 0)
-    assert len(grid) == len(mean) == len(std)
-    assert np.all(std > 0)
+    view = View(fitted)
+    effects = dict(zip(view.effects.names, view.effects.effects, strict=True))
+    assert effects["first"] > 5 * effects["second"]
+    display = along(view, "first")
+    (curve,) = display.curves.values()
+    assert len(display.values) == len(curve) == len(display.half)
+    assert np.all(display.half > 0)
 
 
 def test_hostile_names_through_command_line_and_report(tmp_path, monkeypatch, capsys):
@@ -147,29 +152,21 @@ def test_hostile_names_through_command_line_and_report(tmp_path, monkeypatch, ca
 def test_one_input_and_many_rows(tmp_path):
     rng = np.random.default_rng(1)
     X = rng.uniform(0, 10, size=(1200, 1)).round(1)
-    fitted = fit_table(["x"], X, np.sin(X[:, 0]) + rng.normal(size=1200), None, "y", "a table")
-    text = render(fitted)
+    y = np.sin(X[:, 0]) + rng.normal(size=1200)
+    text = render(mercer.fit({"x": X[:, 0], "y": y}, "y", kernel="rbf"))
     check_harmless(text)
     assert "different inputs" in text
     assert len(text) < 2_000_000
 
 
-def test_dishonest_intervals_are_remarked(fitted):
-    import copy
-    from types import SimpleNamespace
-
-    narrow = copy.copy(fitted)
-    loo = fitted.model.loo_
-    narrow.model = SimpleNamespace(
-        report_={"search": {"converged": False, "message": "why", "at_bounds": ["loss__noise"]}},
-        loo_=SimpleNamespace(
-            mean=loo.mean, std=loo.std / 10, log_density=loo.log_density, weights=loo.weights
-        ),
-    )
-    found = " ".join(remarks(narrow))
-    assert "too narrow" in found
-    assert "did not converge (why)" in found
-    assert "bound of loss__noise" in found
+def test_dishonest_intervals_are_noted(fitted):
+    narrow = replace(fitted.left_out_, std=fitted.left_out_.std / 10)
+    assert not of_intervals(fitted.left_out_)
+    assert "too narrow" in " ".join(of_intervals(narrow))
+    search = {"converged": False, "message": "why", "at_bounds": ["loss__noise"]}
+    notes = " ".join(of_search({"search": search}))
+    assert "did not converge (why)" in notes
+    assert "bound of loss__noise" in notes
 
 
 def test_figures_by_hand():
@@ -197,7 +194,7 @@ def test_calibration_of_honest_predictions(rng):
 def test_weights_count_in_cards_and_pictures_alike(rng):
     x, w = rng.normal(size=60), np.r_[np.full(50, 1.0), np.full(10, 30.0)]
     y = x + np.r_[rng.normal(size=50), 3.0 * rng.normal(size=10)]
-    page = render(fit_table(["x"], x[:, None], y, w, "y", "t.csv", "rbf"))
+    page = render(mercer.fit({"x": x, "y": y}, "y", weights=w, kernel="rbf"))
     card = re.search(r"([\d.]+ %)[^%]*of the rows lie in their 90 % interval", page)[1]
     assert f"{card} of the rows lie inside theirs" in page
     assert f"at 90 % it is {card}." in page

@@ -253,7 +253,7 @@ def test_report_of_a_table(folder, capsys):
         (["-t", "plan", "--features", "age,age"], "cannot be an input twice"),
         (["-t", "plan", "--kind", "regression"], "holds text, such as"),
         (["-t", "since"], "holds dates"),
-        (["-t", "plan", "--kernel", "rbf"], "not a number"),
+        (["-t", "plan", "--kernel", "precomputed"], "there is no kernel 'precomputed'"),
     ],
 )
 def test_mistakes_cost_one_sentence(folder, capsys, arguments, message):

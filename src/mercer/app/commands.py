@@ -115,7 +115,7 @@ def demo(**options: Any) -> None:
 @_REPORT
 @_FEATURES
 @_WEIGHTS
-@click.option("--kernel", help="Fit one Gaussian process: rbf, matern12, matern52, linear, ...")
+@click.option("--kernel", help="Try a Gaussian process with it: rbf, matern12, matern52, ...")
 @click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
 @_KIND
 @_CANDIDATES
@@ -138,7 +138,8 @@ def fit(**options: Any) -> None:
     have missing values: what is done to each is shown. The candidates are fitted to at most 500
     rows and ranked by the log density of rows left out; the best is fitted to all rows.
 
-    With --kernel it is one Gaussian process for a table of numbers.
+    With --kernel a Gaussian process with that kernel is the candidate, alone unless --candidates
+    names others.
 
     A CSV is UTF-8 with a header line, numbers have a decimal point; empty, NA, N/A, NaN, null and
     None are missing values.

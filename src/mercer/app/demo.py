@@ -5,17 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+import mercer
 from mercer.app import terminal as console
 from mercer.app.files.outputs import check_outputs
 from mercer.app.fit import check_printing
-from mercer.app.single.fitted import Fitted, fit_table
-from mercer.app.single.quality import normal_log_density, quality
-from mercer.app.single.results import QUALITY_NAMES, as_plain, quality_cells, show
+from mercer.app.results import plain_of, show_model
 from mercer.app.terminal import progress
 from mercer.core.arrays import Array
+from mercer.tables import TableModel
+from mercer.tables.quality import QUALITY_NAMES, normal_log_density, quality, quality_cells
 
 Indices = NDArray[np.int64]
 
+TARGET = "disease progression"
 TITLE = "Held-out quality: a quarter of the patients, not seen by the fit"
 
 
@@ -27,24 +29,24 @@ def run(*, report: str | None, seed: int, quiet: bool, as_json: bool) -> None:
     check_printing(report)
     table = load_diabetes(scaled=False)
     train, test = _split(len(table.target), seed)
+    names = [str(name) for name in table.feature_names]
     X, y = np.ascontiguousarray(table.data), np.asarray(table.target, dtype=np.float64)
+    columns = dict(zip(names, X[train].T, strict=True)) | {TARGET: y[train]}
     with progress(quiet or as_json) as advance:
-        names, target = list(table.feature_names), "disease progression"
-        source = "the diabetes table of scikit-learn"
-        fitted = fit_table(
-            names, X[train], y[train], None, target, source, seed=seed, progress=advance
-        )
-    held_out = compare(fitted, X[test], y[test])
+        model = mercer.fit(columns, TARGET, kernel="rbf", seed=seed, progress=advance)
+    if model.interrupted_:
+        raise KeyboardInterrupt
+    held_out = compare(model, X[train], y[train], dict(zip(names, X[test].T, strict=True)), y[test])
     if report is not None:
-        from mercer.app.single.report import render, write_report
+        from mercer.tables.report import table_report, write_report
 
-        write_report(report, render(fitted, held_out))
+        write_report(report, table_report(model, held_out=held_out))
     if as_json:
-        console.print_json(as_plain(fitted) | {"held_out": held_out, "report": report})
+        console.print_json(plain_of(model) | {"held_out": held_out, "report": report})
     elif not quiet:
-        show(fitted)
+        show_model(model)
         rows = [[name, *quality_cells(figures)] for name, figures in held_out.items()]
-        console.print_table(TITLE, ["method", "rows", *QUALITY_NAMES], rows)
+        console.print_table(TITLE, ["method", *QUALITY_NAMES], rows)
         if report is not None:
             console.say(f"report written to {report}")
 
@@ -54,24 +56,27 @@ def _split(n: int, seed: int) -> tuple[Indices, Indices]:
     return order[n // 4 :], order[: n // 4]
 
 
-def compare(fitted: Fitted, X: Array, y: Array) -> dict[str, dict[str, float]]:
+def compare(
+    model: TableModel, X: Array, y: Array, new: dict[str, Array], truth: Array
+) -> dict[str, dict[str, float]]:
     """Return held-out figures of the model and of two plain baselines, by name.
 
-    The baselines predict with a Gaussian: around the mean of the training targets, or around a
+    X (n, d), y (n,) are the rows of the fit, ``new`` and ``truth`` (q,) those held out. The
+    baselines predict with a Gaussian: around the mean of the training targets, or around a
     least-squares line with the residual variance SS / (n - d - 1).
     """
     from sklearn.linear_model import LinearRegression
 
-    mean, std = fitted.predict(X)
-    result = {"GPRegressor": quality(y, mean, std, normal_log_density(y, mean, std))}
-    n, d = fitted.X.shape
-    line = LinearRegression().fit(fitted.X, fitted.y)
-    residual = fitted.y - line.predict(fitted.X)
-    plain = {
-        "linear regression": (line.predict(X), np.sqrt((residual**2).sum() / (n - d - 1))),
-        "mean of the targets": (np.full(len(y), fitted.y.mean()), fitted.y.std(ddof=1)),
+    n, d = X.shape
+    line = LinearRegression().fit(X, y)
+    spread = np.sqrt(((y - line.predict(X)) ** 2).sum() / (n - d - 1))
+    predictions = {
+        type(model.machine_).__name__: model.predict(new, return_std=True),
+        "linear regression": (line.predict(np.column_stack(list(new.values()))), spread),
+        "mean of the targets": (np.full(len(truth), y.mean()), y.std(ddof=1)),
     }
-    for name, (centre, spread) in plain.items():
-        wide = np.full(len(y), spread)
-        result[name] = quality(y, centre, wide, normal_log_density(y, centre, wide))
-    return result
+    figures = {}
+    for name, (mean, std) in predictions.items():
+        wide = np.broadcast_to(std, truth.shape)
+        figures[name] = quality(truth, mean, wide, normal_log_density(truth, mean, wide))
+    return figures

@@ -1,7 +1,4 @@
-"""``mercer fit``: a table becomes a model file.
-
-``mercer fit`` on any table: kinds of columns, candidates, ranking, the best refitted.
-"""
+"""``mercer fit``: a table becomes a model file: candidates, ranking, the best refitted."""
 
 from __future__ import annotations
 
@@ -14,10 +11,7 @@ from mercer.app import terminal as console
 from mercer.app.files.outputs import check_outputs
 from mercer.app.files.table import FileTable, frame_of, read_table
 from mercer.app.results import plain_of, show_model
-from mercer.app.single.fitted import fit_table
-from mercer.app.single.results import as_plain, show
 from mercer.app.terminal import AppError, Progress, progress, quoted, require, shown
-from mercer.core.arrays import Array
 from mercer.kernels.convert import as_kernel, kernel_names
 from mercer.tables import TableModel, fit
 
@@ -52,7 +46,7 @@ def fit_frame(
 ) -> TableModel:
     """Fit the table; a person's interrupt is an interrupt: nothing is kept.
 
-    ``options`` are those of :func:`mercer.fit`: kind, time_budget, candidates, seed.
+    ``options`` are those of :func:`mercer.fit`: kind, time_budget, candidates, kernel, seed.
     """
     names = inputs_of(data, target, features, weights)
     every = [*names, target] if weights in (None, target) else [*names, target, weights]
@@ -75,7 +69,7 @@ def fit_frame(
         progress=progress or False,
         **options,
     )
-    if any(note.startswith("interrupted") for note in model.notes_):
+    if model.interrupted_:
         raise KeyboardInterrupt
     if note is not None:
         model.notes_.insert(0, note)
@@ -103,51 +97,30 @@ def run(
 ) -> None:
     """Do the command; the parameters are its options.
 
-    A kernel asks for one Gaussian process, with no other candidates.
+    A kernel asks for one Gaussian process, with no other candidates unless they are named.
     """
     check_outputs([output, report], [table])
     check_kernel(kernel)
     check_printing(report)
     data = read_table(table, delimiter)
-    if kernel is None:
-        with progress(quiet or as_json) as advance:
-            model = fit_frame(
-                data, target, features, drop_missing, advance,
-                weights=weights, kind=kind, candidates=candidates, time_budget=time_budget,
-                seed=seed,
-            )  # fmt: skip
-            if check is not None:
-                model.notes_.append(checked(model, check, advance))
-        finish(model, output, report, quiet, as_json)
-        return
-    names, X, y, counts = columns_of(data, target, features, weights, drop_missing)
     with progress(quiet or as_json) as advance:
-        fitted = fit_table(names, X, y, counts, target, table, kernel, seed, advance)
-    dropped = len(data.places) - len(y)
-    if dropped:
-        fitted.notes.append(f"{dropped} rows with missing values were left out")
-    if report is not None:
-        from mercer.app.single.report import render, write_report
-
-        text = render(fitted)  # everything is made before anything is written
-        mercer.save(fitted.model, output)
-        write_report(report, text)
-    else:
-        mercer.save(fitted.model, output)
-    if as_json:
-        console.print_json(as_plain(fitted) | {"model": output, "report": report})
-    elif not quiet:
-        show(fitted)
-        console.say(f"model written to {output}" + (f", report to {report}" if report else ""))
+        model = fit_frame(
+            data, target, features, drop_missing, advance,
+            weights=weights, kind=kind, candidates=candidates, kernel=kernel,
+            time_budget=time_budget, seed=seed,
+        )  # fmt: skip
+        if check is not None:
+            model.notes_.append(checked(model, check, advance))
+    finish(model, output, report, quiet, as_json)
 
 
 def finish(model: TableModel, output: str, report: str | None, quiet: bool, as_json: bool) -> None:
     """Write model and report, and say what was found."""
     if report is not None:
-        from mercer.app.single.report import render_table, write_report
+        from mercer.tables.report import table_report, write_report
 
         with progress(quiet or as_json) as advance:
-            text = render_table(model, advance)  # all is made before anything is written
+            text = table_report(model, advance)  # all is made before anything is written
         mercer.save(model, output)
         write_report(report, text)
     else:
@@ -171,8 +144,10 @@ def checked(model: TableModel, folds: int, advance: Progress) -> str:
 
 def check_kernel(name: str | None) -> None:
     """Refuse a name that is no kernel of columns; a matrix of kernel values is no table."""
+    if name is None:
+        return
     known = [n for n in kernel_names() if not as_kernel(n).pairwise]
-    if name is not None and name not in known:
+    if name not in known:
         raise AppError(f"there is no kernel {quoted([name])}; choose one of {', '.join(known)}")
 
 
@@ -182,18 +157,3 @@ def check_printing(report: str | None) -> None:
     if report is not None:
         require("jinja2", "the report")
         require("matplotlib", "the report")
-
-
-def columns_of(
-    data: FileTable, target: str, features: list[str] | None, weight: str | None, drop_missing: bool
-) -> tuple[list[str], Array, Array, Array | None]:
-    """Return (input names, X, y, weights or None), rows with missing values refused or dropped."""
-    names = inputs_of(data, target, features, weight)
-    every = [*names, target] + ([weight] if weight is not None else [])
-    values = data.numbers(every)
-    keep = data.complete(values, every, None if drop_missing else "--drop-missing")
-    if not keep.any():
-        raise AppError(f"{data.path}: every row has a missing value")
-    values, d = values[keep], len(names)
-    X, y = np.ascontiguousarray(values[:, :d]), np.ascontiguousarray(values[:, d])
-    return names, X, y, None if weight is None else np.ascontiguousarray(values[:, d + 1])

@@ -6,6 +6,7 @@ Predictions as columns of a table: numbers with intervals, or classes with proba
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from mercer.app import terminal as console
 from mercer.app.files.outputs import check_outputs, written
 from mercer.app.files.parquet import parquet_rows
 from mercer.app.files.table import FileTable, frame_of
-from mercer.app.single.fitted import nameless
 from mercer.app.stream.rows import batches, read_inputs
 from mercer.app.terminal import AppError, progress, require
 from mercer.core.arrays import Array
@@ -32,7 +32,9 @@ def predictions(fitted: Any, X: Array, keep: Array, coverage: float) -> Columns:
     """
     known: Columns = dict.fromkeys(_names(fitted), np.empty(0))
     if keep.any():
-        with nameless():
+        with warnings.catch_warnings():
+            # the columns were put in the model's order by name before: scikit-learn cannot know
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
             known = _known(fitted, X[keep], coverage)
     return {name: _spread(values, keep) for name, values in known.items()}
 

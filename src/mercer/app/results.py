@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mercer.app import terminal as console
-from mercer.tables import TableModel
+from mercer.tables import LeftOutTable, TableModel
 from mercer.tables.choose.ranking import evidence_of
+from mercer.tables.quality import quality
 from mercer.tables.report.words import ENCODED
 
 NAMES = {
@@ -31,8 +32,11 @@ def plain_of(model: TableModel) -> dict[str, Any]:
         "rows": len(model.rows_),
         "rows_given": model.given_,
         "weights": model.weighted_by_,
+        "kernel": _written(model.machine_, "kernel_"),
+        "loss": _written(model.machine_, "loss_"),
         "log_evidence": evidence_of(model.machine_),
-        "leave_one_out": {
+        "leave_one_out": _figures(left)
+        | {
             "rows": len(left.y),
             "log_density": left.score,
             "error": left.error,
@@ -43,6 +47,17 @@ def plain_of(model: TableModel) -> dict[str, Any]:
         "remarks": list(model.notes_),
         "seconds": model.seconds_,
     }
+
+
+def _figures(left: LeftOutTable) -> dict[str, float]:
+    if left.mean is None or left.std is None:
+        return {}
+    return quality(left.y, left.mean, left.std, left.log_density, left.weights)
+
+
+def _written(machine: Any, name: str) -> str | None:
+    part = getattr(machine, name, None)
+    return None if part is None else repr(part)
 
 
 def show_columns(model: TableModel) -> None:

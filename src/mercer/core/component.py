@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -65,12 +66,12 @@ class Component:
 
     # ------------------------------------------------------------------ parameters
     @classmethod
-    def parameter_names(cls) -> list[str]:
+    @cache  # a search asks at every step, and a signature is slow to read
+    def parameter_names(cls) -> tuple[str, ...]:
         """Names of the constructor's arguments, in order."""
         if cls.__init__ is object.__init__:
-            return []
-        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
-        return [p.name for p in parameters]
+            return ()
+        return tuple(inspect.signature(cls.__init__).parameters)[1:]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; with ``deep`` also the children's, as ``child__name``."""
@@ -105,9 +106,37 @@ class Component:
             if isinstance(value, Component):
                 found[name] = value
             elif isinstance(value, (list, tuple)):
-                parts = {str(i): v for i, v in enumerate(value) if isinstance(v, Component)}
-                found.update(parts)
+                found.update(_by_position(value))
         return found
+
+    def replaced(self, values: Mapping[str, Any]) -> Self:
+        """Return a copy with new values by path; parts without a new value are shared with it.
+
+        Examples
+        --------
+        >>> from mercer.kernels import RBF
+        >>> (2.0 * RBF()).replaced({"kernel__length_scale": 3.0})
+        Scale(kernel=RBF(length_scale=3.0), variance=2.0)
+        """
+        twin = copy.copy(self)
+        inner: dict[str, dict[str, Any]] = {}
+        for path, value in values.items():
+            head, _, rest = path.partition("__")
+            if rest:
+                inner.setdefault(head, {})[rest] = value
+            else:
+                setattr(twin, head, value)
+        for head, news in inner.items():
+            if not head.isdigit():
+                setattr(twin, head, getattr(self, head).replaced(news))
+                continue
+            for name in self.parameter_names():  # the sequence of parts that has this position
+                parts = getattr(twin, name)
+                if isinstance(parts, (list, tuple)) and head in (by := _by_position(parts)):
+                    changed = list(parts)
+                    changed[int(head)] = by[head].replaced(news)
+                    setattr(twin, name, type(parts)(changed))
+        return twin
 
     # ------------------------------------------------------------------ what the search may move
     def differentiable(self) -> Iterator[tuple[str, Component, str]]:
@@ -233,6 +262,10 @@ class Component:
                 for k, m in marks.items()
             }
         return part
+
+
+def _by_position(values: Sequence[Any]) -> dict[str, Component]:
+    return {str(i): v for i, v in enumerate(values) if isinstance(v, Component)}
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -68,14 +68,19 @@ def require_memory(n: int, arrays: int, task: str = "an exact fit", remedy: str 
         ...
     MemoryError: an exact fit of 1000000000 rows needs ...
     """
-    need, limit = arrays * 8 * n * n, available_bytes()
-    if need > limit:
+    need = arrays * 8 * n * n
+    if need > (limit := available_bytes()):
         largest = int((limit / (8 * arrays)) ** 0.5)
         raise MemoryError(
             f"{task} of {n} rows needs {_size(need)} ({arrays} matrices of {n} x {n} "
             f"doubles) and {_size(limit)} are available; {remedy} a random sample of at "
             f"most {largest} rows"
         )
+
+
+def fits(n: int, arrays: int) -> bool:
+    """Whether ``arrays`` dense n x n float64 matrices fit into the memory that is available."""
+    return arrays * 8 * n * n <= available_bytes()
 
 
 def require_bytes(need: int, task: str, remedy: str) -> None:

@@ -82,14 +82,15 @@ class Exact(Inference):
         Merged duplicates and weights: N(y | f, s)^w = N(y | f, s/w) (2 pi s)^{-(w-1)/2} w^{-1/2}.
         """
         n, m = y.shape
-        _, precision = loss.quadratic(y)
         counts, alpha = solution.weights, solution.alpha
+        single = bool(np.all(counts == 1.0))
+        precision = solution.W if single else loss.quadratic(y)[1]
         k = 0 if solution.beta is None else len(solution.beta)
         value = -0.5 * float((alpha * solution.z).sum())
         value -= 0.5 * m * (solution.factor.logdet_noisy() + (n - k) * LOG_2PI)
         extra = np.zeros(n)  # dE/d precision_i beyond what goes through K + W^-1
         within = np.zeros(n) if spread is None else spread.sum(axis=1)
-        if np.any(counts != 1.0) or np.any(within != 0.0):
+        if not single or np.any(within != 0.0):
             if np.any(np.isinf(precision) & ((counts != 1.0) | (within != 0.0))):
                 raise ValueError(
                     "repeated inputs need noise: with zero noise they are either redundant or "

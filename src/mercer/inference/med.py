@@ -313,9 +313,7 @@ class MED(ModeInference):
             _joined(reports),
         )
 
-    def _maximise(
-        self, batch: Batch, f0: Array, near: float
-    ) -> tuple[Array, Array, float, Report]:
+    def _maximise(self, batch: Batch, f0: Array, near: float) -> tuple[Array, Array, float, Report]:
         """Solve for one column: a (n,), f (n,) without the bias, b, and how it ended."""
         y, w, C = batch.y, batch.w, batch.C
         bias = feasible_bias(y, f0, C, near) if batch.free else _feasible_zero(batch)

@@ -1,6 +1,6 @@
 """FeatureProcess: functions that are linear in the explicit features of a kernel.
 
-    mean(x) = phi(x)'w + b,    cov(x, z) = k(x, z) = phi(x)'phi(z)
+mean(x) = phi(x)'w + b,    cov(x, z) = k(x, z) = phi(x)'phi(z)
 """
 
 from __future__ import annotations

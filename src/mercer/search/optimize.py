@@ -51,8 +51,13 @@ class Watch:
         counts = np.asarray(self.factorisations)
         return {"factorisations": {"median": float(np.median(counts)), "total": int(counts.sum())}}
 
-    def __call__(self, u: Array, start: Solution | None) -> tuple[float, Array, Solution | None]:
-        """Minus the value, minus the gradient, and the posterior found on the way."""
+    def __call__(
+        self, u: Array, start: Solution | None, stage: str | None = None
+    ) -> tuple[float, Array, Solution | None]:
+        """Minus the value, minus the gradient, and the posterior found on the way.
+
+        ``stage`` is told with the progress; None is that of the whole search.
+        """
         if self.stop.is_set():
             raise KeyboardInterrupt
         with self.lock:
@@ -76,7 +81,8 @@ class Watch:
                 self.factorisations.append(int(solution.report.details["factorisations"]))
             if self.best is None or value > self.best[0]:
                 self.best = (value, u.copy())
-            event = {"evaluations": self.evaluations, "best": self.best[0], "stage": self.stage}
+            now = stage or self.stage
+            event = {"evaluations": self.evaluations, "best": self.best[0], "stage": now}
         if self.report is not None:
             self.report(event)
         return -value, -gradient, solution
@@ -97,40 +103,37 @@ def _astray(solution: Solution | None) -> ValueError | None:
 
 
 class Climb:
-    """One ascent: each evaluation begins where the last one ended."""
+    """One ascent: each evaluation begins where the last one ended, and is stated in a ``unit``.
+
+    Where all parameters are bounded, the first step of L-BFGS-B is the gradient itself, however
+    long: over to the bounds and back, into a region far from the start. In a unit in which the
+    first gradient is at most one long, it is at most one step of the logarithm of a parameter.
+    """
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
         self.last: Solution | None = None
+        self.first: tuple[Array, float, Array] | None = None  # what ``begin`` knows of its start
+        self.value, self.unit = 0.0, 1.0
 
-    def __call__(self, u: Array) -> tuple[float, Array]:
-        """Minus the value and minus the gradient at u (p,)."""
-        value, gradient, solution = self.watch(u, self.last)
-        if solution is not None:
-            self.last = bare(solution)
-        return value, gradient
-
-
-class Paced:
-    """A climb measured in a ``unit`` in which the first gradient is at most one long.
-
-    Where all parameters are bounded, the first step of L-BFGS-B is the gradient itself, however
-    long: over to the bounds and back, into a region far from the start. In this unit it is at most
-    one step of the logarithm of a parameter.
-    """
-
-    def __init__(self, climb: Climb, start: Array) -> None:
-        value, gradient = climb(start)
-        self.climb, self.value = climb, value
+    def begin(self, start: Array) -> None:
+        """Choose the unit at ``start`` (p,), which is not evaluated again."""
+        self.value, gradient = self._evaluate(start)
         self.unit = 1.0 / max(1.0, float(np.linalg.norm(gradient)))
-        self.first: tuple[Array, float, Array] | None = (start.copy(), value, gradient)
+        self.first = start.copy(), self.value, gradient
 
     def __call__(self, u: Array) -> tuple[float, Array]:
         """Minus the value and minus the gradient at u (p,), in units."""
         first, self.first = self.first, None
         known = first is not None and np.array_equal(first[0], u)
-        value, gradient = first[1:] if first is not None and known else self.climb(u)
+        value, gradient = first[1:] if first is not None and known else self._evaluate(u)
         return self.unit * value, self.unit * gradient
+
+    def _evaluate(self, u: Array) -> tuple[float, Array]:
+        value, gradient, solution = self.watch(u, self.last)
+        if solution is not None:
+            self.last = bare(solution)
+        return value, gradient
 
 
 def bare(solution: Solution) -> Solution | None:
@@ -315,9 +318,9 @@ class Optimize(Watched):
     def _climb(self, watch: Watch, space: Space, start: Array, budget: int | None) -> Outcome:
         climb, left = Climb(watch), self.max_iter
         while True:
-            paced = Paced(climb, start)
+            climb.begin(start)
             result = minimize(
-                paced,
+                climb,
                 start,
                 jac=True,
                 method="L-BFGS-B",
@@ -327,12 +330,12 @@ class Optimize(Watched):
                     "maxfun": budget or 20 * self.max_iter,
                     "ftol": self.tol,
                     "maxcor": MEMORY,
-                    "gtol": _flat(paced.value) * paced.unit,
+                    "gtol": _flat(climb.value) * climb.unit,
                 },
             )
-            end, left = float(result.fun) / paced.unit, left - int(result.nit)
+            end, left = float(result.fun) / climb.unit, left - int(result.nit)
             done = budget or left < 1 or not result.success
-            if done or _flat(end) > 0.1 * _flat(paced.value):
+            if done or _flat(end) > 0.1 * _flat(climb.value):
                 return Outcome(-end, bool(result.success), str(result.message), result.x)
             start = result.x  # E was far larger where it began: less is flat now, and in its unit
 

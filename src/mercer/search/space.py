@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -163,18 +162,12 @@ class Space:
         return len(self.start)
 
     def parts_at(self, u: Array) -> dict[str, Component]:
-        """Return copies of the parts with the parameters of u."""
-        parts = copy.deepcopy(self.parts)
-        owners = {
-            (part, path): (owner, name)
-            for part, component in parts.items()
-            for path, owner, name in component.differentiable()
-        }
+        """Return the parts with the parameters of u; what u does not change is shared."""
+        values: dict[str, dict[str, float | Array]] = {part: {} for part in self.parts}
         for entry in self.entries:
-            owner, name = owners[entry.part, entry.path]
             theta = entry.outward(u[entry.where]).reshape(entry.shape)
-            setattr(owner, name, float(theta) if not entry.shape else theta)
-        return parts
+            values[entry.part][entry.path] = theta if entry.shape else float(theta)
+        return {name: part.replaced(values[name]) for name, part in self.parts.items()}
 
     def gradient(self, u: Array, by_part: Mapping[str, Gradient]) -> Array:
         """Chain rule: gradients by parameter name in each part -> gradient in u (p,)."""

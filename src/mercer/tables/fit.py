@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from mercer.core.arrays import Array
 from mercer.core.words import shown
-from mercer.tables.choose.candidates import Candidate, candidates_for
+from mercer.tables.choose.candidates import Candidate, candidates_for, with_kernel
 from mercer.tables.choose.clock import Clock, Progress, reporter
 from mercer.tables.choose.finalists import final_round
 from mercer.tables.choose.left_out import constant
@@ -39,6 +39,7 @@ def fit(
     weights: Any = None,
     time_budget: float = 60.0,
     candidates: Sequence[str] | None = None,
+    kernel: Any = None,
     seed: int = 0,
     progress: bool | Progress = False,
 ) -> TableModel:
@@ -59,6 +60,8 @@ def fit(
         row twice, in the fit, the ranking and the figures; weight 0 as no row.
     time_budget : seconds, about: what cannot be interrupted is finished.
     candidates : names of machines to try; default: all that fit the kind. See ``compare()``.
+    kernel : a kernel or its name: a Gaussian process with it is a candidate, and the only one
+        unless ``candidates`` names others.
     seed : of the rows drawn and of the search's starts.
     progress : True for a line on stderr, or a function that is given a dictionary with the "stage".
         A keyboard interrupt keeps the best machine so far.
@@ -97,7 +100,9 @@ def fit(
     line = X.shape[1] == 1 and [c.kind for c in columns if c.used] == ["numeric"]
     k = 0 if goal.classes is None else len(goal.classes)
     every = candidates_for(goal.kind, X, line, k, goal.weights is not None)
-    chosen = _chosen(every, candidates)
+    chosen = [] if kernel is not None and candidates is None else _chosen(every, candidates)
+    if kernel is not None:
+        chosen.append(with_kernel(goal.kind, kernel, k))
     share = ALONE if len(X) <= ROWS else SCREENING
     with threadpool_limits(1):  # matrices of 500 rows gain nothing from threads, and wait for them
         found = screen(chosen, X, goal_kept, clock, share, seed)
@@ -120,6 +125,7 @@ def fit(
         frame=whole,
         weights=counts,
         weighted_by=column,
+        interrupted=found.interrupted or final.stopped,
     )
 
 

@@ -22,7 +22,7 @@ from mercer.tables.choose.ranking import HEAD, Row
 from mercer.tables.data.columns import Column
 from mercer.tables.data.encode import encoded
 from mercer.tables.data.frame import Frame, as_frame
-from mercer.tables.state import TableState
+from mercer.tables.record import TableRecord
 
 
 class Listing:
@@ -70,7 +70,7 @@ class Listing:
         return f"<table><caption>{caption}</caption><tr>{top}</tr>{body}</table>"
 
 
-class TableModel(TableState):
+class TableModel(TableRecord):
     """What :func:`mercer.fit` returns: the best machine for a table, ready to predict tables.
 
     Attributes
@@ -89,6 +89,7 @@ class TableModel(TableState):
     influence_ : (n,) the share of each of ``rows_`` in the coefficients of the machine.
     weights_ : (given_,) how often each row of the table counts; None: once.
     weighted_by_ : the column that the weights came from; None: there are none, or an array.
+    interrupted_ : whether a person ended the fit early; a model file does not hold it.
     frame_ : the table itself; None after loading: a model file does not hold it.
     """
 
@@ -111,6 +112,7 @@ class TableModel(TableState):
         frame: Frame | None = None,
         weights: Array | None = None,
         weighted_by: str | None = None,
+        interrupted: bool = False,
     ) -> None:
         self.pipeline_ = pipeline
         self.kind_ = kind
@@ -128,6 +130,7 @@ class TableModel(TableState):
         self.frame_ = frame
         self.weights_ = weights
         self.weighted_by_ = weighted_by
+        self.interrupted_ = interrupted
 
     # ------------------------------------------------------------------ what it is
     @property

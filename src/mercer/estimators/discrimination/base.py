@@ -13,69 +13,26 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
-from mercer.core.basis import PolynomialBasis
+from mercer.core.frames import outside
 from mercer.estimators.shared.labels import decided
-from mercer.estimators.shared.summary import OUTSIDE, Summary
-from mercer.estimators.shared.table import read_any_inputs
+from mercer.estimators.shared.summary import Summary
 from mercer.estimators.support_vector.base import SupportVectorMachine
 from mercer.inference.base import Inference, Report
 from mercer.kernels import Kernel
-from mercer.left_out.figures import LeftOut
-from mercer.linalg.operators import ExplicitOperator, PosteriorOperator
-from mercer.process.process import Posterior, Prior, Process
 
 NO_LEFT_OUT = (
     "none: there is no formula for what this machine says without one of its rows; "
     "sklearn.model_selection.cross_val_predict refits it without some of them"
 )
 SECTIONS = ("Data", "Model", "Quality", "Numerics")
-# report_ of files written before 0.2: where the names of an inference stood, and other names
-_OF_INFERENCE = ("converged", "iterations", "gap", "message", "objective", "jitter")
-_RENAMED = {"C k(x, x)": "margin_scale", "let go": "dropped_support_vectors"}
 
 
 class MarginClassifier(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # scikit-learn ships no types
-    """The classifier behind MEDClassifier and those on graphs; a child states how it learns.
-
-    The function is ``dual_coef_ @ kernel_(support_vectors_, x) + intercept_``.
-    """
+    """The classifier behind MEDClassifier and those on graphs; a child states how it learns."""
 
     classes_: NDArray[Any]
     n_features_in_: int
     n_iter_: int
-
-    # ------------------------------------------------------------------ what was learned
-    @property
-    def posteriors_(self) -> list[Process]:
-        """The process of what was learned: one entry, its mean is f + b."""
-        check_is_fitted(self, "support_vectors_")
-        return [self._posterior(self.intercept_)]
-
-    @property
-    def left_out_(self) -> LeftOut | None:
-        """None; ``report_["left_out"]`` says why."""
-        check_is_fitted(self, "support_vectors_")
-        return None
-
-    @property
-    def loo_(self) -> LeftOut | None:
-        """Another name of ``left_out_``."""
-        return self.left_out_
-
-    def _posterior(self, bias: Array | None) -> Process:
-        """Formulas (1) and (2), with constants ``bias`` (k,) added to the k functions, or none."""
-        return Posterior(
-            Prior(self.kernel_, len(self.intercept_)),
-            self.support_vectors_,
-            self.dual_coef_.T,
-            self._operator(),
-            beta=None if bias is None else bias[None, :],
-            basis=PolynomialBasis(0),
-        )
-
-    def _operator(self) -> PosteriorOperator:
-        """C of formula (2): zero for a mode."""
-        return ExplicitOperator(None)
 
     def _signal(self, X: Any, weights: Array) -> Kernel:
         """Return the kernel without its noise parts, what it takes from data taken from X."""
@@ -85,17 +42,6 @@ class MarginClassifier(ClassifierMixin, SupportVectorMachine):  # type: ignore[m
         return kernel
 
     # ------------------------------------------------------------------ predictions
-    def _takes_sparse(self) -> bool:
-        return False
-
-    def _latent(self, X: Any) -> Array:
-        """Return f + b (q, k) at new inputs X (q, d)."""
-        check_is_fitted(self, "support_vectors_")
-        X = read_any_inputs(self, X, sparse=self._takes_sparse())
-        if self._precomputed():  # the columns of X are the training rows
-            X = X[:, self.support_]
-        return self.posteriors_[0].mean(X)
-
     def _shifted(self, f: Array) -> Array:
         """Return the scores (q, k) by which classes are told apart; f + b itself."""
         return f
@@ -138,7 +84,7 @@ class MarginClassifier(ClassifierMixin, SupportVectorMachine):  # type: ignore[m
             f"(max_iter={limits['max_iter']}) with a duality gap of {report.gap:.2g}, above "
             f"tol={limits['tol']:g}: raise max_iter, choose a larger tol or scale the columns",
             ConvergenceWarning,
-            stacklevel=OUTSIDE,
+            stacklevel=outside(),
         )
 
     def summary(self) -> Summary:
@@ -165,43 +111,3 @@ class MarginClassifier(ClassifierMixin, SupportVectorMachine):  # type: ignore[m
             text = f"{ended['jitter']:.1g} of the largest kernel value, in the equations of a step"
             rows.append(("Numerics", "added to a diagonal", text))
         return rows
-
-    # ------------------------------------------------------------------ model files
-    def _check_kernel(self) -> None:
-        """Refuse a kernel that does not fit the arrays: predict one of the support vectors."""
-        self.report_ = current_report(self.report_)
-        if self._precomputed():
-            if not self.kernel_.pairwise or self.support_.max(initial=-1) >= self.n_features_in_:
-                raise ValueError("a precomputed kernel has a column for each training row")
-            return
-        if self.kernel_.pairwise:
-            raise ValueError("the kernel is a precomputed one, and the parameter kernel is not")
-        point = self.support_vectors_[:1]
-        if not np.isfinite(self.posteriors_[0].mean(point)).all():
-            raise ValueError("the kernel of the model does not belong to its support vectors")
-
-
-def current_report(report: dict[str, Any]) -> dict[str, Any]:
-    """Return the report of a file written before 0.2 under the names of today.
-
-    Examples
-    --------
-    >>> report = current_report({"converged": True, "iterations": 9, "C": 10.0, "C k(x, x)": 4.0})
-    >>> report["inference"]["iterations"], report["C"], report["margin_scale"]
-    (9, 10.0, 4.0)
-    """
-    if "inference" in report:
-        return report
-    blank = {"name": None} | Report(iterations=0).plain()
-    inference = blank | {key: report[key] for key in _OF_INFERENCE if key in report}
-    frame = {"rows": None, "standardize": {"on": False}, "search": None, "inference": inference}
-    frame |= {"gram": "dense", "degrees_of_freedom": None, "left_out": NO_LEFT_OUT}
-    rest = {key: value for key, value in report.items() if key not in _OF_INFERENCE}
-    return frame | _renamed(rest)
-
-
-def _renamed(values: dict[str, Any]) -> dict[str, Any]:
-    return {
-        _RENAMED.get(key, key): _renamed(value) if isinstance(value, dict) else value
-        for key, value in values.items()
-    }

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer.core.arrays import Array, Index
+from mercer.core.kinds import Numbers, Record
 from mercer.core.memory import require_memory
-from mercer.estimators.discrimination.calibration import Calibrated, held_out_scores
-from mercer.estimators.discrimination.schema import check_med_state
+from mercer.estimators.discrimination.calibration import WINDOW, Calibrated, held_out_scores
 from mercer.estimators.shared.labels import one_vs_rest, read_labels, row_weights
 from mercer.estimators.shared.stream import first_classes, freeze, known_codes, require_frozen
-from mercer.estimators.shared.table import UnlessItFails, merged_rows, read_any_rows
+from mercer.estimators.shared.table import (
+    UnlessItFails,
+    merged_rows,
+    read_any_inputs,
+    read_any_rows,
+)
+from mercer.estimators.support_vector.record import check_sigmoid
 from mercer.inference.med import MED
 from mercer.kernels import Kernel, Precomputed
 from mercer.kernels.features.fourier import is_sparse, product
@@ -313,6 +318,9 @@ class MEDClassifier(Calibrated):
             return FeatureProcess(self.kernel_, self.feature_weights_, bias)
         return super()._posterior(bias)
 
+    def _read_inputs(self, X: Any) -> Any:
+        return read_any_inputs(self, X, sparse=self._takes_sparse())
+
     def _takes_sparse(self) -> bool:
         given = self.kernel
         if isinstance(given, str):
@@ -339,20 +347,35 @@ class MEDClassifier(Calibrated):
 
     # ------------------------------------------------------------------ model files
     @classmethod
-    def _extra_names(cls) -> tuple[str, ...]:
-        return ("stream_", "feature_weights_", "slope_", "offsets_", "_held")
+    def _record(cls) -> Record:
+        # f features, h held-out scores with class and weight
+        return {
+            **super()._record(),
+            "stream_": Numbers("2", 1.0, whole=True),
+            "feature_weights_": Numbers("k f"),
+            "slope_": Numbers("p", 0.0),
+            "offsets_": Numbers("q"),
+            "_held": Numbers("h k+2"),
+        }
 
-    @classmethod
-    def _check_state(cls, manifest: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        super()._check_state(manifest, arrays)
-        check_med_state(manifest, arrays)
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        k, held = len(self.intercept_), self._held
+        if self.feature_weights_.size and len(self.support_):
+            raise ValueError("there are feature_weights_, and support vectors, too")
+        check_sigmoid(self.slope_, self.offsets_, k, calibrated=len(self.slope_) > 0)
+        if len(held) > WINDOW or len(self.slope_) > len(held):
+            raise ValueError("the held-out scores do not fit the machines or their calibration")
+        codes = held[:, k]
+        known = (codes >= 0.0) & (codes < max(2, k)) & (codes == np.floor(codes))
+        if not (known.all() and (held[:, k + 1] > 0.0).all()):
+            raise ValueError("the held-out scores have classes or weights that cannot be")
 
     def _check_kernel(self) -> None:
-        super()._check_kernel()
-        m = self.feature_weights_.shape[1]
+        m, X = self.feature_weights_.shape[1], np.zeros((1, self.n_features_in_))
         if not m:
+            super()._check_kernel()
             return
-        X = np.zeros((1, self.n_features_in_))
         F = self.kernel_.features(X)
         if F is None or F.shape != (1, m) or not np.isfinite(self.posteriors_[0].mean(X)).all():
             raise ValueError("the kernel of the model does not belong to its feature weights")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ from mercer.estimators.kernel.classified import Classified, class_loo, prepare
 from mercer.estimators.shared import ard
 from mercer.estimators.shared.labels import read_labels
 from mercer.estimators.shared.machine import KernelMachine, describe, generator
-from mercer.estimators.shared.parameters import Draw, find_parameters, solve_problem
+from mercer.estimators.shared.parameters import Draw, find_parameters
 from mercer.estimators.shared.parts import Parts, positional, resolve
 from mercer.estimators.shared.predictions import latent, log_probabilities, sides_of_means
 from mercer.estimators.shared.summary import Summary, summarise, warn_inference
@@ -156,24 +155,25 @@ class GPClassifier(Additive, ClassifierMixin, KernelMachine):  # type: ignore[mi
             joint |= self.loss is not None and _named(self.loss).response == "multiclass"
             method = "laplace" if joint else "ep"
         chosen = inferences.by_name(method)
-        given = SimpleNamespace(
-            kernel=self.kernel,
-            loss=_loss_for(self.loss, chosen, k),
-            inference=chosen,
-            search=self.search,
-            # the mode of a loss with kinks asks for rows of K
-            gram="dense" if self.gram == "auto" and self.discriminant == "mode" else self.gram,
-            basis=None,
-            standardize=self.standardize,
-        )
+        loss = _loss_for(self.loss, chosen, k)
         if not chosen.evident:
             raise ValueError(
                 f"a Gaussian process has a spread, and {type(chosen).__name__} finds a mode only; "
                 "use KernelClassifier for it, or inference='ep', 'laplace' or 'variational'"
             )
         if self.discriminant == "mode":
-            _finder(given.loss)  # refuses before the search
-        return resolve(given, names, d)
+            _finder(loss)  # refuses before the search
+        return resolve(
+            names,
+            d,
+            kernel=self.kernel,
+            loss=loss,
+            inference=chosen,
+            search=self.search,
+            # the mode of a loss with kinks asks for rows of K
+            gram="dense" if self.gram == "auto" and self.discriminant == "mode" else self.gram,
+            standardize=self.standardize,
+        )
 
     def _conclude(
         self,
@@ -186,10 +186,11 @@ class GPClassifier(Additive, ClassifierMixin, KernelMachine):  # type: ignore[mi
         problem, units = data.problem, data.units
         posteriors: list[Posterior] = []
         values: list[float] = []
-        for kernel, loss in draws:
-            gram, solution, value = solve_problem(parts, kernel, loss, problem)
+        for draw in draws:
+            kernel, loss, solved = draw.kernel, draw.loss, draw.solve(parts, problem)
+            gram, solution = solved.gram, solved.solution
             warn_inference(parts.inference, solution.report)
-            values.append(value)
+            values.append(solved.value)
             prior = Prior(kernel, solution.alpha.shape[1])
             posterior = prior.condition(problem.points, solution)
             if not posteriors:
@@ -203,14 +204,14 @@ class GPClassifier(Additive, ClassifierMixin, KernelMachine):  # type: ignore[mi
                 posterior = prior.condition(problem.points, mode)
             posteriors.append(posterior)
         self.classes_ = classes
-        self.posteriors_, self.losses_ = posteriors, [loss for _, loss in draws]
+        self.posteriors_, self.losses_ = [*posteriors], [draw.loss for draw in draws]
         self.units_, self.basis_ = units, None
         self.flat_ = posteriors[0].alpha.shape[1] == 1
-        self.kernel_ = units.kernel_outside(draws[0][0])
-        self.loss_ = draws[0][1]
+        self.kernel_ = units.kernel_outside(draws[0].kernel)
+        self.loss_ = draws[0].loss
         self.log_evidence_ = max(values)
         self.loo_ = loo
-        self.relevance_ = ard.relevance(draws[0][0], problem.points, problem.weights)
+        self.relevance_ = ard.relevance(draws[0].kernel, problem.points, problem.weights)
         self.report_ = report
 
     # ------------------------------------------------------------------ predictions

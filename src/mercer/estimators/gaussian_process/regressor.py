@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-from mercer import losses
 from mercer.estimators.gaussian_process.additive import Additive
 from mercer.estimators.kernel.regressor import KernelRegressor
-from mercer.estimators.shared.parts import Parts, resolve
+from mercer.estimators.shared.parts import Parts, given_loss, resolve
 from mercer.inference import with_spread
 
 
@@ -50,16 +48,25 @@ class GPRegressor(Additive, KernelRegressor):
     """
 
     def _resolve(self, names: Any, d: int) -> Parts:
-        loss = losses.by_name(self.loss) if isinstance(self.loss, str) else self.loss
-        if isinstance(loss, losses.Loss) and not loss.normalised:
+        loss = given_loss(self.loss)
+        if not loss.normalised:
             raise ValueError(
                 f"a Gaussian process needs a likelihood, and {type(loss).__name__} is not "
                 "normalised; use KernelRegressor, or a normalised loss"
             )
-        given = SimpleNamespace(**self.get_params(deep=False))
-        if isinstance(loss, losses.Loss) and given.inference == "auto":
-            given.inference = with_spread(loss)
-        parts = resolve(given, names, d)
+        auto = isinstance(self.inference, str) and self.inference == "auto"
+        parts = resolve(
+            names,
+            d,
+            kernel=self.kernel,
+            loss=loss,
+            inference=with_spread(loss) if auto else self.inference,
+            search=self.search,
+            gram=self.gram,
+            basis=self.basis,
+            standardize=self.standardize,
+            named_loss=isinstance(self.loss, str),
+        )
         if not parts.inference.evident:
             raise ValueError(
                 f"a Gaussian process has a spread, and {type(parts.inference).__name__}, the "

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.estimators.graph.state import LapState
 from mercer.estimators.graph.stream import GraphStream
 from mercer.inference.base import Inference
 from mercer.inference.med import MED
@@ -18,7 +17,7 @@ from mercer.losses.binary.margins import Margin
 NEAR_ONE = 3.0  # C k(x, x) from which on there is little to learn
 
 
-class LapMEDClassifier(LapState, GraphStream):
+class LapMEDClassifier(GraphStream):
     """Maximum entropy discrimination of partly labelled rows, at once or batch by batch.
 
     Minimise 1/2 |f|^2 + beta f(X)'L f(X) + sum_i w_i g_C(y_i (f(x_i) + b)): the sum is over the

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.core.arrays import Array, Index
-from mercer.estimators.discrimination.base import current_report
+from mercer.core.kinds import Numbers, Record
 from mercer.estimators.graph.base import GraphMachine
+from mercer.estimators.graph.record import MEMORY
 from mercer.estimators.shared.labels import Vertices, merge_vertices, row_weights, split_labels
 from mercer.estimators.shared.stream import first_classes, known_codes, require_frozen
 from mercer.estimators.shared.table import UnlessItFails, check_weights, read_inputs
+from mercer.inference.base import Report
 from mercer.inference.graph.exact import Manifold, ManifoldOperator, Whole
 from mercer.inference.graph.landmarks import Landmarked, landmarked
 from mercer.linalg.operators import PosteriorOperator
@@ -107,9 +109,9 @@ class GraphStream(GraphMachine):
         enough = self.n_neighbors + 1 if self.merge == "auto" else int(self.merge)
         if not np.any(counts > 0.0) and len(points) < enough:
             self.waiting_, self.waiting_rows_ = points, rows
-            before = getattr(self, "report_", current_report({"precision": "float64"}))
-            self.report_ = before | {"waiting": len(points)}
-            self.n_iter_ = getattr(self, "n_iter_", 1)
+            if not hasattr(self, "report_"):
+                self._tell(None, Report(iterations=0), {"used": 0, "distinct": 0, "weight": 0.0})
+            self.report_ = self.report_ | {"waiting": len(points)}
             return None
         labelled = np.append(np.zeros(u, dtype=bool), known[use])
         kept = use[known]
@@ -119,19 +121,23 @@ class GraphStream(GraphMachine):
 
     def _memory_for(self, n: int) -> Manifold:
         """The memory that takes n more rows: exact within the budget, landmarks beyond it."""
-        memory = self.memory_
-        limits = {
+        memory = self._limited(self.memory_)
+        exact = self.budget is None or len(memory.points) + n <= self.budget
+        if exact or not isinstance(memory, Whole):
+            return memory
+        count = max(self.landmarks * int(self.stream_[0]), self.max_landmarks // 2)
+        return landmarked(memory, residual=bool(self.residual), count=count, **self._limits())
+
+    def _limits(self) -> dict[str, int]:
+        return {
             "per_batch": self.landmarks,
             "most": self.max_landmarks,
             "support": self.max_support,
         }
-        if isinstance(memory, Landmarked):
-            return replace(memory, **limits)
-        assert isinstance(memory, Whole)
-        if self.budget is None or len(memory.points) + n <= self.budget:
-            return memory
-        count = max(self.landmarks * int(self.stream_[0]), self.max_landmarks // 2)
-        return landmarked(memory, residual=bool(self.residual), count=count, **limits)
+
+    def _limited(self, memory: Manifold) -> Manifold:
+        """Return the memory with the limits that the parameters set now."""
+        return replace(memory, **self._limits()) if isinstance(memory, Landmarked) else memory
 
     def _remember(self, manifold: Manifold, rows: int) -> None:
         """Keep all points: the next batch needs them."""
@@ -172,8 +178,26 @@ class GraphStream(GraphMachine):
             rows.append(("Model", "slack", report["slack"]))
         return rows
 
+    # ------------------------------------------------------------------ model files
+    @classmethod
+    def _record(cls) -> Record:
+        inside = ("support_", "support_vectors_", "dual_coef_")  # the memory has them
+        rest = {name: kind for name, kind in super()._record().items() if name not in inside}
+        return {
+            **rest,
+            "memory_": MEMORY,
+            "stream_": Numbers("2", 0.0, whole=True),
+            "waiting_": Numbers("u d"),
+            "waiting_rows_": Numbers("u", 0.0, whole=True),
+        }
+
+    def _restored(self) -> None:
+        super()._restored()
+        self._keep(self._limited(replace(self.memory_, kernel=self.kernel_)))
+
     # ------------------------------------------------------------------ parameters
     def _check_params(self) -> None:
+        """Refuse parameters that no fit can have had."""
         super()._check_params()
         for name in ("landmarks", "max_landmarks", "max_support"):
             self._check_count(name, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mercer.estimators.graph.base import GraphMachine
-from mercer.estimators.shared.summary import warn_machine
+from mercer.estimators.support_vector.base import SupportVectorMachine
 from mercer.inference.base import Inference, Report
 from mercer.inference.smo import SMO
 from mercer.losses import Hinge
@@ -73,4 +73,4 @@ class LapSVC(GraphMachine):
         return SMO(tol=self.tol, max_iter=self.max_iter), Hinge(C)
 
     def _warn(self, report: Report) -> None:
-        warn_machine("LapSVC", self.get_params(deep=False), report.plain())
+        SupportVectorMachine._warn(self, report)  # what SMO has to say

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from mercer.estimators.kernel.classified import Classified, left_out, prepare, s
 from mercer.estimators.shared import ard
 from mercer.estimators.shared.labels import decided, read_labels
 from mercer.estimators.shared.machine import KernelMachine, describe, generator
-from mercer.estimators.shared.parts import Parts, resolve
+from mercer.estimators.shared.parts import Parts, given_loss, resolve
 from mercer.estimators.shared.predictions import latent, log_probabilities
 from mercer.estimators.shared.summary import Summary, summarise, warn_inference
 from mercer.estimators.shared.table import read_rows
@@ -142,9 +141,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
         return self
 
     def _given_loss(self) -> Loss:
-        loss = losses.by_name(self.loss) if isinstance(self.loss, str) else self.loss
-        if not isinstance(loss, Loss):
-            raise TypeError(f"loss must be a Loss or the name of one, not {loss!r}")
+        loss = given_loss(self.loss)
         if loss.response not in ("binary", "multiclass"):
             raise ValueError(
                 f"{type(loss).__name__} is a loss for {loss.response} targets, not for classes; "
@@ -159,7 +156,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
             loss = losses.Softmax()
         if not is_number(self.C, 0.0, np.inf):
             raise ValueError(f"C must be a positive number, not {self.C!r}")
-        given = SimpleNamespace(
+        return resolve(
+            names,
+            d,
             kernel=self.kernel,
             loss=loss,
             inference=self.inference,
@@ -168,7 +167,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
             basis=self.basis,
             standardize=self.standardize,
         )
-        return resolve(given, names, d)
 
     def _adapt(self, parts: Parts, data: Classified) -> dict[str, Any]:
         """Start the kernel, take C into it, and make the bias fit the search."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.core.arrays import Array, Index
 from mercer.estimators.shared import machine as base
 from mercer.estimators.shared.labels import read_labels
+from mercer.estimators.shared.parameters import Draw
 from mercer.estimators.shared.parts import Parts, resolve
 from mercer.estimators.shared.summary import Summary, summarise
 from mercer.estimators.shared.table import Table, build_table, read_rows
@@ -93,14 +93,14 @@ class LabelRegression(ClassifierMixin, base.KernelMachine):  # type: ignore[misc
         self.classes_ = classes
         # learning is Gaussian regression, whatever the loss says of new labels
         gaussian = Gaussian(noise=float(loss.get_params()["noise"]))
-        self._finish(parts, table, units, problem, [(kernel, gaussian)], report)
+        self._finish(parts, table, units, problem, [Draw(kernel, gaussian)], report)
         self.losses_, self.loss_ = [loss], loss
         self._score(table, codes)
         return self
 
     def _resolve(self, names: Any, d: int) -> Parts:
         given = {k: getattr(self, k) for k in ("kernel", "gram", "basis", "standardize")}
-        return resolve(SimpleNamespace(**given, inference="exact", **self._parts()), names, d)
+        return resolve(names, d, **given, inference="exact", **self._parts())
 
     # ------------------------------------------------------------------ predictions
     def _mean(self, inside: Array) -> Array:

@@ -157,7 +157,7 @@ class LeastSquaresClassifier(LabelRegression):
         kernel, loss = parts.kernel, parts.loss
         if parts.search is not None:
             draws, report = find_parameters(parts, problem, generator(self.random_state))
-            kernel, loss = draws[0]
+            kernel, loss = draws[0].kernel, draws[0].loss
         elif parts.named_kernel:
             kernel.set_params(**({"variance": 1.0} if "variance" in kernel.domains else {}))
         if parts.search is None and isinstance(self.lam, str):

@@ -17,9 +17,9 @@ from mercer.core.basis import Basis
 from mercer.core.rows import location_scale
 from mercer.estimators.shared import ard
 from mercer.estimators.shared.left_out import cavity_loo, mode_loo
-from mercer.estimators.shared.parameters import Draw, find_parameters, solve_problem
+from mercer.estimators.shared.parameters import Draw, find_parameters
 from mercer.estimators.shared.parts import Parts, resolve
-from mercer.estimators.shared.state import Stateful
+from mercer.estimators.shared.record import MachineRecord
 from mercer.estimators.shared.summary import warn_inference
 from mercer.estimators.shared.table import (
     Table,
@@ -48,15 +48,15 @@ from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.gram import Gram
 from mercer.linalg.line import LineFactor
 from mercer.losses.base import Loss
-from mercer.process.process import Posterior, Prior
+from mercer.process.process import Posterior, Prior, Process
 from mercer.search import Problem
 from mercer.search.criteria.left_out import Left
 
 
-class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class KernelMachine(MachineRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """The machine behind every estimator; see the presets for what the parameters mean."""
 
-    posteriors_: list[Posterior]
+    posteriors_: list[Process]
     losses_: list[Loss]
     units_: Units
     basis_: Basis | None
@@ -129,7 +129,8 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
         return self
 
     def _resolve(self, names: Any, d: int) -> Parts:
-        return resolve(self, names, d)
+        given = ("kernel", "loss", "inference", "search", "gram", "basis", "standardize")
+        return resolve(names, d, **{name: getattr(self, name) for name in given})
 
     def _finish(
         self,
@@ -140,12 +141,13 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
         draws: list[Draw],
         report: dict[str, Any],
     ) -> None:
-        posteriors: list[Posterior] = []
+        posteriors: list[Process] = []
         values = []
-        for kernel, loss in draws:
-            gram, solution, value = solve_problem(parts, kernel, loss, problem)
+        for draw in draws:
+            kernel, loss, solved = draw.kernel, draw.loss, draw.solve(parts, problem)
+            gram, solution = solved.gram, solved.solution
             warn_inference(parts.inference, solution.report)
-            values.append(value)
+            values.append(solved.value)
             prior = Prior(kernel, problem.y.shape[1])
             posterior = prior.condition(problem.points, solution, basis_inside(parts.basis, units))
             if not posteriors:
@@ -155,17 +157,17 @@ class KernelMachine(Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-le
         k = 0 if problem.basis is None else problem.basis.shape[1]
         total = float(problem.row_weights.sum())
         self.posteriors_ = posteriors
-        self.losses_ = [loss.for_new() for _, loss in draws]
+        self.losses_ = [draw.loss.for_new() for draw in draws]
         self.units_ = units
         self.flat_ = table.flat
         self.basis_ = parts.basis
-        self.kernel_ = units.kernel_outside(draws[0][0])
-        self.loss_ = units.loss_outside(draws[0][1])
+        self.kernel_ = units.kernel_outside(draws[0].kernel)
+        self.loss_ = units.loss_outside(draws[0].loss)
         self.log_evidence_: float | None = None
         if parts.inference.evident:
             self.log_evidence_ = units.evidence_outside(max(values), total, parts.basis, k)
         self.loo_ = loo
-        self.relevance_ = ard.relevance(draws[0][0], problem.points, problem.weights)
+        self.relevance_ = ard.relevance(draws[0].kernel, problem.points, problem.weights)
         self.report_ = report
 
     def _inputs(self, X: Any) -> Array:

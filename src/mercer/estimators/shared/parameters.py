@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -24,8 +26,34 @@ from mercer.search import (
     balanced,
 )
 
-Draw = tuple[Kernel, Loss]
+SMALL = 300  # points up to which the memory of a second posterior is not worth a second solve
 AMPLITUDES = ("variance", "value")  # of a scaled kernel, of a constant
+
+
+@dataclass
+class Draw:
+    """Kernel and loss with the hyperparameters found, and the posterior there once it is known."""
+
+    kernel: Kernel
+    loss: Loss
+    solved: Solved | None = None
+
+    def solve(self, parts: Parts, problem: Problem) -> Solved:
+        """Return the posterior of a problem; what was solved before is handed out once."""
+        kept, self.solved = self.solved, None
+        if kept is not None and kept.problem is problem:
+            return kept
+        return solve_problem(parts, self.kernel, self.loss, problem)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A posterior with its Gram and log evidence (-inf for a mode, which has none)."""
+
+    problem: Problem
+    gram: Gram
+    solution: Solution
+    value: float
 
 
 def find_parameters(
@@ -36,7 +64,7 @@ def find_parameters(
     A search that samples is preceded by one that maximises, which decides and gives the start.
     """
     if parts.search is None:
-        return [(parts.kernel, parts.loss)], {"search": None}
+        return [Draw(parts.kernel, parts.loss)], {"search": None}
     factor = 1.0
     # exact copies of a row let the evidence of a Gaussian noise run away; other losses say what a
     # copy counts
@@ -47,8 +75,8 @@ def find_parameters(
     draws, report = _decide(parts, problem, search, rng)
     if sampler is not None and not report["search"].get("interrupted"):
         report["start"] = report.pop("search")
-        parts.loss = draws[0][1]
-        draws, best = _run(parts, draws[0][0], problem, sampler, rng)
+        parts.loss = draws[0].loss
+        draws, best = _run(parts, draws[0].kernel, problem, sampler, rng)
         report["search"] = best.report
     report["search"]["weights_times"] = factor
     return draws, report
@@ -74,22 +102,30 @@ def _decide(
     one_start = search.__sklearn_clone__()
     if "restarts" in one_start.parameter_names():
         one_start.set_params(restarts=0)
-    parts.loss = draws[0][1]
+    parts.loss = draws[0].loss
     try:
-        others, other = _run(parts, ard.untied(draws[0][0], d), problem, one_start, rng)
+        others, other = _run(parts, ard.untied(draws[0].kernel, d), problem, one_start, rng)
     except KeyboardInterrupt:
         report["search"]["interrupted"] = True
         return draws, report
     varying = int((np.ptp(problem.points, axis=0) > 0).sum())
     kept, report["ard"] = ard.worth_it(
-        solve_problem(parts, *draws[0], problem)[2],
-        solve_problem(parts, *others[0], problem)[2],
+        _log_evidence(draws[0], parts, problem),
+        _log_evidence(others[0], parts, problem),
         max(varying - 1, 1) * len(tied),
         float(problem.row_weights.sum()),
     )
     report["ard"]["search"] = other.report
     report["search"]["interrupted"] = bool(other.report.get("interrupted"))
     return (others if kept else draws), report
+
+
+def _log_evidence(draw: Draw, parts: Parts, problem: Problem) -> float:
+    """Return the log evidence of a draw, which keeps its posterior if that is small."""
+    solved = draw.solve(parts, problem)
+    if len(problem.points) <= SMALL:
+        draw.solved = solved
+    return solved.value
 
 
 def _run(
@@ -112,8 +148,8 @@ def _run(
         results[0].report["inner_tol"] = inference.get_params()["tol"]
     draws = []
     for result in results:
-        at = space.parts_at(result.u)
-        draws.append((cast(Kernel, at["kernel"]), cast(Loss, at["loss"])))
+        at = deepcopy(space.parts_at(result.u))  # of their own: draws share nothing
+        draws.append(Draw(cast(Kernel, at["kernel"]), cast(Loss, at["loss"])))
     return draws, results[0]
 
 
@@ -141,15 +177,13 @@ def _criterion(parts: Parts, search: Search) -> type[Criterion]:
     return LooCriterion if name == "loo" else EvidenceCriterion
 
 
-def solve_problem(
-    parts: Parts, kernel: Kernel, loss: Loss, problem: Problem
-) -> tuple[Gram, Solution, float]:
-    """Return Gram, posterior and log evidence at given parts; -inf for a mode, which has none."""
+def solve_problem(parts: Parts, kernel: Kernel, loss: Loss, problem: Problem) -> Solved:
+    """Return Gram, posterior and log evidence at given parts."""
     gram = parts.make_gram(kernel, problem.points, scratch=False)
     solution = parts.inference.solve(
         gram, problem.y, loss, basis=problem.basis, weights=problem.weights
     )
     if not parts.inference.evident:
-        return gram, solution, -np.inf
+        return Solved(problem, gram, solution, -np.inf)
     evidence = parts.inference.evidence(gram, problem.y, loss, solution, spread=problem.spread)
-    return gram, solution, evidence.value
+    return Solved(problem, gram, solution, evidence.value)

@@ -82,10 +82,16 @@ class Parts:
         elif np.any(units.y_scale != 1.0):
             self.loss = _loss_inside(self.loss, units)
         if self.named_kernel and not positional(self.kernel):
-            spread = weights @ (X - weights @ X / total) ** 2 / total
-            for owner in ard.tied_scales(self.kernel):
-                owner.set_params(length_scale=float(np.sqrt(spread.sum())) or 1.0)
+            start_length(self.kernel, X, weights)
             self.kernel.set_params(variance=mean_square or 1.0)
+
+
+def start_length(kernel: Kernel, X: Array, weights: Array) -> None:
+    """Set tied length scales to the total standard deviation of X (n, d), 1 if that is zero."""
+    total = weights.sum()
+    spread = weights @ (X - weights @ X / total) ** 2 / total
+    for owner in ard.tied_scales(kernel):
+        owner.set_params(length_scale=float(np.sqrt(spread.sum())) or 1.0)
 
 
 def data_scales(kernel: Kernel, X: Array, y: Array, weights: Array) -> dict[str, float | Array]:
@@ -112,43 +118,74 @@ def data_scales(kernel: Kernel, X: Array, y: Array, weights: Array) -> dict[str,
     return found
 
 
-def resolve(machine: Any, names: Any, d: int) -> Parts:
-    """Return the parts of an estimator for d columns, or refuse with a sentence."""
-    named_kernel = machine.kernel is None or isinstance(machine.kernel, str)
-    kernel = as_kernel("rbf" if machine.kernel is None else machine.kernel).__sklearn_clone__()
-    kernel = kernel.resolve(None if names is None else [str(name) for name in names], d)
-    given = positional(kernel)
-    if named_kernel and not given:
-        kernel = 1.0 * kernel
-    loss = losses.by_name(machine.loss) if isinstance(machine.loss, str) else machine.loss
-    if not isinstance(loss, Loss):
+def given_loss(loss: Any) -> Loss:
+    """Return the loss that a user gave, by name or as an object."""
+    found = losses.by_name(loss) if isinstance(loss, str) else loss
+    if not isinstance(found, Loss):
         raise TypeError(f"loss must be a Loss or the name of one, not {loss!r}")
-    inference = inferences.by_name(machine.inference, loss)
+    return found
+
+
+def resolve(
+    names: Any,
+    d: int,
+    *,
+    kernel: Any,
+    loss: Any,
+    inference: Any,
+    search: Any,
+    gram: str,
+    basis: Any = None,
+    standardize: bool | str,
+    named_loss: bool | None = None,
+) -> Parts:
+    """Return the parts of an estimator for d columns, or refuse with a sentence.
+
+    ``names`` are those of the columns, or None. ``named_loss`` says that the parameters of a loss
+    object are the estimator's to start (None: those of a loss given by name are).
+    """
+    kernel, named_kernel = resolve_kernel(kernel, names, d)
+    named_loss = isinstance(loss, str) if named_loss is None else named_loss
+    given = positional(kernel)
+    loss = given_loss(loss)
+    inference = inferences.by_name(inference, loss)
     inference.check(loss)
-    search = searches.by_name(machine.search)
+    search = searches.by_name(search)
     if search is not None and not inference.evident and search.needs_evidence:
         raise ValueError(
             f"the search maximises a density, and {type(inference).__name__}, the inference for "
             f"{type(loss).__name__}, finds a mode that has none; give search=None and the kernel's "
             "parameters, or an inference with an evidence ('laplace', 'variational', 'ep')"
         )
-    basis = as_basis(machine.basis)
-    gram = choose_gram(machine.gram, kernel, d, loss, inference, search, basis)
+    basis = as_basis(basis)
+    chosen = choose_gram(gram, kernel, d, loss, inference, search, basis)
     return Parts(
         kernel,
         loss.__sklearn_clone__(),
         inference,
         search,
         basis,
-        gram.make,
+        chosen.make,
         named_kernel,
-        isinstance(machine.loss, str),
-        _standardize(machine.standardize, named_kernel and not given),
-        linear=gram.linear,
+        named_loss,
+        standardizes(standardize, named_kernel and not given),
+        linear=chosen.linear,
     )
 
 
-def _standardize(given: Any, possible: bool) -> bool:
+def resolve_kernel(given: Any, names: Any, d: int) -> tuple[Kernel, bool]:
+    """Return the kernel for d columns of these names, and whether it was given by its name.
+
+    None is "rbf"; a kernel given by name gets a variance.
+    """
+    named = given is None or isinstance(given, str)
+    kernel = as_kernel("rbf" if given is None else given).__sklearn_clone__()
+    kernel = kernel.resolve(None if names is None else [str(name) for name in names], d)
+    return (1.0 * kernel if named and not positional(kernel) else kernel), named
+
+
+def standardizes(given: Any, possible: bool) -> bool:
+    """Return whether the columns are standardised: "auto" is wherever that is possible."""
     if isinstance(given, str) and given == "auto":
         return possible
     if not isinstance(given, (bool, np.bool_)):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer.core.frames import outside
 from mercer.inference.base import Inference, Report
 
 
@@ -175,33 +176,6 @@ def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
     return found
 
 
-OUTSIDE = 5  # frames from here to the user's call of fit
-
-
-def warn_machine(name: str, params: Mapping[str, Any], report: Mapping[str, Any]) -> None:
-    """Warn if the steps of a support vector machine ended above its tolerance.
-
-    ``params`` are the machine's, ``report`` is that of :func:`mercer.inference.smo.maximise`.
-    """
-    if report["converged"]:
-        return
-    ended = (
-        f"{name} ended after {report['iterations']} steps (max_iter={params['max_iter']}) with a "
-        f"violation of {report['violation']:.2g}, above tol={params['tol']:g}"
-    )
-    if "iteration limit" in report["message"]:
-        softer = ", or choose a smaller C" if "C" in params else ""
-        remedy = (
-            "raise max_iter (-1 is no limit), scale the columns (for example with "
-            f"StandardScaler){softer}"
-        )
-    else:
-        ended += ", and no step lowers it further (rounding)"
-        exact = "" if report["precision"] == "float64" else " or one below 1e-5 (double precision),"
-        remedy = f"choose a larger tol,{exact} or scale the columns"
-    warnings.warn(f"{ended}: {remedy}", ConvergenceWarning, stacklevel=OUTSIDE)
-
-
 def warn_inference(inference: Inference, report: Report) -> None:
     """Warn if an iterative inference stopped before its tolerance; ``report`` is its solution's."""
     if report.converged:
@@ -215,5 +189,5 @@ def warn_inference(inference: Inference, report: Report) -> None:
         f"give inference={name}(max_iter=...) more steps, a larger tol if this is near enough, or "
         "the kernel a smaller amplitude (a classifier a smaller C)",
         ConvergenceWarning,
-        stacklevel=OUTSIDE,
+        stacklevel=outside(),
     )

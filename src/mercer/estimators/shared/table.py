@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import validate_data
 
 from mercer.core.arrays import Array, Index
-from mercer.core.memory import require_memory
+from mercer.core.memory import fits, require_memory
 from mercer.core.rows import group_rows, merge
 from mercer.kernels.features.fourier import is_sparse
 
@@ -72,9 +72,12 @@ def build_table(
         require_memory(len(keep), arrays)
         first = group = np.arange(len(keep))
     else:
-        require_memory(_distinct_at_least(inputs), arrays)
+        roomy = fits(len(keep), arrays)  # even if no two rows are equal: nothing more to ask
+        if not roomy:
+            require_memory(_distinct_at_least(inputs), arrays)
         first, group = group_rows(np.column_stack([inputs, Y[keep]]) if alike else inputs)
-        require_memory(len(first), arrays)
+        if not roomy:
+            require_memory(len(first), arrays)
     mean, total, spread = merge(group, len(first), Y[keep], weights[keep])
     points = np.ascontiguousarray(inputs[first])
     return Table(X, Y, weights, keep, points, group, mean, total, spread, flat)
@@ -142,8 +145,9 @@ def check_target(y: Any) -> None:
 
 def check_repeats(X: Array, noise: Any) -> None:
     """Refuse repeated inputs among the rows whose own noise is zero."""
-    known = np.ndim(noise) == 1 and len(noise) == len(X)
-    exact = np.flatnonzero(np.asarray(noise) == 0.0) if known else np.zeros(0, dtype=np.intp)
+    if np.ndim(noise) != 1 or len(noise) != len(X):
+        return
+    exact = np.flatnonzero(np.asarray(noise) == 0.0)
     if len(group_rows(X[exact])[0]) < len(exact):
         raise ValueError(
             "repeated inputs need noise: with zero noise they are either redundant or "

@@ -26,9 +26,9 @@ from mercer.estimators.spline.gaussian import SplineSmoothing, choose, edf, log_
 from mercer.estimators.spline.left_out import leave_one_out
 from mercer.estimators.spline.likelihood import FittedCurve, fit_curve, leave_one_out_sites
 from mercer.estimators.spline.periodic import Cycle, check_period, fit_cycle
+from mercer.estimators.spline.record import SplineRecord
 from mercer.estimators.spline.report import describe, describe_curve, summarise_spline
 from mercer.estimators.spline.response import SplineResponse, labels, resolve_response
-from mercer.estimators.spline.state import SplineState
 from mercer.kernels.compose import Scale
 from mercer.kernels.splines.line import Spline
 from mercer.left_out.figures import Loo
@@ -37,7 +37,7 @@ from mercer.losses.real.gaussian import Gaussian
 from mercer.process.spline import SplinePosterior, derivative
 
 
-class SmoothingSpline(SplineState, SplineResponse):
+class SmoothingSpline(SplineRecord, SplineResponse):
     """Smoothing spline of one column, with error bars, in O(n) time and memory.
 
     g minimises sum_i w_i (y_i - g(x_i))^2 + lam * integral of (g^(m))^2. It is the posterior mean

@@ -9,16 +9,16 @@ Reference: Seeger, Bayesian methods for support vector machines and Gaussian pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
+from mercer.core.kinds import Maybe, Record
+from mercer.core.record import Nested
 from mercer.estimators.gaussian_process.classifier import GPClassifier
-from mercer.estimators.shared.schema import Resolve
-from mercer.estimators.support_vector.state import SupportState
+from mercer.estimators.support_vector.record import SupportRecord
 from mercer.kernels import Polynomial
 from mercer.losses import NormalizedHinge
 
@@ -28,7 +28,7 @@ FREE_BIAS = (
 )
 
 
-class ByEvidence(SupportState):
+class ByEvidence(SupportRecord):
     """What SVC does where ``inference`` is given."""
 
     C: float
@@ -115,33 +115,11 @@ class ByEvidence(SupportState):
         return np.asarray(e / e.sum(axis=1, keepdims=True))
 
     # ------------------------------------------------------------------ model files
-    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        manifest, arrays = super()._state()
-        manifest["bayes"] = None
-        if getattr(self, "bayes_", None) is not None:
-            inner, tables = self._bayesian("the posterior")._state()
-            manifest["bayes"] = inner
-            arrays |= {f"bayes.{name}": array for name, array in tables.items()}
-        return manifest, arrays
-
     @classmethod
-    def _from_state(
-        cls, manifest: Mapping[str, Any], arrays: Mapping[str, Array], resolve: Resolve
-    ) -> Self:
-        if "bayes" not in manifest:
-            raise ValueError("the state does not say whether there is a posterior")
-        head = "bayes."
-        own = {k: v for k, v in arrays.items() if not k.startswith(head)}
-        rest = {k[len(head) :]: v for k, v in arrays.items() if k.startswith(head)}
-        plain = {k: v for k, v in manifest.items() if k != "bayes"}
-        machine = super()._from_state(plain, own, resolve)
-        inner = manifest["bayes"]
-        asked = cast(Any, machine).inference is not None
-        if (inner is None) == asked or (inner is None and rest):
+    def _record(cls) -> Record:
+        return {**super()._record(), "bayes_": Maybe(Nested(GPClassifier))}
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        if (self.bayes_ is None) != (self.inference is None):
             raise ValueError("the posterior of the model and its inference do not belong together")
-        machine.bayes_ = None
-        if inner is not None:
-            if not isinstance(inner, Mapping):
-                raise ValueError("the posterior of the model is not a state")
-            machine.bayes_ = GPClassifier._from_state(inner, rest, resolve)
-        return machine

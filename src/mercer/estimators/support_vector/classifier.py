@@ -10,9 +10,11 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
 from mercer.core.arrays import Array
+from mercer.core.kinds import Numbers, Record
 from mercer.estimators.shared.table import check_weights
 from mercer.estimators.support_vector.base import SupportClassifier, SupportProblem
 from mercer.estimators.support_vector.bayesian import ByEvidence
+from mercer.estimators.support_vector.record import check_sigmoid
 from mercer.inference.base import Report, Solution
 from mercer.inference.programme import Programme, dual_of
 from mercer.kernels import Kernel
@@ -305,6 +307,12 @@ class SVC(ByEvidence, SupportClassifier):
         d = self._shifted(f)
         return class_probabilities(d[:, 0] if d.shape[1] == 1 else d, float(self.slope_[0]))
 
+    # ------------------------------------------------------------------ model files
     @classmethod
-    def _extra_names(cls) -> tuple[str, ...]:
-        return ("slope_", "offsets_")
+    def _record(cls) -> Record:
+        return {**super()._record(), "slope_": Numbers("p", 0.0), "offsets_": Numbers("q")}
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        calibrated = self.probability is not None
+        check_sigmoid(self.slope_, self.offsets_, len(self.intercept_), calibrated)

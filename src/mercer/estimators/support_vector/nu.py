@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
 from mercer.core.arrays import Array
+from mercer.core.kinds import Plain, Record
 from mercer.estimators.shared.table import check_weights, read_inputs
 from mercer.estimators.support_vector.base import (
     DualMachine,
@@ -229,8 +230,8 @@ class NuSVR(SupportRegressor, _NuMachine):
         return [("Model", "half width of the tube, found", f"{self.epsilon_:.4g}")]
 
     @classmethod
-    def _extra_names(cls) -> tuple[str, ...]:
-        return ("epsilon_",)
+    def _record(cls) -> Record:
+        return {**super()._record(), "epsilon_": Plain(float)}
 
 
 class OneClassSVM(OutlierMixin, _NuMachine):  # type: ignore[misc]  # scikit-learn ships no types

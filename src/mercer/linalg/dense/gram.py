@@ -27,6 +27,9 @@ from mercer.linalg.operators import CholeskyOperator
 # The ladder of relative jitters tried when the factorisation fails; the first that works is
 # reported. The last is the largest change to a variance that we are willing to make: 1e-8 of it.
 JITTERS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8)
+# Points up to which a Gram takes its memory without asking the system, 24 MB: a fit asks once
+# before it begins, and a search makes a hundred of them.
+SMALL = 1000
 ROWS = 256  # of an n x n array that are worked on at a time where a copy of them is needed
 
 
@@ -63,7 +66,8 @@ class DenseGram(Gram):
         scratch: bool = False,
         spare: list[Array] | None = None,
     ) -> None:
-        require_memory(len(points), arrays=3)
+        if len(points) > SMALL:
+            require_memory(len(points), arrays=3)
         self.kernel = kernel
         self.points = points
         self.keep = keep

@@ -191,11 +191,10 @@ def density_of(watch: Watch, chain: Chain | None = None) -> Density:
 
     def density(u: Array) -> tuple[float, Array]:
         nonlocal last
-        if chain is not None and chain.warm:
-            watch.stage = "sampling"
+        stage = "sampling" if chain is not None and chain.warm else None
         if not np.all(np.isfinite(u)):  # a step far too long, where nothing walls it in
             return -np.inf, np.zeros(len(u))
-        value, gradient, solution = watch(u, last)
+        value, gradient, solution = watch(u, last, stage)
         if value >= HOPELESS:
             return -np.inf, np.zeros(len(u))
         last = None if solution is None else bare(solution)

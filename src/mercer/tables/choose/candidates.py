@@ -21,6 +21,7 @@ from mercer.estimators.relevance_vector.classifier import RVClassifier
 from mercer.estimators.relevance_vector.regressor import RVRegressor
 from mercer.estimators.spline.estimator import SmoothingSpline
 from mercer.estimators.support_vector.classifier import SVC
+from mercer.kernels import as_kernel
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.left_out import repeated
 
@@ -68,6 +69,34 @@ def candidates_for(
     return _classes(k) + (_graphs() if kind == "partly" else [])
 
 
+def with_kernel(kind: str, kernel: Any, k: int) -> Candidate:
+    """Return the Gaussian process with a kernel (or its name) of the caller's choice.
+
+    ``kind`` is that of the target, k the number of classes.
+    """
+    part = as_kernel(kernel)
+    if part.pairwise:
+        raise ValueError(
+            f"the kernel of a table is a function of its columns; {type(part).__name__} takes "
+            "kernel values: fit GPRegressor or GPClassifier to them"
+        )
+    name = kernel if isinstance(kernel, str) else type(part).__name__
+    what = "with error bars" if kind == "regression" else "behind the probabilities"
+    return Candidate(
+        f"Gaussian process, {name}",
+        f"a function {what}, with the kernel that was asked for",
+        lambda X, w: [
+            GPRegressor(kernel) if kind == "regression" else GPClassifier(kernel, **_link(k))
+        ],
+        "evidence",
+    )
+
+
+def _link(k: int) -> dict[str, Any]:
+    """Several classes: one against the rest by EP; a softmax by Laplace is under-confident."""
+    return {} if k == 2 else {"loss": "probit", "inference": "ep"}
+
+
 def _quantities(X: Array, line: bool, repeats: bool) -> list[Candidate]:
     n, d = X.shape
     found = [
@@ -113,8 +142,7 @@ def _independent(X: Array) -> bool:
 
 
 def _classes(k: int) -> list[Candidate]:
-    """Several classes: one against the rest by EP; a softmax by Laplace is under-confident."""
-    link = {} if k == 2 else {"loss": "probit", "inference": "ep"}
+    link = _link(k)
     found = [
         Candidate("logistic", "logistic regression: log-odds that are a straight line",
                   lambda X, w: [KernelClassifier("linear", C=C, loss=losses.Logistic())

@@ -31,7 +31,7 @@ def final_round(
     """
     first, notes = choose(screening, target, clock)
     others = [] if screening.interrupted else _others(first, screening, target, clock)
-    best, final = first, None
+    best, final, stopped = first, None, False
     while others or final is None:
         tried = first if final is None else others.pop(0)
         kept = sum(expected(t, screening, target) for t in others)
@@ -66,7 +66,7 @@ def final_round(
         ]
     if best.candidate.repeats:
         notes = [*notes, *note_of_repeats(final.left, X[final.left_rows])]
-    return best, replace(final, notes=[*notes, *final.notes])
+    return best, replace(final, notes=[*notes, *final.notes], stopped=stopped)
 
 
 def _others(first: Tried, screening: Screening, target: Target, clock: Clock) -> list[Tried]:

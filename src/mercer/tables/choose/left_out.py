@@ -112,6 +112,8 @@ def _own(machine: Any, X: Array, y: Array, k: int) -> LeftOutTable | None:
     given = getattr(machine, "held_out_proba", None)
     if given is not None:
         return of_classes(y, *given(y))
+    if hasattr(machine, "relevance_rows_"):
+        return None  # its figures hold the functions that the rows themselves have chosen
     loo = getattr(machine, "loo_", None)
     if loo is None:
         return None
@@ -123,7 +125,9 @@ def _own(machine: Any, X: Array, y: Array, k: int) -> LeftOutTable | None:
     if getattr(loo, "cavity", None) is not None:  # margins y f of a kernel classifier
         Y = binary_targets(codes)[:, None] if k == 2 else one_vs_rest(codes, k)
         return of_classes(y, np.exp(log_probabilities(machine.loss_, loo.cavity * Y, None)), by)
-    if getattr(loo, "log_density", None) is not None:  # of each label against the others, by least squares
+    if (
+        getattr(loo, "log_density", None) is not None
+    ):  # of each label against the others, by least squares
         own = np.reshape(loo.log_density, (len(y), -1))
         p = np.where(np.arange(k) == codes[:, None], np.exp(own), -np.expm1(own))
         return of_classes(y, p if k == 2 else p / p.sum(axis=1, keepdims=True), by)

@@ -11,11 +11,13 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.words import shown
+from mercer.tables.choose.left_out import LeftOutTable
 from mercer.tables.choose.ranking import Row
 from mercer.tables.choose.refit import Final, parameters_of
 from mercer.tables.choose.screen import Screening
 from mercer.tables.data.columns import Column
 from mercer.tables.data.target import Target
+from mercer.tables.quality import quality, surprise
 
 CLOSE = 0.005  # nats per row
 FEW = 10  # rows, of which figures say next to nothing
@@ -30,6 +32,7 @@ def notes_of(
     if found.interrupted:
         notes.append("interrupted: the best machine so far was kept, the others were not tried")
     notes += final.notes
+    report = getattr(final.machine, "report_", None) or {}
     scored = [(row, row.score) for row in ranking if row.score is not None]
     best = max(score for row, score in scored if row.chosen)
     base = max(score for row, score in scored if row.name == "constant")
@@ -43,11 +46,57 @@ def notes_of(
             "no machine predicts rows left out better than a constant does: the inputs say nothing "
             "about the target, as far as these rows show"
         )
+    notes += of_search(report) + of_numbers(report) + of_intervals(final.left)
     others = [(row, score) for row, score in scored if not row.chosen and row.name != "constant"]
     close = [row.name for row, score in others if score > best - CLOSE]
     if close:
         notes.append(f"nearly as good: {', '.join(close)}")
     return list(dict.fromkeys(notes))
+
+
+def of_search(report: dict[str, Any]) -> list[str]:
+    """What a search for hyperparameters left open, from an estimator's ``report_``."""
+    search = report.get("search")
+    if not isinstance(search, dict):
+        return []
+    notes = []
+    if not search.get("converged", True) and not search.get("interrupted"):
+        reason = search.get("message", "no reason given")
+        notes.append(f"the search for hyperparameters did not converge ({reason})")
+    if search.get("at_bounds"):
+        names = ", ".join(search["at_bounds"])
+        notes.append(f"the search ended at the bound of {names}: the data do not determine it")
+    return notes
+
+
+def of_numbers(report: dict[str, Any]) -> list[str]:
+    """What was done to the numbers, from an estimator's ``report_``."""
+    notes = []
+    jitter = (report.get("inference") or {}).get("jitter")
+    if jitter:
+        notes.append(f"a jitter of {jitter:.1g} of each variance was added to the kernel matrix")
+    rows = report.get("rows") or {}
+    if rows.get("distinct", 0) < rows.get("used", 0):
+        notes.append(
+            f"{rows['used']} rows have {rows['distinct']} different inputs; rows with the same "
+            "inputs count as one point of that much more weight"
+        )
+    return notes
+
+
+def of_intervals(left: LeftOutTable) -> list[str]:
+    """Whether the 90 % intervals of rows left out hold what they promise, of a quantity."""
+    if left.mean is None or left.std is None:
+        return []
+    figures = quality(left.y, left.mean, left.std, left.log_density, left.weights)
+    share, n = figures["coverage90"], int(figures["rows"])
+    if n < 20 or surprise(share, 0.9, n) > 0.001:
+        return []
+    side = "too narrow" if share < 0.9 else "too wide"
+    return [
+        f"the 90 % intervals cover {100 * share:.1f} % of the left-out rows, further from 90 % "
+        f"than chance explains: they are {side}, and the noise is probably not Gaussian"
+    ]
 
 
 def _kept(found: Screening, ranking: list[Row]) -> float:
@@ -73,7 +122,7 @@ def influence(machine: Any, X: Array, weights: Array | None = None) -> Array:
     """
     machine = getattr(machine, "machine_", machine)
     size = np.zeros(len(X))
-    for rows, coefficients in (("support_", "dual_coef_"), ("relevance_", "weights_")):
+    for rows, coefficients in (("support_", "dual_coef_"), ("relevance_rows_", "weights_")):
         where = getattr(machine, rows, None)
         values = getattr(machine, coefficients, None)
         if where is not None and values is not None and np.shape(values)[-1] == len(where):

@@ -10,6 +10,7 @@ import numpy as np
 from mercer.core.words import shown
 from mercer.plots.inputs import RelevanceDisplay
 from mercer.plots.rows import take_rows
+from mercer.tables.quality import QUALITY_NAMES, quality_cells
 from mercer.tables.report.along import along
 from mercer.tables.report.figures import (
     class_cards,
@@ -34,10 +35,15 @@ def write_table_report(model: Any, path: str) -> None:
     write_report(path, table_report(model))
 
 
-def table_report(model: Any, progress: Progress | None = None) -> str:
+def table_report(
+    model: Any,
+    progress: Progress | None = None,
+    held_out: dict[str, dict[str, float]] | None = None,
+) -> str:
     """Return the report of a fitted table model as HTML.
 
-    ``progress`` is given a dictionary with "stage", "step" and "steps" before each chapter.
+    ``progress`` is given a dictionary with "stage", "step" and "steps" before each chapter;
+    ``held_out`` are figures of :func:`mercer.tables.quality.quality` by the name of the method.
     """
     view = View(model)
     makers = (_short, _why, _trust, _inputs, _learning, _surprises, _words, _columns)
@@ -49,6 +55,10 @@ def table_report(model: Any, progress: Progress | None = None) -> str:
             progress({"stage": stage, "step": step, "steps": len(makers)})
         made = make(view)
         chapters += [] if made is None else [made]
+    if held_out:
+        rows = [[name, *quality_cells(figures)] for name, figures in held_out.items()]
+        grid = Grid("Figures of rows that no method saw", ["method", *QUALITY_NAMES], rows)
+        chapters.insert(1, Chapter("On rows that were held out", grids=[grid]))
     remarks = [shown(note, 600) for note in model.notes_]
     return html(Page(shown(view.target, 80), _subtitle(view), chapters, remarks))
 

@@ -9,9 +9,9 @@ from scipy.special import ndtr
 
 from mercer.core.arrays import Array
 from mercer.plots.recorded import recorded
-from mercer.plots.regression import coverage, sampling_band
+from mercer.plots.regression import coverage
 
-__all__ = ["coverage", "normal_log_density", "quality", "sampling_band", "surprise"]
+QUALITY_NAMES = ["rows", "R2", "RMSE", "in 90 % interval", "mean log density"]
 
 
 def quality(
@@ -42,6 +42,17 @@ def quality(
         "coverage90": float(coverage(y, mean, std, np.array([0.9]), w)[0]),
         "log_density": float(np.average(recorded(log_density, y), weights=w)),
     }
+
+
+def quality_cells(figures: dict[str, float]) -> list[str]:
+    """Return the figures of :func:`quality` as text, in the order of ``QUALITY_NAMES``."""
+    return [
+        f"{figures['rows']:.0f}",
+        f"{figures['r2']:.3f}",
+        f"{figures['rmse']:.4g}",
+        f"{100 * figures['coverage90']:.1f} %",
+        f"{figures['log_density']:.3f}",
+    ]
 
 
 def normal_log_density(y: Array, mean: Any, std: Any) -> Array:

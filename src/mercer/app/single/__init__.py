@@ -1,1 +1,0 @@
-"""The commands that fit one named kernel."""
