@@ -130,10 +130,10 @@ def _support(state: State, arrays: Arrays) -> State:
 
 def _support_report(report: State) -> State:
     """What the solver said had no entry of its own, and two names were phrases."""
-    moved = ("converged", "iterations", "gap", "message", "violation", "objective", "jitter")
-    moved += ("rows_computed", "fewest_active", "returns")
+    moved = {"converged", "iterations", "gap", "message", "violation", "objective", "jitter"}
+    moved |= {"rows_computed", "fewest_active", "returns"}
     blank = {"name": None, "converged": True, "iterations": 0, "gap": None, "message": ""}
-    inference = blank | {name: report[name] for name in moved if name in report}
+    inference = blank | {name: value for name, value in report.items() if name in moved}
     rest = {name: value for name, value in report.items() if name not in moved}
     left_out = "the file of this model was written before left-out figures were kept"
     frame = {"standardize": {"on": False}, "search": None, "inference": inference}

@@ -74,8 +74,8 @@ class GraphMachine(MarginClassifier):
 
     def _set_all(self, given: dict[str, Any]) -> None:
         """Set the parameters of a constructor that has more of them: ``given`` is its locals()."""
-        names = [name for name in given if name not in ("self", "__class__")]
-        vars(self).update({name: given[name] for name in names})
+        for name in given.keys() - {"self", "__class__"}:
+            setattr(self, name, given[name])
 
     # ------------------------------------------------------------------ hooks
     @abstractmethod
@@ -234,7 +234,7 @@ class GraphMachine(MarginClassifier):
                 raise ValueError(f"{name} must be a positive finite number, got {params[name]!r}")
         for name in ("gamma_A", "gamma_I"):
             value, zero = params[name], name == "gamma_I"
-            if value is not None and not (is_number(value, 0.0, np.inf) or zero and _zero(value)):
+            if value is not None and not (is_number(value, 0.0, np.inf) or (zero and _zero(value))):
                 raise ValueError(f"{name} must be a positive finite number or None, got {value!r}")
         if (self.gamma_A is None) != (self.gamma_I is None):
             raise ValueError(

@@ -126,18 +126,15 @@ class GraphStream(GraphMachine):
         if exact or not isinstance(memory, Whole):
             return memory
         count = max(self.landmarks * int(self.stream_[0]), self.max_landmarks // 2)
-        return landmarked(memory, residual=bool(self.residual), count=count, **self._limits())
-
-    def _limits(self) -> dict[str, int]:
-        return {
-            "per_batch": self.landmarks,
-            "most": self.max_landmarks,
-            "support": self.max_support,
-        }
+        limits = (self.landmarks, self.max_landmarks, self.max_support)
+        return landmarked(memory, bool(self.residual), *limits, count)
 
     def _limited(self, memory: Manifold) -> Manifold:
         """Return the memory with the limits that the parameters set now."""
-        return replace(memory, **self._limits()) if isinstance(memory, Landmarked) else memory
+        if not isinstance(memory, Landmarked):
+            return memory
+        most, support = self.max_landmarks, self.max_support
+        return replace(memory, per_batch=self.landmarks, most=most, support=support)
 
     def _remember(self, manifold: Manifold, rows: int) -> None:
         """Keep all points: the next batch needs them."""

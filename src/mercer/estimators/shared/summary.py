@@ -6,7 +6,6 @@ Convergence: a warning, beside the entry in ``report_``, where a solver stopped 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Any

@@ -154,7 +154,7 @@ class LandmarkSmoothed(Smoothed):
 
 
 def landmarked(
-    whole: Whole, *, residual: bool, per_batch: int, most: int, support: int, count: int
+    whole: Whole, residual: bool, per_batch: int, most: int, support: int, count: int
 ) -> Landmarked:
     """Return an exact manifold on ``count`` of its rows as landmarks, at most."""
     place, phi = pivots(whole.kernel, whole.points, min(count, most))

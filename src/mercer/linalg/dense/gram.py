@@ -78,7 +78,7 @@ class DenseGram(Gram):
 
     @classmethod
     def given(cls, K: Array) -> DenseGram:
-        """Return the Gram of a symmetric matrix K (n, n), used as it is; a point is a row number."""
+        """Return the Gram of a symmetric matrix K (n, n), kept as it is; points are row numbers."""
         gram = cls(Precomputed(K), np.arange(len(K), dtype=np.float64)[:, None], keep=True)
         gram._matrix = K
         return gram
