@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mercer.inference import Dual
 from mercer.inference.programme import Programme, directions
 from mercer.inference.smo import SMO, Optimum
-from mercer.inference import Dual
 from mercer.kernels import RBF, Linear, Matern
 from mercer.linalg import DenseGram
 from mercer.linalg.rows import RowCache, RowGram

@@ -23,7 +23,6 @@ from mercer.core.arrays import Array, Index
 from mercer.linalg.rows import BATCH, RowCache
 from mercer.losses.base import Loss
 
-
 Mask = NDArray[np.bool_]
 
 

@@ -9,7 +9,7 @@ Reference: Seeger, Bayesian methods for support vector machines and Gaussian pro
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
