@@ -31,9 +31,9 @@ def reference() -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def state(model: LapMEDClassifier) -> bytes:
-    manifest, arrays = model._state()
+    stored = model._state()
     rest = {k: v for k, v in vars(model).items() if k not in ("memory_", "kernel", "kernel_")}
-    return pickle.dumps([manifest, arrays, sorted(rest.items(), key=lambda pair: pair[0])])
+    return pickle.dumps([stored, sorted(rest.items(), key=lambda pair: pair[0])])
 
 
 # exact, and landmarks that are all rows

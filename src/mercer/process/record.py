@@ -77,6 +77,8 @@ OPERATOR = One(
 def _posterior(
     kernel: Kernel, points: Array, alpha: Array, beta: Array | None, operator: PosteriorOperator
 ) -> Posterior:
+    if beta is None and _form(operator) in ("basis", "contrast", "inducing"):
+        raise ValueError("there is an operator of a basis, but no basis")
     if operator.walks:
         states = state_space_of(kernel, points.shape[1])
         if states is None:

@@ -114,10 +114,6 @@ class Explicit(Latent):
         """See :meth:`Latent.explicit`."""
         return self
 
-    def state(self) -> dict[str, Array]:
-        """See :meth:`PosteriorOperator.state`."""
-        return {"C": self.settled().C, "alpha": self.alpha}
-
     # ------------------------------------------------------------------ change
     def forget(self, rho: float, K: Array) -> Explicit:
         """Return q^rho p^(1 - rho), normalised, for the prior p = N(0, K) on the points.
@@ -256,10 +252,6 @@ class Growing(Latent):
         """See :meth:`Latent.explicit`: C = R^-T R^-1."""
         G = self.whiten(np.eye(len(self.v)))
         return Explicit(G.T @ G, G.T @ self.v, self.gain)
-
-    def state(self) -> dict[str, Array]:
-        """See :meth:`PosteriorOperator.state`: v, and the used rows of each panel."""
-        return {"v": self.v} | {f"panel{i}": self.rows(i) for i in range(len(self.panels))}
 
     def _with(self, rows: Array, v: Array, gain: float) -> Growing:
         """Return the state with further rows of R (b, n + b)."""
