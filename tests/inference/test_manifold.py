@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.inference.graph.exact import Manifold, Whole
+from mercer.inference.graph.exact import AtOnce, Manifold, Whole
 from mercer.inference.graph.landmarks import Landmarked, landmarked
 from mercer.kernels import RBF
 from mercer.linalg.graph import neighbour_graph
@@ -14,6 +14,7 @@ from tests.reference.manifold import (
     DECISION,
     MOMENT_D,
     MOMENT_S,
+    arrays,
     averaged,
     block_diagonal,
     conditioned,
@@ -97,6 +98,19 @@ def test_step_knows_the_new_kernel(rng: np.random.Generator) -> None:
     mean, cov = values(after, X[at])
     np.testing.assert_allclose(step.covariance(), cov, atol=1e-12)
     np.testing.assert_allclose(step.latent(), mean, atol=1e-12)
+
+
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+def test_at_once_is_a_stream_of_one_batch(rng: np.random.Generator, beta: float) -> None:
+    (X,), at = batches(rng, (30,)), np.array([2, 5, 5, 20])
+    M, rows = 2.0 * beta * neighbour_graph(X, 4).laplacian, np.arange(30)
+    one = AtOnce(KERNEL, X, rows, M, at)
+    other = Whole.empty(KERNEL, 2, 2).smooth(X, rows, M, at)
+    np.testing.assert_allclose(one.covariance(), other.covariance(), atol=1e-12)
+    assert one.latent() is None
+    c = rng.normal(size=(4, 2))
+    for a, b in zip(values(one.learn(c), X), values(other.learn(c), X), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-11)
 
 
 def test_root_after_a_fit_at_once(rng: np.random.Generator) -> None:
@@ -189,9 +203,9 @@ def test_values_stay_as_they_were(rng: np.random.Generator) -> None:
     tables = batches(rng, (20, 20))
     for start in (Whole.empty(KERNEL, 2, 2), empty_landmarks(per_batch=5)):
         first = absorbed(start, tables[:1])
-        before = {name: array.copy() for name, array in first.arrays().items()}
+        before = {name: array.copy() for name, array in arrays(first).items()}
         absorbed(first, tables[1:])
-        for name, array in first.arrays().items():
+        for name, array in arrays(first).items():
             np.testing.assert_array_equal(array, before[name])
 
 

@@ -252,7 +252,7 @@ class MED(ModeInference):
     array([ 0.890228, -0.890228])
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("value", "conjugate")
+    needs: ClassVar[tuple[str, ...]] = ("conjugate", "derivatives")
 
     def __init__(
         self, tol: float = 1e-8, max_iter: int = 200, bias: str = "exact", near: Any = 0.0

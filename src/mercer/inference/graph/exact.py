@@ -81,10 +81,6 @@ class Manifold(ABC):
     def describe(self) -> dict[str, Any]:
         """Return plain values on the memory, for a report."""
 
-    @abstractmethod
-    def arrays(self) -> dict[str, Array]:
-        """Return what a model file needs beside points, rows and weights."""
-
 
 class ManifoldOperator(PosteriorOperator):
     """C of a manifold, computed when a covariance is first asked for: a mean does not need it."""
@@ -104,10 +100,6 @@ class ManifoldOperator(PosteriorOperator):
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
         """diag(A' C A), shape (p,)."""
         return self.root.reduce_diag(A, hA)
-
-    def state(self) -> dict[str, Array]:
-        """Return the arrays to store: C itself."""
-        return self.root.state()
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,13 +177,6 @@ class Whole(Manifold):
     def describe(self) -> dict[str, Any]:
         """See :meth:`Manifold.describe`."""
         return {"form": "exact", "points": len(self.points)}
-
-    def arrays(self) -> dict[str, Array]:
-        """See :meth:`Manifold.arrays`."""
-        root = np.zeros((0, 0)) if self.root is None else self.root
-        whole = {"extent": self.extent, "indices": self.graph.indices, "indptr": self.graph.indptr}
-        numbers = {name: value.astype(np.float64) for name, value in whole.items()}
-        return {"coef": self.coef, "root": root, "data": self.graph.data} | numbers
 
 
 @dataclass(frozen=True, eq=False)

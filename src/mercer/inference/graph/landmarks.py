@@ -111,12 +111,6 @@ class Landmarked(Manifold):
         kept = {"residual": self.residual, "support": held, "dropped_support_vectors": self.gone}
         return {"form": "landmarks", "landmarks": len(self.place)} | kept
 
-    def arrays(self) -> dict[str, Array]:
-        """See :meth:`Manifold.arrays`."""
-        state = np.array([float(self.residual), float(self.gone)])
-        own = {"place": self.place.astype(np.float64), "R": self.R, "G": self.G, "h": self.h}
-        return {"coef": self.coef, "phi": self.phi, "state": state} | own
-
 
 @dataclass(frozen=True, eq=False)
 class LandmarkSmoothed(Smoothed):
