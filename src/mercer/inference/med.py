@@ -77,7 +77,7 @@ class Bordered:
                 break
         else:
             raise NotPositiveDefiniteError(
-                "the kernel matrix has negative eigenvalues, so that the machine has no optimum: "
+                "the kernel matrix has negative eigenvalues, so that there is no optimum: "
                 "use a positive semidefinite kernel"
             )
         self.z = self._inner(batch.y)
@@ -137,7 +137,7 @@ class _Point:
 def interior(batch: Batch, max_iter: int) -> tuple[Array, Array, float, int, float]:
     """Mehrotra's predictor-corrector; return a, the multipliers s of a >= 0, b, steps, jitter.
 
-    v = 1 / (C - a/w) is a variable of its own: its product with the room t = C - a/w is driven to
+    v = 1 / (C - a/w) is a separate variable: its product with the room t = C - a/w is driven to
     one as a s is driven to zero (both together while they are above one), so that neither end of
     the interval stops the steps.
     """
@@ -221,7 +221,7 @@ class MED(ModeInference):
     """Maximum entropy discrimination: the minimum of 1/2 |f - f0|^2 + sum_i w_i g_C(y_i (f_i + b)).
 
     g_C is :class:`mercer.losses.Margin`, f0 the mean of the prior. b is free if the basis is a
-    constant, and zero without a basis. Each column of y is a problem of its own. The answer is
+    constant, and zero without a basis. Each column of y is a separate problem. The answer is
     certified by the duality gap P - D.
 
     Parameters

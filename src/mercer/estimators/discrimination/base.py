@@ -1,4 +1,4 @@
-"""What classifiers by margins share: the process of what was learned, report and summary."""
+"""What MEDClassifier and the classifiers on graphs share: report and summary."""
 
 from __future__ import annotations
 
@@ -6,31 +6,26 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
 from mercer.core.frames import outside
-from mercer.estimators.shared.labels import decided
 from mercer.estimators.shared.summary import Summary
-from mercer.estimators.support_vector.base import SupportVectorMachine
+from mercer.estimators.support_vector.base import OneAgainstRest
 from mercer.inference.base import Inference, Report
 from mercer.kernels import Kernel
 
 NO_LEFT_OUT = (
-    "none: there is no formula for what this machine says without one of its rows; "
-    "sklearn.model_selection.cross_val_predict refits it without some of them"
+    "none: there is no formula for the scores without one of the rows; "
+    "sklearn.model_selection.cross_val_predict fits again without some of them"
 )
 SECTIONS = ("Data", "Model", "Quality", "Numerics")
 
 
-class MarginClassifier(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # scikit-learn ships no types
+class MarginClassifier(OneAgainstRest):
     """The classifier behind MEDClassifier and those on graphs; a child states how it learns."""
 
-    classes_: NDArray[Any]
     n_features_in_: int
     n_iter_: int
 
@@ -40,21 +35,6 @@ class MarginClassifier(ClassifierMixin, SupportVectorMachine):  # type: ignore[m
         if kernel is None:
             raise ValueError("a kernel of noise alone has nothing to say of new rows")
         return kernel
-
-    # ------------------------------------------------------------------ predictions
-    def _shifted(self, f: Array) -> Array:
-        """Return the scores (q, k) by which classes are told apart; f + b itself."""
-        return f
-
-    def decision_function(self, X: Any) -> Array:
-        """Return f + b at X (q, d): (q,) for two classes, (q, k) for several."""
-        f = self._shifted(self._latent(X))
-        return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of each row of X (q, d)."""
-        check_is_fitted(self, "support_vectors_")
-        return decided(self.classes_, self.decision_function(X))
 
     # ------------------------------------------------------------------ report and summary
     def _tell(

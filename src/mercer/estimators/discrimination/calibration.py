@@ -1,4 +1,4 @@
-"""Probabilities of a discriminating machine, where they are asked for: Platt's sigmoid."""
+"""Probabilities of MEDClassifier, where they are asked for: Platt's sigmoid."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mercer.linalg.dense.gram import DenseGram
 from mercer.losses.binary.margins import Margin
 from mercer.losses.calibration import class_probabilities, fit_sigmoid, shifted
 
-WINDOW = 2000  # held-out scores that are kept: the machine changes, and memory must not grow
+WINDOW = 2000  # held-out scores that are kept: the function changes, and memory must not grow
 FOLDS = 5
 
 
 class Calibrated(MarginClassifier):
-    """A sigmoid on scores of rows that the machine had not learned, kept up along a stream.
+    """A sigmoid on scores of rows that had not been learned, kept up along a stream.
 
     The scores are f without the bias: in a stream that is the last batch's alone, and the offset of
     the sigmoid, which comes from many, takes its place.
@@ -101,7 +101,7 @@ class Calibrated(MarginClassifier):
 def held_out_scores(
     inference: MED, loss: Margin, K: Array, Y: Array, weights: Array, before: Array, codes: Index
 ) -> Array | None:
-    """Return f without bias (n, k) of each row by a machine that has not seen it: five folds.
+    """Return f without bias (n, k) of each row by a fit that has not seen it: five folds.
 
     K (n, n), Y (n, k) of -1 and +1, weights (n,) and the scores before, (n, k), which are those of
     all folds, are those of one batch. The folds are stratified by ``codes`` (n,), fewer where a

@@ -36,7 +36,7 @@ class MEDClassifier(Calibrated):
 
     g_C is :class:`mercer.losses.Margin`; f has the prior of ``amplitude`` times the kernel, b is
     free. The posterior of one batch is the prior of the next (:meth:`partial_fit`). Several
-    classes are one machine each against the rest. For large C it is the support vector machine.
+    classes are one function each against the rest. For large C it is the support vector machine.
 
     Without ``calibration`` there are no probabilities: the variance of f stays that of the prior,
     whatever is seen.
@@ -185,7 +185,7 @@ class MEDClassifier(Calibrated):
 
         ``classes`` are all labels that will ever occur, for the first call: without them they are
         those of its batch. ``kernel`` and ``amplitude`` are frozen by it: a stream in which one of
-        them is changed is refused. If anything fails, the machine stays as it was.
+        them is changed is refused. If anything fails, the classifier stays as it was.
         """
         with UnlessItFails(self):
             self._check_params()
@@ -335,7 +335,7 @@ class MEDClassifier(Calibrated):
         lines = [
             ("Data", "rows", f"{int(rows)}, batches: {int(batches)}"),
             *super()._summary_rows(),
-            ("Model", "kept of each machine" if m else "kept", kept),
+            ("Model", "kept of each function" if m else "kept", kept),
             ("Model", "C of the last batch", f"{report['C']:.6g}"),
             ("Model", "bias", report["bias"]),
             ("Quality", "support vectors of the last batch", str(report["support"])),
@@ -365,7 +365,7 @@ class MEDClassifier(Calibrated):
             raise ValueError("there are feature_weights_, and support vectors, too")
         check_sigmoid(self.slope_, self.offsets_, k, calibrated=len(self.slope_) > 0)
         if len(held) > WINDOW or len(self.slope_) > len(held):
-            raise ValueError("the held-out scores do not fit the machines or their calibration")
+            raise ValueError("the held-out scores do not fit the functions or their calibration")
         codes = held[:, k]
         known = (codes >= 0.0) & (codes < max(2, k)) & (codes == np.floor(codes))
         if not (known.all() and (held[:, k + 1] > 0.0).all()):

@@ -53,7 +53,7 @@ class GraphStream(GraphMachine):
         rows than ``merge`` it waits for more. Rows of one class only are fine. ``classes`` are all
         labels that will ever occur, for the first call: without them they are those of its batch.
         ``kernel`` and ``amplitude`` are frozen by it: a stream in which one of them is changed is
-        refused. If anything fails, the machine stays as it was.
+        refused. If anything fails, the classifier stays as it was.
         """
         with UnlessItFails(self):
             self._check_params()

@@ -176,6 +176,26 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
         warnings.warn(f"{ended}: {remedy}", ConvergenceWarning, stacklevel=outside())
 
 
+class OneAgainstRest(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # scikit-learn ships no types
+    """Several classes are one function each against the rest, all on the same points."""
+
+    classes_: NDArray[Any]
+    class_weight: Any
+
+    def _shifted(self, f: Array) -> Array:
+        """Return the scores (q, k) by which the classes are decided: f + b itself."""
+        return f
+
+    def decision_function(self, X: Any) -> Array:
+        """Return f + b at X (q, d): (q,) for two classes, (q, k) for several."""
+        f = self._shifted(self._latent(X))
+        return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each row of X (q, d)."""
+        return decided(self.classes_, self.decision_function(X))
+
+
 @dataclass(frozen=True)
 class Targets:
     """What the rows of a fit are to have.
@@ -370,25 +390,13 @@ class DualMachine(SupportVectorMachine):
         return [("rows left out", str(self.report_.get("left_out", NO_LEFT_OUT)))]
 
 
-class SupportClassifier(ClassifierMixin, DualMachine):  # type: ignore[misc]  # scikit-learn ships no types
-    """Several classes are one machine each against the rest, all on the same points."""
-
-    classes_: NDArray[Any]
-    class_weight: Any
+class SupportClassifier(OneAgainstRest, DualMachine):
+    """The flow for classes."""
 
     def _read_targets(self, y: Any, sample_weight: Any, n: int) -> Targets:
         given = read_labels(y, self.class_weight, sample_weight)
         given.check_two()
         return Targets(given.codes.astype(np.float64), given.weights, given.classes)
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the margin f (q,), or (q, k) for several classes."""
-        f = self._latent(X)
-        return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of each row of X (q, d)."""
-        return decided(self.classes_, self.decision_function(X))
 
 
 class SupportRegressor(RegressorMixin, DualMachine):  # type: ignore[misc]  # scikit-learn ships no types
