@@ -187,7 +187,7 @@ class Plain(Kind):
 
     def __init__(
         self,
-        kind: type,
+        kind: Any,
         low: float | None = None,
         *,
         above: bool = False,

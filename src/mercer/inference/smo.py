@@ -16,7 +16,7 @@ from mercer.inference.base import Evidence, Inference, Report, Solution, ones_if
 from mercer.inference.programme import Ascent, Mask, Programme, directions, dual_of
 from mercer.linalg.gram import Gram, NoSpread
 from mercer.linalg.rows import RowCache
-from mercer.losses.base import Loss, is_number, missing_because
+from mercer.losses.base import Loss, is_number
 
 # Below this tolerance the rows of K are kept in double precision.
 SINGLE_TOL = 1e-5
@@ -57,7 +57,7 @@ class SMO(Inference):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("pieces",)
-    evident: ClassVar[bool] = False
+    has_evidence: ClassVar[bool] = False
 
     def __init__(self, tol: float = 1e-3, max_iter: int = -1, cache_size: float = 1000.0) -> None:
         self.tol = tol
@@ -66,17 +66,12 @@ class SMO(Inference):
 
     def check(self, loss: Loss) -> None:
         """See :meth:`Inference.check`."""
-        for name, value in (("tol", self.tol), ("cache_size", self.cache_size)):
-            if not is_number(value, 0.0, np.inf):
-                raise ValueError(f"SMO needs a positive finite {name}, not {value!r}")
+        if not is_number(self.cache_size, 0.0, np.inf):
+            raise ValueError(f"SMO needs a positive finite cache_size, not {self.cache_size!r}")
         limit = self.max_iter
         if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < -1:
             raise ValueError(f"SMO needs a whole number max_iter, or -1 for no limit: {limit!r}")
-        if not loss.offers("pieces"):
-            raise ValueError(
-                f"SMO inference needs pieces from the loss, and {type(loss).__name__} does not "
-                f"offer it: {missing_because(type(loss), 'pieces')}; use inference='dual'"
-            )
+        super(SMO, SMO(self.tol, 1)).check(loss)  # others have no "no limit"
 
     def solve(
         self,

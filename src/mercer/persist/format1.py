@@ -125,7 +125,7 @@ def _support(state: State, arrays: Arrays) -> State:
     memory = {k.removeprefix("_memory_"): extra.pop(k) for k in [*extra] if k[:8] == "_memory_"}
     if memory:
         found["memory_"] = _memory(memory, found)
-    return found | extra
+    return {**found, **extra}
 
 
 def _support_report(report: State) -> State:

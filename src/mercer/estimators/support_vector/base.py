@@ -1,6 +1,4 @@
-"""What support vector machines share: kernels by scikit-learn's names, the flow of a fit, the
-process by which they predict, report and summary.
-"""
+"""What support vector machines share: kernel, flow of a fit, posterior, report and summary."""
 
 from __future__ import annotations
 
@@ -301,7 +299,7 @@ class DualMachine(SupportVectorMachine):
         solution = self._solver().ascend(gram, programmes)
         coefficients, bias = self._function(solution, problem)
         if targets.classes is not None:
-            self.classes_ = targets.classes  # type: ignore[misc]  # declared by classifiers
+            self.classes_ = targets.classes
         self._keep_support(kernel, problem, coefficients, bias)
         self.report_ = self._told(problem, solution.report)
         self.n_iter_ = max(1, solution.report.iterations or 0)
@@ -365,9 +363,8 @@ class DualMachine(SupportVectorMachine):
         rows.append(("Model", "kernel", repr(self.kernel_)))
         if "kernel" in report:
             rows.append(("Model", "remark on the kernel", report["kernel"]))
-        for name in ("C", "nu", "epsilon"):
-            if hasattr(self, name):
-                rows.append(("Model", name, f"{getattr(self, name):g}"))
+        names = [name for name in ("C", "nu", "epsilon") if hasattr(self, name)]
+        rows += [("Model", name, f"{getattr(self, name):g}") for name in names]
         rows += self._found()
         free = ""
         if "free" in ended:

@@ -229,7 +229,8 @@ class SVC(ByEvidence, SupportClassifier):
         """What all other rows say about each one; None after loading from a file."""
         learner = self._by_mean()
         if learner is not None:
-            return learner.loo_
+            figures: LeftOut | None = learner.loo_
+            return figures
         trained: Trained | None = getattr(self, "_trained", None)
         if trained is None:
             return None
@@ -301,7 +302,7 @@ class SVC(ByEvidence, SupportClassifier):
         return self._probabilities(self._latent(X)) if learner is None else learner.predict_proba(X)
 
     def _probabilities(self, f: Array) -> Array:
-        """Return the probabilities (q, k) of functions f (q, 1) or (q, k) of the support vectors."""
+        """Return the probabilities (q, k) of values f (q, 1) or (q, k) at the mode."""
         if self.inference is not None:
             return self._at_mode(f)
         d = self._shifted(f)
