@@ -191,7 +191,8 @@ class OneAgainstRest(ClassifierMixin, SupportVectorMachine):  # type: ignore[mis
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row of X (q, d)."""
-        return decided(self.classes_, self.decision_function(X))
+        f = self.decision_function(X)
+        return decided(self.classes_, f)
 
 
 @dataclass(frozen=True)
