@@ -100,7 +100,7 @@ def test_hostile_states(name):
         try:
             found = type(model)._from_state(state, resolve)
         except (ValueError, TypeError, KeyError, ModelFileError) as error:
-            assert str(error)
+            assert str(error)  # noqa: PT017  # either outcome is fine: refused, or the same
             refused += 1
             continue
         same = dict(answers(found, asked(model))) == said
