@@ -57,7 +57,7 @@ class SMO(Inference):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("pieces",)
-    evident: ClassVar[bool] = False
+    has_evidence: ClassVar[bool] = False
 
     def __init__(self, tol: float = 1e-3, max_iter: int = -1, cache_size: float = 1000.0) -> None:
         self.tol = tol

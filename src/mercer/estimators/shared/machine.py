@@ -164,7 +164,7 @@ class KernelMachine(MachineRecord, BaseEstimator):  # type: ignore[misc]  # scik
         self.kernel_ = units.kernel_outside(draws[0].kernel)
         self.loss_ = units.loss_outside(draws[0].loss)
         self.log_evidence_: float | None = None
-        if parts.inference.evident:
+        if parts.inference.has_evidence:
             self.log_evidence_ = units.evidence_outside(max(values), total, parts.basis, k)
         self.loo_ = loo
         self.relevance_ = ard.relevance(draws[0].kernel, problem.points, problem.weights)
@@ -261,7 +261,7 @@ def describe(
         "inference": {"name": type(parts.inference).__name__, **solution.report.plain()},
         "gram": "markov" if isinstance(solution.factor, LineFactor) else "dense",
         "degrees_of_freedom": _degrees_of_freedom(kernel, problem, solution)
-        if parts.inference.evident
+        if parts.inference.has_evidence
         else None,
     }
 

@@ -183,7 +183,7 @@ def solve_problem(parts: Parts, kernel: Kernel, loss: Loss, problem: Problem) ->
     solution = parts.inference.solve(
         gram, problem.y, loss, basis=problem.basis, weights=problem.weights
     )
-    if not parts.inference.evident:
+    if not parts.inference.has_evidence:
         return Solved(problem, gram, solution, -np.inf)
     evidence = parts.inference.evidence(gram, problem.y, loss, solution, spread=problem.spread)
     return Solved(problem, gram, solution, evidence.value)
