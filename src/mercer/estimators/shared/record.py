@@ -9,26 +9,13 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mercer.core.basis import Basis
-from mercer.core.kinds import (
-    Each,
-    Fields,
-    Kind,
-    Labels,
-    Maybe,
-    Numbers,
-    One,
-    PartOf,
-    Plain,
-    PlainReport,
-    Record,
-)
-from mercer.core.record import COLUMNS, Recorded
+from mercer.core.kinds import Kind, Labels, Numbers, PartOf, Plain, PlainReport, Record
+from mercer.core.record import COLUMNS, Each, Fields, Maybe, One, Recorded
 from mercer.estimators.shared.units import Units, basis_inside
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import ClassLoo, Loo
 from mercer.left_out.margins import MarginLoo
 from mercer.losses.base import Loss
-from mercer.process.process import Posterior
 from mercer.process.record import POSTERIOR
 
 UNITS = Fields(
@@ -91,7 +78,7 @@ class MachineRecord(Recorded):
     basis_: Basis | None
     flat_: bool
     loo_: Any
-    posteriors_: list[Posterior]
+    posteriors_: list[Any]  # of Posterior; a child may have another process
     losses_: list[Loss]
 
     @classmethod
@@ -137,11 +124,10 @@ class MachineRecord(Recorded):
         for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
             point = posterior.points[:1]
             mean = posterior.mean(point)
-            fine = mean.shape == (1, m) and np.isfinite(mean).all()
-            pairwise: Any = posterior.parent
-            if posterior.has_spread and not pairwise.kernel.pairwise:
+            fine = bool(mean.shape == (1, m) and np.isfinite(mean).all())
+            if posterior.has_spread and not posterior.parent.kernel.pairwise:
                 blocks = posterior.blocks(point)
-                fine &= blocks.shape == (1, m, m) and np.isfinite(blocks).all()
+                fine &= bool(blocks.shape == (1, m, m) and np.isfinite(blocks).all())
                 joint = loss.response == "multiclass"
                 loss.predict(mean, blocks if joint else np.diagonal(blocks, axis1=1, axis2=2))
             if not fine:

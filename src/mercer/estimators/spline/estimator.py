@@ -185,7 +185,7 @@ class SmoothingSpline(SplineRecord, SplineResponse):
     def _restore(self, rows: SplineRows, states: Any, noise: float) -> None:
         """Set everything that follows from the rows, the states, the noise and ``lam_``."""
         variance = rows.y_scale**2 * noise
-        self.posteriors_ = [SplinePosterior(rows, states, noise)]  # type: ignore[list-item]  # a Process with all that is asked of it here
+        self.posteriors_ = [SplinePosterior(rows, states, noise)]
         self.losses_, self.loss_ = [Gaussian(noise=noise)], Gaussian(noise=variance)
         self.units_ = Units(
             np.zeros(1), np.ones(1), np.array([rows.y_shift]), np.array([rows.y_scale])
