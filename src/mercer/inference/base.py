@@ -1,4 +1,4 @@
-"""Inference: how alpha and W are found. The contract, and the two results that travel upward."""
+"""Inference: how alpha and W are found. The contract, what it is given and what it returns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 from mercer.core.component import Component
 from mercer.kernels.base import Gradient
 from mercer.linalg.gram import Factor, Gram
@@ -63,6 +63,47 @@ def joined_report(reports: Sequence[Report], *summed: str) -> Report:
         {name: sum(one.details[name] for one in reports) for name in summed},
         tuple(reports),
     )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The data of a fit: n distinct points, N observations.
+
+    Attributes
+    ----------
+    points : (n, d) distinct inputs.
+    y : (n, m) targets; the mean of the observations at each point.
+    weights : (n,) total weight of the observations at each point.
+    spread : (n, m) weighted sum of squares of the observations about their mean.
+    basis : (n, k) unpenalised basis at the points, or None.
+    group : (N,) the point of each observation.
+    rows : (N, m) the observations.
+    row_weights : (N,) their weights.
+    whole : leave out all observations of a point at a time, not one (leave-one-out search).
+    left_out : (N,) the weight that goes when an observation is left out; None is min(weight, 1).
+    """
+
+    points: Array
+    y: Array
+    weights: Array
+    spread: Array
+    basis: Array | None
+    group: Index
+    rows: Array
+    row_weights: Array
+    whole: bool = False
+    left_out: Array | None = None
+
+    @property
+    def shares(self) -> Array:
+        """The share (N,) of the weight at its point that goes with each row: at most unit weight.
+
+        With it a weight of two is the same as two rows.
+        """
+        if self.whole:
+            return np.ones(len(self.group))
+        gone = np.minimum(self.row_weights, 1.0) if self.left_out is None else self.left_out
+        return np.asarray(gone / self.weights[self.group])
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class ClassPredictions(Display):
     def from_loo(cls, estimator: Any, y: Any, *, ax: Any = None, **options: Any) -> Self:
         """Draw every training row y (n,) as it is predicted from all others (``loo_``)."""
         loo: Any = getattr(estimator, "loo_", None)
-        if not hasattr(loo, "proba"):
+        if getattr(loo, "proba", None) is None:
             raise ValueError(
                 f"{type(estimator).__name__} has no leave-one-out probabilities (loo_ with proba): "
                 "use from_estimator with rows that were held out"

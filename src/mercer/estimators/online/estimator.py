@@ -9,10 +9,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
-from mercer.estimators.kernel.classified import prepare
 from mercer.estimators.online.learning import BLOCK, OnlineLearning, check_drift, likely_share
 from mercer.estimators.online.state import OnlineState
 from mercer.estimators.shared import labels
+from mercer.estimators.shared.machine import column_units
 from mercer.estimators.shared.predictions import class_logs
 from mercer.estimators.shared.stream import (
     check_budget,
@@ -23,7 +23,12 @@ from mercer.estimators.shared.stream import (
     require_frozen,
     require_moderate,
 )
-from mercer.estimators.shared.table import UnlessItFails, check_weights, read_rows
+from mercer.estimators.shared.table import (
+    build_table,
+    check_weights,
+    read_rows,
+    restored_on_error,
+)
 from mercer.inference.stream.stream import Stream
 
 
@@ -150,7 +155,7 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
         return self._safely(self._refine)
 
     def _safely(self, work: Any) -> Self:
-        with UnlessItFails(self):
+        with restored_on_error(self):
             work()
         return self
 
@@ -201,20 +206,21 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
         given = labels.read_labels(y, None, sample_weight)
         given.check_two()
         parts = self._parts(X.shape[1])
-        data = prepare(parts, X, given.codes, len(given.classes), given.weights, given.rows)
-        problem, units = data.problem, data.units
-        parts.start(problem.points, problem.y, problem.weights, units)
+        Y, w = _signs(given.codes, len(given.classes)), given.weights
+        table = build_table(X, Y, w, parts.by_row, Y.shape[1] == 1, parts.arrays, alike=True)
+        units = column_units(parts, table, Y.shape[1])
+        given_rows = (units.inside(table.points), table.mean, table.total)
+        parts.start(*given_rows, units)
         self.classes_ = given.classes
-        given_rows = (problem.points, problem.y, problem.weights)
-        self._freeze(parts, units, len(problem.rows), *given_rows)
-        stream = Stream.empty(parts.kernel, X.shape[1], problem.y.shape[1])
+        self._freeze(parts, units, len(table.keep), *given_rows)
+        stream = Stream.empty(parts.kernel, X.shape[1], Y.shape[1])
         self._together(stream, *given_rows)
         before = len(self.stream_.points)
         if budget is not None:
             self.stream_ = self.stream_.project(budget)
         self._tell(
-            rows=len(problem.rows),
-            weight=float(problem.row_weights.sum()),
+            rows=len(table.keep),
+            weight=float(w[table.keep].sum()),
             projections=int(len(self.stream_.points) < before),
         )
 

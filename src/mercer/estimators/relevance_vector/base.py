@@ -13,7 +13,7 @@ from mercer.core.rows import location_scale
 from mercer.estimators.relevance_vector.fit import SEARCHES, Choice, Options, RelevanceFit, choose
 from mercer.estimators.shared.summary import Summary
 from mercer.estimators.shared.table import Table
-from mercer.estimators.shared.units import Units, told_rows, told_units
+from mercer.estimators.shared.units import Units, describe_rows, describe_units
 from mercer.kernels.base import Kernel
 
 OUTSIDE = 5  # frames from here to the user's call of fit
@@ -91,8 +91,8 @@ class RelevanceMachine:
         self.intercept_ = intercept
         self.n_iter_ = max(1, sum(sum(one.report["steps"].values()) for one in found))
         self.report_ = {
-            "standardize": told_units(units),
-            "rows": told_rows(table, table.weights[table.keep]),
+            "standardize": describe_units(units),
+            "rows": describe_rows(table, table.weights[table.keep]),
             "machines": [one.report for one in found],
         }
         if not all(one.report["converged"] for one in found):

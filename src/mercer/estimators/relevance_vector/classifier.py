@@ -17,7 +17,7 @@ from mercer.estimators.relevance_vector.fit import RelevanceRows
 from mercer.estimators.relevance_vector.state import RelevanceState
 from mercer.estimators.shared import labels
 from mercer.estimators.shared.predictions import log_probabilities
-from mercer.estimators.shared.table import UnlessItFails, build_table, read_inputs, read_rows
+from mercer.estimators.shared.table import build_table, read_inputs, read_rows, restored_on_error
 from mercer.estimators.shared.units import Units
 from mercer.kernels.convert import is_pairwise
 from mercer.losses.base import Loss
@@ -106,7 +106,7 @@ class RVClassifier(RelevanceState, RelevanceMachine, ClassifierMixin, BaseEstima
         ``sample_weight`` (n,): a row of weight w counts as w equal rows. If anything fails, the
         machine stays as it was.
         """
-        with UnlessItFails(self):
+        with restored_on_error(self):
             return self._fit(X, y, sample_weight)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:

@@ -166,7 +166,7 @@ class RVRegressor(RelevanceState, RelevanceMachine, KernelRegressor):  # type: i
     def _settled(self, processes: list[Any], loss: Any, units: Units) -> None:
         """Keep what the predictions need."""
         self.posteriors_, self.losses_, self.units_ = processes, [loss], units
-        self.basis_, self.flat_, self.loo_ = None, True, None
+        self.basis_, self.flat_, self.left_out_ = None, True, None
         self.loss_ = units.loss_outside(loss)
         self.noise_ = float(getattr(self.loss_, "noise"))  # noqa: B009  # a loss need not have one
 

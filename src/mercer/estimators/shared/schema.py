@@ -14,7 +14,6 @@ The parameters, the columns, the classes and the units in which the machine work
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from types import NoneType
@@ -26,8 +25,7 @@ from numpy.typing import NDArray
 from mercer.core.arrays import Array
 from mercer.core.component import Component
 from mercer.estimators.shared.units import Units
-from mercer.left_out.figures import ClassLoo, Loo
-from mercer.left_out.margins import MarginLoo
+from mercer.left_out.figures import LeftOut
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     "params": (dict,),
@@ -288,23 +286,32 @@ def unpacked_mapping(stored: Any) -> dict[Any, Any]:
 
 def packed_loo(loo: Any) -> dict[str, Array]:
     """Return the arrays of leave-one-out figures (None: there are none) by their keys."""
-    fields = () if loo is None else dataclasses.fields(loo)
-    named = {f"loo.{f.name}": getattr(loo, f.name) for f in fields}
-    return {key: value for key, value in named.items() if isinstance(value, np.ndarray)}
+    if loo is None:
+        return {}
+    own = ["weights", "codes", "proba"] if loo.proba is not None else ["weights", "codes", "bound"]
+    own += [] if loo.codes is not None else ["mean", "variance", "log_density"]
+    named = {f"loo.{name}": getattr(loo, name) for name in own} | {"loo.cavity": loo.margin}
+    return {key: value for key, value in named.items() if value is not None}
 
 
 def unpacked_loo(arrays: Mapping[str, Array], report: Mapping[str, Any]) -> Any:
     """Return the figures of :func:`packed_loo`; why a bound is missing stands in the report."""
-    stored = {k.removeprefix("loo."): v for k, v in arrays.items() if k.startswith("loo.")}
+    stored: dict[str, Any] = {
+        k.removeprefix("loo."): v for k, v in arrays.items() if k.startswith("loo.")
+    }
     if not stored:
         return None
     if "codes" not in stored:
-        return Loo(**stored)
+        return LeftOut(**stored)
     if "proba" in stored:
-        return ClassLoo(stored["proba"], stored["codes"], stored["weights"])
-    bound, cavity = stored.get("bound"), stored.get("cavity")
-    reason = report.get("loo_bound")
-    return MarginLoo(bound, cavity, stored["weights"], stored["codes"], reason)
+        return LeftOut.of_classes(stored["proba"], stored["codes"], stored["weights"])
+    return LeftOut(
+        stored["weights"],
+        codes=stored["codes"],
+        margin=stored.get("cavity"),
+        bound=stored.get("bound"),
+        reason=report.get("loo_bound"),
+    )
 
 
 def _item(value: Any) -> Any:

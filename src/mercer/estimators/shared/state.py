@@ -55,7 +55,7 @@ class Stateful:
             "report": finite(machine.report_),
             "draws": [],
         }
-        arrays |= packed_units(machine.units_) | packed_loo(machine.loo_)
+        arrays |= packed_units(machine.units_) | packed_loo(machine.left_out_)
         if machine.relevance_ is not None:
             arrays["relevance"] = machine.relevance_
         draws = zip(machine.posteriors_, machine.losses_, strict=True)
@@ -96,7 +96,7 @@ class Stateful:
         machine.flat_ = manifest["flat"]
         machine.log_evidence_ = manifest["log_evidence"]
         machine.report_ = manifest["report"]
-        machine.loo_ = unpacked_loo(arrays, machine.report_)
+        machine.left_out_ = unpacked_loo(arrays, machine.report_)
         machine.relevance_ = arrays.get("relevance")
         machine.posteriors_, machine.losses_ = [], []
         for i, draw in enumerate(manifest["draws"]):

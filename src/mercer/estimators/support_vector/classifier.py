@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
 from mercer.estimators.shared.labels import decided, one_vs_rest, read_labels
-from mercer.estimators.shared.table import UnlessItFails, check_weights, merged
+from mercer.estimators.shared.table import check_weights, merged, restored_on_error
 from mercer.estimators.support_vector.base import SupportVectorMachine, joined
 from mercer.estimators.support_vector.bayesian import ByEvidence
 from mercer.inference.smo import Programme
@@ -111,7 +111,7 @@ class SVC(ClassifierMixin, ByEvidence, SupportVectorMachine):  # type: ignore[mi
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and labels y (n,)."""
-        with UnlessItFails(self):
+        with restored_on_error(self):
             return self._fit(X, y, sample_weight)
 
     def _check_params(self) -> None:

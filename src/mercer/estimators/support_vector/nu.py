@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
 
 from mercer.core.arrays import Array
 from mercer.estimators.shared.labels import decided, one_vs_rest, read_labels
-from mercer.estimators.shared.table import UnlessItFails, check_target, check_weights, merged
+from mercer.estimators.shared.table import check_target, check_weights, merged, restored_on_error
 from mercer.estimators.support_vector.base import SupportVectorMachine, joined
 from mercer.inference.smo import Programme
 
@@ -41,7 +41,7 @@ class _NuMachine(SupportVectorMachine):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and, where there are any, targets y (n,)."""
-        with UnlessItFails(self):
+        with restored_on_error(self):
             self._fit(X, y, sample_weight)
         return self
 

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from mercer.core.arrays import Array
-from mercer.estimators.shared.table import UnlessItFails, check_target, check_weights, merged
+from mercer.estimators.shared.table import check_target, check_weights, merged, restored_on_error
 from mercer.estimators.support_vector.base import SupportVectorMachine
 from mercer.inference.smo import Programme
 
@@ -65,7 +65,7 @@ class SVR(RegressorMixin, SupportVectorMachine):  # type: ignore[misc]  # scikit
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and targets y (n,)."""
-        with UnlessItFails(self):
+        with restored_on_error(self):
             check_target(y)
             X, y = self._validated(X, y)
             self._fit(X, np.asarray(y, dtype=np.float64), check_weights(sample_weight, len(X)))

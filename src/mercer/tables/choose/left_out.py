@@ -121,13 +121,15 @@ def _own(machine: Any, X: Array, y: Array, k: int) -> LeftOutTable | None:
         return None
     if k == 0:
         return of_quantity(y, loo.mean, loo.std, loo.log_density, by)
-    if hasattr(loo, "proba"):
+    if getattr(loo, "proba", None) is not None:
         return of_classes(y, loo.proba, by)
     codes = y.astype(np.intp)
     if getattr(loo, "cavity", None) is not None:  # margins y f of a kernel classifier
         Y = binary_targets(codes)[:, None] if k == 2 else one_vs_rest(codes, k)
         return of_classes(y, np.exp(log_probabilities(machine.loss_, loo.cavity * Y, None)), by)
-    if hasattr(loo, "log_density"):  # of each label against the others, by least squares
+    if (
+        getattr(loo, "log_density", None) is not None
+    ):  # of each label against the others, by least squares
         own = np.reshape(loo.log_density, (len(y), -1))
         p = np.where(np.arange(k) == codes[:, None], np.exp(own), -np.expm1(own))
         return of_classes(y, p if k == 2 else p / p.sum(axis=1, keepdims=True), by)
