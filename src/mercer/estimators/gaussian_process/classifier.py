@@ -63,8 +63,8 @@ class GPClassifier(Additive, ClassMachine):
     report_ : what was done: convergence, factorisations, parameters at a bound.
     components_ : list of str, the terms of a sum of kernels, for :meth:`predict_component`.
     posteriors_, relevance_, n_features_in_, feature_names_in_
-        See :class:`KernelRegressor`. Of a committee ``kernel_``, ``loss_`` and ``left_out_`` are those
-        of its first member, and ``log_evidence_`` is the largest.
+        See :class:`KernelRegressor`. Of a committee ``kernel_``, ``loss_`` and ``left_out_`` are
+        those of its first member, and ``log_evidence_`` is the largest.
 
     References
     ----------

@@ -77,8 +77,8 @@ class KernelClassifier(ClassMachine):
     ----------
     classes_ : the labels, sorted; columns of ``predict_proba`` are in this order.
     kernel_, loss_ : the fitted parts in the user's units.
-    left_out_ : leave-one-out margins: ``error_bound`` (Lemma 1; refused for a free bias and for softmax)
-        and the closer estimate ``cavity_error``.
+    left_out_ : leave-one-out margins: ``error_bound`` (Lemma 1; refused for a free bias and for
+        softmax) and the closer estimate ``cavity_error``.
     report_ : what was done: steps, objective, duality gap, standardisation.
     posteriors_, relevance_, n_features_in_, feature_names_in_
         See :class:`KernelRegressor`.

@@ -251,8 +251,8 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
     ----------
     classes_ : (k,) the labels.
     loss_ : SquaredProbit, with noise, tau and offset (b).
-    left_out_ : leave-one-out mean and variance (of f plus noise) of every row, and log_density, the log
-        probability of its label (for several classes: of each class against the rest).
+    left_out_ : leave-one-out mean and variance (of f plus noise) of every row, and log_density, the
+        log probability of its label (for several classes: of each class against the rest).
     kernel_, log_evidence_, report_, posteriors_, relevance_ : as elsewhere.
 
     References

@@ -114,7 +114,8 @@ class Classifies(ClassifierMixin):  # type: ignore[misc]  # scikit-learn ships n
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row of X (q, d): shape (q,)."""
-        return decided(self.classes_, self.decision_function(X))
+        scores = self.decision_function(X)
+        return decided(self.classes_, scores)
 
 
 class Predicts:
@@ -162,9 +163,9 @@ class ClassProbabilities(Classifies, Predicts):
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of :meth:`predict_proba`; finite."""
+        latents = self._latents(X, noise=True)
         each = [
-            log_probabilities(loss, *pair)
-            for loss, pair in zip(self.losses_, self._latents(X, noise=True), strict=True)
+            log_probabilities(loss, *pair) for loss, pair in zip(self.losses_, latents, strict=True)
         ]
         return np.asarray(np.logaddexp.reduce(each, axis=0) - np.log(len(each)))
 
