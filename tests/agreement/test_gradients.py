@@ -103,10 +103,6 @@ def test_evidence_of_every_kernel(rng: np.random.Generator, cls: type[Kernel]) -
     check(EvidenceCriterion(space(kernel), problem(rng, X), Exact()))
 
 
-def test_every_kernel_is_there() -> None:
-    assert len(EXPORTED) >= 20
-
-
 @pytest.mark.parametrize("name", NESTED)
 def test_evidence_of_combinations(rng: np.random.Generator, name: str) -> None:
     X = rng.normal(size=(12, 3))

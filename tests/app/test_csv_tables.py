@@ -8,7 +8,7 @@ import pytest
 from mercer.app.files.csv import parse_number
 from mercer.app.files.outputs import check_outputs, written
 from mercer.app.files.table import read_table
-from mercer.app.terminal import AppError, did_you_mean, require, shown
+from mercer.app.terminal import AppError, require, shown
 
 
 @pytest.fixture
@@ -79,7 +79,8 @@ def test_missing_columns_are_named(write):
         table.check(["prise"], "the target")
     with pytest.raises(AppError, match=r"lacks 2 columns .*'u', 'v'"):
         table.check(["u", "v"], "an input")
-    assert did_you_mean("zzz", ["a", "b"]) == "its columns are 'a', 'b'"
+    with pytest.raises(AppError, match=r"no column 'zzz' .*; its columns are 'Price', 'area'"):
+        table.check(["zzz"], "an input")
 
 
 def test_missing_values_are_refused_or_masked(write):

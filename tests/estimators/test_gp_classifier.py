@@ -212,7 +212,7 @@ def test_relevance_is_found_and_irrelevance_not_paid_for(rng):
         ({"loss": "softmax", "inference": "ep"}, "one latent function per target|needs tilted"),
         ({"discriminant": "median"}, "discriminant must be"),
         ({"search": "loo"}, "search by 'evidence'"),
-        ({"inference": "gibbs"}, "unknown inference"),
+        ({"inference": "gibbs"}, "there is no inference"),
         ({"loss": 3}, "must be None, a Loss"),
     ],
 )

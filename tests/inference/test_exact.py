@@ -141,5 +141,5 @@ def test_what_a_loss_lacks_is_named_before_any_work() -> None:
 
 def test_unknown_names_list_the_known_ones() -> None:
     assert by_name("exact") == Exact()
-    with pytest.raises(ValueError, match=r"unknown inference 'exactt'.*exact"):
+    with pytest.raises(ValueError, match=r"no inference 'exactt'; did you mean 'exact'\?"):
         by_name("exactt")

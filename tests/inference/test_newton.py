@@ -242,5 +242,8 @@ def test_choices_that_are_refused():
         for_loss(losses.NormalizedHinge())
     with pytest.raises(ValueError, match=r"slope of Hinge jumps.*dual"):
         Newton().check(losses.Hinge())
-    with pytest.raises(ValueError, match="auto, exact, newton, dual"):
+    with pytest.raises(
+        ValueError,
+        match=r"there is no inference 'newtn'; did you mean 'newton'\? Known are: auto, bound",
+    ):
         by_name("newtn")

@@ -78,7 +78,8 @@ def test_as_kernel():
     "name",
     [
         *("arcsine", "linear", "matern12", "matern32", "matern52", "periodic", "polynomial"),
-        *("precomputed", "rational_quadratic", "rbf"),
+        *("precomputed", "rational_quadratic", "rbf", "categorical", "constant", "cosine"),
+        "matern52_nugget",
     ],
 )
 def test_names(name):
@@ -86,9 +87,9 @@ def test_names(name):
 
 
 def test_as_kernel_refuses():
-    with pytest.raises(ValueError, match=r"no kernel 'rbff' \(did you mean 'rbf'\?\); known: arcs"):
+    with pytest.raises(ValueError, match=r"no kernel 'rbff'; did you mean 'rbf'\? Known are: arcs"):
         as_kernel("rbff")
-    with pytest.raises(ValueError, match=r"no kernel 'xyzzy'; known: .*rbf"):
+    with pytest.raises(ValueError, match=r"no kernel 'xyzzy'\. Known are: .*rbf"):
         as_kernel("xyzzy")
     with pytest.raises(TypeError, match=r"write RBF\(\)"):
         as_kernel(RBF)

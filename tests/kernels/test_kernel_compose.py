@@ -149,10 +149,10 @@ def test_columns_by_name():
 def test_columns_that_do_not_exist(rng):
     X = rng.standard_normal((4, 3))
     with pytest.raises(
-        ValueError, match=r"no column 'hight' \(did you mean 'height'\?\); known: a"
+        ValueError, match=r"no column 'hight'; did you mean 'height'\? Known are: a"
     ):
         RBF().on("hight").resolve(NAMES, 3)
-    with pytest.raises(ValueError, match="no column 'zzz'; known: age, bmi, height"):
+    with pytest.raises(ValueError, match=r"no column 'zzz'\. Known are: age, bmi, height"):
         RBF().on("zzz").resolve(NAMES, 3)
     with pytest.raises(ValueError, match="have no column names"):
         RBF().on("age").resolve(None, 3)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-import numpy as np
-
 from mercer import losses
 from mercer.losses import Loss
 
@@ -51,11 +49,3 @@ SMOOTH_STEP = [loss for loss in SCALAR if not (isinstance(loss, losses.Flip) and
 
 def name(loss):
     return repr(loss)
-
-
-def away_from_kinks(loss, y, f, distance=0.05):
-    """Move f by three distances where it lies within one of a kink."""
-    kinks = np.reshape(loss.kinks(y), (-1, len(y)))
-    if kinks.size:
-        f = f + 3.1 * distance * (np.abs(kinks - f).min(axis=0) < distance)
-    return f

@@ -12,6 +12,7 @@ from mercer.app.files.outputs import check_outputs
 from mercer.app.files.table import FileTable, frame_of, read_table
 from mercer.app.results import plain_of, show_model
 from mercer.app.terminal import AppError, Progress, progress, quoted, require, shown
+from mercer.core.words import there_is_no
 from mercer.kernels.convert import as_kernel, kernel_names
 from mercer.tables import TableModel, fit
 
@@ -148,7 +149,7 @@ def check_kernel(name: str | None) -> None:
         return
     known = [n for n in kernel_names() if not as_kernel(n).pairwise]
     if name not in known:
-        raise AppError(f"there is no kernel {quoted([name])}; choose one of {', '.join(known)}")
+        raise AppError(there_is_no("kernel", name, known))
 
 
 def check_printing(report: str | None) -> None:

@@ -8,7 +8,6 @@ A bar on stderr for work that takes longer than a second.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
 import json
 import math
@@ -20,7 +19,7 @@ from typing import Any
 
 from mercer.core.words import shape, shown
 
-__all__ = ["AppError", "did_you_mean", "quoted", "require", "shown"]
+__all__ = ["AppError", "quoted", "require", "shown"]
 
 EXTRAS = {
     "click": "cli",
@@ -58,22 +57,6 @@ def quoted(names: Iterable[str], limit: int = 8) -> str:
     every = [f"'{shown(name, 40)}'" for name in names]
     more = f" and {len(every) - limit} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + more
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint at the nearest known name, or the list of all of them.
-
-    Examples
-    --------
-    >>> did_you_mean("Prise", ["price", "area"])
-    "did you mean 'price'?"
-    """
-    every = list(known)
-    by_lower = {other.lower(): other for other in reversed(every)}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean '{shown(by_lower[close[0]], 40)}'?"
-    return f"its columns are {quoted(every)}"
 
 
 def console(stderr: bool = False) -> Any:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import copy
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+
+from mercer.core.words import there_is_no
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,21 @@ class Mark:
     prior: Component | None = None
 
 
+Names: TypeAlias = Mapping[str, Callable[[], "Component"]]
+
+
 class Component:
     """A part with parameters.
 
     Subclasses write an ``__init__`` that stores each argument under its own name, and name their
     differentiable parameters with their domain in ``domains``.
+
+    Attributes
+    ----------
+    domains : differentiable parameters, and where each of them lives.
+    words : what a parameter is to a reader, for summaries; a child says only what is new.
+    names : under which names :meth:`by_name` makes which part. A class that says nothing has its
+        own name in lower case with underscores; ``{}`` means none. Not inherited.
 
     Examples
     --------
@@ -62,6 +75,8 @@ class Component:
     domains: ClassVar[Mapping[str, Domain]] = {}
     # where users find mercer's own class, if that is not the first folder of its module
     public_module: ClassVar[str | None] = None
+    words: ClassVar[Mapping[str, str]] = {}
+    names: ClassVar[Names] = {}
     _marks: dict[str, Mark]
 
     # ------------------------------------------------------------------ parameters
@@ -138,7 +153,67 @@ class Component:
                     setattr(twin, name, type(parts)(changed))
         return twin
 
+    # ------------------------------------------------------------------ names and words
+    @classmethod
+    def known_names(cls) -> dict[str, Callable[[], Component]]:
+        """Return what :meth:`by_name` knows of this sort of part: name -> how it is made, sorted.
+
+        Every subclass that exists is found, classes of your own included, unless its constructor
+        has arguments without a default. A name of mercer's stays mercer's; of two classes of yours
+        with the same name the later one counts.
+        """
+        return {name: made for name, made in sorted(_names(cls).items()) if not _required(made)}
+
+    @classmethod
+    def by_name(cls, name: Any) -> Self:
+        """Return the part of that name with its default parameters, or refuse the name.
+
+        Examples
+        --------
+        >>> from mercer.kernels import Kernel
+        >>> Kernel.by_name("matern52")
+        Matern(nu=2.5)
+        """
+        made = _names(cls).get(name) if isinstance(name, str) else None
+        if made is None:
+            raise ValueError(there_is_no(cls.__name__.lower(), name, cls.known_names()))
+        missing = _required(made)
+        if missing:
+            shown = ", ".join(f"{m}=..." for m in missing)
+            raise ValueError(
+                f"the {cls.__name__.lower()} {name!r} needs its {' and '.join(missing)}: "
+                f"pass {getattr(made, '__name__', name)}({shown}) in place of the name"
+            )
+        part = made()
+        assert isinstance(part, cls)
+        return part
+
+    @classmethod
+    def word_for(cls, name: str) -> str:
+        """Return what parameter ``name`` is to a reader; empty if the class does not say."""
+        for parent in cls.__mro__:
+            words: Mapping[str, str] = vars(parent).get("words", {})
+            if name in words:
+                return words[name]
+        return ""
+
     # ------------------------------------------------------------------ what the search may move
+    def check_domains(self) -> None:
+        """Refuse a differentiable parameter outside its domain; estimators ask once a fit.
+
+        The edge is allowed here: whether a part can stand there, it says when it is evaluated.
+        """
+        for _, owner, name in self.differentiable():
+            domain, given = owner.domains[name], getattr(owner, name)
+            try:
+                value = np.asarray(given, dtype=np.float64)
+            except (TypeError, ValueError):
+                continue  # the part refuses what is no number in its own words
+            if np.any(value < domain.lower) or np.any(value > domain.upper):
+                where = f"must lie between {domain.lower:g} and {domain.upper:g}"
+                where = "must be positive" if domain == POSITIVE else where
+                raise ValueError(f"{type(owner).__name__}: {name} {where}, got {given!r}")
+
     def differentiable(self) -> Iterator[tuple[str, Component, str]]:
         """Yield (path, owner, name) of every differentiable parameter, children's included."""
         for name in self.domains:
@@ -250,7 +325,16 @@ class Component:
         unknown = set(params) - set(cls.parameter_names())
         if unknown:
             raise ValueError(f"{data['class']} has no parameter {sorted(unknown)}")
+        # a default in place of what was left out would be another part, without a word
+        missing = set(cls.parameter_names()) - set(params)
+        if missing:
+            raise ValueError(f"{data['class']} lacks its parameter {sorted(missing)}")
         part = cls(**params)
+        for name in part.domains:
+            value = getattr(part, name)
+            if value is not None and not np.size(value):
+                raise ValueError(f"{data['class']} has no value for {name}")
+        part.check_domains()
         marks = data.get("marks", {})
         if marks:
             part._marks = {
@@ -266,6 +350,44 @@ class Component:
 
 def _by_position(values: Sequence[Any]) -> dict[str, Component]:
     return {str(i): v for i, v in enumerate(values) if isinstance(v, Component)}
+
+
+def _subclasses(base: type[Component]) -> Iterator[type[Component]]:
+    """Yield every class below ``base`` once, a parent before its children."""
+    seen: dict[type[Component], None] = {}
+    waiting = list(base.__subclasses__())
+    while waiting:
+        part = waiting.pop(0)
+        if part not in seen:
+            seen[part] = None
+            waiting += part.__subclasses__()
+    yield from seen
+
+
+def _names(base: type[Component]) -> dict[str, Callable[[], Component]]:
+    """Return every name below ``base``, those of mercer before those of others."""
+    own: dict[str, Callable[[], Component]] = {}
+    house: dict[str, Callable[[], Component]] = {}
+    for part in _subclasses(base):
+        (house if part.__module__.startswith("mercer.") else own).update(_own_names(part))
+    return own | house
+
+
+def _own_names(part: type[Component]) -> Names:
+    """Return the names that a class itself has: those it states, or its own; none if abstract."""
+    if vars(part).get("abstract", False) or part.__name__.startswith("_"):
+        return {}
+    stated: Names | None = vars(part).get("names")
+    if stated is not None:
+        return stated
+    return {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part.__name__).lower(): part}
+
+
+def _required(made: Callable[[], Component]) -> list[str]:
+    """Return the arguments that have no default."""
+    parameters = list(inspect.signature(made).parameters.values())
+    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [p.name for p in parameters if p.default is p.empty and p.kind in plain]
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -28,3 +30,30 @@ def shape(value: Any) -> str:
     ('1235', '0.0001234', 'as it is')
     """
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a question after the nearest known word, whatever its case; nothing if none is near.
+
+    Examples
+    --------
+    >>> did_you_mean("Prise", ["price", "area"]), did_you_mean("zzz", ["price", "area"])
+    ("did you mean 'price'?", '')
+    """
+    by_lower = {other.lower(): other for other in reversed(list(known))}
+    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return f"did you mean '{shown(by_lower[close[0]], 40)}'?" if close else ""
+
+
+def there_is_no(what: str, word: Any, known: Iterable[str]) -> str:
+    """Return the sentences for a name that nothing has: the nearest one, and all of them.
+
+    Examples
+    --------
+    >>> there_is_no("kernel", "rbff", ["linear", "rbf"])
+    "there is no kernel 'rbff'; did you mean 'rbf'? Known are: linear, rbf."
+    """
+    every = list(known)
+    hint = did_you_mean(word, every) if isinstance(word, str) else ""
+    rest = f"; {hint}" if hint else "."
+    return f"there is no {what} {word!r}{rest} Known are: {', '.join(every) or 'none'}."

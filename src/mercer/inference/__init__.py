@@ -1,6 +1,7 @@
 """How a posterior comes out: exact, a mode by Newton steps, a mode through the dual."""
 
-from mercer.inference.base import Evidence, Inference, Solution
+from mercer.core.words import there_is_no
+from mercer.inference.base import Evidence, Inference, Report, Solution
 from mercer.inference.exact import Exact
 from mercer.inference.mode.dual import Dual
 from mercer.inference.mode.newton import Newton
@@ -21,6 +22,7 @@ __all__ = [
     "Inference",
     "Laplace",
     "Newton",
+    "Report",
     "SollichEvidence",
     "Solution",
     "Variational",
@@ -35,22 +37,13 @@ def by_name(given: object, loss: Loss | None = None) -> Inference:
 
     "auto" chooses by what ``loss`` offers, see :func:`for_loss`.
     """
-    known: dict[str, type[Inference]] = {
-        "exact": Exact,
-        "newton": Newton,
-        "dual": Dual,
-        "laplace": Laplace,
-        "ep": EP,
-        "bound": Bound,
-        "variational": Variational,
-    }
     if isinstance(given, Inference):
         return given
-    if isinstance(given, str) and given in known:
-        return known[given]()
-    if given == "auto" and loss is not None:
+    if isinstance(given, str) and given == "auto" and loss is not None:
         return for_loss(loss)
-    raise ValueError(f"unknown inference {given!r}; known are auto, {', '.join(known)}")
+    if isinstance(given, str) and given in Inference.known_names():
+        return Inference.by_name(given)
+    raise ValueError(there_is_no("inference", given, ["auto", *Inference.known_names()]))
 
 
 def for_loss(loss: Loss) -> Inference:

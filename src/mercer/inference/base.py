@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.core.arrays import Array, Index
 from mercer.core.component import Component
+from mercer.inference.mode.prox import has_kinks
 from mercer.kernels.base import Gradient
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss, is_number, missing_because
@@ -151,31 +152,76 @@ class Evidence:
 class Inference(Component):
     """How a posterior comes out of a Gram, targets and a loss.
 
-    A child names in ``needs`` the Loss methods it calls, and states ``solve`` and ``evidence``. It
-    sets ``frugal`` if ``evidence`` needs no more than solutions and the diagonal of C: then the
-    search lets the inverse overwrite the Cholesky factor; ``repeated`` if it factors K several
-    times, which is then kept; ``local`` if it asks a factor only for solutions, diagonals and the
-    determinant, which O(n) algebra has as well; ``evident`` to False if it ends in a mode that has
-    no evidence; and ``link`` to the binary loss with which it classifies unless told otherwise.
+    A child states ``solve`` and ``evidence``, and says in its attributes what it asks for and what
+    it does; estimators read them before any work.
+
+    Attributes
+    ----------
+    needs : the methods of the loss that it calls beyond ``value``.
+    takes_classes : True if it takes a loss with one latent function for each class (Softmax).
+    needs_likelihood : True if the loss must be normalised, as for an evidence by sites.
+    takes_kinks : False if the slope of the loss must not jump.
+    reports : keys that ``report.plain()`` of a solution has. Where every output has sites of its
+        own (``W`` is (n, m)), ``report.columns`` are their reports. A search by leave-one-out
+        bounds asks for "gap", None where the loss is not convex.
+    has_evidence : False if it ends in a mode, which has none.
+    inverse_in_place : True if ``evidence`` needs no more than solutions and the diagonal of C: then
+        the search lets the inverse overwrite the Cholesky factor.
+    factors_repeatedly : True if it factors K several times, which is then kept.
+    works_in_linear_time : True if it asks a factor only for solutions, diagonals and the
+        determinant, which O(n) algebra has as well.
+    link : the binary loss with which it classifies unless told otherwise.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
-    frugal: ClassVar[bool] = False
-    repeated: ClassVar[bool] = False
-    local: ClassVar[bool] = False
-    evident: ClassVar[bool] = True
+    takes_classes: ClassVar[bool] = False
+    needs_likelihood: ClassVar[bool] = False
+    takes_kinks: ClassVar[bool] = True
+    reports: ClassVar[tuple[str, ...]] = ("converged", "iterations")
+    has_evidence: ClassVar[bool] = True
+    inverse_in_place: ClassVar[bool] = False
+    factors_repeatedly: ClassVar[bool] = False
+    works_in_linear_time: ClassVar[bool] = False
     link: ClassVar[str] = "logistic"
 
     def check(self, loss: Loss) -> None:
-        """Refuse a loss that lacks what this inference calls, before any work."""
-        limits = self.get_params(deep=False)
-        check_limits(type(self).__name__, limits.get("tol", 1.0), limits.get("max_iter", 1))
+        """Refuse a loss that lacks what this inference asks for, before any work."""
+        limits, who, what = self.get_params(deep=False), type(self).__name__, type(loss).__name__
+        check_limits(who, limits.get("tol", 1.0), limits.get("max_iter", 1))
+        loss.check_domains()
+        if loss.response == "multiclass" and not self.takes_classes:
+            other = "'laplace'" if self.has_evidence else "'newton'"
+            raise ValueError(
+                f"{who} inference knows one latent function per target, and {what} has one per "
+                f"class; use inference={other}, or one binary problem per class"
+            )
+        if loss.response == "multiclass" and not is_softmax(loss):
+            raise ValueError(
+                f"{who} inference knows the softmax of the latent functions as the probabilities "
+                f"of the classes, and {what} has others; use losses.Softmax(), or one binary "
+                "problem per class"
+            )
         missing = [name for name in self.needs if not loss.offers(name)]
         if missing:
             reason = missing_because(type(loss), missing[0])
             raise ValueError(
-                f"{type(self).__name__} inference needs {', '.join(missing)} from the loss, and "
-                f"{type(loss).__name__} does not offer it: {reason}"
+                f"{who} inference needs {', '.join(missing)} from the loss, and "
+                f"{what} does not offer it: {reason}"
+            )
+        if self.needs_likelihood and not loss.normalised:
+            raise ValueError(
+                f"{who} inference gives an evidence, and {what} is no likelihood: exp(-loss) does "
+                "not sum to one over the targets, so that its evidence would favour large "
+                "variances whatever the data say; choose a normalised loss (NormalizedHinge for "
+                "Hinge), or the mode, which KernelClassifier and KernelRegressor(search=None) find "
+                "with inference='auto'"
+            )
+        if not self.takes_kinks and has_kinks(loss):
+            mode = not self.has_evidence and loss.offers("conjugate")
+            other = "inference='dual'" if mode else "EP or Variational inference"
+            raise ValueError(
+                f"{who} inference needs a loss that is twice differentiable, and the slope of "
+                f"{what} jumps: at a kink there is no curvature; use {other}"
             )
 
     def searching(self) -> Inference:
@@ -226,6 +272,14 @@ class Inference(Component):
         and weighted sum of squares ``spread`` (n, m) about it (zeros if None).
         """
         raise NotImplementedError
+
+
+def is_softmax(loss: Loss) -> bool:
+    """Whether the slope of a loss with several classes is that of the softmax, looked at twice."""
+    f, y = np.array([[0.3, -1.0, 1.2], [2.0, 0.1, -0.4]]), np.array([0.0, 2.0])
+    p = np.exp(f) / np.exp(f).sum(axis=1, keepdims=True)
+    own = np.eye(3)[y.astype(np.intp)]
+    return bool(np.allclose(loss.derivatives(y, f)[0], p - own, rtol=1e-6, atol=1e-6))
 
 
 def check_limits(who: str, tol: object, max_iter: object) -> None:

@@ -41,8 +41,9 @@ class Exact(Inference):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("quadratic", "quadratic_pullback")
-    local: ClassVar[bool] = True
-    frugal: ClassVar[bool] = True
+    works_in_linear_time: ClassVar[bool] = True
+    inverse_in_place: ClassVar[bool] = True
+    reports: ClassVar[tuple[str, ...]] = ("jitter",)
 
     def solve(
         self,

@@ -81,6 +81,11 @@ class Kernel(Component):
         K += self(X, Z)
 
     # ------------------------------------------------------------------ offered to the layers above
+    @property
+    def expects(self) -> str:
+        """What functions the kernel expects, in words for a report: empty if it does not say."""
+        return ""
+
     def noise_free(self) -> Kernel | None:
         """Return the kernel of the signal alone: without its noise parts, None if nothing stays."""
         return self

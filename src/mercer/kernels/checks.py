@@ -1,9 +1,7 @@
-"""Checks shared by the kernels: values of parameters, shapes of inputs, names that do not exist."""
+"""Checks shared by the kernels: values of parameters, shapes of inputs, units."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -88,10 +86,3 @@ def rescaled(value: float | Array, scale: Array) -> float | Array:
     if np.ndim(value) == 0 and (scale == scale[0]).all():
         return float(value) * float(scale[0])
     return np.asarray(value, dtype=float) * scale
-
-
-def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """Return the end of an error message: the closest known word, if any, and all of them."""
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return f"{hint}; known: {', '.join(known) or 'none'}"

@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.core.arrays import Array, as_matrix
+from mercer.core.words import there_is_no
 from mercer.kernels.base import Gradient, Kernel, prefixed
-from mercer.kernels.checks import did_you_mean
 from mercer.kernels.compose import _Wrapper
 from mercer.kernels.markov import StateSpace
 
@@ -122,7 +122,7 @@ def _position(column: int | str, names: Sequence[str] | None, n_features: int) -
                 "give positions, or a table with named columns"
             )
         if column not in names:
-            raise ValueError(f"there is no column {column!r}{did_you_mean(column, names)}")
+            raise ValueError(there_is_no("column", column, names))
         return list(names).index(column)
     if isinstance(column, bool) or not isinstance(column, (int, np.integer)):
         raise TypeError(f"columns are given by position or by name, got {column!r}")

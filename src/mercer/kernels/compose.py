@@ -229,6 +229,7 @@ class Scale(_Wrapper):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"variance": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {"variance": "variance of the function about its mean"}
 
     def __init__(self, kernel: Kernel, variance: float = 1.0) -> None:
         self.kernel = kernel

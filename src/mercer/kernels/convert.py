@@ -5,7 +5,7 @@ Kernel objects of scikit-learn as kernels of mercer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,30 +13,7 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.core.component import REAL, Domain
 from mercer.kernels.base import Gradient, Kernel, inner, other_points
-from mercer.kernels.checks import did_you_mean
-from mercer.kernels.dot import ArcSine, Constant, Linear, Polynomial
-from mercer.kernels.equality import Categorical, Nugget
-from mercer.kernels.given import Function, Precomputed
-from mercer.kernels.stationary.base import RBF, RationalQuadratic
-from mercer.kernels.stationary.matern import Matern
-from mercer.kernels.stationary.periodic import Cosine, Periodic
-
-_NAMES: dict[str, Callable[[], Kernel]] = {
-    "arcsine": ArcSine,
-    "categorical": Categorical,
-    "constant": Constant,
-    "cosine": Cosine,
-    "linear": Linear,
-    "matern12": lambda: Matern(nu=0.5),
-    "matern32": lambda: Matern(nu=1.5),
-    "matern52": lambda: Matern(nu=2.5),
-    "matern52_nugget": lambda: Matern(nu=2.5) + Nugget(0.5),
-    "periodic": Periodic,
-    "polynomial": Polynomial,
-    "precomputed": Precomputed,
-    "rational_quadratic": RationalQuadratic,
-    "rbf": RBF,
-}
+from mercer.kernels.given import Function
 
 
 def kernel_names() -> list[str]:
@@ -47,7 +24,7 @@ def kernel_names() -> list[str]:
     >>> "rbf" in kernel_names()
     True
     """
-    return list(_NAMES)
+    return list(Kernel.known_names())
 
 
 def is_pairwise(given: Any) -> bool:
@@ -59,7 +36,8 @@ def is_pairwise(given: Any) -> bool:
     (True, False)
     """
     if isinstance(given, str):
-        return given == "precomputed"
+        made = Kernel.known_names().get(given)
+        given = None if made is None else made()
     return isinstance(given, Kernel) and given.pairwise
 
 
@@ -70,9 +48,9 @@ def as_kernel(given: Any) -> Kernel:
     ----------
     given : Kernel, str, scikit-learn kernel, or callable
         A kernel is returned as it is. A string names a kernel with its default parameters (unit
-        variance; an amplitude is not added). A kernel object of scikit-learn is adapted by
-        :class:`~mercer.kernels.FromSklearn`, any other callable ``k(X, Z)`` by
-        :class:`~mercer.kernels.Function`.
+        variance; an amplitude is not added); classes of your own have names, too. A kernel object
+        of scikit-learn is adapted by :class:`~mercer.kernels.FromSklearn`, any other callable
+        ``k(X, Z)`` by :class:`~mercer.kernels.Function`.
 
     Examples
     --------
@@ -81,11 +59,10 @@ def as_kernel(given: Any) -> Kernel:
     Matern(nu=2.5)
     """
     if isinstance(given, Kernel):
+        given.check_domains()
         return given
     if isinstance(given, str):
-        if given not in _NAMES:
-            raise ValueError(f"there is no kernel {given!r}{did_you_mean(given, list(_NAMES))}")
-        return _NAMES[given]()
+        return Kernel.by_name(given)
     if isinstance(given, type) and issubclass(given, Kernel):
         raise TypeError(f"a kernel object is wanted, not its class: write {given.__name__}()")
     if _is_sklearn(given):
@@ -94,7 +71,7 @@ def as_kernel(given: Any) -> Kernel:
         return Function(given)
     raise TypeError(
         "a kernel is a Kernel, the name of one, a kernel object of scikit-learn or a callable, "
-        f"got {given!r}; the names are: {', '.join(_NAMES)}"
+        f"got {given!r}; the names are: {', '.join(kernel_names())}"
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer.core.arrays import Array, mirror
-from mercer.core.component import POSITIVE, Domain
+from mercer.core.component import POSITIVE, Domain, Names
 from mercer.kernels.base import Gradient, Kernel, inner, other_points
 from mercer.kernels.checks import finite, like, positive, rescaled, whole
 from mercer.kernels.features.fourier import is_sparse
@@ -39,6 +39,8 @@ class Constant(Kernel):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"value": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {"value": "variance of the level"}
+    expects = "a level that is not known in advance"
 
     def __init__(self, value: float = 1.0) -> None:
         self.value = value
@@ -89,6 +91,8 @@ class Linear(Kernel):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"weight": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {"weight": "variance of the slopes"}
+    expects = "straight lines in the inputs"
 
     def __init__(self, weight: float | Array = 1.0, centre: float | Array | None = None) -> None:
         self.weight = weight
@@ -161,6 +165,10 @@ class Polynomial(Kernel):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"offset": POSITIVE, "weight": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {
+        "offset": "variance of the level beside the slopes",
+        "weight": "variance of the slopes",
+    }
 
     def __init__(
         self, degree: int = 2, offset: float | None = 1.0, weight: float | Array = 1.0
@@ -229,6 +237,11 @@ class ArcSine(Kernel):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"weight": POSITIVE, "bias": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {
+        "weight": "variance of the input weights of the units",
+        "bias": "variance of the offset of the units",
+    }
+    names: ClassVar[Names] = {"arcsine": lambda: ArcSine()}
 
     def __init__(self, weight: float | Array = 1.0, bias: float = 1.0) -> None:
         self.weight = weight

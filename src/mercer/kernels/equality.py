@@ -13,10 +13,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer.core.arrays import Array, Index
-from mercer.core.component import POSITIVE, UNIT, Domain
+from mercer.core.component import POSITIVE, UNIT, Domain, Names
 from mercer.kernels.base import Gradient, Kernel, other_points, prefixed, zero_gradient
 from mercer.kernels.checks import like, positive
 from mercer.kernels.compose import _Wrapper
+from mercer.kernels.stationary.matern import Matern
 
 # ruff: noqa: D102 - the methods of the contract are described in base.py
 
@@ -48,6 +49,7 @@ class Categorical(Kernel):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"correlation": UNIT}
+    words: ClassVar[Mapping[str, str]] = {"correlation": "correlation of different categories"}
 
     def __init__(self, correlation: float | Array = 0.5) -> None:
         self.correlation = correlation
@@ -117,6 +119,8 @@ class Nugget(Kernel):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"variance": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {"variance": "variance of what every place has of its own"}
+    names: ClassVar[Names] = {"matern52_nugget": lambda: Matern(nu=2.5) + Nugget(0.5)}
 
     def __init__(self, variance: float = 1.0) -> None:
         self.variance = variance
@@ -191,6 +195,8 @@ class White(Kernel):
 
     domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE}
     positional = True
+    words: ClassVar[Mapping[str, str]] = {"noise": "noise variance of one observation"}
+    names: ClassVar[Names] = {}  # by itself it does not describe a table
 
     def __init__(self, noise: float = 1.0) -> None:
         self.noise = noise

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
-
 from mercer.losses.base import Loss
 from mercer.losses.binary.flip import Flip
 from mercer.losses.binary.hinge import (
@@ -59,25 +56,11 @@ __all__ = [
 def by_name(name: str) -> Loss:
     """Return the loss of that name with its default parameters: "gaussian", "student_t", ...
 
-    The name is the class's, in lower case with underscores.
+    The name is the class's, in lower case with underscores; classes of your own have names, too.
 
     Examples
     --------
     >>> by_name("negative_binomial")
     NegativeBinomial()
     """
-    known = {
-        re.sub(r"(?<=[a-z])(?=[A-Z])", "_", c).lower(): c
-        for c in __all__
-        if c != "Loss" and isinstance(globals()[c], type)
-    }
-    if name not in known:
-        close = difflib.get_close_matches(str(name).lower(), known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"there is no loss {name!r}{hint} Known are: {', '.join(known)}")
-    if name == "ordinal":
-        raise ValueError(
-            "an ordinal loss needs its cutpoints: pass losses.Ordinal(cutpoints=[...]) itself"
-        )
-    found: type[Loss] = globals()[known[name]]
-    return found()
+    return Loss.by_name(name)

@@ -108,6 +108,9 @@ class NegativeBinomial(Loss):
     response: ClassVar[str] = "count"
     normalised: ClassVar[bool] = True
     domains: ClassVar[Mapping[str, Domain]] = {"size": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {
+        "size": "size: the smaller, the more counts vary beyond Poisson"
+    }
 
     def __init__(self, size: float = 1.0) -> None:
         check_positive("NegativeBinomial", size=size)

@@ -32,6 +32,9 @@ class Gamma(Loss):
     response: ClassVar[str] = "positive"
     normalised: ClassVar[bool] = True
     domains: ClassVar[Mapping[str, Domain]] = {"shape": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {
+        "shape": "shape: the larger, the smaller the relative noise"
+    }
 
     def __init__(self, shape: float = 1.0) -> None:
         check_positive("Gamma", shape=shape)

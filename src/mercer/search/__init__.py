@@ -1,5 +1,6 @@
 """Which hyperparameters: the space, the hyperpriors, the criteria and the optimiser."""
 
+from mercer.core.words import there_is_no
 from mercer.inference.base import Problem
 from mercer.search.criteria.bound import LooBound, LooBoundCriterion
 from mercer.search.criteria.evidence import (
@@ -49,14 +50,9 @@ __all__ = [
 
 
 def by_name(given: object) -> Search | None:
-    """Return a Search from None, "evidence", "loo", "loo_bound", "hmc" or a Search."""
+    """Return a Search from its name ("evidence", "loo", "loo_bound", "hmc"), itself, or None."""
     if given is None or isinstance(given, Search):
         return given
-    if isinstance(given, str) and given in ("evidence", "loo"):
-        return Optimize(criterion=given)
-    if isinstance(given, str) and given == "loo_bound":
-        return LooBound()
-    if isinstance(given, str) and given == "hmc":
-        return HMC()
-    known = "'evidence', 'loo', 'loo_bound', 'hmc', None or a Search"
-    raise ValueError(f"unknown search {given!r}; known are {known}")
+    if isinstance(given, str) and given in Search.known_names():
+        return Search.by_name(given)
+    raise ValueError(there_is_no("search", given, [*Search.known_names(), "None"]))

@@ -18,7 +18,7 @@ from joblib import Parallel, delayed
 from scipy.optimize import Bounds, minimize
 
 from mercer.core.arrays import Array
-from mercer.core.component import Component
+from mercer.core.component import Component, Names
 from mercer.inference.base import Solution
 from mercer.inference.mode.descent import NoSpread
 from mercer.search.criteria.evidence import Criterion
@@ -189,6 +189,11 @@ class Search(Component):
     needs_evidence: ClassVar[bool] = True
     samples_many: ClassVar[bool] = False
 
+    @property
+    def needs_reports(self) -> tuple[str, ...]:
+        """Which keys the search reads in the report of a solution."""
+        return ()
+
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
         """Return the results, best first."""
         raise NotImplementedError
@@ -198,6 +203,7 @@ class Watched(Search):
     """A search that shows its progress: a child has the parameter ``progress``."""
 
     progress: bool | Progress
+    abstract: ClassVar[bool] = True
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copy all but the progress function: a bar holds streams and is shared."""
@@ -239,6 +245,11 @@ class Optimize(Watched):
     >>> Optimize(restarts=5)
     Optimize(restarts=5)
     """
+
+    names: ClassVar[Names] = {
+        "evidence": lambda: Optimize(criterion="evidence"),
+        "loo": lambda: Optimize(criterion="loo"),
+    }
 
     def __init__(
         self,

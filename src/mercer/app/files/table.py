@@ -14,8 +14,9 @@ import numpy as np
 
 from mercer.app.files.csv import MISSING, parse_number, read_csv
 from mercer.app.files.parquet import read_parquet
-from mercer.app.terminal import AppError, did_you_mean, quoted, shown
+from mercer.app.terminal import AppError, quoted, shown
 from mercer.core.arrays import Array
+from mercer.core.words import did_you_mean
 from mercer.tables.data.frame import Frame, days
 
 
@@ -43,7 +44,7 @@ class FileTable:
         """Refuse names that the table does not have; ``what`` they are is part of the sentence."""
         lost = [name for name in names if name not in self.columns]
         if len(lost) == 1:
-            hint = did_you_mean(lost[0], self.names)
+            hint = did_you_mean(lost[0], self.names) or f"its columns are {quoted(self.names)}"
             raise AppError(f"{self.path} has no column '{shown(lost[0])}' ({what}); {hint}")
         if lost:
             raise AppError(f"{self.path} lacks {len(lost)} columns ({what}): {quoted(lost)}")

@@ -22,8 +22,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
+from mercer.core.words import there_is_no
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import did_you_mean
 from mercer.kernels.columns import Columns
 from mercer.kernels.compose import Product, Scale, Sum
 from mercer.linalg.operators import SeveralOperator
@@ -91,7 +91,7 @@ def _one(part: Any, names: list[str], terms: Sequence[Kernel], columns: Any) -> 
         return [names.index(part)]
     alone = [j for j, term in enumerate(terms) if _columns(term, columns) == {part}]
     if not alone:
-        raise ValueError(f"there is no component {part!r}{did_you_mean(part, names)}")
+        raise ValueError(there_is_no("component", part, names))
     return alone
 
 

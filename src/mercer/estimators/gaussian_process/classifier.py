@@ -120,7 +120,7 @@ class GPClassifier(Additive, ClassMachine):
             method = "laplace" if joint else "ep"
         chosen = inferences.by_name(method)
         loss = _loss_for(self.loss, chosen, k)
-        if not chosen.evident:
+        if not chosen.has_evidence:
             raise ValueError(
                 f"a Gaussian process has a spread, and {type(chosen).__name__} finds a mode only; "
                 "use KernelClassifier for it, or inference='ep', 'laplace' or 'variational'"

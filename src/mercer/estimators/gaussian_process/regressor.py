@@ -66,7 +66,7 @@ class GPRegressor(Additive, KernelRegressor):
             standardize=self.standardize,
             named_loss=isinstance(self.loss, str),
         )
-        if not parts.inference.evident:
+        if not parts.inference.has_evidence:
             raise ValueError(
                 f"a Gaussian process has a spread, and {type(parts.inference).__name__}, the "
                 f"inference for {type(parts.loss).__name__}, finds a mode only; use KernelRegressor"

@@ -42,7 +42,7 @@ def choose_gram(
     if name not in NAMES:
         known = ", ".join(repr(k) for k in NAMES)
         raise ValueError(f"unknown gram {name!r}; known are {known}")
-    dense: GramMaker = kept_gram if inference.repeated else RecycledGrams()
+    dense: GramMaker = kept_gram if inference.factors_repeatedly else RecycledGrams()
     against = _against_the_line(kernel, d, loss, inference, search, basis)
     if name == "markov":
         if against:
@@ -76,7 +76,7 @@ def _against_the_line(
         )
     if basis is not None:
         return "an unpenalised basis needs the dense algebra"
-    if not inference.local or loss.response == "multiclass":
+    if not inference.works_in_linear_time or loss.response == "multiclass":
         return f"{type(inference).__name__} needs the dense algebra"
     wanted = "evidence" if search is None else search.get_params().get("criterion", "evidence")
     if wanted != "evidence":

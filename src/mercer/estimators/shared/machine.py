@@ -248,7 +248,7 @@ class KernelMachine(Summarised, Predicts, Stateful, BaseEstimator):  # type: ign
         self.kernel_ = self._stated_kernel(fit, first)
         self.loss_ = fit.units.loss_outside(first.loss)
         self.log_evidence_ = None
-        if fit.parts.inference.evident and first.scored:
+        if fit.parts.inference.has_evidence and first.scored:
             total = float(p.row_weights.sum())
             self.log_evidence_ = fit.units.evidence_outside(max(values), total, basis, k)
         self.left_out_ = None if isinstance(left, str) else left
@@ -287,7 +287,7 @@ class KernelMachine(Summarised, Predicts, Stateful, BaseEstimator):  # type: ign
         """Return what was done to the numbers, as plain values."""
         line = isinstance(solved.solution.factor, LineFactor)
         degrees = None
-        if fit.parts.inference.evident:
+        if fit.parts.inference.has_evidence:
             degrees = _degrees_of_freedom(draw.kernel, fit.problem, solved)
         return described(fit, solved) | {
             "gram": "markov" if line else "dense",

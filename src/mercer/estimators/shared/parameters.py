@@ -189,7 +189,7 @@ def solve_problem(
     solution = parts.inference.solve(
         gram, problem.y, loss, basis=problem.basis, weights=problem.weights
     )
-    if not (scored and parts.inference.evident):
+    if not (scored and parts.inference.has_evidence):
         return Solved(problem, gram, solution, -np.inf)
     evidence = parts.inference.evidence(gram, problem.y, loss, solution, spread=problem.spread)
     return Solved(problem, gram, solution, evidence.value)

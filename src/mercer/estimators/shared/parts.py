@@ -149,11 +149,20 @@ def resolve(
     inference = inferences.by_name(inference, loss)
     inference.check(loss)
     search = searches.by_name(search)
-    if search is not None and not inference.evident and search.needs_evidence:
+    if search is not None and not inference.has_evidence and search.needs_evidence:
+        others = [repr(name) for name in ("laplace", "variational", "ep") if _takes(name, loss)]
+        other = f", or an inference with an evidence ({', '.join(others)})" if others else ""
         raise ValueError(
             f"the search maximises a density, and {type(inference).__name__}, the inference for "
             f"{type(loss).__name__}, finds a mode that has none; give search=None and the kernel's "
-            "parameters, or an inference with an evidence ('laplace', 'variational', 'ep')"
+            f"parameters{other}"
+        )
+    lacking = set(() if search is None else search.needs_reports) - set(inference.reports)
+    if lacking:
+        raise ValueError(
+            f"search by {type(search).__name__} reads {', '.join(sorted(lacking))} in the report "
+            f"of a solution, which {type(inference).__name__} lacks: use inference='newton' "
+            "or 'dual', or another search"
         )
     basis = as_basis(basis)
     chosen = choose_gram(gram, kernel, d, loss, inference, search, basis)
@@ -169,6 +178,15 @@ def resolve(
         _standardize(standardize, named_kernel and not given),
         linear=chosen.linear,
     )
+
+
+def _takes(name: str, loss: Loss) -> bool:
+    """Whether the inference of this name accepts the loss: a remedy must not be refused."""
+    try:
+        inferences.by_name(name).check(loss)
+    except ValueError:
+        return False
+    return True
 
 
 def _standardize(given: Any, possible: bool) -> bool:

@@ -5,10 +5,12 @@ The manifest holds plain values and parts by name; every array goes beside it un
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from mercer.core.arrays import Array
 from mercer.core.basis import Basis
@@ -133,6 +135,14 @@ class Stateful:
                 loss.predict(mean, blocks if joint else np.diagonal(blocks, axis1=1, axis2=2))
             if not fine:
                 raise ValueError("the parts of the model do not belong to its arrays")
+        if is_classifier(machine):
+            classes = getattr(machine, "classes_", None)
+            if classes is None or len(classes) != max(2, m):
+                raise ValueError("the classes do not belong to the arrays of the model")
+            units = machine.units_
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # this row has no column names
+                machine.predict(units.outside(machine.posteriors_[0].points[:1]))
         str(machine.summary())
 
 

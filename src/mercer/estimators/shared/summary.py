@@ -162,24 +162,14 @@ def _convergence(report: dict[str, Any]) -> str:
     return text
 
 
-_WORDS = {
-    "length_scale": "length scale: the distance over which the function changes",
-    "variance": "variance of the function about its mean",
-    "noise": "noise variance of one observation",
-    "period": "period",
-    "alpha": "mixture of length scales",
-    "value": "variance of the level",
-    "weight": "variance of the slopes",
-}
-
-
 def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
     found = []
     names = getattr(machine, "feature_names_in_", None)
     for part in (machine.kernel_, machine.loss_):
         for path, owner, name in part.differentiable():
             value = np.asarray(getattr(owner, name), dtype=np.float64)
-            label = f"{path.replace('__', '.')} ({_WORDS.get(name, name)})"
+            word = owner.word_for(name)
+            label = path.replace("__", ".") + (f" ({word})" if word else "")
             if owner.mark(name).fixed:
                 label += ", fixed"
             if value.ndim and names is not None and value.size == len(names):

@@ -36,7 +36,11 @@ def resolve_response(loss: Any, inference: Any) -> tuple[Loss | None, Inference 
     if isinstance(inference, str) and inference == "auto":
         method = "ep" if has_kinks(found) else "laplace"
     chosen = inferences.by_name(method, found)
-    if not ({"derivatives", "tilted"} & set(chosen.needs) and chosen.local and chosen.evident):
+    if not (
+        {"derivatives", "tilted"} & set(chosen.needs)
+        and chosen.works_in_linear_time
+        and chosen.has_evidence
+    ):
         raise ValueError(
             f"a smoothing spline knows Laplace and EP inference, not {type(chosen).__name__}; use "
             "inference='laplace' or 'ep', or GPRegressor for others"

@@ -25,6 +25,8 @@ from mercer.export.machines import classes, moments, support
 
 Writer = Callable[[Any, Value, bool], dict[str, Value]]
 
+# What a graph stands for: a child of your own that states one of these predicts something else.
+PREDICTIONS = ("predict", "predict_proba", "decision_function", "predict_latent", "score_samples")
 # a child of an estimator predicts as its parent does
 WRITERS: dict[type, Writer] = {
     GPClassifier: classes.gaussian_process,
@@ -49,6 +51,12 @@ def writer_of(model: Any) -> Writer:
     for cls in type(model).__mro__:
         if cls in WRITERS:
             return WRITERS[cls]
+        own = [name for name in PREDICTIONS if name in vars(cls)]
+        if own and not cls.__module__.startswith("mercer."):
+            raise ExportError(
+                f"{type(model).__name__} cannot be exported: it has a {own[0]} of its own, and "
+                "ONNX would be given that of its parent"
+            )
     raise ExportError(
         f"{type(model).__name__} cannot be exported: to_onnx takes mercer's estimators, already "
         "fitted, and pipelines that end in one"

@@ -203,21 +203,12 @@ class Dual(ModeInference):
     """
 
     abstract: ClassVar[bool] = False
-    needs: ClassVar[tuple[str, ...]] = ("conjugate",)
+    needs: ClassVar[tuple[str, ...]] = ("conjugate", "derivatives")
 
     def __init__(self, tol: float = 1e-10, max_iter: int = 1000, block: int | None = None) -> None:
         self.tol = tol
         self.max_iter = max_iter
         self.block = block
-
-    def check(self, loss: Loss) -> None:
-        """Refuse a loss with several latent functions."""
-        super().check(loss)
-        if loss.response == "multiclass":
-            raise ValueError(
-                f"Dual inference is for one latent function, and {type(loss).__name__} has one for "
-                "each class; use inference='newton'"
-            )
 
     def solve(
         self,

@@ -17,7 +17,7 @@ from mercer.inference.mode.descent import (
     descend,
     single,
 )
-from mercer.inference.mode.prox import conjugate, has_kinks
+from mercer.inference.mode.prox import conjugate
 from mercer.inference.mode.softmax import joint
 from mercer.linalg.gram import Gram
 from mercer.losses.base import Loss
@@ -27,8 +27,9 @@ class ModeInference(Inference):
     """What every inference that ends in a mode shares: it has no evidence."""
 
     abstract: ClassVar[bool] = True
-    evident: ClassVar[bool] = False
-    repeated: ClassVar[bool] = True
+    has_evidence: ClassVar[bool] = False
+    factors_repeatedly: ClassVar[bool] = True
+    reports: ClassVar[tuple[str, ...]] = ("converged", "iterations", "objective", "gap")
 
     def evidence(
         self,
@@ -79,20 +80,12 @@ class Newton(ModeInference):
 
     abstract: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ("derivatives",)
+    takes_classes: ClassVar[bool] = True
+    takes_kinks: ClassVar[bool] = False
 
     def __init__(self, tol: float = 1e-10, max_iter: int = 100) -> None:
         self.tol = tol
         self.max_iter = max_iter
-
-    def check(self, loss: Loss) -> None:
-        """Refuse a loss whose slope jumps."""
-        super().check(loss)
-        if has_kinks(loss):
-            other = "'dual'" if loss.offers("conjugate") else "'ep' or 'variational'"
-            raise ValueError(
-                f"Newton inference needs a smooth loss, and the slope of {type(loss).__name__} "
-                f"jumps; use inference={other}"
-            )
 
     def solve(
         self,

@@ -16,6 +16,7 @@ from mercer.inference.mode.descent import Local, Mode, NoSpread, Step, begin, ch
 from mercer.linalg.dense.coupled import coupled
 from mercer.linalg.gram import Gram
 from mercer.losses.base import Loss
+from mercer.losses.softmax import Softmax
 
 
 def joint(
@@ -42,11 +43,12 @@ def joint(
         b = b if start.beta is None else start.beta
 
     local = shared(loss, codes, w, classes)
+    dual_of = loss if loss.offers("conjugate") else Softmax()  # the same function: see is_softmax
 
     def gap(state: Mode) -> float:
         u, dual = -state.slope, state.a - state.a.mean(axis=1, keepdims=True)
         feasible = np.where(np.abs(dual - u) <= 1e-9 * w[:, None], u, dual)
-        star = loss.conjugate(codes, -feasible / w[:, None])
+        star = dual_of.conjugate(codes, -feasible / w[:, None])
         return state.total + float(w @ star) + float(np.vdot(feasible, state.f))
 
     def done(state: Mode) -> bool:

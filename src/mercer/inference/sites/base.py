@@ -65,18 +65,9 @@ class SiteInference(Inference):
     """A child states ``sites`` and ``score`` for one latent function."""
 
     abstract: ClassVar[bool] = True
-    repeated: ClassVar[bool] = True
-
-    def check(self, loss: Loss) -> None:
-        """Refuse a loss that is no likelihood: its evidence would mean nothing."""
-        super().check(loss)
-        if not loss.normalised:
-            raise ValueError(
-                f"{type(self).__name__} inference gives an evidence, and {type(loss).__name__} is "
-                "no likelihood: exp(-loss) does not sum to one over the targets, so that its "
-                "evidence would favour large variances whatever the data say; choose a normalised "
-                "loss (NormalizedHinge for Hinge), or inference='dual' for the mode"
-            )
+    factors_repeatedly: ClassVar[bool] = True
+    reports: ClassVar[tuple[str, ...]] = ("converged", "iterations", "factorisations")
+    needs_likelihood: ClassVar[bool] = True
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
         """Return the posterior of one latent function; ``start`` is that of a nearby problem."""

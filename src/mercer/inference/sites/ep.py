@@ -86,8 +86,8 @@ class EP(SiteInference):
 
     abstract: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ("tilted",)
-    local: ClassVar[bool] = True
-    frugal: ClassVar[bool] = True
+    works_in_linear_time: ClassVar[bool] = True
+    inverse_in_place: ClassVar[bool] = True
     link: ClassVar[str] = "probit"  # its tilted moments are closed
 
     def __init__(self, tol: float = 1e-6, max_iter: int = 200) -> None:
@@ -102,15 +102,6 @@ class EP(SiteInference):
         """
         tol = max(self.tol, min(10.0 * self.tol, SEARCHING))
         return self if tol == self.tol else copy(self).set_params(tol=tol)
-
-    def check(self, loss: Loss) -> None:
-        """Refuse several latent functions per point as well."""
-        if loss.response == "multiclass":
-            raise ValueError(
-                f"EP inference knows one latent function per target, and {type(loss).__name__} has "
-                "one per class; use inference='laplace', or one binary problem per class"
-            )
-        super().check(loss)
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
         """See :meth:`SiteInference.sites`; a start that leads nowhere is followed by a cold one."""

@@ -18,7 +18,6 @@ from mercer.core.arrays import Array
 from mercer.inference.base import Evidence, Solution, check_limits, ones_if_none
 from mercer.inference.mode.descent import TINY, Local
 from mercer.inference.mode.newton import weighted
-from mercer.inference.mode.prox import has_kinks
 from mercer.inference.mode.softmax import shared
 from mercer.inference.sites.base import SiteInference, Sites, Task, refuse_basis
 from mercer.inference.sites.settle import ModeStart, Steps, settle
@@ -115,23 +114,15 @@ class Laplace(SiteInference):
 
     abstract: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ("derivatives",)
-    frugal: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    inverse_in_place: ClassVar[bool] = True
+    works_in_linear_time: ClassVar[bool] = True
+    takes_classes: ClassVar[bool] = True
+    takes_kinks: ClassVar[bool] = False
 
     def __init__(self, tol: float = 1e-10, max_iter: int = 100) -> None:
         check_limits("Laplace", tol, max_iter)
         self.tol = tol
         self.max_iter = max_iter
-
-    def check(self, loss: Loss) -> None:
-        """Refuse a loss without a curvature everywhere."""
-        super().check(loss)
-        if has_kinks(loss):
-            raise ValueError(
-                f"Laplace inference needs a loss that is twice differentiable, and the slope of "
-                f"{type(loss).__name__} jumps: at a kink there is no curvature; use EP or "
-                "Variational inference, which average over kinks"
-            )
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
         """See :meth:`SiteInference.sites`."""

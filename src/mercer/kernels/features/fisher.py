@@ -6,11 +6,12 @@ MultinomialFisher: the Fisher kernel of counts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer.core.arrays import Array, as_matrix
+from mercer.core.component import Names
 from mercer.kernels.base import Kernel
 from mercer.kernels.features.fourier import Mapped, not_frozen
 from mercer.kernels.features.tfidf import counts
@@ -158,6 +159,8 @@ class MultinomialFisher(ScoreKernel):
     array([[ 0.,  0.],
            [ 0., 16.]])
     """
+
+    names: ClassVar[Names] = {}  # by itself it does not describe a table
 
     def __init__(self, probabilities: Array | None = None) -> None:
         self.probabilities = probabilities

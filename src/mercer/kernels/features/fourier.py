@@ -110,6 +110,9 @@ class RandomFourier(Mapped):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"length_scale": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {
+        "length_scale": "length scale: the distance over which the function changes"
+    }
 
     def __init__(
         self,

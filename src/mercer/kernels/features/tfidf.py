@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from mercer.core.arrays import Array
+from mercer.core.component import Names
 from mercer.kernels.checks import positive
 from mercer.kernels.features.fourier import Mapped, is_sparse, not_frozen, rows_of
 
@@ -49,6 +50,8 @@ class TFIDF(Mapped):
            [0.154, 1.   , 0.   ],
            [0.   , 0.   , 0.   ]])
     """
+
+    names: ClassVar[Names] = {}  # by itself it does not describe a table
 
     def __init__(self, idf: float | Array | None = None) -> None:
         self.idf = idf

@@ -77,6 +77,9 @@ class OrnsteinUhlenbeck(_Named):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"rate": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {
+        "rate": "rate: the inverse of the distance over which the function changes"
+    }
 
     def __init__(self, rate: float = 1.0) -> None:
         self.rate = rate
@@ -115,6 +118,9 @@ class SquaredExponentialOperator(_Named):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"sigma": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {
+        "sigma": "length scale: the distance over which the function changes"
+    }
 
     def __init__(self, sigma: float = 1.0, dims: int = 1) -> None:
         self.sigma = sigma

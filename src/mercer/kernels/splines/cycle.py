@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, Domain
+from mercer.core.component import POSITIVE, Domain, Names
 from mercer.kernels.base import Gradient, Kernel, blocks, other_points
 from mercer.kernels.checks import positive, whole
 
@@ -53,6 +53,8 @@ class PeriodicSpline(Kernel):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"period": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {"period": "period"}
+    names: ClassVar[Names] = {}  # by itself it does not describe a table
 
     def __init__(self, period: float = 1.0, order: int = 2) -> None:
         self.period = period

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from math import comb, factorial
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from mercer.core.arrays import Array
+from mercer.core.component import Names
 from mercer.kernels.base import Kernel, other_points
 from mercer.kernels.checks import finite, whole
 
@@ -48,6 +49,8 @@ class Spline(Kernel):
     >>> Spline(order=2)(np.array([[1.0]]), np.array([[1.0], [2.0]]))
     array([[0.33333333, 0.83333333]])
     """
+
+    names: ClassVar[Names] = {}  # by itself it does not describe a table
 
     def __init__(self, order: int = 2, origin: float = 0.0) -> None:
         self.order = order

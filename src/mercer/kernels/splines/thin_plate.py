@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import factorial, gamma, pi
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.linalg import qr
 
 from mercer.core.arrays import Array
 from mercer.core.basis import PolynomialBasis
+from mercer.core.component import Names
 from mercer.kernels.base import Kernel, other_points
 from mercer.kernels.checks import whole
 from mercer.kernels.compose import Scale
@@ -126,6 +127,8 @@ class ThinPlate(Kernel):
     array([[0.1103, 0.    ],
            [0.    , 0.    ]])
     """
+
+    names: ClassVar[Names] = {}  # by itself it does not describe a table
 
     def __init__(self, order: int = 2, anchors: Array | None = None) -> None:
         self.order = order

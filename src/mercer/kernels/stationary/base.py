@@ -34,6 +34,9 @@ class Stationary(Kernel, abstract=True):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"length_scale": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {
+        "length_scale": "length scale: the distance over which the function changes"
+    }
 
     def __init__(self, length_scale: float | Array = 1.0) -> None:
         self.length_scale = length_scale
@@ -159,6 +162,7 @@ class RBF(Stationary):
     """
 
     native = 0
+    expects = "very smooth functions of the inputs"
 
     def as_rbf(self, X: Array, centre: Array) -> tuple[Array, float] | None:
         return (X - centre) / self.length_scale, 1.0
@@ -199,6 +203,8 @@ class RationalQuadratic(Stationary):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"length_scale": POSITIVE, "alpha": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {"alpha": "mixture of length scales"}
+    expects = "smooth functions that vary on several scales at once"
 
     def __init__(self, alpha: float = 1.0, length_scale: float | Array = 1.0) -> None:
         self.alpha = alpha

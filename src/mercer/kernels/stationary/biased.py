@@ -52,6 +52,11 @@ class BiasedRBF(Kernel):
         "bias": POSITIVE,
         "variance": POSITIVE,
     }
+    words: ClassVar[Mapping[str, str]] = {
+        "weight": "how much each column counts in the squared distance",
+        "bias": "variance of the level, as a share",
+        "variance": "variance of the function about its mean",
+    }
 
     def __init__(
         self, weight: float | Array = 1.0, bias: float = 0.1, variance: float = 10.0

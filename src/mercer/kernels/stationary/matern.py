@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer.core.arrays import Array
+from mercer.core.component import Names
 from mercer.kernels.base import Gradient
 from mercer.kernels.checks import positive
 from mercer.kernels.markov import StateSpace
@@ -49,9 +50,23 @@ class Matern(Stationary):
            [0.3679, 1.    ]])
     """
 
+    names: ClassVar[Names] = {
+        "matern12": lambda: Matern(nu=0.5),
+        "matern32": lambda: Matern(nu=1.5),
+        "matern52": lambda: Matern(nu=2.5),
+    }
+
     def __init__(self, nu: float = 1.5, length_scale: float | Array = 1.0) -> None:
         self.nu = nu
         self.length_scale = length_scale
+
+    @property
+    def expects(self) -> str:
+        return {
+            0.5: "rough functions without jumps",
+            1.5: "functions without corners whose slope may change suddenly",
+            2.5: "smooth functions of the inputs that may bend quickly",
+        }.get(self.nu, "")
 
     @property
     def native(self) -> int | None:

@@ -43,6 +43,11 @@ class Periodic(Kernel):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"period": POSITIVE, "length_scale": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {
+        "period": "period",
+        "length_scale": "length scale: the distance over which the function changes",
+    }
+    expects = "functions that repeat themselves"
 
     def __init__(self, period: float | Array = 1.0, length_scale: float | Array = 1.0) -> None:
         self.period = period
@@ -120,6 +125,7 @@ class Cosine(Kernel):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"period": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {"period": "period"}
 
     def __init__(self, period: float | Array = 1.0) -> None:
         self.period = period

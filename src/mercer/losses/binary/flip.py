@@ -39,6 +39,7 @@ class Flip(BinaryLoss):
     normalised: ClassVar[bool] = True
     convex: ClassVar[bool] = False
     domains: ClassVar[Mapping[str, Domain]] = {"eps": Domain("half", 0.0, 0.5)}
+    words: ClassVar[Mapping[str, str]] = {"eps": "probability of a wrong label"}
 
     def __init__(self, base: Loss | None = None, eps: float = 0.1) -> None:
         if not is_number(eps, 0.0, 0.5):

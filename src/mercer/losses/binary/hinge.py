@@ -148,6 +148,7 @@ class NormalizedHinge(BinaryLoss):
     normalised: ClassVar[bool] = True
     convex: ClassVar[bool] = False
     domains: ClassVar[Mapping[str, Domain]] = {"C": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {"C": "weight of the hinge"}
 
     def __init__(self, C: float = 1.0) -> None:
         check_positive("NormalizedHinge", C=C)

@@ -32,6 +32,7 @@ class Probit(BinaryLoss):
 
     normalised: ClassVar[bool] = True
     domains: ClassVar[Mapping[str, Domain]] = {"scale": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {"scale": "width of the step from one label to the other"}
 
     def __init__(self, scale: float = 1.0) -> None:
         check_positive("Probit", scale=scale)
@@ -77,6 +78,7 @@ class LaplaceProbit(BinaryLoss):
 
     normalised: ClassVar[bool] = True
     domains: ClassVar[Mapping[str, Domain]] = {"C": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {"C": "steepness of the step from one label to the other"}
 
     def __init__(self, C: float = 1.0) -> None:
         check_positive("LaplaceProbit", C=C)

@@ -41,6 +41,11 @@ class SquaredProbit(Loss):
 
     response: ClassVar[str] = "binary"
     domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE, "tau": POSITIVE, "offset": REAL}
+    words: ClassVar[Mapping[str, str]] = {
+        "noise": "noise variance of one observation",
+        "tau": "steepness of the step from one label to the other",
+        "offset": "where the step lies",
+    }
 
     def __init__(
         self,
@@ -52,6 +57,8 @@ class SquaredProbit(Loss):
         self.noise = noise
         self.tau = tau
         self.offset = offset
+        if not isinstance(latent, (bool, np.bool_)):
+            raise ValueError(f"SquaredProbit needs latent to be True or False, not {latent!r}")
         self.latent = latent
         check_positive("SquaredProbit", noise=noise)
         if not (

@@ -33,6 +33,7 @@ class LaplaceNoise(PiecewiseLinear, LocationLoss):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"scale": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {"scale": "mean absolute deviation of one observation"}
 
     def __init__(self, scale: float = 1.0) -> None:
         check_positive("LaplaceNoise", scale=scale)
@@ -88,6 +89,7 @@ class Pinball(PiecewiseLinear, LocationLoss):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"scale": POSITIVE, "level": UNIT}
+    words: ClassVar[Mapping[str, str]] = {"scale": "scale of the noise", "level": "quantile level"}
 
     def __init__(self, level: float = 0.5, scale: float = 1.0) -> None:
         check_positive("Pinball", scale=scale)
@@ -152,6 +154,7 @@ class EpsilonInsensitive(PiecewiseLinear, LocationLoss):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"C": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {"C": "weight of a residual outside the tube"}
 
     def __init__(self, C: float = 1.0, epsilon: float = 0.1) -> None:
         check_positive("EpsilonInsensitive", C=C)

@@ -40,6 +40,7 @@ class Gaussian(LocationLoss):
     domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE}
 
     latent_is_mean: ClassVar[bool] = True
+    words: ClassVar[Mapping[str, str]] = {"noise": "noise variance of one observation"}
 
     def __init__(self, noise: float | Array = 1.0) -> None:
         self.noise = noise

@@ -37,6 +37,10 @@ class Huber(LocationLoss):
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE, "delta": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {
+        "noise": "noise variance of one observation",
+        "delta": "distance beyond which a residual counts by its size, not its square",
+    }
 
     def __init__(self, noise: float = 1.0, delta: float = 1.345) -> None:
         check_positive("Huber", noise=noise, delta=delta)

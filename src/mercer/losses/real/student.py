@@ -37,6 +37,10 @@ class StudentT(LocationLoss):
     convex: ClassVar[bool] = False
     reach: ClassVar[tuple[float, ...]] = HEAVY
     domains: ClassVar[Mapping[str, Domain]] = {"scale": POSITIVE, "df": POSITIVE}
+    words: ClassVar[Mapping[str, str]] = {
+        "scale": "scale of the noise",
+        "df": "degrees of freedom: the fewer, the heavier the tails",
+    }
 
     def __init__(self, scale: float = 1.0, df: float = 4.0) -> None:
         check_positive("StudentT", scale=scale, df=df)

@@ -87,6 +87,11 @@ class LooBound(Search):
         if figure not in ("bound", "cavity"):
             raise ValueError(f"unknown figure {figure!r}; known are bound, cavity")
 
+    @property
+    def needs_reports(self) -> tuple[str, ...]:
+        """The duality gap, for the bound."""
+        return ("gap",) if self.figure == "bound" else ()
+
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
         """See :class:`Search`."""
         starts = [space.start, *space.suggested]

@@ -99,7 +99,7 @@ class EvidenceCriterion(Criterion):
 
     def scratch(self) -> bool:
         """As the inference says."""
-        return self.inference.frugal
+        return self.inference.inverse_in_place
 
     def value_and_gradients(
         self, gram: Gram, loss: Loss, solution: Solution

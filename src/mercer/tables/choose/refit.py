@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 
 from mercer.core.arrays import Array, Index
+from mercer.core.component import Names
 from mercer.core.memory import available_bytes
 from mercer.search import Criterion, Optimize, Result, Space
 from mercer.search.optimize import interrupted
@@ -34,6 +35,8 @@ class Resumed(Optimize):
     found : parameters by full name, e.g. {"kernel__variance": 1.0}.
     criterion, max_iter, progress, balance : see :class:`~mercer.search.Optimize`.
     """
+
+    names: ClassVar[Names] = {}  # it resumes what others began
 
     def __init__(
         self,

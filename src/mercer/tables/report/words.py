@@ -12,16 +12,6 @@ from mercer.core.words import shape, shown
 from mercer.tables.report.page import Facts
 
 ENCODED = "lengths in standard deviations of the columns, groups as 0 and 1; else your units"
-_KERNELS = {
-    "RBF": "very smooth functions of the inputs",
-    "Matern 2.5": "smooth functions of the inputs that may bend quickly",
-    "Matern 1.5": "functions without corners whose slope may change suddenly",
-    "Matern 0.5": "rough functions without jumps",
-    "Linear": "straight lines in the inputs",
-    "RationalQuadratic": "smooth functions that vary on several scales at once",
-    "Periodic": "functions that repeat themselves",
-    "Constant": "a level that is not known in advance",
-}
 
 
 def in_words(machine: Any) -> list[str]:
@@ -54,7 +44,7 @@ def in_words(machine: Any) -> list[str]:
 def _kernel(kernel: Any) -> Iterator[str]:
     if kernel is None:
         return
-    kinds = [_KERNELS[name] for name in _names(kernel) if name in _KERNELS]
+    kinds = [part.expects for part in _parts(kernel) if part.expects]
     if kinds:
         yield f"It expects {', and '.join(dict.fromkeys(kinds))}."
     for _, owner, name in kernel.differentiable():
@@ -84,13 +74,11 @@ def _noise(loss: Any) -> Iterator[str]:
         )
 
 
-def _names(kernel: Any) -> Iterator[str]:
-    nu = getattr(kernel, "nu", None)
-    yield type(kernel).__name__ + ("" if nu is None else f" {nu:g}")
-    inner = [getattr(kernel, "kernel", None), *(getattr(kernel, "parts", None) or [])]
-    for part in inner:
-        if part is not None:
-            yield from _names(part)
+def _parts(kernel: Any) -> Iterator[Any]:
+    """Yield the kernel and the kernels inside it."""
+    yield kernel
+    for part in kernel.children().values():
+        yield from _parts(part)
 
 
 def facts_of(machine: Any, units: str = "your units") -> list[Facts]:
