@@ -11,7 +11,7 @@ from mercer.core.arrays import Array
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.inference.base import Problem, Solution
 from mercer.inference.mode.descent import TINY
-from mercer.linalg.dense.gram import DenseFactor
+from mercer.linalg.dense.factor import DenseFactor
 from mercer.linalg.dense.projected import Projected
 from mercer.linalg.gram import Gram
 
