@@ -1,10 +1,10 @@
 """
-Error bars of a relevance vector machine, collapsed and healed
-==============================================================
+Error bars of a relevance vector machine, collapsed and augmented
+=================================================================
 
 A relevance vector machine predicts with a handful of functions. Where none of them reaches, the
 function is known to be zero (or the constant): its error bars are narrowest where there are no data
-at all. Adding, for each prediction, one function centred on the point itself heals them.
+at all. Adding, for each prediction, one function centred on the point itself mends them.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ grid = np.linspace(-22, 22, 441)[:, None]
 
 models = {
     "relevance vectors": RVRegressor(RBF(2.0), bias=False),
-    "healed": RVRegressor(RBF(2.0), bias=False, heal=True),
+    "augmented": RVRegressor(RBF(2.0), bias=False, heal=True),
     "Gaussian process": GPRegressor(),
 }
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.2), sharey=True)
@@ -31,7 +31,7 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
     ax.plot(grid[:, 0], mean)
     ax.plot(x[:, 0], y, ".", color="0.4", markersize=3)
     if hasattr(model, "relevance_vectors_"):
-        rows = model.relevance_
+        rows = model.relevance_rows_
         ax.plot(x[rows, 0], y[rows], "o", mfc="none", color="C3")
     ax.set(title=name, xlabel="x")
 fig.tight_layout()

@@ -62,6 +62,29 @@ void stationary(int profile, ConstMatrix X, ConstMatrix Z, bool same, Matrix out
     });
 }
 
+// out (n, r) = factor profile(s) V' for V (r, m), one column of the product a row: kernel values are
+// formed and used tile by tile, and the n x m matrix is never stored.
+void stationary_matmul(int profile, ConstMatrix X, ConstMatrix Z, ConstMatrix V, Matrix out,
+                       double factor) {
+    const std::size_t n = X.shape(0), m = Z.shape(0), dims = X.shape(1), r = V.shape(0);
+    require(Z.shape(1) == dims && V.shape(1) == m && out.shape(0) == n && out.shape(1) == r,
+            "shapes do not match");
+    nb::gil_scoped_release release;
+    const std::vector<double> columns = columns_of(Z.data(), m, dims);
+    std::fill(out.data(), out.data() + n * r, 0.0);
+    for_tiles(n, m, false, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+        double s[TILE], k[TILE];
+        for (std::size_t i = i0; i < i1; ++i) {
+            mercer::row_sqdist(X.data() + i * dims, columns.data() + j0, m, dims, j1 - j0, s);
+            mercer::row_profile(profile, s, j1 - j0, k);
+            for (std::size_t c = 0; c < r; ++c)
+                out.data()[i * r + c] += mercer::row_dot(k, V.data() + c * m + j0, j1 - j0);
+        }
+    });
+    if (factor != 1.0)
+        for (std::size_t i = 0; i < n * r; ++i) out.data()[i] *= factor;
+}
+
 // sums[d] = sum_ij Q_ij profile'(s_ij) (x_id - z_jd)^2; returns sum_ij Q_ij profile(s_ij).
 // same: Z is X and Q is symmetric.
 double stationary_pullback(int profile, ConstMatrix X, ConstMatrix Z, bool same, ConstMatrix Q,
@@ -193,6 +216,8 @@ NB_MODULE(core, module) {
     using nb::literals::operator""_a;
     module.doc() = "Compiled core of mercer: fused kernel rows and gradient contractions.";
     module.def("stationary", &stationary, "profile"_a, "X"_a, "Z"_a, "same"_a, "out"_a.noconvert(), "factor"_a = 1.0);
+    module.def("stationary_matmul", &stationary_matmul, "profile"_a, "X"_a, "Z"_a, "V"_a,
+               "out"_a.noconvert(), "factor"_a = 1.0);
     module.def("stationary_pullback", &stationary_pullback, "profile"_a, "X"_a, "Z"_a, "same"_a,
                "Q"_a, "sums"_a.noconvert());
     module.def("weighted_spread", &weighted_spread, "X"_a, "Z"_a, "M"_a, "sums"_a.noconvert());

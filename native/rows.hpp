@@ -120,6 +120,14 @@ MERCER_CLONES void row_profile_slope(int profile, const double* s, std::size_t l
     }
 }
 
+// sum_j k[j] * v[j]
+MERCER_CLONES double row_dot(const double* k, const double* v, std::size_t len) {
+    double total = 0.0;
+#pragma omp simd reduction(+ : total)
+    for (std::size_t j = 0; j < len; ++j) total += k[j] * v[j];
+    return total;
+}
+
 // m[j] = q[j] * slope[j]; returns sum_j q[j] * k[j]
 MERCER_CLONES double row_weigh(const double* q, const double* k, const double* slope,
                                std::size_t len, double* m) {

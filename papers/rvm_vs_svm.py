@@ -137,7 +137,7 @@ def figures(split: Split, given: dict[str, float]) -> dict[str, float]:
         "svm_error": 100.0 * float(np.mean(svm.predict(Z) != t)),
         "svm_vectors": float(len(svm.support_)),
         "rvm_error": 100.0 * float(np.mean(rvm.predict(Z) != t)),
-        "rvm_vectors": float(len(rvm.relevance_)),
+        "rvm_vectors": float(len(rvm.relevance_rows_)),
         "rvm_bits": float(np.mean(log_p) / np.log(2.0) + entropy),
     }
 

@@ -22,7 +22,7 @@ def test_the_evidence_is_the_machines_own(suite, task) -> None:
     fitted = suite._mercer(task, *data[:2])
     evidence, error, vectors = suite._figures(task, fitted, *data)
     assert evidence == pytest.approx(fitted["model"].log_evidence_, abs=1e-5)
-    assert vectors == len(fitted["model"].relevance_)
+    assert vectors == len(fitted["model"].relevance_rows_)
     assert error == pytest.approx(suite._figures(task, fitted, *data)[1])
     assert 0.0 < error < (4.0 if task == "regression" else 0.5)
 

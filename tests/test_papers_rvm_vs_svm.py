@@ -29,7 +29,7 @@ def test_figures_are_what_they_say(script, rng) -> None:
     rvm, svm = RVClassifier(RBF(1.5)).fit(X, y), SVC(kernel=RBF(1.0), C=2.0).fit(X, y)
     assert got["rvm_error"] == pytest.approx(100.0 * (1.0 - rvm.score(Z, t)))
     assert got["svm_error"] == pytest.approx(100.0 * (1.0 - svm.score(Z, t)))
-    assert got["rvm_vectors"] == len(rvm.relevance_) < got["svm_vectors"] == len(svm.support_)
+    assert got["rvm_vectors"] == len(rvm.relevance_rows_) < got["svm_vectors"] == len(svm.support_)
     p = rvm.predict_proba(Z)[np.arange(60), (t > 0).astype(int)]
     rate = np.mean(y > 0)
     entropy = -(rate * np.log2(rate) + (1 - rate) * np.log2(1 - rate))

@@ -47,13 +47,14 @@ def test_the_iteration_limit_warns_and_reports(machine, y):
     assert len(seen) == 1
     assert seen[0].filename == __file__  # points at the call of fit
     assert ("smaller C" in str(seen[0].message)) == hasattr(machine, "C")
-    assert not machine.report_["converged"]
-    assert machine.report_["message"] == "iteration limit"
-    assert machine.report_["violation"] > machine.tol
+    ended = machine.report_["inference"]
+    assert not ended["converged"]
+    assert ended["message"] == "iteration limit"
+    assert ended["violation"] > machine.tol
     if isinstance(machine, (SVC, NuSVC)):
-        assert len(machine.report_["objective"]) == (1 if y is TWO else 3)
+        assert len(ended["objective"]) == (1 if y is TWO else 3)
     free = machine.set_params(max_iter=-1).fit(X, y)  # warnings are errors: none comes
-    assert free.report_["converged"]
+    assert free.report_["inference"]["converged"]
 
 
 INFERENCES = [
@@ -126,7 +127,7 @@ def test_a_tolerance_below_rounding_ends(machine, y, method, digits):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         machine.set_params(tol=1e-300).fit(X, y)
-    assert len(seen) == 1 - machine.report_["converged"]  # exact zeros exist
+    assert len(seen) == 1 - machine.report_["inference"]["converged"]  # exact zeros exist
     assert all("choose a larger tol" in str(w.message) for w in seen)
     scale = np.abs(exact).max()
     np.testing.assert_allclose(getattr(machine, method)(X), exact, atol=digits * scale)

@@ -40,13 +40,6 @@ def state(a, C):
     return (np.abs(a) > 1e-6).astype(int) + (np.abs(a) > C - 1e-6)
 
 
-def by_row(X, model):
-    """Return the left-out margins in the order of X: distinct rows come sorted from the machine."""
-    points = model._trained.points
-    order = [int(np.flatnonzero((points == x).all(axis=1))[0]) for x in X]
-    return model.loo_.margin[order, 0]
-
-
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("seed", range(5))
 def test_margins_of_the_support_vector_machine(seed, bias):
@@ -55,7 +48,7 @@ def test_margins_of_the_support_vector_machine(seed, bias):
     true, without = refitted(K, y, C, offset=bias)
     full = convex.svc(K, y, C)[0] if bias else convex.svc_without_offset(K, y, C)
     model = SVC(C=C, gamma=gamma, tol=1e-9, bias=bias).fit(X, y)
-    found = by_row(X, model)
+    found = model.loo_.margin[:, 0]
     exact = 0
     for i in range(len(y)):
         same = np.delete(state(full, C) == state(without[i], C), i).all()
@@ -75,8 +68,8 @@ def test_classical_bounds_hold(seed, kernel):
     K = gram(X, gamma) if kernel == "rbf" else X @ X.T
     error = np.mean(refitted(K, y, C)[0] <= 0.0)
     loo = SVC(C=C, kernel=kernel, gamma=gamma, tol=1e-9).fit(X, y).loo_
-    assert error <= loo.support_bound[0] + 1e-12
-    assert error <= loo.xi_alpha_bound[0] + 1e-12
+    assert error <= loo.error_bounds["support"][0] + 1e-12
+    assert error <= loo.error_bounds["xi_alpha"][0] + 1e-12
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -133,7 +133,7 @@ def test_the_support_vector_classifier():
     np.testing.assert_allclose(
         model.decision_function(NEW), [1.49988978703, -0.748563182002], rtol=0.0, atol=1e-8
     )
-    assert model.report_["objective"][0] == pytest.approx(3.4357887576285644, abs=1e-8)
+    assert model.report_["inference"]["objective"][0] == pytest.approx(3.4357887576285644, abs=1e-8)
 
 
 def test_softmax():

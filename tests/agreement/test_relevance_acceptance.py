@@ -97,7 +97,7 @@ def test_the_evidence_rises_at_every_step(line, plane, kind):
 def test_equal_fits_are_equal(line, plane):
     for make, (X, y) in ((RVRegressor, line), (RVClassifier, plane)):
         one, two = (make(RBF(1.2)).fit(X, y) for _ in range(2))
-        np.testing.assert_array_equal(one.relevance_, two.relevance_)
+        np.testing.assert_array_equal(one.relevance_rows_, two.relevance_rows_)
         np.testing.assert_array_equal(one.weights_, two.weights_)
 
 
@@ -155,14 +155,14 @@ def test_healed_is_a_model_with_one_more_function(line):
 def test_duplicate_functions_and_collinear_columns(rng, line):
     X, y = line
     doubled = RVRegressor(RBF(1.5)).fit(np.vstack([X, X[:30]]), np.append(y, y[:30]))
-    assert len(np.unique(doubled.relevance_vectors_, axis=0)) == len(doubled.relevance_)
+    assert len(np.unique(doubled.relevance_vectors_, axis=0)) == len(doubled.relevance_rows_)
     columns = rng.normal(size=(80, 3))
     Z = np.hstack([columns, columns, -2.0 * columns, columns[:, :1] + columns[:, 1:2]])
     z = columns @ [1.0, -2.0, 0.0] + 0.1 * rng.normal(size=80)
     model = RVRegressor(functions="columns").fit(Z, z)
     assert np.all(np.isfinite(model.weights_))
     np.testing.assert_allclose(model.predict(Z), z, atol=0.5)
-    assert len(model.relevance_) <= 3
+    assert len(model.relevance_rows_) <= 3
 
 
 @pytest.mark.parametrize("n", [30, 100, 300])
@@ -172,12 +172,12 @@ def test_pure_noise_is_the_constant(n):
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(n, 2)), 3.0 + rng.normal(size=n)
         model = RVRegressor(RBF(1.0)).fit(X, y)
-        kept.append(len(model.relevance_))
+        kept.append(len(model.relevance_rows_))
         if not kept[-1]:
             np.testing.assert_allclose(model.predict(X[:3]), y.mean())
         labels = rng.integers(0, 2, n)
         machine = RVClassifier(RBF(1.0)).fit(X, labels)
-        kept.append(len(machine.relevance_))
+        kept.append(len(machine.relevance_rows_))
         if not kept[-1]:
             np.testing.assert_allclose(1.0 / (1.0 + np.exp(-machine.intercept_)), labels.mean())
     assert np.mean(np.array(kept) == 0) >= 11 / 12
@@ -200,7 +200,7 @@ def test_refusals_leave_nothing_behind(line, plane):
     ):
         with pytest.raises(ValueError, match=words):
             model.fit(*data)
-        assert not hasattr(model, "relevance_")
+        assert not hasattr(model, "relevance_rows_")
     fitted = RVRegressor(RBF(1.5)).fit(X, y)
     before = fitted.predict(X)
     with pytest.raises(ValueError, match="NaN"):
@@ -210,7 +210,7 @@ def test_refusals_leave_nothing_behind(line, plane):
 
 def test_equal_targets(line):
     model = RVRegressor().fit(line[0], np.full(90, -2.5))
-    assert len(model.relevance_) == 0
+    assert len(model.relevance_rows_) == 0
     np.testing.assert_allclose(model.predict([[0.0], [50.0]]), -2.5)
 
 
@@ -226,7 +226,7 @@ def test_a_kernel_that_reads_the_data_reads_the_training_rows(rng):
         RVRegressor(TFIDF(), search=None).fit(X, y),
         RVClassifier(TFIDF(), search=None).fit(X, y > 0),
     ):
-        assert len(model.relevance_) > 0
+        assert len(model.relevance_rows_) > 0
         answer = model.predict if isinstance(model, RVRegressor) else model.predict_proba
         whole = answer(new)
         alone = np.concatenate([answer(new[i : i + 1]) for i in range(10)])
@@ -251,7 +251,7 @@ def test_grid_search_pipeline_clone_and_pandas(line, plane):
     np.testing.assert_allclose(probability.sum(axis=1), 1.0, atol=1e-12)
     assert set(model.predict(table)) == {"a", "b"}
     copied = clone(model)
-    assert not hasattr(copied, "relevance_")
+    assert not hasattr(copied, "relevance_rows_")
     np.testing.assert_array_equal(copied.fit(table, y).predict_proba(table), probability)
     assert RVRegressor().fit(*line).score(*line) > 0.8
 

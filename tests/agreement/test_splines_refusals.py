@@ -151,8 +151,8 @@ def test_noise_has_no_relevant_rows():
     for seed in range(15):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(60, 2))
-        kept[0] += len(RVRegressor().fit(X, rng.normal(size=60)).relevance_) > 0
-        kept[1] += len(RVClassifier().fit(X, rng.integers(0, 2, 60)).relevance_) > 0
+        kept[0] += len(RVRegressor().fit(X, rng.normal(size=60)).relevance_rows_) > 0
+        kept[1] += len(RVClassifier().fit(X, rng.integers(0, 2, 60)).relevance_rows_) > 0
     assert np.all(kept <= 3)
 
 
@@ -161,13 +161,13 @@ def test_relevance_does_not_depend_on_the_order_of_rows_or_equal_columns(rng):
     one = RVRegressor(RBF(1.0)).fit(X, y)
     order = rng.permutation(N)
     two = RVRegressor(RBF(1.0)).fit(X[order], y[order])
-    assert {*X[one.relevance_, 0]} == {*X[order][two.relevance_, 0]}
+    assert {*X[one.relevance_rows_, 0]} == {*X[order][two.relevance_rows_, 0]}
     assert two.log_evidence_ == pytest.approx(one.log_evidence_, rel=1e-12)
     wave = np.column_stack([np.sin(X[:, 0]), np.cos(X[:, 0])])
     twice = np.column_stack([wave, wave, -2.0 * wave, wave.sum(axis=1), np.zeros(N)])
     few = RVRegressor(functions="columns").fit(wave, y)
     many = RVRegressor(functions="columns").fit(twice, y)
-    assert len(many.relevance_) <= 2
+    assert len(many.relevance_rows_) <= 2
     assert many.log_evidence_ >= few.log_evidence_ - 0.5
     np.testing.assert_allclose(many.predict(twice), few.predict(wave), atol=0.05)
 

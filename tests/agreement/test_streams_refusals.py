@@ -173,13 +173,13 @@ def test_labels_as_objects(name):
     """Texts in an object array: a label of another kind is a new class, and said so."""
     model = LEARNERS[name]().partial_fit(X[:40], Y[:40].astype(object))
     before = snapshot(vars(model))
-    with pytest.raises(ValueError, match=r"label 3, which is none of the classes"):
+    with pytest.raises(ValueError, match=r"label 3, which is not one of the classes"):
         model.partial_fit(X[:2], np.array(["up", 3], dtype=object))
     assert snapshot(vars(model)) == before
-    with pytest.raises(TypeError, match="texts and numbers"):
+    with pytest.raises(TypeError, match="strings and others are numbers"):
         LEARNERS[name]().partial_fit(X[:2], np.array(["up", 3], dtype=object))
     for gap in (None, np.nan):
-        with pytest.raises(ValueError, match="is no label"):
+        with pytest.raises(ValueError, match="is not a label"):
             LEARNERS[name]().partial_fit(X[:2], [0.0, 1.0], classes=[0.0, 1.0, gap])
 
 

@@ -10,13 +10,14 @@ import pytest
 import sklearn.datasets
 from scipy.special import expit
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import mercer
 from mercer import GPClassifier, OnlineLogisticClassifier
 from mercer.inference import Bound
 from mercer.kernels import RBF, Constant
 from mercer.losses import Logistic
+from mercer.process import Process
 from tests.inference.test_sequential import NEW, twelve
 
 TIGHT = Bound(tol=1e-10)
@@ -313,7 +314,7 @@ def test_a_long_stream_stays_sound():
     shares = np.linalg.eigvals(stream.latents[0].C @ stream.kernel(stream.points)).real
     assert shares.min() > 0.0
     assert shares.max() < 1.0  # the posterior has a variance in every direction
-    assert stream.moments(model.units_.inside(T))[1].min() > 0.0
+    assert stream.marginals(model.units_.inside(T))[1].min() > 0.0
 
 
 # ------------------------------------------------------------------ drift
@@ -401,3 +402,54 @@ def test_plain_arrays_and_others_are_the_same_batches():
     with pytest.raises(ValueError, match="none of the classes"):
         plain.partial_fit(X[:2], np.array([0, 7]))
     np.testing.assert_array_equal(everything(plain, X), everything(lists, X))
+
+
+# ------------------------------------------------------------------ what every estimator answers
+@pytest.mark.parametrize("k", [2, 3])
+def test_predictions_are_those_of_the_process(k):
+    X, y = table(80, k)
+    model = learned(X, y, [40, 40], budget=50)
+    (process,) = model.posteriors_
+    assert isinstance(process, Process)
+    inside = model.units_.inside(X)
+    mean, std = model.predict_latent(X)
+    np.testing.assert_array_equal(process.mean(inside).reshape(mean.shape), mean)
+    var = np.diagonal(process.blocks(inside), axis1=1, axis2=2).reshape(std.shape)
+    np.testing.assert_array_equal(np.sqrt(var), std)
+
+
+def test_nothing_is_left_out_and_the_report_says_why():
+    X, y = table(40)
+    for model in (learned(X, y, [40]), OnlineLogisticClassifier().fit(X, y)):
+        assert model.left_out_ is None
+        assert model.loo_ is None
+        report = model.report_
+        assert "prequential_" in report["left_out"]
+        assert report["inference"]["converged"] is True
+        assert report["standardize"]["on"] is True
+        assert report["search"] is None
+    with pytest.raises(NotFittedError):
+        _ = OnlineLogisticClassifier().left_out_
+
+
+def test_entries_of_the_caller_stay_and_the_others_go_on(tmp_path):
+    X, y = table(60)
+    model = learned(X[:40], y[:40], [40])
+    before = model.report_
+    model.report_ = before | {"table": {"name": "mine"}}
+    assert model.report_ == before | {"table": {"name": "mine"}}
+    mercer.save(model.partial_fit(X[40:], y[40:]), tmp_path / "m.mercer")
+    again = mercer.load(tmp_path / "m.mercer")
+    assert again.report_ == model.report_
+    assert again.report_["rows"]["seen"] == 60
+    assert again.report_["table"] == {"name": "mine"}
+
+
+def test_a_warning_points_to_the_line_that_called():
+    X, y = table(60)
+    model = OnlineLogisticClassifier(inference=Bound(max_iter=1))
+    begun = learned(X, y, [60], inference=Bound(max_iter=1))
+    for call in (lambda: model.fit(X, y), begun.refine):
+        with pytest.warns(ConvergenceWarning, match="Bound") as seen:
+            call()
+        assert seen[0].filename == __file__

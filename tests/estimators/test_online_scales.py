@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from mercer import OnlineLogisticClassifier
-from mercer.estimators.online.learning import likely_length
+from mercer.estimators.online.choices import likely_length
 from mercer.inference import Bound
-from mercer.inference.stream.stream import Stream
 from mercer.kernels import RBF, Constant, Linear
+from mercer.process.stream import StreamPosterior
 from tests.estimators.test_online import table
 
 
@@ -40,7 +40,7 @@ def test_the_length_is_the_best_by_its_evidence():
     values = {}
     for f in (1.0, 0.5, 0.25, 0.125):
         other = 4.0 * RBF(1.5 * f) + Constant(1.0)
-        _, blocks = Stream.empty(other, 2, 1).absorb(Z, S, w)
+        _, blocks = StreamPosterior.empty(other, 2, 1).absorb(Z, S, w)
         values[f] = blocks[0].log_q + np.log2(f)  # a nat for each halving
     assert factor == max(values, key=lambda f: values[f])
     np.testing.assert_array_equal(found(Z), (4.0 * RBF(1.5 * factor) + Constant(1.0))(Z))

@@ -1,4 +1,4 @@
-"""RVRegressor and RVClassifier: predictions, healing, bad input, weights, model files."""
+"""RVRegressor and RVClassifier: predictions, augmentation, bad input, weights, model files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 import mercer
 from mercer import RVClassifier, RVRegressor
 from mercer.kernels import RBF
+from mercer.losses import Logistic
 from tests.reference import relevance as slow
 
 
@@ -46,11 +47,65 @@ def test_predictions_are_those_of_the_degenerate_process(sinc) -> None:
     np.testing.assert_allclose(np.diagonal(cov), std**2, rtol=1e-9)
 
 
+def test_rows_left_out_are_predicted_by_the_others(rng) -> None:
+    """Exact with functions, precisions and noise held; a weight of two is left out once."""
+    x = np.round(rng.uniform(-5, 5, 40))
+    X, y, w = x[:, None], np.sin(x) + 0.2 * rng.normal(size=40), rng.integers(0, 3, 40)
+    model = RVRegressor(RBF(1.5)).fit(X, y, sample_weight=w)
+    F = np.column_stack([np.ones(40), RBF(1.5)(X, model.relevance_vectors_)])
+    prior = np.diag(np.r_[0.0, model.precisions_[0]])
+    for r in range(40):
+        left = w - (np.arange(40) == r) * np.minimum(w, 1.0)
+        Sigma = np.linalg.inv((F.T * left) @ F / model.noise_ + prior)
+        mean = F[r] @ Sigma @ (F.T @ (left * y)) / model.noise_
+        variance = F[r] @ Sigma @ F[r] + model.noise_
+        assert model.left_out_.mean[r] == pytest.approx(mean, abs=1e-11)
+        assert model.left_out_.variance[r] == pytest.approx(variance, rel=1e-11)
+        density = -0.5 * (np.log(2 * np.pi * variance) + (y[r] - mean) ** 2 / variance)
+        assert model.left_out_.log_density[r] == pytest.approx(density, abs=1e-10)
+    assert model.loo_ is model.left_out_
+
+
+def test_labels_left_out_are_predicted_by_the_others(rings) -> None:
+    """Near the classifier that holds functions and precisions and finds its mode without a row."""
+    X, y = rings
+    model = RVClassifier(RBF(1.0)).fit(X, y)
+    S = np.where(y == model.classes_[1], 1.0, -1.0)
+    F = np.column_stack([np.ones(len(X)), RBF(1.0)(X, model.relevance_vectors_)])
+    prior = np.diag(np.r_[0.0, model.precisions_[0]])
+    whole = np.r_[model.intercept_, model.weights_[0]]
+    for r in range(0, len(X), 10):
+        keep, w = np.arange(len(X)) != r, whole
+        for _ in range(20):
+            p = 1.0 / (1.0 + np.exp(-F[keep] @ w))
+            H = (F[keep].T * (p * (1 - p))) @ F[keep] + prior
+            w = w - np.linalg.solve(H, F[keep].T @ (p - (S[keep] > 0)) + prior @ w)
+        m, v = F[r] @ w, F[r] @ np.linalg.solve(H, F[r])
+        chance = Logistic().predict(np.array([m]), np.array([v]))[0]
+        assert model.left_out_.proba[r, 1] == pytest.approx(chance, abs=0.02)
+
+
+@pytest.mark.parametrize("make", [RVRegressor, RVClassifier])
+def test_report_speaks_the_common_words(rings, make) -> None:
+    X, y = rings
+    target = y if make is RVClassifier else (X**2).sum(axis=1)
+    model = make().fit(X, target)
+    common = {"rows", "standardize", "search", "inference", "gram", "degrees_of_freedom"}
+    assert common <= model.report_.keys()
+    ended = {"name", "converged", "iterations", "gap", "message"}
+    assert ended <= model.report_["inference"].keys()
+    assert model.report_["standardize"]["on"]
+    assert 1.0 < model.report_["degrees_of_freedom"] <= 1.0 + len(model.relevance_rows_)
+    augmented = make(heal=True).fit(X, target)
+    assert augmented.left_out_ is None
+    assert "heal=False" in augmented.report_["left_out"]
+
+
 def test_units_do_not_matter(sinc) -> None:
     X, y = sinc
     one = RVRegressor().fit(X, y)
     other = RVRegressor().fit(100.0 + 7.0 * X, 5.0 - 3.0 * y)
-    np.testing.assert_array_equal(one.relevance_, other.relevance_)
+    np.testing.assert_array_equal(one.relevance_rows_, other.relevance_rows_)
     new = np.linspace(-12, 12, 9)[:, None]
     np.testing.assert_allclose(
         other.predict(100.0 + 7.0 * new), 5.0 - 3.0 * one.predict(new), atol=1e-5
@@ -92,7 +147,7 @@ def test_error_bars_collapse_and_are_healed(sinc) -> None:
     _, std = healed.predict(np.array([[0.0], [11.0], [13.0], [40.0]]), return_std=True)
     assert np.all(np.diff(std) > 0.0)
     own = RVRegressor(3.0 * RBF(1.5), heal=4.0).fit(X, y)  # the kernel's amplitude plays no part
-    flat = own.posteriors_[0].spread.reduce_diag(np.eye(len(own.relevance_) + 1)[:, :1], None)
+    flat = own.posteriors_[0].spread.reduce_diag(np.eye(len(own.relevance_rows_) + 1)[:, :1], None)
     expected = 4.0 + flat[0] * own.units_.y_scale[0] ** 2  # the constant stays uncertain
     assert own.predict_latent(far)[1][0] ** 2 == pytest.approx(expected, rel=1e-6)
     with pytest.raises(ValueError, match="one point at a time"):
@@ -115,7 +170,7 @@ def test_pure_noise_and_constant_targets(rng) -> None:
     X = rng.uniform(-3, 3, (80, 1))
     y = rng.normal(size=80)
     model = RVRegressor(RBF(1.0)).fit(X, y)
-    assert len(model.relevance_) == 0
+    assert len(model.relevance_rows_) == 0
     assert model.report_["machines"][0]["null_model"]["kept"]
     mean, std = model.predict(X, return_std=True)
     np.testing.assert_allclose(mean, y.mean())
@@ -130,7 +185,7 @@ def test_pure_noise_and_constant_targets(rng) -> None:
     np.testing.assert_allclose(mean, 1 / 3)
     assert np.all(np.isfinite(std))
     coin = RVClassifier(RBF(1.0)).fit(X, rng.integers(0, 2, 80))
-    assert len(coin.relevance_) == 0
+    assert len(coin.relevance_rows_) == 0
 
 
 @pytest.mark.parametrize(
@@ -194,7 +249,7 @@ def test_columns_functions_and_a_precomputed_design_agree(sinc) -> None:
     expected = kernel.predict(new, return_std=True)
     cross = RBF(1.5)(new, X)
     for model, Z in ((columns, cross), (given, cross), (own, new)):
-        np.testing.assert_array_equal(np.sort(model.relevance_), kernel.relevance_)
+        np.testing.assert_array_equal(np.sort(model.relevance_rows_), kernel.relevance_rows_)
         np.testing.assert_allclose(model.predict(Z, return_std=True), expected, atol=1e-7)
 
 
@@ -204,7 +259,7 @@ def test_weights_count_as_rows(rng, sinc, rings) -> None:
         many = np.repeat(np.arange(len(X)), counts)
         one = cls(RBF(1.0)).fit(X, y, sample_weight=counts)
         two = cls(RBF(1.0)).fit(X[many], y[many])
-        np.testing.assert_array_equal(one.relevance_, many[two.relevance_])
+        np.testing.assert_array_equal(one.relevance_rows_, many[two.relevance_rows_])
         latent = one.predict_latent(X)[0]
         np.testing.assert_allclose(latent, two.predict_latent(X)[0], atol=1e-6)
         assert one.log_evidence_ == pytest.approx(two.log_evidence_, abs=1e-6)
@@ -214,7 +269,7 @@ def test_classifier(rings) -> None:
     X, y = rings
     model = RVClassifier().fit(X, y)
     assert model.score(X, y) > 0.85
-    assert len(model.relevance_) < 20
+    assert len(model.relevance_rows_) < 20
     p = model.predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     np.testing.assert_array_equal(model.predict(X), model.classes_[p.argmax(axis=1)])
@@ -230,7 +285,7 @@ def test_several_classes() -> None:
     X, y = load_iris(return_X_y=True)
     model = RVClassifier().fit(X, y)
     assert model.score(X, y) > 0.95
-    assert model.weights_.shape == (3, len(model.relevance_))
+    assert model.weights_.shape == (3, len(model.relevance_rows_))
     assert model.predict_proba(X).shape == (150, 3)
     assert model.predict_latent(X)[0].shape == (150, 3)
     kept = np.isfinite(model.precisions_)
@@ -267,7 +322,7 @@ def test_model_files(tmp_path, sinc, rings) -> None:
         np.testing.assert_array_equal(back.predict(inputs), model.predict(inputs))
         for one, two in zip(back.predict_latent(inputs), model.predict_latent(inputs), strict=True):
             np.testing.assert_array_equal(one, two)
-        np.testing.assert_array_equal(back.relevance_, model.relevance_)
+        np.testing.assert_array_equal(back.relevance_rows_, model.relevance_rows_)
         np.testing.assert_array_equal(back.precisions_, model.precisions_)
         assert str(back.summary()) == str(model.summary())
     own = RVRegressor(functions=lambda Z: np.sin(Z)).fit(X, y)
@@ -318,7 +373,7 @@ def test_sinc_is_as_sparse_as_reported() -> None:
         rng = np.random.default_rng(seed)
         model = RVRegressor().fit(x, np.sinc(x[:, 0] / np.pi) + 0.1 * rng.normal(size=100))
         errors.append(np.sqrt(np.mean((model.predict(grid) - np.sinc(grid[:, 0] / np.pi)) ** 2)))
-        sizes.append(len(model.relevance_))
+        sizes.append(len(model.relevance_rows_))
         noises.append(np.sqrt(model.noise_))
     assert np.mean(errors) < 0.05
     assert np.mean(sizes) < 10.0

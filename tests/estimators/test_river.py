@@ -113,7 +113,7 @@ def test_a_fitted_model_is_continued_and_stays_as_it_was(tmp_path):
     [
         ({"a": 1.0, "b": 2.0}, "no feature 'c'"),
         ({"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0}, "a feature 'd' that the first"),
-        ({"a": 1.0, "b": "red", "c": 3.0}, "'b' is 'red', which is no number"),
+        ({"a": 1.0, "b": "red", "c": 3.0}, "'b' is 'red', which is not a number"),
         ({"a": 1.0, "b": None, "c": 3.0}, "'b' is None"),
         ({"a": 1.0, "b": float("nan"), "c": 3.0}, "'b' is nan; fill it"),
     ],
@@ -170,3 +170,18 @@ def test_in_rivers_pipelines():
     again = model.clone()
     assert again.features is None
     assert again.batch == 50
+
+
+def test_it_answers_what_its_learner_answers():
+    model = RiverClassifier(classes=[False, True], first=20)
+    with pytest.raises(AttributeError):
+        _ = model.posteriors_
+    rng = np.random.default_rng(0)
+    for a, b in rng.normal(size=(30, 2)):
+        model.learn_one({"a": a, "b": b}, bool(a > b))
+    learner = model.learner
+    assert model.posteriors_ is learner.posteriors_
+    assert model.report_ == learner.report_
+    assert model.left_out_ is None
+    assert model.loo_ is None
+    assert str(model.summary()) == str(learner.summary())

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.estimators.shared.schema import (
-    packed_classes,
-    packed_mapping,
-    unpacked_classes,
-    unpacked_mapping,
-)
+import mercer.kernels
+from mercer import SVC
+from mercer.core.kinds import Labels
+
+X = np.arange(6.0)[:, None]
 
 
 @pytest.mark.parametrize(
@@ -25,7 +24,7 @@ from mercer.estimators.shared.schema import (
     ],
 )
 def test_classes_come_back(classes):
-    again = unpacked_classes(packed_classes(classes))
+    again = Labels().read(Labels().write(classes), None)
     assert again.dtype == classes.dtype
     assert again.tolist() == classes.tolist()
 
@@ -49,21 +48,27 @@ def test_classes_come_back(classes):
 )
 def test_other_classes_are_refused(stored, message):
     with pytest.raises(ValueError, match=message):
-        unpacked_classes(stored)
+        Labels().check(stored, {}, "classes_")
 
 
 def test_labels_that_json_does_not_know():
     odd = np.empty(1, dtype=object)
     odd[0] = (1, 2)
     with pytest.raises(TypeError, match="tuple cannot be written"):
-        packed_classes(odd)
+        Labels().write(odd)
 
 
 def test_mappings():
-    given = {0: 2.0, 1: np.float64(0.5), "a": 1}
-    assert unpacked_mapping(packed_mapping(given)["pairs"]) == {0: 2.0, 1: 0.5, "a": 1}
+    given = {0: 2.0, 1: np.float64(0.5)}
+    state = SVC(class_weight=given).fit(X, [0, 0, 0, 1, 1, 1])._state()
+    assert (
+        SVC._from_state(state, lambda name: getattr(mercer.kernels, name[8:])).class_weight == given
+    )
     with pytest.raises(TypeError, match="cannot be written"):
-        packed_mapping({0: object()})
+        SVC(class_weight={0: 1.0}).fit(X, [0, 0, 0, 1, 1, 1]).set_params(
+            class_weight={0: object()}
+        )._state()
     for wrong in ([[0]], [[0, None]], "ab", [["a", [1]]]):
+        state["params"]["class_weight"] = {"pairs": wrong}
         with pytest.raises(ValueError, match="plain pairs"):
-            unpacked_mapping(wrong)
+            SVC._from_state(state, lambda name: getattr(mercer.kernels, name[8:]))

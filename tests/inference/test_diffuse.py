@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mercer.inference import EP, Laplace
-from mercer.inference.diffuse import DiffuseGram, diffuse_evidence, solve_diffuse
+from mercer.inference.diffuse import DiffuseGram, diffuse
 from mercer.losses import (
     Gamma,
     Gaussian,
@@ -50,9 +50,10 @@ def rows(loss, n=30, seed=0):
 
 def solved(inference, loss, x, y, w, m, variance, start=None):
     gram = DiffuseGram(x[:, None], m, variance)
-    solution = solve_diffuse(inference, gram, y, loss, w, start)
-    value, slope = diffuse_evidence(inference, gram, y, loss, solution)
-    return solution, value, slope
+    method, Y = diffuse(inference), y[:, None]
+    solution = method.solve(gram, Y, loss, weights=w, start=start)
+    value = method.evidence(gram, Y, loss, solution)
+    return solution, value, gram.slope(solution.alpha, solution.factor, value.U)
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])

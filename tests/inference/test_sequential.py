@@ -11,12 +11,13 @@ import mercer.inference.stream.latent as module
 from mercer._native.sequential import best_xi, curvature, curvature_slope, log_bound
 from mercer.inference.stream.block import absorb
 from mercer.inference.stream.latent import Explicit, Growing
-from mercer.inference.stream.stream import Stream
 from mercer.kernels import RBF, Constant
 from mercer.linalg.operators import ExplicitOperator
 from mercer.losses import Logistic
 from mercer.losses.numbers.averages import averaged, log_averaged
 from mercer.process import Posterior, Prior
+from mercer.process.stream import StreamPosterior
+from mercer.testing import check_process
 from tests.reference import sequential as reference
 
 NEW = np.array([[0.3, -0.2], [-1.0, 0.5]])
@@ -36,7 +37,7 @@ def data(n, m=1, seed=0):
 
 
 def streamed(X, S, w, kernel, sizes):
-    stream, blocks, at = Stream.empty(kernel, X.shape[1], S.shape[1]), [], 0
+    stream, blocks, at = StreamPosterior.empty(kernel, X.shape[1], S.shape[1]), [], 0
     for size in sizes:
         part = slice(at, at + size)
         stream, found = stream.absorb(X[part], S[part], w[part])
@@ -83,7 +84,7 @@ def test_reference_values():
         atol=1e-11,
     )
     assert sum(b.log_q for (b,) in blocks) == pytest.approx(-7.294671293426741, abs=1e-12)
-    mean, var = stream.moments(NEW)
+    mean, var = stream.marginals(NEW)
     np.testing.assert_allclose(mean[:, 0], [1.643013507799, -0.487356132577], atol=1e-11)
     np.testing.assert_allclose(var[:, 0], [0.721410502386, 1.111630766148], atol=1e-11)
     p = Logistic().predict(mean[:, 0], var[:, 0])
@@ -109,7 +110,7 @@ def test_blocks_equal_the_dense_recurrences(sizes, form, monkeypatch):
         monkeypatch.setattr(Growing, "empty", lambda: Explicit(np.zeros((0, 0)), np.zeros(0), 0.0))
     stream, blocks = streamed(X, S, w, kernel, sizes)
     assert isinstance(stream.latents[0], Explicit) == (form == "explicit")
-    mean, var = stream.moments(NEW)
+    mean, var = stream.marginals(NEW)
     K = kernel(np.vstack([X, NEW]))
     for j in range(2):
         M, C, met = reference.recurrences(K, S[:, j], 40, w)
@@ -155,7 +156,7 @@ def test_repeated_rows_of_a_vast_prior():
     X, S, kernel = np.zeros((6, 2)), np.ones((6, 1)), 1e12 * RBF(1.0)
     stream, blocks = streamed(X, S, np.ones(6), kernel, [3, 3])
     assert all(np.isfinite(b.R).all() and (b.kappa >= 0).all() for (b,) in blocks)
-    assert np.isfinite(stream.moments(NEW)[0]).all()
+    assert np.isfinite(stream.marginals(NEW)[0]).all()
 
 
 def test_two_continuations_do_not_meet():
@@ -163,12 +164,12 @@ def test_two_continuations_do_not_meet():
     kernel = 4.0 * RBF(1.0)
     before, _ = streamed(X[:10], S[:10], w[:10], kernel, [10])
     first, _ = before.absorb(X[10:20], S[10:20], w[10:20])
-    expected = first.moments(NEW)
+    expected = first.marginals(NEW)
     second, _ = before.absorb(X[20:], -S[20:], w[20:])
-    np.testing.assert_array_equal(first.moments(NEW), expected)
+    np.testing.assert_array_equal(first.marginals(NEW), expected)
     apart, _ = streamed(X[:10], S[:10], w[:10], kernel, [10])
     other, _ = apart.absorb(X[20:], -S[20:], w[20:])
-    np.testing.assert_array_equal(second.moments(NEW), other.moments(NEW))
+    np.testing.assert_array_equal(second.marginals(NEW), other.marginals(NEW))
 
 
 def dense(stream, j=0):
@@ -204,10 +205,10 @@ def test_projection_keeps_the_marginal_and_states_its_cost(rho):
     X, S, w = data(14, m=3)
     stream, _ = streamed(X, S, w, 4.0 * RBF(0.6) + Constant(1.0), [14])
     stream = stream.forget(rho)
-    after = stream.project(9)
+    after = stream.within(9)
     lost = after.lost()
     assert len(after.points) == 9
-    for a, b in zip(stream.moments(after.points), after.moments(after.points), strict=True):
+    for a, b in zip(stream.marginals(after.points), after.marginals(after.points), strict=True):
         np.testing.assert_allclose(b, a, atol=1e-9)
     keep = [int(np.flatnonzero((p == X).all(axis=1))[0]) for p in after.points]
     expected = 0.0
@@ -223,18 +224,18 @@ def test_projection_keeps_the_marginal_and_states_its_cost(rho):
             Prior(stream.kernel), X, latent.alpha[:, None], ExplicitOperator(latent.C)
         ).project(after.points)
         np.testing.assert_allclose(after.latents[j].alpha, posterior.alpha[:, 0], atol=1e-8)
-        np.testing.assert_allclose(after.moments(NEW)[1][:, j], posterior.var(NEW), atol=1e-9)
+        np.testing.assert_allclose(after.marginals(NEW)[1][:, j], posterior.var(NEW), atol=1e-9)
     assert lost == pytest.approx(expected, rel=1e-6)
 
 
 def test_losses_of_several_projections_add():
     X, S, w = data(40, m=2)
     kernel = 4.0 * RBF(0.6) + Constant(1.0)
-    stream, lost = Stream.empty(kernel, 2, 2), 0.0
+    stream, lost = StreamPosterior.empty(kernel, 2, 2), 0.0
     for i in range(0, 40, 8):
         part = slice(i, i + 8)
         before, _ = stream.forget(0.9).absorb(X[part], S[part], w[part])
-        stream = before.project(10)
+        stream = before.within(10)
         for j in range(2 * (len(before.points) > 10)):
             for one, sign in ((before, 1.0), (stream, -1.0)):
                 m, cov, K = dense(one, j)
@@ -248,22 +249,22 @@ def test_projection_onto_a_kernel_of_low_rank_loses_nothing():
 
     X, S, w = data(30)
     stream, _ = streamed(X, S, w, 2.0 * Linear() + Constant(1.0), [30])
-    after = stream.project(29)
+    after = stream.within(29)
     lost = after.lost()
     assert len(after.points) == 3
     assert lost < 1e-6
-    for a, b in zip(stream.moments(NEW), after.moments(NEW), strict=True):
+    for a, b in zip(stream.marginals(NEW), after.marginals(NEW), strict=True):
         np.testing.assert_allclose(b, a, atol=1e-8)
 
 
 def test_projection_drops_what_is_forgotten():
     rng = np.random.default_rng(0)
     kernel = 4.0 * RBF(0.3)
-    stream = Stream.empty(kernel, 1, 1)
+    stream = StreamPosterior.empty(kernel, 1, 1)
     for t in range(40):
         X = (t // 20) * 50.0 + rng.uniform(-1, 1, size=(5, 1))
         stream, _ = stream.forget(0.5).absorb(X, np.ones((5, 1)), np.ones(5))
-        stream = stream.project(6)
+        stream = stream.within(6)
     assert (stream.points > 25.0).all()
 
 
@@ -333,3 +334,66 @@ def test_the_root_is_that_of_plain_iteration():
         M, kappa = 3.0 * rng.normal(), 10.0 ** rng.uniform(-3, 2)
         S, w = float(rng.choice([-1, 1])), rng.uniform(0.2, 3.0)
         assert best_xi(M, kappa, S, w) == pytest.approx(reference.best_xi(M, kappa, S, w), rel=1e-9)
+
+
+# ------------------------------------------------------------------ the stream as a process
+@pytest.mark.parametrize("sizes", [[20], [1, 12, 7]], ids=str)
+def test_a_posterior_is_a_prior(sizes):
+    """Conditioning a process batch by batch, by the general formulas, gives the same law."""
+    X, S, w = data(20)
+    kernel = 4.0 * RBF(0.8) + Constant(1.0)
+    stream, blocks = streamed(X, S, w, kernel, sizes)
+    process, at = Prior(kernel), 0
+    for size, (block,) in zip(sizes, blocks, strict=True):
+        rows = X[at : at + size]
+        np.testing.assert_allclose(block.mean, process.mean(rows)[:, 0], atol=1e-10)
+        np.testing.assert_allclose(block.var, process.var(rows), atol=1e-10)
+        process, at = process.condition(rows, block), at + size
+    np.testing.assert_allclose(stream.mean(NEW), process.mean(NEW), atol=1e-10)
+    np.testing.assert_allclose(stream.cov(NEW), process.cov(NEW), atol=1e-10)
+    np.testing.assert_allclose(stream(X, NEW), process(X, NEW), atol=1e-10)
+    check_process(stream, NEW)
+
+
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("rho", [1.0, 0.8])
+def test_the_law_is_formulas_1_and_2(m, rho):
+    X, S, w = data(25, m=m)
+    stream, _ = streamed(X, S, w, 4.0 * RBF(0.8) + Constant(1.0), [25])
+    stream = stream.forget(rho)
+    posterior = Posterior(stream.parent, stream.points, stream.alpha, stream.operator)
+    np.testing.assert_allclose(stream.mean(NEW), posterior.mean(NEW), atol=1e-11)
+    np.testing.assert_allclose(stream.blocks(NEW), posterior.blocks(NEW), atol=1e-11)
+    if m == 1:
+        np.testing.assert_allclose(stream.var(NEW), posterior.var(NEW), atol=1e-11)
+    else:
+        with pytest.raises(NotImplementedError, match="blocks"):
+            stream.var(NEW)
+
+
+def test_a_block_is_a_solution():
+    X, S, w = data(9)
+    kernel = 4.0 * RBF(0.8)
+    block = absorb(np.zeros(9), kernel(X), S[:, 0], w)
+    C = np.linalg.inv(kernel(X) + np.diag(1.0 / block.W))
+    factor = block.factor
+    np.testing.assert_allclose(block.W, 2.0 * w * [reference.lam(xi) for xi in block.xi])
+    np.testing.assert_allclose(factor.solve(block.z), block.alpha, atol=1e-11)
+    np.testing.assert_allclose(factor.solve(np.eye(9)), C, atol=1e-12)
+    np.testing.assert_allclose(factor.quad(X, S), X.T @ C @ S, atol=1e-11)
+    np.testing.assert_allclose(factor.quad_diag(X), (X.T @ C @ X).diagonal(), atol=1e-11)
+    np.testing.assert_allclose(factor.diag(), C.diagonal(), atol=1e-12)
+    after = kernel(X) - kernel(X) @ C @ kernel(X)
+    np.testing.assert_allclose(factor.cov_diag(), after.diagonal(), atol=1e-11)
+    assert factor.logdet() == pytest.approx(np.linalg.slogdet(np.eye(9) + kernel(X) * block.W)[1])
+    assert factor.logdet_noisy() == pytest.approx(-np.linalg.slogdet(C)[1])
+    assert block.report.converged
+
+
+def test_batches_of_a_prediction_change_nothing(monkeypatch):
+    X, S, w = data(25, m=2)
+    stream, _ = streamed(X, S, w, 4.0 * RBF(0.8), [25])
+    whole = stream.marginals(X)
+    monkeypatch.setattr("mercer.process.stream.BATCH_BYTES", 8 * 25 * 4)
+    for a, b in zip(stream.marginals(X), whole, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-13)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.inference import smo as active
-from mercer.inference.smo import Programme, directions, maximise, violations
+from mercer.inference import programme as active
+from mercer.inference.programme import Programme, directions, violations
+from mercer.inference.smo import SMO, Optimum
 from mercer.kernels import RBF, Matern
 from mercer.kernels.base import Kernel
 from mercer.linalg import rows as rows_module
@@ -18,6 +19,10 @@ def points(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
     X = rng.normal(size=(n, 3))
     f = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2]
     return X, f + 0.3 * rng.normal(size=n)
+
+
+def maximise(P: Programme, rows: RowCache, tol: float, max_iter: int = -1) -> Optimum:
+    return SMO(tol=tol, max_iter=max_iter).climb(P, rows)
 
 
 def classifier(rng: np.random.Generator, n: int, C: float) -> tuple[np.ndarray, Programme]:
@@ -77,21 +82,23 @@ def test_answer_is_that_of_all_variables(
 ) -> None:
     X, P = problem(rng, 1500, 1.0)  # type: ignore[operator]
     found = maximise(P, RowCache(kernel, X, 1e9, single=True), tol=1e-3)
-    assert found.report["converged"]
-    assert found.report["fewest_active"] < 0.8 * len(P.linear)
+    assert found.report.converged
+    assert found.report.details["fewest_active"] < 0.8 * len(P.linear)
     check(kernel, X, P, found, 1e-3)
     monkeypatch.setattr(active, "SMALLEST", 1 << 40)
     whole = maximise(P, RowCache(kernel, X, 1e9, single=True), tol=1e-3)
-    assert whole.report["fewest_active"] == len(P.linear)
-    assert found.report["objective"] == pytest.approx(whole.report["objective"], rel=1e-5)
+    assert whole.report.details["fewest_active"] == len(P.linear)
+    assert found.report.details["objective"] == pytest.approx(
+        whole.report.details["objective"], rel=1e-5
+    )
 
 
 def test_without_bias(rng: np.random.Generator) -> None:
     X, P = classifier(rng, 1500, 1.0)
     P.bias = False
     found = maximise(P, RowCache(RBF(1.0), X, 1e9, single=False), tol=1e-5)
-    assert found.report["converged"]
-    assert found.report["fewest_active"] < 1500
+    assert found.report.converged
+    assert found.report.details["fewest_active"] < 1500
     check(RBF(1.0), X, P, found, 1e-5)
 
 
@@ -112,20 +119,22 @@ def test_wrongly_set_aside_comes_back(
     monkeypatch.setattr(active, "_needed", wrong)
     X, P = problem(rng, 1500, 1.0)  # type: ignore[operator]
     found = maximise(P, RowCache(RBF(1.0), X, 1e9, single=True), tol=1e-3)
-    assert found.report["returns"] > 0
-    assert found.report["converged"]
+    assert found.report.details["returns"] > 0
+    assert found.report.converged
     check(RBF(1.0), X, P, found, 1e-3)
 
 
 def test_limit_while_some_are_aside(rng: np.random.Generator) -> None:
     X, P = classifier(rng, 1500, 1.0)
     full = maximise(P, RowCache(RBF(1.0), X, 1e9, single=False), tol=1e-6)
-    steps = full.report["iterations"] - 5
+    steps = full.report.iterations - 5
     found = maximise(P, RowCache(RBF(1.0), X, 1e9, single=False), tol=1e-6, max_iter=steps)
-    assert found.report["fewest_active"] < 1500
-    assert found.report["message"] == "iteration limit"
+    assert found.report.details["fewest_active"] < 1500
+    assert found.report.message == "iteration limit"
     slope = P.linear - RBF(1.0)(X) @ found.beta
-    assert found.report["violation"] == pytest.approx(violations(P, found.beta, slope), abs=1e-9)
+    assert found.report.details["violation"] == pytest.approx(
+        violations(P, found.beta, slope), abs=1e-9
+    )
     np.testing.assert_allclose(found.slope, slope, atol=1e-9)
 
 
@@ -167,9 +176,11 @@ def test_cache_opens_when_rows_are_wanted_again(
     assert bounded.table.nbytes <= 600 * 4 * 70
     assert bounded.computed > growing.computed
     for other in (found, tiny):
-        assert other.report["converged"]
+        assert other.report.converged
         check(RBF(1.0), X, P, other, 1e-3)
-        assert other.report["objective"] == pytest.approx(large.report["objective"], rel=1e-5)
+        assert other.report.details["objective"] == pytest.approx(
+            large.report.details["objective"], rel=1e-5
+        )
 
 
 def test_indefinite_kernel_with_shrinking_ends(rng: np.random.Generator) -> None:
@@ -178,4 +189,4 @@ def test_indefinite_kernel_with_shrinking_ends(rng: np.random.Generator) -> None
     slope = P.linear - Indefinite()(X) @ found.beta
     np.testing.assert_allclose(found.slope, slope, atol=1e-8)
     up, down = directions(P, found.beta, slope)
-    assert found.report["converged"] == (up.max() - down.min() <= 1e-3)
+    assert found.report.converged == (up.max() - down.min() <= 1e-3)

@@ -6,10 +6,11 @@ import copy
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from mercer import kernels
 from mercer.core.component import Component
-from mercer.kernels import Function, Kernel, Precomputed
+from mercer.kernels import RBF, Function, Kernel, Precomputed, base
 from mercer.testing import check_kernel
 
 
@@ -74,6 +75,48 @@ def test_matrix(cls, rng):
     np.testing.assert_array_equal(kernel(X), before)
     X_fortran = np.asfortranarray(X)
     np.testing.assert_array_equal(kernel(X_fortran), before)
+
+
+@by_class
+def test_product_without_the_matrix(cls, rng, monkeypatch):
+    kernel = cls.example()
+    X = kernel.example_inputs(rng, 30)
+    A, Z = (X, X) if kernel.pairwise else (X[:19], X[11:])
+    K, size = kernel(A, Z), np.abs(kernel.diag(X)).max()
+    for columns in (0, 1, 5, 40):
+        V = rng.normal(size=(len(Z), columns))
+        for precision, tol in (("double", 1e-12), ("single", 2e-5)):
+            for batch in (base.BATCH_BYTES, 8 * 7 * len(Z)):  # at once, and by seven rows
+                monkeypatch.setattr(base, "BATCH_BYTES", batch)
+                found = kernel.matmul(A, Z, V, precision=precision)
+                assert found.dtype == np.float64
+                assert found.shape == (len(A), columns)
+                np.testing.assert_allclose(found, K @ V, rtol=0.0, atol=tol * size * len(Z))
+    if not kernel.pairwise:
+        assert not kernel.matmul(A, Z[:0], np.zeros((0, 2))).any()
+    if kernel.takes_sparse:
+        V = rng.normal(size=(len(Z), 3))
+        found = kernel.matmul(csr_array(A), csr_array(Z), V)
+        np.testing.assert_allclose(found, K @ V, rtol=0.0, atol=1e-11 * size * len(Z))
+
+
+def test_product_refuses():
+    X = np.zeros((3, 2))
+    with pytest.raises(ValueError, match="precision must be 'single' or 'double'"):
+        RBF().matmul(X, X, np.ones((3, 1)), precision="half")
+    with pytest.raises(ValueError, match=r"V has shape \(2, 1\), expected \(3, r\)"):
+        RBF().matmul(X, X, np.ones((2, 1)))
+
+
+def test_a_child_with_values_of_its_own_has_a_product_of_its_own(rng):
+    class Doubled(RBF):
+        """Twice an RBF, whose compiled product it must not inherit."""
+
+        def __call__(self, X, Z=None):
+            return 2.0 * super().__call__(X, Z)
+
+    X, V = rng.normal(size=(9, 2)), rng.normal(size=(9, 2))
+    np.testing.assert_allclose(Doubled().matmul(X, X, V), Doubled()(X) @ V, rtol=1e-12)
 
 
 @by_class

@@ -34,12 +34,12 @@ class Machine(BaseEstimator):
         return self
 
     def _state(self):
-        return {"part": self.part.to_dict(), "notes": self.notes_}, self.arrays_
+        return {"part": self.part.to_dict(), "notes": self.notes_, "arrays": self.arrays_}
 
     @classmethod
-    def _from_state(cls, state, arrays, resolve):
+    def _from_state(cls, state, resolve):
         part = Component.from_dict(state["part"], resolve)
-        return cls(part).fit(arrays, state["notes"])
+        return cls(part).fit(state["arrays"], state["notes"])
 
 
 OWN = [Bump, Machine]

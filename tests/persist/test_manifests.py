@@ -13,7 +13,7 @@ from tests.persist.common import OWN, with_manifest
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m.update(format=2), "format 2"),
+        (lambda m: m.update(format=3), "format 3"),
         (lambda m: m.update(format=True), "no format number"),
         (lambda m: m.pop("state") and None, "does not consist of"),
         (lambda m: m.update(extra=1), "does not consist of"),
@@ -23,7 +23,9 @@ from tests.persist.common import OWN, with_manifest
         (lambda m: m["state"].update(notes={"$array": "sha256"}), "malformed"),
         (lambda m: m["state"].update(notes={"$float": "1e3"}), "malformed"),
         (lambda m: m["state"].update(notes={"$exec": "1"}), "malformed"),
-        (lambda m: m.update(state={}), "do not fit together"),
+        (lambda m: m.update(state={}), "'arrays/alpha' is not part of such a model"),
+        (lambda m: m["state"].pop("notes") and None, "do not fit together"),
+        (lambda m: m["state"]["arrays"].update(more={"$array": "arrays/alpha"}), "malformed"),
         (lambda m: "[]", "no format number"),
         (lambda m: "", "not valid JSON"),
         (lambda m: '{"format": 1, "format": 1}', "twice"),

@@ -39,7 +39,7 @@ def test_safetensors_itself_reads_the_file(machine, saved):
 
 def test_describe(saved):
     about = describe(saved)
-    assert about["format"] == 1
+    assert about["format"] == 2
     assert about["mercer"] == mercer.__version__
     assert about["bytes"] == saved.stat().st_size
     assert about["tensors"]["arrays/alpha"] == [5, 2]

@@ -83,14 +83,14 @@ def model():
 @pytest.mark.parametrize(
     "change",
     [
-        lambda state: state.update(kind="other"),
-        lambda state: state.pop("target"),
-        lambda state: state.update(columns=[{"name": "size"}]),
-        lambda state: state.update(ranking=[{}]),
-        lambda state: state["pipeline"].update(sklearn="FeatureUnion"),
-        lambda state: state["pipeline"]["params"].update(memory="cache"),
-        lambda state: state.update(classes={"dtype": "O", "values": [[]]}),
-        lambda state: state.update(pipeline={"word": "drop"}),
+        lambda state: state.update(kind_="other"),
+        lambda state: state.pop("target_"),
+        lambda state: state.update(columns_=[{"name": "size"}]),
+        lambda state: state.update(ranking_=[{}]),
+        lambda state: state["pipeline_"].update(sklearn="FeatureUnion"),
+        lambda state: state["pipeline_"]["params"].update(memory="cache"),
+        lambda state: state.update(classes_={"dtype": "O", "values": [[]]}),
+        lambda state: state.update(pipeline_={"word": "drop"}),
     ],
 )
 def test_forged_files_are_refused(model, change, tmp_path):

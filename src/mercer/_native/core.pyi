@@ -6,6 +6,9 @@ Array = NDArray[float64]
 def stationary(
     profile: int, X: Array, Z: Array, same: bool, out: Array, factor: float = 1.0
 ) -> None: ...
+def stationary_matmul(
+    profile: int, X: Array, Z: Array, V: Array, out: Array, factor: float = 1.0
+) -> None: ...
 def stationary_pullback(
     profile: int, X: Array, Z: Array, same: bool, Q: Array, sums: Array
 ) -> float: ...

@@ -9,12 +9,14 @@ from mercer.inference.mode.prox import has_kinks
 from mercer.inference.sites.bound import Bound
 from mercer.inference.sites.ep import EP
 from mercer.inference.sites.laplace import Laplace
+from mercer.inference.smo import SMO
 from mercer.inference.sollich import SollichEvidence, sollich_evidence
 from mercer.inference.variational.gaussian import Variational
 from mercer.losses.base import Loss
 
 __all__ = [
     "EP",
+    "SMO",
     "Bound",
     "Dual",
     "Evidence",

@@ -1,346 +1,278 @@
-"""SMO: the box-constrained quadratic programme of support vector machines.
+"""SMO: the mode of a loss of straight lines, by steps along pairs of coefficients.
 
-    maximise  p'b - sum_t eps_t |b_t| - 1/2 b'K b,   low <= b <= high,
-              sum of b fixed within each segment (with a bias)                   (GPML 6.38, 6.41)
-
-The steps run in compiled code on the variables that can still move; here what came out is judged.
-Theory (S3), (S4).
-
-The quadratic programme of support vector machines, and what optimality means for it.
-
-Shrinking: the steps of SMO run on the variables that can still be part of a violating pair.
-
-A variable at a bound (or at its kink) whose slopes lie strictly outside those of all possible
-partners, up_t < min down and down_t > max up, belongs to no violating pair now and mostly never
-again (Joachims 1998; Fan, Chen & Lin 2005). It is set aside, and the rows of K, the slopes and the
-bounds of the others move together in memory. Nothing is decided by this: before the end the slopes
-of all variables are brought up to date, and whoever violates optimality comes back.
+:mod:`mercer.inference.programme` makes the steps; here what came out is judged and put together.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mercer._native import machines
-from mercer.core.arrays import Array, Index
-from mercer.linalg.rows import BATCH, RowCache
+from mercer.core.arrays import Array
+from mercer.inference.base import Evidence, Inference, Report, Solution, ones_if_none
+from mercer.inference.programme import Ascent, Mask, Programme, directions, dual_of
+from mercer.linalg.gram import Gram, NoSpread
+from mercer.linalg.rows import RowCache
+from mercer.losses.base import Loss, is_number, missing_because
 
-
-@dataclass
-class Programme:
-    """A quadratic programme over N variables.
-
-    Attributes
-    ----------
-    linear : (N,) p.
-    low, high : (N,) the box.
-    kink : (N,) eps.
-    start : (N,) a feasible point.
-    segments : (g, 3) rows (begin, end, column): variables begin .. end-1 have a fixed sum and
-        belong to the points column, column + 1, ...
-    bias : whether the sums are fixed; without, there is one segment.
-    """
-
-    linear: Array
-    low: Array
-    high: Array
-    kink: Array
-    start: Array
-    segments: NDArray[np.int64]
-    bias: bool = True
-
-    def columns(self) -> Index:
-        """The point of each variable, (N,)."""
-        index = np.empty(len(self.linear), dtype=np.intp)
-        for begin, end, column in self.segments:
-            index[begin:end] = np.arange(column, column + end - begin)
-        return index
-
-
-def directions(P: Programme, beta: Array, slope: Array) -> tuple[Array, Array]:
-    """Slope of the objective when a variable rises (-inf: cannot), and when it falls (inf)."""
-    up = np.where(beta < P.high, slope + np.where(beta >= 0, -P.kink, P.kink), -np.inf)
-    down = np.where(beta > P.low, slope + np.where(beta > 0, -P.kink, P.kink), np.inf)
-    return up, down
-
-
-def violations(P: Programme, beta: Array, slope: Array) -> float:
-    """The largest violation of optimality: max up - min down of a segment, >= 0.
-
-    Without a bias each variable stands alone: max up and -min down.
-    """
-    up, down = directions(P, beta, slope)
-    if not P.bias:
-        return float(max(up.max(), -down.min(), 0.0))
-    return max(float(up[begin:end].max() - down[begin:end].min()) for begin, end, _ in P.segments)
-
-
-Mask = NDArray[np.bool_]
-
-# Moving a row costs about as much as a step. What this saves is the share of the variables that
-# leave times the steps to come, for which those since the last time stand: that product must be
-# this many times the rows that move. Problems of fewer variables than SMALLEST are left whole.
-WORTH, LEAST_SHARE, SMALLEST = 0.25, 0.05, 500
-
-
-class Ascent:
-    """A programme on the way to its maximum.
-
-    Attributes
-    ----------
-    pause : steps until the next look at what could be set aside.
-    steps : made since variables were set aside or came back.
-    beta, slope : (N,) of all variables; those of the active ones lie in ``now_*`` while some
-        are aside.
-    """
-
-    def __init__(self, programme: Programme, rows: RowCache) -> None:
-        P = programme
-        self.P, self.rows, self.columns = P, rows, P.columns()
-        self.beta: Array = P.start.astype(np.float64).copy()
-        self.slope: Array = P.linear - rows.product(self._sums(self.beta))[self.columns]
-        self.diagonal = rows.kernel.diag(rows.points)[self.columns].astype(np.float32)
-        self.aside: list[tuple[Index, Array]] = []  # variables, and beta when they left
-        self._take(None)
-
-    def _sums(self, beta: Array) -> Array:
-        """The coefficient of each point, (n,)."""
-        return np.asarray(
-            np.bincount(self.columns, beta, len(self.rows.all_points)), dtype=np.float64
-        )
-
-    def _take(self, kept: Index | None) -> None:
-        """Work on the variables ``kept`` (None: all) from here on; the rows are ready for them."""
-        P = self.P
-        self.kept = kept
-        self.now, self.now_beta, self.now_slope = P, self.beta, self.slope
-        self.now_diagonal, self.now_columns = self.diagonal, self.columns
-        if kept is not None:
-            place = np.full(len(self.rows.all_points), -1, dtype=np.intp)
-            place[self.rows.active] = np.arange(len(self.rows.active))
-            self.now_columns = place[self.columns[kept]]
-            begin, end = (
-                np.searchsorted(kept, P.segments[:, 0]),
-                np.searchsorted(kept, P.segments[:, 1]),
-            )
-            segments = np.column_stack([begin, end, self.now_columns[begin]]).astype(np.int64)
-            self.now = Programme(
-                P.linear[kept],
-                P.low[kept],
-                P.high[kept],
-                P.kink[kept],
-                P.start[kept],
-                segments,
-                P.bias,
-            )
-            self.now_beta, self.now_slope = self.beta[kept], self.slope[kept]
-            self.now_diagonal = self.diagonal[kept]
-        self.pause, self.steps = self._pause(), 0
-
-    def _pause(self) -> int:
-        """Steps until the next look at what could be set aside."""
-        return max(SMALLEST, len(self.now_beta) // 8)
-
-    @property
-    def whole(self) -> bool:
-        """Whether no variable is set aside."""
-        return self.kept is None
-
-    def climb(self, tol: float, limit: int) -> tuple[int, float, float, bool]:
-        """Up to ``limit`` steps: how many, the violation, the gain, and whether to call again."""
-        P, rows = self.now, self.rows
-        made, violation, wanted, rows.next_free, rows.spare, rows.clock, left, gained = (
-            machines.climb(
-                rows.table,
-                rows.slot_of,
-                rows.row_in,
-                rows.used,
-                rows.seen,
-                rows.next_free,
-                rows.spare,
-                rows.single,
-                rows.columns,
-                rows.variance,
-                P.segments,
-                self.now_slope,
-                self.now_beta,
-                P.low,
-                P.high,
-                P.kink,
-                self.now_diagonal,
-                P.bias,
-                tol,
-                limit,
-                rows.clock,
-            )
-        )
-        rows.lost += left
-        self.pause -= made
-        self.steps += made
-        if wanted >= 0:
-            if rows.can_grow:
-                rows.grow()
-            rows.fetch(self._next_rows(wanted))
-        return made, violation, gained, wanted >= 0
-
-    def _next_rows(self, wanted: int) -> Index:
-        """The wanted row and those likely to be wanted next: of the most violating variables."""
-        up, down = directions(self.now, self.now_beta, self.now_slope)
-        half = min(BATCH // 2, len(up) - 1)
-        likely = np.concatenate(
-            [np.argpartition(-up, half)[:half], np.argpartition(down, half)[:half]]
-        )
-        candidates = np.unique(self.now_columns[likely])
-        missing = candidates[(self.rows.slot_of[candidates] < 0) & (candidates != wanted)]
-        return np.concatenate([[wanted], missing[: BATCH - 1]]).astype(np.intp)
-
-    def shrink(self) -> None:
-        """Set aside the variables that no violating pair can contain, if they are many."""
-        needed = _needed(self.now, self.now_beta, self.now_slope)
-        keep = np.zeros(len(self.rows.points), dtype=bool)
-        keep[self.now_columns[needed]] = True  # a point stays if one of its variables does
-        stays = keep[self.now_columns]
-        share, held = 1.0 - stays.mean(), np.count_nonzero(self.rows.slot_of[keep] >= 0)
-        if share < LEAST_SHARE or share * self.steps < WORTH * held or len(stays) < SMALLEST:
-            self.pause = self._pause()
-            return
-        kept = np.arange(len(self.beta)) if self.kept is None else self.kept
-        self._write()
-        self.aside.append((kept[~stays], self.beta.copy()))
-        self.rows.restrict(np.flatnonzero(keep))
-        self._take(kept[stays])
-
-    def restore(self) -> float:
-        """Bring all slopes up to date, for all variables; returns the largest violation."""
-        self._write()
-        for index, before in self.aside:
-            change = self._sums(self.beta - before)
-            self.slope[index] -= self.rows.product_at(self.columns[index], change)
-        self.aside = []
-        return violations(self.P, self.beta, self.slope)
-
-    def widen(self, again: bool) -> None:
-        """After restore: work on the variables that are needed (``again``), or on all."""
-        kept: Index | None = None
-        active: Index | None = None
-        if again:
-            keep = np.zeros(len(self.rows.all_points), dtype=bool)
-            keep[self.columns[_needed(self.P, self.beta, self.slope)]] = True
-            active = np.flatnonzero(keep)
-            kept = np.flatnonzero(keep[self.columns])
-            self.aside.append((np.flatnonzero(~keep[self.columns]), self.beta.copy()))
-        self.rows.reset(active)
-        self._take(kept)
-
-    def _write(self) -> None:
-        if self.kept is not None:
-            self.beta[self.kept], self.slope[self.kept] = self.now_beta, self.now_slope
-
-
-def _needed(P: Programme, beta: Array, slope: Array) -> Mask:
-    """The variables that a violating pair can contain, and the extremes of every segment."""
-    up, down = directions(P, beta, slope)
-    needed = np.zeros(len(beta), dtype=bool)
-    for begin, end, _ in P.segments:
-        rise, fall = up[begin:end], down[begin:end]
-        most, least = (rise.max(), fall.min()) if P.bias else (0.0, 0.0)
-        if not P.bias:  # a variable moves alone: it stays aside while it is safe by the violation
-            most = max(rise.max(), -fall.min(), 0.0)
-            least = -most
-        needed[begin:end] = (rise >= least) | (fall <= most)
-        needed[begin + int(np.argmax(rise))] = True
-        needed[begin + int(np.argmin(fall))] = True
-    return needed
-
-
-__all__ = ["Optimum", "Programme", "directions", "maximise"]
-
+# Below this tolerance the rows of K are kept in double precision.
+SINGLE_TOL = 1e-5
 UNLIMITED = 1 << 62
 # How often variables that were set aside may come back before none is set aside any more.
 RETURNS = 5
 
 
-@dataclass
+class SMO(Inference):
+    """Sequential minimal optimisation: the mode of a loss of straight lines (hinge, tube, pinball).
+
+    It computes rows of K as it needs them, and keeps most coefficients at zero or at their bound.
+
+    Parameters
+    ----------
+    tol : float, default=1e-3
+        Largest violation of optimality, > 0, in units of f. Below 1e-5 rows of K are kept in double
+        precision, otherwise in single.
+    max_iter : int, default=-1
+        Most steps, -1 for no limit; reaching it is reported, not raised.
+    cache_size : float, default=1000.0
+        Megabytes for rows of K.
+
+    References
+    ----------
+    Fan, Chen & Lin (2005); GPML section 6.4. Theory (S3), (S4).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Linear
+    >>> from mercer.linalg.rows import RowGram
+    >>> from mercer.losses import Hinge
+    >>> X, y = np.array([[-3.0], [-1.0], [1.0], [2.0]]), np.array([[-1.0], [-1.0], [1.0], [1.0]])
+    >>> found = SMO(tol=1e-9).solve(RowGram(Linear(), X), y, Hinge(), basis=np.ones((4, 1)))
+    >>> found.z[:, 0].round(6) + 0.0
+    array([-3., -1.,  1.,  2.])
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("pieces",)
+    has_evidence: ClassVar[bool] = False
+
+    def __init__(self, tol: float = 1e-3, max_iter: int = -1, cache_size: float = 1000.0) -> None:
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+
+    def check(self, loss: Loss) -> None:
+        """See :meth:`Inference.check`."""
+        for name, value in (("tol", self.tol), ("cache_size", self.cache_size)):
+            if not is_number(value, 0.0, np.inf):
+                raise ValueError(f"SMO needs a positive finite {name}, not {value!r}")
+        limit = self.max_iter
+        if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < -1:
+            raise ValueError(f"SMO needs a whole number max_iter, or -1 for no limit: {limit!r}")
+        if not loss.offers("pieces"):
+            raise ValueError(
+                f"SMO inference needs pieces from the loss, and {type(loss).__name__} does not "
+                f"offer it: {missing_because(type(loss), 'pieces')}; use inference='dual'"
+            )
+
+    def solve(
+        self,
+        gram: Gram,
+        y: Array,
+        loss: Loss,
+        *,
+        mean: Array | None = None,
+        basis: Array | None = None,
+        weights: Array | None = None,
+        start: Solution | None = None,
+    ) -> Solution:
+        """See :meth:`Inference.solve`; the basis is a constant, or None."""
+        w, unit = ones_if_none(weights, len(y)), _constant(basis)
+        before = np.zeros(y.shape) if mean is None else mean
+        programmes = []
+        for j, (column, offset) in enumerate(zip(y.T, before.T, strict=True)):
+            P = dual_of(loss, column, w, bias=unit is not None)
+            P.linear = P.linear - offset
+            if start is not None:
+                near = np.clip(start.alpha[:, j], P.low, P.high)
+                # with a bias only a start whose coefficients sum to zero is feasible
+                balanced = abs(near.sum()) <= 1e-14 * np.abs(near).sum()
+                P.start = near if balanced or not P.bias else P.start
+            programmes.append(P)
+        found = self.ascend(gram, programmes)
+        beta = None if unit is None or found.beta is None else found.beta / unit
+        return replace(found, z=found.z + before, beta=beta, weights=w)
+
+    def evidence(
+        self,
+        gram: Gram,
+        y: Array,
+        loss: Loss,
+        solution: Solution,
+        *,
+        spread: Array | None = None,
+    ) -> Evidence:
+        """Refuse: a mode has no evidence."""
+        raise NotImplementedError(
+            "SMO ends in a mode, which has no evidence; use inference='variational' or 'ep' with a "
+            "loss that is a likelihood (NormalizedHinge for Hinge)"
+        )
+
+    def ascend(self, gram: Gram, programmes: Sequence[Programme]) -> Solution:
+        """Maximise the programmes, one for each of m functions on the n points of ``gram``.
+
+        Of the solution ``alpha`` (n, m) are the sums of each point's variables, ``beta`` (g, m) the
+        multipliers of the g segments, ``z`` (n, m) K alpha, plus the multiplier where there is one,
+        and ``W`` is infinite where a function is held at a kink of its loss.
+        """
+        n, single = len(gram.points), self.tol >= SINGLE_TOL
+        alpha, z, W = (np.zeros((n, len(programmes))) for _ in range(3))
+        rows: RowCache | None = None
+        levels, reports = [], []
+        for j, P in enumerate(programmes):
+            if rows is None or P.order is not None:
+                kernel, points = gram.source(P.order)
+                rows = RowCache(kernel, points, 1e6 * self.cache_size, single=single)
+            optimum = self.climb(P, rows)
+            columns = P.columns()
+            at = columns if P.order is None else P.order[columns]
+            alpha[:, j] = np.bincount(at, optimum.beta, n)
+            f = P.linear - optimum.slope
+            z[at, j] = f + optimum.level[0] if len(P.segments) == 1 else f
+            W[at[optimum.free], j] = np.inf
+            levels.append(optimum.level)
+            reports.append(optimum.report)
+        return Solution(
+            alpha,
+            W[:, 0] if len(programmes) == 1 else W,
+            z,
+            NoSpread(gram.diag()),
+            np.column_stack(levels),
+            np.ones(n),
+            _joined(reports),
+        )
+
+    def climb(self, programme: Programme, rows: RowCache) -> Optimum:
+        """Maximise until no pair (or variable) violates optimality by more than ``tol``.
+
+        Variables that cannot move are set aside on the way; the violation in the end is that of
+        all variables.
+        """
+        tol, ascent = self.tol, Ascent(programme, rows)
+        reached = _objective(programme, ascent.beta, ascent.slope)
+        limit, steps = (self.max_iter if self.max_iter >= 0 else UNLIMITED), 0
+        spell = max(20_000, 20 * len(ascent.beta))  # steps in which the objective must have grown
+        since, grown, shrinking, returns, narrowest = 0, 0.0, True, 0, len(ascent.beta)
+        while True:
+            budget = min(limit - steps, spell - since)
+            if shrinking:
+                budget = min(budget, ascent.pause)
+            made, violation, gained, again = ascent.climb(tol, budget)
+            steps, since, grown = steps + made, since + made, grown + gained
+            narrowest = min(narrowest, len(ascent.now_beta))
+            if again:
+                continue
+            stuck = violation > tol and made < budget  # rounding: no step lowers the violation
+            if since >= spell:
+                reached += grown
+                stuck = stuck or grown <= 1e-12 * abs(reached)  # the tolerance cannot be reached
+                since, grown = 0, 0.0
+            if steps >= limit or (ascent.whole and (violation <= tol or stuck)):
+                break
+            if violation <= tol or stuck:
+                violation = ascent.restore()
+                if violation <= tol:
+                    break
+                returns += 1
+                shrinking = shrinking and not stuck and returns < RETURNS
+                ascent.widen(again=shrinking)
+            elif shrinking and ascent.pause <= 0:
+                ascent.shrink()
+        if not ascent.whole:
+            violation = ascent.restore()
+            rows.reset()  # whoever uses the rows next means all points
+        beta, slope = ascent.beta, ascent.slope
+        level, free = _levels(programme, beta, slope), programme.free(beta)
+        if violation <= tol:
+            message = "converged"
+        else:
+            ended = steps >= limit
+            message = "iteration limit" if ended else "no step lowers the violation further"
+        details = {
+            "violation": float(violation),
+            "objective": _objective(programme, beta, slope),
+            "rows_computed": int(rows.computed),
+            "fewest_active": int(narrowest),
+            "returns": returns,
+            "precision": str(rows.table.dtype),
+            "limited": bool(violation > tol and steps >= limit),
+            "free": int(np.count_nonzero(free & (beta != 0.0))),
+            "bounded": int(np.count_nonzero(~free & (beta != 0.0))),
+        }
+        gap = _gap(programme, beta, slope, level)
+        report = Report(bool(violation <= tol), int(steps), gap, message, details)
+        return Optimum(beta, slope, level, free, report)
+
+
+@dataclass(frozen=True)
 class Optimum:
-    """Where a programme ended.
+    """Where one programme ended.
 
     Attributes
     ----------
     beta : (N,) the variables.
     slope : (N,) p - K b.
     level : (g,) the multiplier of each segment: slope -+ eps of its free variables.
-    report : convergence, steps, violation, objective, rows computed, the fewest variables that were
-        active at a time and how often those that had been set aside came back.
+    free : (N,) which variables lie between their bounds, and not at a kink.
+    report : ``gap`` is the duality gap; the details are the violation and the objective, rows of K
+        computed and their precision, the fewest variables that were active at a time, how often
+        those set aside came back, whether ``max_iter`` ended it, and how many variables that are
+        not zero are free and at a bound.
     """
 
     beta: Array
     slope: Array
     level: Array
-    report: dict[str, Any] = field(default_factory=dict)
+    free: Mask
+    report: Report
 
 
-def maximise(
-    programme: Programme, rows: RowCache, *, tol: float = 1e-3, max_iter: int = -1
-) -> Optimum:
-    """Maximise the programme until no pair (or variable) violates optimality by more than tol.
+def _constant(basis: Array | None) -> float | None:
+    """Return the value of a constant basis (n, 1), None if there is no basis."""
+    if basis is None or not basis.shape[1]:
+        return None
+    value = float(basis[0, 0])
+    if basis.shape[1] > 1 or value == 0.0 or np.any(basis != value):
+        raise ValueError(
+            "SMO inference takes a constant as unpenalised basis, and no other; use "
+            "inference='dual', or basis='constant'"
+        )
+    return value
 
-    ``max_iter`` limits the steps (-1: no limit); reaching it is reported, not raised. Variables
-    that cannot move are set aside on the way; the violation in the end is that of all variables.
-    """
-    ascent = Ascent(programme, rows)
-    reached = _objective(programme, ascent.beta, ascent.slope)
-    limit, steps = (max_iter if max_iter >= 0 else UNLIMITED), 0
-    spell = max(20_000, 20 * len(ascent.beta))  # steps after which the objective must have grown
-    since, grown, shrinking, returns, narrowest = 0, 0.0, True, 0, len(ascent.beta)
-    while True:
-        budget = min(limit - steps, spell - since)
-        if shrinking:
-            budget = min(budget, ascent.pause)
-        made, violation, gained, again = ascent.climb(tol, budget)
-        steps, since, grown = steps + made, since + made, grown + gained
-        narrowest = min(narrowest, len(ascent.now_beta))
-        if again:
-            continue
-        stuck = violation > tol and made < budget  # rounding: no step lowers the violation
-        if since >= spell:
-            reached += grown
-            stuck = stuck or grown <= 1e-12 * abs(reached)  # the tolerance cannot be reached
-            since, grown = 0, 0.0
-        if steps >= limit or (ascent.whole and (violation <= tol or stuck)):
-            break
-        if violation <= tol or stuck:
-            violation = ascent.restore()
-            if violation <= tol:
-                break
-            returns += 1
-            shrinking = shrinking and not stuck and returns < RETURNS
-            ascent.widen(again=shrinking)
-        elif shrinking and ascent.pause <= 0:
-            ascent.shrink()
-    if not ascent.whole:
-        violation = ascent.restore()
-        rows.reset()  # whoever uses the rows next means all points
-    beta, slope = ascent.beta, ascent.slope
-    if violation <= tol:
-        message = "converged"
-    else:
-        message = "iteration limit" if steps >= limit else "no step lowers the violation further"
-    report = {
-        "converged": bool(violation <= tol),
-        "message": message,
-        "iterations": int(steps),
-        "violation": float(violation),
-        "objective": _objective(programme, beta, slope),
-        "rows_computed": int(rows.computed),
-        "fewest_active": int(narrowest),
-        "returns": returns,
-        "precision": str(rows.table.dtype),
-    }
-    return Optimum(beta, slope, _levels(programme, beta, slope), report)
+
+def _joined(reports: Sequence[Report]) -> Report:
+    """One report for several programmes: sums, the worst violation, all converged or not."""
+    each = [report.details for report in reports]
+    return Report(
+        all(report.converged for report in reports),
+        sum(report.iterations or 0 for report in reports),
+        sum(report.gap or 0.0 for report in reports),
+        "; ".join(sorted({report.message for report in reports})),
+        {
+            "violation": max(d["violation"] for d in each),
+            "objective": [d["objective"] for d in each],
+            "rows_computed": max(d["rows_computed"] for d in each),
+            "fewest_active": min(d["fewest_active"] for d in each),
+            "returns": max(d["returns"] for d in each),
+            "precision": each[0]["precision"],
+            "limited": any(d["limited"] for d in each),
+            "free": [d["free"] for d in each],
+            "bounded": [d["bounded"] for d in each],
+        },
+    )
 
 
 def _objective(P: Programme, beta: Array, slope: Array) -> float:
@@ -348,12 +280,26 @@ def _objective(P: Programme, beta: Array, slope: Array) -> float:
     return float(0.5 * beta @ (P.linear + slope) - P.kink @ np.abs(beta))
 
 
+def _gap(P: Programme, beta: Array, slope: Array, level: Array) -> float:
+    """How much the objective can lie below its maximum: that of its tangent, over the box.
+
+    With u = slope - level it is sum_t max_c (u_t c - eps_t |c|) - (u_t b_t - eps_t |b_t|), at least
+    0 (up to rounding); the sums over the segments are fixed, and their levels drop out.
+    """
+    u = slope.copy()
+    if P.bias:
+        for (begin, end, _), value in zip(P.segments, level, strict=True):
+            u[begin:end] -= value
+    ends = np.maximum(u * P.high - P.kink * P.high, u * P.low + P.kink * P.low)
+    return float((np.maximum(ends, 0.0) - (u * beta - P.kink * np.abs(beta))).sum())
+
+
 def _levels(P: Programme, beta: Array, slope: Array) -> Array:
     """The multiplier of each segment: mean over free variables, else the middle of its bounds."""
     if not P.bias:
         return np.zeros(1)
     up, down = directions(P, beta, slope)
-    free = (beta > P.low) & (beta < P.high) & ~((beta == 0) & (P.kink > 0))
+    free = P.free(beta)
     levels = np.empty(len(P.segments))
     for g, (begin, end, _) in enumerate(P.segments):
         inside = slice(begin, end)

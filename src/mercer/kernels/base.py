@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
+from mercer._native import machines
 from mercer.core.arrays import Array, as_matrix
 from mercer.core.component import Component, Mark
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from mercer.kernels.markov import StateSpace
 
 Gradient: TypeAlias = dict[str, float | Array]
+# Most bytes of kernel values that a product k(X, Z) V holds at a time.
+BATCH_BYTES = 1 << 27
 KEEP = "without which hyperparameters cannot be learned (search=None keeps those given)"
 
 
@@ -59,6 +62,66 @@ class Kernel(Component):
         shape. No array of size n x m x p is formed.
         """
         return self._value_and_pullback(X, Z, Q)[1]
+
+    def matmul(self, X: Any, Z: Any, V: Array, *, precision: str = "double") -> Array:
+        """Return k(X, Z) @ V (n, r) without holding the (n, m) matrix.
+
+        A child that knows a shorter way states :meth:`_matmul`; others are evaluated in blocks of
+        rows. What rounding does depends on the way.
+
+        Parameters
+        ----------
+        X, Z : (n, d) and (m, d), both sparse where :attr:`takes_sparse` says so.
+        V : (m, r).
+        precision : "double", or "single": kernel values have a relative error of 4e-7 where the
+            kernel is an RBF (:meth:`as_rbf`), for which there is compiled code; sums are double.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.kernels import RBF
+        >>> RBF().matmul(np.zeros((2, 1)), np.array([[0.0], [1.0]]), np.ones((2, 1))).round(4)
+        array([[1.6065],
+               [1.6065]])
+        """
+        V = np.asarray(V, dtype=np.float64)
+        if precision not in ("single", "double"):
+            raise ValueError(f"precision must be 'single' or 'double', got {precision!r}")
+        if V.ndim != 2 or V.shape[0] != Z.shape[0]:
+            raise ValueError(f"V has shape {V.shape}, expected ({Z.shape[0]}, r): a row for each z")
+        if not V.size:
+            return np.zeros((X.shape[0], V.shape[1]))
+        if precision == "single":
+            return self._matmul_single(X, Z, V)
+        if _stated_below(type(self), "__call__", "_matmul"):
+            return blocked_matmul(self, X, Z, V)
+        return self._matmul(X, Z, V)
+
+    def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
+        """Return k(X, Z) @ V in double precision: by features if they are few, else by blocks."""
+        F = self.features(Z)
+        if F is None or (isinstance(F, np.ndarray) and F.shape[1] > F.shape[0]):
+            return blocked_matmul(self, X, Z, V)
+        weights = F.T @ V
+        size = max(1, BATCH_BYTES // (8 * max(1, F.shape[1])))
+        parts = [self.features(X[i : i + size]) @ weights for i in range(0, X.shape[0], size)]
+        return np.concatenate([np.zeros((0, V.shape[1])), *parts])
+
+    def _matmul_single(self, X: Array, Z: Array, V: Array) -> Array:
+        centre = Z.mean(axis=0)
+        form = self.as_rbf(Z, centre)
+        if form is None:
+            return blocked_matmul(self, X, Z, V)
+        columns, rows = np.ascontiguousarray(form[0].T, dtype=np.float32), np.ascontiguousarray(V.T)
+        result = np.empty((len(X), V.shape[1]))
+        size = max(1, BATCH_BYTES // (8 * max(1, X.shape[1])))
+        for i in range(0, len(X), size):
+            moved = self.as_rbf(X[i : i + size], centre)
+            assert moved is not None
+            coordinates = np.ascontiguousarray(moved[0], dtype=np.float32)
+            machines.rbf_expand(coordinates, columns, rows, result[i : i + size])
+        result *= form[1]
+        return result
 
     def _unstated(self, method: str, what: str) -> NotImplementedError:
         """Return the sentence for a method that a child was to state, to be raised."""
@@ -257,6 +320,27 @@ def blocks(n: int, m: int, same: bool, size: int = 128) -> Iterator[tuple[slice,
         yield rows, rows, 1.0
         if rows.stop < n:
             yield rows, slice(rows.stop, n), 2.0
+
+
+def blocked_matmul(k: Callable[[Array, Array], Array], X: Array, Z: Array, V: Array) -> Array:
+    """Return k(X, Z) @ V (n, r), by as many rows of X at a time as :data:`BATCH_BYTES` allows.
+
+    With few rows it is ``k(X, Z) @ V`` to the last bit.
+    """
+    if not len(Z):
+        return np.zeros((len(X), V.shape[1]))
+    size = max(1, BATCH_BYTES // (8 * len(Z)))
+    if len(X) <= size:
+        return np.asarray(k(X, Z) @ V)
+    return np.concatenate([k(X[i : i + size], Z) @ V for i in range(0, len(X), size)])
+
+
+def _stated_below(kind: type, method: str, other: str) -> bool:
+    """Whether a child states ``method`` anew and inherits an ``other`` that knows nothing of it."""
+    first, second = (
+        next(parent for parent in kind.__mro__ if name in vars(parent)) for name in (method, other)
+    )
+    return second is not Kernel and first is not second and issubclass(first, second)
 
 
 def inner(Q: Array, K: Array) -> float:

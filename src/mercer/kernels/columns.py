@@ -59,6 +59,9 @@ class Columns(_Wrapper):
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         return self.kernel(self._chosen(X), None if Z is None else self._chosen(Z))
 
+    def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
+        return self.kernel.matmul(self._chosen(X), self._chosen(Z), V)
+
     def diag(self, X: Array) -> Array:
         return self.kernel.diag(self._chosen(X))
 
@@ -173,6 +176,9 @@ class Standardized(_Wrapper):
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         return self.kernel(self._inside(X), None if Z is None else self._inside(Z))
+
+    def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
+        return self.kernel.matmul(self._inside(X), self._inside(Z), V)
 
     def diag(self, X: Array) -> Array:
         return self.kernel.diag(self._inside(X))

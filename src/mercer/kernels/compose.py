@@ -107,6 +107,13 @@ class Sum(_Parts):
     def workspace(self) -> int:
         return 1 + max(part.workspace() for part in self._checked())
 
+    def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
+        first, *others = self._checked()
+        total = first.matmul(X, Z, V)
+        for part in others:
+            total += part.matmul(X, Z, V)
+        return total
+
     def terms(self) -> list[Kernel]:
         return [term for part in self._checked() for term in part.terms()]
 
@@ -266,6 +273,9 @@ class Scale(_Wrapper):
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         return self.kernel.multiple(X, Z, float(positive(self, "variance")))
+
+    def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
+        return float(positive(self, "variance")) * self.kernel.matmul(X, Z, V)
 
     def written(self, X: Array, out: Array, factor: float = 1.0) -> Array:
         if type(self).__call__ is not Scale.__call__:  # a child has its own

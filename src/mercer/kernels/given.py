@@ -72,13 +72,13 @@ class Precomputed(Kernel):
             return symmetric(K, "Precomputed: the matrix") if Z is None else np.asarray(K)
         if Z is None:
             return symmetric(self._square(X).copy(), "Precomputed: the matrix of kernel values")
-        X = as_matrix(X)
+        X = np.asarray(X, dtype=np.float64) if np.ndim(X) == 2 else as_matrix(X)
         if X.shape[1] != len(Z):
             raise ValueError(
                 f"Precomputed: the inputs are kernel values and must have one column for each of "
                 f"the {len(Z)} training rows, got {X.shape[1]} columns"
             )
-        return X.copy()
+        return X.copy(order="K")  # BLAS rounds differently for rows and columns
 
     def diag(self, X: Array) -> Array:
         if self.matrix is not None:

@@ -45,11 +45,11 @@ class LeftOut:
     jitter: float = 0.0
 
     @classmethod
-    def of_classes(cls, proba: Array, codes: Array, weights: Array) -> LeftOut:
+    def of_classes(cls, proba: Array, codes: Array | Index, weights: Array) -> LeftOut:
         """Return the figures of a classifier with probabilities (N, k) of left-out rows."""
         own = proba[np.arange(len(codes)), codes.astype(np.intp)]
         density = np.log(np.maximum(own, np.finfo(float).tiny))
-        return cls(weights, log_density=density, proba=proba, codes=codes)
+        return cls(weights, log_density=density, proba=proba, codes=codes.astype(np.float64))
 
     @property
     def std(self) -> Array | None:

@@ -6,35 +6,17 @@ Theory (S5), (S6).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 from mercer.kernels.base import Kernel
+from mercer.left_out.figures import LeftOut
 
+# Share of the mean kernel variance that is added to the diagonal of the matrix of the free vectors:
+# two that are (nearly) equal have no span, and no inverse without it.
 JITTER = 1e-10
-
-
-@dataclass(frozen=True)
-class SupportLoo:
-    """Leave-one-out figures of a two-class machine (or of each one-vs-rest machine).
-
-    Attributes
-    ----------
-    margin : (n, k) y f of each point when it is left out, by the span of the free vectors.
-    error : (k,) share of points whose left-out margin is not positive.
-    support_bound : (k,) number of support vectors / n, an upper bound of the exact error.
-    xi_alpha_bound : (k,) share with 2 lam_i R^2 + xi_i >= 1 (Joachims), an upper bound where a free
-        vector fixes the bias.
-    jitter : share of the mean kernel variance that was added to the diagonal of the matrix of the
-        free vectors: two that are (nearly) equal have no span, and no inverse without it.
-    """
-
-    margin: Array
-    error: Array
-    support_bound: Array
-    xi_alpha_bound: Array
-    jitter: float = JITTER
 
 
 def left_out(
@@ -78,33 +60,72 @@ def left_out(
 
 @dataclass(frozen=True)
 class Trained:
-    """What leave-one-out needs of a fit: lam, outputs, Y are (n, k), bound and weights (n,)."""
+    """What leave-one-out needs of k machines that were fitted to n points.
 
+    Attributes
+    ----------
+    kernel, points : the kernel and (n, d).
+    lam, outputs, Y : (n, k) multipliers >= 0, outputs f and labels -1, +1.
+    bound, weights : (n,) upper limit of the multipliers, and how often each point counts.
+    bias : whether the machines have one.
+    place, codes, counts : (N,) the point of each row that was given, -1 if it has weight zero; its
+        class 0 .. ; and how often it counts.
+    unused : (u, d) the rows of weight zero.
+    """
+
+    kernel: Kernel
     points: Array
     lam: Array
     outputs: Array
     Y: Array
     bound: Array
     weights: Array
+    bias: bool
+    place: Index
+    codes: Array
+    counts: Array
+    unused: Array
 
-    def left_out(self, kernel: Kernel, bias: bool) -> Array:
+    @cached_property
+    def left_out(self) -> Array:
         """f of each point when it is left out, (n, k)."""
         columns = [
-            left_out(kernel, self.points, lam, f, y, self.bound, bias)
+            left_out(self.kernel, self.points, lam, f, y, self.bound, self.bias)
             for lam, f, y in zip(self.lam.T, self.outputs.T, self.Y.T, strict=True)
         ]
         return np.column_stack(columns)
 
-    def summary(self, kernel: Kernel, bias: bool) -> SupportLoo:
-        """Collect the figures."""
-        left = self.left_out(kernel, bias)
+    def by_row(self, plain: Array) -> Array:
+        """f of each row when it is left out, (N, k), with all that are equal to it.
+
+        ``plain`` (u, k) are the outputs for the rows of weight zero, by all others.
+        """
+        f = np.empty((len(self.place), self.Y.shape[1]))
+        counted = self.place >= 0
+        f[counted], f[~counted] = self.left_out[self.place[counted]], plain
+        return f
+
+    def figures(self, f: Array, proba: Array | None) -> LeftOut:
+        """Collect the figures of the outputs :meth:`by_row`, and of probabilities (N, c)."""
+        k = self.Y.shape[1]
+        own = self.codes[:, None] == (np.ones(1) if k == 1 else np.arange(k))
+        return LeftOut(
+            self.counts,
+            proba=proba,
+            codes=self.codes,
+            margin=np.where(own, 1.0, -1.0) * f,
+            error_bounds=self.error_bounds(),
+            jitter=JITTER,
+        )
+
+    def error_bounds(self) -> dict[str, Array]:
+        """Upper bounds (k,) of the exact leave-one-out error of each machine.
+
+        "support" is the share of support vectors; "xi_alpha" that of the points with
+        2 lam_i R^2 + xi_i >= 1 (Joachims), a bound where a free vector fixes the bias.
+        """
         share = self.weights / self.weights.sum()
-        radius = float(kernel.diag(self.points).max())
+        radius = float(self.kernel.diag(self.points).max())
         slack = np.maximum(1.0 - self.Y * self.outputs, 0.0)
         risky = (2.0 * self.lam * radius + slack >= 1.0) & (self.lam > 0)
-        return SupportLoo(
-            margin=self.Y * left,
-            error=share @ (self.Y * left <= 0),
-            support_bound=share @ (self.lam > 0),
-            xi_alpha_bound=share @ risky,
-        )
+        return {"support": share @ (self.lam > 0), "xi_alpha": share @ risky}

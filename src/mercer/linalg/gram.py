@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mercer.core.arrays import Array, Index
+from mercer.kernels import Kernel, Precomputed
 from mercer.kernels.base import Gradient
 from mercer.linalg.operators import ExplicitOperator, PosteriorOperator
 
@@ -100,10 +101,12 @@ class Gram(ABC):
     ----------
     points : (n, d) the points P.
     exact : False if K is approximated.
+    flat : how many functions with a flat prior stand beside K, as part of the Gram.
     """
 
     points: Array
     exact: bool = True
+    flat: int = 0
 
     @abstractmethod
     def __matmul__(self, V: Array) -> Array:
@@ -117,9 +120,36 @@ class Gram(ABC):
     def rows(self, index: Index) -> Array:
         """Rows of K, shape (len(index), n)."""
 
+    def source(self, order: Index | None = None) -> tuple[Kernel, Array]:
+        """Return a kernel and n points whose matrix is K, for a solver that needs some rows of it.
+
+        ``order`` (n,) are the points in another order.
+        """
+        n = len(self.points)
+        at = np.arange(n) if order is None else order
+        return Precomputed(self.rows(np.arange(n))), at[:, None].astype(np.float64)
+
     @abstractmethod
     def factor(self, W: Array) -> Factor:
         """Return the Factor for weights W (n,)."""
+
+    def fitted(self, W: Array, z: Array) -> tuple[Factor, Array, Array]:
+        """Return the factor for W (n,), the posterior mean f (n,) of targets z (n,), and a = C z.
+
+        f = K a, flat functions included; a = W (z - f).
+        """
+        factor = self.factor(W)
+        a = factor.solve(z[:, None])
+        return factor, np.asarray(self @ a)[:, 0], a[:, 0]
+
+    def unpenalised(self, f: Array, a: Array) -> Array:
+        """Return what of f (n,) is not penalised, f - K a; flat functions may be left in."""
+        return np.asarray(f - np.asarray(self @ a[:, None])[:, 0])
+
+    def smoothed(self, factor: Factor, s: Array) -> tuple[Array, Array]:
+        """Sigma s for s (n,), Sigma = (K^-1 + W)^-1, and z = (I - C K) s = K^-1 Sigma s."""
+        z = s[:, None] - factor.solve(np.asarray(self @ s[:, None]))
+        return np.asarray(self @ z)[:, 0], z[:, 0]
 
     def take(self) -> Array:
         """Return an (n, n) array to be filled, one that was given back if there is any."""

@@ -1,4 +1,4 @@
-"""Rows of K on demand: a cache bounded in bytes, least recently used rows leave first."""
+"""Rows of K on demand: a Gram that computes no other, and a cache of them bounded in bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from numpy.typing import NDArray
 
 from mercer._native import machines
 from mercer.core.arrays import Array, Index
-from mercer.kernels.base import Kernel
+from mercer.kernels import Kernel, Linear
+from mercer.kernels.base import Gradient
+from mercer.linalg.dense.gram import DenseGram
+from mercer.linalg.gram import Factor, Gram
 
 # Rows that are fetched together, and the fewest that a cache holds.
 BATCH, LEAST = 32, 64
@@ -21,8 +24,54 @@ OPENING, WANTED_AGAIN = 32e6, 0.25
 BLOCK = 1 << 22
 
 
+class RowGram(Gram):
+    """K = k(P, P) of which rows are computed when they are asked for, and nothing is kept.
+
+    Parameters
+    ----------
+    kernel : the kernel.
+    points : (n, d).
+    """
+
+    def __init__(self, kernel: Kernel, points: Array) -> None:
+        self.kernel, self.points = kernel, points
+
+    def source(self, order: Index | None = None) -> tuple[Kernel, Array]:
+        """See :meth:`Gram.source`; where the kernel has a finite map, that is evaluated once."""
+        points = self.points if order is None else self.points[order]
+        F = self.kernel.features(points)
+        return (self.kernel, points) if F is None else (Linear(), np.ascontiguousarray(F))
+
+    def __matmul__(self, V: Array) -> Array:
+        return self.kernel.matmul(self.points, self.points, V)
+
+    def diag(self) -> Array:
+        """See :meth:`Gram.diag`."""
+        return self.kernel.diag(self.points)
+
+    def rows(self, index: Index) -> Array:
+        """See :meth:`Gram.rows`."""
+        return self.kernel(self.points[index], self.points)
+
+    def factor(self, W: Array) -> Factor:
+        """See :meth:`Gram.factor`; the whole matrix is formed for it."""
+        return DenseGram(self.kernel, self.points).factor(W)
+
+    def pullback(
+        self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
+    ) -> Gradient:
+        """See :meth:`Gram.pullback`."""
+        return DenseGram(self.kernel, self.points).pullback(alpha, factor, U, V)
+
+    def contract(self, Q: Array) -> Gradient:
+        """See :meth:`Gram.contract`."""
+        return self.kernel.pullback(self.points, None, Q)
+
+
 class RowCache:
     """Rows k(x_i, X) of the n training points, computed in blocks and kept while there is room.
+
+    The rows that were not used for longest leave first.
 
     The cache can be restricted to some of the points: rows and columns of the others leave, and
     what remains moves together, so that a solver that has set points aside reads short rows only.

@@ -28,12 +28,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mercer.core.errors import ModelFileError
-from mercer.persist import container, registry, strict
+from mercer.persist import container, format1, registry, strict
 from mercer.persist.container import check_target, replacing
 
 __all__ = ["ModelFileError", "check_target", "describe", "load", "replacing", "save"]
 
-FORMAT = 1
+FORMAT = 2  # what is written; format 1, of versions before, is read
 _FIELDS = {"format": int, "mercer": str, "estimator": str, "state": dict, "fortran": list}
 
 
@@ -46,7 +46,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         Pipeline of preprocessors from a closed list (docs/model-files.md) and such an estimator.
         Its parts may be classes of your own (subclasses of Component); a bare function cannot be
         saved.
-    path : the file, by custom ``*.mercer``. An existing file is replaced in one step.
+    path : the file, by convention ``*.mercer``. An existing file is replaced in one step.
 
     Examples
     --------
@@ -68,9 +68,8 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     if hasattr(estimator, "fit"):  # a table model is made fitted
         check_is_fitted(estimator)
     registry.check_parts(estimator.get_params(deep=False).values())
-    state, given = stored._state()
-    arrays = {f"arrays/{name}": array for name, array in given.items()}
-    encoded = strict.encode(state, arrays)
+    arrays: dict[str, Any] = {}
+    encoded = strict.encode(stored._state(), arrays)
     # a column-major array is stored as its transpose, so that BLAS meets the same layout again
     fortran = sorted(k for k, a in arrays.items() if a.flags.f_contiguous > a.flags.c_contiguous)
     manifest = {
@@ -110,9 +109,12 @@ def load(path: str | os.PathLike[str], parts: Iterable[type] = ()) -> Any:
         for name in manifest["fortran"]:
             arrays[name] = arrays[name].T
         state = strict.decode(manifest["state"], arrays)
-        prefix = "arrays/"
-        given = {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)}
-        return cls._from_state(state, given, lambda name: registry.part_class(name, own))
+        if manifest["format"] == 1:
+            state = format1.translated(state, arrays)
+        if arrays:
+            odd = min(arrays)
+            raise ModelFileError(f"the array {odd[:60]!r} is not part of such a model")
+        return cls._from_state(state, lambda name: registry.part_class(name, own))
     except (ModelFileError, OSError) as error:
         raise _named(error, path) from None
     except Exception as error:  # a file's contents may break any constructor
@@ -147,10 +149,10 @@ def _checked(contents: container.Contents) -> Mapping[str, Any]:
     data = strict.parse(contents.manifest, "manifest")
     if not isinstance(data, dict) or type(data.get("format")) is not int:
         raise ModelFileError("its manifest has no format number")
-    if data["format"] != FORMAT:
+    if data["format"] not in (1, FORMAT):
         raise ModelFileError(
-            f"it has format {data['format']}, and this version of mercer reads format {FORMAT}: "
-            "use the version that wrote it"
+            f"it has format {data['format']}, and this version of mercer reads the formats 1 and "
+            f"{FORMAT}: use the version that wrote it"
         )
     if set(data) != set(_FIELDS) or any(type(data[k]) is not t for k, t in _FIELDS.items()):
         raise ModelFileError(f"its manifest does not consist of {', '.join(_FIELDS)}")

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from mercer.core.errors import ModelFileError
-from mercer.persist.strict import parse
+from mercer.persist.strict import DIGEST, parse
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
@@ -75,7 +75,6 @@ def check_layout(table: Mapping[str, Tensor], available: int) -> None:
 
 
 MAX_HEADER = 8 << 20  # bytes; arrays live outside the header, so real ones stay far below
-DIGEST = "sha256"
 _CHUNK = 1 << 20
 
 AnyArray = np.ndarray[Any, Any]

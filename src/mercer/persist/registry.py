@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 from mercer.core.component import Component
 from mercer.core.errors import ModelFileError
 
-Resolve = Callable[[str], type[Component]]
 PIPELINE = "Pipeline"  # scikit-learn's, of steps that are on the list
 ROOMS = ("kernels", "losses", "inference", "search", "basis")
 

@@ -15,7 +15,7 @@ import numpy as np
 from mercer.core.errors import ModelFileError
 from mercer.persist.container import DTYPES
 
-Inner = Callable[[Any, str], Any]
+Inner = Callable[[Any], Any]
 TYPES: dict[str, type[np.generic]] = {
     "float64": np.float64,
     "float32": np.float32,
@@ -29,7 +29,7 @@ PLAIN = (bool, int, float, str)
 
 
 def to_plain(value: Any, place: str, inner: Inner) -> Any:
-    """Return ``value`` as plain values; ``inner(step, place)`` writes a preprocessor inside."""
+    """Return ``value`` as plain values; ``inner(step)`` writes a preprocessor inside."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or type(value) in PLAIN:
@@ -45,30 +45,29 @@ def to_plain(value: Any, place: str, inner: Inner) -> Any:
     elif isinstance(value, slice):
         return {"slice": [to_plain(v, place, inner) for v in (value.start, value.stop, value.step)]}
     elif isinstance(value, (list, tuple)):
-        items = [to_plain(v, f"{place}.{i}", inner) for i, v in enumerate(value)]
+        items = [to_plain(v, place, inner) for v in value]
         return items if isinstance(value, list) else {"tuple": items}
     elif isinstance(value, dict):
-        pairs = enumerate(value.items())
-        return {"pairs": [[_key(k), to_plain(v, f"{place}.{i}", inner)] for i, (k, v) in pairs]}
+        return {"pairs": [[_key(k), to_plain(v, place, inner)] for k, v in value.items()]}
     elif hasattr(value, "get_params"):
-        return {"step": inner(value, place), "at": place}
+        return {"step": inner(value)}
     raise TypeError(
-        f"{place.partition('.')[0]}={value!r:.80} cannot be written to a model file: only plain "
+        f"{place}={value!r:.80} cannot be written to a model file: only plain "
         "values and a closed list of scikit-learn's preprocessors can, no functions"
     )
 
 
-def from_plain(value: Any, place: str, inner: Inner) -> Any:
+def from_plain(value: Any, inner: Inner) -> Any:
     """Undo :func:`to_plain`, or refuse what it cannot have written."""
     if value is None or type(value) in PLAIN or isinstance(value, np.ndarray):
         return value
     if isinstance(value, list):
-        return [from_plain(v, f"{place}.{i}", inner) for i, v in enumerate(value)]
+        return [from_plain(v, inner) for v in value]
     match value:
         case {"tuple": list(items), **rest} if not rest:
-            return tuple(from_plain(v, f"{place}.{i}", inner) for i, v in enumerate(items))
+            return tuple(from_plain(v, inner) for v in items)
         case {"pairs": list(pairs), **rest} if not rest and all(map(_is_pair, pairs)):
-            return {k: from_plain(v, f"{place}.{i}", inner) for i, (k, v) in enumerate(pairs)}
+            return {k: from_plain(v, inner) for k, v in pairs}
         case {"slice": [start, stop, step], **rest} if not rest and all(
             v is None or type(v) is int for v in (start, stop, step)
         ):
@@ -89,8 +88,8 @@ def from_plain(value: Any, place: str, inner: Inner) -> Any:
             made = np.empty(len(items), dtype=object)
             made[:] = items
             return made
-        case {"step": dict(step), "at": str(at), **rest} if not rest and at == place:
-            return inner(step, place)
+        case {"step": dict(step), **rest} if not rest:
+            return inner(step)
     raise ModelFileError("a value of its pipeline is not one that mercer writes")
 
 
@@ -105,7 +104,7 @@ def _array(value: Any, place: str) -> Any:
         if all(v is None or type(v) in PLAIN for v in items):
             return {"objects": items}
     raise TypeError(
-        f"{place.partition('.')[0]}, an array of {value.dtype} with {value.ndim} axes, cannot be "
+        f"{place}, an array of {value.dtype} with {value.ndim} axes, cannot be "
         "written to a model file: numbers, and one axis of texts and numbers, can"
     )
 

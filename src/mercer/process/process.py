@@ -17,11 +17,9 @@ from scipy.linalg import cho_factor, cho_solve
 
 from mercer.core.arrays import Array
 from mercer.inference.base import Solution
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import BATCH_BYTES as BATCH_BYTES  # those of the other processes, too
+from mercer.kernels.base import Kernel, blocked_matmul
 from mercer.linalg.operators import ExplicitOperator, PosteriorOperator, SeveralOperator
-
-# Rows of a prediction batch: bounds the (n, batch) cross-covariance in memory.
-BATCH_BYTES = 1 << 27
 
 
 class Process(ABC):
@@ -38,6 +36,31 @@ class Process(ABC):
     @abstractmethod
     def diag(self, X: Array) -> Array:
         """Return the variance of the signal at X: shape (n,)."""
+
+    @property
+    def has_spread(self) -> bool:
+        """Whether the covariance says how far the function may be from its mean."""
+        return True
+
+    def blocks(self, X: Array) -> Array:
+        """Return the covariance of the m functions among each other at each point: (n, m, m)."""
+        return np.asarray(self.diag(X)[:, None, None] * np.eye(self.mean(X[:1]).shape[1]))
+
+    def noise(self, X: Array) -> Array:
+        """Return the variance of noise that is part of the process, of new observations: (n,)."""
+        return np.zeros(len(X))
+
+    def noise_cov(self, X: Array) -> Array | None:
+        """Return the covariance (n, n) of that noise, or None where there is none."""
+        return None
+
+    def varies_known(self, X: Array) -> bool:
+        """Whether X says how the function varies there."""
+        return True
+
+    def matmul(self, X: Array, Z: Array, V: Array) -> Array:
+        """Return the covariance of X (n, d) and Z (q, d) times V (q, r), by blocks: (n, r)."""
+        return blocked_matmul(self, X, Z, V)
 
     def var(self, X: Array) -> Array:
         """Return the variance of the signal at X, not below zero: shape (n,)."""
@@ -78,6 +101,13 @@ class Process(ABC):
 class Prior(Process):
     """The zero-mean process of a kernel (its noise parts left out).
 
+    Parameters
+    ----------
+    kernel : the covariance.
+    outputs : m.
+    precision : "single" lets :meth:`matmul`, and with it the mean of a posterior, use the kernel's
+        compiled form in single precision, see :meth:`Kernel.matmul`.
+
     Examples
     --------
     >>> import numpy as np
@@ -86,13 +116,14 @@ class Prior(Process):
     array([2.])
     """
 
-    def __init__(self, kernel: Kernel, outputs: int = 1) -> None:
+    def __init__(self, kernel: Kernel, outputs: int = 1, precision: str = "double") -> None:
         signal = kernel.noise_free()
         if signal is None:
             raise ValueError("the kernel consists of noise parts only: add a part for the signal")
         self.kernel = kernel
         self.signal = signal
         self.outputs = outputs
+        self.precision = precision
 
     def mean(self, X: Array) -> Array:
         """Return zeros, shape (n, m)."""
@@ -101,6 +132,12 @@ class Prior(Process):
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         """See :meth:`Process.__call__`."""
         return self.signal(X, Z)
+
+    def matmul(self, X: Array, Z: Array, V: Array) -> Array:
+        """See :meth:`Process.matmul`."""
+        if self.precision == "single":
+            return self.signal.matmul(X, Z, V, precision="single")
+        return super().matmul(X, Z, V)  # k(X, Z) @ V to the last bit, as models in files answered
 
     def diag(self, X: Array) -> Array:
         """See :meth:`Process.diag`."""
@@ -138,7 +175,7 @@ class Posterior(Process):
 
     @property
     def has_spread(self) -> bool:
-        """Whether formula (2) says how far the function may be from its mean; a mode does not."""
+        """See :attr:`Process.has_spread`; a mode does not."""
         return not (isinstance(self.operator, ExplicitOperator) and self.operator.C is None)
 
     def _rows(self, X: Array) -> Array | None:
@@ -156,7 +193,7 @@ class Posterior(Process):
             return np.asarray(self.parent.mean(X) + self.operator.mean_at(X, self.alpha))
 
         def one(X: Array) -> Array:
-            mean = self.parent.mean(X) + self.parent(X, self.points) @ self.alpha
+            mean = self.parent.mean(X) + self.parent.matmul(X, self.points, self.alpha)
             rows = self._rows(X)
             if rows is None or self.beta is None:
                 return np.asarray(mean)
@@ -184,7 +221,7 @@ class Posterior(Process):
         return np.asarray(self.parent.diag(X) - self._batched(one, X))
 
     def blocks(self, X: Array) -> Array:
-        """Return the covariance of the m functions among each other at each point: (q, m, m)."""
+        """See :meth:`Process.blocks`."""
         m = self.alpha.shape[1]
 
         def one(X: Array) -> Array:
@@ -196,14 +233,21 @@ class Posterior(Process):
         return self._batched(one, X)
 
     def noise(self, X: Array) -> Array:
-        """Return the variance of the noise parts of the kernel at X, of new observations: (n,)."""
+        """See :meth:`Process.noise`: the noise parts of the kernel."""
         prior = self.parent
         if isinstance(prior, Prior) and prior.signal is not prior.kernel:
             return np.asarray(prior.kernel.diag(X) - prior.signal.diag(X))
         return np.zeros(len(X))
 
+    def noise_cov(self, X: Array) -> Array | None:
+        """See :meth:`Process.noise_cov`."""
+        prior = self.parent
+        if isinstance(prior, Prior) and prior.signal is not prior.kernel:
+            return np.asarray(prior.kernel(X) - prior.signal(X))
+        return None
+
     def varies_known(self, X: Array) -> bool:
-        """Whether X says how the function varies there.
+        """See :meth:`Process.varies_known`.
 
         Kernel values with the training points do not, but for the training points themselves.
         """
@@ -213,13 +257,13 @@ class Posterior(Process):
     def project(self, points: Array) -> Posterior:
         """Return the process that keeps this one's law on ``points``, and the parent's elsewhere.
 
-        With q(u) = N(m, S) on the points: alpha = Kzz^-1 (m - parent mean),
-        C = Kzz^-1 - Kzz^-1 S Kzz^-1.
+        With B = Kzz^-1 k(Z, P) for the points Z: alpha' = B alpha and C' = B C B'. That is
+        q(u) = N(m, S) on them, alpha' = Kzz^-1 (m - parent mean), C' = Kzz^-1 - Kzz^-1 S Kzz^-1,
+        but nothing cancels.
         """
         if self.basis is not None:
             raise ValueError("a posterior with an unpenalised basis cannot be projected")
         Kzz = cho_factor(self.parent(points), lower=True)
-        inverse = cho_solve(Kzz, np.eye(len(points)))
-        alpha = cho_solve(Kzz, self.mean(points) - self.parent.mean(points))
-        C = inverse - inverse @ self.cov(points) @ inverse
-        return Posterior(self.parent, points, alpha, ExplicitOperator(0.5 * (C + C.T)))
+        B = cho_solve(Kzz, self.parent(points, self.points)).T
+        C = self.operator.reduce(B, B, None, None)
+        return Posterior(self.parent, points, B.T @ self.alpha, ExplicitOperator(0.5 * (C + C.T)))

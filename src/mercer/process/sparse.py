@@ -1,4 +1,4 @@
-"""What a relevance search leaves: a process on few functions, and its healed form.
+"""What a relevance search leaves: a process on few functions, and its augmented form.
 
     mean(x) = phi(x)'mu,    cov(x, z) = phi(x)' Sigma phi(z)
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -31,21 +30,10 @@ class Sparse(Process):
     spread : Sigma as an operator: R^-T phi has the variance as its squared length.
     """
 
-    parent: ClassVar[None] = None  # there is no infinite-dimensional process behind it
-    has_spread: ClassVar[bool] = True
-
     def __init__(
         self, functions: Callable[[Array], Array], mu: Array, spread: CholeskyOperator
     ) -> None:
         self.functions, self.mu, self.spread = functions, mu, spread
-
-    def noise(self, X: Array) -> Array:
-        """Return zeros (q,): all noise is the loss's."""
-        return np.zeros(len(X))
-
-    def varies_known(self, X: Array) -> bool:
-        """Return True: the functions' values at X say all."""
-        return True
 
     def mean(self, X: Array) -> Array:
         """See :meth:`Process.mean`."""
@@ -78,8 +66,8 @@ class Sparse(Process):
 
 
 @dataclass(frozen=True)
-class Cure:
-    """What healing needs of the training rows: where they are and what each says.
+class Augmentation:
+    """What the added function needs of the training rows: where they are and what each says.
 
     Attributes
     ----------
@@ -97,7 +85,7 @@ class Cure:
     variance: float
 
 
-class Healed(Sparse):
+class Augmented(Sparse):
     """The process with one more function, centred on each point where it is asked.
 
     Rasmussen & Quinonero-Candela (2005), section 4: with phi_* = k(X, x), its precision alpha_* and
@@ -114,28 +102,29 @@ class Healed(Sparse):
         functions: Callable[[Array], Array],
         mu: Array,
         spread: CholeskyOperator,
-        cure: Cure,
+        added: Augmentation,
     ) -> None:
         super().__init__(functions, mu, spread)
-        self.cure = cure
+        self.added = added
 
     def moments(self, X: Array) -> tuple[Array, Array]:
         """Mean and variance at X (q, d), (q,) each."""
-        cure, both = self.cure, []
+        added, both = self.added, []
         size = max(1, BATCH_BYTES // (8 * self._width))
         for i in range(0, max(len(X), 1), size):
             part = X[i : i + size]
             phi = self.functions(part).T
-            star = cure.kernel(cure.points, part)
-            height = cure.kernel.diag(part)
+            star = added.kernel(added.points, part)
+            height = added.kernel.diag(part)
             near, there = (
-                self.spread.half(A) if len(self.mu) else A for A in (phi, (cure.F * cure.b) @ star)
+                self.spread.half(A) if len(self.mu) else A
+                for A in (phi, (added.F * added.b) @ star)
             )
             e = height - np.einsum("ij,ij->j", near, there)
-            s = cure.b @ star**2 - np.einsum("ij,ij->j", there, there)
-            total = height**2 / cure.variance + np.maximum(s, 0.0)  # s is a squared length
+            s = added.b @ star**2 - np.einsum("ij,ij->j", there, there)
+            total = height**2 / added.variance + np.maximum(s, 0.0)  # s is a squared length
             total[total == 0.0] = np.inf  # a function that is zero at its centre adds nothing
-            mean = self.mu @ phi + e * (cure.a @ star) / total
+            mean = self.mu @ phi + e * (added.a @ star) / total
             both.append((mean, np.einsum("ij,ij->j", near, near) + e**2 / total))
         return np.concatenate([m for m, _ in both]), np.concatenate([v for _, v in both])
 
@@ -148,12 +137,12 @@ class Healed(Sparse):
         return self.moments(X)[1]
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """Refuse: the healed machine has a model for each point."""
+        """Raise: augmented predictions have no covariance between points."""
         raise ValueError(
-            "healed error bars are defined one point at a time and have no covariance between "
-            "points; use heal=False for covariances and joint samples, or GPRegressor"
+            "augmented error bars (heal) are defined one point at a time and have no covariance "
+            "between points; use heal=False for covariances and joint samples, or GPRegressor"
         )
 
     @property
     def _width(self) -> int:
-        return max(1, 2 * len(self.cure.points))
+        return max(1, 2 * len(self.added.points))

@@ -29,8 +29,6 @@ class SplinePosterior(Process):
     noise : s2, by which all variances are multiplied.
     """
 
-    has_spread = True
-
     def __init__(self, rows: SplineRows, states: States, noise: float) -> None:
         self.rows, self.states, self.noise_variance = rows, states, noise
 
@@ -91,14 +89,6 @@ class SplinePosterior(Process):
             drawn = states.draw(rng.standard_normal(states.mean.shape))
             draws[:, 0, j] = (middle + scale * (drawn - middle))[index][place]
         return draws
-
-    def varies_known(self, X: Array) -> bool:
-        """Whether X says how the function varies there: always."""
-        return True
-
-    def noise(self, X: Array) -> Array:
-        """Return the variance of noise parts of the kernel, of which there are none: (n,)."""
-        return np.zeros(len(X))
 
     def among(self, x: Array, pulls: Array | None = None) -> tuple[States, Index, Index]:
         """Return the states with the distinct x as knots of weight zero.

@@ -22,7 +22,7 @@ from mercer.tables.choose.ranking import HEAD, Row
 from mercer.tables.data.columns import Column
 from mercer.tables.data.encode import encoded
 from mercer.tables.data.frame import Frame, as_frame
-from mercer.tables.state import TableState
+from mercer.tables.record import TableRecord
 
 
 class Listing:
@@ -70,7 +70,7 @@ class Listing:
         return f"<table><caption>{caption}</caption><tr>{top}</tr>{body}</table>"
 
 
-class TableModel(TableState):
+class TableModel(TableRecord):
     """What :func:`mercer.fit` returns: the best machine for a table, ready to predict tables.
 
     Attributes

@@ -123,15 +123,18 @@ def _check_z(K: Array, found: Solution, mean: Array, basis: Array | None) -> Non
 
 
 def _check_report(inference: Inference, found: Solution) -> None:
-    holds("report", isinstance(found.report, Report), "it must be a mercer.inference.base.Report")
-    report = found.report.plain()
-    missing = [key for key in inference.reports if key not in report]
-    holds(
-        "report", not missing, f"it must have {missing}, as `reports` says, and has {list(report)}"
-    )
+    report = found.report
+    holds("report", isinstance(report, Report), f"it is a Report, not a {type(report).__name__}")
+    missing = _unsaid(inference, report)
+    holds("report", not missing, f"it must say {missing}, as `reports` promises: {report}")
     holds("report", bool(inference.reports), "`reports` must name what the report says")
-    holds("report", plain(report), f"it must consist of plain values, not {report}")
-    holds("report", report["converged"] in (True, False), "converged is True or False")
+    holds("report", plain(report.plain()), f"it must consist of plain values, not {report}")
+    holds("report", report.converged in (True, False), "converged is True or False")
+
+
+def _unsaid(inference: Inference, report: Report) -> list[str]:
+    said = {key for key, value in report.plain().items() if value is not None}
+    return [key for key in inference.reports if key not in said]
 
 
 def plain(value: object) -> bool:
@@ -265,10 +268,10 @@ def _check_outputs(
     wanted = np.hstack([K @ one.alpha for one in each])
     text = "each output must be solved as by itself"
     close_whole("outputs", K @ found.alpha, wanted, max(tol, 1e-6), text)
-    missing = [key for key in inference.reports if key not in found.report.plain()]
-    holds("report", not missing, f"with two outputs it must have {missing}, too")
+    missing = _unsaid(inference, found.report)
+    holds("report", not missing, f"with two outputs it must say {missing}, too")
     if found.W.ndim == 2:
-        text = "outputs with sites of their own have a report each, in ``columns``"
+        text = "outputs with sites of their own have a report each, in `columns`"
         holds("report", len(found.report.columns) == 2, text)
     if inference.has_evidence:
         total = sum(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -11,11 +10,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
-from mercer.estimators.discrimination.schema import check_med_state
+from mercer.core.kinds import Numbers, Record
+from mercer.estimators.discrimination.calibration import WINDOW
 from mercer.estimators.discrimination.stream import MEDStream
 from mercer.estimators.shared.labels import decided, read_labels, row_weights
 from mercer.estimators.shared.stream import first_classes, known_codes, require_frozen
 from mercer.estimators.shared.table import read_any_rows, restored_on_error
+from mercer.estimators.support_vector.record import check_sigmoid
 from mercer.losses.base import is_number
 
 
@@ -203,13 +204,29 @@ class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit
 
     # ------------------------------------------------------------------ model files
     @classmethod
-    def _extra_names(cls) -> tuple[str, ...]:
-        return ("stream_", "feature_weights_", "slope_", "offsets_", "_held")
+    def _record(cls) -> Record:
+        # f features, h held-out scores with class and weight
+        return {
+            **super()._record(),
+            "stream_": Numbers("2", 1.0, whole=True),
+            "feature_weights_": Numbers("k f"),
+            "slope_": Numbers("p", 0.0),
+            "offsets_": Numbers("q"),
+            "_held": Numbers("h k+2"),
+        }
 
-    @classmethod
-    def _check_state(cls, manifest: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        super()._check_state(manifest, arrays)
-        check_med_state(manifest, arrays)
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        k, held = len(self.intercept_), self._held
+        if self.feature_weights_.size and len(self.support_):
+            raise ValueError("there are feature_weights_, and support vectors, too")
+        check_sigmoid(self.slope_, self.offsets_, k, calibrated=len(self.slope_) > 0)
+        if len(held) > WINDOW or len(self.slope_) > len(held):
+            raise ValueError("the held-out scores do not fit the machines or their calibration")
+        codes = held[:, k]
+        known = (codes >= 0.0) & (codes < max(2, k)) & (codes == np.floor(codes))
+        if not (known.all() and (held[:, k + 1] > 0.0).all()):
+            raise ValueError("the held-out scores have classes or weights that cannot be")
 
     def _check_kernel(self) -> None:
         m, X = self.feature_weights_.shape[1], np.zeros((1, self.n_features_in_))

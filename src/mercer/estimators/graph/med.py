@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.estimators.graph.base import GraphFit, check_memory_params
-from mercer.estimators.graph.state import LapState
+from mercer.estimators.graph.record import GraphRecord
 from mercer.estimators.graph.stream import GraphStream
 from mercer.estimators.shared.summary import joined_discriminations
 from mercer.inference.med import discriminate
@@ -17,7 +17,7 @@ from mercer.kernels import Kernel
 NEAR_ONE = 3.0  # C k(x, x) from which on there is little to learn
 
 
-class LapMEDClassifier(LapState, GraphStream):
+class LapMEDClassifier(GraphRecord, GraphStream):
     """Maximum entropy discrimination of partly labelled rows, at once or batch by batch.
 
     Minimise 1/2 |f|^2 + beta f(X)'L f(X) + sum_i w_i g_C(y_i (f(x_i) + b)): the sum is over the

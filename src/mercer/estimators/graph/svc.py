@@ -10,9 +10,11 @@ from mercer.core.arrays import Array
 from mercer.estimators.graph.base import GraphFit, GraphMachine
 from mercer.estimators.shared.summary import warn_machine
 from mercer.estimators.support_vector.base import joined
-from mercer.inference.smo import Programme, maximise
+from mercer.inference.programme import dual_of
+from mercer.inference.smo import SMO
 from mercer.kernels import Precomputed
 from mercer.linalg.rows import RowCache
+from mercer.losses import Hinge
 
 
 class LapSVC(GraphMachine):
@@ -91,19 +93,11 @@ class LapSVC(GraphMachine):
     def _machine(self, K: Array, y: Array, w: Array, C: float) -> GraphFit:
         """The dual of the hinge, as in SVC (GPML 6.38)."""
         n = len(y)
-        bound = C * w * y
-        programme = Programme(
-            y,
-            np.minimum(0.0, bound),
-            np.maximum(0.0, bound),
-            np.zeros(n),
-            np.zeros(n),
-            np.array([[0, n, 0]], dtype=np.int64),
-        )
+        programme = dual_of(Hinge(), y, C * w, bias=True)
         places = np.arange(n, dtype=np.float64)[:, None]
         rows = RowCache(Precomputed(0.5 * (K + K.T)), places, 8.0 * n * n, single=False)
-        optimum = maximise(programme, rows, tol=self.tol, max_iter=self.max_iter)
-        return GraphFit(optimum.beta, float(optimum.level[0]), optimum.report)
+        optimum = SMO(self.tol, self.max_iter).climb(programme, rows)
+        return GraphFit(optimum.beta, float(optimum.level[0]), optimum.report.plain())
 
     def _joined(self, reports: list[dict[str, Any]]) -> dict[str, Any]:
         report = joined(reports)

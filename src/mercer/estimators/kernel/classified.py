@@ -38,7 +38,7 @@ class ClassMachine(ClassProbabilities, KernelMachine):
 
     class_weight: Any
 
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> Given:
+    def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
         given = read_classes(self, X, y, sample_weight)
         assert given.labels is not None
         given.labels.check_present()

@@ -311,9 +311,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         cov = np.zeros((len(inside), len(inside)))
         for posterior in self.posteriors_:
             cov += posterior.cov(inside) / members
-            prior = posterior.parent
-            if isinstance(prior, Prior) and prior.signal is not prior.kernel:
-                cov += (prior.kernel(inside) - prior.signal(inside)) / members
+            noise = posterior.noise_cov(inside)
+            if noise is not None:
+                cov += noise / members
         scaled = cov[:, :, None] * self.units_.y_scale**2
         if members > 1:
             pairs = (loss.predict(*self._latent(inside, i)) for i, loss in enumerate(self.losses_))

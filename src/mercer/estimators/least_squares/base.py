@@ -60,7 +60,7 @@ class LabelRegression(Classifies, KernelMachine):
         """
         return super().fit(X, y, sample_weight)
 
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> Given:
+    def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
         given = read_classes(self, X, y, sample_weight)
         assert given.labels is not None
         given.labels.check_two()

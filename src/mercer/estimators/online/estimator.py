@@ -2,85 +2,107 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import inference as inferences
 from mercer.core.arrays import Array
-from mercer.estimators.online.learning import BLOCK, OnlineLearning, check_drift, likely_share
-from mercer.estimators.online.state import OnlineState
+from mercer.core.memory import require_memory
+from mercer.core.rows import location_scale
+from mercer.estimators.online.choices import check_drift, likely_length, likely_share
+from mercer.estimators.online.predictions import StreamPredictions, class_logs
+from mercer.estimators.online.record import OnlineRecord
 from mercer.estimators.shared import labels
-from mercer.estimators.shared.machine import column_units
-from mercer.estimators.shared.predictions import class_logs
+from mercer.estimators.shared.ard import tied_scales
+from mercer.estimators.shared.parts import positional, resolve_kernel, standardizes, start_length
 from mercer.estimators.shared.stream import (
+    Prequential,
     check_budget,
     check_forgetting,
     first_classes,
+    freeze,
     is_plain,
     known_codes,
     require_frozen,
     require_moderate,
 )
-from mercer.estimators.shared.table import (
-    build_table,
-    check_weights,
-    read_rows,
-    restored_on_error,
-)
-from mercer.inference.stream.stream import Stream
+from mercer.estimators.shared.summary import warn_inference
+from mercer.estimators.shared.table import build_table, check_weights, read_rows, restored_on_error
+from mercer.estimators.shared.units import Units, no_units
+from mercer.inference.sites.bound import Bound
+from mercer.kernels import Constant
+from mercer.linalg.dense.gram import DenseGram
+from mercer.losses import Logistic
+from mercer.process.stream import StreamPosterior
+
+AMPLITUDE, BIAS = 4.0, 1.0  # prior variances of a kernel given by name, and of its constant
+BLOCK = 128  # examples that are absorbed together, at most
+SMALL = 1000  # points whose matrices (8 MB each) fit anywhere: asking the system takes longer
+LOGISTIC = Logistic()
 
 
-class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Bayesian kernel logistic regression, one example or one batch at a time.
 
-    The posterior of the latent function is Gaussian at any time, and the prior of what comes next.
-    Each example becomes a Gaussian observation by the best quadratic bound on the logistic, given
-    all before it: one pass, no step size. The result depends on the order of the examples, a
-    little; :meth:`fit` and :meth:`refine` find the bound of all together, which does not.
+    At any time the posterior of the latent function is a Gaussian process, and it is the prior for
+    what comes next. Each example becomes a Gaussian observation by the best quadratic bound on the
+    logistic given all examples before it: one pass, no step size. The result depends slightly on
+    the order of the examples; :meth:`fit` and :meth:`refine` find the bounds of all examples
+    together, which do not.
 
     Parameters
     ----------
-    kernel : Kernel, name, scikit-learn kernel, callable or None
-        None or a name is 4 times that kernel plus a constant of variance 1, on columns
-        standardised by the first batch, with a length scale of its total deviation or a half, a
-        quarter or an eighth of that, whichever has the largest evidence there (``report_``); all
-        is then frozen. A kernel object is taken as it is, in your units.
-    rho : float in (0, 1]
+    kernel : Kernel, name, scikit-learn kernel, callable or None, default None
+        None is "rbf". A kernel given by name gets a variance of 4, plus a constant of variance 1,
+        on columns standardised by the first batch. Its length scale is the total standard
+        deviation of these columns, or a half, a quarter or an eighth of that, whichever has the
+        largest evidence there (``report_["scales"]``). All of this is then frozen. A kernel object
+        is used unchanged, in your units.
+    rho : float in (0, 1], default 1
         Forgetting: before each batch the posterior precision becomes rho times itself plus (1 -
-        rho) times the prior's, and the mean follows by the same weights. 1 forgets nothing.
-    drift : float in [0, 1), or "auto"
+        rho) times that of the prior, and the mean follows by the same weights. 1 forgets nothing.
+    drift : float in [0, 1) or "auto", default 0
         The share of the latent function that is renewed before each batch: f becomes sqrt(1 -
-        drift) f + sqrt(drift) g, g drawn from the prior. The learner is then that of a function
-        that changes in time, with correlation (1 - drift)^(t/2) over t batches. "auto" chooses for
-        each batch the most probable of a few shares given its labels (its first 128 rows), with 5%
-        for any change before it.
-    budget : int or None
-        Points to keep at most; None keeps all. Beyond it the posterior is projected: it stays as
-        it is on the kept points, with the prior's law of everything else given those. The
-        divergence this costs is summed in ``report_``. Batches of less than a tenth of the budget
-        are projected up to a tenth below it, so that not each of them needs to be.
-    inference : None or :class:`mercer.inference.Bound`
-        Tolerance and steps of the batch bound in :meth:`fit` and :meth:`refine`.
-    standardize : see :class:`KernelRegressor`.
+        drift) f + sqrt(drift) g, with g drawn from the prior. This models a function that changes
+        in time, with correlation (1 - drift)^(t/2) over t batches. "auto" chooses for each batch
+        the most probable of a few shares given its labels (of its first 128 rows), with a prior
+        probability of 5% that there is any change before it.
+    budget : int of at least 1, or None, default None
+        The largest number of points to keep; None keeps all. Beyond it the posterior is projected:
+        it stays the same on the kept points, with the prior's law of everything else given those.
+        The divergence this costs, in nats, is summed in ``report_["budget"]``. Batches of less than
+        a tenth of the budget are projected to as much as a tenth below it, so that not every batch
+        needs a projection.
+    inference : :class:`mercer.inference.Bound` or None, default None
+        Tolerance and number of steps of :meth:`fit` and :meth:`refine`; None is ``Bound()``.
+    standardize : bool or "auto", default "auto"
+        Whether to standardise the columns by the first batch. "auto" does so for a kernel given by
+        name; a kernel object is in your units, and True is refused for it.
 
     Attributes
     ----------
-    classes_ : the labels, sorted.
-    log_evidence_ : float, a lower bound on log p(labels | inputs): the sum of the bounds on each
-        label given those before it; with several classes, summed over one machine for each.
-    prequential_ : ``log_loss`` and ``accuracy`` of each row predicted before the batch (or the 128
-        rows of it) that it was learned with.
+    classes_ : (k,) the labels, sorted.
+    posteriors_ : list of one process, the posterior of the latent functions in standardised units.
+    log_evidence_ : float, a lower bound on log p(labels | inputs) in nats: the sum of the bounds on
+        each label given those before it; with several classes, summed over one latent function
+        for each.
+    prequential_ : ``log_loss`` (nats per row) and ``accuracy`` of each row predicted before the
+        batch (or the block of 128 rows) with which it was learned.
     kernel_ : the kernel in your units.
-    n_features_in_, feature_names_in_
+    report_ : dict, what was done.
+    left_out_ : None; ``report_["left_out"]`` is the reason. ``loo_`` is an alias.
+    n_features_in_, feature_names_in_ : number and names of the columns.
 
     Notes
     -----
-    Several classes: one latent function of each against the rest on the same points, their
-    probabilities normalised. A row of weight w counts as w rows that share one bound; the rows one
-    by one have a bound each and differ a little. Forgetting or drift without a budget costs O(n^3)
-    for each batch, everything else O(n^2) for each row.
+    Several classes have one latent function each, against the rest, on the same points; their
+    probabilities are normalised. A row of weight w counts as w rows that share one bound; w rows
+    one by one have a bound each, and the result differs slightly. Forgetting or drift without a
+    budget costs O(n^3) per batch, everything else O(n^2) per row.
 
     References
     ----------
@@ -105,6 +127,8 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
     True
     """
 
+    _freezes: ClassVar[tuple[str, ...]] = ("kernel", "standardize")
+
     def __init__(
         self,
         kernel: Any = None,
@@ -126,41 +150,46 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from a batch X (b, d), y (b,), in the order of its rows; b may be one.
 
-        ``classes`` lists all labels of the stream; it is needed at the first call if that batch
-        does not show them all. ``kernel`` and ``standardize`` are frozen by the first batch: a
-        stream in which one of them is changed is refused. After any error the learner is as it was.
+        ``classes`` lists all labels of the stream; it is needed at the first call unless that batch
+        has all of them. ``sample_weight`` (b,) is 1 if None; rows of weight zero are skipped.
+        ``kernel`` and ``standardize`` are frozen by the first batch: changing one of them later is
+        an error. After any error the learner is as it was before the call.
         """
-        return self._safely(lambda: self._partial_fit(X, y, classes, sample_weight))
+        with restored_on_error(self):
+            self._partial_fit(X, y, classes, sample_weight)
+        return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn X (n, d), y (n,) all together, afresh: the batch bound, independent of the order.
+        """Learn X (n, d), y (n,) together, from scratch; the order of the rows has no effect.
 
-        ``rho`` and ``drift`` play no part: a batch has no age. :meth:`partial_fit` may follow.
+        ``rho`` and ``drift`` are not used: the rows of one batch have the same age.
+        ``sample_weight`` (n,) is 1 if None. :meth:`partial_fit` may follow.
         """
-        return self._safely(lambda: self._fit(X, y, sample_weight))
+        with restored_on_error(self):
+            self._fit(X, y, sample_weight)
+        return self
 
     def refine(self) -> Self:
-        """Improve the bounds of all examples seen, together, until they no longer change.
+        """Improve the bounds of all examples so far, together, until they no longer change.
 
         The result is that of :meth:`fit` in the units of the first batch. It needs all examples:
-        a learner that has forgotten, or was projected onto its budget, refuses.
+        after forgetting, drift or a projection onto the budget this is an error.
         """
-        check_is_fitted(self, "stream_")
-        if self.stream_.S is None:
+        check_is_fitted(self, "posteriors_")
+        stream = self.stream_
+        if stream.S is None or stream.w is None:
             raise ValueError(
                 "a second pass needs all examples, and this learner has forgotten some (rho < 1, "
                 "drift) or dropped points (budget); use rho=1, drift=0 and a larger budget, or "
                 "fit on stored data"
             )
-        return self._safely(self._refine)
-
-    def _safely(self, work: Any) -> Self:
         with restored_on_error(self):
-            work()
+            self._solve_together(stream.points, stream.S, stream.w)
         return self
 
+    # ------------------------------------------------------------------ the flow
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
-        begun = hasattr(self, "stream_")
+        begun = hasattr(self, "posteriors_")
         require_frozen(self)
         rho, drift = check_forgetting(self.rho), check_drift(self.drift)
         budget = check_budget(self.budget)
@@ -173,8 +202,7 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
         X, codes, w = X[use], codes[use], w[use]
         S = _signs(codes, len(known))
         if not begun:
-            self.classes_ = known
-            self._begin(X, S, w)
+            self._begin(known, X, S, w, rows=len(X))
         self._require_room(len(X), budget)
         inside = self.units_.inside(X)
         require_moderate(self.stream_.kernel, inside)
@@ -192,11 +220,11 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
             mean = np.column_stack([block.mean for block in blocks])
             var = np.maximum(np.column_stack([block.var for block in blocks]), 0.0)
             if drift is None and share and i == 0:  # a change that was not foreseen
-                mean, var = before.moments(inside[part])
+                mean, var = before.marginals(inside[part])
             figures = figures.add(class_logs(mean, var), codes[part], w[part])
             stream, projections = after, projections + (len(after.points) < size)
-        self.stream_, self.prequential_, self.log_evidence_ = stream, figures, value
-        self._tell(rows=len(X), weight=float(w.sum()), projections=projections, share=share)
+        self.posteriors_, self.prequential_, self.log_evidence_ = [stream], figures, value
+        self._count(len(X), float(w.sum()), projections, share)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         check_forgetting(self.rho)
@@ -205,28 +233,112 @@ class OnlineLogisticClassifier(OnlineState, OnlineLearning, ClassifierMixin, Bas
         X, y = read_rows(self, X, y)
         given = labels.read_labels(y, None, sample_weight)
         given.check_two()
-        parts = self._parts(X.shape[1])
-        Y, w = _signs(given.codes, len(given.classes)), given.weights
-        table = build_table(X, Y, w, parts.by_row, Y.shape[1] == 1, parts.arrays, alike=True)
-        units = column_units(parts, table, Y.shape[1])
-        given_rows = (units.inside(table.points), table.mean, table.total)
-        parts.start(*given_rows, units)
-        self.classes_ = given.classes
-        self._freeze(parts, units, len(table.keep), *given_rows)
-        stream = Stream.empty(parts.kernel, X.shape[1], Y.shape[1])
-        self._together(stream, *given_rows)
-        before = len(self.stream_.points)
+        S = _signs(given.codes, len(given.classes))
+        table = build_table(X, S, given.weights, by_row=False, flat=S.shape[1] == 1, alike=True)
+        rows = given.rows[table.keep]
+        self._begin(given.classes, table.points, table.mean, table.total, rows=len(rows))
+        self._solve_together(self.units_.inside(table.points), table.mean, table.total)
+        size = len(self.stream_.points)
         if budget is not None:
-            self.stream_ = self.stream_.project(budget)
-        self._tell(
-            rows=len(table.keep),
-            weight=float(w[table.keep].sum()),
-            projections=int(len(self.stream_.points) < before),
-        )
+            self.posteriors_ = [self.stream_.within(budget)]
+        self._count(len(rows), float(rows.sum()), int(len(self.stream_.points) < size))
 
-    def _refine(self) -> None:
-        stream = self.stream_
-        self._together(stream, stream.points, stream.S, stream.w)
+    def _begin(self, classes: NDArray[Any], X: Array, S: Array, w: Array, *, rows: int) -> None:
+        """Freeze units and kernel by the first batch X (b, d), in your units, labels S (b, m).
+
+        ``rows`` is the number of rows that were given, before equal ones were merged.
+        """
+        d, m = X.shape[1], S.shape[1]
+        self._bound()  # refuse another inference before any work
+        kernel, named = resolve_kernel(self.kernel, getattr(self, "feature_names_in_", None), d)
+        if positional(kernel):
+            raise ValueError(
+                "a stream needs a kernel of the inputs: precomputed values and noise parts depend "
+                "on which row it is; give a kernel without them"
+            )
+        standardize = standardizes(self.standardize, named)
+        units, factor = no_units(d, m), 1.0
+        if standardize and len(X) > 1:
+            units = Units(*location_scale(X, w), units.y_shift, units.y_scale)
+        inside = units.inside(X)
+        kernel = kernel.frozen(inside, w)
+        if named:
+            start_length(kernel, inside, w)
+            if len(X) == 1:  # no spread to measure: unit scale for each column
+                for owner in tied_scales(kernel):
+                    owner.set_params(length_scale=float(np.sqrt(d)))
+            kernel.set_params(variance=AMPLITUDE)
+            kernel, factor = likely_length(kernel + Constant(BIAS), inside, S, w)
+        freeze(self)
+        self.classes_, self.units_, self.loss_ = classes, units, LOGISTIC
+        self.kernel_ = units.kernel_outside(kernel)
+        self.posteriors_ = [StreamPosterior.empty(kernel, d, m)]
+        self.prequential_, self.log_evidence_ = Prequential(), 0.0
+        scales: dict[str, Any] = {
+            "rows": rows,
+            "standardize": standardize,
+            "x_shift": units.x_shift.tolist(),
+            "x_scale": units.x_scale.tolist(),
+            "length_factor": factor,
+        }
+        if named and rows == 1:
+            scales["message"] = (
+                "the first batch had one row, which has no spread: every column counts as one of "
+                "unit scale; give more rows first, or a kernel object"
+            )
+        self._report = {
+            "scales": scales,
+            "rows": {"seen": 0, "weight": 0.0, "batches": 0},
+            "budget": {"points": 0, "projections": 0},
+            "drift": {"share": 0.0, "changes": 0},
+            "inference": {"name": "sequential bound"},
+        }
+
+    def _count(self, rows: int, weight: float, projections: int, share: float = 0.0) -> None:
+        """Add one batch to the figures of the report, in a copy."""
+        counts, kept, drift = (self._report[key] for key in ("rows", "budget", "drift"))
+        self._report = self._report | {
+            "rows": {
+                "seen": counts["seen"] + rows,
+                "weight": counts["weight"] + weight,
+                "batches": counts["batches"] + 1,
+            },
+            "budget": {
+                "points": len(self.stream_.points),
+                "projections": kept["projections"] + projections,
+            },
+            "drift": {"share": share, "changes": drift["changes"] + (share > 0.0)},
+        }
+
+    def _bound(self) -> Bound:
+        bound = Bound() if self.inference is None else inferences.by_name(self.inference, LOGISTIC)
+        if not isinstance(bound, Bound):
+            raise ValueError(
+                "an online learner works by the quadratic bound: inference must be None or a "
+                f"Bound(), not {self.inference!r}; GPClassifier takes the others"
+            )
+        bound.check(LOGISTIC)
+        return bound
+
+    def _require_room(self, rows: int, budget: int | None) -> None:
+        """Refuse a batch whose matrices do not fit into memory."""
+        n = len(self.stream_.points)
+        size = n + rows if budget is None else min(n + rows, max(n, budget) + BLOCK)
+        if size > SMALL:
+            require_memory(size, 2 * len(self.stream_.latents))
+
+    def _solve_together(self, points: Array, S: Array, w: Array) -> None:
+        """Find the bounds of all points (n, d) together, labels S (n, m), weights w (n,)."""
+        bound, kernel = self._bound(), self.stream_.kernel
+        require_memory(len(points), 4 + 2 * S.shape[1])
+        require_moderate(kernel, points)
+        gram = DenseGram(kernel, points, keep=True)
+        solution = bound.solve(gram, S, LOGISTIC, weights=w)
+        warn_inference(bound, solution.report)
+        self.posteriors_ = [StreamPosterior.of_sites(kernel, points, S, solution)]
+        self.log_evidence_ = float(bound.evidence(gram, S, LOGISTIC, solution).value)
+        ended = {k: v for k, v in solution.report.plain().items() if k != "columns"}
+        self._report = self._report | {"inference": {"name": "Bound", **ended}}
 
 
 def _signs(codes: Any, k: int) -> Array:

@@ -1,6 +1,6 @@
-"""RiverClassifier: a learner of streams behind the interface of the package ``river``.
+"""RiverClassifier: an online learner with the interface of the package ``river``.
 
-Examples given as dicts: the features of the first one, in its order, are those of all.
+Examples are dicts; the features of the first one, in its order, are those of all.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class NamedFeatures:
                 values[i] = x[name]
             except (TypeError, ValueError):
                 raise ValueError(
-                    f"feature {name!r} is {x[name]!r}, which is no number; encode it, e.g. with "
+                    f"feature {name!r} is {x[name]!r}, which is not a number; encode it, e.g. with "
                     "river.preprocessing.OneHotEncoder before the model"
                 ) from None
             if not np.isfinite(values[i]):
@@ -77,6 +77,11 @@ class NamedFeatures:
         return np.asarray(X[self.names], dtype=np.float64)
 
 
+def _of_learner(name: str) -> property:
+    """Return the attribute of that name of the learner."""
+    return property(lambda self: getattr(self.learner, name), doc=f"``{name}`` of the learner.")
+
+
 def _rivers_base() -> Any:
     """Return river's class of classifiers if it is installed: its metrics ask for that class."""
     try:
@@ -88,25 +93,29 @@ def _rivers_base() -> Any:
 class RiverClassifier(_rivers_base()):  # type: ignore[misc]  # the base depends on what is installed
     """A classifier with ``partial_fit`` as a model of river: examples are dicts of features.
 
-    It needs no river: where river is installed, it is one of its classifiers and works in its
+    river need not be installed. Where it is, this is one of its classifiers and works in its
     pipelines and in ``evaluate.progressive_val_score``.
 
     Parameters
     ----------
-    model : estimator with ``partial_fit``, or None for ``OnlineLogisticClassifier(budget=300)``
-        It is not changed: ``learner`` is a copy. A fitted one is continued.
-    classes : list of labels, or None for those among the first examples.
-    first : int
-        Examples that are held and then learned together: they set the scales. Until then all
-        classes known are equally probable.
-    batch : int
-        Examples that are held and learned together afterwards; 1 learns each at once. A hundred
-        with a budget cost little more than one, and predictions are at most that many behind.
+    model : estimator with ``partial_fit``, or None, default None
+        None is ``OnlineLogisticClassifier(budget=300)``. The model itself is not changed:
+        ``learner`` is a copy, and continues if the model is fitted.
+    classes : list of labels or None, default None
+        All labels of the stream; None takes those of the first examples.
+    first : int of at least 1, default 50
+        The number of examples to hold before they are learned together: they set the scales. Until
+        then all classes seen so far are equally probable.
+    batch : int of at least 1, default 1
+        The number of examples to hold before they are learned together, afterwards; 1 learns each
+        at once. With a budget, a hundred cost little more than one, and predictions are at most
+        that many examples behind.
 
     Attributes
     ----------
-    learner : the estimator that has learned, for :func:`mercer.save` and all it can say.
+    learner : the fitted estimator, for :func:`mercer.save`.
     features : names of the features, in the order of the first example.
+    posteriors_, report_, left_out_, loo_ : those of the learner, where it has them.
 
     Examples
     --------
@@ -145,9 +154,18 @@ class RiverClassifier(_rivers_base()):  # type: ignore[misc]  # the base depends
     def _multiclass(self) -> bool:
         return True
 
+    posteriors_ = _of_learner("posteriors_")
+    report_ = _of_learner("report_")
+    left_out_ = _of_learner("left_out_")
+    loo_ = _of_learner("loo_")
+
+    def summary(self) -> Any:
+        """Return the summary of the learner."""
+        return self.learner.summary()
+
     # ------------------------------------------------------------------ learning
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn the label y of the features x, with weight w; an error leaves all as it was."""
+        """Learn the label y of the features x, with weight w > 0; an error changes nothing."""
         names = self._names.known(x)
         held = (*self._held, (names.row(x), y, float(w)))
         if len(held) < (self.batch if self._begun() else self.first):
@@ -161,7 +179,7 @@ class RiverClassifier(_rivers_base()):  # type: ignore[misc]  # the base depends
         self._names, self._held = names, ()
 
     def learn_many(self, X: Any, y: Any) -> None:
-        """Learn a data frame X (b, d) and its labels y (b,), after the examples held."""
+        """Learn a data frame X (b, d) and its labels y (b,), after the examples that are held."""
         names = self._names.known(X)
         rows, labels = names.table(X), list(y)
         if self._held:
@@ -190,14 +208,14 @@ class RiverClassifier(_rivers_base()):  # type: ignore[misc]  # the base depends
         return dict(zip(self.learner.classes_.tolist(), p.tolist(), strict=True))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
-        """Return the most probable class; None as long as no class is known."""
+        """Return the most probable class, or None if no class has been seen."""
         if self._begun() and not hasattr(self.learner, "predict_proba"):
             return self.learner.predict(self._names.known(x).row(x)[None]).tolist()[0]
         p = self.predict_proba_one(x)
         return max(p, key=lambda label: p[label]) if p else None
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return the probabilities for a data frame X (b, d): a data frame, a column each class."""
+        """Return the probabilities for a data frame X (b, d), as a data frame: a column per class."""
         check_is_fitted(self.learner, "classes_")
         p = self.learner.predict_proba(self._names.known(X).table(X))
         return type(X)(p, index=X.index, columns=self.learner.classes_.tolist())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,20 +13,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import losses
 from mercer.core.arrays import Array
-from mercer.estimators.relevance_vector.base import RelevanceMachine, column_units, kernel_outside
-from mercer.estimators.relevance_vector.fit import RelevanceRows
-from mercer.estimators.relevance_vector.state import RelevanceState
+from mercer.estimators.relevance_vector.base import RelevanceMachine
+from mercer.estimators.relevance_vector.fit import RelevanceFit
+from mercer.estimators.relevance_vector.record import RelevanceRecord
 from mercer.estimators.shared import labels
 from mercer.estimators.shared.predictions import log_probabilities
-from mercer.estimators.shared.table import build_table, read_inputs, read_rows, restored_on_error
+from mercer.estimators.shared.table import Table, read_inputs, read_rows
 from mercer.estimators.shared.units import Units
 from mercer.kernels.convert import is_pairwise
+from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
 from mercer.process.sparse import Sparse
 from mercer.search.relevance.laplace import LaplaceMachine
+from mercer.search.relevance.state import Design, Machine
 
 
-class RVClassifier(RelevanceState, RelevanceMachine, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class RVClassifier(RelevanceRecord, RelevanceMachine, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Relevance vector machine for classification: few kernel functions, probabilities.
 
     log-odds(x) = b + sum_j w_j k(x, x_j) with w_j ~ N(0, 1/alpha_j) and a flat prior on b; the
@@ -36,20 +39,27 @@ class RVClassifier(RelevanceState, RelevanceMachine, ClassifierMixin, BaseEstima
     Parameters
     ----------
     kernel, functions, bias, search, tol, max_iter, standardize : see :class:`RVRegressor`.
-    loss : "logistic" or "probit", the link between the latent function and the label.
-    heal : bool or float
-        As for :class:`RVRegressor`; True: the average prior variance of the learned model at the
-        training rows. Away from the data the probabilities then tend towards one half.
-    class_weight : None, "balanced" or a mapping from class to weight, as in scikit-learn.
+    loss : "logistic" or "probit", default "logistic"
+        The link between the latent function and the label.
+    heal : bool or float > 0, default False
+        As for :class:`RVRegressor`, in units of the latent function squared; True: the average
+        prior variance of the learned model at the training rows. Away from the data the
+        probabilities then tend towards one half.
+    class_weight : None, "balanced" or a mapping from class to weight >= 0, default None
+        As in scikit-learn.
 
     Attributes
     ----------
     classes_ : (k,) the labels, sorted.
-    relevance_, relevance_vectors_ : training rows kept by any machine, and their inputs.
+    relevance_rows_, relevance_vectors_ : training rows kept by any machine, and their inputs.
     weights_, precisions_ : (1, M), or (k, M) for k > 2 classes; a machine without a function has
         weight zero and infinite precision there.
     intercept_ : (1,) or (k,).
     log_evidence_ : float, Laplace's approximation, summed over the machines.
+    left_out_ : probability of each class for every row from all others, by the cavity of each row,
+        functions and precisions held: optimistic, as they were chosen with the row in question.
+        None with ``heal``.
+    posteriors_ : list of processes, one for each machine.
     kernel_, loss_, report_, n_iter_, n_features_in_, feature_names_in_ : see :class:`RVRegressor`.
 
     References
@@ -64,11 +74,13 @@ class RVClassifier(RelevanceState, RelevanceMachine, ClassifierMixin, BaseEstima
     >>> X = rng.normal(size=(200, 2))
     >>> y = np.where(X[:, 0] ** 2 + X[:, 1] ** 2 + 0.3 * rng.normal(size=200) < 1, "in", "out")
     >>> model = RVClassifier().fit(X, y)
-    >>> len(model.relevance_) < 20
+    >>> len(model.relevance_rows_) < 20
     True
     >>> model.predict([[0.0, 0.0], [2.0, 2.0]])
     array(['in', 'out'], dtype='<U3')
     """
+
+    alike = True
 
     def __init__(
         self,
@@ -100,52 +112,43 @@ class RVClassifier(RelevanceState, RelevanceMachine, ClassifierMixin, BaseEstima
         tags.input_tags.pairwise = is_pairwise(self.kernel)
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from X (n, d) and labels y (n,).
-
-        ``sample_weight`` (n,): a row of weight w counts as w equal rows. If anything fails, the
-        machine stays as it was.
-        """
-        with restored_on_error(self):
-            return self._fit(X, y, sample_weight)
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        options, loss = self._options(), self._loss()
+    # ------------------------------------------------------------------ fit
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
+        if self.loss not in ("logistic", "probit"):
+            raise ValueError(f"loss must be 'logistic' or 'probit', not {self.loss!r}")
         X, y = read_rows(self, X, y)
         given = labels.read_labels(y, self.class_weight, sample_weight)
         given.check_two()
         given.check_present()
-        choice, standardize = self._choice(X.shape[1])
-        k = len(given.classes)
-        S = (
-            labels.binary_targets(given.codes)[:, None]
-            if k == 2
-            else labels.one_vs_rest(given.codes, k)
-        )
-        table = build_table(X, S, given.weights, False, k == 2, 3, alike=True)
-        m = S.shape[1]
-        shift, scale = column_units(table.points, table.total, standardize)
-        units = Units(shift, scale, np.zeros(m), np.ones(m))
-        rows = RelevanceRows(choice, units.inside(table.points), table.total, options)
-        targets = np.ascontiguousarray(table.mean.T)
-        found = rows.fit([partial(LaplaceMachine, y=t, loss=loss) for t in targets], None)
-        self.classes_ = given.classes
-        self._keep(found, table, units, choice)
-        self._settled([one.process for one in found], loss, units)
-        kernel = found[0].kernel
-        self.kernel_ = None if kernel is None else kernel_outside(units, kernel)
-        self.log_evidence_ = float(sum(one.state.evidence for one in found))
-        return self
+        self.classes_, k = given.classes, len(given.classes)
+        if k == 2:
+            return X, labels.binary_targets(given.codes)[:, None], given.weights
+        return X, labels.one_vs_rest(given.codes, k), given.weights
+
+    def _target_units(self, table: Table) -> tuple[Array, Array]:
+        m = table.Y.shape[1]
+        return np.zeros(m), np.ones(m)
+
+    def _likelihoods(
+        self, table: Table, units: Units
+    ) -> tuple[list[Callable[[Design], Machine]], float | None]:
+        loss, targets = losses.by_name(self.loss), np.ascontiguousarray(table.mean.T)
+        return [partial(LaplaceMachine, y=t, loss=loss) for t in targets], None
 
     def _settled(self, processes: list[Sparse], loss: Loss, units: Units) -> None:
-        """Keep what the predictions need."""
-        self.posteriors_, self.losses_, self.units_ = processes, [loss], units
+        self.posteriors_, self.losses_, self.units_ = [*processes], [loss], units
         self.loss_ = loss
 
-    def _loss(self) -> Loss:
-        if self.loss not in ("logistic", "probit"):
-            raise ValueError(f"loss must be 'logistic' or 'probit', not {self.loss!r}")
+    def _found_loss(self, found: list[RelevanceFit]) -> Loss:
         return losses.by_name(self.loss)
+
+    def _found_evidence(self, found: list[RelevanceFit], total: float) -> float:
+        return float(sum(one.state.evidence for one in found))
+
+    def _figures(self, mean: Array, variance: Array, table: Table) -> Any:
+        proba = np.exp(log_probabilities(self.loss_, mean, variance))
+        codes = table.Y.argmax(axis=1) if table.Y.shape[1] > 1 else table.Y[:, 0] > 0.0
+        return LeftOut.of_classes(proba, codes.astype(np.intp), table.weights)
 
     # ------------------------------------------------------------------ predictions
     def _latent(self, X: Any) -> tuple[Array, Array]:

@@ -20,10 +20,10 @@ from mercer.kernels import as_kernel
 from mercer.kernels.base import Kernel
 from mercer.linalg.operators import CholeskyOperator
 from mercer.process.process import Prior
-from mercer.process.sparse import Cure, Healed, Sparse
+from mercer.process.sparse import Augmentation, Augmented, Sparse
 from mercer.search.relevance.climb import RelevanceClimb, climb, judged
 from mercer.search.relevance.kernel import Setting, score_of, tuned
-from mercer.search.relevance.state import Design, Machine, RelevanceState
+from mercer.search.relevance.state import Design, Machine, SparseState
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Functions:
 class Choice:
     """What the user chose the candidates from: a kernel, own functions, or the columns (neither).
 
-    ``named`` tells whether the kernel came by name, so that its length scale is the machine's.
+    ``named``: the kernel came by name, so that its length scale may be searched.
     """
 
     kernel: Kernel | None
@@ -105,7 +105,7 @@ SEARCHES = ("auto", "evidence", "ard", None)
 
 @dataclass(frozen=True)
 class Options:
-    """How a machine is fitted; see :class:`~mercer.RVRegressor`."""
+    """How the functions are searched; see :class:`~mercer.RVRegressor`."""
 
     bias: bool
     search: str | None
@@ -113,17 +113,39 @@ class Options:
     tol: float
     max_iter: int
 
+    def in_units(self, y_scale: float) -> Options:
+        """Return the options for targets divided by ``y_scale``: a variance given as ``heal``."""
+        if isinstance(self.heal, bool):
+            return self
+        return replace(self, heal=self.heal / y_scale**2)
+
 
 @dataclass(frozen=True)
 class RelevanceFit:
-    """One fitted machine: its process, the candidates kept, their precisions, evidence, report."""
+    """One fitted machine.
+
+    Attributes
+    ----------
+    process : the posterior of the function.
+    active, precisions : (M,) the candidates kept, and their precisions as given.
+    state : where the search ended.
+    kernel : as found; None for columns and functions of the user's.
+    search : report of the search for the kernel, the same for all targets; None without one.
+    report : of the search for the functions.
+    """
 
     process: Sparse
     active: Index
     precisions: Array
-    state: RelevanceState
+    state: SparseState
     kernel: Kernel | None
+    search: dict[str, Any] | None
     report: dict[str, Any]
+
+    @property
+    def steps(self) -> int:
+        """Steps tried by the search for the functions."""
+        return int(sum(self.report["steps"].values()))
 
 
 class RelevanceRows:
@@ -142,7 +164,7 @@ class RelevanceRows:
     ) -> None:
         if choice.kernel is None and options.heal is not False:
             raise ValueError(
-                "healing puts a function at each new point, which needs a kernel: columns and "
+                "heal adds a function at each new point, which needs a kernel: columns and "
                 "functions of your own have none; use heal=False"
             )
         if choice.kernel is not None:  # what it takes from data, it takes from these rows
@@ -162,7 +184,7 @@ class RelevanceRows:
     ) -> list[RelevanceFit]:
         """Search with the machines that ``makers`` build on a design, one for each target.
 
-        ``variance`` is that of a healing function by default; None: what the model's prior has.
+        ``variance`` is that of an augmenting function by default; None: what the model's prior has.
         """
         options, kernel = self.options, self.choice.kernel
         searched: dict[str, Any] | None = None
@@ -188,7 +210,6 @@ class RelevanceRows:
         active = tuple(state.active[i] for i in order)
         state = run.machine.evaluate(active, state.prior[order], state.beta, state)
         report = {
-            "search": searched,
             "converged": run.converged,
             "steps": dict(run.counts),
             "evidence": [float(value) for value in run.trace],
@@ -201,7 +222,7 @@ class RelevanceRows:
         process = self._process(functions, state, lengths, kernel, variance)
         precisions = state.prior * lengths[state.flat :] ** 2
         named = index if self.choice.kernel is None else self.first[index]
-        return RelevanceFit(process, named, precisions, state, kernel, report)
+        return RelevanceFit(process, named, precisions, state, kernel, searched, report)
 
     def _searched(
         self, setting: Setting, kernel: Kernel
@@ -226,7 +247,7 @@ class RelevanceRows:
     def _process(
         self,
         functions: Functions,
-        state: RelevanceState,
+        state: SparseState,
         lengths: Array,
         kernel: Kernel | None,
         variance: float | None,
@@ -242,5 +263,6 @@ class RelevanceRows:
         elif variance is None:  # what the learned prior has at the rows, on average
             squares = state.F[state.flat :] ** 2 / state.prior[:, None]
             variance = float(self.weights @ squares.sum(axis=0) / self.weights.sum()) or 1.0
-        cure = Cure(kernel, self.points, functions(self.points).T, state.a, state.b, variance)
-        return Healed(functions, mu, spread, cure)
+        F = functions(self.points).T
+        added = Augmentation(kernel, self.points, F, state.a, state.b, variance)
+        return Augmented(functions, mu, spread, added)

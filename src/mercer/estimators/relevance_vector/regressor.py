@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from mercer.core.arrays import Array, as_columns
 from mercer.core.rows import location_scale
 from mercer.estimators.kernel.regressor import KernelRegressor
-from mercer.estimators.relevance_vector.base import RelevanceMachine, column_units, kernel_outside
-from mercer.estimators.relevance_vector.fit import RelevanceRows
-from mercer.estimators.relevance_vector.state import RelevanceState
-from mercer.estimators.shared.summary import Summary
-from mercer.estimators.shared.table import build_table, check_target, check_weights, read_rows
+from mercer.estimators.relevance_vector.base import RelevanceMachine
+from mercer.estimators.relevance_vector.fit import RelevanceFit
+from mercer.estimators.relevance_vector.record import RelevanceRecord
+from mercer.estimators.shared.table import Table, check_target, check_weights, read_rows
 from mercer.estimators.shared.units import Units
-from mercer.losses import Gaussian
+from mercer.left_out.figures import LeftOut
+from mercer.losses.base import Loss
+from mercer.losses.real.gaussian import Gaussian
+from mercer.process.sparse import Sparse
 from mercer.search.relevance.gaussian import GaussianMachine
+from mercer.search.relevance.state import Design, Machine
 
 
-class RVRegressor(RelevanceState, RelevanceMachine, KernelRegressor):  # type: ignore[misc]  # scikit-learn ships no types
+class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: ignore[misc]  # scikit-learn ships no types
     """Relevance vector machine for regression: few kernel functions, a probabilistic prediction.
 
     y = b + sum_j w_j k(x, x_j) + noise, with w_j ~ N(0, 1/alpha_j) and a flat prior on b. The
@@ -30,37 +33,49 @@ class RVRegressor(RelevanceState, RelevanceMachine, KernelRegressor):  # type: i
 
     Parameters
     ----------
-    kernel : Kernel, name, scikit-learn kernel, callable, "precomputed" or None
+    kernel : Kernel, name, scikit-learn kernel, callable, "precomputed" or None, default None
         Its functions at the distinct training rows are the candidates; it need not be positive
         definite. None is an RBF. Amplitudes of the kernel have no effect.
-    functions : None, "columns" or callable
+    functions : None, "columns" or callable, default None
         In place of a kernel: the columns of X (a design of any width), or a function X -> (n, m).
-    bias : whether a constant with a flat prior belongs to the model.
-    noise : None or float
-        The noise variance; None learns it, from 1e-6 of the variance of y upwards.
-    search : "auto", "evidence", "ard" or None
+    bias : bool, default True
+        Whether a constant with a flat prior belongs to the model.
+    noise : None or float > 0, default None
+        The noise variance in units of y squared; None learns it, from 1e-6 of the variance of y
+        upwards.
+    search : "auto", "evidence", "ard" or None, default "auto"
         Length scales by evidence: one, or with "ard" one for each column where the evidence gains;
-        "auto" searches for a kernel given by name, and takes a kernel object as it is.
-    heal : bool or float
-        Error bars that grow away from the data: each prediction has one more function, centred on
-        its point, of prior variance ``heal`` (True: the variance of y). It needs the training rows
-        at prediction, and each point has a model of its own: no covariances.
-    tol : what a step must promise in log evidence to be taken.
-    max_iter : largest number of steps.
-    standardize : "auto", True or False
+        "auto" searches for a kernel given by name, and takes a kernel object as it is; None holds
+        the kernel.
+    heal : bool or float > 0, default False
+        Error bars that grow away from the data: each prediction is augmented by one more function,
+        centred on its point, of prior variance ``heal`` in units of y squared (True: the variance
+        of y). It needs the training rows at prediction, and each point has its own model: there
+        are no covariances between points.
+    tol : float > 0, default 0.01
+        What a step must promise in log evidence to be taken.
+    max_iter : int >= 1, default 10000
+        Largest number of steps.
+    standardize : "auto", True or False, default "auto"
         Work on columns of mean zero and unit deviation; "auto": for a kernel given by name.
 
     Attributes
     ----------
-    relevance_ : (M,) training rows whose functions were kept (columns, for own functions), sorted.
-    relevance_vectors_ : (M, d) these rows.
+    relevance_rows_ : (M,) training rows whose functions were kept (for own functions, the columns),
+        ascending.
+    relevance_vectors_ : (M, d) the inputs of these rows.
     weights_, precisions_ : (1, M) posterior means of the weights, and their prior precisions.
     intercept_ : (1,) the constant.
     noise_ : float, noise variance.
     log_evidence_ : float, log p(y | X) with these precisions, in your units.
+    left_out_ : mean, variance and log_density of every row from all others, exact with functions,
+        precisions and noise held. They were chosen with the row in question, so that the figures
+        are optimistic: compare by cross-validation. None with ``heal``.
     kernel_, loss_ : the kernel and the noise in your units.
+    posteriors_ : list of one process, in standardised units.
     n_iter_ : int, steps tried.
-    report_ : dict: steps, the evidence after each (inside units), what was searched.
+    report_ : dict: what was done; ``report_["machines"]`` has the steps and the evidence after each
+        of them, in standardised units.
     n_features_in_, feature_names_in_ : as in scikit-learn.
 
     Notes
@@ -84,7 +99,7 @@ class RVRegressor(RelevanceState, RelevanceMachine, KernelRegressor):  # type: i
     >>> X = np.linspace(-10, 10, 100)[:, None]
     >>> y = np.sinc(X[:, 0] / np.pi) + 0.1 * rng.normal(size=100)
     >>> model = RVRegressor().fit(X, y)
-    >>> len(model.relevance_) < 12
+    >>> len(model.relevance_rows_) < 12
     True
     >>> mean, std = model.predict([[0.0]], return_std=True)
     >>> bool(abs(mean[0] - 1.0) < 0.2)
@@ -119,64 +134,64 @@ class RVRegressor(RelevanceState, RelevanceMachine, KernelRegressor):  # type: i
         tags.target_tags.multi_output = False
         return tags
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        options, noise = self._options(), self._noise()
+    # ------------------------------------------------------------------ fit
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
+        given = self.noise
+        if given is not None and not (
+            isinstance(given, (int, float, np.number)) and 0.0 < given < np.inf
+        ):
+            raise ValueError(f"noise must be None or a positive variance, not {given!r}")
         check_target(y)
         X, y = read_rows(self, X, y, y_numeric=True)
         weights = check_weights(sample_weight, len(X))
-        choice, standardize = self._choice(X.shape[1])
         if len(X) < 2:
             raise ValueError(
                 "Found 1 sample (n_samples=1): relevance cannot be learned from one row; give more"
             )
-        Y = as_columns(y).astype(np.float64)
-        table = build_table(X, Y, weights, False, True, 3)
+        return X, as_columns(y).astype(np.float64), weights
+
+    def _target_units(self, table: Table) -> tuple[Array, Array]:
         shift, scale = location_scale(table.mean, table.total, table.spread)
         if not 1e-140 < scale[0] < 1e140:
             raise ValueError(
                 f"the targets have deviation {scale[0]:.3g}: their squares leave the range of "
                 "floating-point numbers; give y in other units"
             )
-        units = Units(
-            *column_units(table.points, table.total, standardize),
-            shift if self.bias else np.zeros(1),
-            scale,
-        )
+        return shift if self.bias else np.zeros(1), scale
+
+    def _likelihoods(
+        self, table: Table, units: Units
+    ) -> tuple[list[Callable[[Design], Machine]], float | None]:
         t = units.y_inside(table.mean)[:, 0]
         if np.abs(t).max() < 1e-13:  # equal targets: what is left is the rounding of their mean
             t = np.zeros_like(t)
-        spread = float(table.spread.sum()) / float(scale[0]) ** 2
-        inside = None if noise is None else noise / float(scale[0]) ** 2
+        square = float(units.y_scale[0]) ** 2
+        spread = float(table.spread.sum()) / square
+        noise = None if self.noise is None else float(self.noise) / square
         variance = float(table.total @ t**2 + spread) / float(table.total.sum()) or 1.0
-        if not isinstance(options.heal, bool):
-            options = replace(options, heal=options.heal / float(scale[0]) ** 2)
-        rows = RelevanceRows(
-            choice, units.inside(table.points), table.total, options, distinct=True
-        )
-        make = partial(GaussianMachine, t=t, spread=spread, noise=inside)
-        (found,) = rows.fit([make], variance)
-        self._keep([found], table, units, choice)
-        self._settled([found.process], Gaussian(1.0 / found.state.beta), units)
-        self.kernel_: Any = None if found.kernel is None else kernel_outside(units, found.kernel)
-        self.log_evidence_ = units.evidence_outside(
-            found.state.evidence, float(table.total.sum()), None, found.state.flat
-        )
-        return self
+        return [partial(GaussianMachine, t=t, spread=spread, noise=noise)], variance
 
-    def _settled(self, processes: list[Any], loss: Any, units: Units) -> None:
-        """Keep what the predictions need."""
-        self.posteriors_, self.losses_, self.units_ = processes, [loss], units
-        self.basis_, self.flat_, self.left_out_ = None, True, None
-        self.loss_ = units.loss_outside(loss)
-        self.noise_ = float(getattr(self.loss_, "noise"))  # noqa: B009  # a loss need not have one
+    def _settled(self, processes: list[Sparse], loss: Loss, units: Units) -> None:
+        self.posteriors_, self.losses_, self.units_ = [*processes], [loss], units
+        self.basis_, self.flat_ = None, True
+        outside = units.loss_outside(loss)
+        assert isinstance(outside, Gaussian)
+        self.loss_ = outside
+        self.noise_ = float(outside.noise)
 
-    def _noise(self) -> float | None:
-        given = self.noise
-        if given is None:
-            return None
-        if not (isinstance(given, (int, float, np.number)) and 0.0 < given < np.inf):
-            raise ValueError(f"noise must be None or a positive variance, not {given!r}")
-        return float(given)
+    def _found_loss(self, found: list[RelevanceFit]) -> Loss:
+        return Gaussian(1.0 / found[0].state.beta)
+
+    def _found_evidence(self, found: list[RelevanceFit], total: float) -> float:
+        state = found[0].state
+        return self.units_.evidence_outside(state.evidence, total, None, state.flat)
+
+    def _figures(self, mean: Array, variance: Array, table: Table) -> Any:
+        loss, y = self.losses_[0], self.units_.y_inside(table.Y)
+        density = loss.log_predictive(y, mean, variance)
+        mean, variance = loss.predict(mean, variance)
+        figures = LeftOut(table.weights, mean, variance, density)
+        return self.units_.left_out_outside(figures, table.flat)
 
     def sample_prior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Refuse: the prior of a relevance vector machine is made of its data."""
@@ -184,10 +199,6 @@ class RVRegressor(RelevanceState, RelevanceMachine, KernelRegressor):  # type: i
             "the prior of a relevance vector machine depends on the training rows and says nothing "
             "by itself; KernelRegressor draws from the prior of a kernel"
         )
-
-    def summary(self) -> Summary:
-        """Return what was fitted, in words; readable as text and as HTML."""
-        return RelevanceMachine.summary(self)
 
     def _facts(self) -> list[tuple[str, str]]:
         noise = f"{self.noise_:.4g} (standard deviation {np.sqrt(self.noise_):.4g})"

@@ -22,7 +22,7 @@ from mercer.estimators.shared.labels import Labelled
 from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, resolve
 from mercer.estimators.shared.predictions import Predicts
-from mercer.estimators.shared.state import Stateful
+from mercer.estimators.shared.record import MachineRecord
 from mercer.estimators.shared.summary import Rows, Summarised, machine_rows, warn_inference
 from mercer.estimators.shared.table import (
     Table,
@@ -50,7 +50,7 @@ from mercer.left_out.gaussian import gaussian_figures
 from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.line import LineFactor
 from mercer.losses.base import Loss
-from mercer.process.process import Posterior, Prior
+from mercer.process.process import Posterior, Prior, Process
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ class Fit:
     report: dict[str, Any] = field(default_factory=dict)
 
 
-class KernelMachine(Summarised, Predicts, Stateful, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """The machine behind every estimator; see the presets for what the parameters mean."""
 
-    posteriors_: list[Posterior]
+    posteriors_: list[Process]
     losses_: list[Loss]
     units_: Units
     basis_: Basis | None
@@ -139,7 +139,7 @@ class KernelMachine(Summarised, Predicts, Stateful, BaseEstimator):  # type: ign
             return self._fit(X, y, sample_weight)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        given = self._read(X, y, sample_weight)
+        given = self._given(X, y, sample_weight)
         parts = self._resolve(given)
         self._check(given, parts)
         table = self._merge(given, parts, self._targets(given, parts))
@@ -151,7 +151,7 @@ class KernelMachine(Summarised, Predicts, Stateful, BaseEstimator):  # type: ign
         self._calibrate(fit)
         return self
 
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> Given:
+    def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
         """Validate the rows."""
         check_target(y)
         X, y = read_rows(self, X, y, multi_output=True, y_numeric=True)
@@ -229,7 +229,7 @@ class KernelMachine(Summarised, Predicts, Stateful, BaseEstimator):  # type: ign
 
     def _condition(self, fit: Fit) -> None:
         """Set the fitted attributes: the posterior of each draw, and what follows from them."""
-        posteriors: list[Posterior] = []
+        posteriors: list[Process] = []
         values = []
         for draw in fit.draws:
             solved = draw.solve(fit.parts, fit.problem)

@@ -82,10 +82,16 @@ class Parts:
         elif np.any(units.y_scale != 1.0):
             self.loss = _loss_inside(self.loss, units)
         if self.named_kernel and not positional(self.kernel):
-            spread = weights @ (X - weights @ X / total) ** 2 / total
-            for owner in ard.tied_scales(self.kernel):
-                owner.set_params(length_scale=float(np.sqrt(spread.sum())) or 1.0)
+            start_length(self.kernel, X, weights)
             self.kernel.set_params(variance=mean_square or 1.0)
+
+
+def start_length(kernel: Kernel, X: Array, weights: Array) -> None:
+    """Set tied length scales to the total standard deviation of X (n, d), 1 if that is zero."""
+    total = weights.sum()
+    spread = weights @ (X - weights @ X / total) ** 2 / total
+    for owner in ard.tied_scales(kernel):
+        owner.set_params(length_scale=float(np.sqrt(spread.sum())) or 1.0)
 
 
 def data_scales(kernel: Kernel, X: Array, y: Array, weights: Array) -> dict[str, float | Array]:
@@ -138,13 +144,9 @@ def resolve(
     ``names`` are those of the columns, or None. ``named_loss`` says that the parameters of a loss
     object are the estimator's to start (None: those of a loss given by name are).
     """
-    named_kernel = kernel is None or isinstance(kernel, str)
+    kernel, named_kernel = resolve_kernel(kernel, names, d)
     named_loss = isinstance(loss, str) if named_loss is None else named_loss
-    kernel = as_kernel("rbf" if kernel is None else kernel).__sklearn_clone__()
-    kernel = kernel.resolve(None if names is None else [str(name) for name in names], d)
     given = positional(kernel)
-    if named_kernel and not given:
-        kernel = 1.0 * kernel
     loss = given_loss(loss)
     inference = inferences.by_name(inference, loss)
     inference.check(loss)
@@ -175,7 +177,7 @@ def resolve(
         chosen.make,
         named_kernel,
         named_loss,
-        _standardize(standardize, named_kernel and not given),
+        standardizes(standardize, named_kernel and not given),
         linear=chosen.linear,
     )
 
@@ -189,7 +191,19 @@ def _takes(name: str, loss: Loss) -> bool:
     return True
 
 
-def _standardize(given: Any, possible: bool) -> bool:
+def resolve_kernel(given: Any, names: Any, d: int) -> tuple[Kernel, bool]:
+    """Return the kernel for d columns of these names, and whether it was given by its name.
+
+    None is "rbf"; a kernel given by name gets a variance.
+    """
+    named = given is None or isinstance(given, str)
+    kernel = as_kernel("rbf" if given is None else given).__sklearn_clone__()
+    kernel = kernel.resolve(None if names is None else [str(name) for name in names], d)
+    return (1.0 * kernel if named and not positional(kernel) else kernel), named
+
+
+def standardizes(given: Any, possible: bool) -> bool:
+    """Return whether the columns are standardised: "auto" is wherever that is possible."""
     if isinstance(given, str) and given == "auto":
         return possible
     if not isinstance(given, (bool, np.bool_)):

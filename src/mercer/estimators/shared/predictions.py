@@ -1,10 +1,8 @@
-"""From latent means and variances to the probability of each class.
-
-Predictions of a learner that holds a stream: probabilities with error bars at any time.
-"""
+"""From latent means and variances to the probability of each class."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,15 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, Index
 from mercer.estimators.shared.labels import decided
-from mercer.estimators.shared.stream import Prequential
-from mercer.estimators.shared.summary import Summary
 from mercer.estimators.shared.table import read_inputs
 from mercer.estimators.shared.units import Units
-from mercer.inference.stream.stream import Stream
-from mercer.kernels.base import Kernel
 from mercer.losses.base import Loss
-from mercer.losses.numbers.averages import log_averaged
-from mercer.process.process import BATCH_BYTES, Posterior
+from mercer.process.process import Process
 
 TINY = float(np.log(np.finfo(float).tiny))
 SMALLEST = 1e-300  # stands for a latent variance of zero, where an average is the value at m
@@ -55,7 +48,9 @@ def _log_label(loss: Loss, label: float, m: Array, v: Array | None) -> Array:
     return loss.log_predictive(y, m, np.maximum(v, SMALLEST))
 
 
-def sides_of_means(posteriors: list[Posterior], losses: list[Loss], inside: Array) -> Index | None:
+def sides_of_means(
+    posteriors: Sequence[Process], losses: list[Loss], inside: Array
+) -> Index | None:
     """Return the more probable of two classes, 0 or 1 (q,), where only the means are known.
 
     A loss that treats both labels alike gives the label of the sign of the mean, whatever the
@@ -78,7 +73,7 @@ def sides_of_means(posteriors: list[Posterior], losses: list[Loss], inside: Arra
 
 
 def latent(
-    posterior: Posterior, loss: Loss, inside: Array, noise: bool = True
+    posterior: Process, loss: Loss, inside: Array, noise: bool = True
 ) -> tuple[Array, Array | None]:
     """Latent mean (q, m), and variance (q, m) or covariance (q, m, m); None for a mode.
 
@@ -135,7 +130,7 @@ class ClassProbabilities(Classifies, Predicts):
     Its scores are log odds, unless a child states another ``decision_function``.
     """
 
-    posteriors_: list[Posterior]
+    posteriors_: list[Process]
     losses_: list[Loss]
     flat_: bool
 
@@ -203,95 +198,3 @@ class ClassProbabilities(Classifies, Predicts):
 
 def _diagonal(v: Array) -> Array:
     return np.asarray(np.diagonal(v, axis1=1, axis2=2) if v.ndim == 3 else v)
-
-
-class StreamPredictions:
-    """What can be asked of a learner between two batches."""
-
-    classes_: NDArray[Any]
-    stream_: Stream
-    units_: Units
-    kernel_: Kernel
-    prequential_: Prequential
-    log_evidence_: float
-    _report: dict[str, Any]
-    n_features_in_: int
-
-    @property
-    def report_(self) -> dict[str, Any]:
-        """What was done; the divergence lost to the budget is computed when it is asked for."""
-        check_is_fitted(self, "stream_")
-        kept = self._report["budget"] | {"divergence_lost": self.stream_.lost()}
-        return self._report | {"budget": kept}
-
-    @report_.setter
-    def report_(self, told: dict[str, Any]) -> None:
-        """Entries of the caller's stay there, in model files too, and batches add to the others."""
-        self._report = told
-
-    def _moments(self, X: Any) -> tuple[Array, Array]:
-        check_is_fitted(self, "stream_")
-        inside = self.units_.inside(read_inputs(self, X))
-        size = max(1, BATCH_BYTES // (8 * max(1, len(self.stream_.points))))
-        found = [self.stream_.moments(inside[i : i + size]) for i in range(0, len(inside), size)]
-        mean, var = (np.concatenate(each) for each in zip(*found, strict=True))
-        return mean, var
-
-    def predict_latent(self, X: Any) -> tuple[Array, Array]:
-        """Return mean and standard deviation of f at X: (q,), or (q, k) for several classes."""
-        mean, var = self._moments(X)
-        std = np.sqrt(var)
-        return (mean[:, 0], std[:, 0]) if mean.shape[1] == 1 else (mean, std)
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithms of :meth:`predict_proba`; finite."""
-        mean, var = self._moments(X)
-        return class_logs(mean, var)
-
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class (q, k), averaged over the posterior of f."""
-        p = np.exp(self.predict_log_proba(X))
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the log odds of ``classes_[1]`` (q,); for several classes log probabilities."""
-        log_p = self.predict_log_proba(X)
-        return np.asarray(log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class at X: (q,)."""
-        check_is_fitted(self, "stream_")
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
-
-    def summary(self) -> Summary:
-        """Return what was learned, in words; readable as text and as HTML."""
-        check_is_fitted(self, "stream_")
-        report, seen = self.report_, self.prequential_
-        rows, kept = report["rows"], report["budget"]
-        lines = [
-            ("Data", "rows", f"{rows['seen']}, batches: {rows['batches']}"),
-            ("Data", "columns", str(self.n_features_in_)),
-            ("Model", "kernel", repr(self.kernel_)),
-            ("Model", "points kept", str(kept["points"])),
-            ("Quality", "log evidence, at least", f"{self.log_evidence_:.4f}"),
-        ]
-        if seen.weight:
-            text = f"log loss {seen.log_loss:.4f}, accuracy {seen.accuracy:.4f}"
-            lines.append(("Quality", "before each update", text))
-        if kept["projections"]:
-            lines.append(("Numerics", "divergence lost", f"{kept['divergence_lost']:.4g}"))
-        return Summary(type(self).__name__, tuple(lines))
-
-
-def class_logs(mean: Array, var: Array) -> Array:
-    """Return log probabilities (q, k) of the classes from latent means and variances (q, m).
-
-    One latent function is two classes; of several, each is one class against the rest, and the
-    probabilities are normalised over the classes.
-    """
-    if mean.shape[1] == 1:  # the less probable class first: the other is what is left of one
-        less = log_averaged(-np.abs(mean), var)
-        more = np.where(mean == 0.0, less, np.log1p(-np.exp(less)))
-        return np.hstack([np.where(mean < 0.0, more, less), np.where(mean < 0.0, less, more)])
-    log_p = log_averaged(mean, var)
-    return np.asarray(log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True))

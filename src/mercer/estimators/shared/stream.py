@@ -1,8 +1,7 @@
-"""What a learner of a stream accepts: classes known from the start, and its own parameters.
+"""What estimators with ``partial_fit`` share.
 
-Frozen parameters: what the first batch of a stream fixes may not be changed in its middle.
-
-Prequential figures: every example predicted before it is learned.
+Checks of a batch and its labels; the parameters that the first batch freezes; and prequential
+figures, in which every example is predicted before it is learned.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ LARGEST = 1e18  # prior variance of f of which double precision still has a post
 
 
 def is_plain(machine: Any, X: Any, y: Any) -> bool:
-    """Return whether X and y are arrays as they are used, so that nothing is to be converted.
+    """Return whether X and y can be used without conversion.
 
-    X is (n, d) doubles, all finite, with the columns of a machine that learned without names, and
-    y (n,). scikit-learn's validation of a batch takes as long as a tenth of learning it.
+    X is (n, d) doubles, all finite, for an estimator fitted without column names, and y is (n,).
+    scikit-learn's validation of a batch takes a tenth of the time of learning it.
     """
     return (
         type(X) is np.ndarray
@@ -44,7 +43,7 @@ def is_plain(machine: Any, X: Any, y: Any) -> bool:
 
 
 def require_moderate(kernel: Kernel, X: Array, most: float = LARGEST) -> None:
-    """Refuse rows X (b, d) at which the prior variance v of f is not finite, or beyond doubles.
+    """Refuse rows X (b, d) at which the prior variance v of f is too large, or not finite.
 
     A posterior variance is the difference of two numbers of the size of v. It falls to the order of
     sqrt(v), since a bound at xi has a variance of 2 xi or more: beyond 1e18 rounding reaches it.
@@ -53,9 +52,9 @@ def require_moderate(kernel: Kernel, X: Array, most: float = LARGEST) -> None:
         largest = float(kernel.diag(X).max())
     if not largest <= most:
         raise ValueError(
-            f"the kernel reaches {largest:.3g} on these rows, a variance of f that leaves nothing "
-            "but rounding: scale the columns, make the amplitude smaller, or use a kernel that is "
-            "bounded"
+            f"the prior variance of f reaches {largest:.3g} on these rows, where a posterior is "
+            "nothing but rounding errors: scale the columns, choose a smaller amplitude, or use a "
+            "kernel that is bounded"
         )
 
 
@@ -72,7 +71,7 @@ def check_budget(budget: Any) -> int | None:
     if budget is None or (isinstance(budget, float) and budget == np.inf):
         return None
     if isinstance(budget, bool) or not isinstance(budget, numbers.Integral) or budget < 1:
-        raise ValueError(f"budget must be a count of points, at least 1, or None, not {budget!r}")
+        raise ValueError(f"budget must be a number of points, at least 1, or None, not {budget!r}")
     return int(budget)
 
 
@@ -111,16 +110,16 @@ def first_classes(y: Any, classes: Any, known: NDArray[Any] | None) -> NDArray[A
 
 
 def _distinct(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the labels among the values, each once, sorted; refuse what is no label."""
+    """Return the distinct labels, sorted; refuse None and NaN."""
     gaps = [v for v in values.tolist() if v is None or (isinstance(v, float) and v != v)]
     if gaps:
-        raise ValueError(f"{gaps[0]!r} is no label: it cannot be among the classes of a stream")
+        raise ValueError(f"{gaps[0]!r} is not a label: it cannot be one of the classes of a stream")
     try:
         return np.unique(values)
     except TypeError:
         raise TypeError(
-            "the labels are texts and numbers, and have no order: give all of them as texts, or "
-            "all as numbers"
+            "some labels are strings and others are numbers, which cannot be sorted: make them all "
+            "strings or all numbers"
         ) from None
 
 
@@ -143,9 +142,9 @@ def known_codes(y: Any, classes: NDArray[Any]) -> Index:
     odd = [value for value in values if value not in number]
     if odd:
         raise ValueError(
-            f"y has the label {odd[0]!r}, which is none of the classes {classes.tolist()} known "
-            "since the first call; name all classes of the stream in classes=[...] at the first "
-            "call of partial_fit"
+            f"y has the label {odd[0]!r}, which is not one of the classes {classes.tolist()} of "
+            "the first call; give all labels of the stream as classes=[...] at the first call of "
+            "partial_fit"
         )
     return np.array([number[value] for value in values], dtype=np.intp)
 
@@ -160,15 +159,15 @@ def freeze(machine: Any) -> None:
 
 
 def require_frozen(machine: Any) -> None:
-    """Refuse to go on with a stream one of whose frozen parameters has been changed."""
+    """Refuse to continue a stream after one of its frozen parameters was changed."""
     for name, kept in frozen(machine).items():
         now = getattr(machine, name)
         # the first is ten times as fast, and a stream may come row by row
         if not _alike(now, kept) and now != kept:
             raise ValueError(
-                f"{name} was changed in the middle of a stream, from {kept!r} to {now!r}: what "
-                f"was learned so far rests on the first. Start a new model with the new {name}, or "
-                f"call fit, which begins afresh; to go on, set {name} back"
+                f"{name} was changed in the middle of a stream, from {kept!r} to {now!r}, but what "
+                f"was learned so far depends on it. Start a new model with the new {name}, or call "
+                f"fit, which starts from scratch; to continue, set {name} back"
             )
 
 
@@ -179,7 +178,7 @@ def frozen(machine: Any) -> dict[str, Any]:
 
 
 def _copied(value: Any) -> Any:
-    """Return a copy that is equal to the value; a function is kept itself, as it equals no copy."""
+    """Return a copy that equals the value; a function equals no copy and is kept itself."""
     if isinstance(value, Component):
         twin = copy.copy(value)
         vars(twin).update({name: _copied(part) for name, part in vars(value).items()})
@@ -228,7 +227,7 @@ class Prequential:
 
     @property
     def accuracy(self) -> float:
-        """Share of labels foreseen before each update; NaN before the first."""
+        """Share of labels predicted correctly before each update; NaN before the first."""
         return self.right / self.weight if self.weight else float("nan")
 
     def add(self, log_p: Array, codes: Index, w: Array) -> Prequential:

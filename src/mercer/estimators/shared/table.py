@@ -219,15 +219,22 @@ def _canonical(X: Any) -> Any:
     return X
 
 
-def merged(X: Array, labels: Array, weights: Array) -> tuple[Index, Array]:
-    """Merge equal rows with equal labels: (a row of each, total weights), in canonical order."""
+def merged(X: Array, labels: Array, weights: Array) -> tuple[Index, Array, Index]:
+    """Merge equal rows with equal labels, in canonical order.
+
+    Returns a row of each (n,), their total weights (n,) and the place of each row of X among them
+    (N,), -1 for one of weight zero, which is left out.
+    """
     keep = np.flatnonzero(weights > 0)
     table = np.column_stack([X[keep], labels[keep]])
     first, group = group_rows(table)
     # the first row of the table that is equal, whatever the order of sorting
     earliest = np.full(len(first), len(X), dtype=np.intp)
     np.minimum.at(earliest, group, keep)
-    return earliest, np.asarray(np.bincount(group, weights[keep], len(first)), dtype=np.float64)
+    place = np.full(len(X), -1, dtype=np.intp)
+    place[keep] = group
+    total = np.bincount(group, weights[keep], len(first))
+    return earliest, np.asarray(total, dtype=np.float64), place
 
 
 def merged_rows(X: Any, labels: Index, weights: Array) -> tuple[Index, Array]:
@@ -242,7 +249,7 @@ def merged_rows(X: Any, labels: Index, weights: Array) -> tuple[Index, Array]:
     (array([0, 1]), array([2., 1.]))
     """
     if not is_sparse(X):
-        first, total = merged(X, labels.astype(np.float64), weights)
+        first, total, _ = merged(X, labels.astype(np.float64), weights)
         order = np.argsort(first)
         return first[order], total[order]
     found: dict[tuple[int, bytes, bytes], int] = {}

@@ -26,9 +26,9 @@ from mercer.estimators.spline.gaussian import SplineSmoothing, choose, edf, log_
 from mercer.estimators.spline.left_out import leave_one_out
 from mercer.estimators.spline.likelihood import FittedCurve, fit_curve, leave_one_out_sites
 from mercer.estimators.spline.periodic import Cycle, check_period, fit_cycle
+from mercer.estimators.spline.record import SplineRecord
 from mercer.estimators.spline.report import describe, describe_curve, summarise_spline
 from mercer.estimators.spline.response import SplineResponse, labels, resolve_response
-from mercer.estimators.spline.state import SplineState
 from mercer.kernels.compose import Scale
 from mercer.kernels.splines.line import Spline
 from mercer.left_out.figures import LeftOut
@@ -37,7 +37,7 @@ from mercer.losses.real.gaussian import Gaussian
 from mercer.process.spline import SplinePosterior, derivative
 
 
-class SmoothingSpline(SplineState, SplineResponse):
+class SmoothingSpline(SplineRecord, SplineResponse):
     """Smoothing spline of one column, with error bars, in O(n) time and memory.
 
     g minimises sum_i w_i (y_i - g(x_i))^2 + lam * integral of (g^(m))^2. It is the posterior mean
@@ -185,7 +185,7 @@ class SmoothingSpline(SplineState, SplineResponse):
     def _restore(self, rows: SplineRows, states: Any, noise: float) -> None:
         """Set everything that follows from the rows, the states, the noise and ``lam_``."""
         variance = rows.y_scale**2 * noise
-        self.posteriors_ = [SplinePosterior(rows, states, noise)]  # type: ignore[list-item]  # a Process with all that is asked of it here
+        self.posteriors_ = [SplinePosterior(rows, states, noise)]
         self.losses_, self.loss_ = [Gaussian(noise=noise)], Gaussian(noise=variance)
         self.units_ = Units(
             np.zeros(1), np.ones(1), np.array([rows.y_shift]), np.array([rows.y_scale])

@@ -19,7 +19,7 @@ from mercer.estimators.shared.table import Table, build_table
 from mercer.estimators.spline.checks import check_exists, check_rows
 from mercer.estimators.spline.search import CurveSearch, SplineStart
 from mercer.inference.base import Inference, Solution
-from mercer.inference.diffuse import DiffuseGram, diffuse_evidence, ratio, solve_diffuse
+from mercer.inference.diffuse import DiffuseGram, diffuse, ratio
 from mercer.inference.sites.base import cavity
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.spline.gram import MarkovFactor
@@ -92,11 +92,12 @@ def fit_curve(
     if named:
         loss = start.scaled(loss)
     gram = DiffuseGram(table.points, order)
-    best, search = CurveSearch(start, problem, gram, inference).run(lam, loss)
+    method = diffuse(inference)
+    best, search = CurveSearch(start, problem, gram, method).run(lam, loss)
     variance, found = best.variance, best.loss
     gram = gram.with_variance(variance)
-    solution = solve_diffuse(inference, gram, problem.y[:, 0], found, problem.weights, None)
-    value = diffuse_evidence(inference, gram, problem.y[:, 0], found, solution)[0].value
+    solution = method.solve(gram, problem.y, found, weights=problem.weights)
+    value = method.evidence(gram, problem.y, found, solution).value
     warn_inference(inference, solution.report)
     report = {
         "search": search,

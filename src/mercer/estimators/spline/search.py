@@ -1,8 +1,6 @@
 """The variance of a spline's process, and its loss, of largest evidence.
 
 Where the search for the smoothing of counts, labels and outliers begins, and how far it goes.
-
-Evidence of a spline with any likelihood, as a function of its variance and the loss's own.
 """
 
 from __future__ import annotations
@@ -15,15 +13,14 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.estimators.spline.gaussian import Curves, choose
-from mercer.inference.base import Inference, Solution
-from mercer.inference.diffuse import DiffuseGram, diffuse_evidence, solve_diffuse
-from mercer.kernels.base import Gradient
+from mercer.inference.base import Inference
+from mercer.inference.diffuse import DiffuseGram
 from mercer.kernels.compose import Scale
 from mercer.kernels.splines.line import Spline
-from mercer.linalg.gram import Gram
+from mercer.linalg.gram import Covariance
 from mercer.linalg.spline.rows import SplineRows, merge_rows
 from mercer.losses.base import Loss
-from mercer.search import Criterion, Optimize, Problem, Space
+from mercer.search import EvidenceCriterion, Optimize, Problem, Space
 
 
 class SplineStart:
@@ -73,48 +70,6 @@ class SplineStart:
         elif loss.response == "real" and "noise" in loss.domains:
             loss.set_params(noise=float(self.noise))
         return loss
-
-
-class SplineCriterion(Criterion):
-    """The log evidence of a curve with a flat prior on its polynomials; O(n) for each value.
-
-    Parameters
-    ----------
-    space : of a kernel ``variance * Spline`` and a loss.
-    problem : the rows, along the line.
-    inference : Laplace or EP.
-    gram : the points.
-    variance : of the process, zero included; None is that of the kernel.
-    """
-
-    def __init__(
-        self,
-        space: Space,
-        problem: Problem,
-        inference: Inference,
-        gram: DiffuseGram,
-        variance: float | None = None,
-    ) -> None:
-        super().__init__(space, problem, inference)
-        self.gram, self.variance = gram, variance
-
-    def solve(self, u: Array, start: Solution | None = None) -> tuple[Gram, Loss, Solution]:
-        """See :meth:`Criterion.solve`."""
-        parts = self.space.parts_at(u)
-        variance = self.variance
-        if variance is None:
-            variance = float(cast(Any, parts["kernel"]).variance)
-        gram, loss, p = self.gram.with_variance(variance), cast(Loss, parts["loss"]), self.problem
-        return gram, loss, solve_diffuse(self.inference, gram, p.y[:, 0], loss, p.weights, start)
-
-    def value_and_gradients(
-        self, gram: Gram, loss: Loss, solution: Solution
-    ) -> tuple[float, dict[str, Gradient]]:
-        """See :class:`Criterion`."""
-        line = cast(DiffuseGram, gram)
-        found, slope = diffuse_evidence(self.inference, line, self.problem.y[:, 0], loss, solution)
-        by_variance = slope / line.variance if line.variance > 0.0 else np.nan
-        return found.value, {"kernel": {"variance": by_variance}, "loss": found.loss_gradient}
 
 
 MANY = 5000  # points above which the search climbs from one start
@@ -167,8 +122,8 @@ class CurveSearch:
 
     def _value(self, variance: float, loss: Loss) -> float:
         gram, p = self.gram.with_variance(variance), self.problem
-        solution = solve_diffuse(self.inference, gram, p.y[:, 0], loss, p.weights, None)
-        return diffuse_evidence(self.inference, gram, p.y[:, 0], loss, solution)[0].value
+        solution = self.inference.solve(gram, p.y, loss, weights=p.weights)
+        return self.inference.evidence(gram, p.y, loss, solution).value
 
     def _climb(self, variance: float | None, loss: Loss) -> tuple[Best, dict[str, Any] | None]:
         """Return the best loss for a variance, or the best of both; no report without a search."""
@@ -187,8 +142,13 @@ class CurveSearch:
             other[0] = np.clip(np.log(start.wide), *space.bounds[0])
             if abs(other[0] - space.start[0]) > 1.0:
                 space.suggested.append(other)
-        criterion = SplineCriterion(
-            space, self.problem, self.inference.searching(), self.gram, variance
+
+        def with_variance(kernel: Covariance, points: Array, *, scratch: bool) -> DiffuseGram:
+            found = float(cast(Scale, kernel).variance) if variance is None else variance
+            return self.gram.with_variance(found)
+
+        criterion = EvidenceCriterion(
+            space, self.problem, self.inference.searching(), with_variance
         )
         search = Optimize(restarts=int(len(self.problem.points) <= MANY))
         result = search.run(criterion, space, np.random.default_rng(0))[0]

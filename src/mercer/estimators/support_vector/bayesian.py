@@ -9,15 +9,16 @@ Reference: Seeger, Bayesian methods for support vector machines and Gaussian pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self, cast
+from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
+from mercer.core.kinds import Maybe, Record
+from mercer.core.record import Nested
 from mercer.estimators.gaussian_process.classifier import GPClassifier
-from mercer.estimators.shared.schema import Resolve
-from mercer.estimators.support_vector.state import SupportState
+from mercer.estimators.support_vector.record import SupportRecord
 from mercer.kernels import Polynomial
 from mercer.losses import NormalizedHinge
 
@@ -27,63 +28,81 @@ FREE_BIAS = (
 )
 
 
-class ByEvidence(SupportState):
+class ByEvidence(SupportRecord):
     """What SVC does where ``inference`` is given."""
 
+    C: float
+    kernel: Any
+    degree: int
+    gamma: Any
+    coef0: float
+    probability: str | None
+    class_weight: Any
+    bias: bool
+    inference: Any
+    search: Any
+    discriminant: str
+    random_state: Any
     bayes_: GPClassifier | None
 
     def _check_bayesian(self) -> None:
         """Refuse parameters that have no meaning beside an inference."""
-        machine = cast(Any, self)
-        if machine.discriminant not in ("mean", "mode"):
-            raise ValueError(f"discriminant must be 'mean' or 'mode', not {machine.discriminant!r}")
-        if machine.inference is None:
+        if self.discriminant not in ("mean", "mode"):
+            raise ValueError(f"discriminant must be 'mean' or 'mode', not {self.discriminant!r}")
+        if self.inference is None:
             return
-        if machine.probability is not None:
+        if self.probability is not None:
             raise ValueError(
                 "with an inference the probabilities are those of the posterior: leave "
                 "probability=None"
             )
-        if machine.C != 1.0 or machine.gamma != "scale" or machine.coef0 != 0.0:
+        if self.C != 1.0 or self.gamma != "scale" or self.coef0 != 0.0:
             raise ValueError(
                 "C, gamma and coef0 are learned by their evidence: leave them as they are, or give "
                 "a kernel object, whose parameters are where the search begins, and search=None to "
                 "keep them"
             )
-        if not machine.bias:
+        if not self.bias:
             raise ValueError(FREE_BIAS)
-        if isinstance(machine.kernel, str) and machine.kernel in ("precomputed", "sigmoid"):
+        if isinstance(self.kernel, str) and self.kernel in ("precomputed", "sigmoid"):
             raise ValueError(
-                f"kernel={machine.kernel!r} has no parameters that an evidence could choose; use a "
+                f"kernel={self.kernel!r} has no parameters that an evidence could choose; use a "
                 "kernel of mercer.kernels"
             )
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> GPClassifier:
         """Fit the normalised hinge to the table as it was given, with the names of its columns."""
-        machine = cast(Any, self)
-        kernel = machine.kernel
+        kernel = self.kernel
         if isinstance(kernel, str) and kernel == "poly":
-            kernel = 1.0 * Polynomial(machine.degree)
+            kernel = 1.0 * Polynomial(self.degree)
         learner = GPClassifier(
             kernel,
             loss=NormalizedHinge().fix(),
-            inference=machine.inference,
-            search=machine.search,
-            class_weight=machine.class_weight,
-            random_state=machine.random_state,
+            inference=self.inference,
+            search=self.search,
+            class_weight=self.class_weight,
+            random_state=self.random_state,
         )
         return learner.fit(X, y, sample_weight)
 
     @property
     def log_evidence_(self) -> float:
         """Log evidence of the normalised hinge at the parameters found."""
-        return float(cast(Any, self._posterior("log_evidence_")).log_evidence_)
+        value = self._bayesian("log_evidence_").log_evidence_
+        assert value is not None
+        return float(value)
 
-    def _posterior(self, what: str) -> GPClassifier:
-        found = getattr(self, "bayes_", None)
-        if found is None:
+    def _bayesian(self, what: str) -> GPClassifier:
+        learner: GPClassifier | None = getattr(self, "bayes_", None)
+        if learner is None:
             raise AttributeError(f"{what} needs inference='variational' or 'ep'")
-        return cast(GPClassifier, found)
+        return learner
+
+    def _by_mean(self) -> GPClassifier | None:
+        """Return the learner whose posterior mean predicts, None if the support vectors do."""
+        check_is_fitted(self)
+        learner: GPClassifier | None = getattr(self, "bayes_", None)
+        return learner if self.discriminant == "mean" else None
 
     def _at_mode(self, margins: Array) -> Array:
         """Probabilities (q, k) of the normalised hinge at the mode f (q, 1) or (q, k)."""
@@ -96,33 +115,11 @@ class ByEvidence(SupportState):
         return np.asarray(e / e.sum(axis=1, keepdims=True))
 
     # ------------------------------------------------------------------ model files
-    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        manifest, arrays = super()._state()
-        manifest["bayes"] = None
-        if getattr(self, "bayes_", None) is not None:
-            inner, tables = self._posterior("the posterior")._state()
-            manifest["bayes"] = inner
-            arrays |= {f"bayes.{name}": array for name, array in tables.items()}
-        return manifest, arrays
-
     @classmethod
-    def _from_state(
-        cls, manifest: Mapping[str, Any], arrays: Mapping[str, Array], resolve: Resolve
-    ) -> Self:
-        if "bayes" not in manifest:
-            raise ValueError("the state does not say whether there is a posterior")
-        head = "bayes."
-        own = {k: v for k, v in arrays.items() if not k.startswith(head)}
-        rest = {k[len(head) :]: v for k, v in arrays.items() if k.startswith(head)}
-        plain = {k: v for k, v in manifest.items() if k != "bayes"}
-        machine = super()._from_state(plain, own, resolve)
-        inner = manifest["bayes"]
-        asked = cast(Any, machine).inference is not None
-        if (inner is None) == asked or (inner is None and rest):
+    def _record(cls) -> Record:
+        return {**super()._record(), "bayes_": Maybe(Nested(GPClassifier))}
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        if (self.bayes_ is None) != (self.inference is None):
             raise ValueError("the posterior of the model and its inference do not belong together")
-        machine.bayes_ = None
-        if inner is not None:
-            if not isinstance(inner, Mapping):
-                raise ValueError("the posterior of the model is no state")
-            machine.bayes_ = GPClassifier._from_state(inner, rest, resolve)
-        return machine

@@ -1,21 +1,28 @@
-"""NuSVC, NuSVR and OneClassSVM: machines whose parameter nu is a share of the rows."""
+"""NuSVC, NuSVR and OneClassSVM: machines whose parameter nu is a fraction of the rows."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
+from sklearn.base import OutlierMixin
 
 from mercer.core.arrays import Array
-from mercer.estimators.shared.labels import decided, one_vs_rest, read_labels
-from mercer.estimators.shared.table import check_target, check_weights, merged, restored_on_error
-from mercer.estimators.support_vector.base import SupportVectorMachine, joined
-from mercer.inference.smo import Programme
+from mercer.core.kinds import Plain, Record
+from mercer.estimators.shared.table import check_weights, read_inputs
+from mercer.estimators.support_vector.base import (
+    DualMachine,
+    SupportClassifier,
+    SupportProblem,
+    SupportRegressor,
+    Targets,
+)
+from mercer.inference.base import Solution
+from mercer.inference.programme import Programme, one_segment
 
 
-class _NuMachine(SupportVectorMachine):
+class _NuMachine(DualMachine):
     """The parameters that the three share."""
 
     def __init__(
@@ -39,19 +46,10 @@ class _NuMachine(SupportVectorMachine):
         self.cache_size = cache_size
         self.max_iter = max_iter
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from X (n, d) and, where there are any, targets y (n,)."""
-        with restored_on_error(self):
-            self._fit(X, y, sample_weight)
-        return self
-
     def _check_params(self) -> None:
         super()._check_params()
         if not (isinstance(self.nu, (int, float, np.number)) and 0 < self.nu <= 1):
             raise ValueError(f"nu must lie in (0, 1], got {self.nu!r}")
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        raise NotImplementedError
 
 
 def _filled(bound: Array, total: float) -> Array:
@@ -59,14 +57,27 @@ def _filled(bound: Array, total: float) -> Array:
     return np.asarray(np.clip(total - (np.cumsum(bound) - bound), 0.0, bound))
 
 
-class NuSVC(ClassifierMixin, _NuMachine):  # type: ignore[misc]  # scikit-learn ships no types
-    """Classification by nu: at most that share of margin errors, at least of support vectors.
+class NuSVC(SupportClassifier, _NuMachine):
+    """Classification; nu bounds the fractions of margin errors and of support vectors.
+
+    At most a fraction nu of the rows lies within the margin, and at least a fraction nu of them are
+    support vectors.
 
     Parameters
     ----------
-    nu : in (0, 1]; at most 2 min(n+, n-)/n, which is checked.
-    class_weight : None, "balanced" or a dict.
-    kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`.
+    nu : float, default=0.5
+        In (0, 1], and at most 2 min(n+, n-)/n for weighted counts n+ and n- of two classes, which
+        is checked.
+    kernel, degree, gamma, coef0 : default "rbf", 3, "scale" and 0.0; see :class:`SVC`.
+    class_weight : None, "balanced" or dict, default=None
+        See :class:`SVC`.
+    tol, cache_size, max_iter : default 1e-3, 1000.0 and -1; see :class:`SVC`.
+
+    Attributes
+    ----------
+    support_, support_vectors_, dual_coef_, intercept_, kernel_, posteriors_, report_, n_iter_ : see
+        :class:`SVC`.
+    left_out_ : None; ``report_["left_out"]`` says why.
 
     References
     ----------
@@ -80,8 +91,6 @@ class NuSVC(ClassifierMixin, _NuMachine):  # type: ignore[misc]  # scikit-learn 
     >>> NuSVC().fit(X, [0, 0, 1, 1]).predict([[0.2], [2.8]])
     array([0, 1])
     """
-
-    classes_: NDArray[Any]
 
     def __init__(
         self,
@@ -108,80 +117,55 @@ class NuSVC(ClassifierMixin, _NuMachine):  # type: ignore[misc]  # scikit-learn 
         )
         self.class_weight = class_weight
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        X, y = self._validated(X, y)
-        given = read_labels(y, self.class_weight, sample_weight)
-        given.check_two()
-        classes, codes, weights = given.classes, given.codes, given.weights
-        kernel = self._resolved(X, weights)
-        first, total = merged(X, codes.astype(np.float64), weights)
-        k = len(classes)
-        Y = one_vs_rest(codes[first], k)[:, 1:] if k == 2 else one_vs_rest(codes[first], k)
-        coefficients, biases = np.zeros((Y.shape[1], len(first))), np.zeros(Y.shape[1])
-        reports = []
-        for c, target in enumerate(Y.T):
-            order = np.argsort(target, kind="stable")  # the negative class first
-            beta, biases[c], report = self._two_classes(
-                kernel, X[first][order], first[order], target[order], total[order]
-            )
-            coefficients[c, order] = beta
-            reports.append(report)
-        self.classes_ = classes
-        self.report_ = joined(reports)
-        self._store(kernel, X[first], first, coefficients, biases)
-
-    def _two_classes(
-        self, kernel: Any, X: Array, first: Any, y: Array, bound: Array
-    ) -> tuple[Array, float, dict[str, Any]]:
-        """min 1/2 b'K b with sum over each class +- nu/2 sum w; scaled so that rho = 1."""
-        n, m = len(X), int((y < 0).sum())
-        each = 0.5 * self.nu * bound.sum()
-        if each > min(bound[:m].sum(), bound[m:].sum()) * (1 + 1e-12):
-            most = 2 * min(bound[:m].sum(), bound[m:].sum()) / bound.sum()
+    def _programme(self, y: Array, problem: SupportProblem) -> Programme:
+        """min 1/2 b'K b with sums over the classes -nu/2 sum w and +nu/2 sum w."""
+        order = np.argsort(y, kind="stable")  # the negative class first
+        bound, n, m = problem.total[order], len(y), int((y < 0).sum())
+        each, least = 0.5 * self.nu * bound.sum(), min(bound[:m].sum(), bound[m:].sum())
+        if each > least * (1 + 1e-12):
+            most = 2 * least / bound.sum()
             raise ValueError(f"nu={self.nu} is infeasible: for these classes at most {most:.4g}")
-        start = np.concatenate([-_filled(bound[:m], each), _filled(bound[m:], each)])
-        programme = Programme(
-            np.zeros(n),
-            np.where(y < 0, -bound, 0.0),
-            np.where(y < 0, 0.0, bound),
-            np.zeros(n),
-            start,
-            np.array([[0, m, 0], [m, n, m]], dtype=np.int64),
+        negative = np.arange(n) < m
+        return Programme(
+            linear=np.zeros(n),
+            low=np.where(negative, -bound, 0.0),
+            high=np.where(negative, 0.0, bound),
+            kink=np.zeros(n),
+            start=np.concatenate([-_filled(bound[:m], each), _filled(bound[m:], each)]),
+            segments=np.array([[0, m, 0], [m, n, m]], dtype=np.int64),
+            order=order,
         )
-        _, _, rows = self._rows(kernel, np.ascontiguousarray(X), first)
-        optimum = self._climb(programme, rows)
-        negative, positive = optimum.level  # b + rho and b - rho
+
+    def _function(self, solution: Solution, problem: SupportProblem) -> tuple[Array, Array]:
+        """Scaled so that the margin rho = 1."""
+        assert solution.beta is not None
+        negative, positive = solution.beta  # b + rho and b - rho
         rho = 0.5 * (negative - positive)
-        if not rho > 0:
+        if not np.all(rho > 0):
             raise ValueError(
                 "the margin of this nu is zero: choose a smaller nu, or another kernel"
             )
-        bias = float(0.5 * (negative + positive) / rho)
-        return optimum.beta / rho, bias, optimum.report
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the margin f (q,), or (q, k) for several classes."""
-        f = self._margins(X)
-        return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of each row of X (q, d)."""
-        f = self.decision_function(X)
-        return decided(self.classes_, f)
+        return solution.alpha.T / rho[:, None], 0.5 * (negative + positive) / rho
 
 
-class NuSVR(RegressorMixin, _NuMachine):  # type: ignore[misc]  # scikit-learn ships no types
-    """Regression whose tube is found: nu bounds the share of rows outside it.
+class NuSVR(SupportRegressor, _NuMachine):
+    """Regression whose tube is found; nu bounds the fraction of rows outside it from above.
 
     Parameters
     ----------
-    nu : in (0, 1].
-    C : weight of the loss.
-    kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`.
+    nu : float, default=0.5
+        In (0, 1].
+    C : float, default=1.0
+        Weight of the loss, > 0 and finite; see :class:`SVR`.
+    kernel, degree, gamma, coef0 : default "rbf", 3, "scale" and 0.0; see :class:`SVC`.
+    tol, cache_size, max_iter : default 1e-3, 1000.0 and -1; see :class:`SVC`.
 
     Attributes
     ----------
-    epsilon_ : half width of the tube that was found.
+    epsilon_ : half width of the tube that was found, in the units of y.
+    support_, support_vectors_, dual_coef_, intercept_, kernel_, posteriors_, report_, n_iter_ : see
+        :class:`SVC`.
+    left_out_ : None; ``report_["left_out"]`` says why.
 
     References
     ----------
@@ -223,49 +207,50 @@ class NuSVR(RegressorMixin, _NuMachine):  # type: ignore[misc]  # scikit-learn s
         )
         self.C = C
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        check_target(y)
-        X, y = self._validated(X, y)
-        y = np.asarray(y, dtype=np.float64)
-        weights = check_weights(sample_weight, len(X))
-        kernel = self._resolved(X, weights)
-        first, total = merged(X, y, weights)
-        points, n = np.ascontiguousarray(X[first]), len(first)
-        bound = self.C * total
-        start = _filled(bound, 0.5 * self.nu * bound.sum())
-        zero = np.zeros(n)
-        programme = Programme(
-            np.concatenate([y[first], y[first]]),
-            np.concatenate([zero, -bound]),
-            np.concatenate([bound, zero]),
-            np.zeros(2 * n),
-            np.concatenate([start, -start]),
-            np.array([[0, n, 0], [n, 2 * n, 0]], dtype=np.int64),
+    def _programme(self, y: Array, problem: SupportProblem) -> Programme:
+        """Two variables for each point, one above and one below the tube: equal sums of either."""
+        n, bound = len(y), self.C * problem.total
+        start, zero = _filled(bound, 0.5 * self.nu * bound.sum()), np.zeros(n)
+        return Programme(
+            linear=np.concatenate([y, y]),
+            low=np.concatenate([zero, -bound]),
+            high=np.concatenate([bound, zero]),
+            kink=np.zeros(2 * n),
+            start=np.concatenate([start, -start]),
+            segments=np.array([[0, n, 0], [n, 2 * n, 0]], dtype=np.int64),
         )
-        kernel, points, rows = self._rows(kernel, points, first)
-        optimum = self._climb(programme, rows)
-        self.report_ = optimum.report
-        above, below = optimum.level  # b + epsilon and b - epsilon
-        self.epsilon_ = float(0.5 * (above - below))
-        beta = optimum.beta[:n] + optimum.beta[n:]
-        self._store(kernel, points, first, beta[None, :], np.array([0.5 * (above + below)]))
 
-    def predict(self, X: Any) -> Array:
-        """Return f at X (q, d), shape (q,)."""
-        return np.asarray(self._margins(X)[:, 0])
+    def _function(self, solution: Solution, problem: SupportProblem) -> tuple[Array, Array]:
+        assert solution.beta is not None
+        above, below = solution.beta  # b + epsilon and b - epsilon
+        self.epsilon_ = float(0.5 * (above - below)[0])
+        return solution.alpha.T, 0.5 * (above + below)
+
+    def _found(self) -> list[tuple[str, str, str]]:
+        return [("Model", "half width of the tube, found", f"{self.epsilon_:.4g}")]
 
     @classmethod
-    def _extra_names(cls) -> tuple[str, ...]:
-        return ("epsilon_",)
+    def _record(cls) -> Record:
+        return {**super()._record(), "epsilon_": Plain(float)}
 
 
 class OneClassSVM(OutlierMixin, _NuMachine):  # type: ignore[misc]  # scikit-learn ships no types
-    """Outlier detection: the smallest f that is >= rho on all but a share nu of the rows.
+    """Outlier detection: the smallest f that is >= rho on all but a fraction nu of the rows.
 
     Parameters
     ----------
-    nu : in (0, 1], upper bound of the share of training rows outside.
-    kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`.
+    nu : float, default=0.5
+        In (0, 1]: bounds the fraction of training rows outside from above, and that of support
+        vectors from below.
+    kernel, degree, gamma, coef0 : default "rbf", 3, "scale" and 0.0; see :class:`SVC`.
+    tol, cache_size, max_iter : default 1e-3, 1000.0 and -1; see :class:`SVC`.
+
+    Attributes
+    ----------
+    offset_ : rho, (1,).
+    support_, support_vectors_, dual_coef_, intercept_, kernel_, posteriors_, report_, n_iter_ : see
+        :class:`SVC`.
+    left_out_ : None; ``report_["left_out"]`` says why.
 
     References
     ----------
@@ -280,24 +265,17 @@ class OneClassSVM(OutlierMixin, _NuMachine):  # type: ignore[misc]  # scikit-lea
     array([ 1, -1])
     """
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        X, _ = self._validated(X, None, supervised=False)
-        weights = check_weights(sample_weight, len(X))
-        kernel = self._resolved(X, weights)
-        first, total = merged(X, np.zeros(len(X)), weights)
-        points, n = np.ascontiguousarray(X[first]), len(first)
-        programme = Programme(
-            np.zeros(n),
-            np.zeros(n),
-            total,
-            np.zeros(n),
-            _filled(total, self.nu * total.sum()),
-            np.array([[0, n, 0]], dtype=np.int64),
-        )
-        kernel, points, rows = self._rows(kernel, points, first)
-        optimum = self._climb(programme, rows)
-        self.report_ = optimum.report
-        self._store(kernel, points, first, optimum.beta[None, :], optimum.level[:1])
+    def _read(self, X: Any, y: Any) -> tuple[Array, Any]:
+        return read_inputs(self, X, fitted=False), None
+
+    def _read_targets(self, y: Any, sample_weight: Any, n: int) -> Targets:
+        return Targets(np.zeros(n), check_weights(sample_weight, n))
+
+    def _programme(self, y: Array, problem: SupportProblem) -> Programme:
+        """min 1/2 b'K b with 0 <= b_i <= w_i and sum b = nu sum w."""
+        n, bound = len(y), problem.total
+        start = _filled(bound, self.nu * bound.sum())
+        return Programme(np.zeros(n), np.zeros(n), bound, np.zeros(n), start, one_segment(n))
 
     @property
     def offset_(self) -> Array:
@@ -306,7 +284,7 @@ class OneClassSVM(OutlierMixin, _NuMachine):  # type: ignore[misc]  # scikit-lea
 
     def decision_function(self, X: Any) -> Array:
         """Return f - rho (q,)."""
-        return np.asarray(self._margins(X)[:, 0])
+        return np.asarray(self._latent(X)[:, 0])
 
     def score_samples(self, X: Any) -> Array:
         """Return f (q,)."""

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from mercer.core.arrays import Array
-from mercer.estimators.shared.table import check_target, check_weights, merged, restored_on_error
-from mercer.estimators.support_vector.base import SupportVectorMachine
-from mercer.inference.smo import Programme
+from mercer.estimators.support_vector.base import SupportProblem, SupportRegressor
+from mercer.inference.programme import Programme, one_segment
 
 
-class SVR(RegressorMixin, SupportVectorMachine):  # type: ignore[misc]  # scikit-learn ships no types
+class SVR(SupportRegressor):
     """Support vector regression: minimise 1/2 |f|^2 + C sum_i w_i (|y_i - f_i| - epsilon)_+.
 
     Parameters
     ----------
-    C, kernel, degree, gamma, coef0, bias, tol, cache_size, max_iter : see :class:`SVC`.
-    epsilon : half width of the tube without loss.
+    kernel, degree, gamma, coef0 : default "rbf", 3, "scale" and 0.0; see :class:`SVC`.
+    C : float, default=1.0
+        Weight of the loss, > 0 and finite, in units of f squared over those of y.
+    epsilon : float, default=0.1
+        Half width of the tube without loss, >= 0, in the units of y.
+    bias : bool, default=True
+        Whether there is an unpenalised offset.
+    tol, cache_size, max_iter : default 1e-3, 1000.0 and -1; see :class:`SVC`.
 
     Attributes
     ----------
-    support_, support_vectors_, dual_coef_, intercept_, kernel_, report_ : see :class:`SVC`.
+    support_, support_vectors_, dual_coef_, intercept_, kernel_, posteriors_, report_, n_iter_ : see
+        :class:`SVC`.
+    left_out_ : None; ``report_["left_out"]`` says why.
 
     References
     ----------
@@ -63,37 +69,13 @@ class SVR(RegressorMixin, SupportVectorMachine):  # type: ignore[misc]  # scikit
         self.cache_size = cache_size
         self.max_iter = max_iter
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from X (n, d) and targets y (n,)."""
-        with restored_on_error(self):
-            check_target(y)
-            X, y = self._validated(X, y)
-            self._fit(X, np.asarray(y, dtype=np.float64), check_weights(sample_weight, len(X)))
-        return self
-
     def _check_params(self) -> None:
         super()._check_params()
         if not (isinstance(self.epsilon, (int, float, np.number)) and self.epsilon >= 0):
             raise ValueError(f"epsilon must be a number that is not negative, got {self.epsilon!r}")
 
-    def _fit(self, X: Array, y: Array, weights: Array) -> None:
-        kernel = self._resolved(X, weights)
-        first, total = merged(X, y, weights)
-        points, n = np.ascontiguousarray(X[first]), len(first)
-        programme = Programme(
-            y[first].copy(),
-            -self.C * total,
-            self.C * total,
-            np.full(n, float(self.epsilon)),
-            np.zeros(n),
-            np.array([[0, n, 0]], dtype=np.int64),
-            self.bias,
-        )
-        kernel, points, rows = self._rows(kernel, points, first)
-        optimum = self._climb(programme, rows)
-        self.report_ = optimum.report
-        self._store(kernel, points, first, optimum.beta[None, :], optimum.level[:1])
-
-    def predict(self, X: Any) -> Array:
-        """Return f at X (q, d), shape (q,)."""
-        return np.asarray(self._margins(X)[:, 0])
+    def _programme(self, y: Array, problem: SupportProblem) -> Programme:
+        """GPML (6.41): b_i in [-C w_i, C w_i], and epsilon |b_i| is subtracted."""
+        n, bound = len(y), self.C * problem.total
+        kink = np.full(n, float(self.epsilon))
+        return Programme(y, -bound, bound, kink, np.zeros(n), one_segment(n), self.bias)

@@ -1,4 +1,4 @@
-"""Relevance vector machines in ONNX: a process on few functions, and its healed form."""
+"""Relevance vector machines in ONNX: a process on few functions, and its augmented form."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from mercer.core.errors import ExportError
 from mercer.estimators.relevance_vector.fit import Functions
 from mercer.export.expression import Value, stack
 from mercer.export.kernels.forms import cross, diagonal
-from mercer.process.sparse import Healed, Sparse
+from mercer.process.sparse import Augmented, Sparse
 
 
 class TracedSparse:
-    """A :class:`Sparse` or :class:`Healed` process at rows X (q, d) that are not known yet."""
+    """A :class:`Sparse` or :class:`Augmented` process at rows X (q, d) that are not known yet."""
 
     def __init__(self, process: Sparse, X: Value) -> None:
         self.process, self.X = process, X
         self.phi = _functions(cast(Functions, process.functions), X)
-        self.cure = process.cure if isinstance(process, Healed) else None
+        self.added = process.added if isinstance(process, Augmented) else None
 
     def mean(self) -> Value:
-        """phi(x)'mu, and what the healing function adds: (q, 1)."""
+        """phi(x)'mu, and what the augmenting function adds: (q, 1)."""
         mean = self._zero() if self.phi is None else self.phi @ self.process.mu[:, None]
-        return mean if self.cure is None else mean + self._healed()[0]
+        return mean if self.added is None else mean + self._augmented()[0]
 
     def var(self) -> Value:
-        """phi(x)' Sigma phi(x), and what the healing function adds: (q, 1)."""
+        """phi(x)' Sigma phi(x), and what the augmenting function adds: (q, 1)."""
         var = self._zero() if self.phi is None else self._half(self.phi).square().sum()
-        return var if self.cure is None else var + self._healed()[1]
+        return var if self.added is None else var + self._augmented()[1]
 
     def noise(self) -> Value:
         """Zero: all noise is the loss's."""
         return self.X.graph.constant(np.zeros((1, 1)))
 
-    def _healed(self) -> tuple[Value, Value]:
-        """See :class:`Healed`; the rows of ``star`` are the new points."""
-        cure: Any = self.cure
-        star, height = cross(cure.kernel, self.X, cure.points), diagonal(cure.kernel, self.X)
-        e, s = height + self._zero(), (star.square() * cure.b[None, :]).sum()
+    def _augmented(self) -> tuple[Value, Value]:
+        """See :class:`Augmented`; the rows of ``star`` are the new points."""
+        added: Any = self.added
+        star, height = cross(added.kernel, self.X, added.points), diagonal(added.kernel, self.X)
+        e, s = height + self._zero(), (star.square() * added.b[None, :]).sum()
         if self.phi is not None:
-            near, there = self._half(self.phi), self._half(star @ (cure.F * cure.b).T)
+            near, there = self._half(self.phi), self._half(star @ (added.F * added.b).T)
             e, s = e - (near * there).sum(), s - there.square().sum()
-        total = height.square() / float(cure.variance) + s.at_least(0.0)
-        return e * (star @ cure.a[:, None]) / total, e.square() / total
+        total = height.square() / float(added.variance) + s.at_least(0.0)
+        return e * (star @ added.a[:, None]) / total, e.square() / total
 
     def _half(self, phi: Value) -> Value:
         """R^-T phi (q, p), whose squared length is the variance."""

@@ -244,7 +244,11 @@ def polish(
 def along(state: Mode, gram: Gram, local: Local, H: Array, da: Array, db: Array) -> Mode:
     """The best point found on the way along (da, db): the whole of it, less or more."""
     Kda = np.asarray(gram @ da)
-    df = Kda + H @ db
+    return further(state, local, da, db, Kda, Kda + H @ db)
+
+
+def further(state: Mode, local: Local, da: Array, db: Array, Kda: Array, df: Array) -> Mode:
+    """See :func:`along`, with K da and the change df of f (n, m) given."""
     bend, tilt = float(np.vdot(da, Kda)), float(np.vdot(state.a, Kda))
 
     def at(t: float) -> tuple[float, float, Any]:

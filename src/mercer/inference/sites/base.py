@@ -20,6 +20,8 @@ from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
 
+LOG_2PI = float(np.log(2.0 * np.pi))
+
 
 @dataclass(frozen=True)
 class Task:
@@ -110,9 +112,10 @@ class SiteInference(Inference):
         """See :meth:`Inference.evidence`; the sum over the latent functions."""
         scores = []
         for j, sites in enumerate(columns(solution)):
-            mean = sites.f - np.asarray(gram @ sites.a[:, None])[:, 0]
+            mean = gram.unpenalised(sites.f, sites.a)
             scores.append(self.score(Task(gram, y[:, j], loss, solution.weights, mean), sites))
-        return total(scores)
+        # flat functions of the Gram have a unit density: (2 pi)^(1/2) each
+        return total(scores, 0.5 * gram.flat * len(scores) * LOG_2PI)
 
 
 def refuse_basis(inference: Inference, basis: Array | None) -> None:
@@ -152,7 +155,7 @@ def columns(solution: Solution) -> Iterator[Sites]:
         yield Sites(solution.alpha[:, j], solution.W[:, j], solution.z[:, j], factor, report)
 
 
-def total(scores: list[Evidence]) -> Evidence:
+def total(scores: list[Evidence], constant: float = 0.0) -> Evidence:
     """Return the sum of the evidences, their extra terms of formula (3) side by side."""
     gradient: Gradient = {}
     for score in scores:
@@ -161,7 +164,7 @@ def total(scores: list[Evidence]) -> Evidence:
     U = [s.U for s in scores if s.U is not None]
     V = [s.V for s in scores if s.V is not None]
     return Evidence(
-        sum(s.value for s in scores),
+        sum(s.value for s in scores) + constant,
         np.hstack(U) if U else None,
         np.hstack(V) if V else None,
         gradient,

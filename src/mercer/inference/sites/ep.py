@@ -103,9 +103,15 @@ class EP(SiteInference):
         tol = max(self.tol, min(10.0 * self.tol, SEARCHING))
         return self if tol == self.tol else copy(self).set_params(tol=tol)
 
+    def sweeps(self, task: Task) -> Sweeps:
+        """Return the sweeps over the sites of a task."""
+        return Sweeps(task)
+
     def sites(self, task: Task, start: Sites | None) -> Sites:
         """See :meth:`SiteInference.sites`; a start that leads nowhere is followed by a cold one."""
-        sweeps = Sweeps(task, 1.0 if start is None else start.report.details.get("power", 1.0))
+        sweeps = self.sweeps(task)
+        if start is not None:
+            sweeps.power = start.report.details.get("power", 1.0)
         state, iterations, cause = self._settle(sweeps, sweeps.begin(start))
         if start is not None and state.residual > self.tol:
             sweeps.power = 1.0

@@ -142,25 +142,27 @@ class Laplace(SiteInference):
         )
         return Sites(state.a[:, 0], W[:, 0], state.f[:, 0], factor, report)
 
+    def derivatives(self, loss: Loss, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        """Slope, curvature and its slope (n,) of the loss at f (n,), as the sites take them."""
+        return loss.derivatives(y, f)
+
     def score(self, task: Task, sites: Sites) -> Evidence:
         """See :meth:`SiteInference.score`."""
         gram, y, w, f, a, factor = task.gram, task.y, task.w, sites.f, sites.a, sites.factor
         variance = factor.cov_diag()
         value = -float(w @ task.loss.value(y, f)) - 0.5 * float(a @ (f - task.mean))
         value -= 0.5 * factor.logdet()
-        s = (0.5 * variance * w * task.loss.derivatives(y, f)[2])[:, None]
-        z = s - factor.solve(np.asarray(gram @ s))
-        q = np.asarray(gram @ z)[:, 0]  # Sigma s
+        q, z = gram.smoothed(factor, 0.5 * variance * w * self.derivatives(task.loss, y, f)[2])
 
         def total(loss: Loss) -> float:
             """The part of E that moves with the loss at the fixed mode, plus q'(change of f).
 
             df/d theta = -Sigma w dg'/d theta and dE/df = -s, so that the mode adds s'Sigma w g'.
             """
-            d1, d2, _ = loss.derivatives(y, f)
+            d1, d2, _ = self.derivatives(loss, y, f)
             return float(w @ (-loss.value(y, f) - 0.5 * variance * d2 + q * d1))
 
-        return Evidence(value, -z, a[:, None], slopes(task.loss, total))
+        return Evidence(value, -z[:, None], a[:, None], slopes(task.loss, total))
 
     def solve(
         self,

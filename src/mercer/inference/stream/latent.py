@@ -1,22 +1,14 @@
-"""A latent function in a stream: mean k(x, P) alpha, covariance k - k(x, P) C k(P, z).
+"""A latent function in a stream: its C and alpha of formulas (1) and (2), in one of two forms.
 
-Two forms of the same: a factor of C^-1 that grows by rows (``sequential_growing``), for a stream
-that is kept whole, and C itself (``sequential_explicit``), for one that forgets, drifts or is
-projected onto fewer points. Both are values: absorbing examples returns another one, and the old
-one stays as it was. Theory (O3), (O4).
-
-A latent function in a stream by its C and alpha: it can forget, drift and be projected.
-
-Theory (O8), (O9), (O10).
-
-A latent function as a triangular factor that grows by rows: nothing is forgotten or dropped.
-
-Theory (O6).
+``Growing`` holds a triangular factor of C^-1 that grows by rows: for a stream that is kept whole,
+theory (O6). ``Explicit`` holds C itself: for one that forgets, drifts or is projected onto fewer
+points, theory (O8), (O9), (O10). Both are values: absorbing examples returns another one, and the
+old one stays as it was. Theory (O3), (O4).
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Self
 
@@ -25,11 +17,14 @@ from scipy.linalg import lu_factor, lu_solve, solve_triangular
 from scipy.linalg.lapack import dtrtri
 
 from mercer.core.arrays import Array, Index
-from mercer.inference.stream.block import StreamBlock, absorb
+from mercer.inference.stream.block import BlockSolution, absorb
+from mercer.linalg.operators import PosteriorOperator
 
 
-class Latent(ABC):
-    """What both forms do.
+class Latent(PosteriorOperator):
+    """The operator C of one latent function on n points, with its alpha (n,).
+
+    A child states ``parts`` and ``grown``; mean and covariance follow.
 
     ``gain`` is -log|I - C K|, the log of |prior| / |posterior|, as if no point had been dropped:
     with what :meth:`Explicit.information` finds, it says what the projections cost.
@@ -38,16 +33,12 @@ class Latent(ABC):
     gain: float
 
     @abstractmethod
-    def moments(self, K: Array) -> tuple[Array, Array]:
-        """Return mean (q,) and reduction of the variance (q,) for K = k(P, X) (n, q)."""
+    def parts(self, K: Array) -> tuple[Array, Array, Array]:
+        """Return mean (q,), A and B (n, q) with K'C K = A'B, for K = k(P, X) (n, q)."""
 
     @abstractmethod
-    def joint(self, K: Array) -> tuple[Array, Array]:
-        """Return mean (b,) and reduction of the whole covariance (b, b) for K = k(P, X) (n, b)."""
-
-    @abstractmethod
-    def absorb(self, K: Array, prior: Array, S: Array, w: Array) -> tuple[Self, StreamBlock]:
-        """Absorb b examples: K = k(P, X) (n, b), prior = k(X, X) (b, b), labels, weights (b,)."""
+    def grown(self, B: Array, block: BlockSolution) -> Self:
+        """Return the function given a block of b examples; B (n, b) is that of :meth:`parts`."""
 
     @abstractmethod
     def settled(self) -> Self:
@@ -56,6 +47,30 @@ class Latent(ABC):
     @abstractmethod
     def explicit(self) -> Explicit:
         """Return the same with C itself."""
+
+    def marginals(self, K: Array) -> tuple[Array, Array]:
+        """Return mean (q,) and reduction of the variance (q,) for K = k(P, X) (n, q)."""
+        mean, A, B = self.parts(K)
+        return mean, np.einsum("ij,ij->j", A, B)
+
+    def joint(self, K: Array) -> tuple[Array, Array]:
+        """Return mean (b,) and reduction of the whole covariance (b, b) for K = k(P, X) (n, b)."""
+        mean, A, B = self.parts(K)
+        return mean, np.asarray(A.T @ B)
+
+    def absorb(self, K: Array, prior: Array, S: Array, w: Array) -> tuple[Self, BlockSolution]:
+        """Absorb b examples: K = k(P, X) (n, b), prior = k(X, X) (b, b), labels, weights (b,)."""
+        mean, A, B = self.parts(K)
+        block = absorb(mean, prior - A.T @ B, S, w)
+        return self.grown(B, block), block
+
+    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
+        """See :meth:`PosteriorOperator.reduce`: A'C B, there is no basis."""
+        return np.asarray(self.parts(A)[1].T @ self.parts(B)[2])
+
+    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
+        """See :meth:`PosteriorOperator.reduce_diag`."""
+        return self.marginals(A)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,28 +87,20 @@ class Explicit(Latent):
     gain: float
     E: Array | None = None
 
-    def moments(self, K: Array) -> tuple[Array, Array]:
-        """See :meth:`Latent.moments`."""
-        whole = self.settled()
-        return np.asarray(K.T @ whole.alpha), np.einsum("ij,ij->j", K, whole.C @ K)
+    def parts(self, K: Array) -> tuple[Array, Array, Array]:
+        """See :meth:`Latent.parts`: A = K, B = C K."""
+        return np.asarray(K.T @ self.alpha), K, self.settled().C @ K
 
-    def joint(self, K: Array) -> tuple[Array, Array]:
-        """See :meth:`Latent.joint`."""
-        whole = self.settled()
-        return np.asarray(K.T @ whole.alpha), np.asarray(K.T @ (whole.C @ K))
-
-    def absorb(self, K: Array, prior: Array, S: Array, w: Array) -> tuple[Explicit, StreamBlock]:
-        """See :meth:`Latent.absorb`: C grows by b rows and columns, and by E'E of rank b."""
-        C, (n, b) = self.settled().C, K.shape
-        CK = C @ K
-        block = absorb(K.T @ self.alpha, prior - K.T @ CK, S, w)
+    def grown(self, B: Array, block: BlockSolution) -> Explicit:
+        """See :meth:`Latent.grown`: C grows by b rows and columns, and by E'E of rank b."""
+        n, b = B.shape
         E = np.empty((n + b, b)).T  # R^-1 [-K'C, I]; examples change fastest, as BLAS likes it
         E[:, n:] = dtrtri(block.R.T)[0].T
-        np.matmul(CK, E[:, n:].T, out=E[:, :n].T)
+        np.matmul(B, E[:, n:].T, out=E[:, :n].T)
         np.negative(E[:, :n], out=E[:, :n])
         alpha = E.T @ block.v
         alpha[:n] += self.alpha
-        return Explicit(C, alpha, self.gain + block.gain, E), block
+        return Explicit(self.settled().C, alpha, self.gain + block.gain, E)
 
     def settled(self) -> Explicit:
         """See :meth:`Latent.settled`."""
@@ -106,6 +113,10 @@ class Explicit(Latent):
     def explicit(self) -> Explicit:
         """See :meth:`Latent.explicit`."""
         return self
+
+    def state(self) -> dict[str, Array]:
+        """See :meth:`PosteriorOperator.state`."""
+        return {"C": self.settled().C, "alpha": self.alpha}
 
     # ------------------------------------------------------------------ change
     def forget(self, rho: float, K: Array) -> Explicit:
@@ -228,21 +239,14 @@ class Growing(Latent):
             T[a:z] = solve_triangular(rows[:, a:z], rest, lower=True, check_finite=False)
         return T
 
-    def moments(self, K: Array) -> tuple[Array, Array]:
-        """See :meth:`Latent.moments`."""
+    def parts(self, K: Array) -> tuple[Array, Array, Array]:
+        """See :meth:`Latent.parts`: A = B = R^-1 K."""
         T = self.whiten(K)
-        return np.asarray(T.T @ self.v), np.einsum("ij,ij->j", T, T)
+        return np.asarray(T.T @ self.v), T, T
 
-    def joint(self, K: Array) -> tuple[Array, Array]:
-        """See :meth:`Latent.joint`."""
-        T = self.whiten(K)
-        return np.asarray(T.T @ self.v), np.asarray(T.T @ T)
-
-    def absorb(self, K: Array, prior: Array, S: Array, w: Array) -> tuple[Growing, StreamBlock]:
-        """See :meth:`Latent.absorb`: one triangular solve, one product, and b rows more."""
-        T = self.whiten(K)
-        block = absorb(T.T @ self.v, prior - T.T @ T, S, w)
-        return self._with(np.hstack([T.T, block.R]), block.v, self.gain + block.gain), block
+    def grown(self, B: Array, block: BlockSolution) -> Growing:
+        """See :meth:`Latent.grown`: b rows more."""
+        return self._with(np.hstack([B.T, block.R]), block.v, self.gain + block.gain)
 
     def settled(self) -> Growing:
         """See :meth:`Latent.settled`: nothing waits."""
@@ -252,6 +256,10 @@ class Growing(Latent):
         """See :meth:`Latent.explicit`: C = R^-T R^-1."""
         G = self.whiten(np.eye(len(self.v)))
         return Explicit(G.T @ G, G.T @ self.v, self.gain)
+
+    def state(self) -> dict[str, Array]:
+        """See :meth:`PosteriorOperator.state`: v, and the used rows of each panel."""
+        return {"v": self.v} | {f"panel{i}": self.rows(i) for i in range(len(self.panels))}
 
     def _with(self, rows: Array, v: Array, gain: float) -> Growing:
         """Return the state with further rows of R (b, n + b)."""

@@ -28,7 +28,7 @@ from scipy.stats import chi2
 from mercer._native import relevance as native
 from mercer.core.arrays import Array
 from mercer.search.relevance.moves import COLLINEAR, Exchange, Scan
-from mercer.search.relevance.state import Machine, RelevanceState
+from mercer.search.relevance.state import Machine, SparseState
 
 # Between additions precisions settle until the next step gains this share of the last addition.
 SETTLED = 0.5
@@ -48,7 +48,7 @@ class RelevanceClimb:
     """The course of a search: the state, the evidence after each step, and how it ended."""
 
     machine: Machine
-    state: RelevanceState
+    state: SparseState
     tol: float
     max_iter: int
     trace: list[float] = field(default_factory=list)
@@ -195,7 +195,7 @@ def _take(run: RelevanceClimb, alpha: Array, beta: float) -> bool:
 LEVEL, ORDERS = 0.01, 299
 
 
-def judged(machine: Machine, found: RelevanceState) -> tuple[RelevanceState, dict[str, Any]]:
+def judged(machine: Machine, found: SparseState) -> tuple[SparseState, dict[str, Any]]:
     """Return ``found``, or the model without functions where that is all, and the figures."""
     null = machine.null()
     gain = found.evidence - null.evidence
@@ -209,12 +209,12 @@ def judged(machine: Machine, found: RelevanceState) -> tuple[RelevanceState, dic
     return null, report | {"kept": True}
 
 
-def price(machine: Machine, state: RelevanceState) -> float:
+def price(machine: Machine, state: SparseState) -> float:
     """What M functions chosen of m must gain for the choice: (M + 1) (log m)/2."""
     return 0.5 * (len(state.active) + 1) * math.log(max(machine.design.Phi.shape[1], 2))
 
 
-def p_value(machine: Machine, null: RelevanceState) -> float:
+def p_value(machine: Machine, null: SparseState) -> float:
     """How often targets in random order are fitted as well by their best single function."""
     S, Q, _ = machine.outside(null)
     fine = np.logical_and(machine.design.usable, COLLINEAR * machine.whole(null) < S)
@@ -233,7 +233,7 @@ def p_value(machine: Machine, null: RelevanceState) -> float:
     return float((1 + np.count_nonzero(reached >= best)) / (1 + ORDERS))
 
 
-def _beside_flat(null: RelevanceState, orders: Array) -> Array:
+def _beside_flat(null: SparseState, orders: Array) -> Array:
     """Take the part that the flat functions explain out of score vectors (r, n)."""
     if not len(null.F):
         return orders

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.search.relevance.state import Design, Inner, Pool, RelevanceState, factor
+from mercer.search.relevance.state import Design, Inner, Pool, SparseState, factor
 
 NOISE_FLOOR = 1e-6  # smallest noise variance, relative to that of the targets
 # Up to so many numbers, 72 MB, the columns and the inner products phi_i'W phi_m of all candidates
@@ -67,17 +67,17 @@ class GaussianMachine:
         self.beta_cap = 1.0 / (NOISE_FLOOR * square)
         self._alone = 1.0 / square if noise is None else beta
 
-    def start(self, beta: float) -> RelevanceState:
+    def start(self, beta: float) -> SparseState:
         """Return the model without candidates, its noise of precision ``beta``."""
         return self.evaluate((), np.zeros(0), beta)
 
-    def null(self) -> RelevanceState:
+    def null(self) -> SparseState:
         """Return the model without candidates, its noise the best for the flat functions alone."""
         return self.evaluate((), np.zeros(0), min(self._alone, self.beta_cap))
 
     def evaluate(
-        self, active: tuple[int, ...], prior: Array, beta: float, near: RelevanceState | None = None
-    ) -> RelevanceState:
+        self, active: tuple[int, ...], prior: Array, beta: float, near: SparseState | None = None
+    ) -> SparseState:
         """Return the model with these functions and precisions; ``near`` is of no use here."""
         frame = self._frame = self._frame_of(active)
         w, p = self.design.weights, len(frame.right)
@@ -99,12 +99,12 @@ class GaussianMachine:
             - misfit
             - float(precisions @ mu**2)
         )
-        return RelevanceState(active, prior, beta, functions, mu, found, b, b * r, misfit, evidence)
+        return SparseState(active, prior, beta, functions, mu, found, b, b * r, misfit, evidence)
 
     def _functions(self, active: tuple[int, ...]) -> Array:
         return np.concatenate([self.design.flat.T, self._columns.rows(active)])
 
-    def outside(self, state: RelevanceState, spare: int = 0) -> tuple[Array, Array, Array]:
+    def outside(self, state: SparseState, spare: int = 0) -> tuple[Array, Array, Array]:
         """See :class:`~mercer.search.relevance.state.Machine`."""
         beta, k, p = state.beta, state.flat, len(state.mu)
         whole = np.empty((p + spare, self.design.Phi.shape[1]))
@@ -116,20 +116,20 @@ class GaussianMachine:
         S = beta - np.einsum("ij,ij->j", V, V)
         return S, beta * self._targets - v @ V, whole
 
-    def product(self, state: RelevanceState, i: int) -> Array:
+    def product(self, state: SparseState, i: int) -> Array:
         """phi_i'B phi_m for every candidate m."""
         return np.asarray(state.beta * self._products.row(i))
 
-    def whole(self, state: RelevanceState) -> float:
+    def whole(self, state: SparseState) -> float:
         """phi_m'B phi_m: beta, since the columns have unit length."""
         return state.beta
 
-    def inner(self, state: RelevanceState) -> Inner:
+    def inner(self, state: SparseState) -> Inner:
         """Return the model of the functions of ``state``, as it is."""
         frame = self._frame_of(state.active)
         return Inner(np.ascontiguousarray(frame.gram), frame.right, self._square, self.total, True)
 
-    def third(self, state: RelevanceState) -> None:
+    def third(self, state: SparseState) -> None:
         """Return None: a Gaussian has no third derivative."""
 
     def _frame_of(self, active: tuple[int, ...]) -> ActiveProducts:

@@ -33,11 +33,11 @@ from scipy.spatial import cKDTree
 from mercer.core.arrays import Array
 from mercer.kernels.base import Kernel
 from mercer.search.relevance.climb import RelevanceClimb, climb, price
-from mercer.search.relevance.state import Design, Machine, RelevanceState
+from mercer.search.relevance.state import Design, Machine, SparseState
 from mercer.search.space import Space
 
 
-def slope_in_functions(machine: Machine, state: RelevanceState) -> Array:
+def slope_in_functions(machine: Machine, state: SparseState) -> Array:
     """dE / d(columns as given) (n, M) of the functions with a precision.
 
     The search sees columns of unit length, phi / |phi|: what only changes the length of a column
@@ -107,7 +107,7 @@ def tuned(
     rungs = [r for f in LADDER if (r := scaled(kernel, float(f), shortest)) is not None]
     tried = [(rung, setting.run(rung, max(tol, ROUGH), max_iter)) for rung in rungs or [kernel]]
     best, runs = max(tried, key=lambda pair: score_of(pair[1]))
-    figures, steps = [score_of(pair[1]) for pair in tried], 0
+    figures, steps, converged = [score_of(pair[1]) for pair in tried], 0, False
     for _ in range(ROUNDS):
         moved, count = climbed(setting, best, runs, shortest)
         steps += count
@@ -116,10 +116,12 @@ def tuned(
         if gain > 0.0:
             best, runs = moved, new
         if gain < ENOUGH:
+            converged = True
             break
     if runs[0].tol > tol:  # the rung was searched roughly
         runs = max(runs, setting.run(best, tol, max_iter), key=score_of)
-    return best, runs, {"rungs": figures, "evaluations": steps, "shortest": shortest}
+    report = {"criterion": "evidence", "converged": converged, "starts": len(tried)}
+    return best, runs, report | {"evaluations": steps, "rungs": figures, "shortest": shortest}
 
 
 def climbed(

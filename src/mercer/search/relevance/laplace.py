@@ -16,7 +16,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.losses.base import Loss
-from mercer.search.relevance.state import Design, Inner, Pool, RelevanceState, factor
+from mercer.search.relevance.state import Design, Inner, Pool, SparseState, factor
 
 # Newton ends where it expects to gain less: the determinant is of first order in what is left.
 STEPS, CLOSE, STALLED = 100, 1e-14, 1e-8
@@ -35,17 +35,17 @@ class LaplaceMachine:
         self._columns = Pool(design.column, design.Phi.shape[1], len(y))
         self._squares: tuple[Array, Array] | None = None
 
-    def start(self, beta: float) -> RelevanceState:
+    def start(self, beta: float) -> SparseState:
         """Return the model without candidates; ``beta`` means nothing to it."""
         return self.evaluate((), np.zeros(0), beta)
 
-    def null(self) -> RelevanceState:
+    def null(self) -> SparseState:
         """Return the model without candidates."""
         return self.start(1.0)
 
     def evaluate(
-        self, active: tuple[int, ...], prior: Array, beta: float, near: RelevanceState | None = None
-    ) -> RelevanceState:
+        self, active: tuple[int, ...], prior: Array, beta: float, near: SparseState | None = None
+    ) -> SparseState:
         """Return the model with these functions, its mode found from the weights of ``near``."""
         F = np.concatenate([self.design.flat.T, self._columns.rows(active)])
         k = len(F) - len(active)
@@ -85,15 +85,15 @@ class LaplaceMachine:
         if value > -math.inf:  # without a mode the factor can have pivots of zero
             whole = k * math.log(2.0 * math.pi) + float(np.log(prior).sum())
             evidence += 0.5 * (whole - found.logdet())
-        return RelevanceState(active, prior, 1.0, lambda: F, mu, found, b, a, 0.0, evidence)
+        return SparseState(active, prior, 1.0, lambda: F, mu, found, b, a, 0.0, evidence)
 
-    def inner(self, state: RelevanceState) -> Inner:
+    def inner(self, state: SparseState) -> Inner:
         """Return the Gaussian model that touches this one at its mode."""
         gram = (state.F * state.b) @ state.F.T
         right = gram @ state.mu + state.F @ state.a
         return Inner(np.ascontiguousarray(gram), right, 0.0, 0.0, False)
 
-    def outside(self, state: RelevanceState, spare: int = 0) -> tuple[Array, Array, Array]:
+    def outside(self, state: SparseState, spare: int = 0) -> tuple[Array, Array, Array]:
         """See :class:`~mercer.search.relevance.state.Machine`; Q_m = phi_m'a at the mode."""
         p = len(state.mu)
         whole = np.empty((p + max(spare, 1), self.design.Phi.shape[1]))
@@ -102,17 +102,17 @@ class LaplaceMachine:
         V, Q = state.factor.half_in_place(whole[:p], 1.0), whole[p].copy()
         return self.whole(state) - np.einsum("ij,ij->j", V, V), Q, whole
 
-    def product(self, state: RelevanceState, i: int) -> Array:
+    def product(self, state: SparseState, i: int) -> Array:
         """phi_i'B phi_m for every candidate m."""
         return self.design.dots(self._columns.row(i) * state.b)
 
-    def whole(self, state: RelevanceState) -> Array:
+    def whole(self, state: SparseState) -> Array:
         """phi_m'B phi_m of every candidate; the last answer is at hand."""
         if self._squares is None or self._squares[0] is not state.b:
             self._squares = state.b, self.design.unit_squares(state.b)
         return self._squares[1]
 
-    def third(self, state: RelevanceState) -> Array:
+    def third(self, state: SparseState) -> Array:
         """Third derivative of each row's loss at the mode, times its weight, (n,)."""
         d3 = self.loss.derivatives(self.y, state.mu @ state.F)[2]
         return np.asarray(self.design.weights * d3)

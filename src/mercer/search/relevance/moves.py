@@ -29,7 +29,7 @@ import numpy as np
 
 from mercer._native import relevance as native
 from mercer.core.arrays import Array
-from mercer.search.relevance.state import Machine, RelevanceState
+from mercer.search.relevance.state import Machine, SparseState
 
 
 def share(alpha: Array, s: Array, q: Array) -> Array:
@@ -71,7 +71,7 @@ class Exchange:
 class Scan:
     """All candidates seen from one state; (m,) each: S, Q, and what S must exceed, -1 if closed."""
 
-    def __init__(self, machine: Machine, state: RelevanceState) -> None:
+    def __init__(self, machine: Machine, state: SparseState) -> None:
         self.machine, self.state = machine, state
         self.limit = FEW + int(PART * len(state.active))
         self.S, self.Q, self.V = machine.outside(state, self.limit)

@@ -191,7 +191,7 @@ def factor(normal: Array, F: Callable[[], Array], b: Array, prior: Array) -> Wei
 
 
 @dataclass(frozen=True)
-class RelevanceState:
+class SparseState:
     """A model with p = k + M functions: k flat ones first, then M with a precision each.
 
     Attributes
@@ -249,10 +249,6 @@ class RelevanceState:
         """How many weights the data determine: k + sum (1 - alpha_i Sigma_ii)."""
         k = self.flat
         return float(len(self.mu) - self.prior @ self.variances[k:])
-
-    def precisions(self) -> Array:
-        """(p,) prior precisions with the zeros of the flat functions."""
-        return np.concatenate([np.zeros(self.flat), self.prior])
 
 
 class Pool:
@@ -346,31 +342,31 @@ class Machine(Protocol):
     learns_noise: bool
     beta_cap: float
 
-    def start(self, beta: float) -> RelevanceState:
+    def start(self, beta: float) -> SparseState:
         """Return the model with the flat functions only and this noise precision."""
 
-    def null(self) -> RelevanceState:
+    def null(self) -> SparseState:
         """Return the best model with the flat functions only."""
 
     def evaluate(
-        self, active: tuple[int, ...], prior: Array, beta: float, near: RelevanceState | None = None
-    ) -> RelevanceState:
+        self, active: tuple[int, ...], prior: Array, beta: float, near: SparseState | None = None
+    ) -> SparseState:
         """Return the model with these functions; ``near`` is a state to start from."""
 
-    def inner(self, state: RelevanceState) -> Inner:
+    def inner(self, state: SparseState) -> Inner:
         """Return the Gaussian model of the functions of ``state``."""
 
-    def outside(self, state: RelevanceState, spare: int = 0) -> tuple[Array, Array, Array]:
+    def outside(self, state: SparseState, spare: int = 0) -> tuple[Array, Array, Array]:
         """S_m = phi_m'C^-1 phi_m, Q_m = phi_m'C^-1 t (m,) each, and V = R^-T F B Phi (p, m).
 
         V may be followed by ``spare`` or more rows that mean nothing yet.
         """
 
-    def product(self, state: RelevanceState, i: int) -> Array:
+    def product(self, state: SparseState, i: int) -> Array:
         """phi_i'B phi_m for every candidate m, (m,)."""
 
-    def whole(self, state: RelevanceState) -> Array | float:
+    def whole(self, state: SparseState) -> Array | float:
         """phi_m'B phi_m of all candidates: S if nothing were in the model."""
 
-    def third(self, state: RelevanceState) -> Array | None:
+    def third(self, state: SparseState) -> Array | None:
         """Third derivative of each row's loss, times its weight, (n,); None where it is zero."""

@@ -11,15 +11,17 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
+from mercer.core.kinds import Numbers, Plain, Record
+from mercer.core.record import Recorded
 from mercer.estimators.shared.labels import split_labels
 from mercer.estimators.shared.table import check_weights
 from mercer.losses.calibration import class_probabilities, fit_sigmoid, shifted
-from mercer.persist.pipelines import packed_step, unpacked_step
+from mercer.persist.pipelines import Step
 
 FOLDS = 5
 
 
-class SigmoidClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class SigmoidClassifier(ClassifierMixin, Recorded, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """A sigmoid (several classes: a softmax) on the outputs of labelled rows that were held out.
 
     The labels of each fifth of the labelled rows are hidden in turn; the rows themselves stay, as
@@ -97,18 +99,21 @@ class SigmoidClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         check_is_fitted(self, "slope_")
         return self.machine_.summary()
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        check_is_fitted(self, "slope_")
-        arrays = {"slope": self.slope_, "offsets": self.offsets_, "held_out": self.held_out_}
-        inner = packed_step(self.machine_, "machine", arrays, {})
-        return {"machine": inner, "folds": int(self.folds_)}, arrays
-
+    # ------------------------------------------------------------------ model files
     @classmethod
-    def _from_state(cls, state: Any, arrays: Any, resolve: Any) -> Self:
-        machine = unpacked_step(state["machine"], "machine", arrays, {}, resolve)
-        made = cls(clone(machine))
-        made.machine_, made.classes_ = machine, machine.classes_
-        made.n_features_in_, made.report_ = machine.n_features_in_, machine.report_
-        made.slope_, made.offsets_ = arrays["slope"], arrays["offsets"]
-        made.held_out_, made.folds_ = arrays["held_out"], state["folds"]
-        return made
+    def _record(cls) -> Record:
+        return {
+            "machine_": Step(),
+            "slope_": Numbers("1", 0.0),
+            "offsets_": Numbers("q"),
+            "held_out_": Numbers("h q"),
+            "folds_": Plain(int, 2),
+        }
+
+    def _stored_params(self) -> dict[str, Any]:
+        return {}
+
+    def _restored(self) -> None:
+        self.machine = clone(self.machine_)
+        self.classes_, self.report_ = self.machine_.classes_, self.machine_.report_
+        self.n_features_in_ = self.machine_.n_features_in_

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from mercer.core.arrays import Array, Index
+from mercer.core.arrays import Array
 from mercer.estimators.shared.labels import binary_targets, one_vs_rest
 from mercer.estimators.shared.predictions import log_probabilities
-from mercer.estimators.shared.table import merged
-from mercer.losses.calibration import class_probabilities, shifted
 from mercer.plots.classes import reliability_bins
 from mercer.plots.recorded import recorded
 from mercer.plots.regression import coverage
@@ -114,8 +112,8 @@ def _own(machine: Any, X: Array, y: Array, k: int) -> LeftOutTable | None:
     given = getattr(machine, "held_out_proba", None)
     if given is not None:
         return of_classes(y, *given(y))
-    if hasattr(machine, "_trained"):
-        return of_classes(y, _support_proba(machine, X, y.astype(np.intp)), by)
+    if hasattr(machine, "relevance_rows_"):
+        return None  # its figures hold the functions that the rows themselves have chosen
     loo = getattr(machine, "loo_", None)
     if loo is None:
         return None
@@ -134,21 +132,6 @@ def _own(machine: Any, X: Array, y: Array, k: int) -> LeftOutTable | None:
         p = np.where(np.arange(k) == codes[:, None], np.exp(own), -np.expm1(own))
         return of_classes(y, p if k == 2 else p / p.sum(axis=1, keepdims=True), by)
     return None
-
-
-def _support_proba(machine: Any, X: Array, codes: Index) -> Array:
-    """Return the sigmoid of the left-out outputs of a support vector machine, (n, k)."""
-    first, _ = merged(X, codes.astype(np.float64), np.ones(len(X)))
-    outputs = machine._trained.left_out(machine.kernel_, machine.bias)
-    slope = float(machine.slope_[0])
-    d = shifted(outputs, slope, machine.offsets_)
-    p = class_probabilities(d[:, 0] if d.shape[1] == 1 else d, slope)
-    if len(first) == len(X):
-        out = np.empty_like(p)
-        out[first] = p
-        return out
-    place = {(X[i].tobytes(), int(codes[i])): j for j, i in enumerate(first)}
-    return np.asarray(p[[place[X[i].tobytes(), int(codes[i])] for i in range(len(X))]])
 
 
 def by_folds(

@@ -122,7 +122,7 @@ def influence(machine: Any, X: Array, weights: Array | None = None) -> Array:
     """
     machine = getattr(machine, "machine_", machine)
     size = np.zeros(len(X))
-    for rows, coefficients in (("support_", "dual_coef_"), ("relevance_", "weights_")):
+    for rows, coefficients in (("support_", "dual_coef_"), ("relevance_rows_", "weights_")):
         where = getattr(machine, rows, None)
         values = getattr(machine, coefficients, None)
         if where is not None and values is not None and np.shape(values)[-1] == len(where):

@@ -111,7 +111,7 @@ def _bound(machine: Any) -> float | None:
     loo: Any = getattr(machine, "loo_", None)
     if getattr(loo, "bound", None) is not None:
         return float(loo.error_bound)
-    support = getattr(loo, "support_bound", None)
+    support = getattr(loo, "error_bounds", {}).get("support")
     return float(np.max(support)) if support is not None and len(support) == 1 else None
 
 

@@ -23,6 +23,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
+from mercer.core.kinds import Flags, Maybe, Numbers, Record
+from mercer.core.record import Recorded
 from mercer.tables.data.columns import Column
 from mercer.tables.data.frame import Frame
 from mercer.tables.data.weights import middle
@@ -30,7 +32,7 @@ from mercer.tables.data.weights import middle
 YEAR, WEEK = 365.2425, 7.0
 
 
-class DateFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class DateFeatures(TransformerMixin, Recorded, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Turn columns of days since 1970 (n, d), NaN where missing, into numbers.
 
     Each column gives the day; cosine and sine of its place in the year if the data span one and a
@@ -79,18 +81,18 @@ class DateFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sc
                 found.append(absent.astype(np.float64))
         return np.column_stack(found)
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        names = ("middle", "cycles", "gaps")
-        return {}, {n: getattr(self, f"{n}_") for n in names if hasattr(self, f"{n}_")}
-
     @classmethod
-    def _from_state(cls, state: Any, arrays: Any, resolve: Any) -> Self:
-        step = cls()
-        if arrays:
-            step.middle_, step.gaps_ = arrays["middle"], arrays["gaps"]
-            step.cycles_ = arrays["cycles"]
-            step.n_features_in_ = len(step.middle_)
-        return step
+    def _record(cls) -> Record:
+        fitted = {
+            "middle_": Numbers("d", finite=False),
+            "gaps_": Flags("d"),
+            "cycles_": Flags("d 3"),
+        }
+        return {name: Maybe(kind, absent=True) for name, kind in fitted.items()}
+
+    def _restored(self) -> None:
+        if hasattr(self, "middle_"):
+            self.n_features_in_ = len(self.middle_)
 
 
 def weigh(encoder: ColumnTransformer, matrix: Any, weights: Array) -> None:

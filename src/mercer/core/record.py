@@ -1,0 +1,177 @@
+"""Records: what a fitted estimator consists of is declared once.
+
+An estimator states ``_record()``: the kind of each fitted attribute. Writing, reading and checking
+follow from it, and so do the hostile files of the tests and the tables of docs/model-files.md.
+
+    "support_vectors_": Numbers("s d"), "dual_coef_": Numbers("k s"), "kernel_": PartOf(Kernel)
+
+A stored state is nested plain values with arrays at its leaves. All of it is checked before any
+part of it is built.
+"""
+
+# ruff: noqa: D102  # the methods of Nested are described by Kind
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from mercer.core.component import Component
+from mercer.core.kinds import (
+    PLAIN,
+    Kind,
+    Maybe,
+    Plain,
+    Record,
+    Resolve,
+    Sizes,
+    Texts,
+    check_entries,
+    read_entries,
+)
+
+COLUMNS: Record = {
+    "n_features_in_": Plain(int, 1, size="d"),
+    "feature_names_in_": Maybe(Texts("d", array=True), absent=True),
+}
+
+
+class Recorded:
+    """A fitted estimator that is its parameters and the attributes of ``_record``."""
+
+    # types that a stored parameter may have, where it is not for the estimator alone to say
+    _param_types: ClassVar[Mapping[str, tuple[type, ...]]] = {}
+
+    @classmethod
+    def _record(cls) -> Record:
+        """Return the kind of each fitted attribute, in the order in which they are set."""
+        raise NotImplementedError(f"{cls.__name__} does not state its record")
+
+    def _restored(self) -> None:
+        """Set what follows from the attributes that were read."""
+
+    def _check_fitted(self) -> None:
+        """Refuse attributes that do not belong together, before writing and after reading."""
+
+    def _stored_params(self) -> dict[str, Any]:
+        """Return the constructor's arguments as they are to be written."""
+        return dict(self.get_params(deep=False))  # type: ignore[attr-defined]  # scikit-learn's
+
+    @classmethod
+    def _made(cls, params: dict[str, Any]) -> Self:
+        """Return the estimator before it was fitted."""
+        return cls(**params)
+
+    def _state(self) -> dict[str, Any]:
+        """Return the fitted estimator as plain values with arrays among them."""
+        params = self._stored_params()
+        if not isinstance(params.get("random_state"), (int, np.integer, type(None))):
+            params["random_state"] = None  # a generator's state is not part of a model
+        stored = {"params": {name: _param(value, name) for name, value in params.items()}}
+        for name, kind in self._record().items():
+            missing = isinstance(kind, Maybe) and kind.absent
+            stored[name] = kind.write(getattr(self, name, None) if missing else getattr(self, name))
+        self._check_stored(stored)  # what is written can be read
+        self._check_fitted()
+        return stored
+
+    @classmethod
+    def _check_stored(cls, stored: Any) -> Sizes:
+        """Refuse a state that no such estimator can have written; return the sizes in it."""
+        sizes: Sizes = {}
+        if not isinstance(stored, Mapping) or type(stored.get("params")) is not dict:
+            raise ValueError("the state has no params")
+        names: Any = cls._get_param_names()  # type: ignore[attr-defined]  # scikit-learn's
+        if not set(stored["params"]) <= set(names):  # one that was added since has its default
+            raise ValueError("the parameters are not those of this estimator")
+        rest = {name: value for name, value in stored.items() if name != "params"}
+        check_entries(cls._record(), rest, sizes, "")
+        return sizes
+
+    @classmethod
+    def _from_state(cls, stored: Any, resolve: Resolve) -> Self:
+        """Build the fitted estimator again; its predictions are bit-identical."""
+        cls._check_stored(stored)
+        params = {name: _given(value, resolve) for name, value in stored["params"].items()}
+        for name, value in params.items():
+            _check_type(name, value, cls._param_types)
+        fitted = cls._made(params)
+        for name, value in read_entries(cls._record(), stored, resolve).items():
+            setattr(fitted, name, value)
+        fitted._restored()
+        fitted._check_fitted()
+        if hasattr(fitted, "summary"):  # a report must be one that can be shown
+            str(fitted.summary())
+        return fitted
+
+
+class Nested(Kind):
+    """A fitted estimator inside another one."""
+
+    def __init__(self, estimator: type[Recorded]) -> None:
+        self.estimator = estimator
+
+    def write(self, value: Any) -> Any:
+        return value._state()
+
+    def check(self, stored: Any, sizes: Sizes, place: str) -> None:
+        self.estimator._check_stored(stored)
+
+    def read(self, stored: Any, resolve: Resolve) -> Any:
+        return self.estimator._from_state(stored, resolve)
+
+    def told(self) -> str:
+        return f"the record of a {self.estimator.__name__}"
+
+
+def _param(value: Any, name: str) -> Any:
+    """Return a constructor's argument as plain values, parts, pairs and arrays."""
+    if isinstance(value, Component):
+        return {"part": value.to_dict()}
+    if isinstance(value, Mapping):
+        pairs = [[_item(k), _item(v)] for k, v in value.items()]
+        for one in (v for pair in pairs for v in pair):
+            if not isinstance(one, PLAIN):
+                raise TypeError(f"{one!r} cannot be written to a model file")
+        return {"pairs": pairs}
+    if isinstance(value, (list, tuple)):
+        return [_param(v, name) for v in value]
+    value = _item(value)
+    if value is None or isinstance(value, (*PLAIN, np.ndarray)):
+        return value
+    raise TypeError(
+        f"{name}={value!r} cannot be written to a model file: only mercer's own parts and plain "
+        "values can; wrap a function in a Component subclass of your own and pass that class to "
+        "load(path, parts=[...])"
+    )
+
+
+def _given(value: Any, resolve: Resolve) -> Any:
+    """Return the argument of :func:`_param`, or refuse what it cannot have written."""
+    if isinstance(value, list):
+        return [_given(v, resolve) for v in value]
+    match value:
+        case {"part": dict(part), **rest} if not rest:
+            return Component.from_dict(part, resolve)
+        case {"pairs": list(pairs), **rest} if not rest and all(map(_is_pair, pairs)):
+            return {key: number for key, number in pairs}  # noqa: C416  # pairs may be lists
+        case Mapping():
+            raise ValueError("a parameter of the model is neither plain, a part nor plain pairs")
+    return value
+
+
+def _is_pair(pair: Any) -> bool:
+    return isinstance(pair, list) and len(pair) == 2 and all(type(v) in PLAIN for v in pair)
+
+
+def _check_type(name: str, value: Any, known: Mapping[str, tuple[type, ...]]) -> None:
+    """Refuse a parameter of a type it cannot have; what its value may be the estimator knows."""
+    kinds = known.get(name, (type(value),))
+    if type(value) not in kinds and not (isinstance(value, Component) and isinstance(value, kinds)):
+        raise ValueError(f"the parameter {name} is a {type(value).__name__}")
+
+
+def _item(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,133 @@
+"""The record of a kernel machine: what every estimator with a posterior keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from mercer.core.basis import Basis
+from mercer.core.kinds import (
+    Each,
+    Fields,
+    Kind,
+    Labels,
+    Maybe,
+    Numbers,
+    PartOf,
+    Plain,
+    PlainReport,
+    Record,
+)
+from mercer.core.record import COLUMNS, Recorded
+from mercer.estimators.shared.units import Units, basis_inside
+from mercer.kernels.base import Kernel
+from mercer.left_out.figures import LeftOut
+from mercer.losses.base import Loss
+from mercer.process.record import POSTERIOR
+
+UNITS = Fields(
+    Units,
+    {
+        "x_shift": Numbers("d"),
+        "x_scale": Numbers("d", 0.0, above=True),
+        "y_shift": Numbers("m"),
+        "y_scale": Numbers("m", 0.0, above=True),
+    },
+)
+
+
+def _figures(shape: str) -> Kind:
+    """Figures of rows left out: they do not exist where the others say nothing."""
+    return Numbers(shape, finite=False)
+
+
+_WEIGHTS = Numbers("N", 0.0)
+LEFT_OUT = Fields(
+    LeftOut,
+    {
+        "weights": _WEIGHTS,
+        "mean": Maybe(_figures("N | N m")),
+        "variance": Maybe(_figures("N | N m")),
+        "log_density": Maybe(_figures("N | N m")),
+        "proba": Maybe(_figures("N c")),
+        "codes": Maybe(Numbers("N")),
+        "margin": Maybe(_figures("N m")),
+        "bound": Maybe(_figures("N m")),
+        "reason": Maybe(Plain(str)),
+    },
+)
+
+
+def check_left_out(found: LeftOut | None, flat: bool) -> None:
+    """Refuse figures of another shape than the targets, which are ``flat`` or have columns."""
+    if found is None or found.codes is not None:
+        return
+    figures = (found.mean, found.variance, found.log_density)
+    if any(figure is None or (figure.ndim == 1) != flat for figure in figures):
+        raise ValueError("the leave-one-out figures do not have the shape of the targets")
+
+
+class MachineRecord(Recorded):
+    """What :class:`~mercer.estimators.shared.machine.KernelMachine` writes to a model file."""
+
+    units_: Units
+    basis_: Basis | None
+    flat_: bool
+    left_out_: LeftOut | None
+    posteriors_: list[Any]  # a Process each, of the kinds that are recorded
+    losses_: list[Loss]
+
+    @classmethod
+    def _record(cls) -> Record:
+        # d columns, m outputs, N rows left out, p posteriors of n points with b basis functions
+        classes = {"classes_": Labels()} if issubclass(cls, ClassifierMixin) else {}
+        return {
+            **COLUMNS,
+            **classes,
+            "units_": UNITS,
+            "basis_": Maybe(PartOf(Basis)),
+            "kernel_": PartOf(Kernel),
+            "loss_": PartOf(Loss),
+            "flat_": Plain(bool),
+            "log_evidence_": Maybe(Plain(float, finite=False)),
+            "report_": PlainReport(),
+            "left_out_": Maybe(LEFT_OUT),
+            "relevance_": Maybe(Numbers("d", 0.0)),
+            "posteriors_": Each(POSTERIOR, "p", least=1),
+            "losses_": Each(PartOf(Loss), "p"),
+        }
+
+    def _restored(self) -> None:
+        basis = self.basis_
+        for posterior in self.posteriors_:
+            if (basis is None) != (posterior.beta is None):
+                raise ValueError("there are coefficients of a basis, but no basis, or the reverse")
+            if basis is not None and posterior.beta is not None:
+                d, k = len(self.units_.x_scale), len(posterior.beta)
+                if basis.size(d) not in (None, k):  # before its functions are formed
+                    raise ValueError(f"{basis!r} does not have {k} functions of {d} columns")
+                posterior.basis = basis_inside(basis, self.units_)
+
+    def _check_fitted(self) -> None:
+        """Refuse parts that do not fit the arrays: predict one point."""
+        m = len(self.units_.y_scale)
+        if self.flat_ and m != 1:
+            raise ValueError(f"flat targets have one output, not {m}")
+        c = len(getattr(self, "classes_", ()))
+        if c and m not in (c, 1 if c == 2 else c):
+            raise ValueError(f"{c} classes do not have {m} latent functions")
+        check_left_out(self.left_out_, self.flat_)
+        for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
+            point = posterior.points[:1]
+            mean = posterior.mean(point)
+            fine = bool(mean.shape == (1, m) and np.isfinite(mean).all())
+            pairwise: Any = posterior.parent
+            if posterior.has_spread and not pairwise.kernel.pairwise:
+                blocks = posterior.blocks(point)
+                fine &= bool(blocks.shape == (1, m, m) and np.isfinite(blocks).all())
+                joint = loss.response == "multiclass"
+                loss.predict(mean, blocks if joint else np.diagonal(blocks, axis1=1, axis2=2))
+            if not fine:
+                raise ValueError("the parts of the model do not belong to its arrays")

@@ -1,0 +1,106 @@
+"""How processes are stored: the kinds of a posterior and of its operator C."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mercer.core.arrays import Array
+from mercer.core.kinds import Each, Fields, Maybe, Numbers, One, PartOf
+from mercer.kernels.base import Kernel
+from mercer.linalg.line import LineOperator, state_space_of
+from mercer.linalg.operators import (
+    BasisOperator,
+    CholeskyOperator,
+    ContrastOperator,
+    ExplicitOperator,
+    PosteriorOperator,
+    SeveralOperator,
+)
+from mercer.process.process import Posterior, Prior
+
+_CHOLESKY = {
+    "cholesky": Numbers("n n", upper=True, diagonal="positive"),
+    "scale": Numbers("n", 0.0),
+}
+_SINGLE = {
+    "matrix": Fields(ExplicitOperator, {"C": Numbers("n n")}),
+    "cholesky": Fields(CholeskyOperator, _CHOLESKY),
+}
+_BASIS = {"Q": Numbers("n b"), "R": Numbers("b b", diagonal="nonzero")}
+_CONTRAST = {
+    "half": Numbers("n-b n"),
+    "anchor": Numbers("n b"),
+    "cross": Numbers("n b"),
+    "block": Numbers("b b"),
+}
+_INDUCING = {"gain": Numbers("n-b n"), "tilt": Numbers("n-b b")}
+_SEVERAL = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
+_SHARED = {"shared": Numbers("n n", upper=True, diagonal="positive")}
+
+
+def _form(operator: Any) -> str:
+    """Return the name of the form in which an operator is stored."""
+    match operator:
+        case ExplicitOperator():
+            return "zero" if operator.C is None else "matrix"
+        case BasisOperator():
+            return "basis"
+        case CholeskyOperator():
+            return "cholesky"
+        case ContrastOperator():
+            return "contrast" if operator.gain is None else "inducing"
+        case SeveralOperator():
+            return "several" if operator.shared is None else "coupled"
+    return "line" if operator.walks else type(operator).__name__
+
+
+# C on n points, with b functions of a basis and m latent functions
+OPERATOR = One(
+    {
+        "zero": Fields(lambda: ExplicitOperator(None), {}),
+        **_SINGLE,
+        "basis": Fields(BasisOperator, _CHOLESKY | _BASIS),
+        "contrast": Fields(ContrastOperator, _CONTRAST),
+        "inducing": Fields(ContrastOperator, _CONTRAST | _INDUCING),
+        "several": Fields(lambda operators: SeveralOperator(operators, None), _SEVERAL),
+        "coupled": Fields(SeveralOperator, _SEVERAL | _SHARED),
+        # a weight is infinite where there was no noise; the rest is the posterior's
+        "line": Fields(
+            lambda W: LineOperator(None, None, W),  # type: ignore[arg-type]  # set by _posterior
+            {"W": Numbers("n", 0.0, finite=False)},
+        ),
+    },
+    _form,
+)
+
+
+def _posterior(
+    kernel: Kernel, points: Array, alpha: Array, beta: Array | None, operator: PosteriorOperator
+) -> Posterior:
+    if operator.walks:
+        states = state_space_of(kernel, points.shape[1])
+        if states is None:
+            raise ValueError("weights of an O(n) posterior belong to a Matern kernel on one column")
+        operator = LineOperator(states, points, operator.W)  # type: ignore[attr-defined]  # it walks
+    return Posterior(Prior(kernel, alpha.shape[1]), points, alpha, operator, beta=beta)
+
+
+def _parts(posterior: Posterior) -> dict[str, Any]:
+    names = ("points", "alpha", "beta", "operator")
+    prior: Any = posterior.parent
+    return {"kernel": prior.kernel} | {name: getattr(posterior, name) for name in names}
+
+
+# on n points of d columns; whoever keeps it sets the functions of its basis
+POSTERIOR = Fields(
+    _posterior,
+    {
+        "kernel": PartOf(Kernel),
+        "points": Numbers("n d"),
+        "alpha": Numbers("n m"),
+        "beta": Maybe(Numbers("b m")),
+        "operator": OPERATOR,
+    },
+    own="n b",
+    parts=_parts,
+)

@@ -1,0 +1,229 @@
+"""The posterior of a stream: a process that is conditioned again with every batch.
+
+Formulas (1) and (2) for m latent functions on the same points, each with its own alpha and C
+(:class:`mercer.inference.stream.latent.Latent`), which absorb examples, forget, drift and are
+projected onto fewer points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from mercer.core.arrays import Array
+from mercer.core.memory import keep_pages
+from mercer.inference.base import Solution
+from mercer.inference.stream.block import BlockSolution, absorb
+from mercer.inference.stream.latent import Growing, Latent
+from mercer.inference.stream.points import chosen
+from mercer.kernels.base import Kernel
+from mercer.linalg.operators import PosteriorOperator, SeveralOperator
+from mercer.process.process import BATCH_BYTES, Prior, Process
+
+
+@dataclass(frozen=True, eq=False)
+class StreamPosterior(Process):
+    """What has been learned so far; a value: every step returns another one.
+
+    Attributes
+    ----------
+    kernel : the prior covariance, without noise parts.
+    points : (n, d).
+    latents : m latent functions.
+    S, w : labels (n, m) and weights (n,) of the points, or None once the stream has forgotten or
+        been projected: then the points are no longer the examples.
+    moved : sum over the projections of what :meth:`Explicit.moved` returns.
+    """
+
+    kernel: Kernel
+    points: Array
+    latents: tuple[Latent, ...]
+    S: Array | None
+    w: Array | None
+    moved: float = 0.0
+
+    has_spread: ClassVar[bool] = True
+
+    @classmethod
+    def empty(cls, kernel: Kernel, d: int, m: int) -> StreamPosterior:
+        """Return the prior of m latent functions of d columns: no example was seen."""
+        latents = tuple(Growing.empty() for _ in range(m))
+        return cls(kernel, np.zeros((0, d)), latents, np.zeros((0, m)), np.zeros(0))
+
+    @classmethod
+    def of_sites(
+        cls, kernel: Kernel, points: Array, S: Array, solution: Solution
+    ) -> StreamPosterior:
+        """Return the posterior of points (n, d) with labels S (n, m) that were solved together."""
+        latents, K = [], kernel(points)
+        W = solution.W.reshape(S.shape)
+        targets = solution.z + solution.alpha / W  # C target = alpha
+        for precision, target in zip(W.T, targets.T, strict=True):
+            R = cholesky(K + np.diag(1.0 / precision), lower=True)
+            v = solve_triangular(R, target, lower=True)
+            gain = 2.0 * float(np.log(R.diagonal()).sum()) + float(np.log(precision).sum())
+            latents.append(Growing.of(R, v, gain))
+        return cls(kernel, points, tuple(latents), S, solution.weights)
+
+    # ------------------------------------------------------------------ the process
+    @cached_property
+    def parent(self) -> Prior:
+        """The process before any example."""
+        return Prior(self.kernel, len(self.latents))
+
+    @property
+    def alpha(self) -> Array:
+        """Coefficients (n, m) of formula (1)."""
+        return np.column_stack([latent.explicit().alpha for latent in self.latents])
+
+    @property
+    def operator(self) -> PosteriorOperator:
+        """C of formula (2)."""
+        one = self.latents[0]
+        return one if len(self.latents) == 1 else SeveralOperator(list(self.latents), None)
+
+    def marginals(self, X: Array) -> tuple[Array, Array]:
+        """Return means and variances (q, m) of the latent functions at X (q, d), in one pass."""
+        size = max(1, BATCH_BYTES // (8 * max(1, len(self.points))))
+        if len(X) > size:
+            parts = [self.marginals(X[i : i + size]) for i in range(0, len(X), size)]
+            mean, var = (np.concatenate(each) for each in zip(*parts, strict=True))
+            return mean, var
+        K = self.kernel(self.points, X)
+        each = [latent.marginals(K) for latent in self.latents]
+        mean = np.column_stack([mean for mean, _ in each])
+        reduction = np.column_stack([drop for _, drop in each])
+        # rounding can leave -1e-16 of the prior variance
+        return mean, np.maximum(self.kernel.diag(X)[:, None] - reduction, 0.0)
+
+    def mean(self, X: Array) -> Array:
+        """See :meth:`Process.mean`."""
+        return self.marginals(X)[0]
+
+    def diag(self, X: Array) -> Array:
+        """See :meth:`Process.diag`; several functions have a variance each, in :meth:`blocks`."""
+        self._require_one()
+        return self.marginals(X)[1][:, 0]
+
+    def blocks(self, X: Array) -> Array:
+        """Return the covariance of the m functions, which are independent, at each point."""
+        return np.asarray(self.marginals(X)[1][:, :, None] * np.eye(len(self.latents)))
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        """See :meth:`Process.__call__`: formula (2)."""
+        self._require_one()
+        A = self.kernel(self.points, X)
+        B = A if Z is None else self.kernel(self.points, Z)
+        return np.asarray(self.kernel(X, Z) - self.latents[0].reduce(A, B, None, None))
+
+    def _require_one(self) -> None:
+        if len(self.latents) > 1:
+            raise NotImplementedError("the covariance of several latent functions: use blocks")
+
+    def noise(self, X: Array) -> Array:
+        """Return zeros (q,): the kernel of a stream has no noise parts."""
+        return np.zeros(len(X))
+
+    def varies_known(self, X: Array) -> bool:
+        """Return True: the kernel of a stream is one of the inputs."""
+        return True
+
+    # ------------------------------------------------------------------ learning
+    def absorb(
+        self, X: Array, S: Array, w: Array, budget: int | None = None
+    ) -> tuple[StreamPosterior, list[BlockSolution]]:
+        """Absorb X (b, d) with labels S (b, m) and weights w (b,), in this order.
+
+        Conditioning by the sequential bound. Also return what the batch did to each of the m
+        latent functions.
+
+        With a ``budget`` the result is projected, as by :meth:`within`; after few examples (less
+        than a tenth of it) to a little below it, so that not every batch needs a projection.
+        """
+        n, points = len(self.points), np.concatenate([self.points, X])
+        over = budget is not None and len(points) > budget
+        if over:  # the projection needs the old points among themselves as well
+            whole = self.kernel(points)
+            K, prior = whole[:n, n:], whole[n:, n:]
+        else:
+            K, prior = self.kernel(self.points, X), self.kernel(X)
+        steps = [
+            latent.absorb(K, prior, labels, w)
+            for latent, labels in zip(self.latents, S.T, strict=True)
+        ]
+        blocks, latents = [block for _, block in steps], tuple(latent for latent, _ in steps)
+        after = StreamPosterior(self.kernel, points, latents, None, None, self.moved)
+        if over and budget is not None:
+            return after._projected(whole, budget - max(0, budget // 10 - len(X))), blocks
+        if self.S is not None and self.w is not None:
+            after = replace(after, S=np.concatenate([self.S, S]), w=np.concatenate([self.w, w]))
+        return replace(after, latents=tuple(latent.settled() for latent in latents)), blocks
+
+    def forget(self, rho: float) -> StreamPosterior:
+        """Return the stream with the posterior moved towards the prior; rho = 1 changes nothing."""
+        if rho == 1.0 or not len(self.points):
+            return self
+        K = self.kernel(self.points)
+        latents = tuple(latent.explicit().forget(rho, K) for latent in self.latents)
+        return StreamPosterior(self.kernel, self.points, latents, None, None, self.moved)
+
+    def drift(self, share: float) -> StreamPosterior:
+        """Return the stream with a share of every latent function renewed; 0 changes nothing."""
+        if share == 0.0 or not len(self.points):
+            return self
+        K = self.kernel(self.points)
+        latents = tuple(latent.explicit().drift(share, K) for latent in self.latents)
+        return StreamPosterior(self.kernel, self.points, latents, None, None, self.moved)
+
+    def evidence(self, X: Array, S: Array, w: Array, shares: Array) -> Array:
+        """Return for each share (s,) the log bound on the labels S (b, m) at X, had it drifted so.
+
+        A drift scales mean and reduction of the covariance: the kernel is evaluated once.
+        """
+        K, prior, value = self.kernel(self.points, X), self.kernel(X), np.zeros(len(shares))
+        for latent, labels in zip(self.latents, S.T, strict=True):
+            mean, reduction = latent.joint(K)
+            for i, kept in enumerate(1.0 - shares):
+                block = absorb(np.sqrt(kept) * mean, prior - kept * reduction, labels, w)
+                value[i] += block.log_q
+        return value
+
+    def within(self, budget: int) -> StreamPosterior:
+        """Return the projection onto at most ``budget`` of the points.
+
+        q stays as it is on those, with the law of the prior elsewhere given them.
+
+        As :meth:`Posterior.project`, C' = B C B' and alpha' = B alpha; here B = [I, A] for points
+        that are kept or dropped. :meth:`lost` returns what this cost.
+
+        The points are chosen greedily, each the one with the largest prior variance left by those
+        before it, times its stake (:meth:`Explicit.stakes`), which is what the posterior learned
+        from it: points that have been forgotten go first.
+        """
+        if len(self.points) <= budget:
+            return self
+        return self._projected(self.kernel(self.points), budget)
+
+    def _projected(self, K: Array, budget: int) -> StreamPosterior:
+        keep_pages()  # one such step follows another
+        latents = [latent.explicit() for latent in self.latents]
+        at = chosen(K, np.sum([latent.stakes() for latent in latents], axis=0), budget)
+        after = tuple(latent.project(at.keep, at.drop, at.A) for latent in latents)
+        moved = self.moved + sum(latent.moved(at.drop, at.V) for latent in latents)
+        return StreamPosterior(self.kernel, self.points[at.keep], after, None, None, moved)
+
+    def lost(self) -> float:
+        """Return the sum over all projections of KL(q | projected q), over the latent functions.
+
+        Each is KL(q | p) - KL(q_kept | p_kept). The determinants in the sum telescope: only that
+        of the points there are now is left to compute, O(n^3).
+        """
+        if self.S is not None:
+            return 0.0  # all examples are there
+        K = self.kernel(self.points)
+        gains = sum(latent.gain - latent.explicit().information(K) for latent in self.latents)
+        return max(0.5 * (self.moved + gains), 0.0)  # a loss of nothing rounds below zero

@@ -1,0 +1,107 @@
+"""Hostile states follow from the records: each is refused in a sentence, or does no harm."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mercer
+from mercer.kernels import RBF, Matern
+from mercer.losses import Gaussian, Softmax
+from mercer.persist import ModelFileError
+from mercer.persist.hostile import hostile_states
+from mercer.persist.registry import part_class
+from tests.persist.test_every_estimator import answers
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(24, 2))
+T = np.sin(2.0 * X[:, 0]) + 0.1 * RNG.normal(size=24)
+Y = np.where(T > 0.0, "up", "down")
+THREE = np.digitize(T, np.quantile(T, [1 / 3, 2 / 3]))
+PARTLY = [label if i % 3 else None for i, label in enumerate(Y)]
+COUNTS = RNG.poisson(np.exp(T)).astype(float)
+LINE = X[:, :1]
+KERNEL = 1.0 * RBF(0.8)
+
+
+def streamed(model, classes, batches=2):
+    for i in range(batches):
+        rows = slice(12 * i, 12 * (i + 1))
+        model.partial_fit(X[rows], np.asarray(classes, dtype=object)[rows], classes=["down", "up"])
+    return model
+
+
+CASES = {
+    "GP basis": lambda: mercer.GPRegressor(KERNEL, search=None, basis="linear").fit(X, T),
+    "GP outputs": lambda: mercer.GPRegressor(KERNEL, search=None).fit(X, np.column_stack([T, -T])),
+    "GP line": lambda: mercer.GPRegressor(Matern(), search=None).fit(LINE, T),
+    "GP certain": lambda: mercer.GPRegressor(KERNEL, loss=Gaussian(0.0), search=None).fit(X, T),
+    "GPC": lambda: mercer.GPClassifier(KERNEL, search=None).fit(X, Y),
+    "GPC softmax": lambda: mercer.GPClassifier(KERNEL, loss=Softmax(), search=None).fit(X, THREE),
+    "GPC EP": lambda: mercer.GPClassifier(KERNEL, inference="ep", search=None).fit(X, THREE),
+    "kernel": lambda: mercer.KernelClassifier(KERNEL, search=None).fit(X, Y),
+    "least squares": lambda: mercer.LeastSquaresClassifier(KERNEL, search=None).fit(X, THREE),
+    "thin plate": lambda: mercer.ThinPlateSpline().fit(X, T),
+    "thin plate knots": lambda: mercer.ThinPlateSpline(knots=12).fit(X, T),
+    "SVC": lambda: mercer.SVC(class_weight={"up": 2.0}).fit(X, Y),
+    "SVC loo": lambda: mercer.SVC(probability="loo", kernel=RBF([1.0, 2.0])).fit(X, THREE),
+    "SVC Bayes": lambda: mercer.SVC(kernel=KERNEL, inference="ep", search=None).fit(X, Y),
+    "SVR": lambda: mercer.SVR().fit(X, T),
+    "NuSVC": lambda: mercer.NuSVC(nu=0.3).fit(X, Y),
+    "NuSVR": lambda: mercer.NuSVR().fit(X, T),
+    "OneClassSVM": lambda: mercer.OneClassSVM().fit(X),
+    "RVR": lambda: mercer.RVRegressor(RBF(0.8)).fit(X, T),
+    "RVR heal": lambda: mercer.RVRegressor(RBF(0.8), heal=True).fit(X, T),
+    "RVR columns": lambda: mercer.RVRegressor(functions="columns").fit(X, T),
+    "RVC": lambda: mercer.RVClassifier(RBF(0.8)).fit(X, THREE),
+    "spline": lambda: mercer.SmoothingSpline().fit(LINE, T),
+    "spline counts": lambda: mercer.SmoothingSpline(loss="poisson").fit(LINE, COUNTS),
+    "spline period": lambda: mercer.SmoothingSpline(period=4.0).fit(LINE, T),
+    "online": lambda: streamed(mercer.OnlineLogisticClassifier(KERNEL), Y),
+    "online budget": lambda: streamed(mercer.OnlineLogisticClassifier(KERNEL, budget=8), Y),
+    "MED": lambda: streamed(mercer.MEDClassifier(kernel=KERNEL), Y),
+    "MED calibrated": lambda: mercer.MEDClassifier(calibration="sigmoid").fit(X, Y),
+    "MED features": lambda: mercer.MEDClassifier(kernel="linear").fit(X, THREE),
+    "LapMED": lambda: streamed(mercer.LapMEDClassifier(kernel=KERNEL), PARTLY),
+    "LapMED landmarks": lambda: streamed(
+        mercer.LapMEDClassifier(kernel=KERNEL, budget=0, landmarks=4), PARTLY
+    ),
+    "LapSVC": lambda: mercer.LapSVC(kernel=KERNEL).fit(X, PARTLY),
+    "LapLS": lambda: mercer.LapLSClassifier(kernel=KERNEL).fit(X, PARTLY),
+    "table": lambda: mercer.fit(
+        {"a": X[:, 0], "b": X[:, 1], "y": Y}, "y", candidates=["kernel logistic"]
+    ),
+}
+
+
+def resolve(name):
+    return part_class(name, {})
+
+
+def asked(model):
+    if isinstance(model, mercer.TableModel):
+        return {"a": X[:, 0], "b": X[:, 1]}
+    return X[:, : model.n_features_in_]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_hostile_states(name):
+    model = CASES[name]()
+    said = dict(answers(model, asked(model)))
+    assert said
+    again = type(model)._from_state(model._state(), resolve)
+    assert dict(answers(again, asked(model))) == said
+    assert vars(again).keys() >= vars(model).keys() - {"_trained"}
+    wrong, harmless, refused = [], [], 0
+    for what, state in hostile_states(model):
+        try:
+            found = type(model)._from_state(state, resolve)
+        except (ValueError, TypeError, KeyError, ModelFileError) as error:
+            assert str(error)
+            refused += 1
+            continue
+        same = dict(answers(found, asked(model))) == said
+        (harmless if same else wrong).append(what)
+    print(refused, harmless)
+    assert wrong == []
+    assert len(harmless) < refused / 8
