@@ -71,7 +71,7 @@ class SplineRecord(MachineRecord):
 
     @classmethod
     def _record(cls) -> Record:
-        record = {name: kind for name, kind in super()._record().items() if name != "loo_"}
+        record = {name: kind for name, kind in super()._record().items() if name != "left_out_"}
         forms = One({"Posterior": POSTERIOR, "SplinePosterior": CURVE})
         return {
             **record,
