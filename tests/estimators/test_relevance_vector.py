@@ -349,11 +349,7 @@ def test_damaged_states_are_refused(sinc) -> None:
         {"_augmented_rows": None},
         {"classes_": {"dtype": "<i8", "values": [0, 1]}},
         {"kernel_": None},
-        {
-            "posteriors_": [
-                {"Augmented": process | {"functions": {"kernel": functions | {"bias": False}}}}
-            ]
-        },
+        {"posteriors_": [{"Augmented": process | {"functions": unbiased}}]},
     ):
         with pytest.raises(ValueError, match=r".+"):
             RVRegressor._from_state({**state, **changed}, resolve)

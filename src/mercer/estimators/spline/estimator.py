@@ -31,7 +31,7 @@ from mercer.estimators.spline.report import describe, describe_curve, summarise_
 from mercer.estimators.spline.response import SplineResponse, labels, resolve_response
 from mercer.kernels.compose import Scale
 from mercer.kernels.splines.line import Spline
-from mercer.left_out.figures import Loo
+from mercer.left_out.figures import LeftOut
 from mercer.linalg.spline.rows import SplineRows, merge_rows
 from mercer.losses.real.gaussian import Gaussian
 from mercer.process.spline import SplinePosterior, derivative
@@ -185,7 +185,7 @@ class SmoothingSpline(SplineRecord, SplineResponse):
     def _restore(self, rows: SplineRows, states: Any, noise: float) -> None:
         """Set everything that follows from the rows, the states, the noise and ``lam_``."""
         variance = rows.y_scale**2 * noise
-        self.posteriors_ = [SplinePosterior(rows, states, noise)]  # type: ignore[list-item]  # a Process with all that is asked of it here
+        self.posteriors_ = [SplinePosterior(rows, states, noise)]
         self.losses_, self.loss_ = [Gaussian(noise=noise)], Gaussian(noise=variance)
         self.units_ = Units(
             np.zeros(1), np.ones(1), np.array([rows.y_shift]), np.array([rows.y_scale])
@@ -193,7 +193,7 @@ class SmoothingSpline(SplineRecord, SplineResponse):
         self.flat_, self.basis_ = True, PolynomialBasis(states.order - 1)
         self.kernel_ = Scale(Spline(states.order, float(rows.points[0])), variance / self.lam_)
         self.relevance_ = None
-        self._left: Loo | None = None
+        self._left: LeftOut | None = None
 
     def _conclude_curve(self, curve: FittedCurve) -> None:
         """Set everything that follows from a curve with another loss."""
@@ -212,10 +212,10 @@ class SmoothingSpline(SplineRecord, SplineResponse):
         self.kernel_, self.relevance_ = cycle.kernel, None
         outside = cycle.units.loss_outside(cycle.loss)
         assert isinstance(outside, Gaussian)
-        self.loss_, self._left, self.report_ = outside, cycle.loo, cycle.report
+        self.loss_, self._left, self.report_ = outside, cycle.left_out, cycle.report
 
     @property
-    def loo_(self) -> Loo:  # computed when it is asked for: many fits never need it
+    def left_out_(self) -> LeftOut:  # computed when it is asked for: many fits never need it
         """Leave-one-out mean, variance and log_density of every row, in the order of ``fit``."""
         check_is_fitted(self, "posteriors_")
         if self._left is None:
@@ -226,8 +226,8 @@ class SmoothingSpline(SplineRecord, SplineResponse):
                 self._left = leave_one_out_sites(spline, loss)
         return self._left
 
-    @loo_.setter
-    def loo_(self, found: Loo | None) -> None:
+    @left_out_.setter
+    def left_out_(self, found: LeftOut | None) -> None:
         self._left = found
 
     # ------------------------------------------------------------------ the curve

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Solution
-from mercer.left_out.figures import Loo
+from mercer.inference.base import Problem, Solution
+from mercer.left_out.figures import LeftOut
+from mercer.left_out.gaussian import Left
 from mercer.linalg.spline.gram import MarkovFactor, MarkovGram
 from mercer.linalg.spline.rows import SplineRows
 from mercer.linalg.spline.states import States
-from mercer.search.criteria.evidence import Problem
-from mercer.search.criteria.left_out import Left
 
 # variance of a left-out row over the noise's, beyond which 1 - leverage has no digit left
 UNSEEN = 1e12
@@ -66,7 +65,7 @@ def left_out(rows: SplineRows, states: States) -> SplineLeftOut:
     return SplineLeftOut(left.residual[:, 0], left.variance, rows.weights[keep])
 
 
-def leave_one_out(rows: SplineRows, states: States, noise: float) -> Loo:
+def leave_one_out(rows: SplineRows, states: States, noise: float) -> LeftOut:
     """Every row from the others, in the user's units; rows of weight zero from all that count.
 
     NaN where the others say nothing of a row: it alone determines the curve at its place.
@@ -89,9 +88,9 @@ def leave_one_out(rows: SplineRows, states: States, noise: float) -> Loo:
         density = -0.5 * (np.log(2.0 * np.pi * variance) + (target - mean) ** 2 / variance)
     if noise == 0.0:
         density[:] = np.inf  # a polynomial to rounding: every row is foretold
-    return Loo(
+    return LeftOut(
+        rows.weights,
         mean * rows.y_scale + rows.y_shift,
         variance * rows.y_scale**2,
         density - np.log(rows.y_scale),
-        rows.weights,
     )

@@ -21,7 +21,7 @@ from mercer.estimators.spline.search import CurveSearch, SplineStart
 from mercer.inference.base import Inference, Solution
 from mercer.inference.diffuse import DiffuseGram, diffuse, ratio
 from mercer.inference.sites.base import cavity
-from mercer.left_out.figures import Loo
+from mercer.left_out.figures import LeftOut
 from mercer.linalg.spline.gram import MarkovFactor
 from mercer.linalg.spline.rows import SplineRows, merge_rows
 from mercer.linalg.spline.states import States
@@ -117,7 +117,7 @@ def _site_rows(
     return SplineRows(plain.x, plain.y, plain.weights, x, z, W, 0.0, 0.0, 1.0, gram.unit)
 
 
-def leave_one_out_sites(spline: SplinePosterior, loss: Loss) -> Loo:
+def leave_one_out_sites(spline: SplinePosterior, loss: Loss) -> LeftOut:
     """Mean, variance and log density (N,) of every row from the others; of labels P(1).
 
     Without its share of the site at its point, row i has a latent value N(m, v). NaN where the
@@ -140,7 +140,7 @@ def leave_one_out_sites(spline: SplinePosterior, loss: Loss) -> Loo:
     mean, variance, density = (np.full(len(m), np.nan) for _ in range(3))
     mean[known], variance[known] = response_moments(loss, m[known], v[known])
     density[known] = loss.log_predictive(rows.y[known], m[known], v[known])
-    return Loo(mean, variance, density, rows.weights)
+    return LeftOut(rows.weights, mean, variance, density)
 
 
 def response_moments(loss: Loss, m: Array, v: Array) -> tuple[Array, Array]:

@@ -10,13 +10,14 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.core.basis import PolynomialBasis
 from mercer.core.rows import location_scale
-from mercer.estimators.shared.machine import _leave_one_out
 from mercer.estimators.shared.table import build_table
 from mercer.estimators.shared.units import Units, problem_inside
 from mercer.estimators.thin_plate.forms import AllContrasts, Form, choose
 from mercer.kernels.base import Kernel
 from mercer.kernels.splines.cycle import PeriodicSpline
-from mercer.left_out.figures import Loo
+from mercer.left_out.cavity import predicted
+from mercer.left_out.figures import LeftOut
+from mercer.left_out.gaussian import gaussian_figures
 from mercer.linalg.contrasts.contrasts import Contrasts
 from mercer.losses.real.gaussian import Gaussian
 from mercer.process.process import Posterior, Prior
@@ -51,7 +52,7 @@ class Cycle:
     basis: PolynomialBasis
     lam: float
     log_evidence: float
-    loo: Loo
+    left_out: LeftOut
     report: dict[str, Any]
 
 
@@ -97,7 +98,11 @@ def fit_cycle(
     loss = Gaussian(noise=chosen.variance * chosen.lam)
     value = form.evidence(solution, chosen.variance, chosen.lam)
     total = float(problem.row_weights.sum())
-    loo = _leave_one_out(problem, loss, solution, posterior, table, units)
+    figures, others = gaussian_figures(problem, loss, solution), None
+    if np.any(unused := table.weights == 0):
+        inside = units.inside(table.X[unused])
+        others = predicted(loss, posterior, inside, units.y_inside(table.Y[unused]))
+    left = units.left_out_outside(figures.among(table.keep, others, table.weights), table.flat)
     amplitude = chosen.variance * form.kernel.penalty_variance() * float(units.y_scale[0]) ** 2
     outside = units.loss_outside(loss)
     assert isinstance(outside, Gaussian)
@@ -120,7 +125,7 @@ def fit_cycle(
         basis,
         found,
         units.evidence_outside(value, total, basis, 1),
-        loo,
+        left,
         report,
     )
 
