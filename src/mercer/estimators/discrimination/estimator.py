@@ -13,10 +13,10 @@ from mercer.estimators.discrimination.calibration import WINDOW, Calibrated, hel
 from mercer.estimators.shared.labels import one_vs_rest, read_labels, row_weights
 from mercer.estimators.shared.stream import first_classes, freeze, known_codes, require_frozen
 from mercer.estimators.shared.table import (
-    UnlessItFails,
     merged_rows,
     read_any_inputs,
     read_any_rows,
+    restored_on_error,
 )
 from mercer.estimators.support_vector.record import check_sigmoid
 from mercer.inference.med import MED
@@ -165,7 +165,7 @@ class MEDClassifier(Calibrated):
     # ------------------------------------------------------------------ learning
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and labels y (n,) alone, whatever was seen before."""
-        with UnlessItFails(self):
+        with restored_on_error(self):
             self._check_params()
             X, y = read_any_rows(self, X, y, sparse=self._takes_sparse(), reset=True)
             given = read_labels(y, self.class_weight, sample_weight)
@@ -187,7 +187,7 @@ class MEDClassifier(Calibrated):
         those of its batch. ``kernel`` and ``amplitude`` are frozen by it: a stream in which one of
         them is changed is refused. If anything fails, the classifier stays as it was.
         """
-        with UnlessItFails(self):
+        with restored_on_error(self):
             self._check_params()
             require_frozen(self)
             first = not hasattr(self, "classes_")

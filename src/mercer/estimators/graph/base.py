@@ -23,7 +23,7 @@ from mercer.estimators.shared.labels import (
     split_labels,
 )
 from mercer.estimators.shared.stream import freeze, require_moderate
-from mercer.estimators.shared.table import UnlessItFails, check_weights, read_inputs
+from mercer.estimators.shared.table import check_weights, read_inputs, restored_on_error
 from mercer.inference.base import Inference, Report
 from mercer.inference.graph.exact import AtOnce, Manifold, Smoothed
 from mercer.kernels import Kernel
@@ -104,7 +104,7 @@ class GraphMachine(MarginClassifier):
         Equal rows are one point of the graph. A weight multiplies the loss of a labelled row, as
         that many copies of the row would; a row of weight zero is left out altogether.
         """
-        with UnlessItFails(self):
+        with restored_on_error(self):
             self._check_params()
             X = read_inputs(self, X, fitted=False)
             if y is None:
