@@ -89,7 +89,7 @@ FILES = {
     ''',
     "inference": '''
         import numpy as np
-        from mercer.inference import Evidence, Inference, Solution
+        from mercer.inference import Evidence, Inference, Report, Solution
 
 
         class GuestLaplace(Inference):
@@ -115,7 +115,7 @@ FILES = {
                         break
                 slope, curvature, _ = loss.derivatives(y, f + shift)
                 W, alpha = w * curvature, -w * slope
-                report = {"iterations": iteration + 1, "converged": iteration < 99}
+                report = Report(converged=iteration < 99, iterations=iteration + 1)
                 z = (f + shift)[:, None]
                 return Solution(alpha[:, None], W, z, gram.factor(W), None, w, report)
 

@@ -1,7 +1,7 @@
 """How a posterior comes out: exact, a mode by Newton steps, a mode through the dual."""
 
 from mercer.core.words import there_is_no
-from mercer.inference.base import Evidence, Inference, Solution
+from mercer.inference.base import Evidence, Inference, Report, Solution
 from mercer.inference.exact import Exact
 from mercer.inference.mode.dual import Dual
 from mercer.inference.mode.newton import Newton
@@ -24,6 +24,7 @@ __all__ = [
     "Inference",
     "Laplace",
     "Newton",
+    "Report",
     "SollichEvidence",
     "Solution",
     "Variational",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Inference, Solution
+from mercer.inference.base import Inference, Report, Solution
 from mercer.kernels import RBF
 from mercer.kernels.base import Kernel
 from mercer.linalg import DenseGram
@@ -124,17 +124,17 @@ def _check_z(K: Array, found: Solution, mean: Array, basis: Array | None) -> Non
 
 def _check_report(inference: Inference, found: Solution) -> None:
     report = found.report
-    missing = [key for key in inference.reports if key not in report]
-    holds(
-        "report", not missing, f"it must have {missing}, as `reports` says, and has {list(report)}"
-    )
+    holds("report", isinstance(report, Report), f"it is a Report, not a {type(report).__name__}")
+    missing = _unsaid(inference, report)
+    holds("report", not missing, f"it must say {missing}, as `reports` promises: {report}")
     holds("report", bool(inference.reports), "`reports` must name what the report says")
-    holds("report", plain(report), f"it must consist of plain values, not {report}")
-    if "converged" in report:
-        holds("report", report["converged"] in (True, False), "converged is True or False")
-    if found.W.ndim == 2 and found.alpha.shape[1] > 1 and "columns" in inference.reports:
-        each = report["columns"]
-        holds("report", len(each) == found.alpha.shape[1], "columns has one report per output")
+    holds("report", plain(report.plain()), f"it must consist of plain values, not {report}")
+    holds("report", report.converged in (True, False), "converged is True or False")
+
+
+def _unsaid(inference: Inference, report: Report) -> list[str]:
+    said = {key for key, value in report.plain().items() if value is not None}
+    return [key for key in inference.reports if key not in said]
 
 
 def plain(value: object) -> bool:
@@ -268,12 +268,11 @@ def _check_outputs(
     wanted = np.hstack([K @ one.alpha for one in each])
     text = "each output must be solved as by itself"
     close_whole("outputs", K @ found.alpha, wanted, max(tol, 1e-6), text)
-    missing = [key for key in inference.reports if key not in found.report]
-    holds("report", not missing, f"with two outputs it must have {missing}, too")
+    missing = _unsaid(inference, found.report)
+    holds("report", not missing, f"with two outputs it must say {missing}, too")
     if found.W.ndim == 2:
-        columns = found.report.get("columns", [])
-        text = "outputs with sites of their own have a report each, under 'columns'"
-        holds("report", len(columns) == 2 and plain(columns), text)
+        text = "outputs with sites of their own have a report each, in `columns`"
+        holds("report", len(found.report.columns) == 2, text)
     if inference.has_evidence:
         total = sum(
             inference.evidence(gram, both[:, j : j + 1], loss, one).value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mercer.inference import Exact, Laplace
+from mercer.inference import Exact, Laplace, Report
 from mercer.losses import Gaussian, Poisson
 
 
@@ -59,7 +59,7 @@ class ReturnsItsStart(Laplace):
 
 class EmptyReport(Laplace):
     def solve(self, *args, **kwargs):
-        return replace(super().solve(*args, **kwargs), report={})
+        return replace(super().solve(*args, **kwargs), report=Report())
 
 
 class SilentNeeds(Laplace):
