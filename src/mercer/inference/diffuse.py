@@ -129,9 +129,9 @@ class DiffuseLaplace(Laplace):
         """See :meth:`Laplace.derivatives`; the mean curvature over y if the loss is not convex.
 
         The O(n) filter cannot take negative information. Where g is not convex, its expected
-        curvature (the Fisher information) takes the place of g'': Hartmann & Vanhatalo (2019), Laplace
-        approximation and natural gradient for Gaussian process regression with heteroscedastic
-        Student-t model.
+        curvature (the Fisher information) takes the place of g'': Hartmann & Vanhatalo (2019),
+        Laplace approximation and natural gradient for Gaussian process regression with
+        heteroscedastic Student-t model.
         """
         d1, d2, d3 = loss.derivatives(y, f)
         if loss.convex:

@@ -149,7 +149,8 @@ class MachineRecord(Recorded):
             if not fine:
                 raise ValueError("the parts of the model do not belong to its arrays")
         if classes is not None:
-            first = self.units_.outside(self.posteriors_[0].points[:1])
+            known: Any = self.posteriors_[0]
+            first = self.units_.outside(known.points[:1])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # this row has no column names
                 cast(Any, self).predict(first)
