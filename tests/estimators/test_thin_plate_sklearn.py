@@ -35,6 +35,6 @@ def test_conventions_on_two_columns(
     def inputs(machine: Any, X: Any) -> Any:
         return read_inputs(machine, X)[:, :2].copy()
 
-    monkeypatch.setattr("mercer.estimators.thin_plate.estimator.read_rows", rows)
-    monkeypatch.setattr("mercer.estimators.shared.machine.read_inputs", inputs)
+    monkeypatch.setattr("mercer.estimators.shared.machine.read_rows", rows)
+    monkeypatch.setattr("mercer.estimators.shared.predictions.read_inputs", inputs)
     check(estimator)

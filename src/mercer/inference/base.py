@@ -1,4 +1,4 @@
-"""Inference: how alpha and W are found. The contract, and the two results that travel upward."""
+"""Inference: how alpha and W are found. The contract, what it is given and what it returns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 from mercer.core.component import Component
 from mercer.inference.mode.prox import has_kinks
 from mercer.kernels.base import Gradient
@@ -67,6 +67,47 @@ def joined_report(reports: Sequence[Report], *summed: str) -> Report:
 
 
 @dataclass(frozen=True)
+class Problem:
+    """The data of a fit: n distinct points, N observations.
+
+    Attributes
+    ----------
+    points : (n, d) distinct inputs.
+    y : (n, m) targets; the mean of the observations at each point.
+    weights : (n,) total weight of the observations at each point.
+    spread : (n, m) weighted sum of squares of the observations about their mean.
+    basis : (n, k) unpenalised basis at the points, or None.
+    group : (N,) the point of each observation.
+    rows : (N, m) the observations.
+    row_weights : (N,) their weights.
+    whole : leave out all observations of a point at a time, not one (leave-one-out search).
+    left_out : (N,) the weight that goes when an observation is left out; None is min(weight, 1).
+    """
+
+    points: Array
+    y: Array
+    weights: Array
+    spread: Array
+    basis: Array | None
+    group: Index
+    rows: Array
+    row_weights: Array
+    whole: bool = False
+    left_out: Array | None = None
+
+    @property
+    def shares(self) -> Array:
+        """The share (N,) of the weight at its point that goes with each row: at most unit weight.
+
+        With it a weight of two is the same as two rows.
+        """
+        if self.whole:
+            return np.ones(len(self.group))
+        gone = np.minimum(self.row_weights, 1.0) if self.left_out is None else self.left_out
+        return np.asarray(gone / self.weights[self.group])
+
+
+@dataclass(frozen=True)
 class Solution:
     """A posterior on the training points.
 
@@ -120,9 +161,9 @@ class Inference(Component):
     takes_classes : True if it takes a loss with one latent function for each class (Softmax).
     needs_likelihood : True if the loss must be normalised, as for an evidence by sites.
     takes_kinks : False if the slope of the loss must not jump.
-    reports : keys that the report of a solution has. Where every output has sites of its own
-        (``W`` is (n, m)) there is also "columns", the list of their reports. A search by
-        leave-one-out bounds asks for "gap", None where the loss is not convex.
+    reports : keys that ``report.plain()`` of a solution has. Where every output has sites of its
+        own (``W`` is (n, m)), ``report.columns`` are their reports. A search by leave-one-out
+        bounds asks for "gap", None where the loss is not convex.
     has_evidence : False if it ends in a mode, which has none.
     inverse_in_place : True if ``evidence`` needs no more than solutions and the diagonal of C: then
         the search lets the inverse overwrite the Cholesky factor.
@@ -172,7 +213,8 @@ class Inference(Component):
                 f"{who} inference gives an evidence, and {what} is no likelihood: exp(-loss) does "
                 "not sum to one over the targets, so that its evidence would favour large "
                 "variances whatever the data say; choose a normalised loss (NormalizedHinge for "
-                "Hinge), or inference='dual' for the mode"
+                "Hinge), or the mode, which KernelClassifier and KernelRegressor(search=None) find "
+                "with inference='auto'"
             )
         if not self.takes_kinks and has_kinks(loss):
             mode = not self.has_evidence and loss.offers("conjugate")

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.inference.base import Evidence, Inference, Report, Solution, ones_if_none
-from mercer.linalg.dense.gram import DenseFactor
+from mercer.linalg.dense.factor import DenseFactor
 from mercer.linalg.dense.projected import Projected
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss

@@ -5,14 +5,13 @@ Theory (K7), (K8), (K9).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from mercer.core.arrays import Array, Index
+from mercer.core.arrays import Array
 from mercer.core.errors import NotPositiveDefiniteError
+from mercer.inference.base import Problem, Solution
 from mercer.inference.mode.descent import TINY
-from mercer.linalg.dense.gram import DenseFactor
+from mercer.linalg.dense.factor import DenseFactor
 from mercer.linalg.dense.projected import Projected
 from mercer.linalg.gram import Gram
 
@@ -25,64 +24,6 @@ JOINT = (
     "class: loss=losses.Logistic() in place of its name"
 )
 NOT_CONVEX = "the bound needs a convex loss, and this one is not"
-
-
-@dataclass(frozen=True)
-class MarginLoo:
-    """Leave-one-out figures of a kernel classifier, one row for each row given to ``fit``.
-
-    A margin is y f(x), y = -1 or +1; with more than two classes there is a column for each class
-    against the rest. A row is an error if its margin is not positive, or if its own class does not
-    come out above every other one.
-
-    Attributes
-    ----------
-    bound : (n, m) what each margin is at least when its row is left out, or None.
-    cavity : (n, m) what it is approximately, or None.
-    weights : (n,) how often each row counts.
-    codes : (n,) the class of each row.
-    reason : why there is no bound, if there is none.
-    """
-
-    bound: Array | None
-    cavity: Array | None
-    weights: Array
-    codes: Array
-    reason: str | None = None
-
-    @property
-    def error_bound(self) -> float:
-        """Upper bound of the leave-one-out error rate (Jaakkola & Haussler, Lemma 1)."""
-        if self.bound is None:
-            raise ValueError(self.reason)
-        return self._error(self.bound)
-
-    @property
-    def cavity_error(self) -> float:
-        """The leave-one-out error rate by the cavity margins: an estimate, not a bound."""
-        if self.cavity is None:
-            raise ValueError(
-                "there is no cavity estimate: the loss does not determine how the function bends "
-                "at the training points"
-            )
-        return self._error(self.cavity)
-
-    def _error(self, margins: Array) -> float:
-        wrong = worst(margins, self.codes.astype(np.intp)) <= 0.0
-        return float(self.weights @ wrong / self.weights.sum())
-
-
-def worst(margins: Array, codes: Index) -> Array:
-    """The smallest lead (n,) of a row's own class: its margin, or for columns f_y - f_j.
-
-    With one machine per class, f_y >= b_y and f_j <= -b_j: the lead is at least b_y + b_j.
-    """
-    if margins.shape[1] == 1:
-        return margins[:, 0]
-    own = np.take_along_axis(margins, codes[:, None], axis=1)
-    lead = own + margins
-    np.put_along_axis(lead, codes[:, None], np.inf, axis=1)
-    return np.asarray(lead.min(axis=1))
 
 
 def margin_bound(
@@ -131,3 +72,37 @@ def cavity_variance(gram: Gram, W: Array, basis: Array | None = None) -> Array |
         A = gram.diag()[weak] - factor.operator().reduce_diag(rows, h)
         V[weak] = A / (1.0 - W[weak] * A)
     return np.maximum(V, 0.0)
+
+
+def bounded_margins(problem: Problem, gram: Gram, solution: Solution) -> Array:
+    """Lemma 1 for every row and machine: (N, m) lower bounds of the left-out margins."""
+    g, t, variance = problem.group, problem.shares, gram.diag()
+    result = np.empty(problem.rows.shape)
+    for j, report in enumerate(solution.report.each()):
+        S = problem.rows[:, j]
+        margin, lam = S * solution.z[g, j], S * solution.alpha[g, j]
+        if report.gap is None:
+            raise ValueError(
+                "the leave-one-out bound needs the duality gap of the mode, which this inference "
+                "does not report; use inference='newton' or 'dual'"
+            )
+        result[:, j] = margin_bound(margin, lam, variance[g], report.gap, t)
+    return result
+
+
+def left_out_latent(problem: Problem, gram: Gram, solution: Solution) -> Array | None:
+    """f (N, m) of each row without it, f_i - t alpha_i V_i; None where V is not known.
+
+    A row takes a share t of the weight at its point with it.
+    """
+    W = solution.W if solution.W.ndim == 2 else solution.W[:, None]
+    found = [cavity_variance(gram, np.ascontiguousarray(w), problem.basis) for w in W.T]
+    if any(V is None for V in found):
+        return None
+    g, t = problem.group, problem.shares[:, None]
+    V, w = np.column_stack([v for v in found if v is not None])[g], W[g]
+    with np.errstate(invalid="ignore"):
+        # of the curvature w a share t goes: the rest, (1 - t) w, still holds f
+        V = np.where(t == 1.0, V, V / (1.0 + (1.0 - t) * w * V))
+    V = np.where(np.isinf(w) & (t < 1.0), 0.0, V)
+    return np.asarray(solution.z[g] - t * solution.alpha[g] * V)

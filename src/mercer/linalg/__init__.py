@@ -1,7 +1,8 @@
 """How (K + W^-1)^-1 is applied: the linear algebra of a Gram matrix, behind one contract."""
 
 from mercer.core.errors import NotPositiveDefiniteError
-from mercer.linalg.dense.gram import DenseFactor, DenseGram
+from mercer.linalg.dense.factor import DenseFactor
+from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.dense.projected import Projected
 from mercer.linalg.dense.signed import SignedFactor
 from mercer.linalg.gram import Factor, Gram

@@ -16,7 +16,8 @@ from scipy.linalg import eigh
 
 from mercer.core.arrays import Array
 from mercer.core.memory import require_memory
-from mercer.linalg.dense.gram import DenseFactor, DenseGram
+from mercer.linalg.dense.factor import DenseFactor
+from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.gram import Covariance, Factor
 from mercer.linalg.operators import CholeskyOperator
 

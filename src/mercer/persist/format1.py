@@ -14,6 +14,7 @@ from mercer.core.basis import PolynomialBasis
 from mercer.core.errors import ModelFileError
 from mercer.kernels.compose import Scale
 from mercer.kernels.splines.line import Spline
+from mercer.left_out.figures import LeftOut
 from mercer.linalg.spline.rows import SplineRows, merge_rows
 from mercer.losses.real.gaussian import Gaussian
 
@@ -72,7 +73,7 @@ def _machine(state: State, arrays: Arrays) -> State:
         posteriors.append(posterior)
     if left_out is not None:
         left_out = _left_out(left_out, state["report"])
-    own = {"loo_": left_out}
+    own = {"left_out_": left_out}
     if "period" in state["report"]:  # of a spline, whose smoothing stands in the report
         posteriors = [{"Posterior": posterior} for posterior in posteriors]
         lam, edf = state["report"]["lam"], state["report"]["degrees_of_freedom"]
@@ -89,12 +90,14 @@ def _machine(state: State, arrays: Arrays) -> State:
 
 
 def _left_out(figures: State, report: State) -> State:
-    if "codes" not in figures:
-        return {"Loo": figures}
+    names = ("mean", "variance", "log_density", "proba", "codes", "margin", "bound", "reason")
+    found: State = dict.fromkeys(names) | figures
     if "proba" in figures:
-        return {"ClassLoo": figures}
-    missing = {"bound": None, "cavity": None, "reason": report.get("loo_bound")}
-    return {"MarginLoo": missing | figures}
+        own = (figures[name] for name in ("proba", "codes", "weights"))
+        found["log_density"] = LeftOut.of_classes(*own).log_density
+    elif "codes" in figures:
+        found["margin"], found["reason"] = found.pop("cavity", None), report.get("loo_bound")
+    return found
 
 
 def _operator(arrays: Arrays) -> State:

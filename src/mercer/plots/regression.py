@@ -51,7 +51,7 @@ class GaussianPredictions(Display):
     def from_loo(cls, estimator: Any, y: Any, *, ax: Any = None, **names: Any) -> Self:
         """Draw every training row y (n,) as it is predicted from all others (``loo_``)."""
         loo: Any = getattr(estimator, "loo_", None)
-        if not hasattr(loo, "std"):
+        if getattr(loo, "std", None) is None:
             raise ValueError(
                 f"{type(estimator).__name__} has no leave-one-out predictions (loo_ with mean and "
                 "std): use from_estimator with rows that were held out"

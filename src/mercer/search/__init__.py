@@ -1,12 +1,12 @@
 """Which hyperparameters: the space, the hyperpriors, the criteria and the optimiser."""
 
 from mercer.core.words import there_is_no
+from mercer.inference.base import Problem
 from mercer.search.criteria.bound import LooBound, LooBoundCriterion
 from mercer.search.criteria.evidence import (
     Criterion,
     EvidenceCriterion,
     GramMaker,
-    Problem,
     balanced,
     simple_problem,
     times,

@@ -15,7 +15,7 @@ from mercer.estimators.discrimination.calibration import WINDOW
 from mercer.estimators.discrimination.stream import MEDStream
 from mercer.estimators.shared.labels import decided, read_labels, row_weights
 from mercer.estimators.shared.stream import first_classes, known_codes, require_frozen
-from mercer.estimators.shared.table import UnlessItFails, read_any_rows
+from mercer.estimators.shared.table import read_any_rows, restored_on_error
 from mercer.estimators.support_vector.record import check_sigmoid
 from mercer.losses.base import is_number
 
@@ -142,7 +142,7 @@ class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit
     # ------------------------------------------------------------------ learning
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and labels y (n,) alone, whatever was seen before."""
-        with UnlessItFails(self):
+        with restored_on_error(self):
             self._check_params()
             X, y = read_any_rows(self, X, y, sparse=self._takes_sparse(), reset=True)
             given = read_labels(y, self.class_weight, sample_weight)
@@ -164,7 +164,7 @@ class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit
         those of its batch. ``kernel`` and ``amplitude`` are frozen by it: a stream in which one of
         them is changed is refused. If anything fails, the machine stays as it was.
         """
-        with UnlessItFails(self):
+        with restored_on_error(self):
             self._check_params()
             require_frozen(self)
             first = not hasattr(self, "classes_")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mercer.estimators.gaussian_process.additive import Additive
 from mercer.estimators.kernel.regressor import KernelRegressor
+from mercer.estimators.shared.machine import Given
 from mercer.estimators.shared.parts import Parts, given_loss, resolve
 from mercer.inference import with_spread
 
@@ -26,7 +25,7 @@ class GPRegressor(Additive, KernelRegressor):
 
     Attributes
     ----------
-    kernel_, loss_, log_evidence_, loo_, report_, posteriors_, relevance_
+    kernel_, loss_, log_evidence_, left_out_, report_, posteriors_, relevance_
         See :class:`KernelRegressor`.
     components_ : list of str, the terms of a sum of kernels, for :meth:`predict_component`.
 
@@ -47,7 +46,7 @@ class GPRegressor(Additive, KernelRegressor):
     True
     """
 
-    def _resolve(self, names: Any, d: int) -> Parts:
+    def _resolve(self, given: Given) -> Parts:
         loss = given_loss(self.loss)
         if not loss.normalised:
             raise ValueError(
@@ -56,8 +55,8 @@ class GPRegressor(Additive, KernelRegressor):
             )
         auto = isinstance(self.inference, str) and self.inference == "auto"
         parts = resolve(
-            names,
-            d,
+            given.names,
+            given.X.shape[1],
             kernel=self.kernel,
             loss=loss,
             inference=with_spread(loss) if auto else self.inference,

@@ -30,7 +30,7 @@ from mercer.estimators.shared.labels import (
     split_labels,
 )
 from mercer.estimators.shared.stream import require_moderate
-from mercer.estimators.shared.table import UnlessItFails, check_weights, read_inputs
+from mercer.estimators.shared.table import check_weights, read_inputs, restored_on_error
 from mercer.estimators.support_vector.base import SupportVectorMachine
 from mercer.kernels import Kernel
 from mercer.linalg.graph import Graph, neighbour_graph
@@ -149,7 +149,7 @@ class GraphMachine(ClassifierMixin, GraphReport, SupportVectorMachine):  # type:
         Equal rows are one point of the graph. A weight multiplies the loss of a labelled row, as
         so many copies of it would; a row of weight zero is left out altogether.
         """
-        with UnlessItFails(self):
+        with restored_on_error(self):
             self._check_params()
             X = read_inputs(self, X, fitted=False)
             if y is None:

@@ -14,7 +14,7 @@ from mercer.estimators.graph.base import GraphMachine
 from mercer.estimators.graph.report import told
 from mercer.estimators.shared.labels import Vertices, merge_vertices, row_weights, split_labels
 from mercer.estimators.shared.stream import first_classes, freeze, known_codes, require_frozen
-from mercer.estimators.shared.table import UnlessItFails, check_weights, read_inputs
+from mercer.estimators.shared.table import check_weights, read_inputs, restored_on_error
 from mercer.inference.graph.exact import Manifold, Whole
 from mercer.inference.graph.landmarks import Landmarked, landmarked
 from mercer.process.process import Posterior, Prior
@@ -44,7 +44,7 @@ class GraphStream(GraphMachine):
         ``kernel`` and ``amplitude`` are frozen by it: a stream in which one of them is changed is
         refused. If anything fails, the machine stays as it was.
         """
-        with UnlessItFails(self):
+        with restored_on_error(self):
             self._check_params()
             require_frozen(self)
             first = not hasattr(self, "classes_")

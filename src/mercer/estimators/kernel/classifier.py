@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import losses, search
 from mercer.core.arrays import Array
-from mercer.estimators.kernel.classified import Classified, left_out, prepare, searched
-from mercer.estimators.shared import ard
-from mercer.estimators.shared.labels import decided, read_labels
-from mercer.estimators.shared.machine import KernelMachine, describe, generator
-from mercer.estimators.shared.parts import Parts, given_loss, resolve
-from mercer.estimators.shared.predictions import latent, log_probabilities
-from mercer.estimators.shared.summary import Summary, summarise, warn_inference
-from mercer.estimators.shared.table import read_rows
-from mercer.estimators.shared.units import basis_inside
+from mercer.estimators.kernel.classified import ClassMachine
+from mercer.estimators.shared.machine import Fit, Given, generator
+from mercer.estimators.shared.parameters import Draw, Solved
+from mercer.estimators.shared.parts import Parts, data_scales, given_loss, resolve
+from mercer.estimators.shared.predictions import Classifies
+from mercer.kernels import Constant
+from mercer.kernels.base import Kernel
+from mercer.left_out.figures import LeftOut
+from mercer.left_out.margins import (
+    FREE_BIAS,
+    JOINT,
+    NOT_CONVEX,
+    bounded_margins,
+    left_out_latent,
+)
 from mercer.losses.base import Loss, is_number
-from mercer.process.process import Prior
+from mercer.process.process import Posterior
+from mercer.search import LooBound, LooBoundCriterion, Space
 
 
 def _gives_probabilities(machine: Any) -> bool:
@@ -36,7 +44,7 @@ def _gives_probabilities(machine: Any) -> bool:
     return True
 
 
-class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  # scikit-learn ships no types
+class KernelClassifier(ClassMachine):
     """Classification by the minimum of C sum_i w_i g(y_i, f(x_i)) + 1/2 |f|^2_k.
 
     Kernel logistic regression by default: probabilities by construction, which never contradict
@@ -69,8 +77,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
     ----------
     classes_ : the labels, sorted; columns of ``predict_proba`` are in this order.
     kernel_, loss_ : the fitted parts in the user's units.
-    loo_ : leave-one-out margins: ``error_bound`` (Lemma 1; refused for a free bias and for softmax)
-        and the closer estimate ``cavity_error``.
+    left_out_ : leave-one-out margins: ``error_bound`` (Lemma 1; refused for a free bias and for
+        softmax) and the closer estimate ``cavity_error``.
     report_ : what was done: steps, objective, duality gap, standardisation.
     posteriors_, relevance_, n_features_in_, feature_names_in_
         See :class:`KernelRegressor`.
@@ -92,8 +100,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
     >>> bool(model.predict_proba([[1.0, 1.0]])[0, 1] > 0.9)
     True
     """
-
-    classes_: NDArray[Any]
 
     def __init__(
         self,
@@ -121,25 +127,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
         self.random_state = random_state
 
     # ------------------------------------------------------------------ fit
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        X, y = read_rows(self, X, y)
-        given = read_labels(y, self.class_weight, sample_weight)
-        classes, weights = given.classes, given.weights
-        given.check_present()
-        names = getattr(self, "feature_names_in_", None)
-        parts = self._parts(names, X.shape[1], len(classes))
-        if parts.kernel.pairwise and np.any(weights == 0.0):
-            raise ValueError(
-                "a row of weight zero cannot be left out of a matrix of kernel values: drop the "
-                "row and its column"
-            )
-        data = prepare(parts, X, given.codes, len(classes), weights, given.rows)
-        report = self._adapt(parts, data)
-        searched_for = searched(parts, data.problem, generator(self.random_state))
-        report |= {"search": searched_for}
-        self._conclude(parts, data, classes, report)
-        return self
-
     def _given_loss(self) -> Loss:
         loss = given_loss(self.loss)
         if loss.response not in ("binary", "multiclass"):
@@ -149,16 +136,17 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
             )
         return loss
 
-    def _parts(self, names: Any, d: int, k: int) -> Parts:
+    def _resolve(self, given: Given) -> Parts:
+        assert given.labels is not None
         loss, chosen = self._given_loss(), search.by_name(self.search)
         bounded = chosen is not None and not chosen.needs_evidence
-        if self.loss == "logistic" and k > 2 and not bounded:
+        if self.loss == "logistic" and len(given.labels.classes) > 2 and not bounded:
             loss = losses.Softmax()
         if not is_number(self.C, 0.0, np.inf):
             raise ValueError(f"C must be a positive number, not {self.C!r}")
         return resolve(
-            names,
-            d,
+            given.names,
+            given.X.shape[1],
             kernel=self.kernel,
             loss=loss,
             inference=self.inference,
@@ -168,53 +156,82 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
             standardize=self.standardize,
         )
 
-    def _adapt(self, parts: Parts, data: Classified) -> dict[str, Any]:
+    def _begin(self, fit: Fit) -> None:
         """Start the kernel, take C into it, and make the bias fit the search."""
-        parts.start(data.problem.points, data.problem.y, data.problem.weights, data.units)
+        super()._begin(fit)
+        parts = fit.parts
         if parts.search is not None or self.C != 1.0:
             parts.kernel = float(self.C) * parts.kernel
-        report: dict[str, Any] = {}
         if parts.search is not None and parts.basis is not None:
-            report["basis"] = (
+            fit.report["basis"] = (
                 f"{parts.basis!r} was replaced by a constant of variance 1 in the kernel: the "
                 "leave-one-out bound of the search does not hold for a free bias"
             )
-            data.drop_basis(parts)
-        return report
+            parts.kernel = parts.kernel + Constant(1.0).fix()
+            parts.basis = None
+            fit.problem = replace(fit.problem, basis=None)
 
-    def _conclude(
-        self, parts: Parts, data: Classified, classes: NDArray[Any], report: dict[str, Any]
-    ) -> None:
-        problem, units = data.problem, data.units
-        gram = parts.make_gram(parts.kernel, problem.points, scratch=False)
-        solution = parts.inference.solve(
-            gram, problem.y, parts.loss, basis=problem.basis, weights=problem.weights
-        )
-        warn_inference(parts.inference, solution.report)
-        prior = Prior(parts.kernel, solution.alpha.shape[1])
-        posterior = prior.condition(problem.points, solution, basis_inside(parts.basis, units))
-        report |= describe(parts, parts.kernel, units, problem, solution)
-        self.classes_ = classes
-        self.posteriors_, self.losses_ = [posterior], [parts.loss]
-        self.units_, self.basis_ = units, parts.basis
-        self.flat_ = solution.alpha.shape[1] == 1
-        self.kernel_ = units.kernel_outside(parts.kernel)
-        self.loss_ = parts.loss
-        self.log_evidence_ = None
-        self.loo_ = left_out(parts, data, gram, solution, posterior, len(classes))
-        self.relevance_ = ard.relevance(parts.kernel, problem.points, problem.weights)
-        self.report_ = report | {"loo_bound": getattr(self.loo_, "reason", None)}
+    def _search(self, fit: Fit) -> None:
+        parts, problem = fit.parts, fit.problem
+        fit.report["search"] = None
+        if parts.search is not None:
+            if not isinstance(parts.search, LooBound):
+                raise ValueError(
+                    "a kernel classifier searches by 'loo_bound' or LooBound() only; GPClassifier "
+                    "searches by the evidence"
+                )
+            if parts.loss.response == "multiclass":
+                raise ValueError(JOINT)
+            if not parts.loss.convex:
+                raise ValueError(NOT_CONVEX)
+            space = Space({"kernel": parts.kernel, "loss": parts.loss.fix()})
+            if not parts.named_kernel:
+                latent = np.ones((len(problem.points), 1))
+                space.suggest(data_scales(parts.kernel, problem.points, latent, problem.weights))
+            criterion = LooBoundCriterion(
+                space, problem, parts.inference, parts.make_gram, figure=parts.search.figure
+            )
+            (found,) = parts.search.run(criterion, space, generator(self.random_state))
+            parts.kernel = cast(Kernel, deepcopy(space.parts_at(found.u)["kernel"]))
+            fit.report["search"] = found.report
+        fit.draws = [Draw(parts.kernel, parts.loss, scored=False)]
+
+    def _left_out(
+        self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
+    ) -> LeftOut | str:
+        """Return margins, bounded and estimated; probabilities where f has a spread."""
+        if posterior.has_spread:
+            return super()._left_out(fit, draw, solved, posterior)
+        given, table, problem = fit.given.labels, fit.table, fit.problem
+        assert given is not None
+        codes = given.codes.astype(np.float64)
+        if draw.loss.response == "multiclass":
+            return LeftOut(given.rows, codes=codes, reason=JOINT)
+        reason = None
+        if not draw.loss.convex or solved.solution.report.gap is None:
+            reason = NOT_CONVEX
+        elif problem.basis is not None:
+            reason = FREE_BIAS
+        plain = np.zeros(table.Y.shape)  # rows of weight zero are predicted by all others
+        unused = table.weights == 0.0
+        if np.any(unused):
+            inside = fit.units.inside(table.X[unused])
+            plain[unused] = table.Y[unused] * posterior.mean(inside)
+        bound = margin = None
+        if reason is None:
+            bound = plain.copy()
+            bound[table.keep] = bounded_margins(problem, solved.gram, solved.solution)
+        latent = left_out_latent(problem, solved.gram, solved.solution)
+        if latent is not None:
+            margin = plain
+            margin[table.keep] = problem.rows * latent
+        return LeftOut(given.rows, codes=codes, margin=margin, bound=bound, reason=reason)
+
+    def _calibrate(self, fit: Fit) -> None:
+        super()._calibrate(fit)
+        self.report_["loo_bound"] = None if self.left_out_ is None else self.left_out_.reason
 
     # ------------------------------------------------------------------ predictions
-    def predict_latent(self, X: Any) -> tuple[Array, Array | None]:
-        """Return f at X (q,), or (q, k) for several classes, and its deviation: None for a mode."""
-        inside = self._inputs(X)
-        f, v = latent(self.posteriors_[0], self.losses_[0], inside, noise=False)
-        std = None if v is None else np.sqrt(np.diagonal(v, axis1=1, axis2=2) if v.ndim == 3 else v)
-        if f.shape[1] > 1:
-            return f, std
-        return f[:, 0], None if std is None else std[:, 0]
-
     def decision_function(self, X: Any) -> Array:
         """Return f (q,), positive for ``classes_[1]``; for several classes (q, k), largest wins."""
         f = self.predict_latent(X)[0]
@@ -224,9 +241,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn ships no types
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of :meth:`predict_proba`."""
-        inside = self._inputs(X)
-        loss, posterior = self.losses_[0], self.posteriors_[0]
-        return log_probabilities(loss, *latent(posterior, loss, inside))
+        return super().predict_log_proba(X)
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn ships no types
     def predict_proba(self, X: Any) -> Array:
@@ -242,9 +257,4 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]  #
         check_is_fitted(self, "posteriors_")
         if self.losses_[0].normalised:
             return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
-        return decided(self.classes_, self.decision_function(X))
-
-    def summary(self) -> Summary:
-        """Return what was fitted, in words; readable as text and as HTML."""
-        check_is_fitted(self, "posteriors_")
-        return summarise(self)
+        return Classifies.predict(self, X)

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from mercer.core.arrays import Array, as_columns
 from mercer.core.memory import require_memory
 from mercer.estimators.shared.machine import KernelMachine, generator
-from mercer.estimators.shared.summary import Summary, summarise
 from mercer.estimators.shared.table import check_finite, check_target
 from mercer.kernels import as_kernel
 from mercer.kernels.base import Kernel
@@ -100,7 +99,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     ----------
     kernel_, loss_ : the fitted parts in the user's units.
     log_evidence_ : float, log p(y | X) in the user's units; None for a mode.
-    loo_ : leave-one-out mean, variance, log_density of every row; for a mode by its cavity, an
+    left_out_ : leave-one-out mean, variance, log_density of every row; for a mode by its cavity, an
         estimate, and None where the loss has no moments.
     report_ : dict, what was done to the numbers.
     posteriors_ : list of Posterior, in inside units.
@@ -237,15 +236,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         resolved = kernel.resolve(names, points.shape[1]).frozen(points)
         draws = Prior(resolved).sample(points, n_samples, generator(random_state))
         return np.asarray(draws[:, 0])
-
-    def summary(self) -> Summary:
-        """Return what was fitted, in words; readable as text and as HTML."""
-        check_is_fitted(self, "posteriors_")
-        return Summary(type(self).__name__, tuple(self._summary_rows()))
-
-    def _summary_rows(self) -> list[tuple[str, str, str]]:
-        """Rows (section, label, value) of the summary."""
-        return summarise(self).rows()
 
     # ------------------------------------------------------------------ helpers
     def _check_noise_known(self) -> None:

@@ -6,37 +6,33 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, Index
-from mercer.estimators.shared import machine as base
-from mercer.estimators.shared.labels import read_labels
+from mercer.estimators.kernel.classified import read_classes
+from mercer.estimators.shared.machine import Fit, Given, KernelMachine, column_units
 from mercer.estimators.shared.parameters import Draw
 from mercer.estimators.shared.parts import Parts, resolve
-from mercer.estimators.shared.summary import Summary, summarise
-from mercer.estimators.shared.table import Table, build_table, read_rows
+from mercer.estimators.shared.predictions import Classifies
+from mercer.estimators.shared.table import Table, build_table
+from mercer.estimators.shared.units import Units
+from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
-from mercer.left_out.figures import Loo
 from mercer.losses.base import Loss
 from mercer.losses.real.gaussian import Gaussian
-from mercer.search import Problem
 
 Targets = tuple[Array, Array]
 
 
-class LabelRegression(ClassifierMixin, base.KernelMachine):  # type: ignore[misc]  # scikit-learn ships no types
+class LabelRegression(Classifies, KernelMachine):
     """Regression on one column of targets for two classes, on one per class for more.
 
     All columns share one kernel, one noise and one factorisation. A child states which targets
-    stand for a class (``_targets``) and how kernel and loss are found (``_choose``).
+    stand for a class (``_label_targets``) and how kernel and loss are found (``_choose``).
     """
 
-    classes_: Any
-    loo_: Loo
     class_weight: Any
 
-    def _targets(self, counts: Array) -> Targets:
+    def _label_targets(self, counts: Array) -> Targets:
         """Return (y+, y-), each (m,), for classes of ``counts`` (k,) rows."""
         m = 1 if len(counts) == 2 else len(counts)
         return np.ones(m), -np.ones(m)
@@ -48,7 +44,7 @@ class LabelRegression(ClassifierMixin, base.KernelMachine):  # type: ignore[misc
         raise NotImplementedError
 
     def _score(self, table: Table, codes: Index) -> None:
-        """Say in ``report_`` and ``loo_`` how well the left-out rows were predicted."""
+        """Say in ``report_`` and ``left_out_`` how well the left-out rows were predicted."""
         raise NotImplementedError
 
     def _parts(self) -> dict[str, Any]:
@@ -60,47 +56,60 @@ class LabelRegression(ClassifierMixin, base.KernelMachine):  # type: ignore[misc
         """Learn from X (n, d) and labels y (n,).
 
         ``sample_weight`` (n,): a row of weight w counts as w equal rows. If anything fails, the
-        machine stays as it was.
+        estimator stays as it was.
         """
         return super().fit(X, y, sample_weight)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        X, y = read_rows(self, X, y)
-        given = read_labels(y, self.class_weight, sample_weight)
-        given.check_two()
-        classes, codes, seen, weights = given.classes, given.codes, given.rows, given.weights
-        counts: Array = np.asarray(np.bincount(codes, seen, len(classes)), dtype=np.float64)
-        parts = self._resolve(getattr(self, "feature_names_in_", None), X.shape[1])
-        if parts.by_row and np.any(weights != 1.0):
-            raise ValueError(
-                "weights need rows that are their inputs: a noise part in the kernel or a "
-                "precomputed matrix has no meaning for a weighted row"
-            )
-        plus, minus = self._targets(counts)
-        wanted = np.arange(len(classes)) if len(plus) > 1 else np.array([1])
-        Y = np.where(codes[:, None] == wanted, plus, minus)
-        table = build_table(X, Y, weights, parts.by_row, len(plus) == 1, arrays=parts.arrays + 4)
-        ones, zeros = np.ones(len(plus)), np.zeros(len(plus))
+    def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
+        given = read_classes(self, X, y, sample_weight)
+        assert given.labels is not None
+        given.labels.check_two()
+        return given
+
+    def _resolve(self, given: Given) -> Parts:
+        own = {k: getattr(self, k) for k in ("kernel", "gram", "basis", "standardize")}
+        d = given.X.shape[1]
+        return resolve(given.names, d, **own, inference="exact", **self._parts())
+
+    def _targets(self, given: Given, parts: Parts) -> Array:
+        assert given.labels is not None
+        plus, minus = self._label_targets(given.labels.counts)
+        k = len(given.labels.classes)
+        wanted = np.arange(k) if len(plus) > 1 else np.array([1])
+        return np.where(given.labels.codes[:, None] == wanted, plus, minus)
+
+    def _merge(self, given: Given, parts: Parts, Y: Array) -> Table:
+        flat, arrays = Y.shape[1] == 1, parts.arrays + 4
+        return build_table(given.X, Y, given.weights, parts.by_row, flat, arrays)
+
+    def _units(self, given: Given, parts: Parts, table: Table) -> Units:
         # targets stay as they are: only the columns of X are standardised
-        units = replace(base._units(parts, table), y_shift=zeros, y_scale=ones)
+        return column_units(parts, table, table.Y.shape[1])
+
+    def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:
+        assert given.labels is not None
+        seen, weights = given.labels.rows, given.weights
         # class weights say what a mistake costs, not how often a row was seen: a row that is left
         # out takes its class weight with it, whole
         with np.errstate(invalid="ignore", divide="ignore"):
             alone = np.where(seen > 1.0, weights / seen, weights)
-        problem = replace(base._problem(parts, table, units), left_out=alone[table.keep])
-        parts.start(problem.points, problem.y, problem.weights, units)
-        kernel, loss, report = self._choose(parts, problem, codes[table.keep], counts)
-        self.classes_ = classes
-        # learning is Gaussian regression, whatever the loss says of new labels
-        gaussian = Gaussian(noise=float(loss.get_params()["noise"]))
-        self._finish(parts, table, units, problem, [Draw(kernel, gaussian)], report)
-        self.losses_, self.loss_ = [loss], loss
-        self._score(table, codes)
-        return self
+        return replace(super()._pose(given, parts, table, units), left_out=alone[table.keep])
 
-    def _resolve(self, names: Any, d: int) -> Parts:
-        given = {k: getattr(self, k) for k in ("kernel", "gram", "basis", "standardize")}
-        return resolve(names, d, **given, inference="exact", **self._parts())
+    def _search(self, fit: Fit) -> None:
+        assert fit.given.labels is not None
+        codes = fit.given.labels.codes[fit.table.keep]
+        kernel, loss, fit.report = self._choose(
+            fit.parts, fit.problem, codes, fit.given.labels.counts
+        )
+        fit.parts.loss = loss
+        # learning is Gaussian regression, whatever the loss says of new labels
+        fit.draws = [Draw(kernel, Gaussian(noise=float(loss.get_params()["noise"])))]
+
+    def _calibrate(self, fit: Fit) -> None:
+        assert fit.given.labels is not None
+        self.classes_ = fit.given.labels.classes
+        self.losses_, self.loss_ = [fit.parts.loss], fit.parts.loss
+        self._score(fit.table, fit.given.labels.codes)
 
     # ------------------------------------------------------------------ predictions
     def _mean(self, inside: Array) -> Array:
@@ -122,21 +131,6 @@ class LabelRegression(ClassifierMixin, base.KernelMachine):  # type: ignore[misc
         inside = self._inputs(X)
         mean = self._mean(inside)
         return (mean[:, 0] if self.flat_ else mean), np.sqrt(self._variance(inside)[:, 0])
-
-    def decision_function(self, X: Any) -> Array:
-        """Return (q,) for two classes, positive for the second; (q, k) for more."""
-        raise NotImplementedError
-
-    def predict(self, X: Any) -> Any:
-        """Return the class of each row of X (q, d): shape (q,)."""
-        scores = self.decision_function(X)
-        best = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[best]
-
-    def summary(self) -> Summary:
-        """Return what was fitted, in words; readable as text and as HTML."""
-        check_is_fitted(self, "posteriors_")
-        return summarise(self)
 
 
 def loo_error(scores: Array, codes: Index, weights: Array) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ from mercer.estimators.shared.parameters import find_parameters
 from mercer.estimators.shared.parts import Parts, data_scales
 from mercer.estimators.shared.table import Table
 from mercer.kernels.base import Kernel
-from mercer.left_out.figures import Loo
+from mercer.left_out.figures import LeftOut
 from mercer.losses import Gaussian, SquaredProbit
 from mercer.losses.base import Loss, is_number
 from mercer.search import Optimize, PlscCriterion, Problem, Search, Space, balanced, times
@@ -69,7 +70,7 @@ class LeastSquaresClassifier(LabelRegression):
     Attributes
     ----------
     classes_ : (k,) the labels.
-    loo_ : leave-one-out mean (of f), variance and log density of every row's target.
+    left_out_ : leave-one-out mean (of f), variance and log density of every row's target.
     report_ : dict; "loo" has the leave-one-out error and squared error, "lam" their path.
     kernel_, loss_, log_evidence_, posteriors_, relevance_ : those of the regression on the targets.
 
@@ -133,8 +134,8 @@ class LeastSquaresClassifier(LabelRegression):
         given = "gaussian" if by_loo else Gaussian(noise=float(self.lam))
         return {"loss": given, "search": self.search}
 
-    def _targets(self, counts: Array) -> Targets:
-        plus, minus = super()._targets(counts)
+    def _label_targets(self, counts: Array) -> Targets:
+        plus, minus = super()._label_targets(counts)
         if isinstance(self.targets, str) and self.targets == "fisher":
             if not np.all(counts > 0.0):
                 raise ValueError("the targets 'fisher' need a row of positive weight of each class")
@@ -151,7 +152,7 @@ class LeastSquaresClassifier(LabelRegression):
     def _choose(
         self, parts: Parts, problem: Problem, codes: Index, counts: Array
     ) -> tuple[Kernel, Loss, dict[str, Any]]:
-        plus, minus = self._targets(counts)
+        plus, minus = self._label_targets(counts)
         threshold = np.zeros(len(plus)) if isinstance(self.targets, str) else 0.5 * (plus + minus)
         report: dict[str, Any] = {"search": None}
         kernel, loss = parts.kernel, parts.loss
@@ -198,7 +199,9 @@ class LeastSquaresClassifier(LabelRegression):
         return best, report | {"chosen": best, "at_edge": bool(edge)}
 
     def _score(self, table: Table, codes: Index) -> None:
-        mean, w = np.reshape(self.loo_.mean, table.Y.shape), table.weights
+        assert self.left_out_ is not None
+        assert self.left_out_.mean is not None
+        mean, w = np.reshape(self.left_out_.mean, table.Y.shape), table.weights
         squared = float(w @ ((table.Y - mean) ** 2).mean(axis=1) / w.sum())
         error = loo_error(mean - self._threshold(), codes, w)
         self.report_["loo"] = {"error": error, "squared_error": squared}
@@ -256,8 +259,8 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
     ----------
     classes_ : (k,) the labels.
     loss_ : SquaredProbit, with noise, tau and offset (b).
-    loo_ : leave-one-out mean and variance (of f plus noise) of every row, and log_density, the log
-        probability of its label (for several classes: of each class against the rest).
+    left_out_ : leave-one-out mean and variance (of f plus noise) of every row, and log_density, the
+        log probability of its label (for several classes: of each class against the rest).
     kernel_, log_evidence_, report_, posteriors_, relevance_ : as elsewhere.
 
     References
@@ -309,7 +312,7 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
     @property
     def loo_log_probability_(self) -> float:
         """The weighted sum of the log probabilities of the left-out labels."""
-        return self.loo_.total
+        return cast(float, cast(LeftOut, self.left_out_).total)
 
     def _parts(self) -> dict[str, Any]:
         search = self.search
@@ -350,11 +353,13 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
         return cast(Kernel, at["kernel"]), cast(Loss, at["loss"]), report
 
     def _score(self, table: Table, codes: Index) -> None:
-        loss, loo, w = cast(SquaredProbit, self.loss_), self.loo_, table.weights
-        mean, variance = np.reshape([loo.mean, loo.variance], (2, *table.Y.shape))
+        loss, left, w = cast(SquaredProbit, self.loss_), self.left_out_, table.weights
+        assert left is not None
+        assert left.mean is not None
+        mean, variance = np.reshape([left.mean, left.variance], (2, *table.Y.shape))
         s = variance - loss.noise if loss.latent else variance
         log_p = loss.log_probability(0.5 * (1.0 + table.Y), mean, s)[0]
-        self.loo_ = Loo(loo.mean, loo.variance, np.reshape(log_p, np.shape(loo.mean)), w)
+        self.left_out_ = replace(left, log_density=np.reshape(log_p, np.shape(left.mean)))
         self.report_["loo"] = {"error": loo_error(loss.score_of_sum(mean, s), codes, w)}
 
     # ------------------------------------------------------------------ predictions

@@ -31,7 +31,7 @@ from mercer.estimators.shared.stream import (
     require_moderate,
 )
 from mercer.estimators.shared.summary import warn_inference
-from mercer.estimators.shared.table import UnlessItFails, build_table, check_weights, read_rows
+from mercer.estimators.shared.table import build_table, check_weights, read_rows, restored_on_error
 from mercer.estimators.shared.units import Units, no_units
 from mercer.inference.sites.bound import Bound
 from mercer.kernels import Constant
@@ -155,7 +155,7 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
         ``kernel`` and ``standardize`` are frozen by the first batch: changing one of them later is
         an error. After any error the learner is as it was before the call.
         """
-        with UnlessItFails(self):
+        with restored_on_error(self):
             self._partial_fit(X, y, classes, sample_weight)
         return self
 
@@ -165,7 +165,7 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
         ``rho`` and ``drift`` are not used: the rows of one batch have the same age.
         ``sample_weight`` (n,) is 1 if None. :meth:`partial_fit` may follow.
         """
-        with UnlessItFails(self):
+        with restored_on_error(self):
             self._fit(X, y, sample_weight)
         return self
 
@@ -183,7 +183,7 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
                 "drift) or dropped points (budget); use rho=1, drift=0 and a larger budget, or "
                 "fit on stored data"
             )
-        with UnlessItFails(self):
+        with restored_on_error(self):
             self._solve_together(stream.points, stream.S, stream.w)
         return self
 

@@ -12,7 +12,7 @@ from mercer.core.arrays import Array
 from mercer.estimators.shared.stream import Prequential
 from mercer.estimators.shared.summary import Summary
 from mercer.estimators.shared.table import read_inputs
-from mercer.estimators.shared.units import Units, told_units
+from mercer.estimators.shared.units import Units, describe_units
 from mercer.inference.base import Report
 from mercer.kernels.base import Kernel
 from mercer.losses.numbers.averages import log_averaged
@@ -62,7 +62,7 @@ class StreamPredictions:
         check_is_fitted(self, "posteriors_")
         figures = self._report
         return figures | {
-            "standardize": {"on": figures["scales"]["standardize"]} | told_units(self.units_),
+            "standardize": {"on": figures["scales"]["standardize"]} | describe_units(self.units_),
             "search": None,
             "inference": Report().plain() | figures["inference"],
             "gram": "dense",

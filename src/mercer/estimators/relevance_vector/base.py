@@ -26,8 +26,8 @@ from mercer.estimators.relevance_vector.fit import (
     choose,
 )
 from mercer.estimators.shared.summary import Summary
-from mercer.estimators.shared.table import Table, UnlessItFails, build_table
-from mercer.estimators.shared.units import Units, told_rows, told_units
+from mercer.estimators.shared.table import Table, build_table, restored_on_error
+from mercer.estimators.shared.units import Units, describe_rows, describe_units
 from mercer.inference.sites.base import cavity
 from mercer.kernels.base import Kernel
 from mercer.losses.base import Loss
@@ -122,7 +122,7 @@ class RelevanceMachine(ABC):
         ``sample_weight`` (n,): a row of weight w counts as w equal rows. If anything fails, the
         estimator stays as it was.
         """
-        with UnlessItFails(self):
+        with restored_on_error(self):
             return self._fit(X, y, sample_weight)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
@@ -251,8 +251,8 @@ class RelevanceMachine(ABC):
             f"tol={self.tol:g} in log evidence: raise max_iter, or tol if this is near enough"
         )
         return {
-            "rows": told_rows(table, table.weights[table.keep]),
-            "standardize": {"on": standardize} | told_units(units),
+            "rows": describe_rows(table, table.weights[table.keep]),
+            "standardize": {"on": standardize} | describe_units(units),
             "search": found[0].search,
             "inference": {
                 "name": "Laplace" if self.alike else "Exact",

@@ -21,7 +21,7 @@ from mercer.estimators.shared.predictions import log_probabilities
 from mercer.estimators.shared.table import Table, read_inputs, read_rows
 from mercer.estimators.shared.units import Units
 from mercer.kernels.convert import is_pairwise
-from mercer.left_out.figures import ClassLoo
+from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
 from mercer.process.sparse import Sparse
 from mercer.search.relevance.laplace import LaplaceMachine
@@ -148,7 +148,7 @@ class RVClassifier(RelevanceRecord, RelevanceMachine, ClassifierMixin, BaseEstim
     def _figures(self, mean: Array, variance: Array, table: Table) -> Any:
         proba = np.exp(log_probabilities(self.loss_, mean, variance))
         codes = table.Y.argmax(axis=1) if table.Y.shape[1] > 1 else table.Y[:, 0] > 0.0
-        return ClassLoo(proba, codes.astype(np.intp), table.weights)
+        return LeftOut.of_classes(proba, codes.astype(np.intp), table.weights)
 
     # ------------------------------------------------------------------ predictions
     def _latent(self, X: Any) -> tuple[Array, Array]:

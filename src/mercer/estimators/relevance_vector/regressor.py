@@ -15,7 +15,8 @@ from mercer.estimators.relevance_vector.base import RelevanceMachine
 from mercer.estimators.relevance_vector.fit import RelevanceFit
 from mercer.estimators.relevance_vector.record import RelevanceRecord
 from mercer.estimators.shared.table import Table, check_target, check_weights, read_rows
-from mercer.estimators.shared.units import Units, loo_outside
+from mercer.estimators.shared.units import Units
+from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
 from mercer.losses.real.gaussian import Gaussian
 from mercer.process.sparse import Sparse
@@ -189,7 +190,8 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
         loss, y = self.losses_[0], self.units_.y_inside(table.Y)
         density = loss.log_predictive(y, mean, variance)
         mean, variance = loss.predict(mean, variance)
-        return loo_outside(mean, variance, density, table, self.units_)
+        figures = LeftOut(table.weights, mean, variance, density)
+        return self.units_.left_out_outside(figures, table.flat)
 
     def sample_prior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Raise: the prior of a relevance vector machine is made of its data."""

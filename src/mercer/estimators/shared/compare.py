@@ -170,7 +170,8 @@ def _parts(model: Any) -> tuple[Any, Any]:
     learner = getattr(model, "bayes_", None)
     if learner is None:
         return model, getattr(model, "loo_", None)
-    return learner, learner.loo_ if model.discriminant == "mean" else getattr(model, "loo_", None)
+    mean = model.discriminant == "mean"
+    return learner, learner.left_out_ if mean else getattr(model, "loo_", None)
 
 
 def _rows(model: Any) -> int | None:

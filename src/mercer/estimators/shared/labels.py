@@ -36,6 +36,12 @@ class Labelled:
     rows: Array
     weights: Array
 
+    @property
+    def counts(self) -> Array:
+        """The rows (k,) of each class, by sample weight."""
+        counts = np.bincount(self.codes, self.rows, len(self.classes))
+        return np.asarray(counts, dtype=np.float64)
+
     def check_two(self) -> None:
         """Refuse rows that all belong to one class once those of weight zero are left out."""
         if len(np.unique(self.codes[self.weights > 0.0])) < 2:

@@ -1,59 +1,91 @@
-"""KernelMachine: the data flow from a table to a posterior, written once.
+"""KernelMachine: the way from a table to a posterior, written once.
 
-validate -> merge repeated rows -> standardise -> search -> condition -> report
+read -> targets -> merge -> units -> prior -> search -> condition -> left out -> calibrate -> report
+
+Each step is a method; an estimator states the steps in which it differs.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, as_columns
 from mercer.core.basis import Basis
 from mercer.core.rows import location_scale
 from mercer.estimators.shared import ard
-from mercer.estimators.shared.left_out import cavity_loo, mode_loo
-from mercer.estimators.shared.parameters import Draw, find_parameters
+from mercer.estimators.shared.labels import Labelled
+from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, resolve
+from mercer.estimators.shared.predictions import Predicts
 from mercer.estimators.shared.record import MachineRecord
-from mercer.estimators.shared.summary import warn_inference
+from mercer.estimators.shared.summary import Rows, Summarised, machine_rows, warn_inference
 from mercer.estimators.shared.table import (
     Table,
-    UnlessItFails,
     build_table,
     check_repeats,
     check_target,
     check_weights,
-    read_inputs,
     read_rows,
+    restored_on_error,
 )
 from mercer.estimators.shared.units import (
     Units,
     basis_inside,
-    loo_outside,
+    describe_rows,
+    describe_units,
     no_units,
     problem_inside,
-    told_rows,
-    told_units,
 )
-from mercer.inference.base import Solution
+from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
 from mercer.kernels.convert import is_pairwise
-from mercer.left_out.figures import Loo
+from mercer.left_out.cavity import cavity_figures, mode_figures, predicted
+from mercer.left_out.figures import LeftOut
+from mercer.left_out.gaussian import gaussian_figures
 from mercer.linalg.dense.coupled import CoupledFactor
-from mercer.linalg.gram import Gram
 from mercer.linalg.line import LineFactor
 from mercer.losses.base import Loss
 from mercer.process.process import Posterior, Prior, Process
-from mercer.search import Problem
-from mercer.search.criteria.left_out import Left
 
 
-class KernelMachine(MachineRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+@dataclass(frozen=True)
+class Given:
+    """The rows of a fit as they were read.
+
+    Attributes
+    ----------
+    X, y : (N, d) inputs, and the targets as given.
+    weights : (N,) how much each row counts.
+    names : of the columns, or None.
+    labels : what y says as classes; None for a regression.
+    """
+
+    X: Array
+    y: Any
+    weights: Array
+    names: Any
+    labels: Labelled | None = None
+
+
+@dataclass
+class Fit:
+    """A fit on its way: the rows, the parts, the problem that they pose, and what was found."""
+
+    given: Given
+    parts: Parts
+    table: Table
+    units: Units
+    problem: Problem
+    draws: list[Draw] = field(default_factory=list)
+    report: dict[str, Any] = field(default_factory=dict)
+
+
+class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """The machine behind every estimator; see the presets for what the parameters mean."""
 
     posteriors_: list[Process]
@@ -61,8 +93,9 @@ class KernelMachine(MachineRecord, BaseEstimator):  # type: ignore[misc]  # scik
     units_: Units
     basis_: Basis | None
     report_: dict[str, Any]
-    loo_: Any  # Loo, MarginLoo or None: what the inference can say of rows left out
+    left_out_: LeftOut | None
     flat_: bool
+    log_evidence_: float | None
 
     def __init__(
         self,
@@ -90,201 +123,237 @@ class KernelMachine(MachineRecord, BaseEstimator):  # type: ignore[misc]  # scik
         tags.input_tags.pairwise = is_pairwise(self.kernel)
         return tags
 
+    @property
+    def loo_(self) -> LeftOut | None:
+        """Another name of ``left_out_``."""
+        return self.left_out_
+
     # ------------------------------------------------------------------ fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and y (n,) or (n, m).
 
         ``sample_weight`` (n,): a row of weight w counts as w equal rows. If anything fails, the
-        machine stays as it was.
+        estimator stays as it was.
         """
-        with UnlessItFails(self):
+        with restored_on_error(self):
             return self._fit(X, y, sample_weight)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        given = self._given(X, y, sample_weight)
+        parts = self._resolve(given)
+        self._check(given, parts)
+        table = self._merge(given, parts, self._targets(given, parts))
+        units = self._units(given, parts, table)
+        fit = Fit(given, parts, table, units, self._pose(given, parts, table, units))
+        self._begin(fit)
+        self._search(fit)
+        self._condition(fit)
+        self._calibrate(fit)
+        return self
+
+    def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
+        """Validate the rows."""
         check_target(y)
         X, y = read_rows(self, X, y, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, len(X))
-        parts = self._resolve(getattr(self, "feature_names_in_", None), X.shape[1])
-        if len(X) < 2 and parts.search is not None:
+        return Given(X, y, weights, getattr(self, "feature_names_in_", None))
+
+    def _resolve(self, given: Given) -> Parts:
+        """Return the parts that the parameters name."""
+        names = ("kernel", "loss", "inference", "search", "gram", "basis", "standardize")
+        own = {name: getattr(self, name) for name in names}
+        return resolve(given.names, given.X.shape[1], **own)
+
+    def _check(self, given: Given, parts: Parts) -> None:
+        """Refuse rows from which these parts cannot learn."""
+        if len(given.X) < 2 and parts.search is not None:
             raise ValueError(
                 "Found 1 sample (n_samples=1): hyperparameters cannot be learned from one row; "
                 "give more rows, or a kernel and a loss with search=None"
             )
-        if parts.by_row and np.any(weights != 1.0):
+        if parts.by_row and np.any(given.weights != 1.0):
             raise ValueError(
-                "sample weights need rows that are their inputs: a noise part in the kernel, a "
-                "precomputed matrix or a noise per row has no meaning for a weighted row; use one "
-                "noise in the loss"
+                "sample_weight works only if a row is described by its inputs alone: a noise part "
+                "in the kernel, a precomputed matrix or a noise per row also depends on the row "
+                "number; use one noise in the loss"
             )
-        Y = as_columns(parts.loss.check_targets(as_columns(y)))
-        check_repeats(X, getattr(parts.loss, "noise", None))
-        flat = np.ndim(y) == 1
+
+    def _targets(self, given: Given, parts: Parts) -> Array:
+        """Return the targets (N, m) as the loss wants them."""
+        Y = as_columns(parts.loss.check_targets(as_columns(given.y)))
+        check_repeats(given.X, getattr(parts.loss, "noise", None))
+        return Y
+
+    def _merge(self, given: Given, parts: Parts, Y: Array) -> Table:
+        """Return the table, repeated rows merged."""
         alike = "quadratic" not in parts.inference.needs  # only a quadratic averages targets
-        table = build_table(X, Y, weights, parts.by_row, flat, parts.arrays, alike)
-        units = _units(parts, table)
-        problem = _problem(parts, table, units)
-        parts.start(problem.points, problem.y, problem.weights, units)
-        draws, report = find_parameters(parts, problem, generator(self.random_state))
-        self._finish(parts, table, units, problem, draws, report)
-        return self
+        flat = np.ndim(given.y) == 1
+        return build_table(given.X, Y, given.weights, parts.by_row, flat, parts.arrays, alike)
 
-    def _resolve(self, names: Any, d: int) -> Parts:
-        given = ("kernel", "loss", "inference", "search", "gram", "basis", "standardize")
-        return resolve(names, d, **{name: getattr(self, name) for name in given})
+    def _units(self, given: Given, parts: Parts, table: Table) -> Units:
+        """Return the units in which the fit works."""
+        units = column_units(parts, table, table.Y.shape[1])
+        # counts, or a loss with scales of its own, leave the target as it is
+        if not (parts.standardize and hasattr(parts.loss, "in_units")):
+            return units
+        y_shift, y_scale = location_scale(table.mean, table.total, table.spread)
+        if not np.all((y_scale > 1e-140) & (y_scale < 1e140)):
+            raise ValueError(
+                f"the targets have deviation {y_scale.max():.3g}: their squares leave the range of "
+                "floating-point numbers; give y in other units"
+            )
+        return Units(units.x_shift, units.x_scale, y_shift, y_scale)
 
-    def _finish(
-        self,
-        parts: Parts,
-        table: Table,
-        units: Units,
-        problem: Problem,
-        draws: list[Draw],
-        report: dict[str, Any],
-    ) -> None:
+    def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:
+        """Return the problem in these units, the basis at its points included."""
+        points = units.inside(table.points)
+        function = basis_inside(parts.basis, units)
+        H = None if function is None else function(points)
+        if H is not None and H.shape[1] >= len(points):
+            raise ValueError(
+                f"{H.shape[1]} basis functions need more than {len(points)} distinct inputs: "
+                "nothing would be left to learn from; choose a smaller basis"
+            )
+        return problem_inside(table, units, points, H)
+
+    def _begin(self, fit: Fit) -> None:
+        """State the prior: convert the parts to the units of the fit, initialise the defaults."""
+        p = fit.problem
+        fit.parts.start(p.points, p.y, p.weights, fit.units)
+
+    def _search(self, fit: Fit) -> None:
+        """Find the hyperparameters: ``fit.draws`` and ``fit.report``."""
+        fit.draws, fit.report = find_parameters(
+            fit.parts, fit.problem, generator(self.random_state)
+        )
+
+    def _condition(self, fit: Fit) -> None:
+        """Set the fitted attributes: the posterior of each draw, and what follows from them."""
         posteriors: list[Process] = []
         values = []
-        for draw in draws:
-            kernel, loss, solved = draw.kernel, draw.loss, draw.solve(parts, problem)
-            gram, solution = solved.gram, solved.solution
-            warn_inference(parts.inference, solution.report)
+        for draw in fit.draws:
+            solved = draw.solve(fit.parts, fit.problem)
+            warn_inference(fit.parts.inference, solved.solution.report)
             values.append(solved.value)
-            prior = Prior(kernel, problem.y.shape[1])
-            posterior = prior.condition(problem.points, solution, basis_inside(parts.basis, units))
+            posterior = self._posterior(fit, draw, solved)
             if not posteriors:
-                loo = _left_out(parts, problem, gram, loss, solution, posterior, table, units)
-                report.update(describe(parts, kernel, units, problem, solution))
-            posteriors.append(posterior)
-        k = 0 if problem.basis is None else problem.basis.shape[1]
-        total = float(problem.row_weights.sum())
-        self.posteriors_ = posteriors
-        self.losses_ = [draw.loss.for_new() for draw in draws]
-        self.units_ = units
-        self.flat_ = table.flat
-        self.basis_ = parts.basis
-        self.kernel_ = units.kernel_outside(draws[0].kernel)
-        self.loss_ = units.loss_outside(draws[0].loss)
-        self.log_evidence_: float | None = None
-        if parts.inference.has_evidence:
-            self.log_evidence_ = units.evidence_outside(max(values), total, parts.basis, k)
-        self.loo_ = loo
-        self.relevance_ = ard.relevance(draws[0].kernel, problem.points, problem.weights)
-        self.report_ = report
+                left = self._left_out(fit, draw, solved, posterior)
+                fit.report |= self._describe(fit, draw, solved)
+            posteriors.append(self._discriminant(fit, draw, solved, posterior))
+        first, p, basis = fit.draws[0], fit.problem, fit.parts.basis
+        k = 0 if p.basis is None else p.basis.shape[1]
+        self.posteriors_ = [*posteriors]
+        self.losses_ = [draw.loss.for_new() for draw in fit.draws]
+        self.units_, self.basis_, self.flat_ = fit.units, basis, fit.table.flat
+        self.kernel_ = self._stated_kernel(fit, first)
+        self.loss_ = fit.units.loss_outside(first.loss)
+        self.log_evidence_ = None
+        if fit.parts.inference.has_evidence and first.scored:
+            total = float(p.row_weights.sum())
+            self.log_evidence_ = fit.units.evidence_outside(max(values), total, basis, k)
+        self.left_out_ = None if isinstance(left, str) else left
+        if isinstance(left, str):
+            fit.report["left_out"] = left
+        self.relevance_ = ard.relevance(first.kernel, p.points, p.weights)
+        self.report_ = fit.report
+
+    def _posterior(self, fit: Fit, draw: Draw, solved: Solved) -> Posterior:
+        """Return the posterior process of a draw."""
+        solution, p = solved.solution, fit.problem
+        prior = Prior(draw.kernel, solution.alpha.shape[1])
+        return prior.condition(p.points, solution, basis_inside(fit.parts.basis, fit.units))
+
+    def _discriminant(
+        self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
+    ) -> Posterior:
+        """Return the process that predicts; this is the posterior."""
+        return posterior
+
+    def _left_out(
+        self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
+    ) -> LeftOut | str:
+        """Return every row from the others, in the user's units; or why that is not known."""
+        p, loss, solution = fit.problem, draw.loss, solved.solution
+        found: LeftOut | str
+        if not posterior.has_spread:
+            found = mode_figures(p, solved.gram, loss, solution)
+        elif "quadratic" in fit.parts.inference.needs:
+            found = gaussian_figures(p, loss, solution)
+        else:
+            found = cavity_figures(p, solved.gram, loss, solution)
+        return found if isinstance(found, str) else of_all_rows(found, fit, loss, posterior)
+
+    def _describe(self, fit: Fit, draw: Draw, solved: Solved) -> dict[str, Any]:
+        """Return what was done to the numbers, as plain values."""
+        line = isinstance(solved.solution.factor, LineFactor)
+        degrees = None
+        if fit.parts.inference.has_evidence:
+            degrees = _degrees_of_freedom(draw.kernel, fit.problem, solved)
+        return described(fit, solved) | {
+            "gram": "markov" if line else "dense",
+            "degrees_of_freedom": degrees,
+        }
+
+    def _stated_kernel(self, fit: Fit, draw: Draw) -> Kernel:
+        """Return the fitted kernel in the user's units."""
+        return fit.units.kernel_outside(draw.kernel)
+
+    def _calibrate(self, fit: Fit) -> None:
+        """Add what follows from the figures of left-out rows: nothing here."""
+
+    # ------------------------------------------------------------------ what was fitted
+    def _summary_rows(self) -> Rows:
+        return machine_rows(self)
 
     def _parameter_words(self) -> dict[str, str]:
         """Return what parameters of this estimator's parts mean, where that is not the usual."""
         return {}
 
-    def _inputs(self, X: Any) -> Array:
-        """Validate inputs of a prediction and return them in inside units."""
-        check_is_fitted(self, "posteriors_")
-        return self.units_.inside(read_inputs(self, X))
 
-
-def _units(parts: Parts, table: Table) -> Units:
+def column_units(parts: Parts, table: Table, m: int) -> Units:
+    """Return units that standardise the columns, if the parts say so, and leave m targets alone."""
+    units = no_units(table.X.shape[1], m)
     if not parts.standardize:
-        return no_units(table.X.shape[1], table.Y.shape[1])
-    x_shift, x_scale = location_scale(table.points, table.total)
-    if not hasattr(parts.loss, "in_units"):  # the target as it is: counts, or scales in its units
-        m = table.Y.shape[1]
-        return Units(x_shift, x_scale, np.zeros(m), np.ones(m))
-    y_shift, y_scale = location_scale(table.mean, table.total, table.spread)
-    if not np.all((y_scale > 1e-140) & (y_scale < 1e140)):
-        raise ValueError(
-            f"the targets have deviation {y_scale.max():.3g}: their squares leave the range of "
-            "floating-point numbers; give y in other units"
-        )
-    return Units(x_shift, x_scale, y_shift, y_scale)
+        return units
+    shift, scale = location_scale(table.points, table.total)
+    return Units(shift, scale, units.y_shift, units.y_scale)
 
 
-def _problem(parts: Parts, table: Table, units: Units) -> Problem:
-    points = units.inside(table.points)
-    function = basis_inside(parts.basis, units)
-    H = None if function is None else function(points)
-    if H is not None and H.shape[1] >= len(points):
-        raise ValueError(
-            f"{H.shape[1]} basis functions need more than {len(points)} distinct inputs: nothing "
-            "would be left to learn from; choose a smaller basis"
-        )
-    return problem_inside(table, units, points, H)
-
-
-def _left_out(
-    parts: Parts,
-    problem: Problem,
-    gram: Gram,
-    loss: Loss,
-    solution: Solution,
-    posterior: Posterior,
-    table: Table,
-    units: Units,
-) -> Loo | None:
-    """Leave-one-out in the way of the posterior: a mode, Gaussian noise, or approximate."""
-    if not posterior.has_spread:
-        return mode_loo(problem, loss, solution, posterior, table, units)
-    if "quadratic" not in parts.inference.needs:
-        return cavity_loo(problem, gram, loss, solution, posterior, table, units)
-    return _leave_one_out(problem, loss, solution, posterior, table, units)
-
-
-def _leave_one_out(
-    problem: Problem,
-    loss: Loss,
-    solution: Solution,
-    posterior: Posterior,
-    table: Table,
-    units: Units,
-    extra: Array | None = None,
-) -> Loo:
-    """Every row from the others; a row of weight zero is predicted from all that count.
-
-    ``extra`` (n,) is variance of the function at the points that the factor knows nothing of.
-    """
-    left = Left(problem, solution, loss.quadratic(problem.y)[1])
-    if extra is not None:
-        left.variance = left.variance + extra[problem.group]
-    mean, variance, density = (np.empty(table.Y.shape) for _ in range(3))
-    mean[table.keep] = problem.rows - left.residual
-    variance[table.keep] = left.variance[:, None]
-    density[table.keep] = left.log_density()
-    unused = table.weights == 0
+def of_all_rows(found: LeftOut, fit: Fit, loss: Loss, posterior: Posterior) -> LeftOut:
+    """Return figures of the rows that count as those of all rows, in the user's units."""
+    table, units = fit.table, fit.units
+    unused, others = table.weights == 0, None
     if np.any(unused):
-        inside = units.inside(table.X[unused])
-        y, latent = units.y_inside(table.Y[unused]), posterior.var(inside)[:, None]
-        mean[unused], variance[unused] = loss.predict(posterior.mean(inside), latent)
-        density[unused] = loss.log_predictive(y, posterior.mean(inside), latent)
-    return loo_outside(mean, variance, density, table, units)
+        y = units.y_inside(table.Y[unused])
+        others = predicted(loss, posterior, units.inside(table.X[unused]), y)
+    return units.left_out_outside(found.among(table.keep, others, table.weights), table.flat)
 
 
-def describe(
-    parts: Parts, kernel: Kernel, units: Units, problem: Problem, solution: Solution
-) -> dict[str, Any]:
-    """What was done to the numbers, as plain values."""
+def described(fit: Fit, solved: Solved) -> dict[str, Any]:
+    """Return what every fit says of its rows, units and inference."""
+    name = type(fit.parts.inference).__name__
     return {
-        "standardize": {"on": parts.standardize} | told_units(units),
-        "rows": told_rows(problem, problem.row_weights),
-        "inference": {"name": type(parts.inference).__name__, **solution.report.plain()},
-        "gram": "markov" if isinstance(solution.factor, LineFactor) else "dense",
-        "degrees_of_freedom": _degrees_of_freedom(kernel, problem, solution)
-        if parts.inference.has_evidence
-        else None,
+        "standardize": {"on": fit.parts.standardize} | describe_units(fit.units),
+        "rows": describe_rows(fit.problem, fit.problem.row_weights),
+        "inference": {"name": name, **solved.solution.report.plain()},
     }
 
 
-def _degrees_of_freedom(kernel: Kernel, problem: Problem, solution: Solution) -> float | None:
+def _degrees_of_freedom(kernel: Kernel, problem: Problem, solved: Solved) -> float | None:
     """Trace of the smoother y -> fitted signal: tr(K C) (+ k with a basis).
 
     None for several latent functions, and where the kernel has noise parts and a loss its own.
     """
-    if isinstance(solution.factor, CoupledFactor):
+    W, factor = solved.solution.W, solved.solution.factor
+    if isinstance(factor, CoupledFactor):
         return None
     signal = kernel.noise_free()
     if signal is kernel:  # tr(K C) = tr(Sigma W), K C = I - W^-1 C
-        W = solution.W
         if np.all(W > 0.0):
-            return float((1.0 - solution.factor.diag() / W).sum())
-        return float(W @ solution.factor.cov_diag())
+            return float((1.0 - factor.diag() / W).sum())
+        return float(W @ factor.cov_diag())
     assert signal is not None
-    C = solution.factor.solve(np.eye(len(problem.points)))
+    C = factor.solve(np.eye(len(problem.points)))
     k = 0 if problem.basis is None else problem.basis.shape[1]
     return float(np.einsum("ij,ij->", signal(problem.points), C)) + k
 

@@ -32,18 +32,22 @@ AMPLITUDES = ("variance", "value")  # of a scaled kernel, of a constant
 
 @dataclass
 class Draw:
-    """Kernel and loss with the hyperparameters found, and the posterior there once it is known."""
+    """Kernel and loss with the hyperparameters found, and the posterior there once it is known.
+
+    ``scored`` is False where nobody asks for the log evidence.
+    """
 
     kernel: Kernel
     loss: Loss
     solved: Solved | None = None
+    scored: bool = True
 
     def solve(self, parts: Parts, problem: Problem) -> Solved:
         """Return the posterior of a problem; what was solved before is handed out once."""
         kept, self.solved = self.solved, None
         if kept is not None and kept.problem is problem:
             return kept
-        return solve_problem(parts, self.kernel, self.loss, problem)
+        return solve_problem(parts, self.kernel, self.loss, problem, self.scored)
 
 
 @dataclass(frozen=True)
@@ -177,13 +181,15 @@ def _criterion(parts: Parts, search: Search) -> type[Criterion]:
     return LooCriterion if name == "loo" else EvidenceCriterion
 
 
-def solve_problem(parts: Parts, kernel: Kernel, loss: Loss, problem: Problem) -> Solved:
-    """Return Gram, posterior and log evidence at given parts."""
+def solve_problem(
+    parts: Parts, kernel: Kernel, loss: Loss, problem: Problem, scored: bool = True
+) -> Solved:
+    """Return Gram, posterior and, if ``scored``, log evidence at given parts."""
     gram = parts.make_gram(kernel, problem.points, scratch=False)
     solution = parts.inference.solve(
         gram, problem.y, loss, basis=problem.basis, weights=problem.weights
     )
-    if not parts.inference.has_evidence:
+    if not (scored and parts.inference.has_evidence):
         return Solved(problem, gram, solution, -np.inf)
     evidence = parts.inference.evidence(gram, problem.y, loss, solution, spread=problem.spread)
     return Solved(problem, gram, solution, evidence.value)

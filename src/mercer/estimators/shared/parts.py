@@ -152,10 +152,12 @@ def resolve(
     inference.check(loss)
     search = searches.by_name(search)
     if search is not None and not inference.has_evidence and search.needs_evidence:
+        others = [repr(name) for name in ("laplace", "variational", "ep") if _takes(name, loss)]
+        other = f", or an inference with an evidence ({', '.join(others)})" if others else ""
         raise ValueError(
             f"the search maximises a density, and {type(inference).__name__}, the inference for "
             f"{type(loss).__name__}, finds a mode that has none; give search=None and the kernel's "
-            "parameters, or an inference with an evidence ('laplace', 'variational', 'ep')"
+            f"parameters{other}"
         )
     lacking = set(() if search is None else search.needs_reports) - set(inference.reports)
     if lacking:
@@ -178,6 +180,15 @@ def resolve(
         standardizes(standardize, named_kernel and not given),
         linear=chosen.linear,
     )
+
+
+def _takes(name: str, loss: Loss) -> bool:
+    """Whether the inference of this name accepts the loss: a remedy must not be refused."""
+    try:
+        inferences.by_name(name).check(loss)
+    except ValueError:
+        return False
+    return True
 
 
 def resolve_kernel(given: Any, names: Any, d: int) -> tuple[Kernel, bool]:

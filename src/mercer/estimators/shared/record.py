@@ -16,7 +16,6 @@ from mercer.core.kinds import (
     Labels,
     Maybe,
     Numbers,
-    One,
     PartOf,
     Plain,
     PlainReport,
@@ -25,10 +24,8 @@ from mercer.core.kinds import (
 from mercer.core.record import COLUMNS, Recorded
 from mercer.estimators.shared.units import Units, basis_inside
 from mercer.kernels.base import Kernel
-from mercer.left_out.figures import ClassLoo, Loo
-from mercer.left_out.margins import MarginLoo
+from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
-from mercer.process.process import Posterior, Process
 from mercer.process.record import POSTERIOR
 
 UNITS = Fields(
@@ -48,40 +45,29 @@ def _figures(shape: str) -> Kind:
 
 
 _WEIGHTS = Numbers("N", 0.0)
-LEFT_OUT = One(
+LEFT_OUT = Fields(
+    LeftOut,
     {
-        "Loo": Fields(
-            Loo,
-            {
-                "mean": _figures("N | N m"),
-                "variance": _figures("N | N m"),
-                "log_density": _figures("N | N m"),
-                "weights": _WEIGHTS,
-            },
-        ),
-        "ClassLoo": Fields(
-            ClassLoo, {"proba": _figures("N c"), "codes": Numbers("N"), "weights": _WEIGHTS}
-        ),
-        "MarginLoo": Fields(
-            MarginLoo,
-            {
-                "bound": Maybe(_figures("N m")),
-                "cavity": Maybe(_figures("N m")),
-                "weights": _WEIGHTS,
-                "codes": Numbers("N"),
-                "reason": Maybe(Plain(str)),
-            },
-        ),
-    }
+        "weights": _WEIGHTS,
+        "mean": Maybe(_figures("N | N m")),
+        "variance": Maybe(_figures("N | N m")),
+        "log_density": Maybe(_figures("N | N m")),
+        "proba": Maybe(_figures("N c")),
+        "codes": Maybe(Numbers("N")),
+        "margin": Maybe(_figures("N m")),
+        "bound": Maybe(_figures("N m")),
+        "reason": Maybe(Plain(str)),
+    },
 )
 
 
-def check_left_out(found: Any, flat: bool) -> None:
+def check_left_out(found: LeftOut | None, flat: bool) -> None:
     """Refuse figures of another shape than the targets, which are ``flat`` or have columns."""
-    if isinstance(found, Loo):
-        figures = (found.mean, found.variance, found.log_density)
-        if any((figure.ndim == 1) != flat for figure in figures):
-            raise ValueError("the leave-one-out figures do not have the shape of the targets")
+    if found is None or found.codes is not None:
+        return
+    figures = (found.mean, found.variance, found.log_density)
+    if any(figure is None or (figure.ndim == 1) != flat for figure in figures):
+        raise ValueError("the leave-one-out figures do not have the shape of the targets")
 
 
 class MachineRecord(Recorded):
@@ -90,8 +76,8 @@ class MachineRecord(Recorded):
     units_: Units
     basis_: Basis | None
     flat_: bool
-    loo_: Any
-    posteriors_: list[Process]
+    left_out_: LeftOut | None
+    posteriors_: list[Any]  # a Process each, of the kinds that are recorded
     losses_: list[Loss]
 
     @classmethod
@@ -108,7 +94,7 @@ class MachineRecord(Recorded):
             "flat_": Plain(bool),
             "log_evidence_": Maybe(Plain(float, finite=False)),
             "report_": PlainReport(),
-            "loo_": Maybe(LEFT_OUT),
+            "left_out_": Maybe(LEFT_OUT),
             "relevance_": Maybe(Numbers("d", 0.0)),
             "posteriors_": Each(POSTERIOR, "p", least=1),
             "losses_": Each(PartOf(Loss), "p"),
@@ -117,7 +103,6 @@ class MachineRecord(Recorded):
     def _restored(self) -> None:
         basis = self.basis_
         for posterior in self.posteriors_:
-            assert isinstance(posterior, Posterior)  # whoever keeps other processes restores them
             if (basis is None) != (posterior.beta is None):
                 raise ValueError("there are coefficients of a basis, but no basis, or the reverse")
             if basis is not None and posterior.beta is not None:
@@ -134,23 +119,21 @@ class MachineRecord(Recorded):
         classes = getattr(self, "classes_", None)
         if classes is not None and len(classes) != max(2, m):
             raise ValueError(f"{len(classes)} classes do not have {m} latent functions")
-        check_left_out(self.loo_, self.flat_)
+        check_left_out(self.left_out_, self.flat_)
         for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
-            assert isinstance(posterior, Posterior)
             point = posterior.points[:1]
             mean = posterior.mean(point)
-            fine = mean.shape == (1, m) and bool(np.isfinite(mean).all())
+            fine = bool(mean.shape == (1, m) and np.isfinite(mean).all())
             pairwise: Any = posterior.parent
             if posterior.has_spread and not pairwise.kernel.pairwise:
                 blocks = posterior.blocks(point)
-                fine &= blocks.shape == (1, m, m) and bool(np.isfinite(blocks).all())
+                fine &= bool(blocks.shape == (1, m, m) and np.isfinite(blocks).all())
                 joint = loss.response == "multiclass"
                 loss.predict(mean, blocks if joint else np.diagonal(blocks, axis1=1, axis2=2))
             if not fine:
                 raise ValueError("the parts of the model do not belong to its arrays")
         if classes is not None:
-            known: Any = self.posteriors_[0]
-            first = self.units_.outside(known.points[:1])
+            first = self.units_.outside(self.posteriors_[0].points[:1])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # this row has no column names
                 cast(Any, self).predict(first)

@@ -9,13 +9,17 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.frames import outside
 from mercer.inference.base import Inference, Report
+from mercer.left_out.figures import LeftOut
+
+Rows: TypeAlias = list[tuple[str, str, str]]  # section, label, value
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Summary:
     title: str
     entries: tuple[tuple[str, str, str], ...]
 
-    def rows(self) -> list[tuple[str, str, str]]:
+    def rows(self) -> Rows:
         """Return the rows (section, label, value)."""
         return list(self.entries)
 
@@ -51,10 +55,22 @@ class Summary:
         return f"<table><caption>{escape(self.title)}</caption>{''.join(body)}</table>"
 
 
-def summarise(machine: Any) -> Summary:
-    """Return the summary of a fitted regressor."""
+class Summarised:
+    """An estimator that says what was fitted in rows: a child states ``_summary_rows``."""
+
+    def summary(self) -> Summary:
+        """Return what was fitted, in words; readable as text and as HTML."""
+        check_is_fitted(self, "posteriors_")
+        return Summary(type(self).__name__, tuple(self._summary_rows()))
+
+    def _summary_rows(self) -> Rows:
+        raise NotImplementedError
+
+
+def machine_rows(machine: Any) -> Rows:
+    """Return the rows of a fitted kernel machine."""
     report = machine.report_
-    rows: list[tuple[str, str, str]] = []
+    rows: Rows = []
 
     def add(section: str, label: str, value: str) -> None:
         rows.append((section, label, value))
@@ -77,7 +93,7 @@ def summarise(machine: Any) -> Summary:
         add(f"Hyperparameters ({units})", "one length scale per column", _ard(report["ard"]))
     if machine.log_evidence_ is not None:
         add("Quality", "log evidence", f"{machine.log_evidence_:.4f}")
-    for label, text in _left_out(machine.loo_, counts["weight"]):
+    for label, text in left_out_rows(machine.left_out_, counts["weight"]):
         add("Quality", label, text)
     if report["degrees_of_freedom"] is not None:
         add("Quality", "effective degrees of freedom", f"{report['degrees_of_freedom']:.2f}")
@@ -87,21 +103,22 @@ def summarise(machine: Any) -> Summary:
     add("Numerics", "convergence", _convergence(report))
     jitter = report["inference"].get("jitter", 0.0)
     add("Numerics", "jitter", "none" if not jitter else f"{jitter:.1g} of each variance")
-    return Summary(f"{type(machine).__name__}", tuple(rows))
+    return rows
 
 
-def _left_out(loo: Any, weight: float) -> list[tuple[str, str]]:
-    """Lines on leave-one-out: of densities, or of margins with their bound and estimate."""
-    if hasattr(loo, "log_density"):
-        outputs = 1 if loo.log_density.ndim == 1 else loo.log_density.shape[1]
-        each = loo.total / (weight * outputs)
-        text = f"{loo.total:.4f} ({each:.4f} per observation)"
-        return [("leave-one-out log density", text)]
+def left_out_rows(left: LeftOut | None, weight: float) -> list[tuple[str, str]]:
+    """Return label and value: of densities, or of margins with their bound and estimate."""
+    if left is None:
+        return []
+    if left.log_density is not None and left.total is not None:
+        outputs = 1 if left.log_density.ndim == 1 else left.log_density.shape[1]
+        each = left.total / (weight * outputs)
+        return [("leave-one-out log density", f"{left.total:.4f} ({each:.4f} per observation)")]
     lines = []
-    if getattr(loo, "bound", None) is not None:
-        lines.append(("leave-one-out error", f"at most {loo.error_bound:.4f}"))
-    if getattr(loo, "cavity", None) is not None:
-        lines.append(("leave-one-out error, estimated", f"{loo.cavity_error:.4f}"))
+    if left.bound is not None:
+        lines.append(("leave-one-out error", f"at most {left.error_bound:.4f}"))
+    if left.margin is not None:
+        lines.append(("leave-one-out error, estimated", f"{left.cavity_error:.4f}"))
     return lines
 
 

@@ -2,11 +2,13 @@
 
 Rows that may be sparse: read, checked and merged as dense ones are.
 
-UnlessItFails: after an error a machine is as it was before.
+restored_on_error: after an error an estimator is as it was before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -264,8 +266,9 @@ def merged_rows(X: Any, labels: Index, weights: Array) -> tuple[Index, Array]:
     return np.array(firsts, dtype=np.intp), np.array(totals)
 
 
-class UnlessItFails:
-    """``with UnlessItFails(machine):`` puts all attributes back if the block ends with an error.
+@contextmanager
+def restored_on_error(machine: Any) -> Iterator[None]:
+    """Put all attributes of ``machine`` back if the block ends with an error.
 
     The attributes themselves are not copied: what the block does to an array in place stays. An
     interrupt by the keyboard counts as an error.
@@ -275,21 +278,17 @@ class UnlessItFails:
     >>> from types import SimpleNamespace
     >>> machine = SimpleNamespace(a=1)
     >>> try:
-    ...     with UnlessItFails(machine):
+    ...     with restored_on_error(machine):
     ...         machine.a, machine.b = 2, 3
     ...         raise ValueError("no")
     ... except ValueError:
     ...     print(machine)
     namespace(a=1)
     """
-
-    def __init__(self, machine: Any) -> None:
-        self.machine, self.before = machine, dict(vars(machine))
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            vars(self.machine).clear()
-            vars(self.machine).update(self.before)
+    before = dict(vars(machine))
+    try:
+        yield
+    except BaseException:
+        vars(machine).clear()
+        vars(machine).update(before)
+        raise

@@ -5,7 +5,7 @@ Between the user's units and those in which a machine works: the problem, and wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,9 @@ from mercer.core.arrays import Array
 from mercer.core.basis import Basis
 from mercer.core.component import Component
 from mercer.estimators.shared.table import Table
+from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
-from mercer.left_out.figures import Loo
-from mercer.search import Problem
+from mercer.left_out.figures import LeftOut
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,20 @@ class Units:
             return loss
         stated: Component = restate(float(self.y_scale[0]))
         return stated
+
+    def left_out_outside(self, figures: LeftOut, flat: bool) -> LeftOut:
+        """Return the figures of left-out observations (N, m) in the user's units, (N,) if flat."""
+        assert figures.mean is not None
+        assert figures.variance is not None
+        assert figures.log_density is not None
+        stated: dict[str, Any] = {
+            "mean": self.y_outside(figures.mean),
+            "variance": np.asarray(figures.variance * self.y_scale**2),
+            "log_density": np.asarray(figures.log_density - np.log(self.y_scale)),
+        }
+        if flat:
+            stated = {name: values[:, 0] for name, values in stated.items()}
+        return replace(figures, **stated)
 
     def evidence_outside(self, value: float, total: float, basis: Basis | None, k: int) -> float:
         """Return the log evidence in the user's units.
@@ -122,20 +136,13 @@ def problem_inside(table: Table, units: Units, points: Array, H: Array | None) -
     )
 
 
-def loo_outside(mean: Array, variance: Array, density: Array, table: Table, units: Units) -> Loo:
-    """Return figures of left-out rows, (N, m) inside, in the user's units."""
-    outside = (units.y_outside(mean), variance * units.y_scale**2, density - np.log(units.y_scale))
-    first, second, third = ((a[:, 0] if table.flat else a) for a in outside)
-    return Loo(first, second, third, table.weights)
-
-
-def told_units(units: Units) -> dict[str, Any]:
+def describe_units(units: Units) -> dict[str, Any]:
     """Return what was subtracted from each column and target, and by what it was divided."""
     names = ("x_shift", "x_scale", "y_shift", "y_scale")
     return {name: getattr(units, name).tolist() for name in names}
 
 
-def told_rows(table: Table | Problem, weights: Array) -> dict[str, Any]:
+def describe_rows(table: Table | Problem, weights: Array) -> dict[str, Any]:
     """Return how many rows of these weights count, at how many points, and for how much."""
     return {
         "used": len(weights),

@@ -70,8 +70,7 @@ class SplineRecord(MachineRecord):
 
     @classmethod
     def _record(cls) -> Record:
-        computed = ("loo_", "left_out_")  # when they are asked for
-        record = {k: kind for k, kind in super()._record().items() if k not in computed}
+        record = {name: kind for name, kind in super()._record().items() if name != "left_out_"}
         forms = One({"Posterior": POSTERIOR, "SplinePosterior": CURVE})
         return {
             **record,

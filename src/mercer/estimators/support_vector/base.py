@@ -18,12 +18,12 @@ from mercer.core.basis import PolynomialBasis
 from mercer.estimators.shared.labels import decided, one_vs_rest, read_labels
 from mercer.estimators.shared.summary import Summary
 from mercer.estimators.shared.table import (
-    UnlessItFails,
     check_target,
     check_weights,
     merged,
     read_inputs,
     read_rows,
+    restored_on_error,
 )
 from mercer.estimators.support_vector.record import SupportRecord
 from mercer.inference.base import Report, Solution
@@ -216,7 +216,7 @@ class DualMachine(SupportVectorMachine):
         ``sample_weight`` (n,): a row of weight w counts as w equal rows. If anything fails, the
         estimator stays as it was.
         """
-        with UnlessItFails(self):
+        with restored_on_error(self):
             self._fit(X, y, sample_weight)
         return self
 

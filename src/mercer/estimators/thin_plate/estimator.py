@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 
-from mercer.core.arrays import Array, as_columns
+from mercer.core.arrays import Array
 from mercer.core.basis import PolynomialBasis
 from mercer.core.memory import require_memory
 from mercer.estimators.kernel.regressor import KernelRegressor
-from mercer.estimators.shared.machine import _leave_one_out
-from mercer.estimators.shared.summary import Summary
-from mercer.estimators.shared.table import (
-    Table,
-    build_table,
-    check_target,
-    check_weights,
-    read_rows,
-)
-from mercer.estimators.shared.units import Units, problem_inside, told_rows, told_units
+from mercer.estimators.shared.gram_choice import kept_gram
+from mercer.estimators.shared.machine import Fit, Given, described, of_all_rows
+from mercer.estimators.shared.parameters import Draw, Solved
+from mercer.estimators.shared.parts import Parts
+from mercer.estimators.shared.summary import Rows
+from mercer.estimators.shared.table import Table, build_table
+from mercer.estimators.shared.units import Units, problem_inside
 from mercer.estimators.thin_plate.checks import (
     check_knots,
     check_lam,
@@ -34,11 +32,17 @@ from mercer.estimators.thin_plate.forms import (
     ThinPlateSmoothing,
     choose,
 )
-from mercer.inference.base import Report
+from mercer.inference.base import Problem
+from mercer.inference.exact import Exact
+from mercer.kernels.base import Kernel
 from mercer.kernels.checks import whole
+from mercer.kernels.compose import Scale
 from mercer.kernels.splines.thin_plate import ThinPlate, check_order, least_order
+from mercer.left_out.figures import LeftOut
+from mercer.left_out.gaussian import gaussian_figures
+from mercer.linalg.gram import Gram
 from mercer.losses.real.gaussian import Gaussian
-from mercer.search import Problem
+from mercer.process.process import Posterior
 
 # n x n arrays of an exact fit: G, its contrasts, eigenvectors, their workspace, the operator
 ARRAYS = 7
@@ -82,7 +86,7 @@ class ThinPlateSpline(KernelRegressor):
     order_ : int.
     log_evidence_ : float, with a flat unit density on the coefficients of the monomials: it
         compares lam, kernels and knots, not different orders.
-    kernel_, loss_, loo_, report_, posteriors_ : see :class:`KernelRegressor`.
+    kernel_, loss_, left_out_, report_, posteriors_ : see :class:`KernelRegressor`.
 
     References
     ----------
@@ -120,61 +124,93 @@ class ThinPlateSpline(KernelRegressor):
         self.search = search
         self.knots = knots
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        check_target(y)
-        X, y = read_rows(self, X, y, multi_output=True, y_numeric=True)
-        weights = check_weights(sample_weight, len(X))
-        d = X.shape[1]
+    # ------------------------------------------------------------------ fit
+    def _resolve(self, given: Given) -> Parts:
+        """Return the kernel of the order and its polynomials; what is smooth has no name here."""
+        d = given.X.shape[1]
         m = max(2, least_order(d)) if self.order is None else whole(self, "order", 1)
         check_order(m, d)
-        lam, criterion = check_lam(self.lam), check_search(self.search)
-        basis = PolynomialBasis(m - 1)
-        exact = self.knots is None
-        table = build_table(
-            X, as_columns(y), weights, False, np.ndim(y) == 1, ARRAYS if exact else 0
+        check_lam(self.lam)
+        check_search(self.search)
+        return Parts(
+            ThinPlate(m),
+            Gaussian(),
+            Exact(),
+            None,
+            PolynomialBasis(m - 1),
+            kept_gram,
+            named_kernel=False,
+            named_loss=True,
+            standardize=True,
         )
-        check_points(table, basis, m, getattr(self, "feature_names_in_", None))
-        units = isotropic_units(table, m)
-        problem = _problem(table, units, basis)
+
+    def _merge(self, given: Given, parts: Parts, Y: Array) -> Table:
+        flat, arrays = np.ndim(given.y) == 1, ARRAYS if self.knots is None else 0
+        table = build_table(given.X, Y, given.weights, False, flat, arrays)
+        basis = cast(PolynomialBasis, parts.basis)
+        check_points(table, basis, cast(ThinPlate, parts.kernel).order, given.names)
+        return table
+
+    def _units(self, given: Given, parts: Parts, table: Table) -> Units:
+        return isotropic_units(table, cast(ThinPlate, parts.kernel).order)
+
+    def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:
+        points, basis = units.inside(table.points), cast(PolynomialBasis, parts.basis)
+        return problem_inside(table, units, points, basis(points))
+
+    def _begin(self, fit: Fit) -> None:
+        """Nothing: variance and noise are found with lam."""
+
+    def _search(self, fit: Fit) -> None:
+        """Find lam and the variance on the spectrum of the form: one decomposition for all."""
+        problem, units, lam = fit.problem, fit.units, check_lam(self.lam)
+        d, m = problem.points.shape[1], cast(ThinPlate, fit.parts.kernel).order
+        basis = cast(PolynomialBasis, fit.parts.basis)
         form: Form
-        if exact:
+        if self.knots is None:
             form = AllContrasts(problem, basis, m)
         else:
             knots = check_knots(self.knots, lam, problem, units, basis.size(d))
             require_memory(len(knots), ARRAYS, "a spline on knots", "choose")
             form = FewContrasts(problem, basis, m, knots)
-        chosen = choose(form, lam, criterion, float(units.x_scale[0]) ** (2 * m - d))
-        self._conclude(form, table, units, chosen)
-        return self
-
-    def _conclude(self, form: Form, table: Table, units: Units, chosen: ThinPlateSmoothing) -> None:
-        problem, (v, lam) = form.problem, (chosen.variance, chosen.lam)
-        solution, posterior = form.solve(v, lam)
-        loss = Gaussian(noise=v * lam)
-        extra = None if form.extra is None else v * form.extra
-        value = form.evidence(solution, v, lam)
-        total, k = float(problem.row_weights.sum()), form.basis.size(problem.points.shape[1])
-        loo = _leave_one_out(problem, loss, solution, posterior, table, units, extra)
-        self.posteriors_, self.losses_ = [posterior], [loss]
-        self.units_, self.flat_, self.basis_ = units, table.flat, form.basis
-        # G(r / s) = s^(d - 2m) G(r) on contrasts
-        d, per_output = problem.points.shape[1], float(units.y_scale[0]) ** 2
-        size = v * float(units.x_scale[0]) ** (d - 2 * form.order)
-        size *= per_output if len(units.y_scale) == 1 else 1.0
-        self.kernel_ = size * ThinPlate(form.order)
-        self.loss_ = units.loss_outside(loss)
-        self.log_evidence_ = units.evidence_outside(value, total, form.basis, k)
-        self.loo_, self.relevance_ = loo, None
+        unit = float(units.x_scale[0]) ** (2 * m - d)
+        chosen = choose(form, lam, check_search(self.search), unit)
         search = chosen.report["search"]
         if search is not None and "gcv" in search and len(units.y_scale) == 1:
-            search["gcv"] *= per_output
-        self.report_ = {
-            **chosen.report,
-            **_described(form, units, solution.report),
-            "order": form.order,
-        }
-        if extra is not None:  # mean prior variance that the knots leave out, over the noise
-            self.report_["left_out"] = float(problem.weights @ extra) / (total * v * lam)
+            search["gcv"] *= float(units.y_scale[0]) ** 2
+        v = chosen.variance
+        noise = Gaussian(noise=v * chosen.lam)
+        fit.draws = [SplineDraw(v * ThinPlate(m), noise, form=form, chosen=chosen)]
+        fit.report = chosen.report
+
+    def _posterior(self, fit: Fit, draw: Draw, solved: Solved) -> Posterior:
+        assert isinstance(solved, SolvedSpline)
+        return solved.posterior
+
+    def _left_out(
+        self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
+    ) -> LeftOut | str:
+        assert isinstance(solved, SolvedSpline)
+        found = gaussian_figures(fit.problem, draw.loss, solved.solution, solved.extra)
+        return of_all_rows(found, fit, draw.loss, posterior)
+
+    def _describe(self, fit: Fit, draw: Draw, solved: Solved) -> dict[str, Any]:
+        assert isinstance(draw, SplineDraw)
+        assert isinstance(solved, SolvedSpline)
+        report = described(fit, solved) | draw.form.report() | {"order": draw.form.order}
+        if solved.extra is not None:  # mean prior variance beyond the knots, over the noise
+            p, noise = fit.problem, float(draw.chosen.variance * draw.chosen.lam)
+            total = float(p.row_weights.sum())
+            report["variance_beyond_knots"] = float(p.weights @ solved.extra) / (total * noise)
+        return report
+
+    def _stated_kernel(self, fit: Fit, draw: Draw) -> Kernel:
+        """G(r / s) = s^(d - 2m) G(r) on contrasts."""
+        assert isinstance(draw, SplineDraw)
+        units, m = fit.units, draw.form.order
+        size = draw.chosen.variance * float(units.x_scale[0]) ** (fit.table.X.shape[1] - 2 * m)
+        size *= float(units.y_scale[0]) ** 2 if len(units.y_scale) == 1 else 1.0
+        return Scale(ThinPlate(m), size)
 
     # ------------------------------------------------------------------ what was found
     @property
@@ -200,29 +236,36 @@ class ThinPlateSpline(KernelRegressor):
             "drawn; sample_y draws from the posterior"
         )
 
-    def summary(self) -> Summary:
-        """Return what was fitted, in words; readable as text and as HTML."""
-        whole_text = super().summary()
-        rows = [("Model", "order of the penalty", str(self.order_))]
-        rows.append(("Model", "smoothing parameter lam", f"{self.lam_:.6g}"))
+    def _summary_rows(self) -> Rows:
+        rows = super()._summary_rows()
+        own = [("Model", "order of the penalty", str(self.order_))]
+        own.append(("Model", "smoothing parameter lam", f"{self.lam_:.6g}"))
         if "knots" in self.report_:
-            rows.append(("Model", "knots (an approximation)", str(self.report_["knots"])))
-        at = next(i for i, row in enumerate(whole_text.entries) if row[0] != "Data")
-        entries = (*whole_text.entries[:at], *rows, *whole_text.entries[at:])
-        return Summary(whole_text.title, entries)
+            own.append(("Model", "knots (an approximation)", str(self.report_["knots"])))
+        at = next(i for i, row in enumerate(rows) if row[0] != "Data")
+        return [*rows[:at], *own, *rows[at:]]
 
 
-def _problem(table: Table, units: Units, basis: PolynomialBasis) -> Problem:
-    points = units.inside(table.points)
-    return problem_inside(table, units, points, basis(points))
+@dataclass(frozen=True)
+class SolvedSpline(Solved):
+    """A spline solved; ``extra`` (n,) is the variance at the points that its form leaves out."""
+
+    posterior: Posterior
+    extra: Array | None
 
 
-def _described(form: Form, units: Units, inference: Report) -> dict[str, Any]:
-    """What was done to the numbers, as plain values."""
-    problem = form.problem
-    return {
-        "standardize": {"on": True} | told_units(units),
-        "rows": told_rows(problem, problem.row_weights),
-        "inference": {"name": "Exact", **inference.plain()},
-        **form.report(),
-    }
+@dataclass
+class SplineDraw(Draw):
+    """A form of the spline with the variance and the lam that were chosen."""
+
+    form: Form = field(kw_only=True)
+    chosen: ThinPlateSmoothing = field(kw_only=True)
+
+    def solve(self, parts: Parts, problem: Problem) -> SolvedSpline:
+        """Return the posterior by the form; no Gram is needed."""
+        v, lam, form = self.chosen.variance, self.chosen.lam, self.form
+        solution, posterior = form.solve(v, lam)
+        value = form.evidence(solution, v, lam)
+        extra = None if form.extra is None else v * form.extra
+        no_gram = cast(Gram, None)  # the factor says it all
+        return SolvedSpline(problem, no_gram, solution, value, posterior, extra)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from mercer.core.arrays import Array, Index
-from mercer.linalg.dense.gram import DenseFactor
+from mercer.linalg.dense.factor import DenseFactor
 from mercer.linalg.gram import Factor
 from mercer.linalg.operators import BasisOperator
 

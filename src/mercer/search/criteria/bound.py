@@ -12,56 +12,15 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.inference.base import Solution
 from mercer.kernels.base import Gradient
-from mercer.left_out.margins import cavity_variance, margin_bound, worst
+from mercer.left_out.figures import worst
+from mercer.left_out.margins import bounded_margins, left_out_latent
 from mercer.linalg.gram import Gram
 from mercer.losses.base import Loss
-from mercer.search.criteria.evidence import Criterion, Problem
+from mercer.search.criteria.evidence import Criterion
 from mercer.search.optimize import Result, Search
 from mercer.search.space import Space
 
 FIRST, LAST = 2.0, 0.2  # steps of the search, in the coordinate u (log for positive parameters)
-
-
-def shares(problem: Problem) -> Array:
-    """The share (N,) of the weight at its point that goes with each row: at most unit weight."""
-    if problem.whole:
-        return np.ones(len(problem.group))
-    gone = np.minimum(problem.row_weights, 1.0) if problem.left_out is None else problem.left_out
-    return np.asarray(gone / problem.weights[problem.group])
-
-
-def bounded_margins(problem: Problem, gram: Gram, solution: Solution) -> Array:
-    """Lemma 1 for every row and machine: (N, m) lower bounds of the left-out margins."""
-    g, t, variance = problem.group, shares(problem), gram.diag()
-    result = np.empty(problem.rows.shape)
-    for j, report in enumerate(solution.report.each()):
-        S = problem.rows[:, j]
-        margin, lam = S * solution.z[g, j], S * solution.alpha[g, j]
-        if report.gap is None:
-            raise ValueError(
-                "the leave-one-out bound needs the duality gap of the mode, which this inference "
-                "does not report; use inference='newton' or 'dual'"
-            )
-        result[:, j] = margin_bound(margin, lam, variance[g], report.gap, t)
-    return result
-
-
-def left_out_latent(problem: Problem, gram: Gram, solution: Solution) -> Array | None:
-    """f (N, m) of each row without it, f_i - t alpha_i V_i; None where V is not known.
-
-    A row takes a share t of the weight at its point with it.
-    """
-    W = solution.W if solution.W.ndim == 2 else solution.W[:, None]
-    found = [cavity_variance(gram, np.ascontiguousarray(w), problem.basis) for w in W.T]
-    if any(V is None for V in found):
-        return None
-    g, t = problem.group, shares(problem)[:, None]
-    V, w = np.column_stack([v for v in found if v is not None])[g], W[g]
-    with np.errstate(invalid="ignore"):
-        # of the curvature w a share t goes: the rest, (1 - t) w, still holds f
-        V = np.where(t == 1.0, V, V / (1.0 + (1.0 - t) * w * V))
-    V = np.where(np.isinf(w) & (t < 1.0), 0.0, V)
-    return np.asarray(solution.z[g] - t * solution.alpha[g] * V)
 
 
 class LooBoundCriterion(Criterion):

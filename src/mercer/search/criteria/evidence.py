@@ -6,13 +6,13 @@ Theory (G6).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, cast
 
 import numpy as np
 
-from mercer.core.arrays import Array, Index
-from mercer.inference.base import Inference, Solution
+from mercer.core.arrays import Array
+from mercer.inference.base import Inference, Problem, Solution
 from mercer.kernels.base import Gradient, Kernel
 from mercer.linalg.dense.gram import RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
@@ -25,36 +25,6 @@ class GramMaker(Protocol):
 
     def __call__(self, kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
         """Return the Gram of a kernel at points (n, d)."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """The data of a fit: n distinct points, N observations.
-
-    Attributes
-    ----------
-    points : (n, d) distinct inputs.
-    y : (n, m) targets; the mean of the observations at each point.
-    weights : (n,) total weight of the observations at each point.
-    spread : (n, m) weighted sum of squares of the observations about their mean.
-    basis : (n, k) unpenalised basis at the points, or None.
-    group : (N,) the point of each observation.
-    rows : (N, m) the observations.
-    row_weights : (N,) their weights.
-    whole : leave out all observations of a point at a time, not one (leave-one-out search).
-    left_out : (N,) the weight that goes when an observation is left out; None is min(weight, 1).
-    """
-
-    points: Array
-    y: Array
-    weights: Array
-    spread: Array
-    basis: Array | None
-    group: Index
-    rows: Array
-    row_weights: Array
-    whole: bool = False
-    left_out: Array | None = None
 
 
 class Criterion(ABC):

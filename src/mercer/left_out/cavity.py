@@ -7,8 +7,6 @@ Taking the share t of its site away from point i leaves
 (with matrices over the classes for a softmax). Exact for a Gaussian loss; for EP the cavity is what
 EP itself calls the prediction of the others. Where sites have W < 0 a cavity may have no variance
 at all (V <= 0): such a row is predicted by the prior, and the report counts them. Theory (A16).
-
-Leave-one-out of a machine that ends in a mode: by the cavity, with no spread of f.
 """
 
 from __future__ import annotations
@@ -16,23 +14,19 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.estimators.shared.table import Table
-from mercer.estimators.shared.units import Units, loo_outside
-from mercer.inference.base import Solution
+from mercer.inference.base import Problem, Solution
 from mercer.inference.sites.base import cavity, columns
-from mercer.left_out.figures import Loo
+from mercer.left_out.figures import LeftOut
+from mercer.left_out.margins import left_out_latent
 from mercer.linalg.dense.coupled import CoupledFactor
-from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.gram import Gram
 from mercer.losses.base import Loss
-from mercer.process.process import Posterior, Prior
-from mercer.search import Problem
-from mercer.search.criteria.bound import left_out_latent, shares
+from mercer.process.process import Posterior
 
 
 def cavities(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> tuple[Array, Array]:
     """Latent mean (N, m) and variance (N, m), or covariance (N, m, m), of each row left out."""
-    g, t = problem.group, shares(problem)
+    g, t = problem.group, problem.shares
     factor = solution.factor
     if isinstance(factor, CoupledFactor) and factor.shared is not None:
         p, w = loss.derivatives(problem.y[:, 0], solution.z)[1], solution.weights[:, None, None]
@@ -60,52 +54,39 @@ def cavities(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> tu
     return np.column_stack(means), np.column_stack(variances)
 
 
-def cavity_loo(
-    problem: Problem,
-    gram: Gram,
-    loss: Loss,
-    solution: Solution,
-    posterior: Posterior,
-    table: Table,
-    units: Units,
-) -> Loo:
-    """Return every row of a regression from the others, in the user's units."""
-    mean, variance, density = (np.empty(table.Y.shape) for _ in range(3))
+def cavity_figures(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> LeftOut:
+    """Return every row of a regression from the others, in the units of the problem."""
     m, v = cavities(problem, gram, loss, solution)
-    mean[table.keep], variance[table.keep] = loss.predict(m, v)
-    density[table.keep] = loss.log_predictive(problem.rows, m, v)
-    unused = table.weights == 0
-    if np.any(unused):
-        inside = units.inside(table.X[unused])
-        y = units.y_inside(table.Y[unused])
-        m = posterior.mean(inside)
-        v = np.diagonal(posterior.blocks(inside), axis1=1, axis2=2)
-        mean[unused], variance[unused] = loss.predict(m, v)
-        density[unused] = loss.log_predictive(y, m, v)
-    return loo_outside(mean, variance, density, table, units)
+    mean, variance = loss.predict(m, v)
+    density = loss.log_predictive(problem.rows, m, v)
+    return LeftOut(problem.row_weights, mean, variance, density)
 
 
-def mode_loo(
-    problem: Problem,
-    loss: Loss,
-    solution: Solution,
-    posterior: Posterior,
-    table: Table,
-    units: Units,
-) -> Loo | None:
-    """Every row from the others, f at its mode; None where the loss has no predictions."""
-    prior = posterior.parent
-    if not (loss.offers("moments") and loss.normalised and isinstance(prior, Prior)):
-        return None
-    gram = DenseGram(prior.kernel, problem.points, keep=True)
+def mode_figures(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> LeftOut | str:
+    """Return every row from the others with f at its mode, or why there are no such figures."""
+    if not (loss.offers("moments") and loss.normalised):
+        return (
+            f"{type(loss).__name__} does not say how observations spread about the function, and a "
+            "mode has no spread of its own: there is no density of a left-out row"
+        )
     latent = left_out_latent(problem, gram, solution)
     if latent is None:
-        return None
-    f = np.empty(table.Y.shape)
-    f[table.keep] = latent
-    unused = table.weights == 0
-    if np.any(unused):
-        f[unused] = posterior.mean(units.inside(table.X[unused]))
+        return "the kernel matrix is singular on the points that a kink of the loss holds"
+    return at_mode(loss, problem.rows, latent, problem.row_weights)
+
+
+def at_mode(loss: Loss, y: Array, f: Array, weights: Array) -> LeftOut:
+    """Return the figures of observations y (q, m) that are predicted with f (q, m) as it is."""
     mean, variance = loss.moments(f)
-    density = -loss.value(units.y_inside(table.Y), f)
-    return loo_outside(mean, variance, density, table, units)
+    return LeftOut(weights, mean, variance, -loss.value(y, f))
+
+
+def predicted(loss: Loss, posterior: Posterior, X: Array, y: Array) -> LeftOut:
+    """Return the figures of rows that the fit has not used: X (q, d), y (q, m)."""
+    weights, m = np.zeros(len(X)), posterior.mean(X)
+    if not posterior.has_spread:
+        return at_mode(loss, y, m, weights)
+    # rounding: -1e-16 of the prior's variance
+    v = np.maximum(np.diagonal(posterior.blocks(X), axis1=1, axis2=2), 0.0)
+    mean, variance = loss.predict(m, v)
+    return LeftOut(weights, mean, variance, loss.log_predictive(y, m, v))
