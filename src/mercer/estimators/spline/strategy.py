@@ -14,9 +14,10 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.basis import PolynomialBasis
-from mercer.estimators.shared.units import Units, told_units
+from mercer.estimators.shared.units import Units, describe_units
 from mercer.inference.base import Report
 from mercer.kernels.base import Kernel
+from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
 from mercer.process.process import Process
 
@@ -55,14 +56,14 @@ class FittedSpline:
     gram: str
     counts: tuple[int, int, float]
     extra: dict[str, Any]
-    left_out: Any = None
+    left_out: LeftOut | None = None
 
     def report(self, order: int) -> dict[str, Any]:
         """What was done to the numbers, as plain values."""
         name, ended = self.inference
         return {
             "rows": dict(zip(("used", "distinct", "weight"), self.counts, strict=True)),
-            "standardize": {"on": self.loss.offers("quadratic")} | told_units(self.units),
+            "standardize": {"on": self.loss.offers("quadratic")} | describe_units(self.units),
             "search": self.search,
             "inference": {"name": name, **ended.plain()},
             "gram": self.gram,
