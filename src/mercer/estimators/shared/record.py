@@ -9,19 +9,8 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mercer.core.basis import Basis
-from mercer.core.kinds import (
-    Each,
-    Fields,
-    Kind,
-    Labels,
-    Maybe,
-    Numbers,
-    PartOf,
-    Plain,
-    PlainReport,
-    Record,
-)
-from mercer.core.record import COLUMNS, Recorded
+from mercer.core.kinds import Kind, Labels, Numbers, PartOf, Plain, PlainReport, Record
+from mercer.core.record import COLUMNS, Each, Fields, Maybe, Recorded
 from mercer.estimators.shared.units import Units, basis_inside
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
@@ -124,8 +113,7 @@ class MachineRecord(Recorded):
             point = posterior.points[:1]
             mean = posterior.mean(point)
             fine = bool(mean.shape == (1, m) and np.isfinite(mean).all())
-            pairwise: Any = posterior.parent
-            if posterior.has_spread and not pairwise.kernel.pairwise:
+            if posterior.has_spread and not posterior.parent.kernel.pairwise:
                 blocks = posterior.blocks(point)
                 fine &= bool(blocks.shape == (1, m, m) and np.isfinite(blocks).all())
                 joint = loss.response == "multiclass"
