@@ -206,13 +206,13 @@ class LeastSquaresClassifier(LabelRegression):
         error = loo_error(mean - self._threshold(), codes, w)
         self.report_["loo"] = {"error": error, "squared_error": squared}
 
-    def _check_state(self) -> None:
+    def _check_fitted(self) -> None:
         """Refuse a report without the thresholds of its outputs, which predictions read."""
         given = self.report_["targets"]["threshold"]
         plain = isinstance(given, list) and all(isinstance(t, float) for t in given)
         if not plain or len(given) != len(self.units_.y_scale):
             raise ValueError("the report has no threshold for each output")
-        super()._check_state()
+        super()._check_fitted()
 
     def _threshold(self) -> Array:
         return np.asarray(self.report_["targets"]["threshold"], dtype=np.float64)
