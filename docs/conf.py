@@ -18,6 +18,7 @@ import equations  # noqa: E402  # needs the path set above
 import fields  # noqa: E402  # needs the path set above
 import formulas  # noqa: E402  # needs the path set above
 import public_names  # noqa: E402  # needs the path set above
+import records  # noqa: E402  # needs the path set above
 
 import mercer  # noqa: E402  # one import block would hide that the line above comes first
 
@@ -40,6 +41,7 @@ nitpicky = False
 # ---------------------------------------------------------------- API pages
 # Every public name gets its page from the module's __all__: nothing is listed by hand.
 public_names.write_pages(HERE / "api" / "generated")
+records.write_tables(HERE / "api" / "generated" / "records.txt")  # for model-files.md
 autosummary_generate = True
 autosummary_imported_members = True
 autodoc_typehints = "none"

@@ -186,7 +186,7 @@ def test_a_strange_calibration_is_refused(
 ) -> None:
     model = MEDClassifier(calibration="sigmoid").fit(*noisy(rng, 20)[:2])
     setattr(model, name, value)
-    with pytest.raises(ValueError, match=r"slope_|scores"):
+    with pytest.raises(ValueError, match=r"slope_|scores|_held"):
         model._state()
 
 

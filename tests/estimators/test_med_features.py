@@ -173,13 +173,11 @@ def test_a_saved_stream_continues(name: str, tmp_path: object, rng: np.random.Ge
 def test_weights_of_another_kernel_are_refused(rng: np.random.Generator) -> None:
     X, y = texts(rng, 30)
     model = MEDClassifier(kernel="linear").fit(X, y)
-    manifest, arrays = model._state()
-    arrays["extra.feature_weights_"] = np.zeros((1, 29))
+    state = model._state()
     with pytest.raises(ValueError, match="feature weights"):
-        MEDClassifier._from_state(manifest, arrays, _resolve)
-    arrays["extra.feature_weights_"] = np.zeros((2, 30))
+        MEDClassifier._from_state(state | {"feature_weights_": np.zeros((1, 29))}, _resolve)
     with pytest.raises(ValueError, match="feature_weights_"):
-        MEDClassifier._from_state(manifest, arrays, _resolve)
+        MEDClassifier._from_state(state | {"feature_weights_": np.zeros((2, 30))}, _resolve)
 
 
 def _resolve(name: str) -> type:

@@ -332,29 +332,30 @@ def test_model_files(tmp_path, sinc, rings) -> None:
 
 def test_damaged_states_are_refused(sinc) -> None:
     X, y = sinc
-    manifest, arrays = RVRegressor(RBF(1.5), heal=True).fit(X, y)._state()
+    state = RVRegressor(RBF(1.5), heal=True).fit(X, y)._state()
+    process = state["posteriors_"][0]["Augmented"]
 
     def resolve(name):
         return getattr(mercer.kernels, name.rpartition(".")[2], None) or getattr(
             mercer.losses, name.rpartition(".")[2]
         )
 
-    assert RVRegressor._from_state(manifest, arrays, resolve).predict(X).shape == (100,)
-    for change in (
-        {"machines": []},
-        {"machines": [[1, 0]]},
-        {"relevance": [-1]},
-        {"healed": [-1.0]},
-        {"healed": None},
-        {"classes": {"dtype": "<i8", "values": [0, 1]}},
-        {"inside": None},
-        {"bias": False},
+    assert RVRegressor._from_state(state, resolve).predict(X).shape == (100,)
+    unbiased = {"kernel": process["functions"]["kernel"] | {"bias": False}}
+    for changed in (
+        {"posteriors_": []},
+        {"relevance_rows_": state["relevance_rows_"][::-1].copy()},
+        {"posteriors_": [{"Augmented": process | {"variance": -1.0}}]},
+        {"_augmented_rows": None},
+        {"classes_": {"dtype": "<i8", "values": [0, 1]}},
+        {"kernel_": None},
+        {"posteriors_": [{"Augmented": process | {"functions": unbiased}}]},
     ):
         with pytest.raises(ValueError, match=r".+"):
-            RVRegressor._from_state({**manifest, **change}, arrays, resolve)
-    broken = {**arrays, "0.mu": np.full_like(arrays["0.mu"], np.nan)}
+            RVRegressor._from_state({**state, **changed}, resolve)
+    process["mu"] = np.full_like(process["mu"], np.nan)
     with pytest.raises(ValueError, match="finite"):
-        RVRegressor._from_state(manifest, broken, resolve)
+        RVRegressor._from_state(state, resolve)
 
 
 def test_compared_with_a_gaussian_process(sinc) -> None:

@@ -1,4 +1,4 @@
-"""The state of a kernel machine: what tests/persist/test_records.py does not derive from its record.
+"""The state of a kernel machine: what tests/persist/test_records.py does not derive.
 
 There every entry is spoilt by its kind; here are entries that are fine by themselves and do not
 belong together.

@@ -43,23 +43,26 @@ def test_model_files(knots: int | None, rng: np.random.Generator, tmp_path: Path
 def test_damaged_files_are_refused(knots: int | None, rng: np.random.Generator) -> None:
     X, y, _ = surface(rng)
     model = ThinPlateSpline(knots=knots).fit(X, y)
-    manifest, arrays = model._state()
+    state = model._state()
 
-    def read(manifest: dict, arrays: dict) -> None:
-        ThinPlateSpline._from_state(manifest, arrays, lambda name: part_class(name, {}))
+    def read(state: dict) -> None:
+        ThinPlateSpline._from_state(state, lambda name: part_class(name, {}))
 
-    read(manifest, arrays)
+    read(state)
+    (form,) = state["posteriors_"][0]["operator"].values()
     for name in ("half", "anchor", "cross", "block"):
-        key = f"0.operator.{name}"
-        with pytest.raises(ValueError, match="shape"):
-            read(manifest, arrays | {key: arrays[key][:-1]})
-        with pytest.raises(ValueError, match="not finite"):
-            read(manifest, arrays | {key: np.full_like(arrays[key], np.nan)})
-        with pytest.raises(ValueError, match="there is no operator of"):
-            read(manifest, {k: v for k, v in arrays.items() if k != key})
-    without = {k: v for k, v in arrays.items() if k != "0.beta"}
+        kept = form[name]
+        for wrong, message in ((kept[:-1], "shape"), (np.full_like(kept, np.nan), "not finite")):
+            form[name] = wrong
+            with pytest.raises(ValueError, match=message):
+                read(state)
+        del form[name]
+        with pytest.raises(ValueError, match=f"{name} is missing"):
+            read(state)
+        form[name] = kept
+    state["posteriors_"][0]["beta"] = None
     with pytest.raises(ValueError, match="operator of a basis, but no basis"):
-        read(manifest | {"basis": None}, without)
+        read(state | {"basis_": None})
 
 
 def test_summary(rng: np.random.Generator) -> None:

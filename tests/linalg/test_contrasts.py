@@ -13,7 +13,7 @@ from mercer.kernels.splines.thin_plate import green
 from mercer.linalg.contrasts.contrasts import Contrasts, Null
 from mercer.linalg.contrasts.factor import ContrastFactor
 from mercer.linalg.contrasts.inducing import InducedFactor, InducingContrasts, spread_out
-from mercer.linalg.operators import operator_from
+from mercer.process.record import OPERATOR
 
 M, V, LAM = 2, 1.7, 0.03
 
@@ -86,7 +86,7 @@ def test_operator_is_universal_kriging(data: dict[str, np.ndarray]) -> None:
     np.testing.assert_allclose(other, cov[:3], rtol=1e-9, atol=1e-10)
     diagonal = -operator.reduce_diag(Ks, data["h"])
     np.testing.assert_allclose(diagonal, np.diagonal(cov), rtol=1e-9)
-    again = operator_from(operator.state())
+    again = OPERATOR.read(OPERATOR.write(operator), None)
     np.testing.assert_array_equal(again.reduce_diag(Ks, data["h"]), -diagonal)
 
 
@@ -161,7 +161,7 @@ def test_few_knots_are_the_best_that_knows_them_only(data: dict[str, np.ndarray]
     factor = InducedFactor(few, V, LAM)
     np.testing.assert_allclose(factor.solve(np.eye(n)), P, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(factor.diag(), np.diagonal(P), rtol=1e-8)
-    again = operator_from(operator.state())
+    again = OPERATOR.read(OPERATOR.write(operator), None)
     np.testing.assert_array_equal(again.reduce(A, A, h, h), operator.reduce(A, A, h, h))
 
 

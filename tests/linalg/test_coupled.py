@@ -10,7 +10,7 @@ from mercer.kernels import RBF
 from mercer.linalg import DenseGram
 from mercer.linalg.dense import coupled as module
 from mercer.linalg.dense.coupled import CoupledFactor, coupled
-from mercer.linalg.operators import operator_from
+from mercer.process.record import OPERATOR
 
 N, CLASSES = 9, 3
 
@@ -55,7 +55,7 @@ def check(factor, gram, K, W, rng):
     np.testing.assert_allclose(Q, 0.5 * (V @ V.T - trace), atol=1e-10)
     A = rng.normal(size=(N, 5))
     expected = np.einsum("ip,ciej,jp->pce", A, C.reshape(CLASSES, N, CLASSES, N), A, optimize=True)
-    for operator in (factor.operator(), operator_from(factor.operator().state())):
+    for operator in (factor.operator(), OPERATOR.read(OPERATOR.write(factor.operator()), None)):
         np.testing.assert_allclose(operator.blocks(A), expected, atol=1e-10)
     assert factor.report["jitter"] == 0.0
 

@@ -8,7 +8,7 @@ import pytest
 from mercer.core.memory import require_memory
 from mercer.kernels import RBF, Linear
 from mercer.linalg import DenseGram, NotPositiveDefiniteError, Projected, SignedFactor
-from mercer.linalg.operators import restored
+from mercer.process.record import OPERATOR
 from mercer.testing import check_gram
 
 
@@ -31,7 +31,7 @@ def test_weights_from_zero_to_infinity(rng: np.random.Generator) -> None:
     C[np.ix_(known, known)] = np.linalg.inv(K[np.ix_(known, known)] + np.diag(1 / W[known]))
     np.testing.assert_allclose(factor.solve(np.eye(12)), C, atol=1e-9 * np.abs(C).max())
     np.testing.assert_allclose(factor.cov_diag(), np.diagonal(K - K @ C @ K), atol=1e-7)
-    stored = restored(factor.operator().state())
+    stored = OPERATOR.read(OPERATOR.write(factor.operator()), None)
     V = rng.normal(size=(12, 3))
     np.testing.assert_allclose(stored.reduce(V, V, None, None), V.T @ C @ V, rtol=1e-8)
 

@@ -138,7 +138,7 @@ class Numbers(Kind):
         words = [f"{self.words} {_told_shape(self.shape)}"]
         if self.low is not None:
             words.append(f"{'above' if self.above else 'at least'} {self.low:g}")
-        words += ["whole numbers"] * self.whole + ["may be undefined"] * (not self.finite)
+        words += ["whole numbers"] * self.whole + ["need not be finite"] * (not self.finite)
         words += ["upper triangle"] * self.upper
         return ", ".join(words + ([f"diagonal {self.diagonal}"] if self.diagonal else []))
 
@@ -187,7 +187,7 @@ class Plain(Kind):
 
     def __init__(
         self,
-        kind: type,
+        kind: Any,
         low: float | None = None,
         *,
         above: bool = False,
@@ -439,7 +439,7 @@ class Fields(Kind):
         return self.make(**read_entries(self.record, stored, resolve))
 
     def told(self) -> str:
-        return "the entries below it"
+        return "the entries below it" if self.record else "empty"
 
     def entries(self) -> Record:
         return self.record

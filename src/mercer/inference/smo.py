@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from mercer.inference.base import Evidence, Inference, Report, Solution, ones_if
 from mercer.inference.programme import Ascent, Mask, Programme, directions, dual_of
 from mercer.linalg.gram import Gram, NoSpread
 from mercer.linalg.rows import RowCache
-from mercer.losses.base import Loss, is_number, missing_because
+from mercer.losses.base import Loss, is_number
 
 # Below this tolerance the rows of K are kept in double precision.
 SINGLE_TOL = 1e-5
@@ -58,25 +58,26 @@ class SMO(Inference):
 
     needs: ClassVar[tuple[str, ...]] = ("pieces",)
     has_evidence: ClassVar[bool] = False
+    reports: ClassVar[tuple[str, ...]] = ("converged", "iterations", "gap", "objective")
 
     def __init__(self, tol: float = 1e-3, max_iter: int = -1, cache_size: float = 1000.0) -> None:
         self.tol = tol
         self.max_iter = max_iter
         self.cache_size = cache_size
 
+    @classmethod
+    def example(cls) -> Self:
+        """Return one whose answer is exact to nine digits."""
+        return cls(tol=1e-9)
+
     def check(self, loss: Loss) -> None:
         """See :meth:`Inference.check`."""
-        for name, value in (("tol", self.tol), ("cache_size", self.cache_size)):
-            if not is_number(value, 0.0, np.inf):
-                raise ValueError(f"SMO needs a positive finite {name}, not {value!r}")
+        if not is_number(self.cache_size, 0.0, np.inf):
+            raise ValueError(f"SMO needs a positive finite cache_size, not {self.cache_size!r}")
         limit = self.max_iter
         if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < -1:
             raise ValueError(f"SMO needs a whole number max_iter, or -1 for no limit: {limit!r}")
-        if not loss.offers("pieces"):
-            raise ValueError(
-                f"SMO inference needs pieces from the loss, and {type(loss).__name__} does not "
-                f"offer it: {missing_because(type(loss), 'pieces')}; use inference='dual'"
-            )
+        super(SMO, SMO(self.tol, 1)).check(loss)  # others have no "no limit"
 
     def solve(
         self,
@@ -116,7 +117,7 @@ class SMO(Inference):
         spread: Array | None = None,
     ) -> Evidence:
         """Refuse: a mode has no evidence."""
-        raise NotImplementedError(
+        raise ValueError(
             "SMO ends in a mode, which has no evidence; use inference='variational' or 'ep' with a "
             "loss that is a likelihood (NormalizedHinge for Hinge)"
         )
@@ -272,6 +273,7 @@ def _joined(reports: Sequence[Report]) -> Report:
             "free": [d["free"] for d in each],
             "bounded": [d["bounded"] for d in each],
         },
+        tuple(reports) if len(reports) > 1 else (),
     )
 
 

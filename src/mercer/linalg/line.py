@@ -1,13 +1,11 @@
-"""Points on a line, and the O(n) algebra of a Markov covariance on them; theory (G14).
+"""The O(n) algebra of a Markov covariance at points on a line; theory (G14).
 
-C of a posterior whose prior is Markov on a line, kept as the weights W alone.
-
-The Gram of a Markov covariance on a line: everything an inference asks, in O(n).
+Sorted points (``Line``), the Gram and its factor as an inference uses them, and the operator C that
+a posterior keeps, which is the weights W alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -139,20 +137,6 @@ class LineOperator(PosteriorOperator):
         """diag(A' C A), shape (p,)."""
         solved = Line(self.states, self.points).smooth(self.W, A)[0]
         return np.asarray(np.einsum("ij,ij->j", A, solved))
-
-    def state(self) -> dict[str, Array]:
-        """Return the arrays to store: the rest is the kernel's and the posterior's."""
-        certain = np.isinf(self.W)  # observed without noise
-        arrays = {"weights": np.where(certain, 0.0, self.W)}
-        return arrays | {"certain": certain.astype(np.float64)} if certain.any() else arrays
-
-    @staticmethod
-    def restored(states: StateSpace, points: Array, arrays: Mapping[str, Array]) -> LineOperator:
-        """Build the operator from the arrays of :meth:`state`."""
-        W = arrays["weights"]
-        if "certain" in arrays:
-            W = np.where(arrays["certain"] > 0.0, np.inf, W)
-        return LineOperator(states, points, W)
 
 
 def state_space_of(kernel: Kernel, d: int) -> StateSpace | None:

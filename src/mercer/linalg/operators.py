@@ -4,12 +4,9 @@ For cross-covariances A = k(P, X) (n, p), B = k(P, Z) (n, q) and basis rows hA (
 
     reduce(A, B, hA, hB) = A' C B  -  (hA - A' C H) (H' C H)^-1 (hB - B' C H)'      formula (2)
 
-(the second term only with an unpenalised basis, GPML (2.42)). An operator is three or four arrays:
-``state`` gives them to a model file, :func:`restored` takes them back.
-
-The operator of a posterior by contrasts: universal kriging; theory (G10).
-
-The operator C of a finished posterior over several latent functions that share a kernel.
+(the second term only with an unpenalised basis, GPML (2.42)). An operator is three or four arrays;
+``process.record`` says which. Besides the dense operators there is one by contrasts (universal
+kriging; theory (G10)) and one of several latent functions that share a kernel.
 """
 
 from __future__ import annotations
@@ -19,9 +16,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from mercer.core.arrays import Array, back_solve, half_solve
+from mercer.core.arrays import Array, back_solve, half_solve, transposed_solve
 
 
 class PosteriorOperator(ABC):
@@ -49,10 +45,6 @@ class PosteriorOperator(ABC):
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
         """Return the diagonal of ``reduce(A, A)``, shape (p,)."""
 
-    @abstractmethod
-    def state(self) -> dict[str, Array]:
-        """Return the arrays to store."""
-
 
 class ExplicitOperator(PosteriorOperator):
     """C as an (n, n) symmetric matrix; None stands for zero (a mode without spread)."""
@@ -71,10 +63,6 @@ class ExplicitOperator(PosteriorOperator):
         if self.C is None:
             return np.zeros(A.shape[1])
         return np.asarray(np.einsum("ij,ij->j", A, self.C @ A))
-
-    def state(self) -> dict[str, Array]:
-        """Return the arrays to store."""
-        return {} if self.C is None else {"matrix": self.C}
 
 
 class CholeskyOperator(PosteriorOperator):
@@ -102,10 +90,6 @@ class CholeskyOperator(PosteriorOperator):
         left = self.half(A)
         return np.asarray(np.einsum("ij,ij->j", left, left))
 
-    def state(self) -> dict[str, Array]:
-        """Return the arrays to store."""
-        return {"cholesky": np.triu(self.cholesky), "scale": self.scale}
-
 
 class BasisOperator(CholeskyOperator):
     """The same with a basis: thin QR half(H) = Q R, so that H' C H = R'R."""
@@ -118,7 +102,7 @@ class BasisOperator(CholeskyOperator):
     def _halves(self, A: Array, hA: Array | None) -> tuple[Array, Array]:
         assert hA is not None
         u = self.half(A)
-        return u, solve_triangular(self.R, hA.T, trans="T") - self.Q.T @ u
+        return u, transposed_solve(self.R, hA.T) - self.Q.T @ u
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
         """A' C B less the basis term, shape (p, q)."""
@@ -130,10 +114,6 @@ class BasisOperator(CholeskyOperator):
         """Return the diagonal of ``reduce(A, A)``, shape (p,)."""
         u, r = self._halves(A, hA)
         return np.asarray(np.einsum("ij,ij->j", u, u) - np.einsum("ij,ij->j", r, r))
-
-    def state(self) -> dict[str, Array]:
-        """Return the arrays to store."""
-        return {**super().state(), "basis_q": self.Q, "basis_r": self.R}
 
 
 def restored(arrays: Mapping[str, Array]) -> PosteriorOperator:
@@ -215,14 +195,6 @@ class ContrastOperator(PosteriorOperator):
             total -= np.einsum("ij,ij->j", s, s)
         return np.asarray(total)
 
-    def state(self) -> dict[str, Array]:
-        """Return the arrays to store."""
-        arrays = {"half": self.half, "anchor": self.anchor, "cross": self.cross}
-        arrays["block"] = self.block
-        if self.gain is not None and self.tilt is not None:
-            arrays |= {"gain": self.gain, "tilt": self.tilt}
-        return arrays
-
 
 class SeveralOperator(PosteriorOperator):
     """C_ce = [c = e] E_c - E_c M^-1 E_e; without M the functions are independent.
@@ -257,15 +229,6 @@ class SeveralOperator(PosteriorOperator):
         """Refuse: see :meth:`blocks`."""
         raise NotImplementedError("the variance of several latent functions: use blocks")
 
-    def state(self) -> dict[str, Array]:
-        """Return the arrays to store: those of each function under its number."""
-        found = {
-            f"{j}_{name}": array
-            for j, op in enumerate(self.operators)
-            for name, array in op.state().items()
-        }
-        return found if self.shared is None else {**found, "shared": np.triu(self.shared)}
-
 
 def _product(operator: PosteriorOperator, A: Array) -> Array:
     """E A."""
@@ -273,18 +236,3 @@ def _product(operator: PosteriorOperator, A: Array) -> Array:
         return operator.half_transposed(operator.half(A))
     assert isinstance(operator, ExplicitOperator)
     return np.zeros_like(A) if operator.C is None else np.asarray(operator.C @ A)
-
-
-def operator_from(arrays: Mapping[str, Array]) -> PosteriorOperator:
-    """Build the operator of one latent function, or of several, from the arrays of ``state()``."""
-    numbers = {int(name.split("_")[0]) for name in arrays if name[0].isdigit()}
-    if "anchor" in arrays:
-        return ContrastOperator(**arrays)
-    if not numbers:
-        return restored(arrays)
-    operators = []
-    for j in sorted(numbers):
-        head = f"{j}_"
-        own = {name[len(head) :]: a for name, a in arrays.items() if name.startswith(head)}
-        operators.append(restored(own))
-    return SeveralOperator(operators, arrays.get("shared"))

@@ -107,7 +107,3 @@ class RootOperator(PosteriorOperator):
         """diag(A' C A), shape (p,)."""
         left = self.Q @ A
         return np.asarray(np.einsum("ij,ij->j", left, left))
-
-    def state(self) -> dict[str, Array]:
-        """Return the arrays to store: C itself."""
-        return {"matrix": self.Q.T @ self.Q}

@@ -132,7 +132,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         with open(path, "rb") as file:
             contents = container.verified(file)
             manifest = _checked(contents)
-            row = contents.table[container.DIGEST]
+            row = contents.table[strict.DIGEST]
             file.seek(contents.start + row.begin)
             digest = file.read(32).hex()
     except (ModelFileError, OSError) as error:
@@ -140,7 +140,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     about = {key: manifest[key] for key in ("format", "mercer", "estimator")}
     table = contents.table.items()
     size = contents.start + max(tensor.end for _, tensor in table)
-    tensors = {name: list(t.shape) for name, t in table if name != container.DIGEST}
+    tensors = {name: list(t.shape) for name, t in table if name != strict.DIGEST}
     return about | {"sha256": digest, "bytes": size, "tensors": tensors}
 
 
@@ -156,7 +156,7 @@ def _checked(contents: container.Contents) -> Mapping[str, Any]:
         )
     if set(data) != set(_FIELDS) or any(type(data[k]) is not t for k, t in _FIELDS.items()):
         raise ModelFileError(f"its manifest does not consist of {', '.join(_FIELDS)}")
-    tensors = set(contents.table) - {container.DIGEST}
+    tensors = set(contents.table) - {strict.DIGEST}
     names = data["fortran"]
     if not all(isinstance(n, str) and n in tensors for n in names) or len(names) != len(set(names)):
         raise ModelFileError("its manifest names a tensor that is not there, or one twice")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mercer.core.arrays import Array
-from mercer.core.kinds import Each, Fields, Maybe, Numbers, One, PartOf
+from mercer.core.kinds import Each, Fields, Kind, Maybe, Numbers, One, PartOf
 from mercer.kernels.base import Kernel
 from mercer.linalg.line import LineOperator, state_space_of
 from mercer.linalg.operators import (
@@ -34,8 +34,8 @@ _CONTRAST = {
     "block": Numbers("b b"),
 }
 _INDUCING = {"gain": Numbers("n-b n"), "tilt": Numbers("n-b b")}
-_SEVERAL = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
-_SHARED = {"shared": Numbers("n n", upper=True, diagonal="positive")}
+_SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
+_SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
 
 
 def _form(operator: Any) -> str:
@@ -77,6 +77,8 @@ OPERATOR = One(
 def _posterior(
     kernel: Kernel, points: Array, alpha: Array, beta: Array | None, operator: PosteriorOperator
 ) -> Posterior:
+    if beta is None and _form(operator) in ("basis", "contrast", "inducing"):
+        raise ValueError("there is an operator of a basis, but no basis")
     if operator.walks:
         states = state_space_of(kernel, points.shape[1])
         if states is None:

@@ -46,6 +46,7 @@ class TableRecord(Recorded):
 
     kind_: str
     classes_: Any
+    frame_: Any
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

@@ -14,12 +14,13 @@ from mercer.testing.clauses import close, close_whole, gradient, holds
 
 
 def check_abilities(kernel: Kernel, X: Array, Z: Array) -> None:
-    """Check in_units, as_rbf, features, state_space, frozen, pairwise, resolve and workspace."""
+    """Check in_units, as_rbf, features, matmul, state_space, frozen, pairwise, resolve."""
     _check_pairwise(kernel, X)
     _check_resolve(kernel, X)
     _check_units(kernel, X)
     _check_rbf(kernel, X)
     _check_features(kernel, X, Z)
+    _check_matmul(kernel, X, X if kernel.pairwise else Z)
     _check_states(kernel, X)
     _check_frozen(kernel, X, Z)
     room = kernel.workspace()
@@ -90,6 +91,25 @@ def _check_features(kernel: Kernel, X: Array, Z: Array) -> None:
         found = kernel.features(csr_array(X))
         dense: Any = found.toarray() if hasattr(found, "toarray") else found
         close_whole("features", dense, F, 1e-12, "sparse rows must have the features of dense ones")
+
+
+def _check_matmul(kernel: Kernel, X: Array, Z: Array) -> None:
+    """k(X, Z) @ V, whatever way it is computed: for no, few and many columns of V."""
+    K, rng = kernel(X, Z), np.random.default_rng(4)
+    for columns in (0, 1, 5, 40):
+        V = rng.standard_normal((len(Z), columns))
+        size = float(np.abs(K).max(initial=0.0)) * len(Z)
+        for precision, tol in (("double", 1e-12), ("single", 2e-5)):
+            found = kernel.matmul(X, Z, V, precision=precision)
+            fine = found.shape == (len(X), columns) and found.dtype == np.float64
+            holds("matmul", fine, f"a float64 array (n, r) is expected, not {found.shape}")
+            close("matmul", found, K @ V, 0.0, tol * size, f"k(X, Z) @ V, {precision} precision")
+        if kernel.takes_sparse:
+            found = kernel.matmul(csr_array(X), csr_array(Z), V)
+            close("matmul", found, K @ V, 0.0, 1e-11 * size, "sparse rows are as dense ones")
+    if not kernel.pairwise:
+        none = kernel.matmul(X, Z[:0], np.zeros((0, 2)))
+        holds("matmul", none.shape == (len(X), 2) and not none.any(), "zero without any points z")
 
 
 def _check_states(kernel: Kernel, X: Array) -> None:

@@ -32,7 +32,7 @@ def check_kernel(
         It begins with the name of the clause: those of :func:`check_component`; shape, finite,
         symmetric, positive semidefinite, diag, fresh array, inputs, float32, rectangle, noise,
         rows, terms, profile, multiple, written; "gradient of" a parameter; and the abilities
-        in_units, as_rbf, features, state_space, frozen, pairwise, resolve, workspace.
+        in_units, as_rbf, features, matmul, state_space, frozen, pairwise, resolve, workspace.
 
     Examples
     --------

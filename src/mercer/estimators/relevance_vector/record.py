@@ -13,6 +13,7 @@ from mercer.core.basis import Basis
 from mercer.core.kinds import (
     Each,
     Fields,
+    Kind,
     Labels,
     Maybe,
     Numbers,
@@ -31,9 +32,9 @@ from mercer.linalg.operators import CholeskyOperator
 from mercer.losses.base import Loss
 from mercer.process.sparse import Augmentation, Augmented, Sparse
 
-_BIAS = {"bias": Plain(bool)}
-_KERNEL = {"kernel": PartOf(Kernel), "centres": Numbers("q d")}
-_COLUMNS = {"columns": Rows("q")}
+_BIAS: dict[str, Kind] = {"bias": Plain(bool)}
+_KERNEL: dict[str, Kind] = {"kernel": PartOf(Kernel), "centres": Numbers("q d")}
+_COLUMNS: dict[str, Kind] = {"columns": Rows("q")}
 
 
 def _form(functions: Functions) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -25,6 +26,7 @@ from mercer.estimators.shared.units import Units, basis_inside
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
+from mercer.process.process import Posterior
 from mercer.process.record import POSTERIOR
 
 UNITS = Fields(
@@ -102,6 +104,7 @@ class MachineRecord(Recorded):
     def _restored(self) -> None:
         basis = self.basis_
         for posterior in self.posteriors_:
+            assert isinstance(posterior, Posterior)  # whoever keeps other processes restores them
             if (basis is None) != (posterior.beta is None):
                 raise ValueError("there are coefficients of a basis, but no basis, or the reverse")
             if basis is not None and posterior.beta is not None:
@@ -115,11 +118,12 @@ class MachineRecord(Recorded):
         m = len(self.units_.y_scale)
         if self.flat_ and m != 1:
             raise ValueError(f"flat targets have one output, not {m}")
-        c = len(getattr(self, "classes_", ()))
-        if c and m not in (c, 1 if c == 2 else c):
-            raise ValueError(f"{c} classes do not have {m} latent functions")
+        classes = getattr(self, "classes_", None)
+        if classes is not None and len(classes) != max(2, m):
+            raise ValueError(f"{len(classes)} classes do not have {m} latent functions")
         check_left_out(self.left_out_, self.flat_)
         for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
+            assert isinstance(posterior, Posterior)
             point = posterior.points[:1]
             mean = posterior.mean(point)
             fine = bool(mean.shape == (1, m) and np.isfinite(mean).all())
@@ -131,3 +135,8 @@ class MachineRecord(Recorded):
                 loss.predict(mean, blocks if joint else np.diagonal(blocks, axis1=1, axis2=2))
             if not fine:
                 raise ValueError("the parts of the model do not belong to its arrays")
+        if classes is not None:
+            first = self.units_.outside(self.posteriors_[0].points[:1])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # this row has no column names
+                cast(Any, self).predict(first)

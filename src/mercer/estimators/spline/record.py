@@ -70,7 +70,8 @@ class SplineRecord(MachineRecord):
 
     @classmethod
     def _record(cls) -> Record:
-        record = {name: kind for name, kind in super()._record().items() if name != "left_out_"}
+        computed = ("loo_", "left_out_")  # when they are asked for
+        record = {k: kind for k, kind in super()._record().items() if k not in computed}
         forms = One({"Posterior": POSTERIOR, "SplinePosterior": CURVE})
         return {
             **record,

@@ -229,7 +229,8 @@ class SVC(ByEvidence, SupportClassifier):
         """What all other rows say about each one; None after loading from a file."""
         learner = self._by_mean()
         if learner is not None:
-            return learner.left_out_
+            figures: LeftOut | None = learner.left_out_
+            return figures
         trained: Trained | None = getattr(self, "_trained", None)
         if trained is None:
             return None
@@ -263,7 +264,8 @@ class SVC(ByEvidence, SupportClassifier):
         learner = self._by_mean()
         if learner is not None:
             return learner.predict_latent(X)[0]
-        return super().decision_function(X)
+        f = self._latent(X)
+        return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
 
     def decision_function(self, X: Any) -> Array:
         """Return f, with ``probability`` shifted so that its zero is p = 1/2: (q,) or (q, k).
@@ -273,8 +275,7 @@ class SVC(ByEvidence, SupportClassifier):
         learner = self._by_mean()
         if learner is not None:
             return learner.decision_function(X)
-        f = self._shifted(self._latent(X))
-        return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
+        return super().decision_function(X)
 
     def _shifted(self, f: Array) -> Array:
         if self.probability is None:
@@ -285,7 +286,8 @@ class SVC(ByEvidence, SupportClassifier):
         """Return the class of each row of X (q, d); the most probable one if that is known."""
         if self.probability is None and self.inference is None:
             return super().predict(X)
-        return np.asarray(self.classes_[self._predict_proba(X).argmax(axis=1)])
+        best = self._predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     @property
     def predict_proba(self) -> Any:
@@ -301,7 +303,7 @@ class SVC(ByEvidence, SupportClassifier):
         return self._probabilities(self._latent(X)) if learner is None else learner.predict_proba(X)
 
     def _probabilities(self, f: Array) -> Array:
-        """Return the probabilities (q, k) of functions f (q, 1) or (q, k) of the support vectors."""
+        """Return the probabilities (q, k) of values f (q, 1) or (q, k) at the mode."""
         if self.inference is not None:
             return self._at_mode(f)
         d = self._shifted(f)

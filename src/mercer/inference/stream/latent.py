@@ -66,7 +66,8 @@ class Latent(PosteriorOperator):
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
         """See :meth:`PosteriorOperator.reduce`: A'C B, there is no basis."""
-        return np.asarray(self.parts(A)[1].T @ self.parts(B)[2])
+        _, left, right = self.parts(A)
+        return np.asarray(left.T @ (right if B is A else self.parts(B)[2]))
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
         """See :meth:`PosteriorOperator.reduce_diag`."""
@@ -113,10 +114,6 @@ class Explicit(Latent):
     def explicit(self) -> Explicit:
         """See :meth:`Latent.explicit`."""
         return self
-
-    def state(self) -> dict[str, Array]:
-        """See :meth:`PosteriorOperator.state`."""
-        return {"C": self.settled().C, "alpha": self.alpha}
 
     # ------------------------------------------------------------------ change
     def forget(self, rho: float, K: Array) -> Explicit:
@@ -256,10 +253,6 @@ class Growing(Latent):
         """See :meth:`Latent.explicit`: C = R^-T R^-1."""
         G = self.whiten(np.eye(len(self.v)))
         return Explicit(G.T @ G, G.T @ self.v, self.gain)
-
-    def state(self) -> dict[str, Array]:
-        """See :meth:`PosteriorOperator.state`: v, and the used rows of each panel."""
-        return {"v": self.v} | {f"panel{i}": self.rows(i) for i in range(len(self.panels))}
 
     def _with(self, rows: Array, v: Array, gain: float) -> Growing:
         """Return the state with further rows of R (b, n + b)."""

@@ -10,6 +10,7 @@ import numpy as np
 from mercer.core.arrays import Array, Index
 from mercer.core.memory import require_memory
 from mercer.kernels.base import Gradient
+from mercer.kernels.given import Precomputed
 from mercer.linalg.dense.factor import ROWS, DenseFactor
 from mercer.linalg.gram import Covariance, Factor, Gram
 
@@ -60,6 +61,13 @@ class DenseGram(Gram):
         self.spare = [] if spare is None else spare
         self._matrix: Array | None = None
         self.room: list[Array] = []  # n x n arrays of factors that are done with
+
+    @classmethod
+    def given(cls, K: Array) -> DenseGram:
+        """Return the Gram of a symmetric matrix K (n, n), kept as it is; points are row numbers."""
+        gram = cls(Precomputed(K), np.arange(len(K), dtype=np.float64)[:, None], keep=True)
+        gram._matrix = K
+        return gram
 
     @property
     def matrix(self) -> Array:
