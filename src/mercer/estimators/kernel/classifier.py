@@ -35,7 +35,8 @@ from mercer.search import LooBound, LooBoundCriterion, Space
 
 
 def _gives_probabilities(machine: Any) -> bool:
-    loss = machine._given_loss()
+    fitted = getattr(machine, "losses_", None)
+    loss = machine._given_loss() if fitted is None else fitted[0]
     if not loss.normalised:
         raise AttributeError(
             f"{type(loss).__name__} is no likelihood: exp(-loss) does not sum to one over the "

@@ -281,7 +281,9 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
             found = gaussian_figures(p, loss, solution)
         else:
             found = cavity_figures(p, solved.gram, loss, solution)
-        return found if isinstance(found, str) else of_all_rows(found, fit, loss, posterior)
+        if isinstance(found, str):
+            return found
+        return of_all_rows(found, fit.table, fit.units, loss, posterior)
 
     def _describe(self, fit: Fit, draw: Draw, solved: Solved) -> dict[str, Any]:
         """Return what was done to the numbers, as plain values."""
@@ -319,9 +321,10 @@ def column_units(parts: Parts, table: Table, m: int) -> Units:
     return Units(shift, scale, units.y_shift, units.y_scale)
 
 
-def of_all_rows(found: LeftOut, fit: Fit, loss: Loss, posterior: Posterior) -> LeftOut:
+def of_all_rows(
+    found: LeftOut, table: Table, units: Units, loss: Loss, posterior: Posterior
+) -> LeftOut:
     """Return figures of the rows that count as those of all rows, in the user's units."""
-    table, units = fit.table, fit.units
     unused, others = table.weights == 0, None
     if np.any(unused):
         y = units.y_inside(table.Y[unused])

@@ -192,7 +192,7 @@ class ThinPlateSpline(KernelRegressor):
     ) -> LeftOut | str:
         assert isinstance(solved, SolvedSpline)
         found = gaussian_figures(fit.problem, draw.loss, solved.solution, solved.extra)
-        return of_all_rows(found, fit, draw.loss, posterior)
+        return of_all_rows(found, fit.table, fit.units, draw.loss, posterior)
 
     def _describe(self, fit: Fit, draw: Draw, solved: Solved) -> dict[str, Any]:
         assert isinstance(draw, SplineDraw)
