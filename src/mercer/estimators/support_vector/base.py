@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, Index
-from mercer.core.basis import PolynomialBasis
 from mercer.estimators.shared.labels import decided, one_vs_rest, read_labels
 from mercer.estimators.shared.summary import Summary
 from mercer.estimators.shared.table import (
@@ -110,9 +109,8 @@ class SupportVectorMachine(SupportState, BaseEstimator):  # type: ignore[misc]  
         single = "float32" in str(self.report_.get("precision"))
         prior = Prior(self.kernel_, len(self.intercept_), "single" if single else "double")
         mode = ExplicitOperator(None)
-        beta, bias = self.intercept_[None, :], PolynomialBasis(0)
-        points, alpha = self.support_vectors_, self.dual_coef_.T
-        return [Posterior(prior, points, alpha, mode, beta=beta, basis=bias)]
+        points, alpha, beta = self.support_vectors_, self.dual_coef_.T, self.intercept_[None, :]
+        return [Posterior(prior, points, alpha, mode, beta=beta, basis=_constant)]
 
     def _latent(self, X: Any) -> Array:
         """f (q, k) at new inputs X (q, d)."""
@@ -389,6 +387,11 @@ class SupportRegressor(RegressorMixin, DualMachine):  # type: ignore[misc]  # sc
     def predict(self, X: Any) -> Array:
         """Return f at X (q, d), shape (q,)."""
         return np.asarray(self._latent(X)[:, 0])
+
+
+def _constant(X: Array) -> Array:
+    """The basis of a bias: ones (n, 1)."""
+    return np.ones((len(X), 1))
 
 
 def _rows_on_demand(kernel: Kernel, X: Array, first: Index) -> RowGram:
