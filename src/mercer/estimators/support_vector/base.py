@@ -412,6 +412,11 @@ class SupportRegressor(RegressorMixin, DualMachine):  # type: ignore[misc]  # sc
         return np.asarray(self._latent(X)[:, 0])
 
 
+def _constant(X: Array) -> Array:
+    """The basis of a bias: ones (n, 1)."""
+    return np.ones((len(X), 1))
+
+
 def _rows_on_demand(kernel: Kernel, X: Array, first: Index) -> RowGram:
     """Return K on the points X[first]; a precomputed X becomes a matrix and its row numbers."""
     if not kernel.pairwise:
