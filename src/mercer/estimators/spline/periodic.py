@@ -11,7 +11,7 @@ from mercer.core.basis import PolynomialBasis
 from mercer.core.rows import location_scale
 from mercer.estimators.shared.machine import of_all_rows
 from mercer.estimators.shared.table import build_table
-from mercer.estimators.shared.units import Units, problem_inside
+from mercer.estimators.shared.units import Units, standardised_problem
 from mercer.estimators.spline.strategy import FittedSpline, SplineStrategy
 from mercer.estimators.thin_plate.forms import AllContrasts, Form, choose
 from mercer.kernels.splines.cycle import PeriodicSpline
@@ -66,8 +66,8 @@ class PeriodicCurve(SplineStrategy):
         check_scale(float(scale[0]))
         units = Units(np.zeros(1), np.array([period]), shift, scale)
         basis = PolynomialBasis(0)
-        points = units.inside(table.points)
-        problem = problem_inside(table, units, points, basis(points))
+        points = units.standardised(table.points)
+        problem = standardised_problem(table, units, points, basis(points))
         form = PeriodicContrasts(problem, basis, order)
         chosen = choose(form, self.lam, self.search, period ** (2 * order - 1))
         solution, posterior = form.solve(chosen.variance, chosen.lam)
@@ -84,7 +84,7 @@ class PeriodicCurve(SplineStrategy):
             basis=basis,
             lam=float(chosen.report["lam"]),
             edf=float(chosen.report["degrees_of_freedom"]),
-            log_evidence=units.evidence_outside(value, total, basis, 1),
+            log_evidence=units.evidence_in_user_units(value, total, basis, 1),
             search=chosen.report["search"],
             inference=("Exact", solution.report),
             gram="contrasts",
