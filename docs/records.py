@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import mercer
-from mercer.core.kinds import Fields, Record
+from mercer.core.kinds import Record
+from mercer.core.record import Fields
 
 
 def write_tables(path: Path) -> None:

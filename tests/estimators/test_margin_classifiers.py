@@ -108,7 +108,7 @@ def test_phrases_in_reports_of_older_files_are_words() -> None:
 
 @each
 def test_files_keep_the_report(model: Any, tmp_path: Any) -> None:
-    fitted = type(model)(**model.get_params()).fit(X, Y)
+    fitted = type(model)(**model.get_params()).fit(X, THREE)
     mercer.save(fitted, tmp_path / "model.mercer")
     again = mercer.load(tmp_path / "model.mercer")
     assert again.report_ == fitted.report_

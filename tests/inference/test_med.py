@@ -11,6 +11,7 @@ from mercer.inference.med import Batch, Bordered, feasible_bias
 from mercer.kernels import RBF
 from mercer.linalg import DenseGram
 from mercer.losses import Hinge, Loss, Margin
+from mercer.testing import check_inference
 from tests.reference import med
 from tests.reference.med import discriminate
 
@@ -219,6 +220,11 @@ def test_the_report_has_the_largest_jitter(rng: np.random.Generator) -> None:
 
 
 # ---------------------------------------------------------------------- as an inference
+def test_it_fulfils_the_contract(rng: np.random.Generator) -> None:
+    X, y = problem(rng, 14)
+    check_inference(MED(tol=1e-12), Margin(5.0), X, y[:, None], 1.5 * RBF())
+
+
 def test_it_is_the_mode_of_its_loss(rng: np.random.Generator) -> None:
     """With and without a bias, several columns, weights, a mean: as the general solver says."""
     X, y = problem(rng, 40)

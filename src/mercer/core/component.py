@@ -124,35 +124,6 @@ class Component:
                 found.update(_by_position(value))
         return found
 
-    def replaced(self, values: Mapping[str, Any]) -> Self:
-        """Return a copy with new values by path; parts without a new value are shared with it.
-
-        Examples
-        --------
-        >>> from mercer.kernels import RBF
-        >>> (2.0 * RBF()).replaced({"kernel__length_scale": 3.0})
-        Scale(kernel=RBF(length_scale=3.0), variance=2.0)
-        """
-        twin = copy.copy(self)
-        inner: dict[str, dict[str, Any]] = {}
-        for path, value in values.items():
-            head, _, rest = path.partition("__")
-            if rest:
-                inner.setdefault(head, {})[rest] = value
-            else:
-                setattr(twin, head, value)
-        for head, news in inner.items():
-            if not head.isdigit():
-                setattr(twin, head, getattr(self, head).replaced(news))
-                continue
-            for name in self.parameter_names():  # the sequence of parts that has this position
-                parts = getattr(twin, name)
-                if isinstance(parts, (list, tuple)) and head in (by := _by_position(parts)):
-                    changed = list(parts)
-                    changed[int(head)] = by[head].replaced(news)
-                    setattr(twin, name, type(parts)(changed))
-        return twin
-
     # ------------------------------------------------------------------ names and words
     @classmethod
     def known_names(cls) -> dict[str, Callable[[], Component]]:
@@ -196,6 +167,35 @@ class Component:
             if name in words:
                 return words[name]
         return ""
+
+    def replaced(self, values: Mapping[str, Any]) -> Self:
+        """Return a copy with new values by path; parts without a new value are shared with it.
+
+        Examples
+        --------
+        >>> from mercer.kernels import RBF
+        >>> (2.0 * RBF()).replaced({"kernel__length_scale": 3.0})
+        Scale(kernel=RBF(length_scale=3.0), variance=2.0)
+        """
+        twin = copy.copy(self)
+        inner: dict[str, dict[str, Any]] = {}
+        for path, value in values.items():
+            head, _, rest = path.partition("__")
+            if rest:
+                inner.setdefault(head, {})[rest] = value
+            else:
+                setattr(twin, head, value)
+        for head, news in inner.items():
+            if not head.isdigit():
+                setattr(twin, head, getattr(self, head).replaced(news))
+                continue
+            for name in self.parameter_names():  # the sequence of parts that has this position
+                parts = getattr(twin, name)
+                if isinstance(parts, (list, tuple)) and head in (by := _by_position(parts)):
+                    changed = list(parts)
+                    changed[int(head)] = by[head].replaced(news)
+                    setattr(twin, name, type(parts)(changed))
+        return twin
 
     # ------------------------------------------------------------------ what the search may move
     def check_domains(self) -> None:
@@ -348,10 +348,6 @@ class Component:
         return part
 
 
-def _by_position(values: Sequence[Any]) -> dict[str, Component]:
-    return {str(i): v for i, v in enumerate(values) if isinstance(v, Component)}
-
-
 def _subclasses(base: type[Component]) -> Iterator[type[Component]]:
     """Yield every class below ``base`` once, a parent before its children."""
     seen: dict[type[Component], None] = {}
@@ -388,6 +384,10 @@ def _required(made: Callable[[], Component]) -> list[str]:
     parameters = list(inspect.signature(made).parameters.values())
     plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return [p.name for p in parameters if p.default is p.empty and p.kind in plain]
+
+
+def _by_position(values: Sequence[Any]) -> dict[str, Component]:
+    return {str(i): v for i, v in enumerate(values) if isinstance(v, Component)}
 
 
 def _same(a: Any, b: Any) -> bool:

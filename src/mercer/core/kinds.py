@@ -62,7 +62,7 @@ def _size(token: str, sizes: Sizes) -> int | None:
     return None if a is None or b is None else (a - b if sign == "-" else a + b)
 
 
-def _fit_shape(shape: tuple[int, ...], shapes: str, sizes: Sizes, place: str) -> None:
+def fit_shape(shape: tuple[int, ...], shapes: str, sizes: Sizes, place: str) -> None:
     """Compare a shape with ``n d`` (or several: ``n | n m``); a new letter becomes known."""
     for form in shapes.split("|"):
         tokens = form.split()
@@ -113,10 +113,14 @@ class Numbers(Kind):
         array = np.asarray(value, dtype=self.dtype)
         return np.triu(array) if self.upper else array
 
-    def check(self, stored: Any, sizes: Sizes, place: str) -> None:
+    def check_dtype(self, stored: Any, place: str) -> None:
+        """Refuse what is not an array of this type."""
         if not isinstance(stored, np.ndarray) or stored.dtype != self.dtype:
             raise ValueError(f"{place} is not an array of {self.words}")
-        _fit_shape(stored.shape, self.shape, sizes, place)
+
+    def check(self, stored: Any, sizes: Sizes, place: str) -> None:
+        self.check_dtype(stored, place)
+        fit_shape(stored.shape, self.shape, sizes, place)
         if self.finite and not np.isfinite(stored).all():
             raise ValueError(f"{place} holds values that are not finite")
         low = self.low
@@ -319,11 +323,12 @@ class PartOf(Kind):
         self.part = part
 
     def write(self, value: Any) -> Any:
-        return value.to_dict()
+        return stored_part(value)
 
     def check(self, stored: Any, sizes: Sizes, place: str) -> None:
         if type(stored) is not dict or set(stored) != {"class", "params", "marks"}:
             raise ValueError(f"{place} is not a part: a class, params and marks")
+        check_doubles(stored, place)
 
     def read(self, stored: Any, resolve: Resolve) -> Any:
         part = Component.from_dict(stored, resolve)
@@ -336,175 +341,32 @@ class PartOf(Kind):
         return f"a {self.part.__name__.lower()}"
 
 
-class Maybe(Kind):
-    """What may be missing: None is written as null.
+def stored_part(part: Component) -> Any:
+    """Return the dictionary form of a part; its arrays of numbers are arrays of doubles."""
 
-    ``absent``: an attribute that is not there is written as null, and not set when it is read.
-    """
+    def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: plain(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [plain(inner) for inner in value]
+        numbers = isinstance(value, np.ndarray) and value.dtype.kind in "fiu"
+        return np.asarray(value, dtype=np.float64) if numbers else value
 
-    def __init__(self, kind: Kind, *, absent: bool = False) -> None:
-        self.kind, self.absent = kind, absent
-
-    def write(self, value: Any) -> Any:
-        return None if value is None else self.kind.write(value)
-
-    def check(self, stored: Any, sizes: Sizes, place: str) -> None:
-        if stored is not None:
-            self.kind.check(stored, sizes, place)
-
-    def read(self, stored: Any, resolve: Resolve) -> Any:
-        return None if stored is None else self.kind.read(stored, resolve)
-
-    def told(self) -> str:
-        return f"{self.kind.told()}; or null"
-
-    def entries(self) -> Record:
-        return self.kind.entries()
+    return plain(part.to_dict())
 
 
-class Later(Maybe):
-    """An entry that older files do not have: there it has the default."""
-
-    def __init__(self, kind: Kind, default: Any = None) -> None:
-        super().__init__(kind)
-        self.default = default
-
-    def told(self) -> str:
-        return self.kind.told()
-
-
-class Each(Kind):
-    """A list (``make``: or tuple) of one kind, as many as the size says, at least ``least``."""
-
-    def __init__(
-        self, kind: Kind, size: str = "", *, least: int = 0, make: Callable[[Any], Any] = list
-    ) -> None:
-        self.kind, self.size, self.least, self.make = kind, size, least, make
-
-    def write(self, value: Any) -> Any:
-        return [self.kind.write(one) for one in value]
-
-    def check(self, stored: Any, sizes: Sizes, place: str) -> None:
-        if type(stored) is not list or len(stored) < self.least:
-            raise ValueError(f"{place} is not a list of at least {self.least}")
-        if self.size:
-            _fit_shape((len(stored),), self.size, sizes, place)
-        for i, one in enumerate(stored):
-            self.kind.check(one, sizes, f"{place}.{i}")
-
-    def read(self, stored: Any, resolve: Resolve) -> Any:
-        return self.make([self.kind.read(one, resolve) for one in stored])
-
-    def told(self) -> str:
-        return f"list{f' of {self.size}' if self.size else ''}: {self.kind.told()}"
-
-    def entries(self) -> Record:
-        return self.kind.entries()
+def check_doubles(stored: Any, place: str) -> None:
+    """Refuse arrays of numbers among nested values that are not of doubles."""
+    if isinstance(stored, Mapping):
+        for name, inner in stored.items():
+            check_doubles(inner, f"{place}.{name}")
+    elif isinstance(stored, list):
+        for inner in stored:
+            check_doubles(inner, place)
+    elif isinstance(stored, np.ndarray) and stored.dtype.kind in "fiu":
+        Numbers("").check_dtype(stored, place)
 
 
-class Fields(Kind):
-    """An object by its attributes: those of a dataclass, or of a class that is made of them.
-
-    Parameters
-    ----------
-    make : the class, called with the values by name; or any function of them.
-    record : the kinds of the attributes.
-    own : letters that are sizes of this object alone.
-    parts : value -> mapping, where the entries are not attributes by these names.
-    """
-
-    def __init__(
-        self,
-        make: Callable[..., Any],
-        record: Record,
-        *,
-        own: str = "",
-        parts: Callable[[Any], Mapping[str, Any]] | None = None,
-    ) -> None:
-        self.make, self.record, self.own, self.parts = make, record, own.split(), parts
-
-    def write(self, value: Any) -> Any:
-        values = self.parts(value) if self.parts else None
-        return {
-            name: kind.write(getattr(value, name) if values is None else values[name])
-            for name, kind in self.record.items()
-        }
-
-    def check(self, stored: Any, sizes: Sizes, place: str) -> None:
-        inside = {k: v for k, v in sizes.items() if k not in self.own}
-        check_entries(self.record, stored, inside, place)
-        sizes.update({k: v for k, v in inside.items() if k not in self.own})
-
-    def read(self, stored: Any, resolve: Resolve) -> Any:
-        return self.make(**read_entries(self.record, stored, resolve))
-
-    def told(self) -> str:
-        return "the entries below it" if self.record else "empty"
-
-    def entries(self) -> Record:
-        return self.record
-
-
-class One(Kind):
-    """One of several kinds; ``name`` says which, by default the name of the value's class."""
-
-    def __init__(self, kinds: Record, name: Callable[[Any], str] | None = None) -> None:
-        self.kinds = kinds
-        self.name = name or (lambda value: type(value).__name__)
-
-    def write(self, value: Any) -> Any:
-        name = self.name(value)
-        if name not in self.kinds:
-            raise TypeError(f"a {type(value).__name__} cannot be written to a model file")
-        return {name: self.kinds[name].write(value)}
-
-    def check(self, stored: Any, sizes: Sizes, place: str) -> None:
-        if type(stored) is not dict or len(stored) != 1 or not set(stored) <= set(self.kinds):
-            raise ValueError(f"{place} is none of {', '.join(self.kinds)}")
-        ((name, inside),) = stored.items()
-        self.kinds[name].check(inside, sizes, place)
-
-    def read(self, stored: Any, resolve: Resolve) -> Any:
-        ((name, inside),) = stored.items()
-        return self.kinds[name].read(inside, resolve)
-
-    def told(self) -> str:
-        return "one of the forms below it, by name"
-
-    def entries(self) -> Record:
-        return self.kinds
-
-
-# ---------------------------------------------------------------------- entries by name
-def check_entries(record: Record, stored: Any, sizes: Sizes, place: str) -> None:
-    """Refuse other entries than those of the record, or wrong ones."""
-    if not isinstance(stored, Mapping):
-        raise ValueError(f"{place or 'the state'} is a {type(stored).__name__}")
-    needed = {name for name, kind in record.items() if not isinstance(kind, Later)}
-    if not needed <= set(stored) <= set(record):
-        odd = sorted((needed - set(stored)) | (set(stored) - set(record)), key=str)[0]
-        word = "is missing" if odd in needed else "is not part of such a model"
-        raise ValueError(
-            f"{place or 'the state'} does not consist of {', '.join(record)}: {odd!s:.60} {word}"
-        )
-    for name, kind in record.items():
-        if name in stored:
-            kind.check(stored[name], sizes, f"{place}.{name}" if place else name)
-
-
-def read_entries(record: Record, stored: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
-    """Return the values of checked entries, with the defaults of those that are not there."""
-    found = {}
-    for name, kind in record.items():
-        if name not in stored:
-            assert isinstance(kind, Later)
-            found[name] = kind.default
-        elif stored[name] is not None or not (isinstance(kind, Maybe) and kind.absent):
-            found[name] = kind.read(stored[name], resolve)
-    return found
-
-
-# ---------------------------------------------------------------------- plain values
 def finite(value: Any) -> Any:
     """Plain values for strict JSON: numbers that are not finite become None."""
     if isinstance(value, Mapping):

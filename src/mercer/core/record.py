@@ -9,11 +9,11 @@ A stored state is nested plain values with arrays at its leaves. All of it is ch
 part of it is built.
 """
 
-# ruff: noqa: D102  # the methods of Nested are described by Kind
+# ruff: noqa: D102  # the methods of a kind are those of Kind, where they are described
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,16 +22,185 @@ from mercer.core.component import Component
 from mercer.core.kinds import (
     PLAIN,
     Kind,
-    Maybe,
     Plain,
     Record,
     Resolve,
     Sizes,
     Texts,
-    check_entries,
-    read_entries,
+    check_doubles,
+    fit_shape,
+    stored_part,
 )
 
+
+class Maybe(Kind):
+    """What may be missing: None is written as null.
+
+    ``absent``: an attribute that is not there is written as null, and not set when it is read.
+    """
+
+    def __init__(self, kind: Kind, *, absent: bool = False) -> None:
+        self.kind, self.absent = kind, absent
+
+    def write(self, value: Any) -> Any:
+        return None if value is None else self.kind.write(value)
+
+    def check(self, stored: Any, sizes: Sizes, place: str) -> None:
+        if stored is not None:
+            self.kind.check(stored, sizes, place)
+
+    def read(self, stored: Any, resolve: Resolve) -> Any:
+        return None if stored is None else self.kind.read(stored, resolve)
+
+    def told(self) -> str:
+        return f"{self.kind.told()}; or null"
+
+    def entries(self) -> Record:
+        return self.kind.entries()
+
+
+class Later(Maybe):
+    """An entry that older files do not have: there it has the default."""
+
+    def __init__(self, kind: Kind, default: Any = None) -> None:
+        super().__init__(kind)
+        self.default = default
+
+    def told(self) -> str:
+        return self.kind.told()
+
+
+class Each(Kind):
+    """A list (``make``: or tuple) of one kind, as many as the size says, at least ``least``."""
+
+    def __init__(
+        self, kind: Kind, size: str = "", *, least: int = 0, make: Callable[[Any], Any] = list
+    ) -> None:
+        self.kind, self.size, self.least, self.make = kind, size, least, make
+
+    def write(self, value: Any) -> Any:
+        return [self.kind.write(one) for one in value]
+
+    def check(self, stored: Any, sizes: Sizes, place: str) -> None:
+        if type(stored) is not list or len(stored) < self.least:
+            raise ValueError(f"{place} is not a list of at least {self.least}")
+        if self.size:
+            fit_shape((len(stored),), self.size, sizes, place)
+        for i, one in enumerate(stored):
+            self.kind.check(one, sizes, f"{place}.{i}")
+
+    def read(self, stored: Any, resolve: Resolve) -> Any:
+        return self.make([self.kind.read(one, resolve) for one in stored])
+
+    def told(self) -> str:
+        return f"list{f' of {self.size}' if self.size else ''}: {self.kind.told()}"
+
+    def entries(self) -> Record:
+        return self.kind.entries()
+
+
+class Fields(Kind):
+    """An object by its attributes: those of a dataclass, or of a class that is made of them.
+
+    Parameters
+    ----------
+    make : the class, called with the values by name; or any function of them.
+    record : the kinds of the attributes.
+    own : letters that are sizes of this object alone.
+    parts : value -> mapping, where the entries are not attributes by these names.
+    """
+
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        record: Record,
+        *,
+        own: str = "",
+        parts: Callable[[Any], Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.make, self.record, self.own, self.parts = make, record, own.split(), parts
+
+    def write(self, value: Any) -> Any:
+        values = self.parts(value) if self.parts else None
+        return {
+            name: kind.write(getattr(value, name) if values is None else values[name])
+            for name, kind in self.record.items()
+        }
+
+    def check(self, stored: Any, sizes: Sizes, place: str) -> None:
+        inside = {k: v for k, v in sizes.items() if k not in self.own}
+        check_entries(self.record, stored, inside, place)
+        sizes.update({k: v for k, v in inside.items() if k not in self.own})
+
+    def read(self, stored: Any, resolve: Resolve) -> Any:
+        return self.make(**read_entries(self.record, stored, resolve))
+
+    def told(self) -> str:
+        return "the entries below it" if self.record else "empty"
+
+    def entries(self) -> Record:
+        return self.record
+
+
+class One(Kind):
+    """One of several kinds; ``name`` says which, by default the name of the value's class."""
+
+    def __init__(self, kinds: Record, name: Callable[[Any], str] | None = None) -> None:
+        self.kinds = kinds
+        self.name = name or (lambda value: type(value).__name__)
+
+    def write(self, value: Any) -> Any:
+        name = self.name(value)
+        if name not in self.kinds:
+            raise TypeError(f"a {type(value).__name__} cannot be written to a model file")
+        return {name: self.kinds[name].write(value)}
+
+    def check(self, stored: Any, sizes: Sizes, place: str) -> None:
+        if type(stored) is not dict or len(stored) != 1 or not set(stored) <= set(self.kinds):
+            raise ValueError(f"{place} is none of {', '.join(self.kinds)}")
+        ((name, inside),) = stored.items()
+        self.kinds[name].check(inside, sizes, place)
+
+    def read(self, stored: Any, resolve: Resolve) -> Any:
+        ((name, inside),) = stored.items()
+        return self.kinds[name].read(inside, resolve)
+
+    def told(self) -> str:
+        return "one of the forms below it, by name"
+
+    def entries(self) -> Record:
+        return self.kinds
+
+
+def check_entries(record: Record, stored: Any, sizes: Sizes, place: str) -> None:
+    """Refuse other entries than those of the record, or wrong ones."""
+    if not isinstance(stored, Mapping):
+        raise ValueError(f"{place or 'the state'} is a {type(stored).__name__}")
+    needed = {name for name, kind in record.items() if not isinstance(kind, Later)}
+    if not needed <= set(stored) <= set(record):
+        odd = sorted((needed - set(stored)) | (set(stored) - set(record)), key=str)[0]
+        word = "is missing" if odd in needed else "is not part of such a model"
+        raise ValueError(
+            f"{place or 'the state'} does not consist of {', '.join(record)}: {odd!s:.60} {word}"
+        )
+    for name, kind in record.items():
+        if name in stored:
+            kind.check(stored[name], sizes, f"{place}.{name}" if place else name)
+
+
+def read_entries(record: Record, stored: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
+    """Return the values of checked entries, with the defaults of those that are not there."""
+    found = {}
+    for name, kind in record.items():
+        if name not in stored:
+            assert isinstance(kind, Later)
+            found[name] = kind.default
+        elif stored[name] is not None or not (isinstance(kind, Maybe) and kind.absent):
+            found[name] = kind.read(stored[name], resolve)
+    return found
+
+
+# ---------------------------------------------------------------------- estimators
 COLUMNS: Record = {
     "n_features_in_": Plain(int, 1, size="d"),
     "feature_names_in_": Maybe(Texts("d", array=True), absent=True),
@@ -86,6 +255,7 @@ class Recorded:
         names: Any = cls._get_param_names()  # type: ignore[attr-defined]  # scikit-learn's
         if not set(stored["params"]) <= set(names):  # one that was added since has its default
             raise ValueError("the parameters are not those of this estimator")
+        check_doubles(stored["params"], "params")
         rest = {name: value for name, value in stored.items() if name != "params"}
         check_entries(cls._record(), rest, sizes, "")
         return sizes
@@ -107,7 +277,7 @@ class Recorded:
         return fitted
 
 
-class Nested(Kind):
+class EstimatorOf(Kind):
     """A fitted estimator inside another one."""
 
     def __init__(self, estimator: type[Recorded]) -> None:
@@ -129,7 +299,7 @@ class Nested(Kind):
 def _param(value: Any, name: str) -> Any:
     """Return a constructor's argument as plain values, parts, pairs and arrays."""
     if isinstance(value, Component):
-        return {"part": value.to_dict()}
+        return {"part": stored_part(value)}
     if isinstance(value, Mapping):
         pairs = [[_item(k), _item(v)] for k, v in value.items()]
         for one in (v for pair in pairs for v in pair):
@@ -139,6 +309,8 @@ def _param(value: Any, name: str) -> Any:
     if isinstance(value, (list, tuple)):
         return [_param(v, name) for v in value]
     value = _item(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
+        return np.asarray(value, dtype=np.float64)
     if value is None or isinstance(value, (*PLAIN, np.ndarray)):
         return value
     raise TypeError(

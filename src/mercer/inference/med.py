@@ -344,6 +344,7 @@ def _joined(reports: list[Report]) -> Report:
             "objective": [one.details["objective"] for one in reports],
             "jitter": max(one.details["jitter"] for one in reports),
         },
+        columns=tuple(reports) if len(reports) > 1 else (),
     )
 
 

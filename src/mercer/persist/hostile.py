@@ -14,23 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.core.kinds import (
-    Each,
-    Fields,
-    Kind,
-    Labels,
-    Later,
-    Maybe,
-    Numbers,
-    One,
-    PartOf,
-    Plain,
-    PlainReport,
-    Record,
-    Rows,
-    Texts,
-)
-from mercer.core.record import Nested, Recorded
+from mercer.core.kinds import Kind, Labels, Numbers, PartOf, Plain, PlainReport, Record, Rows, Texts
+from mercer.core.record import Each, EstimatorOf, Fields, Later, Maybe, One, Recorded
 from mercer.persist.pipelines import Step
 
 Spoilt = Iterator[tuple[str, Any]]
@@ -177,6 +162,10 @@ def _(kind: PartOf, stored: Any) -> Spoilt:
     yield "of a class that is no name", {**stored, "class": 3}
     yield "without params", {k: v for k, v in stored.items() if k != "params"}
     yield "with another parameter", {**stored, "params": stored["params"] | {"nothing": 1}}
+    for name, value in stored["params"].items():
+        if isinstance(value, np.ndarray):
+            params = {**stored["params"], name: value.astype(np.float32)}
+            yield f"{name} of float32", {**stored, "params": params}
 
 
 @spoilt.register
@@ -219,7 +208,7 @@ def _(kind: One, stored: Any) -> Spoilt:
 
 
 @spoilt.register
-def _(kind: Nested, stored: Any) -> Spoilt:
+def _(kind: EstimatorOf, stored: Any) -> Spoilt:
     yield from strangers(kind, stored)
     yield from _states(kind.estimator, stored)
 

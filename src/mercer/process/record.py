@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mercer.core.arrays import Array
-from mercer.core.kinds import Each, Fields, Kind, Maybe, Numbers, One, PartOf
+from mercer.core.kinds import Kind, Numbers, PartOf
+from mercer.core.record import Each, Fields, Maybe, One
 from mercer.kernels.base import Kernel
 from mercer.linalg.line import LineOperator, state_space_of
 from mercer.linalg.operators import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Self
 
-from mercer.core.kinds import Each, Fields, Labels, Maybe, Numbers, One, Plain, Record, Rows, finite
-from mercer.core.record import Recorded
+from mercer.core.kinds import Labels, Numbers, Plain, Record, Rows, finite
+from mercer.core.record import Each, Fields, Maybe, One, Recorded
 from mercer.persist.pipelines import Step
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.left_out import LeftOutTable

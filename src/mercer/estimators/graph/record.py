@@ -8,7 +8,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mercer.core.arrays import Array, Index
-from mercer.core.kinds import Fields, Maybe, Numbers, One, Plain, Record, Rows
+from mercer.core.kinds import Numbers, Plain, Record, Rows
+from mercer.core.record import Fields, Maybe, One
 from mercer.inference.graph.exact import Whole
 from mercer.inference.graph.landmarks import Landmarked
 

@@ -7,19 +7,8 @@ from typing import Any, cast
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.core.kinds import (
-    Each,
-    Fields,
-    Labels,
-    Maybe,
-    Numbers,
-    One,
-    PartOf,
-    Plain,
-    PlainReport,
-    Record,
-)
-from mercer.core.record import COLUMNS, Recorded
+from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record
+from mercer.core.record import COLUMNS, Each, Fields, Maybe, One, Recorded
 from mercer.estimators.shared.record import UNITS
 from mercer.estimators.shared.stream import Prequential, freeze, frozen
 from mercer.inference.stream.latent import PANEL, Explicit, Growing

@@ -30,6 +30,7 @@ from mercer.estimators.shared.table import Table, build_table, restored_on_error
 from mercer.estimators.shared.units import Units, describe_rows, describe_units
 from mercer.inference.sites.base import cavity
 from mercer.kernels.base import Kernel
+from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
 from mercer.process.process import Process
 from mercer.process.sparse import Sparse
@@ -72,12 +73,12 @@ class RelevanceMachine(ABC):
     log_evidence_: float
     n_iter_: int
     report_: dict[str, Any]
-    left_out_: Any = None  # files written before there were such figures have none
+    left_out_: LeftOut | None = None  # files written before there were such figures have none
 
     alike = False  # whether only rows of equal targets are merged
 
     @property
-    def loo_(self) -> Any:
+    def loo_(self) -> LeftOut | None:
         """The same as ``left_out_``."""
         return self.left_out_
 
@@ -112,7 +113,7 @@ class RelevanceMachine(ABC):
         """Return the log evidence in the user's units; ``total`` is the weight of all rows."""
 
     @abstractmethod
-    def _figures(self, mean: Array, variance: Array, table: Table) -> Any:
+    def _figures(self, mean: Array, variance: Array, table: Table) -> LeftOut:
         """Return the figures of left-out rows with latent moments (N, m), standardised."""
 
     # ------------------------------------------------------------------ fit
@@ -210,7 +211,7 @@ class RelevanceMachine(ABC):
             self.intercept_[j] = units.y_shift[j] + (scale * one.process.mu[0] if bias else 0.0)
 
     # ------------------------------------------------------------------ what is reported
-    def _leave_out(self, found: list[RelevanceFit], table: Table, units: Units) -> Any:
+    def _leave_out(self, found: list[RelevanceFit], table: Table, units: Units) -> LeftOut:
         """Predict every row from the others, with functions, precisions and noise held.
 
         The posterior of the weights without row r is that of a Gaussian site less: the cavity of
@@ -285,8 +286,8 @@ class RelevanceMachine(ABC):
         augmented = "yes" if self.heal else "no: deviations shrink away from the data"
         rows.append(("Model", "augmented error bars", augmented))
         rows.append(("Quality", "log evidence", f"{self.log_evidence_:.4f}"))
-        if self.left_out_ is not None:
-            total = self.left_out_.total
+        total = None if self.left_out_ is None else self.left_out_.total
+        if total is not None:
             text = f"{total:.4f} ({total / counts['weight']:.4f} per observation)"
             rows.append(("Quality", "leave-one-out log density, functions held", text))
         for j, one in enumerate(searches):

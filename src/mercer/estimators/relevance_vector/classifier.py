@@ -145,7 +145,7 @@ class RVClassifier(RelevanceRecord, RelevanceMachine, ClassifierMixin, BaseEstim
     def _found_evidence(self, found: list[RelevanceFit], total: float) -> float:
         return float(sum(one.state.evidence for one in found))
 
-    def _figures(self, mean: Array, variance: Array, table: Table) -> Any:
+    def _figures(self, mean: Array, variance: Array, table: Table) -> LeftOut:
         proba = np.exp(log_probabilities(self.loss_, mean, variance))
         codes = table.Y.argmax(axis=1) if table.Y.shape[1] > 1 else table.Y[:, 0] > 0.0
         return LeftOut.of_classes(proba, codes.astype(np.intp), table.weights)

@@ -10,21 +10,8 @@ from sklearn.base import ClassifierMixin
 
 from mercer.core.arrays import Array
 from mercer.core.basis import Basis
-from mercer.core.kinds import (
-    Each,
-    Fields,
-    Kind,
-    Labels,
-    Maybe,
-    Numbers,
-    One,
-    PartOf,
-    Plain,
-    PlainReport,
-    Record,
-    Rows,
-)
-from mercer.core.record import COLUMNS, Recorded
+from mercer.core.kinds import Kind, Labels, Numbers, PartOf, Plain, PlainReport, Record, Rows
+from mercer.core.record import COLUMNS, Each, Fields, Maybe, One, Recorded
 from mercer.estimators.relevance_vector.fit import Functions
 from mercer.estimators.shared.record import LEFT_OUT, UNITS, check_left_out
 from mercer.kernels.base import Kernel

@@ -186,7 +186,7 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
         state = found[0].state
         return self.units_.evidence_in_user_units(state.evidence, total, None, state.flat)
 
-    def _figures(self, mean: Array, variance: Array, table: Table) -> Any:
+    def _figures(self, mean: Array, variance: Array, table: Table) -> LeftOut:
         loss, y = self.losses_[0], self.units_.y_standardised(table.Y)
         density = loss.log_predictive(y, mean, variance)
         mean, variance = loss.predict(mean, variance)

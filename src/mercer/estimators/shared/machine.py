@@ -242,7 +242,7 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
             posteriors.append(self._discriminant(fit, draw, solved, posterior))
         first, p, basis = fit.draws[0], fit.problem, fit.parts.basis
         k = 0 if p.basis is None else p.basis.shape[1]
-        self.posteriors_ = posteriors
+        self.posteriors_ = [*posteriors]
         self.losses_ = [draw.loss.for_new() for draw in fit.draws]
         self.units_, self.basis_, self.flat_ = fit.units, basis, fit.table.flat
         self.kernel_ = self._stated_kernel(fit, first)

@@ -9,24 +9,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mercer.core.basis import Basis
-from mercer.core.kinds import (
-    Each,
-    Fields,
-    Kind,
-    Labels,
-    Maybe,
-    Numbers,
-    PartOf,
-    Plain,
-    PlainReport,
-    Record,
-)
-from mercer.core.record import COLUMNS, Recorded
+from mercer.core.kinds import Kind, Labels, Numbers, PartOf, Plain, PlainReport, Record
+from mercer.core.record import COLUMNS, Each, Fields, Maybe, Recorded
 from mercer.estimators.shared.units import Units, standardised_basis
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
-from mercer.process.process import Posterior
 from mercer.process.record import POSTERIOR
 
 UNITS = Fields(
@@ -104,7 +92,6 @@ class MachineRecord(Recorded):
     def _restored(self) -> None:
         basis = self.basis_
         for posterior in self.posteriors_:
-            assert isinstance(posterior, Posterior)  # whoever keeps other processes restores them
             if (basis is None) != (posterior.beta is None):
                 raise ValueError("there are coefficients of a basis, but no basis, or the reverse")
             if basis is not None and posterior.beta is not None:
@@ -123,12 +110,10 @@ class MachineRecord(Recorded):
             raise ValueError(f"{len(classes)} classes do not have {m} latent functions")
         check_left_out(self.left_out_, self.flat_)
         for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
-            assert isinstance(posterior, Posterior)
             point = posterior.points[:1]
             mean = posterior.mean(point)
             fine = bool(mean.shape == (1, m) and np.isfinite(mean).all())
-            pairwise: Any = posterior.parent
-            if posterior.has_spread and not pairwise.kernel.pairwise:
+            if posterior.has_spread and not posterior.parent.kernel.pairwise:
                 blocks = posterior.blocks(point)
                 fine &= bool(blocks.shape == (1, m, m) and np.isfinite(blocks).all())
                 joint = loss.response == "multiclass"

@@ -29,6 +29,7 @@ from mercer.estimators.spline.likelihood import LikelihoodCurve
 from mercer.estimators.spline.periodic import PeriodicCurve
 from mercer.estimators.spline.record import SplineRecord
 from mercer.estimators.spline.strategy import FittedSpline, SplineStrategy
+from mercer.left_out.figures import LeftOut
 from mercer.process.spline import SplinePosterior, derivative
 
 
@@ -179,12 +180,16 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
         self._left, self.report_ = found.left_out, found.report(order)
 
     @property
-    def left_out_(self) -> Any:  # type: ignore[override]  # computed when it is asked for
+    def left_out_(self) -> LeftOut:  # computed when it is asked for: many fits never need it
         """Leave-one-out mean, variance and log_density of every row, in the order of ``fit``."""
         check_is_fitted(self, "posteriors_")
         if self._left is None:
             self._left = leave_one_out(self._spline, self.losses_[0])
         return self._left
+
+    @left_out_.setter
+    def left_out_(self, found: LeftOut | None) -> None:
+        self._left = found
 
     # ------------------------------------------------------------------ new observations
     @available_if(_has_labels)  # type: ignore[untyped-decorator]  # scikit-learn ships no types

@@ -5,8 +5,6 @@ Exact for Gaussian noise, from the cavity of each row for other losses; nothing 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from mercer.core.arrays import Array
@@ -74,17 +72,12 @@ def left_out(rows: SplineRows, states: States) -> SplineLeftOut:
     return SplineLeftOut(left.residual[:, 0], left.variance, rows.weights[keep])
 
 
-def figures(mean: Array, variance: Array, log_density: Array, weights: Array) -> Any:
-    """Return the figures of all rows, (N,) each, in the user's units."""
-    return LeftOut(weights, mean, variance, log_density)
-
-
-def leave_one_out(spline: SplinePosterior, loss: Loss) -> Any:
+def leave_one_out(spline: SplinePosterior, loss: Loss) -> LeftOut:
     """Every row from the others, in the user's units; ``loss`` is in the units of the fit."""
     return _from_noise(spline) if loss.offers("quadratic") else _from_cavities(spline, loss)
 
 
-def _from_noise(spline: SplinePosterior) -> Any:
+def _from_noise(spline: SplinePosterior) -> LeftOut:
     """Every row from the others, in the user's units; rows of weight zero from all that count.
 
     NaN where the others say nothing of a row: it alone determines the curve at its place.
@@ -108,11 +101,11 @@ def _from_noise(spline: SplinePosterior) -> Any:
         density = -0.5 * (np.log(2.0 * np.pi * variance) + (target - mean) ** 2 / variance)
     if noise == 0.0:
         density[:] = np.inf  # a polynomial to rounding: every row is foretold
-    return figures(
+    return LeftOut(
+        rows.weights,
         mean * rows.y_scale + rows.y_shift,
         variance * rows.y_scale**2,
         density - np.log(rows.y_scale),
-        rows.weights,
     )
 
 
@@ -121,7 +114,7 @@ def line_table(x: Array, y: Array, weights: Array) -> Table:
     return build_table(x[:, None], y[:, None], weights, False, True, 0, alike=True)
 
 
-def _from_cavities(spline: SplinePosterior, loss: Loss) -> Any:
+def _from_cavities(spline: SplinePosterior, loss: Loss) -> LeftOut:
     """Mean, variance and log density (N,) of every row from the others; of labels P(1).
 
     Without its share of the site at its point, row i has a latent value N(m, v). NaN where the
@@ -144,7 +137,7 @@ def _from_cavities(spline: SplinePosterior, loss: Loss) -> Any:
     mean, variance, density = (np.full(len(m), np.nan) for _ in range(3))
     mean[known], variance[known] = response_moments(loss, m[known], v[known])
     density[known] = loss.log_predictive(rows.y[known], m[known], v[known])
-    return figures(mean, variance, density, rows.weights)
+    return LeftOut(rows.weights, mean, variance, density)
 
 
 def response_moments(loss: Loss, m: Array, v: Array) -> tuple[Array, Array]:

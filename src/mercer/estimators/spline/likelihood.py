@@ -20,7 +20,7 @@ from mercer.estimators.spline.checks import check_exists, check_line, labels
 from mercer.estimators.spline.gaussian import choose, log_lam_range
 from mercer.estimators.spline.left_out import line_table
 from mercer.estimators.spline.strategy import FittedSpline, SplineStrategy
-from mercer.inference.base import Inference
+from mercer.inference.base import Inference, Problem
 from mercer.inference.diffuse import DiffuseGram, diffuse, ratio
 from mercer.kernels.compose import Scale
 from mercer.kernels.splines.line import Spline
@@ -30,7 +30,7 @@ from mercer.linalg.spline.rows import SplineRows, merge_rows
 from mercer.linalg.spline.states import mean_gap
 from mercer.losses.base import Loss
 from mercer.process.spline import SplinePosterior
-from mercer.search import EvidenceCriterion, Optimize, Problem, Space
+from mercer.search import EvidenceCriterion, Optimize, Space
 
 MANY = 5000  # points above which the search climbs from one start
 DF = (1.0, 1e4)  # bounds of the degrees of freedom of Student's t

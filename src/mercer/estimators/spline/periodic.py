@@ -9,18 +9,18 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.core.basis import PolynomialBasis
 from mercer.core.rows import location_scale
-from mercer.estimators.shared.machine import of_all_rows
 from mercer.estimators.shared.table import build_table
 from mercer.estimators.shared.units import Units, standardised_problem
 from mercer.estimators.spline.strategy import FittedSpline, SplineStrategy
 from mercer.estimators.thin_plate.forms import AllContrasts, Form, choose
+from mercer.inference.base import Problem
 from mercer.kernels.splines.cycle import PeriodicSpline
+from mercer.left_out.cavity import predicted
 from mercer.left_out.gaussian import gaussian_figures
 from mercer.linalg.contrasts.contrasts import Contrasts
 from mercer.linalg.spline.rows import check_scale
 from mercer.losses.real.gaussian import Gaussian
 from mercer.process.process import Prior
-from mercer.search import Problem
 
 ARRAYS = 7  # n x n: G, its contrasts, eigenvectors, their workspace, the operator
 
@@ -74,6 +74,11 @@ class PeriodicCurve(SplineStrategy):
         loss = Gaussian(noise=chosen.variance * chosen.lam)
         value = form.evidence(solution, chosen.variance, chosen.lam)
         total = float(problem.row_weights.sum())
+        left, others = gaussian_figures(problem, loss, solution), None
+        if np.any(unused := table.weights == 0):
+            inside = units.standardised(table.X[unused])
+            others = predicted(loss, posterior, inside, units.y_standardised(table.Y[unused]))
+        left = left.among(table.keep, others, table.weights)
         amplitude = chosen.variance * form.kernel.penalty_variance() * float(scale[0]) ** 2
         return FittedSpline(
             posterior=posterior,
@@ -91,7 +96,5 @@ class PeriodicCurve(SplineStrategy):
             counts=(len(problem.rows), len(points), total),
             extra={"period": period}
             | {k: v for k, v in chosen.report.items() if k == "least_noise"},
-            left_out=of_all_rows(
-                gaussian_figures(problem, loss, solution), table, units, loss, posterior
-            ),
+            left_out=units.left_out_in_user_units(left, table.flat),
         )

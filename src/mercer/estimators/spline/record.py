@@ -7,7 +7,8 @@ from typing import Any, cast
 import numpy as np
 
 from mercer._native import markov
-from mercer.core.kinds import Each, Fields, Maybe, Numbers, One, PartOf, Plain, Record
+from mercer.core.kinds import Numbers, PartOf, Plain, Record
+from mercer.core.record import Each, Fields, Maybe, One
 from mercer.estimators.shared.record import LEFT_OUT, MachineRecord
 from mercer.linalg.spline.rows import SplineRows
 from mercer.linalg.spline.states import States
@@ -70,8 +71,7 @@ class SplineRecord(MachineRecord):
 
     @classmethod
     def _record(cls) -> Record:
-        computed = ("loo_", "left_out_")  # when they are asked for
-        record = {k: kind for k, kind in super()._record().items() if k not in computed}
+        record = {name: kind for name, kind in super()._record().items() if name != "left_out_"}
         forms = One({"Posterior": POSTERIOR, "SplinePosterior": CURVE})
         return {
             **record,

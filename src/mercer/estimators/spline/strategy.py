@@ -17,6 +17,7 @@ from mercer.core.basis import PolynomialBasis
 from mercer.estimators.shared.units import Units, describe_units
 from mercer.inference.base import Report
 from mercer.kernels.base import Kernel
+from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
 from mercer.process.process import Process
 
@@ -55,7 +56,7 @@ class FittedSpline:
     gram: str
     counts: tuple[int, int, float]
     extra: dict[str, Any]
-    left_out: Any = None
+    left_out: LeftOut | None = None
 
     def report(self, order: int) -> dict[str, Any]:
         """What was done to the numbers, as plain values."""

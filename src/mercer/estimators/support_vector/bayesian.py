@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
-from mercer.core.kinds import Maybe, Record
-from mercer.core.record import Nested
+from mercer.core.kinds import Record
+from mercer.core.record import EstimatorOf, Maybe
 from mercer.estimators.gaussian_process.classifier import GPClassifier
 from mercer.estimators.support_vector.record import SupportRecord
 from mercer.kernels import Polynomial
@@ -117,7 +117,7 @@ class ByEvidence(SupportRecord):
     # ------------------------------------------------------------------ model files
     @classmethod
     def _record(cls) -> Record:
-        return {**super()._record(), "bayes_": Maybe(Nested(GPClassifier))}
+        return {**super()._record(), "bayes_": Maybe(EstimatorOf(GPClassifier))}
 
     def _check_fitted(self) -> None:
         super()._check_fitted()

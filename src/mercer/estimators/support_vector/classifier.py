@@ -229,8 +229,7 @@ class SVC(ByEvidence, SupportClassifier):
         """What all other rows say about each one; None after loading from a file."""
         learner = self._by_mean()
         if learner is not None:
-            figures: LeftOut | None = learner.left_out_
-            return figures
+            return learner.left_out_
         trained: Trained | None = getattr(self, "_trained", None)
         if trained is None:
             return None

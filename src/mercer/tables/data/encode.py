@@ -23,8 +23,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
-from mercer.core.kinds import Flags, Maybe, Numbers, Record
-from mercer.core.record import Recorded
+from mercer.core.kinds import Flags, Numbers, Record
+from mercer.core.record import Maybe, Recorded
 from mercer.tables.data.columns import Column
 from mercer.tables.data.frame import Frame
 from mercer.tables.data.weights import middle
