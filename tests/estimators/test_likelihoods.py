@@ -139,6 +139,6 @@ def test_a_covariance_of_observations_needs_noise_that_is_added(name, rng):
     again, std = model.predict(at, return_std=True)
     np.testing.assert_array_equal(mean, again)
     np.testing.assert_allclose(np.sqrt(np.diag(cov)), std)
-    latent = model.posteriors_[0].cov(model.units_.inside(at)) * model.units_.y_scale**2
+    latent = model.posteriors_[0].cov(model.units_.standardised(at)) * model.units_.y_scale**2
     other = ~np.eye(5, dtype=bool)
     np.testing.assert_allclose(cov[other], latent[other], rtol=1e-12)

@@ -79,7 +79,7 @@ def test_covariance_is_within_plus_between(committee) -> None:
     same, std = model.predict(Z, return_std=True)
     np.testing.assert_allclose(mean, same, rtol=1e-12)
     np.testing.assert_allclose(np.diagonal(cov), std**2, rtol=1e-10)
-    inside, scale = model.units_.inside(Z), float(model.units_.y_scale[0])
+    inside, scale = model.units_.standardised(Z), float(model.units_.y_scale[0])
     within, means = np.zeros((7, 7)), []
     for posterior, loss in zip(model.posteriors_, model.losses_, strict=True):
         own = posterior.cov(inside) + np.diag(posterior.noise(inside))

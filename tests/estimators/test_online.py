@@ -314,7 +314,7 @@ def test_a_long_stream_stays_sound():
     shares = np.linalg.eigvals(stream.latents[0].C @ stream.kernel(stream.points)).real
     assert shares.min() > 0.0
     assert shares.max() < 1.0  # the posterior has a variance in every direction
-    assert stream.marginals(model.units_.inside(T))[1].min() > 0.0
+    assert stream.marginals(model.units_.standardised(T))[1].min() > 0.0
 
 
 # ------------------------------------------------------------------ drift
@@ -411,7 +411,7 @@ def test_predictions_are_those_of_the_process(k):
     model = learned(X, y, [40, 40], budget=50)
     (process,) = model.posteriors_
     assert isinstance(process, Process)
-    inside = model.units_.inside(X)
+    inside = model.units_.standardised(X)
     mean, std = model.predict_latent(X)
     np.testing.assert_array_equal(process.mean(inside).reshape(mean.shape), mean)
     var = np.diagonal(process.blocks(inside), axis1=1, axis2=2).reshape(std.shape)

@@ -138,7 +138,7 @@ def test_labels_that_are_not_alike_need_the_variances() -> None:
         has_spread = True
 
         @staticmethod
-        def varies_known(X: np.ndarray) -> bool:
+        def variance_known_at(X: np.ndarray) -> bool:
             return False
 
         @staticmethod

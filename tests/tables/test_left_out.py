@@ -142,7 +142,7 @@ def test_influence_is_a_share_of_the_coefficients(machine):
     assert found.sum() == pytest.approx(1.0)
     if isinstance(machine, mercer.GPRegressor):
         alpha = np.abs(machine.posteriors_[0].alpha).sum()
-        inside = machine.units_.inside(X[5:6])
+        inside = machine.units_.standardised(X[5:6])
         row = np.flatnonzero((machine.posteriors_[0].points == inside).all(axis=1))[0]
         expected = np.abs(machine.posteriors_[0].alpha[row]).sum() / alpha
         assert found[5] == pytest.approx(expected)

@@ -188,7 +188,7 @@ def representer(model: Any) -> Expansion | list[Expansion]:
             kernel = kernel.in_units(units.x_shift, units.x_scale)
         if scale != 1.0:  # y = shift + scale f: variance scale^2 k, coefficients alpha / scale
             kernel = float(scale**2) * kernel
-        points, alpha = units.outside(posterior.points), posterior.alpha[:, j] / scale
+        points, alpha = units.in_user_units(posterior.points), posterior.alpha[:, j] / scale
         f = Expansion(kernel, points, alpha)
         if posterior.beta is not None:
             linear = Inside(posterior.basis, units)
@@ -218,7 +218,7 @@ def _one_or_all(found: list[Expansion]) -> Expansion | list[Expansion]:
 
 
 class Inside:
-    """A basis of a machine's inside units as functions of the user's X."""
+    """A basis of a machine's standardised units as functions of the user's X."""
 
     def __init__(self, basis: Functions, units: Any) -> None:
         self.basis = basis
@@ -226,7 +226,7 @@ class Inside:
 
     def __call__(self, X: Array) -> Array:
         """Return the functions at X (n, d): shape (n, k)."""
-        return self.basis(self.units.inside(X))
+        return self.basis(self.units.standardised(X))
 
 
 class Beside:

@@ -54,7 +54,7 @@ class Process(ABC):
         """Return the covariance (n, n) of that noise, or None where there is none."""
         return None
 
-    def varies_known(self, X: Array) -> bool:
+    def variance_known_at(self, X: Array) -> bool:
         """Whether X says how the function varies there."""
         return True
 
@@ -246,8 +246,8 @@ class Posterior(Process):
             return np.asarray(prior.kernel(X) - prior.signal(X))
         return None
 
-    def varies_known(self, X: Array) -> bool:
-        """See :meth:`Process.varies_known`.
+    def variance_known_at(self, X: Array) -> bool:
+        """See :meth:`Process.variance_known_at`.
 
         Kernel values with the training points do not, but for the training points themselves.
         """

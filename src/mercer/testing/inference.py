@@ -105,7 +105,7 @@ def _check_solution(inference: Inference, loss: Loss, X: Array, y: Array, kernel
     again = inference.solve(gram, y, loss)
     close("repeats", again.alpha, found.alpha, 0.0, 0.0, "the same call must give the same")
     _check_z(gram @ np.eye(n), found, np.zeros((n, m)), None)
-    _check_report(inference, found)
+    _check_report(inference, loss, found)
 
 
 def _check_z(K: Array, found: Solution, mean: Array, basis: Array | None) -> None:
@@ -122,18 +122,20 @@ def _check_z(K: Array, found: Solution, mean: Array, basis: Array | None) -> Non
     holds("z", np.all(np.abs(solved - found.alpha) <= small), text)
 
 
-def _check_report(inference: Inference, found: Solution) -> None:
+def _check_report(inference: Inference, loss: Loss, found: Solution) -> None:
     report = found.report
     holds("report", isinstance(report, Report), f"it is a Report, not a {type(report).__name__}")
-    missing = _unsaid(inference, report)
+    missing = _unsaid(inference, loss, report)
     holds("report", not missing, f"it must say {missing}, as `reports` promises: {report}")
     holds("report", bool(inference.reports), "`reports` must name what the report says")
     holds("report", plain(report.plain()), f"it must consist of plain values, not {report}")
     holds("report", report.converged in (True, False), "converged is True or False")
 
 
-def _unsaid(inference: Inference, report: Report) -> list[str]:
+def _unsaid(inference: Inference, loss: Loss, report: Report) -> list[str]:
+    """Return what `reports` names and the report lacks; a loss that is not convex has no gap."""
     said = {key for key, value in report.plain().items() if value is not None}
+    said |= set() if loss.convex else {"gap"}
     return [key for key in inference.reports if key not in said]
 
 
@@ -268,7 +270,7 @@ def _check_outputs(
     wanted = np.hstack([K @ one.alpha for one in each])
     text = "each output must be solved as by itself"
     close_whole("outputs", K @ found.alpha, wanted, max(tol, 1e-6), text)
-    missing = _unsaid(inference, found.report)
+    missing = _unsaid(inference, loss, found.report)
     holds("report", not missing, f"with two outputs it must say {missing}, too")
     if found.W.ndim == 2:
         text = "outputs with sites of their own have a report each, in `columns`"

@@ -178,7 +178,7 @@ def _moments(
             "a mode has no spread: there are means of the components, and no deviations; "
             "use an inference with a posterior"
         )
-    if spread and not posterior.varies_known(X):
+    if spread and not posterior.variance_known_at(X):
         raise ValueError(
             "kernel values of new points with the training points do not say how the new points "
             "vary: there are means of the components, and deviations for the training matrix only"

@@ -18,7 +18,7 @@ from mercer.estimators.shared.parameters import Draw, Solved
 from mercer.estimators.shared.parts import Parts
 from mercer.estimators.shared.predictions import ClassProbabilities, latent, log_probabilities
 from mercer.estimators.shared.table import Table, build_table, read_rows
-from mercer.estimators.shared.units import Units, basis_inside
+from mercer.estimators.shared.units import Units, standardised_basis
 from mercer.inference.base import Problem
 from mercer.left_out.cavity import cavities
 from mercer.left_out.figures import LeftOut
@@ -69,8 +69,8 @@ class ClassMachine(ClassProbabilities, KernelMachine):
         return column_units(parts, table, outputs)
 
     def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:
-        points = units.inside(table.points)
-        function = basis_inside(parts.basis, units)
+        points = units.standardised(table.points)
+        function = standardised_basis(parts.basis, units)
         H = None if function is None else function(points)
         if H is not None and np.linalg.matrix_rank(H) < H.shape[1]:
             raise ValueError(
@@ -104,7 +104,7 @@ class ClassMachine(ClassProbabilities, KernelMachine):
         proba[table.keep] = np.exp(log_probabilities(draw.loss, *pair))
         unused = table.weights == 0.0
         if np.any(unused):
-            inside = fit.units.inside(table.X[unused])
+            inside = fit.units.standardised(table.X[unused])
             proba[unused] = np.exp(
                 log_probabilities(draw.loss, *latent(posterior, draw.loss, inside))
             )

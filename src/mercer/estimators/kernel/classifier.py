@@ -216,7 +216,7 @@ class KernelClassifier(ClassMachine):
         plain = np.zeros(table.Y.shape)  # rows of weight zero are predicted by all others
         unused = table.weights == 0.0
         if np.any(unused):
-            inside = fit.units.inside(table.X[unused])
+            inside = fit.units.standardised(table.X[unused])
             plain[unused] = table.Y[unused] * posterior.mean(inside)
         bound = margin = None
         if reason is None:

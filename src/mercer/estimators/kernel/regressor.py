@@ -102,7 +102,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     left_out_ : leave-one-out mean, variance, log_density of every row; for a mode by its cavity, an
         estimate, and None where the loss has no moments.
     report_ : dict, what was done to the numbers.
-    posteriors_ : list of Posterior, in inside units.
+    posteriors_ : list of Posterior, in standardised units.
     relevance_ : (d,) inverse length scales of the standardised columns, or None.
     n_features_in_, feature_names_in_ : as in scikit-learn.
 
@@ -150,7 +150,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         inside = self._inputs(X)
         if not (return_std or return_cov) and all(loss.latent_is_mean for loss in self.losses_):
             mean = np.mean([posterior.mean(inside) for posterior in self.posteriors_], axis=0)
-            return self._shaped(self.units_.y_outside(mean))
+            return self._shaped(self.units_.y_in_user_units(mean))
         if not (return_std or return_cov or self._has_spread()):
             return self._shaped(self._at_mode(inside))
         if return_cov:
@@ -168,13 +168,15 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         inside = self._inputs(X)
         means = np.array([p.mean(inside) for p in self.posteriors_])
         if not self._has_spread():
-            return self._shaped(self.units_.y_outside(means.mean(axis=0))), None
+            return self._shaped(self.units_.y_in_user_units(means.mean(axis=0))), None
         self._check_variances(inside)
         variances = np.array([p.var(inside)[:, None] for p in self.posteriors_])
         mean = means.mean(axis=0)
         variance = variances.mean(axis=0) + means.var(axis=0)
         scale = self.units_.y_scale
-        return self._shaped(self.units_.y_outside(mean)), self._shaped(np.sqrt(variance) * scale)
+        return self._shaped(self.units_.y_in_user_units(mean)), self._shaped(
+            np.sqrt(variance) * scale
+        )
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Return (low, high) that contain a new observation with probability ``coverage``.
@@ -187,7 +189,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         self._check_noise_known()
         latents = [self._latent(inside, i) for i in range(len(self.losses_))]
         ends = [
-            self._shaped(self.units_.y_outside(mixture_quantile(self.losses_, latents, level)))
+            self._shaped(
+                self.units_.y_in_user_units(mixture_quantile(self.losses_, latents, level))
+            )
             for level in (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
         ]
         return ends[0], ends[1]
@@ -198,7 +202,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         self._check_noise_known()
         check_target(y)
         check_consistent_length(X, y)
-        target = self.units_.y_inside(as_columns(y))
+        target = self.units_.y_standardised(as_columns(y))
         if target.shape[1] != len(self.units_.y_scale):
             raise ValueError(
                 f"y has {target.shape[1]} outputs, the model has {len(self.units_.y_scale)}"
@@ -265,7 +269,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
             f = posterior.mean(inside)
             means.append(loss.moments(f)[0] if loss.offers("moments") else f)
-        return self.units_.y_outside(np.mean(means, axis=0))
+        return self.units_.y_in_user_units(np.mean(means, axis=0))
 
     def _shaped(self, values: Array) -> Array:
         return np.asarray(values[:, 0] if self.flat_ else values)
@@ -279,7 +283,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
                 "predict and predict_latent give the mean, and GPRegressor the rest"
             )
         for posterior in self.posteriors_:
-            if not posterior.varies_known(inside):
+            if not posterior.variance_known_at(inside):
                 raise ValueError(
                     "the kernel values of new points with the training points do not say how the "
                     "new points vary: with a kernel Precomputed() there are means for new points, "
@@ -302,7 +306,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         ]
         means = np.array([pair[0] for pair in pairs])
         variance = np.mean([pair[1] for pair in pairs], axis=0) + means.var(axis=0)
-        return self.units_.y_outside(means.mean(axis=0)), variance * self.units_.y_scale**2
+        return self.units_.y_in_user_units(means.mean(axis=0)), variance * self.units_.y_scale**2
 
     def _with_cov(self, inside: Array) -> tuple[Array, Array]:
         members = len(self.posteriors_)

@@ -119,7 +119,7 @@ class LabelRegression(Classifies, KernelMachine):
     def _variance(self, inside: Array) -> Array:
         """Return the variance (q, 1) of f, noise parts of the kernel included."""
         posterior = self.posteriors_[0]
-        if not posterior.varies_known(inside):
+        if not posterior.variance_known_at(inside):
             raise ValueError(
                 "a kernel Precomputed() does not say how new points vary: there is no deviation "
                 "and no probability of them; give Precomputed(matrix), and row numbers of it as X"

@@ -204,7 +204,7 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
         if not begun:
             self._begin(known, X, S, w, rows=len(X))
         self._require_room(len(X), budget)
-        inside = self.units_.inside(X)
+        inside = self.units_.standardised(X)
         require_moderate(self.stream_.kernel, inside)
         before, first = self.stream_.forget(rho), slice(0, BLOCK)
         share, surprise = drift, 0.0
@@ -237,7 +237,7 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
         table = build_table(X, S, given.weights, by_row=False, flat=S.shape[1] == 1, alike=True)
         rows = given.rows[table.keep]
         self._begin(given.classes, table.points, table.mean, table.total, rows=len(rows))
-        self._solve_together(self.units_.inside(table.points), table.mean, table.total)
+        self._solve_together(self.units_.standardised(table.points), table.mean, table.total)
         size = len(self.stream_.points)
         if budget is not None:
             self.posteriors_ = [self.stream_.within(budget)]
@@ -260,7 +260,7 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
         units, factor = no_units(d, m), 1.0
         if standardize and len(X) > 1:
             units = Units(*location_scale(X, w), units.y_shift, units.y_scale)
-        inside = units.inside(X)
+        inside = units.standardised(X)
         kernel = kernel.frozen(inside, w)
         if named:
             start_length(kernel, inside, w)
@@ -271,7 +271,7 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
             kernel, factor = likely_length(kernel + Constant(BIAS), inside, S, w)
         freeze(self)
         self.classes_, self.units_, self.loss_ = classes, units, LOGISTIC
-        self.kernel_ = units.kernel_outside(kernel)
+        self.kernel_ = units.kernel_in_user_units(kernel)
         self.posteriors_ = [StreamPosterior.empty(kernel, d, m)]
         self.prequential_, self.log_evidence_ = Prequential(), 0.0
         scales: dict[str, Any] = {

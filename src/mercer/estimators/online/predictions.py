@@ -102,7 +102,7 @@ class StreamPredictions:
     # ------------------------------------------------------------------ predictions
     def _marginals(self, X: Any) -> tuple[Array, Array]:
         check_is_fitted(self, "posteriors_")
-        return self.stream_.marginals(self.units_.inside(read_inputs(self, X)))
+        return self.stream_.marginals(self.units_.standardised(read_inputs(self, X)))
 
     def predict_latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean and standard deviation of f at X: (q,), or (q, k) for several classes."""

@@ -136,14 +136,14 @@ class RelevanceMachine(ABC):
         if standardize:
             x_units = location_scale(table.points, table.total)
         units = Units(*x_units, *y_units)
-        points = units.inside(table.points)
+        points = units.standardised(table.points)
         options = options.in_units(float(units.y_scale[0]))
         rows = RelevanceRows(choice, points, table.total, options, distinct=not self.alike)
         found = rows.fit(*self._likelihoods(table, units))
         self._keep_weights(found, table, units, choice.kernel is not None)
         self._settled([one.process for one in found], self._found_loss(found), units)
         kernel = found[0].kernel
-        self.kernel_ = None if kernel is None else kernel_outside(units, kernel)
+        self.kernel_ = None if kernel is None else kernel_in_user_units(units, kernel)
         self.log_evidence_ = self._found_evidence(found, float(table.total.sum()))
         self.left_out_ = None if options.heal else self._leave_out(found, table, units)
         self.report_ = self._describe(found, table, units, standardize)
@@ -221,7 +221,7 @@ class RelevanceMachine(ABC):
         """
         g, N = table.group, len(table.X)
         share = np.minimum(table.weights[table.keep], 1.0) / table.total[g]
-        rows, unused = units.y_inside(table.Y), np.flatnonzero(table.weights == 0.0)
+        rows, unused = units.y_standardised(table.Y), np.flatnonzero(table.weights == 0.0)
         mean, variance = np.empty((2, N, len(found)))
         for j, one in enumerate(found):
             state = one.state
@@ -236,7 +236,7 @@ class RelevanceMachine(ABC):
             mean[table.keep, j] = np.where(proper, m, np.nan)
             variance[table.keep, j] = np.where(proper, v, np.nan)
             if len(unused):
-                inside = units.inside(table.X[unused])
+                inside = units.standardised(table.X[unused])
                 mean[unused, j] = one.process.mean(inside)[:, 0]
                 variance[unused, j] = one.process.var(inside)
         return self._figures(mean, variance, table)
@@ -304,6 +304,6 @@ class RelevanceMachine(ABC):
         """Return further rows of the summary on the model: (label, value)."""
 
 
-def kernel_outside(units: Units, kernel: Kernel) -> Kernel:
+def kernel_in_user_units(units: Units, kernel: Kernel) -> Kernel:
     """Return the kernel as a function of the user's columns; its amplitude has no meaning here."""
-    return Units(units.x_shift, units.x_scale, np.zeros(1), np.ones(1)).kernel_outside(kernel)
+    return Units(units.x_shift, units.x_scale, np.zeros(1), np.ones(1)).kernel_in_user_units(kernel)

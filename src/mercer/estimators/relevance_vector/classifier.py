@@ -154,7 +154,7 @@ class RVClassifier(RelevanceRecord, RelevanceMachine, ClassifierMixin, BaseEstim
     def _latent(self, X: Any) -> tuple[Array, Array]:
         """Latent means and variances at X, (q, m) each."""
         check_is_fitted(self, "posteriors_")
-        inside = self.units_.inside(read_inputs(self, X))
+        inside = self.units_.standardised(read_inputs(self, X))
         mean = np.column_stack([p.mean(inside)[:, 0] for p in self.posteriors_])
         return mean, np.column_stack([p.var(inside) for p in self.posteriors_])
 

@@ -28,7 +28,7 @@ from mercer.search.relevance.state import Design, Machine, SparseState
 
 @dataclass(frozen=True)
 class Functions:
-    """The functions in a model, as a function of the inputs in inside units.
+    """The functions in a model, as a function of the inputs in standardised units.
 
     Attributes
     ----------

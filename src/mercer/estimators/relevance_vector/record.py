@@ -143,6 +143,6 @@ class RelevanceRecord(Recorded):
             raise ValueError("relevance_vectors_ are the rows of a kernel's functions")
         check_left_out(machine.left_out_, flat=True)
         if machine.kernel_ is not None and len(machine.relevance_vectors_):
-            point = machine.units_.inside(machine.relevance_vectors_[:1])
+            point = machine.units_.standardised(machine.relevance_vectors_[:1])
             if not all(np.isfinite(p.mean(point)).all() for p in machine.posteriors_):
                 raise ValueError("the parts of the model do not belong to its arrays")

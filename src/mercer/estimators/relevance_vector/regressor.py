@@ -162,7 +162,7 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
     def _likelihoods(
         self, table: Table, units: Units
     ) -> tuple[list[Callable[[Design], Machine]], float | None]:
-        t = units.y_inside(table.mean)[:, 0]
+        t = units.y_standardised(table.mean)[:, 0]
         if np.abs(t).max() < 1e-13:  # equal targets: what is left is the rounding of their mean
             t = np.zeros_like(t)
         square = float(units.y_scale[0]) ** 2
@@ -174,7 +174,7 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
     def _settled(self, processes: list[Sparse], loss: Loss, units: Units) -> None:
         self.posteriors_, self.losses_, self.units_ = [*processes], [loss], units
         self.basis_, self.flat_ = None, True
-        outside = units.loss_outside(loss)
+        outside = units.loss_in_user_units(loss)
         assert isinstance(outside, Gaussian)
         self.loss_ = outside
         self.noise_ = float(outside.noise)
@@ -184,14 +184,14 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
 
     def _found_evidence(self, found: list[RelevanceFit], total: float) -> float:
         state = found[0].state
-        return self.units_.evidence_outside(state.evidence, total, None, state.flat)
+        return self.units_.evidence_in_user_units(state.evidence, total, None, state.flat)
 
     def _figures(self, mean: Array, variance: Array, table: Table) -> LeftOut:
-        loss, y = self.losses_[0], self.units_.y_inside(table.Y)
+        loss, y = self.losses_[0], self.units_.y_standardised(table.Y)
         density = loss.log_predictive(y, mean, variance)
         mean, variance = loss.predict(mean, variance)
         figures = LeftOut(table.weights, mean, variance, density)
-        return self.units_.left_out_outside(figures, table.flat)
+        return self.units_.left_out_in_user_units(figures, table.flat)
 
     def sample_prior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Raise: the prior of a relevance vector machine is made of its data."""

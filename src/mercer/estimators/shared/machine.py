@@ -35,11 +35,11 @@ from mercer.estimators.shared.table import (
 )
 from mercer.estimators.shared.units import (
     Units,
-    basis_inside,
     describe_rows,
     describe_units,
     no_units,
-    problem_inside,
+    standardised_basis,
+    standardised_problem,
 )
 from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
@@ -206,15 +206,15 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
 
     def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:
         """Return the problem in these units, the basis at its points included."""
-        points = units.inside(table.points)
-        function = basis_inside(parts.basis, units)
+        points = units.standardised(table.points)
+        function = standardised_basis(parts.basis, units)
         H = None if function is None else function(points)
         if H is not None and H.shape[1] >= len(points):
             raise ValueError(
                 f"{H.shape[1]} basis functions need more than {len(points)} distinct inputs: "
                 "nothing would be left to learn from; choose a smaller basis"
             )
-        return problem_inside(table, units, points, H)
+        return standardised_problem(table, units, points, H)
 
     def _begin(self, fit: Fit) -> None:
         """State the prior: convert the parts to the units of the fit, initialise the defaults."""
@@ -246,11 +246,11 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         self.losses_ = [draw.loss.for_new() for draw in fit.draws]
         self.units_, self.basis_, self.flat_ = fit.units, basis, fit.table.flat
         self.kernel_ = self._stated_kernel(fit, first)
-        self.loss_ = fit.units.loss_outside(first.loss)
+        self.loss_ = fit.units.loss_in_user_units(first.loss)
         self.log_evidence_ = None
         if fit.parts.inference.has_evidence and first.scored:
             total = float(p.row_weights.sum())
-            self.log_evidence_ = fit.units.evidence_outside(max(values), total, basis, k)
+            self.log_evidence_ = fit.units.evidence_in_user_units(max(values), total, basis, k)
         self.left_out_ = None if isinstance(left, str) else left
         if isinstance(left, str):
             fit.report["left_out"] = left
@@ -261,7 +261,7 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         """Return the posterior process of a draw."""
         solution, p = solved.solution, fit.problem
         prior = Prior(draw.kernel, solution.alpha.shape[1])
-        return prior.condition(p.points, solution, basis_inside(fit.parts.basis, fit.units))
+        return prior.condition(p.points, solution, standardised_basis(fit.parts.basis, fit.units))
 
     def _discriminant(
         self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
@@ -298,18 +298,18 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
 
     def _stated_kernel(self, fit: Fit, draw: Draw) -> Kernel:
         """Return the fitted kernel in the user's units."""
-        return fit.units.kernel_outside(draw.kernel)
+        return fit.units.kernel_in_user_units(draw.kernel)
 
     def _calibrate(self, fit: Fit) -> None:
         """Add what follows from the figures of left-out rows: nothing here."""
 
     # ------------------------------------------------------------------ what was fitted
-    def _summary_rows(self) -> Rows:
-        return machine_rows(self)
-
     def _parameter_words(self) -> dict[str, str]:
         """Return what parameters of this estimator's parts mean, where that is not the usual."""
         return {}
+
+    def _summary_rows(self) -> Rows:
+        return machine_rows(self)
 
 
 def column_units(parts: Parts, table: Table, m: int) -> Units:
@@ -327,9 +327,9 @@ def of_all_rows(
     """Return figures of the rows that count as those of all rows, in the user's units."""
     unused, others = table.weights == 0, None
     if np.any(unused):
-        y = units.y_inside(table.Y[unused])
-        others = predicted(loss, posterior, units.inside(table.X[unused]), y)
-    return units.left_out_outside(found.among(table.keep, others, table.weights), table.flat)
+        y = units.y_standardised(table.Y[unused])
+        others = predicted(loss, posterior, units.standardised(table.X[unused]), y)
+    return units.left_out_in_user_units(found.among(table.keep, others, table.weights), table.flat)
 
 
 def described(fit: Fit, solved: Solved) -> dict[str, Any]:

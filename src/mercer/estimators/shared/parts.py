@@ -63,9 +63,9 @@ class Parts:
         return 2 + max(1, self.kernel.workspace()) + 4 * loo
 
     def start(self, X: Array, y: Array, weights: Array, units: Units) -> None:
-        """Move the parts to inside units; start what was named at the data's own scale.
+        """Convert the parts to standardised units; initialise default parameters from the data.
 
-        X (n, d) and y (n, m) are in inside units. What a kernel takes from data, it takes here.
+        X (n, d) and y (n, m) are in these units. What a kernel takes from data, it takes here.
         """
         self.kernel = self.kernel.frozen(X, weights)
         total = weights.sum()
@@ -225,7 +225,7 @@ def positional(kernel: Component) -> bool:
 
 
 def _loss_inside(loss: Loss, units: Units) -> Loss:
-    """Restate a loss of the user's units in inside units."""
+    """Restate a loss of the user's units in standardised units."""
     scales = units.y_scale
     if np.ptp(scales) > 1e-9 * scales[0]:
         raise ValueError(

@@ -57,7 +57,7 @@ def sides_of_means(
     variance. None where the variances are known, or are needed: for several classes, for labels
     that are not alike, and for committees whose members differ.
     """
-    if all(not p.has_spread or p.varies_known(inside) for p in posteriors):
+    if all(not p.has_spread or p.variance_known_at(inside) for p in posteriors):
         return None
     means = [p.mean(inside) for p in posteriors]
     zero = np.zeros(1)
@@ -82,7 +82,7 @@ def latent(
     m = posterior.mean(inside)
     if not posterior.has_spread:
         return m, None
-    if not posterior.varies_known(inside):
+    if not posterior.variance_known_at(inside):
         raise ValueError(
             "the kernel values of new points with the training points do not say how the new "
             "points vary, and a probability needs that: for all points give Precomputed(matrix), "
@@ -121,7 +121,7 @@ class Predicts:
     def _inputs(self, X: Any) -> Array:
         """Validate inputs of a prediction and return them in the units of the fit."""
         check_is_fitted(self, "posteriors_")
-        return self.units_.inside(read_inputs(self, X))
+        return self.units_.standardised(read_inputs(self, X))
 
 
 class ClassProbabilities(Classifies, Predicts):

@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 from mercer.core.basis import Basis
 from mercer.core.kinds import Kind, Labels, Numbers, PartOf, Plain, PlainReport, Record
 from mercer.core.record import COLUMNS, Each, Fields, Maybe, Recorded
-from mercer.estimators.shared.units import Units, basis_inside
+from mercer.estimators.shared.units import Units, standardised_basis
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
@@ -98,7 +98,7 @@ class MachineRecord(Recorded):
                 d, k = len(self.units_.x_scale), len(posterior.beta)
                 if basis.size(d) not in (None, k):  # before its functions are formed
                     raise ValueError(f"{basis!r} does not have {k} functions of {d} columns")
-                posterior.basis = basis_inside(basis, self.units_)
+                posterior.basis = standardised_basis(basis, self.units_)
 
     def _check_fitted(self) -> None:
         """Refuse parts that do not fit the arrays: predict one point."""
@@ -121,7 +121,7 @@ class MachineRecord(Recorded):
             if not fine:
                 raise ValueError("the parts of the model do not belong to its arrays")
         if classes is not None:
-            first = self.units_.outside(self.posteriors_[0].points[:1])
+            first = self.units_.in_user_units(self.posteriors_[0].points[:1])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # this row has no column names
                 cast(Any, self).predict(first)

@@ -21,7 +21,7 @@ from mercer.left_out.figures import LeftOut
 
 @dataclass(frozen=True)
 class Units:
-    """x = shift + scale * x_inside, y = y_shift + y_scale * y_inside.
+    """x = shift + scale * x_standardised, y = y_shift + y_scale * y_standardised.
 
     Attributes
     ----------
@@ -34,25 +34,25 @@ class Units:
     y_shift: Array
     y_scale: Array
 
-    def inside(self, X: Array) -> Array:
-        """Return the inputs in inside units, (n, d)."""
+    def standardised(self, X: Array) -> Array:
+        """Return the inputs in standardised units, (n, d)."""
         if not np.any(self.x_shift) and np.all(self.x_scale == 1.0):
             return X
         return np.ascontiguousarray((X - self.x_shift) / self.x_scale)
 
-    def outside(self, X: Array) -> Array:
+    def in_user_units(self, X: Array) -> Array:
         """Return the inputs in the user's units, (n, d)."""
         return np.asarray(X * self.x_scale + self.x_shift)
 
-    def y_inside(self, y: Array) -> Array:
-        """Return the targets in inside units, (n, m)."""
+    def y_standardised(self, y: Array) -> Array:
+        """Return the targets in standardised units, (n, m)."""
         return np.asarray((y - self.y_shift) / self.y_scale)
 
-    def y_outside(self, y: Array) -> Array:
+    def y_in_user_units(self, y: Array) -> Array:
         """Return the targets in the user's units, (n, m)."""
         return np.asarray(y * self.y_scale + self.y_shift)
 
-    def kernel_outside(self, kernel: Kernel) -> Kernel:
+    def kernel_in_user_units(self, kernel: Kernel) -> Kernel:
         """Return the kernel in the user's units (variance in units of y squared, one output)."""
         stated = kernel
         if np.any(self.x_shift) or np.any(self.x_scale != 1.0):
@@ -61,7 +61,7 @@ class Units:
             stated = float(self.y_scale[0] ** 2) * stated
         return stated
 
-    def loss_outside(self, loss: Component) -> Component:
+    def loss_in_user_units(self, loss: Component) -> Component:
         """Return the loss in the user's units, if it knows how (one output)."""
         restate = getattr(loss, "in_units", None)
         if restate is None or len(self.y_scale) != 1:
@@ -69,13 +69,13 @@ class Units:
         stated: Component = restate(float(self.y_scale[0]))
         return stated
 
-    def left_out_outside(self, figures: LeftOut, flat: bool) -> LeftOut:
+    def left_out_in_user_units(self, figures: LeftOut, flat: bool) -> LeftOut:
         """Return the figures of left-out observations (N, m) in the user's units, (N,) if flat."""
         assert figures.mean is not None
         assert figures.variance is not None
         assert figures.log_density is not None
         stated: dict[str, Any] = {
-            "mean": self.y_outside(figures.mean),
+            "mean": self.y_in_user_units(figures.mean),
             "variance": np.asarray(figures.variance * self.y_scale**2),
             "log_density": np.asarray(figures.log_density - np.log(self.y_scale)),
         }
@@ -83,7 +83,9 @@ class Units:
             stated = {name: values[:, 0] for name, values in stated.items()}
         return replace(figures, **stated)
 
-    def evidence_outside(self, value: float, total: float, basis: Basis | None, k: int) -> float:
+    def evidence_in_user_units(
+        self, value: float, total: float, basis: Basis | None, k: int
+    ) -> float:
         """Return the log evidence in the user's units.
 
         A density of y = y_scale y' picks up -log y_scale per observation (``total`` is their
@@ -104,34 +106,34 @@ def no_units(d: int, m: int) -> Units:
 
 @dataclass(frozen=True)
 class RawBasis:
-    """A basis of the user's units as a function of the inputs in inside units."""
+    """A basis of the user's units as a function of the inputs in standardised units."""
 
     basis: Basis
     units: Units
 
     def __call__(self, X: Array) -> Array:
         """Return h at X (n, d): shape (n, k)."""
-        return self.basis(self.units.outside(X))
+        return self.basis(self.units.in_user_units(X))
 
 
-def basis_inside(basis: Basis | None, units: Units) -> Basis | RawBasis | None:
-    """Return the basis as a function of the inputs in inside units."""
+def standardised_basis(basis: Basis | None, units: Units) -> Basis | RawBasis | None:
+    """Return the basis as a function of the inputs in standardised units."""
     return basis if basis is None or not basis.raw else RawBasis(basis, units)
 
 
-def problem_inside(table: Table, units: Units, points: Array, H: Array | None) -> Problem:
+def standardised_problem(table: Table, units: Units, points: Array, H: Array | None) -> Problem:
     """Return the problem at the points (n, d) of a table, which are inside already.
 
     H (n, k) are the values of the basis there.
     """
     return Problem(
         points,
-        units.y_inside(table.mean),
+        units.y_standardised(table.mean),
         table.total,
         table.spread / units.y_scale**2,
         H,
         table.group,
-        units.y_inside(table.Y[table.keep]),
+        units.y_standardised(table.Y[table.keep]),
         table.weights[table.keep],
     )
 

@@ -299,7 +299,7 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
 
     def _inputs(self, X: Any) -> Array:
         check_is_fitted(self, "posteriors_")
-        return self.units_.inside(self._column(read_inputs(self, X))[:, None])
+        return self.units_.standardised(self._column(read_inputs(self, X))[:, None])
 
     def _column(self, X: Array) -> Array:
         """Return the one column of X (n, 1) as (n,), or refuse several."""

@@ -106,7 +106,6 @@ def _from_noise(spline: SplinePosterior) -> LeftOut:
         mean * rows.y_scale + rows.y_shift,
         variance * rows.y_scale**2,
         density - np.log(rows.y_scale),
-        rows.weights,
     )
 
 

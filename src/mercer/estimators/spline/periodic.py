@@ -10,7 +10,7 @@ from mercer.core.arrays import Array
 from mercer.core.basis import PolynomialBasis
 from mercer.core.rows import location_scale
 from mercer.estimators.shared.table import build_table
-from mercer.estimators.shared.units import Units, problem_inside
+from mercer.estimators.shared.units import Units, standardised_problem
 from mercer.estimators.spline.strategy import FittedSpline, SplineStrategy
 from mercer.estimators.thin_plate.forms import AllContrasts, Form, choose
 from mercer.inference.base import Problem
@@ -66,8 +66,8 @@ class PeriodicCurve(SplineStrategy):
         check_scale(float(scale[0]))
         units = Units(np.zeros(1), np.array([period]), shift, scale)
         basis = PolynomialBasis(0)
-        points = units.inside(table.points)
-        problem = problem_inside(table, units, points, basis(points))
+        points = units.standardised(table.points)
+        problem = standardised_problem(table, units, points, basis(points))
         form = PeriodicContrasts(problem, basis, order)
         chosen = choose(form, self.lam, self.search, period ** (2 * order - 1))
         solution, posterior = form.solve(chosen.variance, chosen.lam)
@@ -76,8 +76,8 @@ class PeriodicCurve(SplineStrategy):
         total = float(problem.row_weights.sum())
         left, others = gaussian_figures(problem, loss, solution), None
         if np.any(unused := table.weights == 0):
-            inside = units.inside(table.X[unused])
-            others = predicted(loss, posterior, inside, units.y_inside(table.Y[unused]))
+            inside = units.standardised(table.X[unused])
+            others = predicted(loss, posterior, inside, units.y_standardised(table.Y[unused]))
         left = left.among(table.keep, others, table.weights)
         amplitude = chosen.variance * form.kernel.penalty_variance() * float(scale[0]) ** 2
         return FittedSpline(
@@ -89,12 +89,12 @@ class PeriodicCurve(SplineStrategy):
             basis=basis,
             lam=float(chosen.report["lam"]),
             edf=float(chosen.report["degrees_of_freedom"]),
-            log_evidence=units.evidence_outside(value, total, basis, 1),
+            log_evidence=units.evidence_in_user_units(value, total, basis, 1),
             search=chosen.report["search"],
             inference=("Exact", solution.report),
             gram="contrasts",
             counts=(len(problem.rows), len(points), total),
             extra={"period": period}
             | {k: v for k, v in chosen.report.items() if k == "least_noise"},
-            left_out=units.left_out_outside(left, table.flat),
+            left_out=units.left_out_in_user_units(left, table.flat),
         )

@@ -71,7 +71,7 @@ def isotropic_units(table: Table, order: int) -> Units:
 
 
 def check_knots(knots: Any, lam: float | None, problem: Problem, units: Units, k: int) -> Array:
-    """Return the inducing points (p, d) in inside units: as many rows, or those given."""
+    """Return the inducing points (p, d) in standardised units: as many rows, or those given."""
     if lam == 0.0:
         raise ValueError(
             "lam=0 interpolates, which a few knots cannot: give lam > 0, or knots=None"
@@ -96,4 +96,4 @@ def check_knots(knots: Any, lam: float | None, problem: Problem, units: Units, k
         raise ValueError(
             f"knots must be more than {k} different points: there are {k} unpenalised polynomials"
         )
-    return units.inside(points)
+    return units.standardised(points)

@@ -17,7 +17,7 @@ from mercer.estimators.shared.parameters import Draw, Solved
 from mercer.estimators.shared.parts import Parts
 from mercer.estimators.shared.summary import Rows
 from mercer.estimators.shared.table import Table, build_table
-from mercer.estimators.shared.units import Units, problem_inside
+from mercer.estimators.shared.units import Units, standardised_problem
 from mercer.estimators.thin_plate.checks import (
     check_knots,
     check_lam,
@@ -155,8 +155,8 @@ class ThinPlateSpline(KernelRegressor):
         return isotropic_units(table, cast(ThinPlate, parts.kernel).order)
 
     def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:
-        points, basis = units.inside(table.points), cast(PolynomialBasis, parts.basis)
-        return problem_inside(table, units, points, basis(points))
+        points, basis = units.standardised(table.points), cast(PolynomialBasis, parts.basis)
+        return standardised_problem(table, units, points, basis(points))
 
     def _begin(self, fit: Fit) -> None:
         """Nothing: variance and noise are found with lam."""

@@ -41,7 +41,7 @@ class Form(ABC):
         """Return the posterior: on the observations, and as a process."""
 
     def evidence(self, solution: Solution, variance: float, lam: float) -> float:
-        """Return the log evidence (or a lower bound), GPML (2.45), inside units."""
+        """Return the log evidence (or a lower bound), GPML (2.45), standardised units."""
         loss, no_gram = Gaussian(noise=variance * lam), cast(Any, None)  # the factor says it all
         y, spread = self.problem.y, self.problem.spread
         return Exact().evidence(no_gram, y, loss, solution, spread=spread).value
@@ -148,7 +148,7 @@ LEAST_NOISE = float((4.0 * np.finfo(float).eps) ** 2)
 
 @dataclass(frozen=True)
 class ThinPlateSmoothing:
-    """What was chosen, in inside units, and what is reported of it."""
+    """What was chosen, in standardised units, and what is reported of it."""
 
     variance: float
     lam: float

@@ -132,7 +132,7 @@ def influence(machine: Any, X: Array, weights: Array | None = None) -> Array:
     if not posteriors or not hasattr(posteriors[0], "alpha"):
         return size
     points, alpha = np.asarray(posteriors[0].points), np.abs(posteriors[0].alpha).sum(axis=1)
-    inside = machine.units_.inside(X)
+    inside = machine.units_.standardised(X)
     if points.shape != inside.shape[:1] + points.shape[1:] or not np.array_equal(points, inside):
         place: dict[bytes, list[int]] = {}
         for i, row in enumerate(np.ascontiguousarray(inside)):

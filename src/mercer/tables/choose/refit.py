@@ -74,7 +74,7 @@ class Resumed(Optimize):
 
 
 def parameters_of(machine: Any) -> dict[str, Any]:
-    """Return the parameters that a fitted machine found, in its inside units, by full name."""
+    """Return the parameters of a fitted machine, in its standardised units, by full name."""
     posteriors = getattr(machine, "posteriors_", None)
     parent = getattr(posteriors[0], "parent", None) if posteriors else None
     if parent is None or not hasattr(machine, "losses_"):  # nothing was searched
