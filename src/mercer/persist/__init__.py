@@ -62,27 +62,32 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     """
     from sklearn.utils.validation import check_is_fitted
 
-    import mercer
-
     stored = registry.storable(estimator)
     if hasattr(estimator, "fit"):  # a table model is made fitted
         check_is_fitted(estimator)
     registry.check_parts(estimator.get_params(deep=False).values())
+    text, rows = laid_out(registry.estimator_name(type(stored)), stored._state())
+    with replacing(path) as temporary:
+        container.write(temporary, text, rows)
+
+
+def laid_out(estimator: str, state: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the manifest's text and the tensors of an estimator's name and its state."""
+    import mercer
+
     arrays: dict[str, Any] = {}
-    encoded = strict.encode(stored._state(), arrays)
+    encoded = strict.encode(state, arrays)
     # a column-major array is stored as its transpose, so that BLAS meets the same layout again
     fortran = sorted(k for k, a in arrays.items() if a.flags.f_contiguous > a.flags.c_contiguous)
     manifest = {
         "format": FORMAT,
         "mercer": mercer.__version__,
-        "estimator": registry.estimator_name(type(stored)),
+        "estimator": estimator,
         "state": encoded,
         "fortran": fortran,
     }
     text = json.dumps(manifest, allow_nan=False, separators=(",", ":"))
-    rows = {name: a.T if name in fortran else a for name, a in arrays.items()}
-    with replacing(path) as temporary:
-        container.write(temporary, text, rows)
+    return text, {name: a.T if name in fortran else a for name, a in arrays.items()}
 
 
 def load(path: str | os.PathLike[str], parts: Iterable[type] = ()) -> Any:

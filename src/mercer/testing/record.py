@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.persist import ModelFileError, container, load, save
+from mercer.persist import ModelFileError, container, laid_out, load, save
+from mercer.persist.hostile import hostile_states
 from mercer.testing.clauses import holds
 
 METHODS = (
@@ -34,7 +35,8 @@ def check_record(
     """A fitted estimator in a file and back: the same to the last bit; bad files do no harm.
 
     Hostile files are made of the good one: entries of the manifest left out or of another type,
-    arrays left out, of another shape or type, with NaN in them, each with a digest that fits. Every
+    arrays left out, of another shape or type, with NaN in them, each with a digest that fits; and
+    every entry of its record spoilt by its kind (:mod:`mercer.persist.hostile`). Every
     one must be refused with ModelFileError, or be harmless: the same predictions.
 
     Parameters
@@ -78,7 +80,7 @@ def check_record(
         save(again, twin)
         same = twin.read_bytes() == path.read_bytes()
         holds("record", same, "a file of what was loaded must be the same file")
-        return _check_hostile(path, twin, own, X, said, variants)
+        return _check_hostile(estimator, path, twin, own, X, said, variants)
 
 
 def answers(estimator: Any, X: Array) -> Iterator[tuple[str, Any]]:
@@ -97,12 +99,18 @@ def _bytes(found: Any) -> list[Any]:
 
 
 def _check_hostile(
-    good: Path, bad: Path, own: list[type], X: Array, said: dict[str, Any], variants: int
+    estimator: Any,
+    good: Path,
+    bad: Path,
+    own: list[type],
+    X: Array,
+    said: dict[str, Any],
+    variants: int,
 ) -> tuple[int, int]:
     with open(good, "rb") as file:
         contents = container.verified(file)
         manifest, arrays = json.loads(contents.manifest), container.read(contents)
-    every = [*_manifests(manifest), *_arrays(arrays)]
+    every = [*_manifests(manifest), *_arrays(arrays), *_declared(estimator, manifest["estimator"])]
     order = np.random.default_rng(0).permutation(len(every))[:variants]
     refused = 0
     for i in order:
@@ -139,6 +147,19 @@ def _outcome(what: str, path: Path, own: list[type], X: Array, said: dict[str, A
 
 
 Change = Callable[[dict[str, Any], dict[str, Any]], None]
+
+
+def _declared(estimator: Any, name: str) -> Iterator[tuple[str, Change]]:
+    """Yield what the record of the estimator says to be wrong, if it has one."""
+    for what, state in hostile_states(estimator) if hasattr(estimator, "_record") else ():
+
+        def put(data: dict[str, Any], tensors: dict[str, Any], state: Any = state) -> None:
+            text, rows = laid_out(name, state)
+            data.update(json.loads(text))
+            tensors.clear()
+            tensors.update(rows)
+
+        yield what, put
 
 
 def _manifests(manifest: dict[str, Any]) -> Iterator[tuple[str, Change]]:
