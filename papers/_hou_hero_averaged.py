@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 from _hou_hero_data import Stream
 
-from mercer.inference.med import discriminate
+from mercer.inference import MED
 from mercer.kernels import Kernel
+from mercer.linalg import DenseGram
 from mercer.linalg.graph import neighbour_graph
+from mercer.losses import Margin
 
 Past = list[tuple[np.ndarray, np.ndarray]]  # inputs (n, d) and Laplacian (n, n) of each batch
 Function = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -99,8 +101,14 @@ def decisions(
         own, labels = X[known], y[known].astype(float)
         f0 = now(own, rows) @ coef if len(rows) else np.zeros(len(own))
         K = now(own, own)
-        solved = discriminate(0.5 * (K + K.T), labels, C, offset=f0, previous=b)
-        rows, coef = np.concatenate([rows, own]), np.append(coef, labels * solved.alpha)
+        solved = MED(near=b).solve(
+            DenseGram.given(0.5 * (K + K.T)),
+            labels[:, None],
+            Margin(C),
+            mean=f0[:, None],
+            basis=np.ones((len(labels), 1)),
+        )
+        rows, coef = np.concatenate([rows, own]), np.append(coef, solved.alpha[:, 0])
         past.append((X, L))
-        b = solved.bias
+        b = float(solved.beta[0, 0])
         yield now(new, rows) @ coef + b

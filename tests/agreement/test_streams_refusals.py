@@ -72,7 +72,7 @@ BAD = {
     "infinity": (with_hole(np.inf), Y[:5], {}, r"inf.* in column 1, row 2"),
     "a new class": (X[:2], ["up", "sideways"], {}, r"'sideways'.*classes=\[...\] at the first"),
     "other classes": (X[:2], Y[:2], {"classes": ["a", "b"]}, "differ from those of the first"),
-    "numbers for texts": (X[:2], [0, 1], {}, "none of the classes"),
+    "numbers for texts": (X[:2], [0, 1], {}, "not one of the classes"),
     "too few labels": (X[:5], Y[:4], {}, r"inconsistent|one for each"),
     "two columns of labels": (X[:2], np.array([["up", "up"], ["down", "up"]]), {}, "1d array"),
     "a row as a vector": (X[0], Y[:1], {}, "2D array"),

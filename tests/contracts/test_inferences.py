@@ -39,7 +39,7 @@ LOSSES = [
 ]
 
 
-HOUSE = ("bound", "dual", "ep", "exact", "laplace", "newton", "variational")
+HOUSE = ("bound", "dual", "ep", "exact", "laplace", "newton", "smo", "variational")
 
 
 def taken():

@@ -45,8 +45,8 @@ def test_reference_stream() -> None:
             model.dual_coef_[0, before:], (y * np.array(alpha))[held], atol=1e-8
         )
         assert model.intercept_[0] == pytest.approx(bias, abs=1e-10)
-        assert model.report_["objective"][0] == pytest.approx(value, abs=1e-9)
-        assert 0.0 <= abs(model.report_["gap"]) < 1e-10
+        assert model.report_["inference"]["objective"][0] == pytest.approx(value, abs=1e-9)
+        assert 0.0 <= abs(model.report_["inference"]["gap"]) < 1e-10
     np.testing.assert_allclose(model.decision_function(med.NEW), med.DECISION, atol=1e-8)
 
 
@@ -320,10 +320,10 @@ def test_report_and_summary_say_what_rounding_added():
     X = rng.normal(size=(40, 2))
     y = X[:, 0] + 0.3 * rng.normal(size=40) > 0.0
     plain = MEDClassifier().fit(X, y)
-    assert plain.report_["jitter"] == 0.0
+    assert plain.report_["inference"]["jitter"] == 0.0
     assert "diagonal" not in str(plain.summary())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a hard margin without a solution
         hard = MEDClassifier(C=1e8, kernel="poly", amplitude=1e8).fit(X, y)
-    assert hard.report_["jitter"] > 0.0
+    assert hard.report_["inference"]["jitter"] > 0.0
     assert "added to a diagonal" in str(hard.summary())

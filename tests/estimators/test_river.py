@@ -135,7 +135,7 @@ def test_bad_examples_change_nothing(x, message, n):
 def test_a_new_class_is_refused_and_forgotten():
     model = taught(RiverClassifier(batch=1), 80)
     rows = examples()[0]
-    with pytest.raises(ValueError, match="none of the classes"):
+    with pytest.raises(ValueError, match="not one of the classes"):
         model.learn_one(rows[0], "c7")
     model.learn_one(rows[0], "c0")
 

@@ -13,6 +13,7 @@ from scipy.interpolate import make_smoothing_spline
 from mercer import GPRegressor, SmoothingSpline
 from mercer.kernels import Spline
 from mercer.losses import Gaussian
+from mercer.process.process import Process
 from mercer.rkhs import representer
 from tests.reference.spline import dense, reml
 
@@ -378,3 +379,21 @@ def test_many_rows_in_little_memory():
     assert model.sample_y(x[:5, None], 2, random_state=0).shape == (5, 2)
     assert np.isfinite(model.loo_.total)
     assert std.max() < 0.05
+
+
+@pytest.mark.parametrize("given", [{}, {"loss": "poisson"}, {"period": 5.0}, {"lam": np.inf}])
+def test_report_speaks_the_common_words(rng, given):
+    x = rng.uniform(0.0, 10.0, 60)
+    y = rng.poisson(np.exp(1.0 + np.sin(1.2 * x))).astype(float)
+    model = SmoothingSpline(**given).fit(x[:, None], y)
+    common = {"rows", "standardize", "search", "inference", "gram", "degrees_of_freedom"}
+    assert common <= model.report_.keys()
+    ended = {"name", "converged", "iterations", "gap", "message"}
+    assert ended <= model.report_["inference"].keys()
+    assert model.report_["standardize"]["on"] == ("loss" not in given)
+    assert model.report_["degrees_of_freedom"] == model.edf_
+    assert isinstance(model.posteriors_[0], Process)
+    assert model.loo_ is model.left_out_
+    assert model.left_out_.mean.shape == (60,)
+    sections = [row[0] for row in model.summary().rows()]
+    assert sections == sorted(sections, key=sections.index)  # every section in one piece

@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import onnxruntime
+from onnx import TensorProto, helper
 
 import mercer
 
@@ -20,6 +21,18 @@ def run(proto, X, check=True):
     kind = {"tensor(double)": np.float64, "tensor(float)": np.float32}[session.get_inputs()[0].type]
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(None, {"X": np.ascontiguousarray(X, kind)}), strict=True))
+
+
+def run_graph(graph, value, X):
+    """Return a value of a graph whose only input is X (q, d)."""
+    graph.keep([value.name])
+    graph.nodes.append(helper.make_node("Identity", [value.name], ["y"]))
+    info = helper.make_tensor_value_info
+    inputs = [info("X", TensorProto.DOUBLE, [None, X.shape[1]])]
+    outputs = [info("y", TensorProto.DOUBLE, None)]
+    body = helper.make_graph(graph.nodes, "test", inputs, outputs, graph.constants)
+    opsets = [helper.make_opsetid("", 18)]
+    return run(helper.make_model(body, opset_imports=opsets, ir_version=8), X, check=False)["y"]
 
 
 def assert_same(model, X, tol=1e-9, expected=None, **options):

@@ -4,11 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 from scipy import integrate, special, stats
 
 from mercer import losses
-from mercer.export import expression as functions
+from mercer.export import functions
 from mercer.export.expression import OnnxGraph, Value, stack
 from mercer.export.processes.averages import (
     _independent,
@@ -18,30 +17,13 @@ from mercer.export.processes.averages import (
     softmax_averaged,
 )
 from mercer.losses.numbers.averages import independent_as_possible, symmetric_root
-from tests.export.common import run
+from tests.export.common import run_graph
 
 
 def evaluated(function, X):
     """Return function(Value) at X (q, d)."""
     graph = OnnxGraph()
-    value = function(Value(graph, "X"))
-    graph.keep([value.name])
-    graph.nodes.append(helper.make_node("Identity", [value.name], ["y"]))
-    return run(
-        helper.make_model(
-            helper.make_graph(
-                graph.nodes,
-                "test",
-                [helper.make_tensor_value_info("X", TensorProto.DOUBLE, [None, X.shape[1]])],
-                [helper.make_tensor_value_info("y", TensorProto.DOUBLE, None)],
-                graph.constants,
-            ),
-            opset_imports=[helper.make_opsetid("", 18)],
-            ir_version=8,
-        ),
-        X,
-        check=False,
-    )["y"]
+    return run_graph(graph, function(Value(graph, "X")), X)
 
 
 def column(*values):
@@ -62,13 +44,48 @@ def test_atan_and_log1p():
     np.testing.assert_allclose(evaluated(functions.log1p, x), np.log1p(x), rtol=1e-14)
 
 
+ELEMENTWISE = sorted(
+    set(functions.FUNCTIONS)
+    - {"broadcast_arrays", "clip", "einsum", "full_like", "hstack", "matmul", "shape", "where"}
+)
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_functions_of_numpy_and_scipy(name):
+    """Each function that a formula may use, of one argument or of two, is NumPy's."""
+    function = getattr(np, name, None) or getattr(special, name)
+    x = column(np.linspace(0.01, 3.0, 40), 1e-12, 1e-7, 1.0, 2.0)
+    if getattr(function, "nin", 1) == 2:
+        x = np.column_stack([x, x[::-1]])
+        a, b = (
+            lambda v, j=j: v.take([j]) if isinstance(v, Value) else v[:, j : j + 1] for j in (0, 1)
+        )
+        logical = name.startswith(("bitwise", "logical"))
+        forms = [
+            lambda v: (
+                function(a(v) > 1.0, b(v) > 1.0) * 1.0 if logical else function(a(v), b(v)) * 1
+            )
+        ]
+        if not logical:
+            forms += [lambda v: function(2.5, b(v)) * 1.0, lambda v: function(b(v), 2) * 1.0]
+    elif name in ("invert", "logical_not"):
+        forms = [lambda v: function(v > 1.0) * 1.0]
+    else:
+        forms = [function, lambda v: function(-v)] if name not in POSITIVE else [function]
+    for form in forms:
+        np.testing.assert_allclose(evaluated(form, x), form(x), rtol=2e-14, atol=1e-15)
+
+
+POSITIVE = {"log", "log10", "log1p", "log2", "sqrt"}
+
+
 def test_powers_and_polynomials():
     x = column(np.linspace(-2, 2, 9))
     for p in (1, 2, 3, 7, 10):
         np.testing.assert_allclose(evaluated(lambda v, p=p: v**p, x), x**p, rtol=1e-14)
     c = np.array([1.0, -2.0, 0.5, 3.0])
-    found = evaluated(lambda v: functions.polynomial(v, c), x)
-    np.testing.assert_allclose(found, np.polynomial.polynomial.polyval(x, c), rtol=1e-13)
+    polyval = np.polynomial.polynomial.polyval
+    np.testing.assert_allclose(evaluated(lambda v: polyval(v, c), x), polyval(x, c), rtol=1e-13)
 
 
 def test_numbers_beside_products_keep_their_digits():

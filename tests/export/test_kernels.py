@@ -6,10 +6,11 @@ import pytest
 import mercer
 from mercer import GPRegressor, kernels
 from mercer.export import ExportError
-from mercer.export.kernels.forms import CROSS, DIAGONAL, REASONS
-from mercer.kernels import RBF, Kernel, Linear, Matern, Noise, Precomputed, White
+from mercer.export.expression import OnnxGraph, Value
+from mercer.export.kernels.forms import cross
+from mercer.kernels import RBF, Kernel, Linear, Matern, Noise, Precomputed, Stationary, White
 from mercer.losses import Gaussian
-from tests.export.common import assert_same, run
+from tests.export.common import assert_same, run, run_graph
 
 CLASSES = [
     cls
@@ -27,9 +28,8 @@ def fitted(kernel, seed=0, n=20):
     return model.fit(X, rng.normal(size=n)), kernel.example_inputs(rng, 9)
 
 
-def test_the_table_is_whole():
-    assert CROSS.keys() == DIAGONAL.keys()
-    assert {cls.__name__ for cls in CROSS} | set(REASONS) == {cls.__name__ for cls in CLASSES}
+# Green's functions of Bessel functions, Python functions, and scores without a form
+REFUSED = {"Fisher", "FromSklearn", "Function", "MixtureFisher", "Operator"}
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
@@ -37,9 +37,11 @@ def test_kernel(cls):
     kernel = cls.example()
     if kernel.noise_free() is None:
         kernel = 0.7 * RBF(1.3) + kernel  # noise alone is no model
-    if cls.__name__ in REASONS:
+    if cls.__name__ in REFUSED:
         model, _ = fitted(kernel)
-        with pytest.raises(ExportError, match=f"the kernel {cls.__name__} cannot be exported"):
+        with pytest.raises(
+            ExportError, match=rf"the kernel {cls.__name__}.* cannot be exported: it has no form"
+        ):
             mercer.to_onnx(model)
         return
     model, Z = fitted(0.3 * kernel)
@@ -99,17 +101,127 @@ def test_splines_and_rows_below_their_origin(order):
 
 def test_bessel_matern_is_refused():
     model, _ = fitted(Matern(nu=1.1))
-    with pytest.raises(ExportError, match=r"Matern\(nu=1\.1\).*Bessel"):
+    with pytest.raises(ExportError, match=r"the kernel Matern\(nu=1\.1\) .* uses the function kve"):
         mercer.to_onnx(model)
 
 
-def test_a_subclass_is_refused():
-    class Mine(RBF):
-        pass
+class Own(Stationary, abstract=True):
+    """Kernels of a user: two formulas each, and no entry anywhere."""
 
-    model, _ = fitted(2.0 * Mine() + RBF())
-    with pytest.raises(ExportError, match="the kernel Mine cannot be exported: it is a class of"):
-        mercer.to_onnx(model)
+    def slope(self, s):
+        return 0.0 * s
+
+
+class Cauchy(Own):
+    def profile(self, s):
+        return 1.0 / (1 + s) ** 1.5
+
+
+class Powered(Own):
+    def profile(self, s):
+        return np.asarray(np.exp(-np.power(s, 0.7)))
+
+
+class Cut(Own):
+    """Whole numbers, truth values, where, and division where it is safe."""
+
+    def profile(self, s):
+        r = np.sqrt(s)
+        inside = np.maximum(1 - r / 4, 0) ** 4 * (r < 4) * (1 + r)
+        ratio = np.divide(np.sin(r), r, out=np.ones_like(r), where=r > 0)
+        return np.where(r > 3, 0, 0.9 * inside) + 0.1 * ratio**2
+
+
+class Waves(Own):
+    def profile(self, s):
+        u = np.clip(np.log1p(s) / (1.0 + np.hypot(1.0, 2.0)), 0.0, 2.0)
+        return np.cosh(u) / np.cosh(2.0 * u) * (2.0 - np.exp2(-np.tanh(s))) + 0.0 * np.arctan(s)
+
+
+class Bessel(Own):
+    def profile(self, s):
+        from scipy.special import j0
+
+        return j0(np.sqrt(s))
+
+
+class Deciding(Own):
+    def profile(self, s):
+        return np.exp(-s) if s[0, 0] > 1.0 else np.exp(-2.0 * s)
+
+
+class Branching(Own):
+    def profile(self, s):
+        return np.exp(-s) if s > 1.0 else s
+
+
+class InPlace(Own):
+    def profile(self, s):
+        r = k = np.sqrt(s)
+        np.negative(r, out=r)
+        k *= 0.5
+        return np.exp(r)
+
+
+class Buffered(Own):
+    def profile(self, s):
+        return np.exp(-s, out=np.empty(s.shape))
+
+
+@pytest.mark.parametrize(
+    "cls", [Cauchy, Powered, Cut, Waves, InPlace], ids=lambda cls: cls.__name__
+)
+@pytest.mark.parametrize("scale", [1.3, np.array([0.4, 2.0, 1.1])], ids=["shared", "ard"])
+def test_a_kernel_of_the_user_is_its_profile(cls, scale):
+    rng = np.random.default_rng(1)
+    X, Z, kernel = rng.normal(size=(12, 3)), rng.normal(size=(9, 3)), cls(scale)
+    X[0] = Z[0]
+    graph = OnnxGraph()
+    value = cross(kernel, Value(graph, "X"), X)
+    np.testing.assert_allclose(run_graph(graph, value, Z), kernel(Z, X), rtol=1e-14, atol=1e-14)
+    if cls in (Cauchy, Powered):  # the others are formulas, but not positive definite
+        model = GPRegressor(2.0 * cls(scale) + RBF().on(0), loss=Gaussian(0.3), search=None)
+        assert_same(model.fit(X, rng.normal(size=12)), Z, 1e-11, ["mean", "std"])
+
+
+@pytest.mark.parametrize(
+    ("cls", "reason"),
+    [
+        (Bessel, "it uses the function j0"),
+        (Deciding, "is not a formula of NumPy functions alone"),
+        (Branching, "decides by the value of its argument"),
+        (Buffered, "exp with the option out"),
+    ],
+    ids=lambda each: getattr(each, "__name__", "reason"),
+)
+def test_what_onnx_cannot_say_is_refused(cls, reason):
+    P = np.random.default_rng(0).normal(size=(8, 2))
+    with pytest.raises(ExportError, match=rf"the kernel {cls.__name__}\(\) cannot .*{reason}"):
+        cross(cls(), Value(OnnxGraph(), "X"), P)
+
+
+def test_a_subclass_is_exported_by_what_it_computes():
+    class Wide(RBF):
+        def __init__(self, length_scale=7.0):
+            super().__init__(length_scale)
+
+    class Sharper(RBF):  # the compiled core still knows it as an RBF
+        def profile(self, s):
+            return np.exp(-s)
+
+    class Doubled(Linear):
+        def __call__(self, X, Z=None):
+            return 2.0 * super().__call__(X, Z)
+
+        def diag(self, X):
+            return 2.0 * super().diag(X)
+
+    model, Z = fitted(2.0 * Wide() + RBF())
+    assert_same(model, Z, 1e-9, ["mean", "std"])
+    for changed in (Sharper(), Doubled() + RBF()):
+        model, _ = fitted(changed)
+        with pytest.raises(ExportError, match="differs from its values"):
+            mercer.to_onnx(model)
 
 
 def test_kernel_values_as_inputs():

@@ -239,6 +239,69 @@ def test_outliers():
     assert set(found["label"]) == {-1, 1}
 
 
+class QuantileRegressor(mercer.GPRegressor):
+    """The 90 % quantile instead of the mean."""
+
+    def predict(self, X, return_std=False, return_cov=False):
+        mean, std = super().predict(X, return_std=True)
+        return mean + 1.2816 * std
+
+
+class Moved(mercer.KernelRegressor):
+    def _shaped(self, values):  # a hook that predict uses
+        return super()._shaped(values) + 1.0
+
+
+class Careful(mercer.SVC):
+    def decision_function(self, X):
+        return super().decision_function(X) - 0.5
+
+
+class Certain(mercer.GPClassifier):
+    def predict_proba(self, X):
+        return super().predict_proba(X).round()
+
+
+class Scored(mercer.LapSVC):
+    def predict_proba(self, X):  # the parent refuses
+        return np.full((len(X), 2), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "what"),
+    [
+        (QuantileRegressor(), TARGET, "it overrides predict of GPRegressor"),
+        (Moved(), TARGET, "it overrides _shaped of KernelRegressor"),
+        (Careful(), TWO, "it overrides decision_function of SVC"),
+        (Certain(search=None), TWO, "it overrides predict_proba of GPClassifier"),
+        (Scored(), SOME, "it overrides predict_proba of LapSVC"),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_child_that_predicts_in_its_own_way_is_refused(model, y, what):
+    model.fit(X, y)
+    with pytest.raises(ExportError, match=f"{type(model).__name__} cannot be exported: {what}"):
+        mercer.to_onnx(model)
+    with pytest.raises(ExportError, match=what):
+        mercer.to_onnx(make_pipeline(StandardScaler(), model).fit(X, y))
+
+
+def test_a_child_that_predicts_as_its_parent_is_exported():
+    class Narrow(mercer.SVR):
+        def __init__(self, *, kernel=OWN, C=3.0, tol=1e-6):
+            super().__init__(kernel=kernel, C=C, tol=tol)
+
+        def fit(self, X, y):
+            return super().fit(X, 2.0 * np.asarray(y))
+
+    class Narrower(Narrow):
+        def explain(self):
+            return "more methods change nothing"
+
+    for model in (Narrow(), Narrower()):
+        assert_same(model.fit(X, TARGET), Z, 1e-8, ["mean"])
+
+
 def test_own_functions_are_refused():
     model = mercer.RVRegressor(functions=np.sin).fit(LINE, WAVE)
     with pytest.raises(ExportError, match="functions of your own"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.inference.graph.exact import Manifold, Whole
+from mercer.inference.graph.exact import AtOnce, Manifold, Whole
 from mercer.inference.graph.landmarks import Landmarked, landmarked
 from mercer.kernels import RBF
 from mercer.linalg.graph import neighbour_graph
@@ -14,6 +14,7 @@ from tests.reference.manifold import (
     DECISION,
     MOMENT_D,
     MOMENT_S,
+    arrays,
     averaged,
     block_diagonal,
     conditioned,
@@ -34,10 +35,10 @@ def absorbed(start: Manifold, tables: list[np.ndarray], beta: float = 2.0) -> Ma
     """Let a manifold learn fixed coefficients, two functions, at every second row."""
     for t, X in enumerate(tables):
         rows = np.arange(len(X)) + sum(map(len, tables[:t]))
-        step = start.smooth(X, rows, 2.0 * beta * neighbour_graph(X, 4).laplacian)
         at = np.arange(0, len(X), 2)
+        step = start.smooth(X, rows, 2.0 * beta * neighbour_graph(X, 4).laplacian, at)
         c = np.column_stack([np.cos(at + t), np.sin(at - t)])
-        start = step.learn(at, c)
+        start = step.learn(c)
     return start
 
 
@@ -91,12 +92,25 @@ def test_step_knows_the_new_kernel(rng: np.random.Generator) -> None:
     tables = batches(rng, (20, 25))
     whole = absorbed(Whole.empty(KERNEL, 2, 2), tables[:1])
     X = tables[1]
-    step = whole.smooth(X, np.arange(25), 4.0 * neighbour_graph(X, 4).laplacian)
     at = np.array([3, 3, 7])  # a row may have two labels
-    after = step.learn(at, np.zeros((3, 2)))
+    step = whole.smooth(X, np.arange(25), 4.0 * neighbour_graph(X, 4).laplacian, at)
+    after = step.learn(np.zeros((3, 2)))
     mean, cov = values(after, X[at])
-    np.testing.assert_allclose(step.covariance(at), cov, atol=1e-12)
-    np.testing.assert_allclose(step.latent(at), mean, atol=1e-12)
+    np.testing.assert_allclose(step.covariance(), cov, atol=1e-12)
+    np.testing.assert_allclose(step.latent(), mean, atol=1e-12)
+
+
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+def test_at_once_is_a_stream_of_one_batch(rng: np.random.Generator, beta: float) -> None:
+    (X,), at = batches(rng, (30,)), np.array([2, 5, 5, 20])
+    M, rows = 2.0 * beta * neighbour_graph(X, 4).laplacian, np.arange(30)
+    one = AtOnce(KERNEL, X, rows, M, at)
+    other = Whole.empty(KERNEL, 2, 2).smooth(X, rows, M, at)
+    np.testing.assert_allclose(one.covariance(), other.covariance(), atol=1e-12)
+    assert one.latent() is None
+    c = rng.normal(size=(4, 2))
+    for a, b in zip(values(one.learn(c), X), values(other.learn(c), X), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-11)
 
 
 def test_root_after_a_fit_at_once(rng: np.random.Generator) -> None:
@@ -189,9 +203,9 @@ def test_values_stay_as_they_were(rng: np.random.Generator) -> None:
     tables = batches(rng, (20, 20))
     for start in (Whole.empty(KERNEL, 2, 2), empty_landmarks(per_batch=5)):
         first = absorbed(start, tables[:1])
-        before = {name: array.copy() for name, array in first.arrays().items()}
+        before = {name: array.copy() for name, array in arrays(first).items()}
         absorbed(first, tables[1:])
-        for name, array in first.arrays().items():
+        for name, array in arrays(first).items():
             np.testing.assert_array_equal(array, before[name])
 
 

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from mercer.core.errors import NotPositiveDefiniteError
-from mercer.inference.med import Batch, Bordered, discriminate, feasible_bias
+from mercer.inference import MED, Dual
+from mercer.inference.med import Batch, Bordered, feasible_bias
 from mercer.kernels import RBF
+from mercer.linalg import DenseGram
+from mercer.losses import Hinge, Loss, Margin
 from tests.reference import med
+from tests.reference.med import discriminate
 
 
 def problem(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -140,7 +144,7 @@ def test_one_class_moves_the_bias_only() -> None:
     assert not found.alpha.any()
     assert found.bias == pytest.approx(0.8)
     nothing = dict.fromkeys(("iterations", "objective", "gap", "jitter"), 0.0)
-    assert found.report == {"converged": True} | nothing
+    assert found.report == {"converged": True, "message": ""} | nothing
     assert discriminate(np.eye(3), y, 10.0, offset=f0, previous=3.0).bias == 3.0
     assert discriminate(np.eye(3), -y, 10.0, offset=f0, previous=3.0).bias == pytest.approx(-2.9)
 
@@ -212,3 +216,45 @@ def test_the_report_has_the_largest_jitter(rng: np.random.Generator) -> None:
     report = discriminate(K, y, 1e8).report
     steps = report["jitter"] / (20 * np.finfo(float).eps)
     assert steps in (1.0, 100.0, 1e4)
+
+
+# ---------------------------------------------------------------------- as an inference
+def test_it_is_the_mode_of_its_loss(rng: np.random.Generator) -> None:
+    """With and without a bias, several columns, weights, a mean: as the general solver says."""
+    X, y = problem(rng, 40)
+    Y = np.column_stack([y, np.roll(y, 7)])
+    gram, loss = DenseGram(RBF(1.0), X, keep=True), Margin(8.0)
+    options = {"mean": 0.3 * rng.normal(size=(40, 2)), "weights": np.exp(rng.normal(size=40))}
+    for basis in (None, np.ones((40, 1))):
+        found = MED().solve(gram, Y, loss, basis=basis, **options)
+        other = Dual(tol=1e-12).solve(gram, Y, loss, basis=basis, **options)
+        np.testing.assert_allclose(found.z, other.z, atol=1e-5)
+        np.testing.assert_allclose(found.alpha, other.alpha, atol=1e-3)
+        assert (found.beta is None) == (basis is None)
+        assert found.report.converged
+        assert found.report.gap is not None
+        assert found.report.gap <= 1e-8 * sum(found.report.details["objective"])
+
+
+def test_rows_that_keep_their_margin_have_no_weight_without_a_bias() -> None:
+    y, f0 = np.array([[1.0], [-1.0]]), np.array([[0.95], [-2.0]])
+    found = MED().solve(DenseGram.given(np.eye(2)), y, Margin(10.0), mean=f0)
+    assert not found.alpha.any()
+    np.testing.assert_array_equal(found.z, f0)
+
+
+@pytest.mark.parametrize(
+    ("inference", "loss", "basis", "words"),
+    [
+        (MED(), Hinge(), None, "losses.Margin"),
+        (MED(), Margin(2.0), np.arange(2.0)[:, None], "column of ones"),
+        (MED(), Margin(2.0), np.ones((2, 2)), "column of ones"),
+        (MED(bias="mean"), Margin(2.0), None, "'exact' or 'median'"),
+        (MED(tol=0.0), Margin(2.0), None, "tol"),
+        (MED(max_iter=0), Margin(2.0), None, "max_iter"),
+    ],
+)
+def test_what_it_does_not_take(inference: MED, loss: Loss, basis: object, words: str) -> None:
+    y = np.array([[1.0], [-1.0]])
+    with pytest.raises(ValueError, match=words):
+        inference.solve(DenseGram.given(np.eye(2)), y, loss, basis=basis)

@@ -2,8 +2,17 @@
 
 import numpy as np
 
-from mercer.inference.med import discriminate
 from tests.reference import med
+from tests.reference.med import discriminate
+
+
+def arrays(manifold):
+    """All arrays that a memory consists of, its sparse graph included."""
+    found = {name: value for name, value in vars(manifold).items() if isinstance(value, np.ndarray)}
+    graph = vars(manifold).get("graph")
+    parts = () if graph is None else ("data", "indices", "indptr")
+    return found | {name: getattr(graph, name) for name in parts}
+
 
 LABELLED = 4  # rows of each batch of the reference stream with a label
 # coefficients, bias, k_t between the two new points: C = 10, beta = 0.5, 4 neighbours, h = 0.5

@@ -1,7 +1,30 @@
 """Maximum entropy discrimination, written down as it stands and given to generic optimisers."""
 
+from types import SimpleNamespace
+
 import numpy as np
 from scipy import optimize
+
+from mercer.inference import MED
+from mercer.linalg import DenseGram
+from mercer.losses import Margin
+
+
+def discriminate(K, y, C, *, weights=None, offset=None, previous=0.0, **options):
+    """The package's own solver for one function: a, the bias, f without it, and the report."""
+    found = MED(near=previous, **options).solve(
+        DenseGram.given(K),
+        y[:, None],
+        Margin(C),
+        mean=None if offset is None else offset[:, None],
+        basis=np.ones((len(y), 1)),
+        weights=weights,
+    )
+    report = found.report.plain() | {"objective": found.report.details["objective"][0]}
+    bias = float(found.beta[0, 0])
+    return SimpleNamespace(
+        alpha=y * found.alpha[:, 0], bias=bias, latent=found.z[:, 0] - bias, report=report
+    )
 
 
 def loss(u, C):

@@ -10,11 +10,13 @@ matrix; LAPACK is given the transposed view and works in place without a copy.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, lapack
+from scipy.linalg import blas, lapack, solve_triangular
 
 Array: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.intp]
@@ -35,23 +37,44 @@ def as_columns(y: Any) -> Array:
 def cholesky(A: Array) -> int:
     """Factor the symmetric matrix ``A`` (n, n) in place, ``A = L L'``.
 
-    Afterwards the *upper* triangle of ``A`` (row-major) holds ``L'``; the lower one is rubbish.
-    Returns 0, or the order of the first leading minor that is not positive.
+    Afterwards the *upper* triangle of ``A`` (row-major) holds ``L'``; the lower triangle is
+    undefined. Returns 0, or the order of the first leading minor that is not positive.
     """
     _, info = lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)
     return int(info)
 
 
+def _of_formulas(solve: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    """Let a solver take a B that is a formula, not an array: the inverse times B.
+
+    ``mercer.export`` evaluates operators on formulas in order to write them down.
+    """
+
+    @wraps(solve)
+    def either(A: Array, B: Array) -> Array:
+        return solve(A, B) if isinstance(B, np.ndarray) else solve(A, np.eye(len(A))) @ B
+
+    return either
+
+
+@_of_formulas
 def half_solve(A: Array, B: Array) -> Array:
     """``L^-1 B`` for ``A`` as left by :func:`cholesky`; B is (n, m)."""
     X, info = lapack.dtrtrs(A.T, B, lower=1)
     return _checked(X, info)
 
 
+@_of_formulas
 def back_solve(A: Array, B: Array) -> Array:
     """``L^-T B`` for ``A`` as left by :func:`cholesky`; B is (n, m)."""
     X, info = lapack.dtrtrs(A.T, B, lower=1, trans=1)
     return _checked(X, info)
+
+
+@_of_formulas
+def transposed_solve(R: Array, B: Array) -> Array:
+    """``R^-T B`` for an upper triangular matrix R (n, n); B is (n, m)."""
+    return np.asarray(solve_triangular(R, B, trans="T"))
 
 
 def half_inverse(A: Array) -> None:

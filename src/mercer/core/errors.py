@@ -1,9 +1,4 @@
-"""Errors of the linear algebra, each a sentence with a remedy.
-
-The one error of this room.
-
-What :func:`mercer.to_onnx` raises.
-"""
+"""Errors of mercer: of linear algebra, of model files and of export."""
 
 from __future__ import annotations
 

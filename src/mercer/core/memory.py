@@ -1,7 +1,4 @@
-"""Predict the bytes before allocating, and refuse with the alternative.
-
-Fresh pages cost more than the arithmetic on small matrices.
-"""
+"""Memory: predict the bytes of an allocation and refuse it in time; reuse large arrays."""
 
 from __future__ import annotations
 

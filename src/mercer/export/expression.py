@@ -1,138 +1,101 @@
 """Value: a number, vector or matrix that is not known yet. Arithmetic on it writes ONNX nodes.
 
-Graph: the ONNX nodes that an expression of :class:`~mercer.export.expression.Value` leaves behind.
-
-Functions that onnxruntime has in single precision only, or not at all, for doubles.
+A formula written for arrays is evaluated on values instead; what it leaves behind in the
+:class:`OnnxGraph` is the formula in ONNX.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
-from scipy import special
 
 from mercer.core.arrays import Array
 from mercer.core.errors import ExportError
 
+# by the name of a NumPy or SciPy function: an operator of ONNX, or what else writes the nodes
+FUNCTIONS: dict[str, str | Callable[..., Any]] = {}
 
-class Value:
-    """What a node puts out. Numbers and arrays that meet it become constants; shapes broadcast."""
 
-    __array_ufunc__ = None  # array + value is value.__radd__(array), not an array of values
+class Value(NDArrayOperatorsMixin):
+    """What a node puts out. Numbers and arrays that meet it become constants; shapes broadcast.
+
+    NumPy's operators and functions take it as they take an array, so that a formula written for
+    arrays, such as the profile of a kernel, writes its own nodes. What ONNX cannot say is refused
+    by name.
+    """
+
     __hash__ = None  # type: ignore[assignment]  # == compares elementwise, as for arrays
 
-    def __init__(self, graph: OnnxGraph, name: str) -> None:
+    def __init__(self, graph: OnnxGraph, name: str, boolean: bool = False) -> None:
         self.graph = graph
         self.name = name
-        # this is factor * base; and this is left @ array: see _times
+        self.boolean = boolean
+        # this is factor * base; and of a product of matrices, its multiples: see times
         self.base, self.factor = self, 1.0
-        self.product: tuple[Value, Array] | None = None
+        self.multiple: Callable[[float], Value] | None = None
 
-    # ------------------------------------------------------------------ arithmetic
-    def __add__(self, other: Any) -> Value:
-        return self.graph.add("Add", self, other)
+    # ------------------------------------------------------------------ NumPy's functions
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        chosen, (out,) = options.pop("where", True), options.pop("out", (None,))
+        if options or not (out is None or isinstance(out, Value)):
+            refused = ", ".join(options) or "out"
+            raise ExportError(f"{name} with the option {refused} cannot be written in ONNX")
+        value = _called(name, *inputs)
+        if chosen is not True:
+            value = where(chosen, value, out)
+        if out is None:
+            return value
+        vars(out).update(vars(value) | ({"base": out} if value.base is value else {}))
+        return out
 
-    def __radd__(self, other: Any) -> Value:
-        return self.graph.add("Add", other, self)
+    def __array_function__(self, function: Any, types: Any, inputs: Any, options: Any) -> Any:
+        return _called(function.__name__, *inputs, **options)
 
-    def __sub__(self, other: Any) -> Value:
-        return self.graph.add("Sub", self, other)
+    def __bool__(self) -> bool:
+        raise ExportError(
+            "a formula that decides by the value of its argument (if, while) cannot be written in "
+            "ONNX; numpy.where can"
+        )
 
-    def __rsub__(self, other: Any) -> Value:
-        return self.graph.add("Sub", other, self)
+    def apply(self, op: str) -> Value:
+        """Return the value of an elementwise ONNX operator: Exp, Floor, Sigmoid, ..."""
+        return self.graph.add(op, self)
 
-    def __mul__(self, other: Any) -> Value:
-        number = _number(other)
-        return self.graph.add("Mul", self, other) if number is None else self._times(number)
-
-    def __rmul__(self, other: Any) -> Value:
-        return self.__mul__(other)
-
-    def __truediv__(self, other: Any) -> Value:
-        number = _number(other)
-        return self.graph.add("Div", self, other) if number is None else self._times(number, "Div")
-
-    def __rtruediv__(self, other: Any) -> Value:
-        return self.graph.add("Div", other, self)
-
-    def __neg__(self) -> Value:
-        return self._times(-1.0)
-
-    def __matmul__(self, other: Any) -> Value:
-        if isinstance(other, Value):
-            return self.graph.add("MatMul", self, other)
-        array = np.asarray(other, dtype=np.float64)
-        value = self.graph.add("MatMul", self.base, array * self.factor)
-        value.product = (self.base, array * self.factor)
-        return value
-
-    def __rmatmul__(self, other: Any) -> Value:
-        return self.graph.add("MatMul", np.asarray(other, dtype=np.float64), self)
-
-    def _times(self, number: float, op: str = "Mul") -> Value:
+    def times(self, number: float, op: str = "Mul") -> Value:
         """Return this times a number, or over it.
 
         onnxruntime (1.31) takes a number beside a product of matrices into the product, rounded to
         single precision. So a number never stands there: it goes into the array of the product.
         """
         factor = number if op == "Mul" else 1.0 / number
-        if self.product is not None:
-            left, array = self.product
-            return left @ (array * factor)
+        if self.multiple is not None:
+            return self.multiple(factor)
         value = self.graph.add(op, self, np.float64(number))
         value.base, value.factor = self.base, self.factor * factor
         return value
 
-    def __pow__(self, exponent: int) -> Value:
-        """Return a positive integer power, by repeated squares."""
-        if exponent == 1:
-            return self
-        half = self ** (exponent // 2)
-        return half * half * self if exponent % 2 else half * half
-
-    def __lt__(self, other: Any) -> Value:
-        return self.graph.add("Less", self, other)
-
-    def __gt__(self, other: Any) -> Value:
-        return self.graph.add("Greater", self, other)
-
-    def __eq__(self, other: Any) -> Value:  # type: ignore[override]  # elementwise, as for arrays
-        return self.graph.add("Equal", self, other)
-
-    # ------------------------------------------------------------------ functions
-    def apply(self, op: str) -> Value:
-        """Return the value of an elementwise ONNX operator: Exp, Log, Sqrt, Sin, ..."""
-        return self.graph.add(op, self)
-
-    def exp(self) -> Value:
-        """Return e to this."""
-        return self.apply("Exp")
-
-    def log(self) -> Value:
-        """Return the natural logarithm."""
-        return self.apply("Log")
-
-    def sqrt(self) -> Value:
-        """Return the square root."""
-        return self.apply("Sqrt")
-
-    def square(self) -> Value:
-        """Return this times this."""
-        return self * self
-
-    def at_least(self, low: Any) -> Value:
-        """Return the larger of this and ``low``."""
-        return self.graph.add("Max", self, np.asarray(low, dtype=np.float64))
-
-    def at_most(self, high: Any) -> Value:
-        """Return the smaller of this and ``high``."""
-        return self.graph.add("Min", self, np.asarray(high, dtype=np.float64))
-
     # ------------------------------------------------------------------ shapes
+    @property
+    def T(self) -> Value:
+        """The transpose of a matrix."""
+        value = self.graph.add("Transpose", self)
+        if self.base is not self:
+            value.base, value.factor = self.base.T, self.factor
+        if self.multiple is not None:
+            multiple = self.multiple
+            value.multiple = lambda number: multiple(number).T
+        return value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Nothing: it is not known, and a constant of this shape broadcasts to any."""
+        return ()
+
     def sum(self, axis: int = 1) -> Value:
         """Return the sum along an axis, which stays with length one."""
         return self.graph.add("ReduceSum", self, np.array([axis]), keepdims=1)
@@ -166,19 +129,89 @@ class Value:
         )
 
 
-def _number(given: Any) -> float | None:
+def _called(name: str, *inputs: Any, **options: Any) -> Any:
+    """Return what the function of this name makes of values, numbers and arrays."""
+    function = FUNCTIONS.get(name)
+    if function is None:
+        raise ExportError(f"it uses the function {name}, which cannot be written in ONNX")
+    inputs = tuple(value_of(each) for each in inputs)
+    if callable(function):
+        return function(*inputs, **options)
+    return graph_of(*inputs).add(function, *inputs)
+
+
+def graph_of(*inputs: Any) -> OnnxGraph:
+    """Return the graph of the values among the inputs."""
+    return next(each.graph for each in inputs if isinstance(each, Value))
+
+
+def _number(operand: Any) -> float | None:
     """Return a number, or an array of one, as a float; None for anything else."""
-    if isinstance(given, Value):
+    array = np.asarray(operand)
+    if array.dtype == object:  # a Value
         return None
-    array = np.asarray(given)
     return float(array.reshape(())) if array.size == 1 and array.ndim <= 2 else None
 
 
-def where(condition: Value, yes: Any, no: Any) -> Value:
+def multiply(a: Any, b: Any) -> Value:
+    """Return a b."""
+    for value, other in ((a, b), (b, a)):
+        number = _number(other)
+        if number is not None and not value.boolean:
+            return value.times(number)
+    return graph_of(a, b).add("Mul", a, b)
+
+
+def divide(a: Any, b: Any) -> Value:
+    """Return a / b."""
+    number = _number(b)
+    if number is not None and not a.boolean:
+        return a.times(number, "Div")
+    return graph_of(a, b).add("Div", a, b)
+
+
+def power(a: Any, exponent: Any) -> Any:
+    """Return a power; one by a whole number is repeated squares."""
+    number = _number(exponent)
+    if number is None or not number.is_integer():
+        return graph_of(a, exponent).add("Pow", a, exponent)
+    if number < 1.0:
+        return 1.0 / power(a, -number) if number else 0.0 * a + 1.0
+    if number == 1.0:
+        return a
+    half = power(a, number // 2.0)
+    return half * half * a if number % 2.0 else half * half
+
+
+def matmul(a: Any, b: Any) -> Value:
+    """Return the product of two matrices, of which one may be an array."""
+    if isinstance(a, Value) and isinstance(b, Value):
+        return a.graph.add("MatMul", a, b)
+    value, array = (a, b) if isinstance(a, Value) else (b, a)
+    base, array = value.base, np.asarray(array, dtype=np.float64) * value.factor
+    pair = (base, array) if value is a else (array, base)
+    result = value.graph.add("MatMul", *pair)
+    if value is a:
+        result.multiple = lambda number: matmul(base, array * number)
+    else:
+        result.multiple = lambda number: matmul(array * number, base)
+    return result
+
+
+def value_of(result: Any) -> Any:
+    """Return the Value in an array of one, which numpy.asarray makes of it; else the argument."""
+    if isinstance(result, np.ndarray) and result.dtype == object and result.ndim == 0:
+        return result.item()
+    return result
+
+
+def where(condition: Any, yes: Any, no: Any) -> Value:
     """Return ``yes`` where the condition holds, else ``no``; both are computed everywhere."""
-    graph = condition.graph
-    both = [each if isinstance(each, Value) else np.asarray(each) for each in (yes, no)]
-    return graph.add("Where", condition, *both)
+    values = [each for each in (condition, yes, no) if isinstance(each, Value)]
+    kind = None if len(values) == 1 and values[0] is condition else np.float64
+    common = np.result_type(yes, no) if kind is None else kind
+    both = [each if isinstance(each, Value) else np.asarray(each, common) for each in (yes, no)]
+    return values[0].graph.add("Where", condition, *both)
 
 
 def stack(values: Sequence[Value], axis: int = 1) -> Value:
@@ -187,6 +220,10 @@ def stack(values: Sequence[Value], axis: int = 1) -> Value:
 
 
 LARGEST = 1_900_000_000  # bytes of constants; a protobuf message ends at 2 GiB
+TRUTHS = {"Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal", "And", "Or", "Not", "IsNaN"}
+ON_NUMBERS = {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mod"} | (
+    TRUTHS - {"And", "Or", "Not"}
+)
 
 
 class OnnxGraph:
@@ -202,7 +239,7 @@ class OnnxGraph:
         self.bytes = 0
         self.inside = 0  # bodies so far
         self.prefix = ""
-        self._known: dict[Any, Value] = {}
+        self._known: dict[Any, tuple[Any, ...]] = {}  # how to make the value again: it may change
         if outer is not None:
             outer.inside += 1
             self.prefix = f"{outer.prefix}/b{outer.inside}"
@@ -252,17 +289,17 @@ class OnnxGraph:
             if self.bytes > LARGEST:
                 raise ExportError(
                     "the graph needs more than 1.9 GB of constants, and an ONNX file ends at 2 GB; "
-                    "for a regressor export the mean alone with std=False, or use a machine of "
-                    "fewer points (SVC, SVR, RVRegressor, RVClassifier)"
+                    "for a regressor export the mean alone with std=False, or use an estimator "
+                    "with fewer points (SVC, SVR, RVRegressor, RVClassifier)"
                 )
             name = f"/c{len(self.constants)}"
             stored = array.astype(object) if _text(array) else array
             self.constants.append(numpy_helper.from_array(stored, name))
-            self._known[key] = Value(self, name)
-        return self._known[key]
+            self._known[key] = (name,)
+        return Value(self, *self._known[key])
 
     def value(self, given: Any) -> Value:
-        """Return a Value as it is, and anything else as a constant."""
+        """Return a Value unchanged, and anything else as a constant."""
         return given if isinstance(given, Value) else self.constant(np.asarray(given))
 
     def add(self, op: str, *inputs: Any, unused: int = 0, **attributes: Any) -> Value:
@@ -272,14 +309,25 @@ class OnnxGraph:
         """
         from onnx import helper
 
+        inputs = tuple(value_of(each) for each in inputs)
+        if op in ON_NUMBERS:
+            inputs = tuple(_as_double(each) for each in inputs)
         names = [self.value(each).name for each in inputs]
         key = (op, *names, *sorted((k, str(v)) for k, v in attributes.items()))
         if key not in self._known:
             name = f"{self.prefix}/v{len(self.nodes)}"
             outputs = [name, *(f"{name}_{i}" for i in range(unused))]
             self.nodes.append(helper.make_node(op, names, outputs, **attributes))
-            self._known[key] = Value(self, outputs[0])
-        return self._known[key]
+            self._known[key] = (outputs[0], op in TRUTHS)
+        return Value(self, *self._known[key])
+
+
+def _as_double(operand: Any) -> Any:
+    """Return an operand of arithmetic: whole numbers and truth values count as doubles."""
+    if isinstance(operand, Value):
+        return where(operand, 1.0, 0.0) if operand.boolean else operand
+    array = np.asarray(operand)
+    return array if _text(array) else array.astype(np.float64)
 
 
 def _read(node: Any) -> Iterator[str]:
@@ -296,73 +344,20 @@ def _text(array: np.ndarray[Any, Any]) -> bool:
     return array.dtype.kind in "UO"
 
 
-ANCHOR = 3.0  # of the map x -> (x - ANCHOR) / (x + ANCHOR) of the half line to [-1, 1]
-DEGREE = 20  # of the series below: relative errors of 1e-14
+def evaluated(graph: OnnxGraph, values: Sequence[Any], feed: Mapping[str, Array]) -> list[Array]:
+    """Return values of a graph for inputs by their name, found by the reference implementation."""
+    from onnx import TensorProto, helper
+    from onnx.reference import ReferenceEvaluator
 
-
-def ndtr(z: Value, degree: int = DEGREE) -> Value:
-    """Phi(z), the standard normal distribution function; relative errors of 1e-14 in both tails.
-
-    A ``degree`` of 12 has errors of 2e-9.
-
-    erfc(x) = e^{-x^2} g(u) / (x + 1), x >= 0, with g a Chebyshev series in
-    u = (x - ANCHOR) / (x + ANCHOR), summed by Clenshaw's rule.
-    """
-    x = (z * float(np.sqrt(0.5))).apply("Abs")
-    u2 = 2.0 * (x - ANCHOR) / (x + ANCHOR)
-    coefficients = _tail_series(degree)
-    after, last = 0.0 * u2, 0.0 * u2
-    for c in coefficients[:0:-1]:
-        after, last = u2 * after - last + float(c), after
-    series = 0.5 * u2 * after - last + float(coefficients[0])
-    half = 0.5 * (-(x * x)).exp() * series / (x + 1.0)
-    return where(z < 0.0, half, 1.0 - half)
-
-
-@cache
-def _tail_series(degree: int) -> Array:
-    """Chebyshev coefficients (degree + 1,) of (x + 1) e^{x^2} erfc(x) in u."""
-
-    def scaled(u: Array) -> Array:
-        x = ANCHOR * (1.0 + u) / (1.0 - u)
-        return np.asarray((x + 1.0) * special.erfcx(x))
-
-    nodes = np.polynomial.chebyshev.chebpts1(degree + 1)
-    return np.asarray(np.polynomial.chebyshev.chebfit(nodes, scaled(nodes), degree))
-
-
-def atan(t: Value) -> Value:
-    """arctan(t), by three halvings of the angle and eleven terms of the series at tan(pi / 16)."""
-    for _ in range(3):
-        t = t / (1.0 + (1.0 + t * t).sqrt())
-    t2, total = t * t, 0.0 * t
-    for k in range(21, 0, -2):
-        total = total * t2 + (-1.0) ** (k // 2) / k
-    return 8.0 * t * total
-
-
-def softmax(f: Value) -> Value:
-    """Probabilities (q, k) of scores f (q, k)."""
-    e = (f - f.max()).exp()
-    return e / e.sum()
-
-
-def log_sum_exp(f: Value, axis: int) -> Value:
-    """Logarithm of the sum of exponentials along an axis."""
-    top = f.max(axis)
-    return top + (f - top).exp().sum(axis).log()
-
-
-def polynomial(x: Value, coefficients: Array) -> Value:
-    """sum_j coefficients_j x^j by Horner's rule."""
-    total = 0.0 * x + float(coefficients[-1])
-    for c in coefficients[-2::-1]:
-        total = total * x + float(c)
-    return total
-
-
-def log1p(x: Value) -> Value:
-    """log(1 + x) without loss for small x: Kahan's log(w) x / (w - 1), w = 1 + x rounded."""
-    w = 1.0 + x
-    same = w == 1.0
-    return where(same, x, w.log() * x / where(same, 1.0, w - 1.0))
+    named = [graph.value(each).name for each in values]
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        graph.nodes,
+        "check",
+        [info(name, TensorProto.DOUBLE, array.shape) for name, array in feed.items()],
+        [info(name, TensorProto.DOUBLE, None) for name in named],
+        graph.constants,
+    )
+    model = helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)])
+    with np.errstate(all="ignore"):
+        return list(ReferenceEvaluator(model).run(None, dict(feed)))

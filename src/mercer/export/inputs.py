@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,19 +32,12 @@ class TableInputs:
     about: dict[str, str]
 
 
-TABLES: dict[type, Callable[[Any], TableInputs]] = {}
-
-
 def of_table(model: Any) -> TableInputs | None:
     """Return a table model taken apart; None for anything else.
 
-    What stands above this package brings its own form: a model with ``_enter_onnx`` is asked to
-    enter it here first.
+    Such a model stands above this package: it is asked for its inputs by ``_onnx_inputs``.
     """
-    if hasattr(model, "_enter_onnx"):
-        model._enter_onnx()
-    take_apart = TABLES.get(type(model))
-    return None if take_apart is None else take_apart(model)
+    return model._onnx_inputs() if hasattr(model, "_onnx_inputs") else None
 
 
 def machine_of(model: Any) -> Any:
@@ -57,7 +49,7 @@ def machine_of(model: Any) -> Any:
 
 
 def entered(model: Any, graph: OnnxGraph, dtype: Any) -> tuple[Any, Value, list[Any]]:
-    """Return the machine in the model, its rows in doubles (q, d), and the inputs of the graph."""
+    """Return the estimator of a model, its rows in doubles (q, d), and the inputs of the graph."""
     from onnx import TensorProto, helper
 
     kind = int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))

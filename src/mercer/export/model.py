@@ -1,4 +1,4 @@
-"""to_onnx: a fitted machine as an ONNX model, its inputs and outputs named."""
+"""to_onnx: a fitted estimator as an ONNX model with named inputs and outputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def to_onnx(
 
     The graph has one input, ``X`` (q, d), in the units of ``fit``; that of a model of
     :func:`mercer.fit` has one for each column, (q, 1), by its name: numbers (NaN where missing),
-    texts ("" where missing), dates as days since 1970. Outputs follow from what the machine is:
+    texts ("" where missing), dates as days since 1970. Outputs follow from the kind of estimator:
 
     ============= ===================================================================
     output        of
@@ -37,19 +37,20 @@ def to_onnx(
     mean, std     regressors: (q,), or (q, m); std of a new observation, where known
     label         classifiers: (q,), the class as ``predict`` gives it
     probabilities classifiers with probabilities: (q, k), in the order of ``classes_``
-    decision      machines with a margin: (q,), or (q, k)
+    decision      estimators with a margin: (q,), or (q, k)
     ============= ===================================================================
 
     It calculates in double precision with operators of the standard alone, and agrees with mercer
-    to about 1e-12 (machines that predict in single precision: 1e-6). Where mercer would refuse a
-    row, outputs are NaN or meaningless: check inputs before.
+    to about 1e-12 (estimators that predict in single precision: 1e-6). Where mercer would refuse a
+    row, outputs are NaN or meaningless: check the inputs first.
 
     Parameters
     ----------
     model : a fitted mercer estimator, a scikit-learn Pipeline that ends in one, or what
-        :func:`mercer.fit` returns. Kernels that are Python functions are refused by name, and so
-        are preprocessors without a form.
-    path : the file, by custom ``*.onnx``; written completely or not at all.
+        :func:`mercer.fit` returns. A kernel or preprocessor that
+        cannot be written in ONNX is refused by name, and so is a subclass that predicts in its own
+        way.
+    path : the file, by convention ``*.onnx``; written completely or not at all.
     input_dtype : "float64" or "float32", of X and of all outputs but the labels.
     std : False leaves the deviation of a regressor out; then the file grows with n, not n^2.
     opset : version of the operators, 18 or more.
@@ -167,14 +168,14 @@ def _shape(model: Any, name: str) -> list[int | None]:
     return [None] if flat else [None, len(model.units_.y_scale)]
 
 
-def _about(whole: Any, machine: Any) -> dict[str, str]:
-    """What the file says of itself."""
+def _about(whole: Any, estimator: Any) -> dict[str, str]:
+    """Return the metadata of the file."""
     import mercer
     from mercer.export.inputs import of_table
 
-    about = {"mercer": mercer.__version__, "estimator": type(machine).__name__}
-    if hasattr(machine, "classes_"):
-        about["classes"] = json.dumps([str(c) for c in machine.classes_])
+    about = {"mercer": mercer.__version__, "estimator": type(estimator).__name__}
+    if hasattr(estimator, "classes_"):
+        about["classes"] = json.dumps([str(c) for c in estimator.classes_])
     if hasattr(whole, "feature_names_in_"):
         about["feature_names"] = json.dumps([str(name) for name in whole.feature_names_in_])
     table = of_table(whole)

@@ -1,4 +1,4 @@
-"""Preprocessors of scikit-learn in ONNX: from columns as they come to the rows of a machine."""
+"""Preprocessors of scikit-learn in ONNX: from raw columns to the rows of an estimator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def transformed(step: Any, columns: list[Value]) -> Value:
         known = ", ".join(sorted(cls.__name__ for cls in STEPS))
         raise ExportError(
             f"the preprocessor {type(step).__name__} cannot be exported; those that can are "
-            f"{known}: do without it, or export the machine alone and convert the rest with "
+            f"{known}: do without it, or export the estimator alone and convert the rest with "
             "skl2onnx"
         )
     return STEPS[type(step)](step, columns)
@@ -110,8 +110,8 @@ def _largest(step: Any, columns: list[Value]) -> Value:
 
 @step_of(MinMaxScaler)
 def _between(step: Any, columns: list[Value]) -> Value:
-    X: Value = stack(columns) * step.scale_[None, :] + step.min_[None, :]
-    return X.at_least(step.feature_range[0]).at_most(step.feature_range[1]) if step.clip else X
+    X = stack(columns) * step.scale_[None, :] + step.min_[None, :]
+    return np.clip(X, *step.feature_range) if step.clip else X
 
 
 @step_of(PCA)

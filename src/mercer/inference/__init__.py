@@ -3,6 +3,7 @@
 from mercer.core.words import there_is_no
 from mercer.inference.base import Evidence, Inference, Report, Solution
 from mercer.inference.exact import Exact
+from mercer.inference.med import MED
 from mercer.inference.mode.dual import Dual
 from mercer.inference.mode.newton import Newton
 from mercer.inference.mode.prox import has_kinks
@@ -16,6 +17,7 @@ from mercer.losses.base import Loss
 
 __all__ = [
     "EP",
+    "MED",
     "SMO",
     "Bound",
     "Dual",

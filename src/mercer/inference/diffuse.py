@@ -7,7 +7,7 @@ K a is never formed, since the flat part makes it a difference of large numbers:
 :mod:`mercer.linalg.dense.projected`, a = P z = W (z - f), and the penalty is a'f.
 
 What differs from the methods for any Gram is where they begin (a flat prior has no moments) and
-that the filter knows no negative precisions. Newton's steps are smoothing splines of working
+that the filter cannot take negative precisions. Newton's steps are smoothing splines of working
 targets z = f - g'/W (GPML 3.4 and 6.3).
 """
 
@@ -128,9 +128,9 @@ class DiffuseLaplace(Laplace):
     def derivatives(self, loss: Loss, y: Array, f: Array) -> tuple[Array, Array, Array]:
         """See :meth:`Laplace.derivatives`; the mean curvature over y if the loss is not convex.
 
-        The O(n) filter knows no negative information. Where g is not convex its expected curvature
-        (the Fisher information) takes the place of g'': Hartmann & Vanhatalo (2019), Laplace
-        approximation and natural gradient for Gaussian process regression with heteroscedastic
+        The O(n) filter cannot take negative information. Where g is not convex, its expected
+        curvature (the Fisher information) takes the place of g'': Hartmann & Vanhatalo (2019),
+        Laplace approximation and natural gradient for Gaussian process regression with heteroscedastic
         Student-t model.
         """
         d1, d2, d3 = loss.derivatives(y, f)
@@ -260,7 +260,7 @@ class DiffuseSweeps(Sweeps):
         return state
 
     def look(self, x: Array, needed: bool = False) -> SweepState | None:
-        """See :meth:`Sweeps.look`; W <= 0 is no site of a log-concave loss."""
+        """See :meth:`Sweeps.look`; a site of a log-concave loss does not have W <= 0."""
         if not np.all(np.isfinite(x)) or np.any(x[1] < 0.0) or not np.any(x[1] > 0.0):
             return None
         self.factorisations += 1

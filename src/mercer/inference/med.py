@@ -1,4 +1,4 @@
-"""Maximum entropy discrimination of one batch: a primal-dual interior point, then a polish.
+"""MED: maximum entropy discrimination by a primal-dual interior point, then a polish.
 
     maximise  D(a) = -1/2 a'YKYa + a'(1 - Y f0) + sum_i w_i log(1 - a_i / (w_i C)),
               y'a = 0,  0 <= a_i < w_i C                                  (Hou & Hero, Theorem 1)
@@ -6,34 +6,41 @@
 
 f = f0 + K (y a); b is the multiplier of y'a = 0. A row of weight w is w equal rows.
 Theory (M1), (M3).
-
-The interior point of maximum entropy discrimination: the programme of ``inference.med``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer.core.arrays import Array, back_solve, cholesky, half_solve
 from mercer.core.errors import NotPositiveDefiniteError
+from mercer.inference.base import Report, Solution, ones_if_none
+from mercer.inference.mode.newton import ModeInference
+from mercer.linalg.gram import Gram, NoSpread
+from mercer.losses.base import Loss
 from mercer.losses.binary.margins import Margin
+
+__all__ = ["MED", "feasible_bias"]
 
 NEAR = 0.995  # share of the way to a bound that a step may go
 PATIENCE = 30  # steps after which the residual must have been halved: rounding ends it earlier
+ROUNDS = 40  # how often the polish may change its mind about which rows are support vectors
+ALL_AT_ONCE = 6  # and how often about many of them
 
 
 @dataclass(frozen=True)
 class Batch:
-    """K (n, n), y (n,), c = 1 - y f0 (n,), C and the weights w (n,)."""
+    """K (n, n), y (n,), c = 1 - y f0 (n,), C and the weights w (n,); b is free, or zero."""
 
     K: Array
     y: Array
     c: Array
     C: float
     w: Array
+    free: bool = True
 
     @property
     def share(self) -> Array:
@@ -54,11 +61,11 @@ class Bordered:
     Factored as I + d^-1/2 YKY d^-1/2, whose eigenvalues are at least 1, whatever d is. Where K has
     no full rank and d is small, rounding can make one negative; then d is raised by the rounding
     of K. That turns the step a little, and leaves alone where the steps end. ``jitter`` is by how
-    much, in units of the largest value of K.
+    much, in units of the largest value of K. Without a free bias m = 0, and y'x is whatever it is.
     """
 
     def __init__(self, batch: Batch, d: Array) -> None:
-        self.y = batch.y
+        self.y, self.free = batch.y, batch.free
         largest = float(np.abs(batch.K).max())
         for more in (0.0, 1.0, 100.0, 1e4):
             self.jitter = more * len(d) * float(np.finfo(np.float64).eps)
@@ -70,7 +77,7 @@ class Bordered:
                 break
         else:
             raise NotPositiveDefiniteError(
-                "the kernel matrix has negative eigenvalues, so that the machine has no optimum: "
+                "the kernel matrix has negative eigenvalues, so that there is no optimum: "
                 "use a positive semidefinite kernel"
             )
         self.z = self._inner(batch.y)
@@ -78,6 +85,8 @@ class Bordered:
     def solve(self, right: Array, defect: float) -> tuple[Array, float]:
         """Return x (n,) and m."""
         x = self._inner(right)
+        if not self.free:
+            return x, 0.0
         m = (self.y @ x - defect) / (self.y @ self.z)
         return x - m * self.z, float(m)
 
@@ -121,14 +130,14 @@ class _Point:
             float(np.max(self.a * self.s)) / coefficient_unit(self.a, level),
             float(np.abs(force - self.v + self.s).max()) / unit,
             float(np.abs(self.v * self.t - 1.0).max()),
-            abs(float(batch.y @ self.a)) / float(self.a.sum()),
+            abs(float(batch.y @ self.a)) / float(self.a.sum()) if batch.free else 0.0,
         )
 
 
 def interior(batch: Batch, max_iter: int) -> tuple[Array, Array, float, int, float]:
     """Mehrotra's predictor-corrector; return a, the multipliers s of a >= 0, b, steps, jitter.
 
-    v = 1 / (C - a/w) is a variable of its own: its product with the room t = C - a/w is driven to
+    v = 1 / (C - a/w) is a separate variable: its product with the room t = C - a/w is driven to
     one as a s is driven to zero (both together while they are above one), so that neither end of
     the interval stops the steps.
     """
@@ -191,33 +200,6 @@ def room(values: list[Array], changes: list[Array]) -> float:
     return size
 
 
-__all__ = ["Discrimination", "discriminate", "feasible_bias"]
-
-ROUNDS = 40  # how often the polish may change its mind about which rows are support vectors
-ALL_AT_ONCE = 6  # and how often about many of them
-
-
-@dataclass(frozen=True)
-class Discrimination:
-    """The optimum of one batch.
-
-    Attributes
-    ----------
-    alpha : (n,) dual coefficients, 0 <= alpha < w C, with y'alpha = 0 up to rounding.
-    bias : the free offset b.
-    latent : (n,) f without the bias.
-    report : converged, iterations, objective (the dual value, which is the divergence from the
-        prior), gap = P - D, a bound on how far both are from the optimum, and jitter, the largest
-        share of the kernel's largest value that was added to the diagonal of the equations of a
-        step (mostly 0): it turns a step, and the optimum is that of K itself.
-    """
-
-    alpha: Array
-    bias: float
-    latent: Array
-    report: dict[str, Any]
-
-
 def feasible_bias(y: Array, f: Array, C: float, previous: float = 0.0) -> float | None:
     """Return the bias nearest to ``previous`` for which no row misses the margin 1 - 1/C.
 
@@ -235,74 +217,140 @@ def feasible_bias(y: Array, f: Array, C: float, previous: float = 0.0) -> float 
     return float(min(max(previous, low), high)) if low <= high else None
 
 
-def discriminate(
-    K: Array,
-    y: Array,
-    C: float,
-    *,
-    weights: Array | None = None,
-    offset: Array | None = None,
-    previous: float = 0.0,
-    tol: float = 1e-8,
-    max_iter: int = 200,
-) -> Discrimination:
-    """Solve one batch.
+class MED(ModeInference):
+    """Maximum entropy discrimination: the minimum of 1/2 |f - f0|^2 + sum_i w_i g_C(y_i (f_i + b)).
+
+    g_C is :class:`mercer.losses.Margin`, f0 the mean of the prior. b is free if the basis is a
+    constant, and zero without a basis. Each column of y is a separate problem. The answer is
+    certified by the duality gap P - D.
 
     Parameters
     ----------
-    K : (n, n) kernel matrix, not changed.
-    y : (n,) labels -1 and +1; rows of one class only leave f as it was.
-    C : slack parameter > 1.
-    weights : (n,) positive, all one if None.
-    offset : (n,) f0, the scores before the batch, without bias; 0 if None.
-    previous : the bias before; decides only where the optimal one is not unique.
-    tol : the batch has converged at a gap of tol * max(1, |D|).
-    max_iter : steps of the interior point at most; reaching it is reported.
+    tol : > 0, default 1e-8. Stop at a gap of tol * max(1, |D|), D the dual value.
+    max_iter : >= 1, default 200. Steps of the interior point at most; reaching it is reported.
+    bias : "exact" (default), the optimal b, or "median", the paper's: the median of y - f over the
+        support vectors.
+    near : default 0. Where the optimal b is not unique (rows of one class only) it is the one
+        nearest to this: a number, or one for each column of y.
 
-    References
-    ----------
-    Hou & Hero (2018), Theorem 1 with the exact bias; Mehrotra (1992) for the steps.
+    Notes
+    -----
+    ``report.details`` has ``objective``, the dual value of each column, which is the divergence of
+    the posterior from the prior, and ``jitter``, the largest share of the kernel's largest value
+    that was added to the diagonal of the equations of a step (mostly 0): it turns a step, and the
+    optimum is that of K itself.
+
+    Reference: Hou & Hero (2018), Theorem 1 with the exact bias; Mehrotra (1992) for the steps.
 
     Examples
     --------
     >>> import numpy as np
-    >>> found = discriminate(np.eye(2), np.array([1.0, -1.0]), 10.0)
-    >>> found.alpha.round(6), round(found.bias, 6)  # a = 1 - 1/(10 - a)
-    (array([0.890228, 0.890228]), 0.0)
+    >>> from mercer.linalg import DenseGram
+    >>> gram, y = DenseGram.given(np.eye(2)), np.array([[1.0], [-1.0]])
+    >>> solution = MED().solve(gram, y, Margin(C=10.0), basis=np.ones((2, 1)))
+    >>> solution.alpha.ravel().round(6)  # a = 1 - 1/(10 - a)
+    array([ 0.890228, -0.890228])
     """
-    n = len(y)
-    w = np.ones(n) if weights is None else weights
-    f0 = np.zeros(n) if offset is None else offset
-    _check(K, y, C, w, f0)
-    batch = Batch(K, y, 1.0 - y * f0, float(C), w)
-    bias = feasible_bias(y, f0, C, previous)
-    steps, a, jitter = 0, np.zeros(n), 0.0
-    if bias is None:
-        a, multipliers, bias, steps, jitter = interior(batch, max_iter)
-        a, bias, more = _polished(batch, a, multipliers, bias)
-        jitter = max(jitter, more)
-    latent = _latent(batch, a)
-    gap = _gap(batch, a, latent, bias)
-    with np.errstate(divide="ignore"):
-        value = float(0.5 * a @ (batch.c + batch.forces(a)) + w @ np.log1p(-a / (w * C)))
-    report = {
-        "converged": bool(gap <= tol * max(1.0, abs(value))),
-        "iterations": steps,
-        "objective": value,
-        "gap": gap,
-        "jitter": jitter,
-    }
-    return Discrimination(a, bias, latent, report)
+
+    needs: ClassVar[tuple[str, ...]] = ("conjugate", "derivatives")
+
+    def __init__(
+        self, tol: float = 1e-8, max_iter: int = 200, bias: str = "exact", near: Any = 0.0
+    ) -> None:
+        self.tol = tol
+        self.max_iter = max_iter
+        self.bias = bias
+        self.near = near
+
+    def check(self, loss: Loss) -> None:
+        """Refuse another loss than :class:`mercer.losses.Margin`, whose dual this maximises."""
+        super().check(loss)
+        if not isinstance(loss, Margin):
+            raise ValueError(
+                f"MED inference maximises the dual of losses.Margin and not of "
+                f"{type(loss).__name__}; inference='dual' takes any convex loss"
+            )
+        if self.bias not in ("exact", "median"):
+            raise ValueError(f"bias must be 'exact' or 'median', got {self.bias!r}")
+
+    def solve(
+        self,
+        gram: Gram,
+        y: Array,
+        loss: Loss,
+        *,
+        mean: Array | None = None,
+        basis: Array | None = None,
+        weights: Array | None = None,
+        start: Solution | None = None,
+    ) -> Solution:
+        """See :meth:`Inference.solve`: y is -1 or +1, basis None or (n, 1) ones; no start."""
+        self.check(loss)
+        assert isinstance(loss, Margin)
+        n, m = y.shape
+        w, free = ones_if_none(weights, n), basis is not None and basis.shape[1] > 0
+        if basis is not None and free and not (basis.shape[1] == 1 and np.all(basis == 1.0)):
+            raise ValueError("MED takes no basis but a constant: give a column of ones, or None")
+        f0 = np.zeros((n, m)) if mean is None else mean
+        K = gram.matrix
+        _check(K, y, w, f0)
+        near = np.broadcast_to(np.asarray(self.near, dtype=np.float64), (m,))
+        alpha, z, beta, reports = np.empty((n, m)), np.empty((n, m)), np.zeros((1, m)), []
+        for j in range(m):
+            labels = np.ascontiguousarray(y[:, j])
+            batch = Batch(K, labels, 1.0 - labels * f0[:, j], float(loss.C), w, free)
+            a, latent, beta[0, j], report = self._maximise(batch, f0[:, j], float(near[j]))
+            alpha[:, j], z[:, j] = labels * a, latent + beta[0, j]
+            reports.append(report)
+        curvature = w[:, None] * loss.derivatives(y, z)[1]
+        return Solution(
+            alpha,
+            curvature[:, 0] if m == 1 else curvature,
+            z,
+            NoSpread(gram.diag()),
+            beta if free else None,
+            w,
+            _joined(reports),
+        )
+
+    def _maximise(self, batch: Batch, f0: Array, near: float) -> tuple[Array, Array, float, Report]:
+        """Solve for one column: a (n,), f (n,) without the bias, b, and how it ended."""
+        y, w, C = batch.y, batch.w, batch.C
+        bias = feasible_bias(y, f0, C, near) if batch.free else _feasible_zero(batch)
+        steps, a, jitter = 0, np.zeros(len(y)), 0.0
+        if bias is None:
+            a, multipliers, bias, steps, jitter = interior(batch, self.max_iter)
+            a, bias, more = _polished(batch, a, multipliers, bias)
+            jitter = max(jitter, more)
+        latent = _latent(batch, a)
+        gap = _gap(batch, a, latent, bias)
+        with np.errstate(divide="ignore"):
+            value = float(0.5 * a @ (batch.c + batch.forces(a)) + w @ np.log1p(-a / (w * C)))
+        solved = bool(gap <= self.tol * max(1.0, abs(value)))
+        report = Report(solved, steps, gap, details={"objective": value, "jitter": jitter})
+        held = a > 0.0
+        if self.bias == "median" and batch.free and held.any():
+            bias = float(np.median((y - latent)[held]))
+        return a, latent, bias, report
 
 
-def _check(K: Array, y: Array, C: float, w: Array, f0: Array) -> None:
+def _joined(reports: list[Report]) -> Report:
+    """One report of several columns: the worst of them."""
+    return Report(
+        converged=all(one.converged for one in reports),
+        iterations=max(one.iterations or 0 for one in reports),
+        gap=max(one.gap or 0.0 for one in reports),
+        details={
+            "objective": [one.details["objective"] for one in reports],
+            "jitter": max(one.details["jitter"] for one in reports),
+        },
+    )
+
+
+def _check(K: Array, y: Array, w: Array, f0: Array) -> None:
     """Refuse what has no optimum: with values that are not finite the steps end nowhere."""
     if not np.all(np.abs(y) == 1.0):
         raise ValueError("y must be -1 or +1 in every row")
-    if not 1.0 < C < np.inf:
-        raise ValueError(
-            f"C must be a finite number above 1, got {C!r}: at C <= 1 nothing is learned"
-        )
     if not (np.all(w > 0.0) and np.isfinite(w).all()):
         raise ValueError("weights must be positive and finite; leave rows of weight zero out")
     if not (np.isfinite(f0).all() and np.isfinite(K).all()):
@@ -310,6 +358,11 @@ def _check(K: Array, y: Array, C: float, w: Array, f0: Array) -> None:
             "the kernel or the scores before the batch have values that are not finite: scale the "
             "columns, or use a kernel that is finite on them"
         )
+
+
+def _feasible_zero(batch: Batch) -> float | None:
+    """Return the bias zero if no row misses the margin 1 - 1/C with it, else None."""
+    return 0.0 if np.all(batch.c <= 1.0 / batch.C) else None
 
 
 def _gap(batch: Batch, a: Array, latent: Array, bias: float) -> float:
@@ -332,13 +385,13 @@ def _polished(batch: Batch, a: Array, s: Array, b: float) -> tuple[Array, float,
     """
     y, w, C, jitter = batch.y, batch.w, batch.C, 0.0
     inside = a > s * coefficient_unit(a, level_of(batch))
-    best, best_b = _balanced(np.where(inside, a, 0.0), y, w * C), b
+    best, best_b = _balanced(batch, np.where(inside, a, 0.0)), b
     best_gap = _gap(batch, best, _latent(batch, best), b)
     for turn in range(ROUNDS):
         S = np.flatnonzero(inside)
-        if not (np.any(y[S] > 0.0) and np.any(y[S] < 0.0)):
+        if not (np.any(y[S] > 0.0) and np.any(y[S] < 0.0) if batch.free else len(S)):
             break
-        part = Batch(batch.K[np.ix_(S, S)], y[S], batch.c[S], C, w[S])
+        part = Batch(batch.K[np.ix_(S, S)], y[S], batch.c[S], C, w[S], batch.free)
         x, bias, more = _newton(part, a[S], b)
         jitter = max(jitter, more)
         if np.any(x < 0.0):
@@ -346,7 +399,7 @@ def _polished(batch: Batch, a: Array, s: Array, b: float) -> tuple[Array, float,
             continue
         full = np.zeros(len(y))
         full[S] = x
-        full = _balanced(full, y, w * C)
+        full = _balanced(batch, full)
         latent = _latent(batch, full)
         gap = _gap(batch, full, latent, bias)
         if gap < max(best_gap, 1e-12 * a.sum()):  # below that gaps differ by rounding only
@@ -379,9 +432,11 @@ def _newton(part: Batch, a: Array, b: float) -> tuple[Array, float, float]:
     return a, b, jitter
 
 
-def _balanced(a: Array, y: Array, high: Array) -> Array:
+def _balanced(batch: Batch, a: Array) -> Array:
     """Move the rounding in y'a = 0 to the coefficient with most room on either side."""
+    if not batch.free:
+        return a
     a = a.copy()
-    i = int(np.argmax(np.minimum(a, high - a)))
-    a[i] -= y[i] * float(y @ a)
+    i = int(np.argmax(np.minimum(a, batch.w * batch.C - a)))
+    a[i] -= batch.y[i] * float(batch.y @ a)
     return a

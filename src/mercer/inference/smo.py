@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -58,11 +58,17 @@ class SMO(Inference):
 
     needs: ClassVar[tuple[str, ...]] = ("pieces",)
     has_evidence: ClassVar[bool] = False
+    reports: ClassVar[tuple[str, ...]] = ("converged", "iterations", "gap", "objective")
 
     def __init__(self, tol: float = 1e-3, max_iter: int = -1, cache_size: float = 1000.0) -> None:
         self.tol = tol
         self.max_iter = max_iter
         self.cache_size = cache_size
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return one whose answer is exact to nine digits."""
+        return cls(tol=1e-9)
 
     def check(self, loss: Loss) -> None:
         """See :meth:`Inference.check`."""
@@ -111,7 +117,7 @@ class SMO(Inference):
         spread: Array | None = None,
     ) -> Evidence:
         """Refuse: a mode has no evidence."""
-        raise NotImplementedError(
+        raise ValueError(
             "SMO ends in a mode, which has no evidence; use inference='variational' or 'ep' with a "
             "loss that is a likelihood (NormalizedHinge for Hinge)"
         )
@@ -267,6 +273,7 @@ def _joined(reports: Sequence[Report]) -> Report:
             "free": [d["free"] for d in each],
             "bounded": [d["bounded"] for d in each],
         },
+        tuple(reports) if len(reports) > 1 else (),
     )
 
 

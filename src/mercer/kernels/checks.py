@@ -54,7 +54,7 @@ def whole(owner: object, name: str, least: int) -> int:
 def symmetric(K: Array, what: str, block: int = 128) -> Array:
     """Return K (n, n) if |K_ij - K_ji| is at most 1e-8 of its largest entry, else refuse it.
 
-    A factorisation reads one triangle only, so an asymmetric matrix would be used without a word.
+    A factorisation reads one triangle only, so an asymmetric matrix would go unnoticed.
     Entries that are not finite are left to the factorisation, which names them.
     """
     n = len(K)

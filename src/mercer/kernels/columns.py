@@ -1,5 +1,4 @@
 """Kernels on chosen columns, and kernels of standardised columns."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ class Columns(_Wrapper):
     Parameters
     ----------
     kernel : Kernel
-        The kernel on the chosen columns, in the order given.
+        The kernel on the chosen columns, in the order listed.
     columns : list of int or str
         Positions, or names of columns; names are turned into positions by :meth:`resolve`, which
         estimators call with the names of the table they are fitted on.
@@ -148,7 +147,7 @@ class Standardized(_Wrapper):
     kernel : Kernel
         The kernel on the standardised columns.
     shift, scale : array (d,)
-        What is subtracted from each column, and what it is then divided by (positive).
+        What is subtracted from each column, and the positive number by which it is then divided.
 
     References
     ----------

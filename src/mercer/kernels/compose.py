@@ -1,5 +1,4 @@
 """The algebra of kernels: sums, products, scaling and powers of kernels are kernels."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ class Sum(_Parts):
     Parameters
     ----------
     parts : sequence of Kernel
-        The terms. ``a + b + c`` builds one flat sum.
+        The terms, one or more. ``a + b + c`` builds one flat sum.
 
     References
     ----------
@@ -131,8 +130,8 @@ class Product(_Parts):
     Parameters
     ----------
     parts : sequence of Kernel
-        The factors. ``a * b * c`` builds one flat product. If a factor is noise alone, so is the
-        product; otherwise its signal is the product of the signals.
+        The factors, one or more. ``a * b * c`` builds one flat product. If a factor is noise alone,
+        so is the product; otherwise its signal is the product of the signals.
 
     References
     ----------
@@ -221,7 +220,7 @@ class Scale(_Wrapper):
     ----------
     kernel : Kernel
         The kernel that is scaled.
-    variance : float
+    variance : float, default=1.0
         Positive factor.
 
     References
@@ -278,7 +277,7 @@ class Scale(_Wrapper):
         return float(positive(self, "variance")) * self.kernel.matmul(X, Z, V)
 
     def written(self, X: Array, out: Array, factor: float = 1.0) -> Array:
-        if type(self).__call__ is not Scale.__call__:  # a child has its own
+        if type(self).__call__ is not Scale.__call__:  # a subclass has its own
             return super().written(X, out, factor)
         return self.kernel.written(X, out, factor * float(positive(self, "variance")))
 
@@ -299,8 +298,8 @@ class Power(_Wrapper):
     ----------
     kernel : Kernel
         The base.
-    exponent : int
-        At least one; given, not searched.
+    exponent : int, default=2
+        1 or more; not searched.
 
     References
     ----------
@@ -387,5 +386,5 @@ def _refuse_nonpositive(number: float, verb: str) -> None:
     if not (number > 0.0 and np.isfinite(number)):
         raise ValueError(
             f"a number {verb} a kernel must be positive and finite, got {number!r}: "
-            "otherwise the result is no kernel"
+            "otherwise the result is not a kernel"
         )

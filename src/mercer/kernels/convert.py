@@ -1,7 +1,4 @@
-"""as_kernel: what an estimator accepts where it asks for a kernel.
-
-Kernel objects of scikit-learn as kernels of mercer.
-"""
+"""What an estimator accepts as a kernel: an object, a name, a function, or scikit-learn's."""
 
 from __future__ import annotations
 
@@ -47,8 +44,8 @@ def as_kernel(given: Any) -> Kernel:
     Parameters
     ----------
     given : Kernel, str, scikit-learn kernel, or callable
-        A kernel is returned as it is. A string names a kernel with its default parameters (unit
-        variance; an amplitude is not added); classes of your own have names, too. A kernel object
+        A kernel is returned unchanged. A string names a kernel with its default parameters (unit
+        variance; an amplitude is not added); your own classes have names, too. A kernel object
         of scikit-learn is adapted by :class:`~mercer.kernels.FromSklearn`, any other callable
         ``k(X, Z)`` by :class:`~mercer.kernels.Function`.
 
@@ -81,9 +78,6 @@ def _is_sklearn(given: Any) -> bool:
     return "sklearn.gaussian_process.kernels" in modules and hasattr(given, "theta")
 
 
-# ruff: noqa: D102 - the methods of the contract are described in base.py
-
-
 class FromSklearn(Kernel):
     """A kernel object of ``sklearn.gaussian_process.kernels``.
 
@@ -98,7 +92,7 @@ class FromSklearn(Kernel):
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         The object; it is not changed.
-    theta : array (p,) or None
+    theta : array (p,) or None, default=None
         Logarithms of its free hyperparameters; None takes them from the object.
 
     References

@@ -1,7 +1,4 @@
-"""Kernels of the inner product: constant, linear, polynomial.
-
-The neural network kernel.
-"""
+"""Kernels of the inner product: constant, linear, polynomial, and the neural network kernel."""
 
 from __future__ import annotations
 
@@ -16,16 +13,14 @@ from mercer.kernels.base import Gradient, Kernel, inner, other_points
 from mercer.kernels.checks import finite, like, positive, rescaled, whole
 from mercer.kernels.features.fourier import is_sparse
 
-# ruff: noqa: D102 - the methods of the contract are described in base.py
-
 
 class Constant(Kernel):
     """Constant kernel, k = value: an unknown offset of prior variance ``value`` (a bias).
 
     Parameters
     ----------
-    value : float
-        Positive prior variance of the offset.
+    value : float, default=1.0
+        Positive prior variance of the offset, in squared units of the function.
 
     References
     ----------
@@ -73,10 +68,10 @@ class Linear(Kernel):
 
     Parameters
     ----------
-    weight : float or array (d,)
-        Prior variance of the coefficients, shared or one per column.
-    centre : array (d,) or None
-        Where the function is zero; None means the origin. Given, not searched.
+    weight : float or array (d,), default=1.0
+        Positive prior variance of the coefficients, shared or one per column.
+    centre : array (d,) or None, default=None
+        Where the function is zero, in the units of the inputs; None is the origin. Not searched.
 
     References
     ----------
@@ -145,11 +140,11 @@ class Polynomial(Kernel):
 
     Parameters
     ----------
-    degree : int
-        At least one; given, not searched.
-    offset : float or None
+    degree : int, default=2
+        1 or more; not searched.
+    offset : float or None, default=1.0
         Positive; None leaves it out and keeps the monomials of exactly this degree.
-    weight : float or array (d,)
+    weight : float or array (d,), default=1.0
         Positive weights of the columns, shared or one per column.
 
     References
@@ -206,9 +201,6 @@ class Polynomial(Kernel):
         return np.zeros(()) if self.offset is None else positive(self, "offset")
 
 
-# ruff: noqa: D102 - the methods of the contract are described in base.py
-
-
 class ArcSine(Kernel):
     """Neural network kernel: a layer of infinitely many error-function units.
 
@@ -218,10 +210,10 @@ class ArcSine(Kernel):
 
     Parameters
     ----------
-    weight : float or array (d,)
-        Prior variance of the input weights of the units, shared or one per column.
-    bias : float
-        Prior variance of the offset of the units.
+    weight : float or array (d,), default=1.0
+        Positive prior variance of the input weights of the units, shared or one per column.
+    bias : float, default=1.0
+        Positive prior variance of the offset of the units.
 
     References
     ----------

@@ -1,8 +1,7 @@
-"""Kernels of categories.
+"""Kernels that ask only whether two inputs are the same: categories, nugget and noise.
 
-Nugget: what every place has of its own.
-
-Noise as a part of a kernel.
+``Categorical`` compares codes, ``Nugget`` whole rows; ``White`` and ``Noise`` compare observations,
+so that each has its own noise even where two rows have equal inputs.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ from mercer.kernels.checks import like, positive
 from mercer.kernels.compose import _Wrapper
 from mercer.kernels.stationary.matern import Matern
 
-# ruff: noqa: D102 - the methods of the contract are described in base.py
-
 
 class Categorical(Kernel):
     """Kernel of category codes: per column 1 if the codes agree, else ``correlation``; multiplied.
@@ -30,8 +27,8 @@ class Categorical(Kernel):
 
     Parameters
     ----------
-    correlation : float or array (d,)
-        Prior correlation of two different categories, between 0 and 1, shared or per column.
+    correlation : float or array (d,), default=0.5
+        Prior correlation of two different categories, in (0, 1], shared or one per column.
 
     References
     ----------
@@ -87,21 +84,18 @@ class Categorical(Kernel):
         return correlation
 
 
-# ruff: noqa: D102 - the methods of the contract are described in base.py
-
-
 class Nugget(Kernel):
-    """Variation too fine to be seen between places: k = variance if x = z, else 0.
+    """An independent random effect for each distinct input: k = variance if x = z, else 0.
 
-    Every place has a value of its own, which it keeps: two rows with the same inputs share it,
-    where :class:`White` gives each of them another draw. Beside the noise of a loss it tells what
-    repeats from what does not, as far as rows are repeated; without repeated rows the two cannot
-    be told apart. At a new place it adds to the variance as noise does.
+    Two rows with the same inputs share the effect, where :class:`White` gives each of them its own
+    draw. Together with the noise of a loss it separates variation that repeats with the inputs from
+    variation that does not; this needs repeated rows, without which the two cannot be
+    distinguished. At a new input it adds to the variance as noise does.
 
     Parameters
     ----------
-    variance : float
-        Positive variance of what a place has of its own.
+    variance : float, default=1.0
+        Positive variance of the random effect, in squared units of the function.
 
     References
     ----------
@@ -164,9 +158,6 @@ def _rows(X: Any) -> Array:
     return np.ascontiguousarray(np.asarray(X, dtype=np.float64) + 0.0)
 
 
-# ruff: noqa: D102 - the methods of the contract are described in base.py
-
-
 class White(Kernel):
     """Independent noise: variance ``noise`` between each point and itself, zero otherwise.
 
@@ -175,8 +166,8 @@ class White(Kernel):
 
     Parameters
     ----------
-    noise : float
-        Positive noise variance.
+    noise : float, default=1.0
+        Positive noise variance, in squared units of the function.
 
     References
     ----------

@@ -1,5 +1,4 @@
 """Kernels that are given: as a matrix, or as a function."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ class Precomputed(Kernel):
 
     Parameters
     ----------
-    matrix : array (N, N) or None
+    matrix : array (N, N) or None, default=None
         Symmetric positive semidefinite values between all points there are.
 
     References
@@ -123,7 +122,7 @@ class Function(Kernel):
     Parameters
     ----------
     function : callable
-        Takes X (n, d) and Z (m, d); must be symmetric and positive semidefinite.
+        Takes X (n, d) and Z (m, d) and returns (n, m); must be symmetric and positive semidefinite.
 
     References
     ----------

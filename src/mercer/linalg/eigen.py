@@ -55,7 +55,7 @@ class EigenGram(DenseGram):
         """See :meth:`Gram.factor`; W must be a multiple of the weights."""
         lam = float(self.weights[0] / W[0])
         if not (lam > 0.0 and np.allclose(W * lam, self.weights, rtol=1e-9, atol=0.0)):
-            raise ValueError("an eigendecomposition serves multiples of its own weights only")
+            raise ValueError("an eigendecomposition works for multiples of its weights only")
         return EigenFactor(self, W, lam)
 
 

@@ -1,9 +1,8 @@
 """Gram and Factor: the contract between kernels and inference.
 
 A Gram is the matrix K = k(P, P) on points P (n, d) in some representation. Its Factor for weights
-W (n,) answers everything an inference asks of C = (K + W^-1)^-1.
-
-C of a mode: nothing is subtracted, and nothing is known of the spread.
+W (n,) answers everything an inference asks of C = (K + W^-1)^-1. The factor of a mode subtracts
+nothing, and knows nothing about the spread.
 """
 
 from __future__ import annotations
@@ -120,6 +119,11 @@ class Gram(ABC):
     def rows(self, index: Index) -> Array:
         """Rows of K, shape (len(index), n)."""
 
+    @property
+    def matrix(self) -> Array:
+        """K (n, n); do not write to it."""
+        return self.rows(np.arange(len(self.points)))
+
     def source(self, order: Index | None = None) -> tuple[Kernel, Array]:
         """Return a kernel and n points whose matrix is K, for a solver that needs some rows of it.
 
@@ -127,7 +131,7 @@ class Gram(ABC):
         """
         n = len(self.points)
         at = np.arange(n) if order is None else order
-        return Precomputed(self.rows(np.arange(n))), at[:, None].astype(np.float64)
+        return Precomputed(self.matrix), at[:, None].astype(np.float64)
 
     @abstractmethod
     def factor(self, W: Array) -> Factor:

@@ -1,8 +1,7 @@
-"""Points on a line, and the O(n) algebra of a Markov covariance on them; theory (G14).
+"""The O(n) algebra of a Markov covariance at points on a line; theory (G14).
 
-C of a posterior whose prior is Markov on a line, kept as the weights W alone.
-
-The Gram of a Markov covariance on a line: everything an inference asks, in O(n).
+Sorted points (``Line``), the Gram and its factor as an inference uses them, and the operator C that
+a posterior keeps, which is the weights W alone.
 """
 
 from __future__ import annotations

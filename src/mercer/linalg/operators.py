@@ -5,11 +5,8 @@ For cross-covariances A = k(P, X) (n, p), B = k(P, Z) (n, q) and basis rows hA (
     reduce(A, B, hA, hB) = A' C B  -  (hA - A' C H) (H' C H)^-1 (hB - B' C H)'      formula (2)
 
 (the second term only with an unpenalised basis, GPML (2.42)). An operator is three or four arrays;
-``process.record`` says which.
-
-The operator of a posterior by contrasts: universal kriging; theory (G10).
-
-The operator C of a finished posterior over several latent functions that share a kernel.
+``process.record`` says which. Besides the dense operators there is one by contrasts (universal
+kriging; theory (G10)) and one of several latent functions that share a kernel.
 """
 
 from __future__ import annotations
@@ -19,9 +16,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from mercer.core.arrays import Array, back_solve, half_solve
+from mercer.core.arrays import Array, back_solve, half_solve, transposed_solve
 
 
 class PosteriorOperator(ABC):
@@ -106,7 +102,7 @@ class BasisOperator(CholeskyOperator):
     def _halves(self, A: Array, hA: Array | None) -> tuple[Array, Array]:
         assert hA is not None
         u = self.half(A)
-        return u, solve_triangular(self.R, hA.T, trans="T") - self.Q.T @ u
+        return u, transposed_solve(self.R, hA.T) - self.Q.T @ u
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
         """A' C B less the basis term, shape (p, q)."""

@@ -1,6 +1,7 @@
 """Loss: what is observed, and what a latent value predicts. The contract every loss fulfils.
 
-What a loss can do: methods that are absent, and methods that stand on other ones.
+A loss need not implement every method: :func:`absent` marks one that it may leave out, with the
+reason, and some methods have defaults that are built on others.
 """
 
 from __future__ import annotations
@@ -75,11 +76,11 @@ def missing_because(cls: type, name: str) -> str:
     for other in getattr(own, "needed", ()):
         if not offered(cls, other):
             return _REASONS[other]
-    return f"it is no method of {cls.__name__}"
+    return f"it is not a method of {cls.__name__}"
 
 
 _REASONS = {
-    "normalised": "exp(-loss) is no probability of y; choose a normalised loss "
+    "normalised": "exp(-loss) is not a probability of y; choose a normalised loss "
     "(NormalizedHinge for Hinge, Logistic for Exponential), or calibrate the decision values",
     "convex": "the loss is not convex in f; use an inference that works without the dual "
     "(Laplace, EP or a variational Gaussian)",
@@ -97,9 +98,10 @@ QUADRATIC = (
 class Loss(Component):
     """A loss g(y, f) to be minimised; a normalised one is -log p(y | f), constants included.
 
-    A child states ``value``. Everything else has a default (by quadrature, search or differences)
-    or says that the loss cannot do it: ask :meth:`offers`. All methods work elementwise on arrays
-    that broadcast: y (n,), f, m (latent mean) and v (latent variance > 0) of shape (n,) or scalars.
+    A subclass implements ``value``. Everything else has a default (by quadrature, search or
+    differences) or says that the loss cannot do it: ask :meth:`offers`. All methods work
+    elementwise on arrays that broadcast: y (n,), f, m (latent mean) and v (latent variance > 0) of
+    shape (n,) or scalars.
 
     Attributes
     ----------
@@ -109,11 +111,11 @@ class Loss(Component):
     convex : True if g is convex in f.
     latent_is_mean : True if the mean of y given f is f, so that a mean needs no variance.
     reach : multiples of :meth:`width` at which the quadrature cuts the line.
-    abstract : True for a parent of losses that is none itself; not inherited.
+    abstract : True for a base class that is not itself a loss; not inherited.
 
     Examples
     --------
-    A loss of one's own is one method; the rest follows:
+    A new loss is one method; the rest follows:
 
     >>> import numpy as np
     >>> class LogCosh(Loss):
@@ -276,7 +278,7 @@ class Loss(Component):
         """Return log p(y) of a new y whose latent value is N(m, v)."""
         return self.tilted(y, m, v)[0]
 
-    @absent("the loss is no distribution one can draw from, or its author wrote no sample(f, rng)")
+    @absent("the loss is not a distribution that can be sampled, or lacks sample(f, rng)")
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Return a draw of y given f."""
         raise NotImplementedError

@@ -1,11 +1,8 @@
-"""Squash: probabilities from decision values that were not made as probabilities (Platt).
+"""Probabilities from decision values, by a sigmoid with one slope (Platt).
 
 The decision values must be held-out ones (leave-one-out or cross-validated): on training outputs
-the fit is overconfident. The map knows nothing of the variance of f; a Gaussian process does.
-
-Multinomial logistic regression with one slope: the Newton iteration behind Platt's maps.
-
-A sigmoid on held-out outputs: how machines without probabilities are given some (Platt).
+the fit is overconfident. The map knows nothing about the variance of f; a Gaussian process does.
+For several classes it is multinomial logistic regression with one shared slope.
 """
 
 from __future__ import annotations
@@ -104,8 +101,8 @@ def fit_platt(f: Array, y: Array, weights: Array | None = None) -> tuple[float, 
 def fit_softmax_platt(F: Array, codes: Index, weights: Array | None = None) -> tuple[float, Array]:
     """Return (slope, offsets) of p(. | F_i) = softmax(slope * F_i + offsets).
 
-    One slope for all classes, since the columns are decision values of like machines, and an offset
-    (k,) for each; the offsets sum to zero. Minimises the cross-entropy to the targets
+    One slope for all classes, since the columns are decision values of like classifiers, and an
+    offset (k,) for each; the offsets sum to zero. Minimises the cross-entropy to the targets
     (n_c + 1)/(n_c + k) for the class c of the row and 1/(n_c + k) for each other one, n_c the
     weight of class c, by Newton steps with backtracking. For k = 2 it is :func:`fit_platt`.
 
@@ -162,8 +159,8 @@ def fit_sigmoid(F: Array, codes: Index, weights: Array, k: int) -> tuple[float, 
     """Return (slope, offsets) of p = softmax(slope F + offsets), or its sigmoid for k = 2.
 
     F is (n, k) held-out outputs, (n, 1) for two classes, larger for more likely classes; offsets
-    are (k,), or (1,). If the outputs say nothing about the classes, so that the slope would not be
-    positive, it is 0 and the offsets are the logarithms of the classes' shares.
+    are (k,), or (1,). If the outputs carry no information about the classes, so that the slope
+    would not be positive, it is 0 and the offsets are the logarithms of the classes' shares.
 
     Examples
     --------

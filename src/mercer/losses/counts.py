@@ -1,7 +1,4 @@
-"""Poisson counts with a log link.
-
-Overdispersed counts with a log link.
-"""
+"""Counts with a log link: Poisson and negative binomial."""
 
 from __future__ import annotations
 
@@ -96,7 +93,8 @@ class NegativeBinomial(Loss):
 
     Parameters
     ----------
-    size : r > 0; the Poisson loss as it grows.
+    size : float, default=1.0
+        r, positive; as it grows, the loss tends to the Poisson loss.
 
     Examples
     --------

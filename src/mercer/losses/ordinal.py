@@ -23,8 +23,10 @@ class Ordinal(Loss):
 
     Parameters
     ----------
-    cutpoints : (J - 1,) increasing numbers that separate the J categories 0 .. J-1.
-    link : "logit" or "probit".
+    cutpoints : array (J - 1,)
+        Increasing numbers that separate the J categories 0 .. J-1, in the units of f.
+    link : {"logit", "probit"}, default="logit"
+        Distribution of the noise: logistic or normal.
 
     Examples
     --------

@@ -21,7 +21,8 @@ class Gamma(Loss):
 
     Parameters
     ----------
-    shape : a > 0; the variance of y is e^{2f}/a (a = 1: exponential distribution).
+    shape : float, default=1.0
+        a, positive; the variance of y is e^{2f}/a (a = 1: exponential distribution).
 
     Examples
     --------

@@ -118,7 +118,7 @@ def _support(state: State, arrays: Arrays) -> State:
     names = ("support_vectors_", "dual_coef_", "intercept_")
     found = {name: arrays.pop(name) for name in names if name in arrays}
     found |= {"kernel_": state["kernel"], "support_": _rows(state["support"])}
-    found |= {"n_iter_": state["iterations"], "report_": state["report"]}
+    found |= {"n_iter_": state["iterations"], "report_": _support_report(state["report"])}
     if "bayes" in state:
         own = _under("bayes.", arrays)
         found["bayes_"] = None if state["bayes"] is None else _estimator(state["bayes"], own)
@@ -126,6 +126,26 @@ def _support(state: State, arrays: Arrays) -> State:
     if memory:
         found["memory_"] = _memory(memory, found)
     return {**found, **extra}
+
+
+def _support_report(report: State) -> State:
+    """What the solver said had no entry of its own, and two names were phrases."""
+    moved = {"converged", "iterations", "gap", "message", "violation", "objective", "jitter"}
+    moved |= {"rows_computed", "fewest_active", "returns"}
+    blank = {"name": None, "converged": True, "iterations": 0, "gap": None, "message": ""}
+    inference = blank | {name: value for name, value in report.items() if name in moved}
+    rest = {name: value for name, value in report.items() if name not in moved}
+    left_out = "the file of this model was written before left-out figures were kept"
+    frame = {"standardize": {"on": False}, "search": None, "inference": inference}
+    return {**frame, "degrees_of_freedom": None, "left_out": left_out, **_renamed(rest)}
+
+
+def _renamed(report: State) -> State:
+    names = {"C k(x, x)": "margin_scale", "let go": "dropped_support_vectors"}
+    return {
+        names.get(key, key): _renamed(value) if isinstance(value, dict) else value
+        for key, value in report.items()
+    }
 
 
 def _memory(given: Arrays, found: State) -> State:

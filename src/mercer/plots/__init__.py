@@ -1,4 +1,4 @@
-"""Plots: displays in scikit-learn's style, from a fitted machine or from predictions.
+"""Plots: displays in scikit-learn's style, from a fitted estimator or from predictions.
 
 ``SomeDisplay.from_estimator(model, X, y)`` computes and draws; the display keeps what it drew, with
 ``ax_`` and ``figure_`` of matplotlib. The pictures of the report are these displays.

@@ -1,8 +1,6 @@
-"""What displays of classifiers have in common: the ways to labels and probabilities.
+"""Displays of classifiers: discrimination (ROC, precision and recall) and reliability.
 
-DiscriminationDisplay: how well scores tell classes apart (ROC, precision and recall).
-
-ReliabilityDisplay: whether a share p of the rows with the probability p is what it says.
+Both can be made from an estimator, from predictions, or from leave-one-out figures.
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ class ClassPredictions(Display):
 
 
 def checked_classes(y: Any, proba: Any, classes: Any) -> tuple[Index, Array, Array]:
-    """Return codes (n,), probabilities (n, k) and classes (k,), or say what is wrong."""
+    """Return codes (n,), probabilities (n, k) and classes (k,), or refuse what is wrong."""
     y, p = np.asarray(y), np.asarray(proba, dtype=np.float64)
     known = np.unique(y) if classes is None else np.asarray(classes)
     if p.ndim == 1:
@@ -134,7 +132,7 @@ class DiscriminationDisplay(ClassPredictions):
     def compute(cls, codes: Index, proba: Array, classes: Array, **options: Any) -> Self:
         """Return the display without drawing it; ``kind`` is "roc" (default) or "pr".
 
-        ``weights`` (n,) say how often each row counts.
+        ``weights`` (n,) are how often each row counts.
         """
         kind, weights = options.pop("kind", "roc"), options.pop("weights", None)
         if kind not in ("roc", "pr") or options:
@@ -210,7 +208,7 @@ class Bins:
 def reliability_bins(p: Array, hit: Array, bins: int = 10, weights: Array | None = None) -> Bins:
     """Group rows by their probability p (n,) into at most ``bins`` groups of like size.
 
-    ``hit`` (n,) is 1 where the event came, ``weights`` (n,) say how often a row counts. Equal
+    ``hit`` (n,) is 1 where the event occurred, ``weights`` (n,) how often a row counts. Equal
     probabilities stay in one group, so there may be fewer groups.
 
     Examples

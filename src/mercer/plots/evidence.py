@@ -17,8 +17,8 @@ from mercer.plots.style import BLUE, GREY, ORANGE, Display
 class EvidenceDisplay(Display):
     """Log evidence against a hyperparameter; the line marks the value of the fit.
 
-    A sharp top says that the data determine the parameter, a plain that they do not. The evidence
-    of neighbouring values within 1/2 of the top belongs to about one standard deviation.
+    A sharp peak means that the data determine the parameter, a plateau that they do not. The
+    evidence of neighbouring values within 1/2 of the top belongs to about one standard deviation.
 
     Parameters
     ----------
@@ -115,12 +115,12 @@ def _evidence(
     parts = {name: deepcopy(owner) for name, owner in fitted.items()}
     value = change[next(iter(change))]
     parts[part].set_params(**{next(iter(change)): float(value) if not value.ndim else value})
-    machine = clone(estimator).set_params(**parts, search=None, standardize=False)
+    model = clone(estimator).set_params(**parts, search=None, standardize=False)
     units = getattr(estimator, "units_", None)
     shift = getattr(units, "y_shift", None)
     # a fit that standardised its target has a prior about the target's mean
     shifted = y if shift is None or hasattr(estimator, "classes_") else np.asarray(y) - shift[0]
     try:
-        return float(machine.fit(X, shifted).log_evidence_)
+        return float(model.fit(X, shifted).log_evidence_)
     except np.linalg.LinAlgError:
         return float("nan")

@@ -1,7 +1,4 @@
-"""RelevanceDisplay: how much the predictions depend on each input.
-
-What the inputs do to the predictions: columns shuffled, one after the other.
-"""
+"""RelevanceDisplay: how much the predictions depend on each input, by shuffling its column."""
 
 from __future__ import annotations
 
@@ -94,7 +91,7 @@ def shuffled_effects(
 
 
 def answers(estimator: Any) -> tuple[Callable[[Any], Array], str]:
-    """Return what the estimator says of rows, as numbers, and whether they are probabilities."""
+    """Return the predictions for rows as numbers, and whether they are probabilities."""
     units = {
         "predict_proba": "probability",
         "decision_function": "score",

@@ -1,7 +1,4 @@
-"""LearningDisplay: what more rows would bring, from nested parts of the rows there are.
-
-Nested parts of the rows: a machine learns from more and more of them and predicts others.
-"""
+"""LearningDisplay: what more rows would bring, from nested subsets of the rows at hand."""
 
 from __future__ import annotations
 
@@ -106,25 +103,25 @@ def _score(
     weights: Array | None,
 ) -> Array | None:
     """Score of each held-out row (h,); None where the method cannot learn from so few rows."""
-    machine = clone(estimator)
+    model = clone(estimator)
     given = {} if weights is None else {"sample_weight": weights[rows]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of small parts, which are not what the user fitted
         try:
-            machine.fit(take_rows(X, rows), y[rows], **given)
+            model.fit(take_rows(X, rows), y[rows], **given)
         except (ValueError, np.linalg.LinAlgError):
             return None
-        if interrupted(getattr(machine, "report_", None)):
+        if interrupted(getattr(model, "report_", None)):
             raise KeyboardInterrupt  # its search has taken it for a wish to end early
-        return score(machine, take_rows(X, held), y[held], y)
+        return score(model, take_rows(X, held), y[held], y)
 
 
-def _density(machine: Any, X: Any, y: Array, every: Array) -> Array:
-    """Minus log density of each row: as the machine says, else of a Gaussian."""
-    if hasattr(machine, "predictive_log_density"):
-        found = np.asarray(machine.predictive_log_density(X, y))
+def _density(model: Any, X: Any, y: Array, every: Array) -> Array:
+    """Minus log density of each row: by the estimator, else of a Gaussian."""
+    if hasattr(model, "predictive_log_density"):
+        found = np.asarray(model.predictive_log_density(X, y))
     else:
-        mean, std = machine.predict(X, return_std=True)
+        mean, std = model.predict(X, return_std=True)
         found = _gaussian(y, mean, std)
     return -recorded(found, y, every)
 
@@ -134,10 +131,10 @@ def _gaussian(y: Array, mean: Any, std: Any) -> Array:
     return np.asarray(-0.5 * ((y - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi))
 
 
-def _log_loss(machine: Any, X: Any, y: Array, every: Array) -> Array:
+def _log_loss(model: Any, X: Any, y: Array, every: Array) -> Array:
     """Minus log probability of each label; a class the part did not hold counts as 1e-15."""
-    places = {label: i for i, label in enumerate(machine.classes_.tolist())}
-    p = np.column_stack([machine.predict_proba(X), np.zeros(len(y))])
+    places = {label: i for i, label in enumerate(model.classes_.tolist())}
+    p = np.column_stack([model.predict_proba(X), np.zeros(len(y))])
     own = p[np.arange(len(y)), [places.get(label, -1) for label in y.tolist()]]
     return np.asarray(-np.log(np.maximum(own, 1e-15)))
 
@@ -170,7 +167,7 @@ class LearningDisplay(Display):
     unit : what the score is.
     constant : score of the answer that ignores the inputs, or None.
     gain : what the last step brought, and the standard error of that: the same rows were held out,
-        so it is smaller than the spreads say. None if there was one step only.
+        so it is smaller than the spreads suggest. None if there was one step only.
 
     Examples
     --------
@@ -233,7 +230,7 @@ class LearningDisplay(Display):
         """Return the display without drawing it.
 
         Steps that would take longer than ``seconds`` (twice the rows, eight times the time) are
-        left out. ``weights`` (n,) say how often each row counts.
+        left out. ``weights`` (n,) are how often each row counts.
         """
         found = nested_scores(estimator, X, y, steps, seed, seconds, weights)
         each, w = [scores for _, scores in found.known], found.weights

@@ -39,7 +39,7 @@ def recorded(log_density: Array, y: Array, every: Array | None = None) -> Array:
     """Return log densities (n,) of y (n,), none above that of all mass on one step.
 
     A value recorded in steps of h stands for an interval of that width, whose probability is at
-    most one: log p <= -log h. Otherwise a machine that repeats values exactly could score without
+    most one: log p <= -log h. Otherwise a model that repeats values exactly could score without
     bound, and the more the closer to zero its noise. The step is that of ``every`` value of the
     quantity, (m,); default: y.
 

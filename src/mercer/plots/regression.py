@@ -1,12 +1,7 @@
-"""What displays of regressions have in common: three ways to y, mean and standard deviation.
+"""Displays of regressions: observed values, residuals, coverage of intervals, and bands.
 
-ObservedDisplay: observed against predicted values, with the intervals of the predictions.
-
-ResidualDisplay: what a regression leaves over, in units of what it said it would.
-
-CoverageDisplay: whether intervals contain as many observations as they say.
-
-BandDisplay: a prediction with its band along one input.
+Each can be made from an estimator, from predictions (y, mean and standard deviation), or from
+leave-one-out figures.
 """
 
 from __future__ import annotations
@@ -78,7 +73,7 @@ def gaussian(estimator: Any, X: Any) -> tuple[Array, Array]:
 
 
 def checked_predictions(y: Any, mean: Any, std: Any) -> tuple[Array, Array, Array]:
-    """Return the three as float64 (n,), or say what is wrong with them."""
+    """Return the three as float64 (n,), or refuse what is wrong with them."""
     found = [np.asarray(a, dtype=np.float64) for a in (y, mean, std)]
     shapes = {a.shape for a in found}
     if len(shapes) > 1 or found[0].ndim != 1 or not len(found[0]):
@@ -138,7 +133,7 @@ class ObservedDisplay(GaussianPredictions):
 class ResidualDisplay(GaussianPredictions):
     """Residuals divided by their predicted deviation, against the prediction.
 
-    Nine out of ten belong into the pale band. A bend or a funnel says that the model misses a
+    Nine out of ten should lie in the pale band. A bend or a funnel means that the model misses a
     structure. Beside it their histogram and the normal density.
 
     Parameters
@@ -238,7 +233,7 @@ class CoverageDisplay(GaussianPredictions):
     def compute(
         cls, y: Array, mean: Array, std: Array, weights: Array | None = None, **names: Any
     ) -> Self:
-        """Return the display without drawing it; ``weights`` (n,) say how often a row counts."""
+        """Return the display without drawing it; ``weights`` (n,) are how often a row counts."""
         levels = np.linspace(0.05, 0.99, 48)
         rows = len(y) if weights is None else effective(weights)
         return cls(levels, coverage(y, mean, std, levels, weights), rows)
@@ -265,7 +260,7 @@ class BandDisplay(Display):
     Parameters
     ----------
     x : (k,) values of the input, increasing.
-    mean, std : (k,) of the prediction, noise included where the model says so.
+    mean, std : (k,) of the prediction, noise included where the model has it.
     levels : probabilities of the bands, each drawn over the wider ones.
     points : x and y, (n,) each, of observations; None draws none.
     name, target : what stands at the axes.

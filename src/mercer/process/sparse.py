@@ -94,7 +94,7 @@ class Augmented(Sparse):
         mean += e q / (alpha_* + s),      var += e^2 / (alpha_* + s)
 
     alpha_* = k(x, x)^2 / variance, so that far away the variance tends to ``variance``. Each point
-    has a model of its own: there is no covariance between points.
+    has its own model: there is no covariance between points.
     """
 
     def __init__(

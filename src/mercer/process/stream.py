@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -45,8 +44,6 @@ class StreamPosterior(Process):
     S: Array | None
     w: Array | None
     moved: float = 0.0
-
-    has_spread: ClassVar[bool] = True
 
     @classmethod
     def empty(cls, kernel: Kernel, d: int, m: int) -> StreamPosterior:
@@ -110,7 +107,7 @@ class StreamPosterior(Process):
         return self.marginals(X)[1][:, 0]
 
     def blocks(self, X: Array) -> Array:
-        """Return the covariance of the m functions, which are independent, at each point."""
+        """See :meth:`Process.blocks`; the functions are independent."""
         return np.asarray(self.marginals(X)[1][:, :, None] * np.eye(len(self.latents)))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
@@ -123,14 +120,6 @@ class StreamPosterior(Process):
     def _require_one(self) -> None:
         if len(self.latents) > 1:
             raise NotImplementedError("the covariance of several latent functions: use blocks")
-
-    def noise(self, X: Array) -> Array:
-        """Return zeros (q,): the kernel of a stream has no noise parts."""
-        return np.zeros(len(X))
-
-    def varies_known(self, X: Array) -> bool:
-        """Return True: the kernel of a stream is one of the inputs."""
-        return True
 
     # ------------------------------------------------------------------ learning
     def absorb(

@@ -1,16 +1,14 @@
-"""Zoom: the highest point of a curve of one variable, many values at a time.
+"""Searches over one parameter, the smoothing parameter of a linear smoother.
 
-For curves that are cheap to evaluate at sixteen places together, as the O(n) spline's are.
+:func:`highest` finds the highest point of a curve that is cheap to evaluate at sixteen places
+together, as those of the O(n) spline are.
 
-How smooth: one number, from the spectrum of a linear smoother.
+:func:`find_lam` works on the spectrum of a smoother: in coordinates in which prior covariance and
+noise are both diagonal, v d_j and v lam, every ratio lam costs O(n); the variance v that maximises
+the evidence is known, GCV and degrees of freedom are sums. Theory (P13).
 
-In coordinates in which prior covariance and noise are both diagonal, v d_j and v lam, every ratio
-lam costs O(n): the variance v that maximises the evidence is known, GCV and degrees of freedom
-are sums. Theory (P13).
-
-The leave-one-out path: every value of the ridge parameter from one eigendecomposition.
-
-Theory (Q2), (Q3).
+:func:`ridge_path` gives the leave-one-out predictions for every value of the ridge parameter from
+one eigendecomposition. Theory (Q2), (Q3).
 """
 
 from __future__ import annotations

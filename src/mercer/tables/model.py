@@ -233,9 +233,11 @@ class TableModel(TableRecord):
         """Write the model to a file, as :func:`mercer.save` does."""
         save(self, path)
 
-    def _enter_onnx(self) -> None:
-        """Enter the ONNX forms of table models, as :func:`mercer.to_onnx` asks for."""
-        from mercer.tables import onnx  # noqa: F401  # its import enters the forms
+    def _onnx_inputs(self) -> Any:
+        """Return the columns, the encoder and the estimator, for :func:`mercer.to_onnx`."""
+        from mercer.tables.onnx import taken_apart
+
+        return taken_apart(self)
 
 
 def _check_kind(frame: Frame, column: Column) -> None:

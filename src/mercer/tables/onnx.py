@@ -1,24 +1,26 @@
-"""Table models in ONNX: an input for each column, and the parts that only this room has."""
+"""Table models in ONNX: an input for each column, features of dates, a calibrating sigmoid."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.export.expression import Value, stack, where
-from mercer.export.inputs import TABLES, TableInputs
+from mercer.export.inputs import TableInputs
 from mercer.export.machines.registry import WRITERS, writer_of
 from mercer.export.machines.support import with_sigmoid
 from mercer.export.steps import present, step_of
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.data.encode import WEEK, YEAR, DateFeatures
-from mercer.tables.model import TableModel
+
+if TYPE_CHECKING:
+    from mercer.tables.model import TableModel
 
 
 def taken_apart(model: TableModel) -> TableInputs:
-    """Return the columns in use, the encoder and the machine of a table model."""
+    """Return the columns in use, the encoder and the estimator of a table model."""
     used = [c for c in model.columns_ if c.used]
     about = {
         "target": str(model.target_),
@@ -35,18 +37,18 @@ def taken_apart(model: TableModel) -> TableInputs:
 
 @step_of(DateFeatures)
 def _dates(step: Any, columns: list[Value]) -> Value:
-    found = []
+    features = []
     for j, column in enumerate(columns):
         there = present(column)
         day = where(there, column, np.full((1, 1), step.middle_[j]))
-        found.append(day)
+        features.append(day)
         for on, period in zip(step.cycles_[j], (YEAR, WEEK, 1.0), strict=True):
             if on:
                 turn = (2.0 * np.pi) * day / period
-                found += [turn.apply("Cos"), turn.apply("Sin")]
+                features += [np.cos(turn), np.sin(turn)]
         if step.gaps_[j]:
-            found.append(where(there, 0.0, 1.0))
-    return stack(found)
+            features.append(where(there, 0.0, 1.0))
+    return stack(features)
 
 
 def _sigmoid(model: Any, X: Value, std: bool) -> dict[str, Value]:
@@ -55,5 +57,4 @@ def _sigmoid(model: Any, X: Value, std: bool) -> dict[str, Value]:
     return {"probabilities": with_sigmoid(f, model.slope_, model.offsets_)["probabilities"]}
 
 
-TABLES[TableModel] = taken_apart
 WRITERS[SigmoidClassifier] = _sigmoid

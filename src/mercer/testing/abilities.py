@@ -14,7 +14,7 @@ from mercer.testing.clauses import close, close_whole, gradient, holds
 
 
 def check_abilities(kernel: Kernel, X: Array, Z: Array) -> None:
-    """Check in_units, as_rbf, features, matmul, state_space, frozen, pairwise, resolve, workspace."""
+    """Check in_units, as_rbf, features, matmul, state_space, frozen, pairwise, resolve."""
     _check_pairwise(kernel, X)
     _check_resolve(kernel, X)
     _check_units(kernel, X)

@@ -1,57 +1,74 @@
-"""MEDClassifier: maximum entropy discrimination, at once or batch by batch."""
+"""MEDClassifier: maximum entropy discrimination, at once or batch by batch; theory (M4)."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 from mercer.core.kinds import Numbers, Record
-from mercer.estimators.discrimination.calibration import WINDOW
-from mercer.estimators.discrimination.stream import MEDStream
-from mercer.estimators.shared.labels import decided, read_labels, row_weights
-from mercer.estimators.shared.stream import first_classes, known_codes, require_frozen
-from mercer.estimators.shared.table import UnlessItFails, read_any_rows
+from mercer.core.memory import require_memory
+from mercer.estimators.discrimination.calibration import WINDOW, Calibrated, held_out_scores
+from mercer.estimators.shared.labels import one_vs_rest, read_labels, row_weights
+from mercer.estimators.shared.stream import first_classes, freeze, known_codes, require_frozen
+from mercer.estimators.shared.table import (
+    UnlessItFails,
+    merged_rows,
+    read_any_inputs,
+    read_any_rows,
+)
 from mercer.estimators.support_vector.record import check_sigmoid
+from mercer.inference.med import MED
+from mercer.kernels import Kernel, Precomputed
+from mercer.kernels.features.fourier import is_sparse, product
+from mercer.linalg.dense.gram import DenseGram
 from mercer.losses.base import is_number
+from mercer.losses.binary.margins import Margin
+from mercer.process.features import FeatureProcess
+from mercer.process.process import Process
+
+FLOOR = 1.1  # of C in a stream: below 1 nothing is learned, and just above it hardly anything
 
 
-class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit-learn ships no types
+class MEDClassifier(Calibrated):
     """Maximum entropy discrimination: minimise 1/2 |f|^2 + sum_i w_i g_C(y_i (f(x_i) + b)).
 
     g_C is :class:`mercer.losses.Margin`; f has the prior of ``amplitude`` times the kernel, b is
     free. The posterior of one batch is the prior of the next (:meth:`partial_fit`). Several
-    classes are one machine each against the rest. For large C it is the support vector machine.
+    classes are one function each against the rest. For large C it is the support vector machine.
 
-    There are no probabilities of its own: the variance of f stays that of the prior, whatever is
-    seen. ``calibration`` fits some to scores of rows that had not been learned.
+    Without ``calibration`` there are no probabilities: the variance of f stays that of the prior,
+    whatever is seen.
 
     Parameters
     ----------
-    C : slack parameter > 1; at C <= 1 no row has any weight, and nothing is learned.
-    amplitude : prior variance of f, a factor of the kernel. For a softer margin make it smaller,
-        not C: amplitude * C is what C is for ``SVC``, as long as C is large.
-    kernel, degree, gamma, coef0 : see :class:`SVC`. What depends on the data (``gamma="scale"``,
-        the frequencies of :class:`~mercer.kernels.TFIDF`) is that of the first batch. Sparse rows
-        are taken with ``"linear"`` and :class:`~mercer.kernels.TFIDF`.
-    class_weight : None, "balanced" (in ``fit`` only) or a dict.
-    bias_rule : "exact", the optimum, or "median", that of the paper, for comparison.
-    schedule : C of batch t in ``partial_fit``: "sqrt" is max(C / sqrt(t), 1.1), which averages over
-        the batches; "constant" is C, with which the score keeps following the last batch.
-    calibration : None, or "sigmoid": ``predict_proba`` by Platt's sigmoid (several classes: a
-        softmax with one slope) of held-out scores: five folds of the first batch, or of ``fit``;
-        in a stream the scores of each later batch before it is learned, the last 2000 of all.
-        The offset of the sigmoid takes the place of the bias (which is the last batch's alone):
-        the zero of ``decision_function`` is p = 1/2.
-    tol : duality gap at which a batch is solved, relative to the objective.
-    max_iter : steps of the interior point at most; reaching it is a ConvergenceWarning.
+    C : > 1, default 100. Slack parameter: the largest weight a row can get. At C <= 1 no row has
+        any weight, and nothing is learned.
+    amplitude : > 0, default 0.01. Prior variance of f, a factor of the kernel. For a softer margin
+        make it smaller, not C: amplitude * C is what C is for :class:`SVC`, as long as C is large.
+    kernel, degree, gamma, coef0 : default "rbf", 3, "scale", 0; see :class:`SVC`. What depends on
+        the data (``gamma="scale"``, the frequencies of :class:`~mercer.kernels.TFIDF`) is that of
+        the first batch. Sparse rows are taken with ``"linear"`` and
+        :class:`~mercer.kernels.TFIDF`.
+    class_weight : None (default, all 1), "balanced" (in ``fit`` only) or a dict from class to
+        weight >= 0.
+    bias_rule : "exact" (default), the optimum, or "median", that of the paper, for comparison.
+    schedule : C of batch t = 1, 2, ... in ``partial_fit``. "sqrt" (default) is
+        max(C / sqrt(t), 1.1), which averages over the batches; "constant" is C, with which the
+        score keeps following the last batch.
+    calibration : None (default), or "sigmoid": ``predict_proba`` by Platt's sigmoid (several
+        classes: a softmax with one slope) of held-out scores: five folds of the first batch, or of
+        ``fit``; in a stream the scores of each later batch before it is learned, the last 2000 of
+        all. The offset of the sigmoid takes the place of the bias (which is the last batch's
+        alone): the zero of ``decision_function`` is p = 1/2.
+    tol : > 0, default 1e-8. Duality gap at which a batch is solved, relative to the objective.
+    max_iter : >= 1, default 200. Steps of the interior point at most; reaching it is a
+        ConvergenceWarning.
 
     Attributes
     ----------
+    posteriors_ : list with one :class:`mercer.process.Process`; its mean is f + b, k outputs.
     support_ : rows that are support vectors, counted from the beginning of the stream.
     support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,): the function is
         ``dual_coef_ @ kernel_(support_vectors_, x) + intercept_``. A precomputed kernel has the
@@ -63,8 +80,10 @@ class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit
     stream_ : (2,) batches and rows seen.
     kernel_ : the kernel, amplitude included.
     slope_, offsets_ : of the calibration; empty where there is none.
-    report_ : of the last batch: duality gap, objective (the divergence from the prior), C, and
-        jitter, what rounding made the solver add to a diagonal on its way (mostly 0).
+    left_out_ : None.
+    report_ : of the last batch: ``inference`` (duality gap, objective, which is the divergence from
+        the prior, and jitter, what rounding made the solver add to a diagonal on its way, mostly
+        0), ``C``, and ``support``, its support vectors.
     classes_, n_features_in_, feature_names_in_
 
     References
@@ -83,6 +102,10 @@ class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit
     >>> model.partial_fit([[1.4]], ["b"]).predict([[1.45]])
     array(['b'], dtype='<U1')
     """
+
+    _freezes: ClassVar[tuple[str, ...]] = ("kernel", "amplitude")
+    stream_: Array
+    feature_weights_: Array
 
     def __init__(
         self,
@@ -149,7 +172,7 @@ class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit
             given.check_two()
             self.classes_ = given.classes
             self._begin(X, given.weights)
-            self._absorb(X, given.codes, given.weights, float(self.C))
+            self._learn(X, given.codes, given.weights, float(self.C))
             if self.calibration is not None and not len(self.slope_):
                 raise ValueError(
                     "calibration needs at least two different rows of each class, so that each can "
@@ -162,7 +185,7 @@ class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit
 
         ``classes`` are all labels that will ever occur, for the first call: without them they are
         those of its batch. ``kernel`` and ``amplitude`` are frozen by it: a stream in which one of
-        them is changed is refused. If anything fails, the machine stays as it was.
+        them is changed is refused. If anything fails, the classifier stays as it was.
         """
         with UnlessItFails(self):
             self._check_params()
@@ -188,19 +211,139 @@ class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit
                 )
             if first:
                 self._begin(X, weights)
-            self._absorb(X, codes, weights, self._slack())
+            self._learn(X, codes, weights, self._slack())
             return self
 
-    # ------------------------------------------------------------------ predictions
-    def decision_function(self, X: Any) -> Array:
-        """Return f + b at X (q, d): (q,) for two classes, (q, k) for several."""
-        f = self._shifted(self._margins(X))
-        return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
+    def _slack(self) -> float:
+        """C of the batch that comes."""
+        t = self.stream_[0] + 1.0
+        share = 1.0 if self.schedule == "constant" else np.sqrt(t)
+        return float(min(self.C, max(self.C / share, FLOOR)))
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of each row of X (q, d)."""
-        check_is_fitted(self, "support_vectors_")
-        return decided(self.classes_, self.decision_function(X))
+    def _begin(self, X: Any, weights: Array) -> None:
+        """The state before the first batch: the kernel, frozen, and f = 0."""
+        k = 1 if len(self.classes_) == 2 else len(self.classes_)
+        kernel = self._signal(X, weights)
+        self.kernel_ = kernel if kernel.pairwise else float(self.amplitude) * kernel
+        self.support_ = np.zeros(0, dtype=np.intp)
+        self.support_vectors_, self.dual_coef_ = np.zeros((0, X.shape[1])), np.zeros((k, 0))
+        sample = self.kernel_.features(X[:1])
+        self.feature_weights_ = np.zeros((k, 0 if sample is None else sample.shape[1]))
+        self.intercept_, self.stream_ = np.zeros(k), np.zeros(2)
+        self._begin_calibration(k)
+        freeze(self)
+
+    def _learn(self, X: Any, codes: Index, weights: Array, C: float) -> None:
+        """Condition once more, by Theorem 1: what was learned before is the prior of the batch."""
+        first, total = merged_rows(X, codes, weights)
+        n, m = len(first), self.feature_weights_.shape[1]
+        require_memory(n, 3 + -(-m // n) * (not is_sparse(X)))
+        points = X[first]
+        with np.errstate(over="ignore", invalid="ignore"):  # the solver refuses what is not finite
+            F = self.kernel_.features(points) if m else None
+            K = product(F, F) if m else self._kernel_matrix(X, points, first)
+        Y = one_vs_rest(codes[first], len(self.classes_))[:, -len(self.intercept_) :]
+        before = self._before(points, F)
+        inference = MED(self.tol, self.max_iter, self.bias_rule, self.intercept_)
+        solution = inference.solve(
+            DenseGram.given(K),
+            Y,
+            Margin(C),
+            mean=before,
+            basis=np.ones((n, 1)),
+            weights=total,
+        )
+        # as long as f is zero its scores say nothing, whatever was seen (a single row, one class)
+        fresh = not (len(self.support_) or self.feature_weights_.any())
+        scores: Array | None = before
+        if self.calibration is not None and fresh:
+            scores = held_out_scores(inference, Margin(C), K, Y, total, before, codes[first])
+        self._append(first, points, F, np.ascontiguousarray(solution.alpha.T))
+        assert solution.beta is not None
+        self.intercept_ = solution.beta[0]
+        self.stream_ = self.stream_ + np.array([1.0, X.shape[0]])
+        used = {"used": int(np.count_nonzero(weights > 0.0)), "distinct": n}
+        more: dict[str, Any] = {
+            "C": C,
+            "batches": int(self.stream_[0]),
+            "bias": self.bias_rule,
+            "support": int(np.count_nonzero(np.any(solution.alpha != 0.0, axis=1))),
+        }
+        if C < self.C and C <= FLOOR:
+            more["schedule"] = (
+                f"C / sqrt(t) has reached its floor {C}: from here on every batch counts the "
+                "same; start with a larger C and a smaller amplitude for a longer stream"
+            )
+        self._tell(inference, solution.report, used | {"weight": float(total.sum())}, **more)
+        by = "folds" if fresh else "scores before each batch"
+        self._calibrate(scores, codes[first], total, by)
+
+    def _before(self, points: Any, F: Any) -> Array:
+        """Return f without bias (n, k); F are the features of the points, None if there are none.
+
+        Rows of a precomputed kernel come once only: f is zero before them.
+        """
+        if F is not None:
+            return FeatureProcess(self.kernel_, self.feature_weights_).of_features(F)
+        if not len(self.support_):
+            return np.zeros((points.shape[0], len(self.intercept_)))
+        return self._posterior(None).mean(points)
+
+    def _kernel_matrix(self, X: Array, points: Array, first: Index) -> Array:
+        if not self.kernel_.pairwise:
+            return self.kernel_(points)
+        if not isinstance(self.kernel_, Precomputed) or X.shape[1] < len(X):
+            raise ValueError(
+                "a precomputed kernel needs the square matrix of all training rows as X, and "
+                "stands alone; use Precomputed(matrix) inside a composed kernel"
+            )
+        return np.asarray(self.amplitude * X[np.ix_(first, first)])
+
+    def _append(self, first: Index, points: Any, F: Any, coefficients: Array) -> None:
+        """Take the support vectors of a batch into f; coefficients is (k, n)."""
+        if F is not None:  # w = sum_i y_i a_i phi(x_i): memory does not grow
+            self.feature_weights_ = self.feature_weights_ + np.asarray(F.T @ coefficients.T).T
+            return
+        held = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
+        if self.kernel_.pairwise:
+            coefficients, self.kernel_ = self.amplitude * coefficients, Precomputed()
+        self.support_ = np.concatenate([self.support_, first[held] + int(self.stream_[1])])
+        self.support_vectors_ = np.concatenate([self.support_vectors_, points[held]])
+        self.dual_coef_ = np.column_stack([self.dual_coef_, coefficients[:, held]])
+
+    # ------------------------------------------------------------------ what was learned
+    def _posterior(self, bias: Array | None) -> Process:
+        """The same function in weight space, where the kernel has features."""
+        if self.feature_weights_.shape[1]:
+            return FeatureProcess(self.kernel_, self.feature_weights_, bias)
+        return super()._posterior(bias)
+
+    def _read_inputs(self, X: Any) -> Any:
+        return read_any_inputs(self, X, sparse=self._takes_sparse())
+
+    def _takes_sparse(self) -> bool:
+        given = self.kernel
+        if isinstance(given, str):
+            return given == "linear"
+        return isinstance(given, Kernel) and given.takes_sparse
+
+    def _summary_rows(self) -> list[tuple[str, str, str]]:
+        report, (batches, rows) = self.report_, self.stream_
+        m = self.feature_weights_.shape[1]
+        kept = f"{m} weights of its features" if m else f"{len(self.support_)} support vectors"
+        divergence = float(np.sum(report["inference"]["objective"]))
+        lines = [
+            ("Data", "rows", f"{int(rows)}, batches: {int(batches)}"),
+            *super()._summary_rows(),
+            ("Model", "kept of each function" if m else "kept", kept),
+            ("Model", "C of the last batch", f"{report['C']:.6g}"),
+            ("Model", "bias", report["bias"]),
+            ("Quality", "support vectors of the last batch", str(report["support"])),
+            ("Quality", "divergence from the prior", f"{divergence:.6g}"),
+        ]
+        if "schedule" in report:
+            lines.append(("Model", "schedule", report["schedule"]))
+        return lines
 
     # ------------------------------------------------------------------ model files
     @classmethod
@@ -222,7 +365,7 @@ class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit
             raise ValueError("there are feature_weights_, and support vectors, too")
         check_sigmoid(self.slope_, self.offsets_, k, calibrated=len(self.slope_) > 0)
         if len(held) > WINDOW or len(self.slope_) > len(held):
-            raise ValueError("the held-out scores do not fit the machines or their calibration")
+            raise ValueError("the held-out scores do not fit the functions or their calibration")
         codes = held[:, k]
         known = (codes >= 0.0) & (codes < max(2, k)) & (codes == np.floor(codes))
         if not (known.all() and (held[:, k + 1] > 0.0).all()):
@@ -234,5 +377,5 @@ class MEDClassifier(ClassifierMixin, MEDStream):  # type: ignore[misc]  # scikit
             super()._check_kernel()
             return
         F = self.kernel_.features(X)
-        if F is None or F.shape != (1, m) or not np.isfinite(self._expanded(X)).all():
+        if F is None or F.shape != (1, m) or not np.isfinite(self.posteriors_[0].mean(X)).all():
             raise ValueError("the kernel of the model does not belong to its feature weights")

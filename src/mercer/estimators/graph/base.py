@@ -1,153 +1,108 @@
-"""What machines on partly labelled rows share: the graph, the conditioned kernel, predictions.
-
-Theory (M6).
-
-Parameters of machines on graphs: what they may be, and those of Belkin et al. as ours.
-"""
+"""What classifiers of partly labelled rows share: a prior conditioned on a graph; theory (M6)."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any, Self, cast
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 from mercer.core.memory import require_memory
-from mercer.estimators.graph.report import GraphReport, told
+from mercer.estimators.discrimination.base import MarginClassifier
 from mercer.estimators.shared.labels import (
     Labelled,
     Vertices,
-    decided,
     encode,
     merge_vertices,
     one_vs_rest,
     row_weights,
     split_labels,
 )
-from mercer.estimators.shared.stream import require_moderate
+from mercer.estimators.shared.stream import freeze, require_moderate
 from mercer.estimators.shared.table import UnlessItFails, check_weights, read_inputs
-from mercer.estimators.support_vector.base import SupportVectorMachine
+from mercer.inference.base import Inference, Report
+from mercer.inference.graph.exact import AtOnce, Manifold, Smoothed
 from mercer.kernels import Kernel
-from mercer.linalg.graph import Graph, neighbour_graph
-from mercer.linalg.smoothness import Smoothness
-from mercer.losses.base import is_number
-
-
-def check_graph_params(machine: Any) -> None:
-    """Refuse parameters that no fit can have had."""
-    _positive(machine, "C", "tol", "amplitude")
-    for name in ("gamma_A", "gamma_I"):
-        value = getattr(machine, name)
-        if value is not None and not (is_number(value, 0.0, np.inf) or _zero(name, value)):
-            raise ValueError(f"{name} must be a positive finite number or None, got {value!r}")
-    if (machine.gamma_A is None) != (machine.gamma_I is None):
-        raise ValueError(
-            "gamma_A and gamma_I belong together, in place of C and beta: give both or none"
-        )
-    if not (is_number(machine.beta, 0.0, np.inf) or _zero("beta", machine.beta)):
-        raise ValueError(f"beta must be a finite number >= 0, got {machine.beta!r}")
-    _count(machine, "n_neighbors", 1)
-    heat = machine.heat
-    if heat is not None and not (is_number(heat, 0.0, np.inf) or _infinite(heat)):
-        raise ValueError(
-            f"heat must be a positive number, numpy.inf for weights of one, or None: {heat!r}"
-        )
-    limit = getattr(machine, "max_iter", 1)
-    if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < -1:
-        raise ValueError(f"max_iter must be a number of steps, or -1 for no limit: {limit!r}")
-
-
-def check_memory_params(machine: Any) -> None:
-    """Refuse limits of memory that are no counts."""
-    if machine.budget is not None:
-        _count(machine, "budget", 0)
-    for name in ("landmarks", "max_landmarks", "max_support"):
-        _count(machine, name, 0)
-    if machine.merge != "auto":
-        _count(machine, "merge", 1)
-    if not isinstance(machine.residual, (bool, np.bool_)):
-        raise ValueError(f"residual must be True or False, got {machine.residual!r}")
-    if not machine.residual and not (machine.landmarks and machine.max_landmarks):
-        raise ValueError("without residual and landmarks nothing would be kept: give landmarks")
-
-
-def belkin(machine: Any, labelled: float, n: int) -> tuple[float, float]:
-    """Return C and beta of a batch of n points, ``labelled`` of them with a label.
-
-    C = 1 / (2 l gamma_A), beta = gamma_I / (2 gamma_A n^2), where gamma_A and gamma_I are given:
-    the objective of Belkin et al., (1/l) sum V + gamma_A |f|^2 + gamma_I / n^2 f'L f, divided by
-    2 gamma_A.
-    """
-    if machine.gamma_A is None:
-        return float(machine.C), float(machine.beta)
-    beta = machine.gamma_I / (2.0 * machine.gamma_A * n * n)
-    # without labels there is nothing to weigh
-    return 1.0 / (2.0 * labelled * machine.gamma_A) if labelled else np.inf, float(beta)
-
-
-def _positive(machine: Any, *names: str) -> None:
-    for name in names:
-        value = getattr(machine, name, 1.0)
-        if not is_number(value, 0.0, np.inf):
-            raise ValueError(f"{name} must be a positive finite number, got {value!r}")
-
-
-def _count(machine: Any, name: str, least: int) -> None:
-    value = getattr(machine, name)
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
-
-
-def _zero(name: str, value: Any) -> bool:
-    """Whether the value is the zero that beta and gamma_I may be."""
-    plain = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    return name != "gamma_A" and plain and value == 0
-
-
-def _infinite(value: Any) -> bool:
-    return isinstance(value, (float, np.floating)) and value == np.inf
-
+from mercer.linalg.dense.gram import DenseGram
+from mercer.linalg.graph import neighbour_graph
+from mercer.losses.base import Loss, is_number
 
 MOST = 1e300  # kernel values whose sums are finite; what rounding then does, the factors say
+Smooth = Callable[[Array, Index, Any, Index], Smoothed]  # of Manifold.smooth
 
 
-@dataclass(frozen=True)
-class GraphFit:
-    """Coefficients (l,) of one machine on the labelled rows, its bias and its report."""
+class GraphMachine(MarginClassifier):
+    """The classifier behind LapMEDClassifier, LapSVC and LapLSClassifier: a child states its loss.
 
-    coefficients: Array
-    bias: float
-    report: dict[str, Any]
+    The objective is 1/2 |f|^2 + beta f(X)'L f(X) + sum_i w_i g(y_i, f(x_i) + b), with the loss g
+    over the labelled rows and the graph Laplacian L over all rows. The graph term is a prior
+    conditioned on smoothness, and the inference of the loss then works on that prior.
+    """
 
+    def __init__(
+        self,
+        C: float = 100.0,
+        *,
+        beta: float = 0.5,
+        gamma_A: float | None = None,
+        gamma_I: float | None = None,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        n_neighbors: int = 10,
+        heat: float | None = None,
+        unlabelled: Any = None,
+        class_weight: Any = None,
+    ) -> None:
+        self.C = C
+        self.beta = beta
+        self.gamma_A = gamma_A
+        self.gamma_I = gamma_I
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.n_neighbors = n_neighbors
+        self.heat = heat
+        self.unlabelled = unlabelled
+        self.class_weight = class_weight
 
-class GraphMachine(ClassifierMixin, GraphReport, SupportVectorMachine):  # type: ignore[misc]  # scikit-learn ships no types
-    """The machine behind LapMEDClassifier, LapSVC and LapLSClassifier: a child states its loss."""
+    def _set_all(self, given: dict[str, Any]) -> None:
+        """Set the parameters of a constructor that has more of them: ``given`` is its locals()."""
+        for name in given.keys() - {"self", "__class__"}:
+            setattr(self, name, given[name])
 
-    classes_: NDArray[Any]
-
+    # ------------------------------------------------------------------ hooks
     @abstractmethod
-    def _machine(self, K: Array, y: Array, w: Array, C: float) -> GraphFit:
-        """Solve one machine: K (l, l), y (l,) of -1 and +1, weights w (l,)."""
+    def _parts(self, C: float, labelled: float) -> tuple[Inference, Loss]:
+        """Return inference and loss of a batch with labelled rows of this total weight."""
 
-    @abstractmethod
-    def _joined(self, reports: list[dict[str, Any]]) -> dict[str, Any]:
-        """One report of several machines, and a warning if one of them did not converge."""
+    def _scaled(self, kernel: Kernel) -> Kernel:
+        """Return the kernel with its amplitude."""
+        return kernel
 
-    def _check_params(self) -> None:
-        check_graph_params(cast(Any, self))
+    def _remember(self, manifold: Manifold, rows: int) -> None:
+        """Keep the points that the function needs, of a table of so many rows."""
+        held = np.flatnonzero(np.any(manifold.weights != 0.0, axis=1))
+        self.support_ = manifold.rows[held]
+        self.support_vectors_ = np.ascontiguousarray(manifold.points[held])
+        self.dual_coef_ = np.ascontiguousarray(manifold.weights[held].T)
+
+    def _remarks(self, K: Array | None, C: float) -> dict[str, Any]:
+        """Return what else to report; K (l, l) is k_new at the labelled rows, None without any."""
+        return {}
 
     # ------------------------------------------------------------------ learning
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and y (n,), in which None or NaN stands for no label.
 
         Equal rows are one point of the graph. A weight multiplies the loss of a labelled row, as
-        so many copies of it would; a row of weight zero is left out altogether.
+        that many copies of the row would; a row of weight zero is left out altogether.
         """
         with UnlessItFails(self):
             self._check_params()
@@ -158,111 +113,154 @@ class GraphMachine(ClassifierMixin, GraphReport, SupportVectorMachine):  # type:
                     "None or NaN marks the rows without a label"
                 )
             weights = check_weights(sample_weight, len(X))
-            known, labels = split_labels(y, len(X), cast(Any, self).unlabelled)
+            known, labels = split_labels(y, len(X), self.unlabelled)
             if not known.any():
                 raise ValueError(
-                    f"Input y contains NaN, None or {cast(Any, self).unlabelled!r} only: no row "
-                    "has a label, and some of at least two classes are needed"
+                    f"Input y contains NaN, None or {self.unlabelled!r} only: no row has a label, "
+                    "and some of at least two classes are needed"
                 )
             self.classes_, codes = encode(labels)
-            shares = row_weights(cast(Any, self).class_weight, self.classes_, codes)
+            shares = row_weights(self.class_weight, self.classes_, codes)
             counts = weights[known] * shares
             Labelled(self.classes_, codes, weights[known], counts).check_two()
             self._begin(X, weights)
-            self._learn_at_once(merge_vertices(X, weights, known, codes, counts), len(X))
+            batch = merge_vertices(X, weights, known, codes, counts)
+            self._learn(batch, partial(AtOnce, self.kernel_), len(X))
             return self
 
     def _begin(self, X: Array, weights: Array) -> None:
-        """Resolve the kernel, which is frozen from here on."""
-        kernel = self._resolved(X, weights).noise_free()
-        if kernel is None:
-            raise ValueError("a kernel of noise alone has nothing to say of new rows")
+        """The state before the first batch: the kernel, frozen, and f = 0."""
+        kernel = self._signal(X, weights)
         if kernel.pairwise or kernel.positional:
             raise ValueError(
                 "a graph of neighbours needs the rows themselves, and a precomputed kernel does "
                 "not have them: give the kernel as a function of rows"
             )
         self.kernel_ = self._scaled(kernel)
+        self.intercept_ = np.zeros(1 if len(self.classes_) == 2 else len(self.classes_))
+        freeze(self)
 
-    def _scaled(self, kernel: Kernel) -> Kernel:
-        return kernel
+    def _learn(self, batch: Vertices, smooth: Smooth, rows: int) -> None:
+        """Condition on the graph of all rows, then on the labels, by the inference of the loss."""
+        at, n = batch.at, len(batch.points)
+        require_moderate(self.kernel_, batch.points, MOST)
+        graph = neighbour_graph(batch.points, self.n_neighbors, self.heat)
+        labelled = float(batch.weights.sum())
+        C, beta = self._weights(labelled, n)
+        step = smooth(batch.points, batch.rows, 2.0 * beta * graph.laplacian, at)
+        inference, c, report = None, np.zeros((0, len(self.intercept_))), Report(iterations=0)
+        K = step.covariance() if len(at) else None
+        if K is not None:
+            require_memory(len(at), 3, "a batch", "learn, batch by batch,")
+            inference, loss = self._parts(C, labelled)
+            Y = one_vs_rest(batch.codes, len(self.classes_))[:, -len(self.intercept_) :]
+            solution = inference.solve(
+                DenseGram.given(0.5 * (K + K.T)),
+                Y,
+                loss,
+                mean=step.latent(),
+                basis=np.ones((len(at), 1)),
+                weights=batch.weights,
+            )
+            assert solution.beta is not None
+            c, self.intercept_, report = solution.alpha, solution.beta[0], solution.report
+        self._remember(step.learn(c), rows)
+        self._tell(
+            inference,
+            report,
+            {"used": rows, "distinct": n, "weight": labelled},
+            C=C if len(at) else None,
+            beta=beta,
+            labelled=len(at),
+            graph={
+                "vertices": n,
+                "edges": graph.edges,
+                "n_neighbors": graph.n_neighbors,
+                "heat": graph.heat,
+            },
+            **self._remarks(K, C),
+        )
 
-    def _learn_at_once(self, vertices: Vertices, n: int) -> None:
-        """Condition the kernel on the graph, and solve each machine on the labelled rows."""
-        graph, C, beta = self._graph_of(vertices)
-        at, size = vertices.at, len(vertices.points)
-        smooth, half = None, None
-        if beta > 0.0:
-            require_memory(size, 5, "a graph kernel", "fit")
-            K = self.kernel_(vertices.points)
-            columns = K[:, at]
-            smooth = Smoothness(K, 2.0 * beta * graph.laplacian)
-            del K
-            half = smooth.half(columns)
-            prior = columns[at] - half.T @ half  # k_new, equation (3)
-        else:
-            require_memory(len(at), 3)
-            prior = self.kernel_(vertices.points[at])
-        found = [
-            self._machine(prior, y, vertices.weights, C)
-            for y in np.ascontiguousarray(self._targets(vertices).T)
-        ]
-        c = np.column_stack([one.coefficients for one in found])
-        coef = np.zeros((size, len(found)))
-        np.add.at(coef, at, c)
-        # f(x) = k(x, X) [J'c - P K J'c]
-        expansion = coef if smooth is None or half is None else coef - smooth.back(half @ c)
-        self.intercept_ = np.array([one.bias for one in found])
-        self._keep(vertices, 2.0 * beta * graph.laplacian, coef, expansion, n)
-        self.report_ = self._joined([one.report for one in found]) | {
-            "precision": "float64",
-            "C": C,
-            "beta": beta,
-            "labelled": len(at),
-            "graph": told(graph, size),
-            **self._kept(),
-        }
-        self.n_iter_ = max(1, int(self.report_["iterations"]))
+    def _weights(self, labelled: float, n: int) -> tuple[float, float]:
+        """Return C and beta of a batch of n points, ``labelled`` of them with a label.
 
-    def _graph_of(self, vertices: Vertices) -> tuple[Graph, float, float]:
-        """Return the graph of a batch, C and beta."""
-        machine = cast(Any, self)
-        require_moderate(self.kernel_, vertices.points, MOST)
-        graph = neighbour_graph(vertices.points, machine.n_neighbors, machine.heat)
-        return graph, *belkin(machine, float(vertices.weights.sum()), len(vertices.points))
+        C = 1 / (2 l gamma_A), beta = gamma_I / (2 gamma_A n^2), where gamma_A and gamma_I are
+        given: the objective of Belkin et al., (1/l) sum V + gamma_A |f|^2 + gamma_I / n^2 f'L f,
+        divided by 2 gamma_A.
+        """
+        if self.gamma_A is None or self.gamma_I is None:
+            return float(self.C), float(self.beta)
+        beta = self.gamma_I / (2.0 * self.gamma_A * n * n)
+        # without labels there is nothing to weigh
+        return 1.0 / (2.0 * labelled * self.gamma_A) if labelled else np.inf, float(beta)
 
-    def _targets(self, vertices: Vertices) -> Array:
-        """Return -1 and +1 (l, k), one column for each machine."""
-        Y = one_vs_rest(vertices.codes, len(self.classes_))
-        return Y[:, 1:] if len(self.classes_) == 2 else Y
-
-    def _keep(self, vertices: Vertices, M: Any, coef: Array, expansion: Array, n: int) -> None:
-        """Keep the points that the function needs."""
-        held = np.flatnonzero(np.any(expansion != 0.0, axis=1))
-        self.support_ = vertices.rows[held]
-        self.support_vectors_ = np.ascontiguousarray(vertices.points[held])
-        self.dual_coef_ = np.ascontiguousarray(expansion[held].T)
-
-    def _kept(self) -> dict[str, Any]:
-        """Return what the report says of what :meth:`_keep` keeps for later."""
-        return {}
-
-    # ------------------------------------------------------------------ predictions
-    def decision_function(self, X: Any) -> Array:
-        """Return f + b at X (q, d): (q,) for two classes, (q, k) for several."""
-        f = self._margins(X)
-        return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of each row of X (q, d)."""
-        check_is_fitted(self, "support_vectors_")
-        return decided(self.classes_, self.decision_function(X))
-
+    # ------------------------------------------------------------------ answers
     @property
-    def predict_proba(self) -> Any:
+    def predict_proba(self) -> NDArray[Any]:
         """Absent, with the reason."""
         raise AttributeError(
-            f"{type(self).__name__} has no probabilities: its loss is no likelihood, or its labels "
-            "are no measurements; wrap it in sklearn.calibration.CalibratedClassifierCV, fitted on "
-            "labelled rows, to have some"
+            f"{type(self).__name__} has no probabilities: its loss is not a likelihood, or its "
+            "labels are not measurements; wrap it in sklearn.calibration.CalibratedClassifierCV, "
+            "fitted on labelled rows, to have some"
         )
+
+    def _summary_rows(self) -> list[tuple[str, str, str]]:
+        rows, report = super()._summary_rows(), self.report_
+        rows.append(("Model", "points kept", str(len(self.support_))))
+        if "labelled" not in report:  # of a stream in which all rows wait for a graph
+            return rows
+        graph = report["graph"]
+        heat = "infinite: weights of one" if graph["heat"] is None else f"{graph['heat']:.4g}"
+        slack = "no labels" if report["C"] is None else f"{report['C']:.6g}"
+        return [
+            *rows,
+            (
+                "Data",
+                "rows of the last batch",
+                f"{graph['vertices']} distinct, {report['labelled']} labels",
+            ),
+            ("Data", "graph", f"{graph['edges']} edges, {graph['n_neighbors']} neighbours"),
+            ("Data", "heat", heat),
+            ("Model", "C", slack),
+            ("Model", "beta", f"{report['beta']:.6g}"),
+        ]
+
+    # ------------------------------------------------------------------ parameters
+    def _check_params(self) -> None:
+        """Refuse parameters that no fit can have had."""
+        params = self.get_params(deep=False)
+        for name in ("C", "tol", "amplitude"):
+            if not is_number(params.get(name, 1.0), 0.0, np.inf):
+                raise ValueError(f"{name} must be a positive finite number, got {params[name]!r}")
+        for name in ("gamma_A", "gamma_I"):
+            value, zero = params[name], name == "gamma_I"
+            if value is not None and not (is_number(value, 0.0, np.inf) or (zero and _zero(value))):
+                raise ValueError(f"{name} must be a positive finite number or None, got {value!r}")
+        if (self.gamma_A is None) != (self.gamma_I is None):
+            raise ValueError(
+                "gamma_A and gamma_I belong together, in place of C and beta: give both or none"
+            )
+        if not (is_number(self.beta, 0.0, np.inf) or _zero(self.beta)):
+            raise ValueError(f"beta must be a finite number >= 0, got {self.beta!r}")
+        self._check_count("n_neighbors", 1)
+        heat = self.heat
+        infinite = isinstance(heat, (float, np.floating)) and heat == np.inf
+        if heat is not None and not (is_number(heat, 0.0, np.inf) or infinite):
+            raise ValueError(
+                f"heat must be a positive number, numpy.inf for weights of one, or None: {heat!r}"
+            )
+        limit = params.get("max_iter", 1)
+        if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < -1:
+            raise ValueError(f"max_iter must be a number of steps, or -1 for no limit: {limit!r}")
+
+    def _check_count(self, name: str, least: int) -> None:
+        value = getattr(self, name)
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if not whole or value < least:
+            raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
+
+
+def _zero(value: Any) -> bool:
+    """Whether the value is a number and zero."""
+    plain = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return plain and bool(value == 0)

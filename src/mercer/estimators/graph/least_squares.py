@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from mercer.core.arrays import Array
-from mercer.estimators.graph.base import GraphFit, GraphMachine
+from mercer.estimators.graph.base import GraphMachine
+from mercer.inference.base import Inference
 from mercer.inference.exact import Exact
-from mercer.kernels import Precomputed
-from mercer.linalg.dense.gram import DenseGram
 from mercer.losses import Gaussian
+from mercer.losses.base import Loss
 
 
 class LapLSClassifier(GraphMachine):
@@ -19,23 +14,16 @@ class LapLSClassifier(GraphMachine):
 
     Minimise 1/2 |f|^2 + beta f(X)'L f(X) + C sum_i w_i (y_i - f(x_i) - b)^2 over functions f on
     the whole space: the sum is over the labelled rows, L is the normalised Laplacian of the
-    neighbourhood graph of all rows. The prior is that of :class:`LapMEDClassifier`.
+    neighbourhood graph of all rows. The prior is that of :class:`LapMEDClassifier`: all but C,
+    parameters and attributes, is described there.
 
     Parameters
     ----------
-    C : weight of the squares, 1 / (2 noise).
-    beta, gamma_A, gamma_I : see :class:`LapMEDClassifier`.
-    kernel, degree, gamma, coef0 : see :class:`SVC`; ``gamma="scale"`` counts all rows.
-    n_neighbors, heat, unlabelled : see :class:`LapMEDClassifier`.
-    class_weight : None, "balanced" (over the labelled rows) or a dict.
-
-    Attributes
-    ----------
-    support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,): the function is
-        ``dual_coef_ @ kernel_(support_vectors_, x) + intercept_``.
-    support_ : (s,) their rows.
-    report_ : C and beta, and the graph: its edges and the heat parameter.
-    classes_, kernel_, n_features_in_, feature_names_in_
+    C : > 0, default 100. Weight of the squares, 1 / (2 noise variance of a label).
+    beta, gamma_A, gamma_I : default 0.5, None, None.
+    kernel, degree, gamma, coef0 : default "rbf", 3, "scale", 0; "scale" counts all rows.
+    n_neighbors, heat, unlabelled : default 10, None, None.
+    class_weight : None (default, all 1), "balanced" (over the labelled rows) or a dict.
 
     References
     ----------
@@ -51,44 +39,6 @@ class LapLSClassifier(GraphMachine):
     array(['a', 'b'], dtype='<U1')
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        beta: float = 0.5,
-        gamma_A: float | None = None,
-        gamma_I: float | None = None,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        n_neighbors: int = 10,
-        heat: float | None = None,
-        unlabelled: Any = None,
-        class_weight: Any = None,
-    ) -> None:
-        self.C = C
-        self.beta = beta
-        self.gamma_A = gamma_A
-        self.gamma_I = gamma_I
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.n_neighbors = n_neighbors
-        self.heat = heat
-        self.unlabelled = unlabelled
-        self.class_weight = class_weight
-
-    def _machine(self, K: Array, y: Array, w: Array, C: float) -> GraphFit:
-        """Exact regression with noise 1/(2 C) and a free constant."""
-        places, one = np.arange(len(y), dtype=np.float64)[:, None], np.ones((len(y), 1))
-        gram = DenseGram(Precomputed(0.5 * (K + K.T)), places)
-        loss = Gaussian(noise=0.5 / C)
-        solution = Exact().solve(gram, y[:, None], loss, basis=one, weights=w)
-        assert solution.beta is not None
-        return GraphFit(solution.alpha[:, 0], float(solution.beta[0, 0]), solution.report.plain())
-
-    def _joined(self, reports: list[dict[str, Any]]) -> dict[str, Any]:
-        """What the factorisation of the (only) kernel matrix said."""
-        return reports[0] | {"converged": True, "iterations": 1}
+    def _parts(self, C: float, labelled: float) -> tuple[Inference, Loss]:
+        """Exact regression with noise 1/(2 C)."""
+        return Exact(), Gaussian(noise=0.5 / C)

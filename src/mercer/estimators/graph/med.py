@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.estimators.graph.base import GraphFit, check_memory_params
-from mercer.estimators.graph.record import GraphRecord
 from mercer.estimators.graph.stream import GraphStream
-from mercer.estimators.shared.summary import joined_discriminations
-from mercer.inference.med import discriminate
+from mercer.inference.base import Inference
+from mercer.inference.med import MED
 from mercer.kernels import Kernel
+from mercer.losses.base import Loss
+from mercer.losses.binary.margins import Margin
 
 NEAR_ONE = 3.0  # C k(x, x) from which on there is little to learn
 
 
-class LapMEDClassifier(GraphRecord, GraphStream):
+class LapMEDClassifier(GraphStream):
     """Maximum entropy discrimination of partly labelled rows, at once or batch by batch.
 
     Minimise 1/2 |f|^2 + beta f(X)'L f(X) + sum_i w_i g_C(y_i (f(x_i) + b)): the sum is over the
@@ -31,45 +31,56 @@ class LapMEDClassifier(GraphRecord, GraphStream):
 
     Parameters
     ----------
-    C : slack parameter > 1, the same for every batch: the kernel shrinks by itself as rows come,
-        and that averages over the batches. ``report_`` says when C k_new(x, x) comes near 1,
-        where nothing more is learned.
-    beta : weight of the smoothness, >= 0.
-    gamma_A, gamma_I : the weights of Belkin, Niyogi & Sindhwani, both or none, instead of C and
-        beta: C = 1 / (2 l gamma_A), beta = gamma_I / (2 gamma_A n^2) for the n rows of a batch of
-        which l are labelled.
-    amplitude : prior variance of f, a factor of the kernel.
-    kernel, degree, gamma, coef0 : see :class:`SVC`. What depends on the data (``gamma="scale"``)
-        is that of the first batch, unlabelled rows included.
-    n_neighbors : neighbours of each row in the graph.
-    heat : h in the weights exp(-d^2 / (4 h)); ``numpy.inf`` makes all of them one, None is the
-        median squared distance to the farthest of a row's neighbours, in each batch.
-    unlabelled : rows whose label is None or NaN are unlabelled. A value given here marks them too:
-        -1 for scikit-learn's convention (by default -1 is a label like others).
-    class_weight : None, "balanced" (in ``fit`` only) or a dict.
-    budget : rows up to which a stream is exact, at 8 budget^2 bytes; beyond, and from the first
-        batch on if 0, it is carried by landmarks. None is exact whatever it takes, as ``fit`` is.
-    landmarks : points of each batch, at most, that become landmarks.
-    max_landmarks : landmarks in all, at most.
-    residual : keep what the landmarks miss of the kernel, as in the default; this needs the
+    C : > 1, default 100. Slack parameter, the same for every batch: the kernel shrinks by itself as
+        rows come, and that averages over the batches. ``report_["slack"]`` says when C k_new(x, x)
+        comes near 1, where nothing more is learned.
+    beta : >= 0, default 0.5. Weight of the smoothness.
+    gamma_A, gamma_I : > 0 and >= 0, default None. The weights of Belkin, Niyogi & Sindhwani, both
+        or none, instead of C and beta: C = 1 / (2 l gamma_A), beta = gamma_I / (2 gamma_A n^2) for
+        the n rows of a batch of which l are labelled.
+    amplitude : > 0, default 1. Prior variance of f, a factor of the kernel.
+    kernel, degree, gamma, coef0 : default "rbf", 3, "scale", 0; see :class:`SVC`. What depends on
+        the data (``gamma="scale"``) is that of the first batch, unlabelled rows included.
+    n_neighbors : >= 1, default 10. Neighbours of each row in the graph.
+    heat : > 0, in squared units of X; default None. h in the weights exp(-d^2 / (4 h));
+        ``numpy.inf`` makes all of them one, None is the median squared distance to the farthest of
+        a row's neighbours, in each batch.
+    unlabelled : default None. Rows whose label is None or NaN are unlabelled. A value given here
+        marks them too: -1 for scikit-learn's convention (by default -1 is a label like others).
+    class_weight : None (default, all 1), "balanced" (in ``fit`` only, over the labelled rows) or a
+        dict from class to weight >= 0.
+    budget : >= 0, default 2000. Rows up to which a stream is exact, at 8 budget^2 bytes; beyond,
+        and from the first batch on if 0, it is carried by landmarks. None is exact whatever it
+        takes, as ``fit`` is.
+    landmarks : >= 0, default 20. Points of each batch, at most, that become landmarks.
+    max_landmarks : >= 0, default 1000. Landmarks in all, at most.
+    residual : default True, which keeps what the landmarks miss of the kernel; this needs the
         support vectors. False drops it, and memory no longer grows with the labelled rows.
-    max_support : support vectors that are kept beside the landmarks; those that matter least
-        beyond are represented by the landmarks alone.
-    merge : rows that unlabelled batches must have together to make a graph; until then they wait
-        (and join a batch with labels if one comes). "auto" is ``n_neighbors + 1``, 1 never waits.
-    tol : duality gap at which a batch is solved, relative to the objective.
-    max_iter : steps of the interior point at most; reaching it is a ConvergenceWarning.
+    max_support : >= 0, default 5000. Support vectors that are kept beside the landmarks; those that
+        matter least beyond are represented by the landmarks alone.
+    merge : >= 1, default "auto". Rows that unlabelled batches must have together to make a graph;
+        until then they wait (and join a batch with labels if one comes). "auto" is
+        ``n_neighbors + 1``, 1 never waits.
+    tol : > 0, default 1e-8. Duality gap at which a batch is solved, relative to the objective.
+    max_iter : >= 1, default 200. Steps of the interior point at most; reaching it is a
+        ConvergenceWarning.
 
     Attributes
     ----------
+    posteriors_ : list with one :class:`mercer.process.Posterior`: mean f + b, k outputs, covariance
+        k_new.
     support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,): the function is
         ``dual_coef_ @ kernel_(support_vectors_, x) + intercept_``. Unlabelled rows are among them.
     support_ : (s,) their rows, counted from the beginning of the stream.
     stream_ : (2,) batches and rows learned.
-    process_ : the :class:`mercer.process.process.Posterior`: mean f without bias, covariance k_new.
+    process_ : the prior of the next batch, a :class:`mercer.process.Posterior`: mean f without
+        bias, covariance k_new.
     kernel_ : the kernel before any smoothing, amplitude included.
     memory_, waiting_ : what carries the stream, and (u, d) rows too few for a graph so far.
-    report_ : duality gap, objective, C and beta, heat and edges of the graph, the memory in use.
+    left_out_ : None.
+    report_ : ``inference`` (convergence, duality gap, objective), ``C``, ``beta``, ``labelled``
+        rows, the ``graph`` (its edges and heat), ``margin_scale``, the median of C k_new(x, x) at
+        the labelled rows, and the ``memory`` in use.
     classes_, n_features_in_, feature_names_in_
 
     References
@@ -115,31 +126,10 @@ class LapMEDClassifier(GraphRecord, GraphStream):
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:
-        self.C = C
-        self.beta = beta
-        self.gamma_A = gamma_A
-        self.gamma_I = gamma_I
-        self.amplitude = amplitude
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.n_neighbors = n_neighbors
-        self.heat = heat
-        self.unlabelled = unlabelled
-        self.class_weight = class_weight
-        self.budget = budget
-        self.landmarks = landmarks
-        self.max_landmarks = max_landmarks
-        self.residual = residual
-        self.max_support = max_support
-        self.merge = merge
-        self.tol = tol
-        self.max_iter = max_iter
+        self._set_all(locals())
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_memory_params(self)
         if self.gamma_A is None and self.C <= 1.0:
             raise ValueError(
                 f"C must be above 1, got {self.C!r}: at C <= 1 no row has any weight and nothing "
@@ -149,40 +139,23 @@ class LapMEDClassifier(GraphRecord, GraphStream):
     def _scaled(self, kernel: Kernel) -> Kernel:
         return kernel if self.amplitude == 1.0 else float(self.amplitude) * kernel
 
-    def _machine(
-        self,
-        K: Array,
-        y: Array,
-        w: Array,
-        C: float,
-        offset: Array | None = None,
-        previous: float = 0.0,
-    ) -> GraphFit:
-        """Theorem 2 for one machine: the dual with the conditioned kernel."""
+    def _parts(self, C: float, labelled: float) -> tuple[Inference, Loss]:
+        """Theorem 2: the dual with the conditioned kernel."""
         if C <= 1.0:
             raise ValueError(
                 f"gamma_A={self.gamma_A!r} makes C = 1 / (2 l gamma_A) = {C:.3g} for "
-                f"{w.sum():g} labelled rows; at C <= 1 nothing is learned: make gamma_A smaller"
+                f"{labelled:g} labelled rows; at C <= 1 nothing is learned: make gamma_A smaller"
             )
-        found = discriminate(
-            K,
-            y,
-            C,
-            weights=w,
-            offset=offset,
-            previous=previous,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
-        level = C * float(np.median(K.diagonal()))
-        return GraphFit(y * found.alpha, found.bias, found.report | {"level": level})
+        return MED(self.tol, self.max_iter, near=self.intercept_), Margin(C)
 
-    def _joined(self, reports: list[dict[str, Any]]) -> dict[str, Any]:
-        report = joined_discriminations("LapMEDClassifier", self.get_params(deep=False), reports)
-        report["C k(x, x)"] = min(r["level"] for r in reports)
-        if report["C k(x, x)"] < NEAR_ONE:
-            report["slack"] = (
-                f"C k(x, x) is {report['C k(x, x)']:.3g} at the labelled rows of the last batch, "
-                "near 1, below which a label has no weight: use a larger C or a smaller beta"
+    def _remarks(self, K: Array | None, C: float) -> dict[str, Any]:
+        found = super()._remarks(K, C)
+        if K is None:
+            return found
+        scale = C * float(np.median(K.diagonal()))
+        if scale < NEAR_ONE:
+            found["slack"] = (
+                f"C k(x, x) is {scale:.3g} at the labelled rows of the last batch, near 1, below "
+                "which a label has no weight: use a larger C or a smaller beta"
             )
-        return report
+        return found | {"margin_scale": scale}

@@ -1,9 +1,8 @@
-"""The record of a stream on graphs: it continues bit for bit."""
+"""The record of the memory of a stream on graphs: it continues bit for bit."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -11,7 +10,6 @@ from scipy.sparse import csr_array
 from mercer.core.arrays import Array, Index
 from mercer.core.kinds import Numbers, Plain, Record, Rows
 from mercer.core.record import Fields, Maybe, One
-from mercer.estimators.support_vector.record import SupportRecord
 from mercer.inference.graph.exact import Whole
 from mercer.inference.graph.landmarks import Landmarked
 
@@ -26,13 +24,13 @@ def _sparse(data: Array, indices: Index, indptr: Index) -> Any:
 def _whole(extent: Index, **given: Any) -> Whole:
     if np.any(np.diff(extent) < 0):
         raise ValueError("the extents of the memory do not rise")
-    return Whole(None, **given, extent=extent)  # type: ignore[arg-type]  # set by _restored
+    return Whole(None, **given, extent=extent)  # type: ignore[arg-type]  # set by GraphStream._restored
 
 
 def _landmarked(place: Index, **given: Any) -> Landmarked:
     if len(np.unique(place)) != len(place):
         raise ValueError("a landmark of the memory is named twice")
-    limits = dict.fromkeys(("per_batch", "most", "support"), 0)  # set by _restored
+    limits = dict.fromkeys(("per_batch", "most", "support"), 0)  # set by GraphStream._restored
     return Landmarked(None, **given, place=place, **limits)  # type: ignore[arg-type]  # and this
 
 
@@ -75,32 +73,3 @@ MEMORY = One(
         ),
     }
 )
-
-
-class GraphRecord(SupportRecord):
-    """The memory is written whole; the support vectors and their coefficients are in it."""
-
-    @classmethod
-    def _record(cls) -> Record:
-        inside = ("support_", "support_vectors_", "dual_coef_")
-        rest = {name: kind for name, kind in super()._record().items() if name not in inside}
-        return {
-            **rest,
-            "memory_": MEMORY,
-            "stream_": Numbers("2", 0.0, whole=True),
-            "waiting_": Numbers("u d"),
-            "waiting_rows_": Numbers("u", 0.0, whole=True),
-        }
-
-    def _restored(self) -> None:
-        super()._restored()
-        machine = cast(Any, self)
-        memory = replace(machine.memory_, kernel=machine.kernel_)
-        if isinstance(memory, Landmarked):
-            memory = replace(
-                memory,
-                per_batch=machine.landmarks,
-                most=machine.max_landmarks,
-                support=machine.max_support,
-            )
-        machine._remember(memory)

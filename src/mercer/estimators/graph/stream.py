@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.core.arrays import Array, Index
-from mercer.core.memory import require_memory
+from mercer.core.kinds import Numbers, Record
 from mercer.estimators.graph.base import GraphMachine
-from mercer.estimators.graph.report import told
+from mercer.estimators.graph.record import MEMORY
 from mercer.estimators.shared.labels import Vertices, merge_vertices, row_weights, split_labels
-from mercer.estimators.shared.stream import first_classes, freeze, known_codes, require_frozen
+from mercer.estimators.shared.stream import first_classes, known_codes, require_frozen
 from mercer.estimators.shared.table import UnlessItFails, check_weights, read_inputs
-from mercer.inference.graph.exact import Manifold, Whole
+from mercer.inference.base import Report
+from mercer.inference.graph.exact import Manifold, ManifoldOperator, Whole
 from mercer.inference.graph.landmarks import Landmarked, landmarked
+from mercer.linalg.operators import PosteriorOperator
 from mercer.process.process import Posterior, Prior
 
 
 class GraphStream(GraphMachine):
-    """``partial_fit`` of :class:`LapMEDClassifier`.
+    """``partial_fit`` of :class:`LapMEDClassifier`: the posterior of a batch is the next prior.
 
     ``memory_`` is the :class:`mercer.inference.graph.exact.Manifold`; ``waiting_`` (u, d) and
     ``waiting_rows_`` (u,) are unlabelled rows that are still too few for a graph.
@@ -32,6 +34,15 @@ class GraphStream(GraphMachine):
     stream_: Array
     waiting_: Array
     waiting_rows_: Array
+    amplitude: float
+    budget: int | None
+    landmarks: int
+    max_landmarks: int
+    residual: bool
+    max_support: int
+    merge: int | str
+    tol: float
+    max_iter: int
 
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
@@ -42,7 +53,7 @@ class GraphStream(GraphMachine):
         rows than ``merge`` it waits for more. Rows of one class only are fine. ``classes`` are all
         labels that will ever occur, for the first call: without them they are those of its batch.
         ``kernel`` and ``amplitude`` are frozen by it: a stream in which one of them is changed is
-        refused. If anything fails, the machine stays as it was.
+        refused. If anything fails, the classifier stays as it was.
         """
         with UnlessItFails(self):
             self._check_params()
@@ -50,43 +61,43 @@ class GraphStream(GraphMachine):
             first = not hasattr(self, "classes_")
             X = read_inputs(self, X, fitted=not first)
             weights = check_weights(sample_weight, len(X))
-            known, labels = split_labels(y, len(X), cast(Any, self).unlabelled)
+            known, labels = split_labels(y, len(X), self.unlabelled)
             if first and classes is None and not known.any():
                 raise ValueError(
                     "the first batch has no label: give all labels of the stream as "
                     "classes=[...] at the first call of partial_fit"
                 )
             self.classes_ = first_classes(labels, classes, getattr(self, "classes_", None))
-            if cast(Any, self).unlabelled in self.classes_.tolist():
+            if self.unlabelled in self.classes_.tolist():
                 raise ValueError(
-                    f"classes name {cast(Any, self).unlabelled!r}, which unlabelled= says is no "
-                    "label: leave it out of classes"
+                    f"classes name {self.unlabelled!r}, which unlabelled= says is not a label: "
+                    "leave it out of classes"
                 )
             codes = known_codes(labels, self.classes_)
             counts = weights[known] * self._shares(codes)
             if first:
                 self._begin(X, weights)
-                self._begin_stream()
             batch = self._gathered(X, weights, known, codes, counts)
-            if batch is not None:
-                self._absorb(batch)
-            self.stream_ = self.stream_ + np.array([0.0, len(X)])
+            if batch is None:
+                self.stream_ = self.stream_ + np.array([0.0, len(X)])
+            else:  # Theorem 2: condition once more
+                self._learn(batch, self._memory_for(len(batch.points)).smooth, len(X))
             return self
 
     def _shares(self, codes: Index) -> Array:
         """Class weights of the labelled rows."""
-        class_weight = cast(Any, self).class_weight
-        if isinstance(class_weight, str):
-            raise ValueError(f"class_weight={class_weight!r} needs all rows at once: give a dict")
-        return row_weights(class_weight, self.classes_, codes) if len(codes) else np.zeros(0)
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} needs all rows at once: give a dict"
+            )
+        return row_weights(self.class_weight, self.classes_, codes) if len(codes) else np.zeros(0)
 
-    def _begin_stream(self) -> None:
-        """The state before the first batch: f = 0."""
-        freeze(self)
-        d, k = self.n_features_in_, 1 if len(self.classes_) == 2 else len(self.classes_)
-        self.intercept_, self.stream_ = np.zeros(k), np.zeros(2)
+    def _begin(self, X: Array, weights: Array) -> None:
+        super()._begin(X, weights)
+        d, k = self.n_features_in_, len(self.intercept_)
+        self.stream_ = np.zeros(2)
         self.waiting_, self.waiting_rows_ = np.zeros((0, d)), np.zeros(0)
-        self._remember(Whole.empty(self.kernel_, d, k))
+        self._keep(Whole.empty(self.kernel_, d, k))
 
     def _gathered(
         self, X: Array, weights: Array, known: NDArray[np.bool_], codes: Index, counts: Array
@@ -95,11 +106,12 @@ class GraphStream(GraphMachine):
         u, use = len(self.waiting_), weights > 0.0
         rows = np.append(self.waiting_rows_, np.flatnonzero(use) + self.stream_[1])
         points = np.concatenate([self.waiting_, X[use]])
-        if not np.any(counts > 0.0) and len(points) < self._enough():
+        enough = self.n_neighbors + 1 if self.merge == "auto" else int(self.merge)
+        if not np.any(counts > 0.0) and len(points) < enough:
             self.waiting_, self.waiting_rows_ = points, rows
-            nothing = {"converged": True, "iterations": 0, "precision": "float64"}
-            self.report_ = getattr(self, "report_", nothing) | {"waiting": len(points)}
-            self.n_iter_ = getattr(self, "n_iter_", 1)
+            if not hasattr(self, "report_"):
+                self._tell(None, Report(iterations=0), {"used": 0, "distinct": 0, "weight": 0.0})
+            self.report_ = self.report_ | {"waiting": len(points)}
             return None
         labelled = np.append(np.zeros(u, dtype=bool), known[use])
         kept = use[known]
@@ -107,80 +119,99 @@ class GraphStream(GraphMachine):
         self.waiting_, self.waiting_rows_ = self.waiting_[:0], self.waiting_rows_[:0]
         return replace(batch, rows=rows[batch.rows].astype(np.intp))
 
-    def _enough(self) -> int:
-        """Rows that a batch without labels must have, those that wait included."""
-        machine = cast(Any, self)
-        return int(machine.n_neighbors + 1 if machine.merge == "auto" else machine.merge)
-
-    def _absorb(self, batch: Vertices) -> None:
-        """Theorem 2: first the kernel, with all rows of the batch, then the labels."""
-        graph, C, beta = self._graph_of(batch)
-        start = self._memory_for(len(batch.points))
-        step = start.smooth(batch.points, batch.rows, 2.0 * beta * graph.laplacian)
-        at, k = batch.at, len(self.intercept_)
-        c, told_of = np.zeros((0, k)), {"converged": True, "iterations": 0, "C": None}
-        if len(at):
-            require_memory(len(at), 3, "a batch", "learn, batch by batch,")
-            K, f0 = step.covariance(at), step.latent(at)
-            found = [
-                cast(Any, self)._machine(K, y, batch.weights, C, f, float(b))
-                for y, f, b in zip(
-                    np.ascontiguousarray(self._targets(batch).T), f0.T, self.intercept_, strict=True
-                )
-            ]
-            c = np.column_stack([one.coefficients for one in found])
-            self.intercept_ = np.array([one.bias for one in found])
-            told_of = self._joined([one.report for one in found]) | {"C": C}
-        self._remember(step.learn(at, c))
-        self.stream_ = self.stream_ + np.array([1.0, 0.0])
-        self.report_ = told_of | {
-            "precision": "float64",
-            "beta": beta,
-            "labelled": len(at),
-            "graph": told(graph, len(batch.points)),
-            **self._kept(),
-        }
-        self.n_iter_ = max(1, int(self.report_["iterations"]))
-
     def _memory_for(self, n: int) -> Manifold:
         """The memory that takes n more rows: exact within the budget, landmarks beyond it."""
-        machine, memory = cast(Any, self), self.memory_
-        limits = {
-            "per_batch": machine.landmarks,
-            "most": machine.max_landmarks,
-            "support": machine.max_support,
-        }
-        if isinstance(memory, Landmarked):
-            return replace(memory, **limits)
-        assert isinstance(memory, Whole)
-        if machine.budget is None or len(memory.points) + n <= machine.budget:
+        memory = self._limited(self.memory_)
+        exact = self.budget is None or len(memory.points) + n <= self.budget
+        if exact or not isinstance(memory, Whole):
             return memory
-        count = max(machine.landmarks * int(self.stream_[0]), machine.max_landmarks // 2)
-        return landmarked(memory, residual=bool(machine.residual), count=count, **limits)
+        count = max(self.landmarks * int(self.stream_[0]), self.max_landmarks // 2)
+        limits = (self.landmarks, self.max_landmarks, self.max_support)
+        return landmarked(memory, bool(self.residual), *limits, count)
 
-    def _remember(self, memory: Manifold) -> None:
-        self.memory_ = memory
-        self.support_, self.support_vectors_ = memory.rows, memory.points
-        self.dual_coef_ = np.ascontiguousarray(memory.weights.T)
+    def _limited(self, memory: Manifold) -> Manifold:
+        """Return the memory with the limits that the parameters set now."""
+        if not isinstance(memory, Landmarked):
+            return memory
+        most, support = self.max_landmarks, self.max_support
+        return replace(memory, per_batch=self.landmarks, most=most, support=support)
 
-    def _keep(self, vertices: Vertices, M: Any, coef: Array, expansion: Array, n: int) -> None:
-        """After a fit all points are kept: a stream may go on from there."""
-        bias = self.intercept_
-        self._begin_stream()
-        self.intercept_, self.stream_ = bias, np.array([1.0, n])
-        start = (self.kernel_, vertices.points, vertices.rows, coef, expansion)
-        self._remember(Whole(*start, M, None, np.zeros(0, dtype=np.intp)))
+    def _remember(self, manifold: Manifold, rows: int) -> None:
+        """Keep all points: the next batch needs them."""
+        self._keep(manifold)
+        self.stream_ = self.stream_ + np.array([1.0, rows])
 
-    def _kept(self) -> dict[str, Any]:
-        return {"memory": self.memory_.told(), "batches": int(self.stream_[0]), "waiting": 0}
+    def _keep(self, manifold: Manifold) -> None:
+        self.memory_ = manifold
+        self.support_, self.support_vectors_ = manifold.rows, manifold.points
+        self.dual_coef_ = np.ascontiguousarray(manifold.weights.T)
+
+    def _remarks(self, K: Array | None, C: float) -> dict[str, Any]:
+        kept = {"memory": self.memory_.describe(), "batches": int(self.stream_[0]), "waiting": 0}
+        return super()._remarks(K, C) | kept
+
+    # ------------------------------------------------------------------ what was learned
+    def _operator(self) -> PosteriorOperator:
+        return ManifoldOperator(self.memory_)
 
     @property
     def process_(self) -> Posterior:
         """The prior of the next batch: mean f without bias, covariance k_new."""
-        memory = self.memory_
-        prior = Prior(self.kernel_, memory.weights.shape[1])
+        memory, operator = self.memory_, ManifoldOperator(self.memory_)
         try:
-            operator = memory.operator()
+            operator.root  # noqa: B018  # computed here, so that a memory without it is refused
         except ValueError as error:
-            raise AttributeError(str(error)) from error  # a property that this memory has not
+            raise AttributeError(str(error)) from error
+        prior = Prior(self.kernel_, memory.weights.shape[1])
         return Posterior(prior, memory.points, memory.weights, operator)
+
+    def _summary_rows(self) -> list[tuple[str, str, str]]:
+        rows, report = super()._summary_rows(), self.report_
+        if report.get("waiting"):
+            rows.append(("Data", "rows that wait for a graph", str(report["waiting"])))
+        if "memory" in report:
+            rows.append(("Model", "memory", _memory(report["memory"])))
+        if "slack" in report:
+            rows.append(("Model", "slack", report["slack"]))
+        return rows
+
+    # ------------------------------------------------------------------ model files
+    @classmethod
+    def _record(cls) -> Record:
+        inside = ("support_", "support_vectors_", "dual_coef_")  # the memory has them
+        rest = {name: kind for name, kind in super()._record().items() if name not in inside}
+        return {
+            **rest,
+            "memory_": MEMORY,
+            "stream_": Numbers("2", 0.0, whole=True),
+            "waiting_": Numbers("u d"),
+            "waiting_rows_": Numbers("u", 0.0, whole=True),
+        }
+
+    def _restored(self) -> None:
+        super()._restored()
+        self._keep(self._limited(replace(self.memory_, kernel=self.kernel_)))
+
+    # ------------------------------------------------------------------ parameters
+    def _check_params(self) -> None:
+        """Refuse parameters that no fit can have had."""
+        super()._check_params()
+        for name in ("landmarks", "max_landmarks", "max_support"):
+            self._check_count(name, 0)
+        if self.budget is not None:
+            self._check_count("budget", 0)
+        if self.merge != "auto":
+            self._check_count("merge", 1)
+        if not isinstance(self.residual, (bool, np.bool_)):
+            raise ValueError(f"residual must be True or False, got {self.residual!r}")
+        if not self.residual and not (self.landmarks and self.max_landmarks):
+            raise ValueError("without residual and landmarks nothing would be kept: give landmarks")
+
+
+def _memory(kept: dict[str, Any]) -> str:
+    if kept["form"] == "exact":
+        return f"exact, {kept['points']} rows"
+    residual = f"{kept['support']} support vectors" if kept["residual"] else "no residual"
+    dropped = kept["dropped_support_vectors"]
+    gone = f", {dropped} more dropped" if dropped else ""
+    return f"{kept['landmarks']} landmarks, {residual}{gone}"

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from mercer.core.arrays import Array
-from mercer.estimators.graph.base import GraphFit, GraphMachine
-from mercer.estimators.shared.summary import warn_machine
-from mercer.estimators.support_vector.base import joined
-from mercer.inference.programme import dual_of
+from mercer.estimators.graph.base import GraphMachine
+from mercer.estimators.support_vector.base import SupportVectorMachine
+from mercer.inference.base import Inference, Report
 from mercer.inference.smo import SMO
-from mercer.kernels import Precomputed
-from mercer.linalg.rows import RowCache
 from mercer.losses import Hinge
+from mercer.losses.base import Loss
 
 
 class LapSVC(GraphMachine):
@@ -22,26 +17,19 @@ class LapSVC(GraphMachine):
 
     Minimise 1/2 |f|^2 + beta f(X)'L f(X) + C sum_i w_i (1 - y_i (f(x_i) + b))_+ over functions f
     on the whole space: the sum is over the labelled rows, L is the normalised Laplacian of the
-    neighbourhood graph of all rows. The prior is that of :class:`LapMEDClassifier`, the loss that
-    of :class:`SVC`, to which it falls back without unlabelled rows and with ``beta=0``.
+    neighbourhood graph of all rows. The loss is that of :class:`SVC`, to which it falls back
+    without unlabelled rows and with ``beta=0``. The prior is that of :class:`LapMEDClassifier`:
+    all but C, tol and max_iter, parameters and attributes, is described there.
 
     Parameters
     ----------
-    C : weight of the hinge loss.
-    beta, gamma_A, gamma_I : see :class:`LapMEDClassifier`.
-    kernel, degree, gamma, coef0 : see :class:`SVC`; ``gamma="scale"`` counts all rows.
-    n_neighbors, heat, unlabelled : see :class:`LapMEDClassifier`.
-    class_weight : None, "balanced" (over the labelled rows) or a dict.
-    tol : largest violation of optimality.
-    max_iter : steps at most, -1 for no limit; reaching it is a ConvergenceWarning.
-
-    Attributes
-    ----------
-    support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,): the function is
-        ``dual_coef_ @ kernel_(support_vectors_, x) + intercept_``. Unlabelled rows are among them.
-    support_ : (s,) their rows.
-    report_ : convergence, C and beta, and the graph: its edges and the heat parameter.
-    classes_, kernel_, n_features_in_, feature_names_in_
+    C : > 0, default 100. Weight of the hinge loss, and the largest coefficient a row can get.
+    beta, gamma_A, gamma_I : default 0.5, None, None.
+    kernel, degree, gamma, coef0 : default "rbf", 3, "scale", 0; "scale" counts all rows.
+    n_neighbors, heat, unlabelled : default 10, None, None.
+    class_weight : None (default, all 1), "balanced" (over the labelled rows) or a dict.
+    tol : > 0, default 1e-6. Largest violation of optimality, in units of f.
+    max_iter : default -1, no limit. Steps at most; reaching it is a ConvergenceWarning.
 
     References
     ----------
@@ -56,6 +44,9 @@ class LapSVC(GraphMachine):
     >>> model.predict([[2.5], [5.5]])
     array(['a', 'b'], dtype='<U1')
     """
+
+    tol: float
+    max_iter: int
 
     def __init__(
         self,
@@ -75,31 +66,11 @@ class LapSVC(GraphMachine):
         tol: float = 1e-6,
         max_iter: int = -1,
     ) -> None:
-        self.C = C
-        self.beta = beta
-        self.gamma_A = gamma_A
-        self.gamma_I = gamma_I
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.n_neighbors = n_neighbors
-        self.heat = heat
-        self.unlabelled = unlabelled
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
+        self._set_all(locals())
 
-    def _machine(self, K: Array, y: Array, w: Array, C: float) -> GraphFit:
+    def _parts(self, C: float, labelled: float) -> tuple[Inference, Loss]:
         """The dual of the hinge, as in SVC (GPML 6.38)."""
-        n = len(y)
-        programme = dual_of(Hinge(), y, C * w, bias=True)
-        places = np.arange(n, dtype=np.float64)[:, None]
-        rows = RowCache(Precomputed(0.5 * (K + K.T)), places, 8.0 * n * n, single=False)
-        optimum = SMO(self.tol, self.max_iter).climb(programme, rows)
-        return GraphFit(optimum.beta, float(optimum.level[0]), optimum.report.plain())
+        return SMO(tol=self.tol, max_iter=self.max_iter), Hinge(C)
 
-    def _joined(self, reports: list[dict[str, Any]]) -> dict[str, Any]:
-        report = joined(reports)
-        warn_machine("LapSVC", self.get_params(deep=False), report)
-        return report
+    def _warn(self, report: Report) -> None:
+        SupportVectorMachine._warn(self, report)  # what SMO has to say

@@ -241,7 +241,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def summary(self) -> Summary:
         """Return what was fitted, in words; readable as text and as HTML."""
         check_is_fitted(self, "posteriors_")
-        return summarise(self)
+        return Summary(type(self).__name__, tuple(self._summary_rows()))
+
+    def _summary_rows(self) -> list[tuple[str, str, str]]:
+        """Rows (section, label, value) of the summary."""
+        return summarise(self).rows()
 
     # ------------------------------------------------------------------ helpers
     def _check_noise_known(self) -> None:

@@ -215,7 +215,7 @@ class RiverClassifier(_rivers_base()):  # type: ignore[misc]  # the base depends
         return max(p, key=lambda label: p[label]) if p else None
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return the probabilities for a data frame X (b, d), as a data frame: a column per class."""
+        """Return the probabilities for a data frame X (b, d), one column per class."""
         check_is_fitted(self.learner, "classes_")
         p = self.learner.predict_proba(self._names.known(X).table(X))
         return type(X)(p, index=X.index, columns=self.learner.classes_.tolist())

@@ -122,7 +122,7 @@ class Options:
 
 @dataclass(frozen=True)
 class RelevanceFit:
-    """One fitted machine.
+    """What was found for one target.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class RelevanceFit:
 
 
 class RelevanceRows:
-    """The rows of a fit, inside units, and the candidates; a machine is fitted for each target.
+    """The rows of a fit, in standardised units, and the candidates, searched for each target.
 
     ``distinct`` says that no two rows are at the same point; else such rows share one function.
     """
@@ -182,7 +182,7 @@ class RelevanceRows:
     def fit(
         self, makers: list[Callable[[Design], Machine]], variance: float | None
     ) -> list[RelevanceFit]:
-        """Search with the machines that ``makers`` build on a design, one for each target.
+        """Search with the likelihoods that ``makers`` put on a design, one for each target.
 
         ``variance`` is that of an augmenting function by default; None: what the model's prior has.
         """

@@ -44,8 +44,8 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
         upwards.
     search : "auto", "evidence", "ard" or None, default "auto"
         Length scales by evidence: one, or with "ard" one for each column where the evidence gains;
-        "auto" searches for a kernel given by name, and takes a kernel object as it is; None holds
-        the kernel.
+        "auto" searches for a kernel given by name, and keeps the parameters of a kernel object;
+        None keeps those of any kernel.
     heal : bool or float > 0, default False
         Error bars that grow away from the data: each prediction is augmented by one more function,
         centred on its point, of prior variance ``heal`` in units of y squared (True: the variance
@@ -192,7 +192,7 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
         return loo_outside(mean, variance, density, table, self.units_)
 
     def sample_prior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
-        """Refuse: the prior of a relevance vector machine is made of its data."""
+        """Raise: the prior of a relevance vector machine is made of its data."""
         raise NotImplementedError(
             "the prior of a relevance vector machine depends on the training rows and says nothing "
             "by itself; KernelRegressor draws from the prior of a kernel"

@@ -170,6 +170,10 @@ class KernelMachine(MachineRecord, BaseEstimator):  # type: ignore[misc]  # scik
         self.relevance_ = ard.relevance(draws[0].kernel, problem.points, problem.weights)
         self.report_ = report
 
+    def _parameter_words(self) -> dict[str, str]:
+        """Return what parameters of this estimator's parts mean, where that is not the usual."""
+        return {}
+
     def _inputs(self, X: Any) -> Array:
         """Validate inputs of a prediction and return them in inside units."""
         check_is_fitted(self, "posteriors_")

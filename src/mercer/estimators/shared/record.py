@@ -16,6 +16,7 @@ from mercer.kernels.base import Kernel
 from mercer.left_out.figures import ClassLoo, Loo
 from mercer.left_out.margins import MarginLoo
 from mercer.losses.base import Loss
+from mercer.process.process import Posterior, Process
 from mercer.process.record import POSTERIOR
 
 UNITS = Fields(
@@ -78,7 +79,7 @@ class MachineRecord(Recorded):
     basis_: Basis | None
     flat_: bool
     loo_: Any
-    posteriors_: list[Any]  # of Posterior; a child may have another process
+    posteriors_: list[Process]
     losses_: list[Loss]
 
     @classmethod
@@ -104,6 +105,7 @@ class MachineRecord(Recorded):
     def _restored(self) -> None:
         basis = self.basis_
         for posterior in self.posteriors_:
+            assert isinstance(posterior, Posterior)  # whoever keeps other processes restores them
             if (basis is None) != (posterior.beta is None):
                 raise ValueError("there are coefficients of a basis, but no basis, or the reverse")
             if basis is not None and posterior.beta is not None:
@@ -122,12 +124,14 @@ class MachineRecord(Recorded):
             raise ValueError(f"{len(classes)} classes do not have {m} latent functions")
         check_left_out(self.loo_, self.flat_)
         for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
+            assert isinstance(posterior, Posterior)
             point = posterior.points[:1]
             mean = posterior.mean(point)
-            fine = bool(mean.shape == (1, m) and np.isfinite(mean).all())
-            if posterior.has_spread and not posterior.parent.kernel.pairwise:
+            fine = mean.shape == (1, m) and bool(np.isfinite(mean).all())
+            pairwise: Any = posterior.parent
+            if posterior.has_spread and not pairwise.kernel.pairwise:
                 blocks = posterior.blocks(point)
-                fine &= bool(blocks.shape == (1, m, m) and np.isfinite(blocks).all())
+                fine &= blocks.shape == (1, m, m) and bool(np.isfinite(blocks).all())
                 joint = loss.response == "multiclass"
                 loss.predict(mean, blocks if joint else np.diagonal(blocks, axis1=1, axis2=2))
             if not fine:

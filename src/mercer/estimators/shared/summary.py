@@ -6,7 +6,6 @@ Convergence: a warning, beside the entry in ``report_``, where a solver stopped 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -114,8 +113,13 @@ def _steps(report: dict[str, Any]) -> str:
 def _standardised(report: dict[str, Any]) -> str:
     if not report["on"]:
         return "no: kernel parameters are in your units"
-    target = any(scale != 1.0 for scale in report["y_scale"]) or any(report["y_shift"])
-    what = "columns and target" if target else "columns"
+    parts = {"x": "columns", "y": "target"}
+    moved = [
+        word
+        for side, word in parts.items()
+        if any(scale != 1.0 for scale in report[f"{side}_scale"]) or any(report[f"{side}_shift"])
+    ]
+    what = " and ".join(moved or ["columns"])
     return f"yes: {what}, inside the machine; undone in all that is reported"
 
 
@@ -147,11 +151,12 @@ def _convergence(report: dict[str, Any]) -> str:
 
 def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
     found = []
+    own = machine._parameter_words()
     names = getattr(machine, "feature_names_in_", None)
     for part in (machine.kernel_, machine.loss_):
         for path, owner, name in part.differentiable():
             value = np.asarray(getattr(owner, name), dtype=np.float64)
-            word = owner.word_for(name)
+            word = own.get(name) or owner.word_for(name)
             label = path.replace("__", ".") + (f" ({word})" if word else "")
             if owner.mark(name).fixed:
                 label += ", fixed"
@@ -164,55 +169,6 @@ def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
                 text += f" (standard deviation {np.sqrt(value):.4g})"
             found.append((label, text))
     return found
-
-
-def warn_machine(name: str, params: Mapping[str, Any], report: Mapping[str, Any]) -> None:
-    """Warn if the steps of a support vector machine ended above its tolerance.
-
-    ``params`` are the machine's, ``report`` is that of :func:`mercer.inference.smo.maximise`.
-    """
-    if report["converged"]:
-        return
-    ended = (
-        f"{name} ended after {report['iterations']} steps (max_iter={params['max_iter']}) with a "
-        f"violation of {report['violation']:.2g}, above tol={params['tol']:g}"
-    )
-    if "iteration limit" in report["message"]:
-        softer = ", or choose a smaller C" if "C" in params else ""
-        remedy = (
-            "raise max_iter (-1 is no limit), scale the columns (for example with "
-            f"StandardScaler){softer}"
-        )
-    else:
-        ended += ", and no step lowers it further (rounding)"
-        exact = "" if report["precision"] == "float64" else " or one below 1e-5 (double precision),"
-        remedy = f"choose a larger tol,{exact} or scale the columns"
-    warnings.warn(f"{ended}: {remedy}", ConvergenceWarning, stacklevel=outside())
-
-
-def joined_discriminations(
-    name: str, params: Mapping[str, Any], reports: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """One report for several machines of :func:`mercer.inference.med.discriminate`.
-
-    Warns if one of them ended above its duality gap.
-    """
-    report = {
-        "converged": all(r["converged"] for r in reports),
-        "iterations": max(r["iterations"] for r in reports),
-        "objective": [r["objective"] for r in reports],
-        "gap": max(r["gap"] for r in reports),
-        "jitter": max(r["jitter"] for r in reports),
-    }
-    if not report["converged"]:
-        warnings.warn(
-            f"{name} ended after {report['iterations']} steps (max_iter={params['max_iter']}) with "
-            f"a duality gap of {report['gap']:.2g}, above tol={params['tol']:g}: raise max_iter, "
-            "choose a larger tol or scale the columns",
-            ConvergenceWarning,
-            stacklevel=outside(),
-        )
-    return report
 
 
 def warn_inference(inference: Inference, report: Report) -> None:

@@ -5,72 +5,74 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import losses
 from mercer.core.arrays import Array
-from mercer.core.basis import PolynomialBasis
+from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.shared.machine import generator
-from mercer.estimators.shared.summary import Summary
 from mercer.estimators.shared.table import check_target, check_weights, read_inputs, read_rows
-from mercer.estimators.shared.units import Units
 from mercer.estimators.spline.checks import (
     check_derivative,
     check_ends,
-    check_evidence,
     check_lam,
     check_open,
     check_order,
-    check_rows,
+    check_period,
+    labels,
+    resolve_response,
 )
-from mercer.estimators.spline.gaussian import SplineSmoothing, choose, edf, log_evidence
-from mercer.estimators.spline.left_out import leave_one_out
-from mercer.estimators.spline.likelihood import FittedCurve, fit_curve, leave_one_out_sites
-from mercer.estimators.spline.periodic import Cycle, check_period, fit_cycle
+from mercer.estimators.spline.gaussian import GaussianCurve
+from mercer.estimators.spline.left_out import leave_one_out, response_moments
+from mercer.estimators.spline.likelihood import LikelihoodCurve
+from mercer.estimators.spline.periodic import PeriodicCurve
 from mercer.estimators.spline.record import SplineRecord
-from mercer.estimators.spline.report import describe, describe_curve, summarise_spline
-from mercer.estimators.spline.response import SplineResponse, labels, resolve_response
-from mercer.kernels.compose import Scale
-from mercer.kernels.splines.line import Spline
-from mercer.left_out.figures import Loo
-from mercer.linalg.spline.rows import SplineRows, merge_rows
-from mercer.losses.real.gaussian import Gaussian
+from mercer.estimators.spline.strategy import FittedSpline, SplineStrategy
 from mercer.process.spline import SplinePosterior, derivative
 
 
-class SmoothingSpline(SplineRecord, SplineResponse):
+def _has_labels(spline: Any) -> bool:
+    """Whether the loss, of the fit or as given, is one of labels."""
+    loss = getattr(spline, "loss_", spline.loss)
+    found = losses.by_name(loss) if isinstance(loss, str) else loss
+    return getattr(found, "response", None) == "binary"
+
+
+class SmoothingSpline(SplineRecord, KernelRegressor):
     """Smoothing spline of one column, with error bars, in O(n) time and memory.
 
     g minimises sum_i w_i (y_i - g(x_i))^2 + lam * integral of (g^(m))^2. It is the posterior mean
     of an integrated Wiener process with a flat prior on the polynomials of degree m - 1, so that
-    everything that :class:`GPRegressor` says of its uncertainty is said here, exactly: standard
+    all that :class:`GPRegressor` states about its uncertainty is available here, exactly: standard
     deviations, evidence, draws, leave-one-out. Inputs may be unsorted, repeated and unevenly
     spaced. Outside the data the curve goes on as a polynomial of degree m - 1 (a straight line for
     m = 2), with deviations that grow.
 
     Parameters
     ----------
-    order : int
-        m, 1 to 6, the derivative that is penalised: 2 is the cubic spline. At least m distinct
-        inputs are needed.
-    lam : float or None
+    order : int from 1 to 6, default 2
+        m, the derivative that is penalised: 2 is the cubic spline. At least m distinct inputs are
+        needed.
+    lam : float > 0 or None, default None
         The smoothing parameter in your units, as in ``scipy.interpolate.make_smoothing_spline``
         (csaps: smooth = 1 / (1 + lam)); ``numpy.inf`` is the polynomial. None searches.
-    search : "evidence", "gcv" or "loo"
+    search : "evidence", "gcv" or "loo", default "evidence"
         What lam maximises if it is not given: the evidence (restricted maximum likelihood),
         generalised cross-validation, or the leave-one-out log density. The noise is the best by
         the same measure, for GCV the residual variance per residual degree of freedom. Other
         losses have the evidence alone.
-    loss : "gaussian", "poisson", "logistic", "probit", "student_t" or a Loss
+    loss : "gaussian", "poisson", "logistic", "probit", "student_t" or a Loss, default "gaussian"
         What is observed. Other than for Gaussian noise the curve f is on the scale of the link
         (the logarithm of a rate, the logit of a probability) and minimises
         sum_i w_i g(y_i, f(x_i)) + lam/2 integral of (f^(m))^2, g = -log p(y given f). The loss's
         own parameters (scale, degrees of freedom) are found with lam, unless fixed. Labels are 0
         and 1: ``predict`` gives the probability of 1, ``predict_proba`` both.
-    inference : "auto", "laplace" or "ep"
+    inference : "auto", "laplace", "ep" or an Inference, default "auto"
         How, for other than Gaussian noise; "auto" is Laplace, for a loss with kinks EP.
-    period : float or None
-        The curve repeats after ``period``: the penalty is over one period, and only the level is
-        free. Gaussian noise only; O(n^3) time and O(n^2) memory.
+    period : float > 0 or None, default None
+        The curve repeats after ``period``, in units of x: the penalty is over one period, and only
+        the level is free. Gaussian noise only; O(n^3) time and O(n^2) memory.
 
     Attributes
     ----------
@@ -80,9 +82,11 @@ class SmoothingSpline(SplineRecord, SplineResponse):
         compares lam, not different orders.
     loss_ : the loss as found; of the Gaussian noise ``loss_.noise`` is the variance.
     kernel_ : the covariance of the process, of variance noise / lam, or 1 / lam for other losses.
-    loo_ : leave-one-out mean, variance, log_density of every row.
+    left_out_ : leave-one-out mean, variance, log_density of every row; NaN where the others leave
+        the curve undetermined. Computed when it is asked for. ``loo_`` is the same.
+    posteriors_ : list of one process, in the units of the fit.
     report_ : dict, what was done to the numbers.
-    n_features_in_, feature_names_in_
+    n_features_in_, feature_names_in_ : as in scikit-learn.
 
     Notes
     -----
@@ -91,9 +95,9 @@ class SmoothingSpline(SplineRecord, SplineResponse):
     starts exactly diffuse and divides by no gap, so that near-coincident points, long gaps and
     large lam cost no digits.
 
-    Student's t is not convex. Its mode is found as it is, but the spread about it is that of the
-    expected curvature (the Fisher information): the filter knows no negative precisions. The report
-    says so. Labels that a polynomial of degree m - 1 separates, or counts that are zero nearly
+    Student's t is not convex. Its mode is exact, but the spread about it is that of the expected
+    curvature (the Fisher information): the filter cannot take negative precisions. The report says
+    so. Labels that a polynomial of degree m - 1 separates, or counts that are zero nearly
     everywhere, have no curve, and are refused.
 
     References
@@ -148,87 +152,75 @@ class SmoothingSpline(SplineRecord, SplineResponse):
         check_target(y)
         X, y = read_rows(self, X, y, y_numeric=True)
         weights = check_weights(sample_weight, len(X))
-        x = self._column(X)
+        x, strategy = self._column(X), self._strategy()
+        # copies: what is kept must not change with the caller's arrays
+        x, y, weights = np.array(x), np.array(y, dtype=np.float64), weights.copy()
+        self._conclude(strategy.fit(x, y, weights), strategy.order)
+        return self
+
+    def _strategy(self) -> SplineStrategy:
+        """Return how the curve is fitted, the parameters checked."""
         m, search = check_order(self.order), self.search
         lam = check_lam(self.lam, search)
         loss, inference = resolve_response(self.loss, self.inference)
-        # copies: what is kept must not change with the caller's arrays
-        x, y, weights = np.array(x), np.array(y, dtype=np.float64), weights.copy()
         if self.period is not None:
-            period = check_period(self.period, search, loss)
-            self._conclude_cycle(fit_cycle(x, y, weights, m, lam, search, period))
-            return self
-        if loss is not None and inference is not None:
-            check_evidence(search, loss)
-            y = loss.check_targets(labels(y) if loss.response == "binary" else y)
-            named = isinstance(self.loss, str)
-            curve = fit_curve(x, y, weights, m, lam, loss, named, inference)
-            self._conclude_curve(curve)
-            self.report_ = describe_curve(curve)
-            return self
-        rows = merge_rows(x, y, weights)
-        check_rows(rows, m, lam)
-        power = 2 * m - 1
-        log_lam = None if lam is None else float(np.log(lam)) - power * float(np.log(rows.unit))
-        self._conclude(rows, m, choose(rows, m, log_lam, search))
-        return self
+            return PeriodicCurve(m, lam, search, check_period(self.period, search, loss))
+        if loss is None or inference is None:
+            return GaussianCurve(m, lam, search)
+        return LikelihoodCurve(m, lam, search, loss, inference, isinstance(self.loss, str))
 
-    def _conclude(self, rows: SplineRows, m: int, chosen: SplineSmoothing) -> None:
-        with np.errstate(over="ignore"):
-            lam = float(np.exp(chosen.log_lam + (2 * m - 1) * np.log(rows.unit)))
-        self.lam_ = lam if self.lam is None else float(self.lam)
-        self.edf_ = edf(rows, chosen.states)
-        self.log_evidence_ = log_evidence(rows, chosen, m)
-        self._restore(rows, chosen.states, chosen.noise)
-        self.report_ = describe(rows, m, chosen, self.lam_, self.edf_)
-
-    def _restore(self, rows: SplineRows, states: Any, noise: float) -> None:
-        """Set everything that follows from the rows, the states, the noise and ``lam_``."""
-        variance = rows.y_scale**2 * noise
-        self.posteriors_ = [SplinePosterior(rows, states, noise)]
-        self.losses_, self.loss_ = [Gaussian(noise=noise)], Gaussian(noise=variance)
-        self.units_ = Units(
-            np.zeros(1), np.ones(1), np.array([rows.y_shift]), np.array([rows.y_scale])
-        )
-        self.flat_, self.basis_ = True, PolynomialBasis(states.order - 1)
-        self.kernel_ = Scale(Spline(states.order, float(rows.points[0])), variance / self.lam_)
+    def _conclude(self, found: FittedSpline, order: int) -> None:
+        """Set the fitted attributes."""
+        self.lam_, self.edf_, self.log_evidence_ = found.lam, found.edf, found.log_evidence
+        self.posteriors_, self.losses_ = [found.posterior], [found.loss]
+        self.units_, self.flat_, self.basis_ = found.units, True, found.basis
+        self.kernel_, self.loss_ = found.kernel, found.stated_loss
         self.relevance_ = None
-        self._left: Loo | None = None
-
-    def _conclude_curve(self, curve: FittedCurve) -> None:
-        """Set everything that follows from a curve with another loss."""
-        rows, states = curve.rows, curve.states
-        self.lam_, self.edf_, self.log_evidence_ = curve.lam, curve.edf, curve.log_evidence
-        self._restore(rows, states, 1.0)
-        self.losses_, self.loss_ = [curve.loss], curve.loss
-        self.kernel_ = Scale(Spline(states.order, float(rows.points[0])), 1.0 / self.lam_)
-
-    def _conclude_cycle(self, cycle: Cycle) -> None:
-        """Set everything that follows from a periodic curve."""
-        self.lam_, self.log_evidence_ = cycle.lam, cycle.log_evidence
-        self.edf_ = float(cycle.report["degrees_of_freedom"])
-        self.posteriors_, self.losses_ = [cycle.posterior], [cycle.loss]
-        self.units_, self.flat_, self.basis_ = cycle.units, True, cycle.basis
-        self.kernel_, self.relevance_ = cycle.kernel, None
-        outside = cycle.units.loss_outside(cycle.loss)
-        assert isinstance(outside, Gaussian)
-        self.loss_, self._left, self.report_ = outside, cycle.loo, cycle.report
+        self._left, self.report_ = found.left_out, found.report(order)
 
     @property
-    def loo_(self) -> Loo:  # computed when it is asked for: many fits never need it
+    def left_out_(self) -> Any:  # computed when it is asked for: many fits never need it
         """Leave-one-out mean, variance and log_density of every row, in the order of ``fit``."""
         check_is_fitted(self, "posteriors_")
         if self._left is None:
-            spline, loss = self._spline, self.losses_[0]
-            if loss.offers("quadratic"):
-                self._left = leave_one_out(spline.rows, spline.states, spline.noise_variance)
-            else:
-                self._left = leave_one_out_sites(spline, loss)
+            self._left = leave_one_out(self._spline, self.losses_[0])
         return self._left
 
-    @loo_.setter
-    def loo_(self, found: Loo | None) -> None:
-        self._left = found
+    @property
+    def loo_(self) -> Any:
+        """The same as ``left_out_``."""
+        return self.left_out_
+
+    # ------------------------------------------------------------------ new observations
+    @available_if(_has_labels)  # type: ignore[untyped-decorator]  # scikit-learn ships no types
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities (q, 2) of the labels 0 and 1 at X (q, 1)."""
+        p = self.predict(X)
+        return np.column_stack([1.0 - p, p])
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
+        """See :meth:`KernelRegressor.predict_interval`; labels have none."""
+        check_is_fitted(self, "posteriors_")
+        if self.losses_[0].response == "binary":
+            raise ValueError(
+                "a label has no interval: predict gives its probability, predict_latent the curve "
+                "behind it with a standard deviation"
+            )
+        return super().predict_interval(X, coverage)
+
+    def predictive_log_density(self, X: Any, y: Any) -> Array:
+        """Return log p(y_i given x_i and the training data), shape (q,)."""
+        check_is_fitted(self, "posteriors_")
+        if self.losses_[0].response == "binary":
+            y = labels(y)
+        elif not self.losses_[0].offers("quadratic"):
+            y = self.losses_[0].check_targets(y)
+        return super().predictive_log_density(X, y)
+
+    def _moments(self, inside: Array) -> tuple[Array, Array]:
+        if self.losses_[0].response != "binary":
+            return super()._moments(inside)
+        return response_moments(self.losses_[0], *self._latent(inside, 0))
 
     # ------------------------------------------------------------------ the curve
     def derivative(self, X: Any, order: int = 1, return_std: bool = False) -> Any:
@@ -277,15 +269,33 @@ class SmoothingSpline(SplineRecord, SplineResponse):
             "drawn; sample_y draws from the posterior"
         )
 
-    def summary(self) -> Summary:
-        """Return what was fitted, in words; readable as text and as HTML."""
-        return summarise_spline(self, super().summary())
+    def _summary_rows(self) -> list[tuple[str, str, str]]:
+        report, rows = self.report_, super()._summary_rows()
+        lam = f"{self.lam_:.6g}"
+        if not np.isfinite(self.lam_):
+            lam = f"infinite: a polynomial of degree {report['order'] - 1} is best"
+        own = [("order of the penalty", str(report["order"])), ("smoothing parameter lam", lam)]
+        if "period" in report:
+            own.append(("period", f"{report['period']:.6g}"))
+        data = [row for row in rows if row[0] == "Data"]
+        rows = [*data, *(("Model", *pair) for pair in own), *rows[len(data) :]]
+        if report["inference"].get("curvature") == "expected":
+            rows.append(("Numerics", "spread", "by the expected curvature: the loss is not convex"))
+        return rows
+
+    def _parameter_words(self) -> dict[str, str]:
+        """See :meth:`KernelMachine._parameter_words`: the variance is that of white noise."""
+        if "period" in self.report_:
+            return {}
+        ratio = "noise / lam" if self.losses_[0].offers("quadratic") else "1 / lam"
+        return {"variance": f"{ratio}: of the white noise whose integral the curve is"}
 
     # ------------------------------------------------------------------ helpers
     @property
     def _spline(self) -> SplinePosterior:
-        spline: Any = self.posteriors_[0]
-        return spline  # type: ignore[no-any-return]  # set in _restore
+        (spline,) = self.posteriors_
+        assert isinstance(spline, SplinePosterior)  # a curve with a period is refused before
+        return spline
 
     def _inputs(self, X: Any) -> Array:
         check_is_fitted(self, "posteriors_")

@@ -22,16 +22,23 @@ import numpy as np
 
 from mercer._native import markov
 from mercer.core.arrays import Array
+from mercer.core.basis import PolynomialBasis
+from mercer.estimators.shared.units import Units
+from mercer.estimators.spline.checks import LOWEST, check_line
 from mercer.estimators.spline.left_out import left_out
+from mercer.estimators.spline.strategy import FittedSpline, SplineStrategy
+from mercer.inference.base import Report
+from mercer.kernels.compose import Scale
+from mercer.kernels.splines.line import Spline
 from mercer.linalg.spline import tables
-from mercer.linalg.spline.rows import SplineRows
-from mercer.linalg.spline.states import States, smooth
+from mercer.linalg.spline.rows import SplineRows, merge_rows
+from mercer.linalg.spline.states import States, gaps_of, smooth
+from mercer.losses.real.gaussian import Gaussian
+from mercer.process.spline import SplinePosterior
 from mercer.search.one_parameter import highest
 
 LOG_2PI = float(np.log(2.0 * np.pi))
-LOWEST = -300.0  # of log lam over the mean gap's power: the filter squares exp(150)
 UNRESOLVED = 1e-4  # share of the degrees of freedom by which two ways to them may differ
-SEARCHES = ("evidence", "gcv", "loo")
 
 
 @dataclass(frozen=True)
@@ -112,20 +119,6 @@ class Curves:
 
         return limited
 
-    def range(self) -> tuple[float, float]:
-        """Return log lam at which neighbours decouple, and at which a polynomial alone is left.
-
-        The gap that counts is one that nine in ten exceed: a few long gaps do not hide the scale
-        of all others. The largest is 1e3 n (n gaps)^(2m-1).
-        """
-        n, power = len(self.rows.points), 2 * self.order - 1
-        narrow = 1.0
-        if n > 1:
-            at = (n - 1) // 10
-            narrow = min(1.0, float(np.partition(self.gaps, at)[at]))
-        low = np.log(1e-4) + power * np.log(narrow)
-        return float(max(low, LOWEST)), float(np.log(1e3 * n) + power * np.log(n))
-
     def is_polynomial(self) -> bool:
         """Whether the targets are a polynomial of degree m - 1 to rounding: none is smoother."""
         if self._rest is None:
@@ -142,12 +135,29 @@ class Curves:
         return smooth(rows.points, rows.total, rows.target, self.order, variance, rows.unit)
 
 
+def log_lam_range(points: Array, unit: float, order: int) -> tuple[float, float]:
+    """Return log lam at which neighbours decouple, and at which a polynomial alone is left.
+
+    Of distinct points (n,), ascending, in units of their mean gap ``unit``. The gap that counts is
+    one that nine in ten exceed: a few long gaps do not hide the scale of all others. The largest is
+    1e3 n (n gaps)^(2m-1).
+    """
+    n, power, narrow = len(points), 2 * order - 1, 1.0
+    if n > 1:
+        at = (n - 1) // 10
+        narrow = min(1.0, float(np.partition(gaps_of(points, unit), at)[at]))
+    low = np.log(1e-4) + power * np.log(narrow)
+    return float(max(low, LOWEST)), float(np.log(1e3 * n) + power * np.log(n))
+
+
 def choose(rows: SplineRows, order: int, log_lam: float | None, search: str) -> SplineSmoothing:
     """Return the best smoothing by ``search``, or that of a given log lam."""
     curves = Curves(rows, order)
     report: dict[str, Any] | None = None
     if log_lam is None:
-        log_lam, report = highest(curves.criterion(search), *curves.range())
+        log_lam, report = highest(
+            curves.criterion(search), *log_lam_range(rows.points, rows.unit, order)
+        )
         report["at_bounds"] = [f"lam ({end})" for end in report["at_bounds"]]
         report["criterion"] = search
     states = curves.states(log_lam)
@@ -205,3 +215,40 @@ def log_evidence(rows: SplineRows, smoothing: SplineSmoothing, order: int) -> fl
     value = -0.5 * free * (LOG_2PI + np.log(noise)) - 0.5 * (states.rss + rows.within) / noise
     value -= states.logdet + free * np.log(rows.y_scale)
     return float(value - 0.5 * order * (order - 1) * np.log(rows.unit))
+
+
+@dataclass(frozen=True)
+class GaussianCurve(SplineStrategy):
+    """Gaussian noise: exact, in O(n) for every lam."""
+
+    def fit(self, x: Array, y: Array, weights: Array) -> FittedSpline:
+        """See :class:`SplineStrategy`."""
+        m, power = self.order, 2 * self.order - 1
+        rows = merge_rows(x, y, weights)
+        check_line(rows.points, rows.unit, rows.count, len(x), m, self.lam)
+        log_lam = None
+        if self.lam is not None:
+            log_lam = float(np.log(self.lam)) - power * float(np.log(rows.unit))
+        chosen = choose(rows, m, log_lam, self.search)
+        with np.errstate(over="ignore"):
+            lam = float(np.exp(chosen.log_lam + power * np.log(rows.unit)))
+        lam = lam if self.lam is None else self.lam
+        variance = rows.y_scale**2 * chosen.noise
+        return FittedSpline(
+            posterior=SplinePosterior(rows, chosen.states, chosen.noise),
+            loss=Gaussian(noise=chosen.noise),
+            stated_loss=Gaussian(noise=variance),
+            units=Units(
+                np.zeros(1), np.ones(1), np.array([rows.y_shift]), np.array([rows.y_scale])
+            ),
+            kernel=Scale(Spline(m, float(rows.points[0])), variance / lam),
+            basis=PolynomialBasis(m - 1),
+            lam=lam,
+            edf=edf(rows, chosen.states),
+            log_evidence=log_evidence(rows, chosen, m),
+            search=chosen.report,
+            inference=("Exact", Report(details={"jitter": 0.0})),
+            gram="markov",
+            counts=(int(np.count_nonzero(weights)), len(rows.points), rows.count),
+            extra={"polynomial": not np.isfinite(lam), "mean_gap": rows.unit},
+        )

@@ -1,15 +1,24 @@
-"""Leave-one-out of a smoothing spline: each row predicted from all others, beta re-estimated."""
+"""Leave-one-out of a smoothing spline: each row predicted from all others, beta re-estimated.
+
+Exact for Gaussian noise, from the cavity of each row for other losses; nothing is refitted.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from mercer.core.arrays import Array
+from mercer.estimators.shared.table import Table, build_table
 from mercer.inference.base import Solution
+from mercer.inference.sites.base import cavity
 from mercer.left_out.figures import Loo
 from mercer.linalg.spline.gram import MarkovFactor, MarkovGram
 from mercer.linalg.spline.rows import SplineRows
 from mercer.linalg.spline.states import States
+from mercer.losses.base import Loss
+from mercer.process.spline import SplinePosterior
 from mercer.search.criteria.evidence import Problem
 from mercer.search.criteria.left_out import Left
 
@@ -66,11 +75,22 @@ def left_out(rows: SplineRows, states: States) -> SplineLeftOut:
     return SplineLeftOut(left.residual[:, 0], left.variance, rows.weights[keep])
 
 
-def leave_one_out(rows: SplineRows, states: States, noise: float) -> Loo:
+def figures(mean: Array, variance: Array, log_density: Array, weights: Array) -> Any:
+    """Return the figures of all rows, (N,) each, in the user's units."""
+    return Loo(mean, variance, log_density, weights)
+
+
+def leave_one_out(spline: SplinePosterior, loss: Loss) -> Any:
+    """Every row from the others, in the user's units; ``loss`` is in the units of the fit."""
+    return _from_noise(spline) if loss.offers("quadratic") else _from_cavities(spline, loss)
+
+
+def _from_noise(spline: SplinePosterior) -> Any:
     """Every row from the others, in the user's units; rows of weight zero from all that count.
 
     NaN where the others say nothing of a row: it alone determines the curve at its place.
     """
+    rows, states, noise = spline.rows, spline.states, spline.noise_variance
     keep, _ = rows.kept()
     found = left_out(rows, states)
     mean, variance = np.empty(len(rows.x)), np.empty(len(rows.x))
@@ -89,9 +109,48 @@ def leave_one_out(rows: SplineRows, states: States, noise: float) -> Loo:
         density = -0.5 * (np.log(2.0 * np.pi * variance) + (target - mean) ** 2 / variance)
     if noise == 0.0:
         density[:] = np.inf  # a polynomial to rounding: every row is foretold
-    return Loo(
+    return figures(
         mean * rows.y_scale + rows.y_shift,
         variance * rows.y_scale**2,
         density - np.log(rows.y_scale),
         rows.weights,
     )
+
+
+def line_table(x: Array, y: Array, weights: Array) -> Table:
+    """Rows sorted along the line, those equal in x and y merged into one of their weight."""
+    return build_table(x[:, None], y[:, None], weights, False, True, 0, alike=True)
+
+
+def _from_cavities(spline: SplinePosterior, loss: Loss) -> Any:
+    """Mean, variance and log density (N,) of every row from the others; of labels P(1).
+
+    Without its share of the site at its point, row i has a latent value N(m, v). NaN where the
+    others leave the curve undetermined there; rows of weight zero are predicted from all.
+    """
+    rows, states = spline.rows, spline.states
+    table = line_table(rows.x, rows.y, rows.weights)
+    g, share = table.group, np.minimum(table.weights[table.keep], 1.0)
+    share = share / table.total[g]
+    f, var, W = states.mean[:, 0], states.cov[:, 0], rows.total
+    a = W * (rows.target - f)
+    m, v = np.empty(len(rows.x)), np.empty(len(rows.x))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        m[table.keep], v[table.keep] = cavity(f[g], var[g], a[g], W[g], share)
+    unused = rows.weights == 0.0
+    if np.any(unused):
+        X = rows.x[unused][:, None]
+        m[unused], v[unused] = spline.mean(X)[:, 0], spline.var(X)
+    known = np.isfinite(m) & np.isfinite(v) & (v > 0.0)
+    mean, variance, density = (np.full(len(m), np.nan) for _ in range(3))
+    mean[known], variance[known] = response_moments(loss, m[known], v[known])
+    density[known] = loss.log_predictive(rows.y[known], m[known], v[known])
+    return figures(mean, variance, density, rows.weights)
+
+
+def response_moments(loss: Loss, m: Array, v: Array) -> tuple[Array, Array]:
+    """Mean and variance of a new y for latent values N(m, v); of labels those of 0 or 1."""
+    found = loss.predict(m, v)
+    if loss.response == "binary":
+        return found, found * (1.0 - found)
+    return found[0], found[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,13 +12,13 @@ from mercer.core.rows import location_scale
 from mercer.estimators.shared.machine import _leave_one_out
 from mercer.estimators.shared.table import build_table
 from mercer.estimators.shared.units import Units, problem_inside
+from mercer.estimators.spline.strategy import FittedSpline, SplineStrategy
 from mercer.estimators.thin_plate.forms import AllContrasts, Form, choose
-from mercer.kernels.base import Kernel
 from mercer.kernels.splines.cycle import PeriodicSpline
-from mercer.left_out.figures import Loo
 from mercer.linalg.contrasts.contrasts import Contrasts
+from mercer.linalg.spline.rows import check_scale
 from mercer.losses.real.gaussian import Gaussian
-from mercer.process.process import Posterior, Prior
+from mercer.process.process import Prior
 from mercer.search import Problem
 
 ARRAYS = 7  # n x n: G, its contrasts, eigenvectors, their workspace, the operator
@@ -41,90 +40,55 @@ class PeriodicContrasts(AllContrasts):
 
 
 @dataclass(frozen=True)
-class Cycle:
-    """A fitted periodic spline; attributes as those of the estimator."""
+class PeriodicCurve(SplineStrategy):
+    """Gaussian noise about a curve that repeats: the penalty is over one period, the level free.
 
-    posterior: Posterior
-    loss: Gaussian
-    units: Units
-    kernel: Kernel
-    basis: PolynomialBasis
-    lam: float
-    log_evidence: float
-    loo: Loo
-    report: dict[str, Any]
+    Attributes
+    ----------
+    order, lam, search : see :class:`SplineStrategy`.
+    period : in the user's units.
+    """
 
+    period: float
 
-def check_period(period: Any, search: Any, loss: Any) -> float:
-    """Return the period > 0, or refuse what a periodic spline cannot do."""
-    fine = isinstance(period, (int, float, np.integer, np.floating)) and period > 0.0
-    if not fine or not np.isfinite(period) or isinstance(period, bool):
-        raise ValueError(f"period must be a positive number or None, got {period!r}")
-    if search == "loo":
-        raise ValueError("a periodic spline has search='evidence' or 'gcv', not 'loo'")
-    if loss is not None:
-        raise ValueError(
-            f"a periodic spline has Gaussian noise, and the loss is {type(loss).__name__}; use "
-            "GPRegressor or GPClassifier with the kernel PeriodicSpline(period).fix('period')"
+    def fit(self, x: Array, y: Array, weights: Array) -> FittedSpline:
+        """See :class:`SplineStrategy`."""
+        order, period = self.order, self.period
+        phase = np.mod(x, period)
+        table = build_table(phase[:, None], y[:, None], weights, False, True, ARRAYS)
+        if len(table.points) < 3 or not table.total.sum() > 1.0:
+            raise ValueError(
+                f"Found {len(x)} sample(s) with {len(table.points)} distinct place(s) in the "
+                "period: a periodic spline needs 3; give more rows, or another period"
+            )
+        shift, scale = location_scale(table.mean, table.total, table.spread)
+        check_scale(float(scale[0]))
+        units = Units(np.zeros(1), np.array([period]), shift, scale)
+        basis = PolynomialBasis(0)
+        points = units.inside(table.points)
+        problem = problem_inside(table, units, points, basis(points))
+        form = PeriodicContrasts(problem, basis, order)
+        chosen = choose(form, self.lam, self.search, period ** (2 * order - 1))
+        solution, posterior = form.solve(chosen.variance, chosen.lam)
+        loss = Gaussian(noise=chosen.variance * chosen.lam)
+        value = form.evidence(solution, chosen.variance, chosen.lam)
+        total = float(problem.row_weights.sum())
+        amplitude = chosen.variance * form.kernel.penalty_variance() * float(scale[0]) ** 2
+        return FittedSpline(
+            posterior=posterior,
+            loss=loss,
+            stated_loss=loss.in_units(float(scale[0])),
+            units=units,
+            kernel=amplitude * PeriodicSpline(period, order),
+            basis=basis,
+            lam=float(chosen.report["lam"]),
+            edf=float(chosen.report["degrees_of_freedom"]),
+            log_evidence=units.evidence_outside(value, total, basis, 1),
+            search=chosen.report["search"],
+            inference=("Exact", solution.report),
+            gram="contrasts",
+            counts=(len(problem.rows), len(points), total),
+            extra={"period": period}
+            | {k: v for k, v in chosen.report.items() if k == "least_noise"},
+            left_out=_leave_one_out(problem, loss, solution, posterior, table, units),
         )
-    return float(period)
-
-
-def fit_cycle(
-    x: Array, y: Array, weights: Array, order: int, lam: float | None, search: str, period: float
-) -> Cycle:
-    """Return the periodic spline of order m: sum w (y - f)^2 + lam * integral over one period."""
-    phase = np.mod(x, period)
-    table = build_table(phase[:, None], y[:, None], weights, False, True, ARRAYS)
-    if len(table.points) < 3 or not table.total.sum() > 1.0:
-        raise ValueError(
-            f"Found {len(x)} sample(s) with {len(table.points)} distinct place(s) in the period: a "
-            "periodic spline needs 3; give more rows, or another period"
-        )
-    shift, scale = location_scale(table.mean, table.total, table.spread)
-    if not 1e-140 < scale[0] < 1e140:
-        raise ValueError(
-            f"the targets have deviation {scale[0]:.3g}: their squares leave the range of "
-            "floating-point numbers; give y in other units"
-        )
-    units = Units(np.zeros(1), np.array([period]), shift, scale)
-    basis = PolynomialBasis(0)
-    points = units.inside(table.points)
-    problem = problem_inside(table, units, points, basis(points))
-    form = PeriodicContrasts(problem, basis, order)
-    chosen = choose(form, lam, search, period ** (2 * order - 1))
-    solution, posterior = form.solve(chosen.variance, chosen.lam)
-    loss = Gaussian(noise=chosen.variance * chosen.lam)
-    value = form.evidence(solution, chosen.variance, chosen.lam)
-    total = float(problem.row_weights.sum())
-    loo = _leave_one_out(problem, loss, solution, posterior, table, units)
-    amplitude = chosen.variance * form.kernel.penalty_variance() * float(units.y_scale[0]) ** 2
-    outside = units.loss_outside(loss)
-    assert isinstance(outside, Gaussian)
-    found = float(chosen.report["lam"])
-    report = {
-        **chosen.report,
-        "standardize": {"on": True, **_listed(units)},
-        "rows": {"used": len(problem.rows), "distinct": len(points), "weight": total},
-        "inference": {"name": "Exact", **solution.report.plain()},
-        "gram": "contrasts",
-        "order": order,
-        "lam": found if np.isfinite(found) else "infinite",
-        "period": period,
-    }
-    return Cycle(
-        posterior,
-        loss,
-        units,
-        amplitude * PeriodicSpline(period, order),
-        basis,
-        found,
-        units.evidence_outside(value, total, basis, 1),
-        loo,
-        report,
-    )
-
-
-def _listed(units: Units) -> dict[str, list[float]]:
-    names = ("x_shift", "x_scale", "y_shift", "y_scale")
-    return {name: getattr(units, name).tolist() for name in names}

@@ -71,7 +71,8 @@ class SplineRecord(MachineRecord):
 
     @classmethod
     def _record(cls) -> Record:
-        record = {name: kind for name, kind in super()._record().items() if name != "loo_"}
+        computed = ("loo_", "left_out_")  # when they are asked for
+        record = {k: kind for k, kind in super()._record().items() if k not in computed}
         forms = One({"Posterior": POSTERIOR, "SplinePosterior": CURVE})
         return {
             **record,

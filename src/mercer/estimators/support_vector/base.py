@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, Index
 from mercer.core.basis import PolynomialBasis
+from mercer.core.frames import outside
 from mercer.estimators.shared.labels import decided, one_vs_rest, read_labels
 from mercer.estimators.shared.summary import Summary
 from mercer.estimators.shared.table import (
@@ -32,7 +33,7 @@ from mercer.inference.smo import SMO
 from mercer.kernels import RBF, Kernel, Linear, Polynomial, Precomputed, as_kernel
 from mercer.kernels.features.fourier import is_sparse
 from mercer.left_out.figures import LeftOut
-from mercer.linalg.operators import ExplicitOperator
+from mercer.linalg.operators import ExplicitOperator, PosteriorOperator
 from mercer.linalg.rows import RowGram
 from mercer.process.process import Posterior, Prior, Process
 
@@ -103,30 +104,95 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
     # ------------------------------------------------------------------ predictions
     @property
     def posteriors_(self) -> list[Process]:
-        """The process of what was learned: one entry with k outputs, a mode without spread.
+        """The process of what was learned: one entry with k outputs, its mean is f + b.
 
         The inputs of one with a precomputed kernel are its values with the support vectors.
         """
-        single = "float32" in str(self.report_.get("precision"))
-        prior = Prior(self.kernel_, len(self.intercept_), "single" if single else "double")
-        mode = ExplicitOperator(None)
-        beta, bias = self.intercept_[None, :], PolynomialBasis(0)
-        points, alpha = self.support_vectors_, self.dual_coef_.T
-        return [Posterior(prior, points, alpha, mode, beta=beta, basis=bias)]
+        check_is_fitted(self, "support_vectors_")
+        return [self._posterior(self.intercept_)]
+
+    def _posterior(self, bias: Array | None) -> Process:
+        """Formulas (1) and (2), with constants ``bias`` (k,) added to the k functions, or none."""
+        single = "float32" in str(getattr(self, "report_", {}).get("precision"))
+        return Posterior(
+            Prior(self.kernel_, len(self.intercept_), "single" if single else "double"),
+            self.support_vectors_,
+            self.dual_coef_.T,
+            self._operator(),
+            beta=None if bias is None else bias[None, :],
+            basis=PolynomialBasis(0),
+        )
+
+    def _operator(self) -> PosteriorOperator:
+        """C of formula (2): zero, for a mode without spread."""
+        return ExplicitOperator(None)
+
+    def _read_inputs(self, X: Any) -> Array:
+        """Return new inputs X (q, d), checked."""
+        return read_inputs(self, X)
 
     def _latent(self, X: Any) -> Array:
-        """f (q, k) at new inputs X (q, d)."""
+        """f + b (q, k) at new inputs X (q, d)."""
         check_is_fitted(self, "support_vectors_")
-        return self.posteriors_[0].mean(self._seen(read_inputs(self, X)))
+        return self.posteriors_[0].mean(self._seen(self._read_inputs(X)))
 
     def _seen(self, X: Array) -> Array:
         """Return what the process sees of X: of kernel values with all rows those it needs."""
         return X[:, self.support_] if self._precomputed() else X
 
-    _margins = _latent
+    # ------------------------------------------------------------------ report
+    @property
+    def left_out_(self) -> LeftOut | None:
+        """None; ``report_["left_out"]`` says why."""
+        check_is_fitted(self, "support_vectors_")
+        return None
 
-    def _expanded(self, X: Any) -> Array:
-        return self.posteriors_[0].mean(X)
+    @property
+    def loo_(self) -> LeftOut | None:
+        """Another name of ``left_out_``."""
+        return self.left_out_
+
+    def _warn(self, report: Report) -> None:
+        """Warn that the steps ended above the tolerance."""
+        params, details = self.get_params(deep=False), report.details
+        ended = (
+            f"{type(self).__name__} ended after {report.iterations} steps "
+            f"(max_iter={params['max_iter']}) with a violation of {details['violation']:.2g}, "
+            f"above tol={params['tol']:g}"
+        )
+        if details["limited"]:
+            softer = ", or choose a smaller C" if "C" in params else ""
+            remedy = (
+                "raise max_iter (-1 is no limit), scale the columns (for example with "
+                f"StandardScaler){softer}"
+            )
+        else:
+            ended += ", and no step lowers it further (rounding)"
+            double = details["precision"] == "float64"
+            exact = "" if double else " or one below 1e-5 (double precision),"
+            remedy = f"choose a larger tol,{exact} or scale the columns"
+        warnings.warn(f"{ended}: {remedy}", ConvergenceWarning, stacklevel=outside())
+
+
+class OneAgainstRest(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # scikit-learn ships no types
+    """Several classes are one function each against the rest, all on the same points."""
+
+    classes_: NDArray[Any]
+    class_weight: Any
+
+    def _shifted(self, f: Array) -> Array:
+        """Return the scores (q, k) by which the classes are decided: f + b itself."""
+        return f
+
+    def decision_function(self, X: Any) -> Array:
+        """Return f + b at X (q, d): (q,) for two classes, (q, k) for several."""
+        f = self._shifted(self._latent(X))
+        return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each row of X (q, d)."""
+        f = self.decision_function(X)
+        return decided(self.classes_, f)
 
 
 @dataclass(frozen=True)
@@ -261,17 +327,6 @@ class DualMachine(SupportVectorMachine):
         self.intercept_ = np.asarray(bias, dtype=np.float64)
 
     # ------------------------------------------------------------------ report and summary
-    @property
-    def left_out_(self) -> LeftOut | None:
-        """None; ``report_["left_out"]`` says why."""
-        check_is_fitted(self, "support_vectors_")
-        return None
-
-    @property
-    def loo_(self) -> LeftOut | None:
-        """Another name of ``left_out_``."""
-        return self.left_out_
-
     def _told(self, problem: SupportProblem, report: Report) -> dict[str, Any]:
         weights = problem.targets.weights
         told = {
@@ -291,27 +346,6 @@ class DualMachine(SupportVectorMachine):
         named = isinstance(self.kernel, str) and self.kernel in NAMED
         note = None if named else _indefinite(problem.gram)
         return told if note is None else told | {"kernel": note}
-
-    def _warn(self, report: Report) -> None:
-        """Warn that the steps ended above the tolerance."""
-        params, details = self.get_params(deep=False), report.details
-        ended = (
-            f"{type(self).__name__} ended after {report.iterations} steps "
-            f"(max_iter={params['max_iter']}) with a violation of {details['violation']:.2g}, "
-            f"above tol={params['tol']:g}"
-        )
-        if details["limited"]:
-            softer = ", or choose a smaller C" if "C" in params else ""
-            remedy = (
-                "raise max_iter (-1 is no limit), scale the columns (for example with "
-                f"StandardScaler){softer}"
-            )
-        else:
-            ended += ", and no step lowers it further (rounding)"
-            double = details["precision"] == "float64"
-            exact = "" if double else " or one below 1e-5 (double precision),"
-            remedy = f"choose a larger tol,{exact} or scale the columns"
-        warnings.warn(f"{ended}: {remedy}", ConvergenceWarning, stacklevel=4)
 
     def summary(self) -> Summary:
         """Return what was learned, in words; readable as text and as HTML."""
@@ -354,25 +388,13 @@ class DualMachine(SupportVectorMachine):
         return [("rows left out", str(self.report_.get("left_out", NO_LEFT_OUT)))]
 
 
-class SupportClassifier(ClassifierMixin, DualMachine):  # type: ignore[misc]  # scikit-learn ships no types
-    """Several classes are one machine each against the rest, all on the same points."""
-
-    classes_: NDArray[Any]
-    class_weight: Any
+class SupportClassifier(OneAgainstRest, DualMachine):
+    """The flow for classes."""
 
     def _read_targets(self, y: Any, sample_weight: Any, n: int) -> Targets:
         given = read_labels(y, self.class_weight, sample_weight)
         given.check_two()
         return Targets(given.codes.astype(np.float64), given.weights, given.classes)
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the margin f (q,), or (q, k) for several classes."""
-        f = self._latent(X)
-        return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of each row of X (q, d)."""
-        return decided(self.classes_, self.decision_function(X))
 
 
 class SupportRegressor(RegressorMixin, DualMachine):  # type: ignore[misc]  # scikit-learn ships no types
@@ -450,24 +472,3 @@ def _by_name(name: str, gamma: float, degree: int, coef0: float) -> Kernel:
             raise ValueError(f"coef0 must not be negative for a polynomial kernel: {coef0!r}")
         return Polynomial(degree=degree, offset=coef0 or None, weight=gamma)
     return RBF(length_scale=float(np.sqrt(0.5 / gamma)))
-
-
-def joined(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """One report for several machines: sums, the worst violation, all converged or not."""
-    return {
-        "converged": all(r["converged"] for r in reports),
-        "message": "; ".join(sorted({r["message"] for r in reports})),
-        "iterations": sum(r["iterations"] for r in reports),
-        "violation": max(r["violation"] for r in reports),
-        "objective": [r["objective"] for r in reports],
-        "rows_computed": max(r["rows_computed"] for r in reports),
-        "precision": reports[0]["precision"],
-    }
-
-
-PREDICT_BYTES = 1 << 26
-
-
-def expand(kernel: Kernel, points: Array, coefficients: Array, X: Array, single: bool) -> Array:
-    """K(X, points) coefficients' (q, k)."""
-    return Prior(kernel).matmul(X, points, coefficients.T)

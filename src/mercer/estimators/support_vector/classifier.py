@@ -264,7 +264,8 @@ class SVC(ByEvidence, SupportClassifier):
         learner = self._by_mean()
         if learner is not None:
             return learner.predict_latent(X)[0]
-        return super().decision_function(X)
+        f = self._latent(X)
+        return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
 
     def decision_function(self, X: Any) -> Array:
         """Return f, with ``probability`` shifted so that its zero is p = 1/2: (q,) or (q, k).
@@ -274,8 +275,7 @@ class SVC(ByEvidence, SupportClassifier):
         learner = self._by_mean()
         if learner is not None:
             return learner.decision_function(X)
-        f = self._shifted(self._latent(X))
-        return np.asarray(f[:, 0] if f.shape[1] == 1 else f)
+        return super().decision_function(X)
 
     def _shifted(self, f: Array) -> Array:
         if self.probability is None:
@@ -286,7 +286,8 @@ class SVC(ByEvidence, SupportClassifier):
         """Return the class of each row of X (q, d); the most probable one if that is known."""
         if self.probability is None and self.inference is None:
             return super().predict(X)
-        return np.asarray(self.classes_[self._predict_proba(X).argmax(axis=1)])
+        best = self._predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     @property
     def predict_proba(self) -> Any:

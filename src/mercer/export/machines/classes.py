@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.export.expression import Value, ndtr, softmax, stack
+from mercer.export.expression import Value, stack
+from mercer.export.functions import ndtr, softmax
 from mercer.export.kernels.forms import cross, diagonal
 from mercer.export.machines.moments import in_units, traced
 from mercer.export.processes.averages import averaged, probability, softmax_averaged
-from mercer.export.processes.process import Traced, has_spread
+from mercer.export.processes.process import Traced
 from mercer.inference.stream.latent import Growing
 
 
@@ -52,7 +53,7 @@ def probabilistic_least_squares(model: Any, X: Value, std: bool) -> dict[str, Va
     """Return "probabilities" by GPML (6.42)."""
     trace, loss = Traced(model.posteriors_[0], in_units(model.units_, X)), model.loss_
     s = trace.var() + trace.noise() + (0.0 if loss.latent else float(loss.noise))
-    r = (trace.mean() + np.asarray(loss.offset)) / (np.square(loss.tau) + s).sqrt()
+    r = (trace.mean() + np.asarray(loss.offset)) / np.sqrt(np.square(loss.tau) + s)
     p = ndtr(r)
     return {"probabilities": stack([ndtr(-r), p]) if model.flat_ else p / p.sum()}
 
@@ -67,7 +68,7 @@ def relevance(model: Any, X: Value, std: bool) -> dict[str, Value]:
 
 
 def online(model: Any, X: Value, std: bool) -> dict[str, Value]:
-    """Return "probabilities" of an OnlineLogisticClassifier as it is now."""
+    """Return "probabilities" of an OnlineLogisticClassifier in its current state."""
     from mercer.losses import Logistic
 
     stream, inside = model.stream_, in_units(model.units_, X)
@@ -76,11 +77,11 @@ def online(model: Any, X: Value, std: bool) -> dict[str, Value]:
     for latent in stream.latents:
         if isinstance(latent, Growing):
             T = K @ np.asarray(latent.whiten(np.eye(len(stream.points)))).T
-            m, reduced = T @ np.asarray(latent.v)[:, None], T.square().sum()
+            m, reduced = T @ np.asarray(latent.v)[:, None], np.square(T).sum()
         else:
             whole = latent.settled()
             m, reduced = K @ whole.alpha[:, None], ((K @ whole.C) * K).sum()
-        each.append(averaged(Logistic(), m, (prior - reduced).at_least(0.0)))
+        each.append(averaged(Logistic(), m, np.maximum(prior - reduced, 0.0)))
     return {"probabilities": _normalised(each)}
 
 
@@ -88,7 +89,7 @@ def _probabilities(posterior: Any, loss: Any, X: Value) -> Value:
     """The probabilities (q, k) of one posterior; see ``estimators.class_probabilities``."""
     trace, m = Traced(posterior, X), posterior.alpha.shape[1]
     mean = trace.mean()
-    if not has_spread(posterior):
+    if not posterior.has_spread:
         if loss.response == "multiclass":
             return softmax(mean)
         return _normalised([probability(loss, mean.take([c])) for c in range(m)])
@@ -97,7 +98,7 @@ def _probabilities(posterior: Any, loss: Any, X: Value) -> Value:
     if m == 1:
         return _normalised([averaged(loss, mean, trace.var() + trace.noise())])
     blocks = trace.blocks()
-    spreads = [(blocks[c][c] + trace.noise()).at_least(0.0) for c in range(m)]
+    spreads = [np.maximum(blocks[c][c] + trace.noise(), 0.0) for c in range(m)]
     return _normalised([averaged(loss, mean.take([c]), spreads[c]) for c in range(m)])
 
 

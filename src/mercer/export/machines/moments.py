@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from mercer.core.arrays import Array
 from mercer.core.errors import ExportError
 from mercer.estimators.shared.units import Units
-from mercer.export.expression import Value
-from mercer.export.processes.process import Traced, has_spread
+from mercer.export.expression import OnnxGraph, Value, evaluated, value_of
+from mercer.export.processes.process import Traced
 from mercer.export.processes.sparse import TracedSparse
 from mercer.export.processes.spline import TracedSpline
-from mercer.losses import Gamma, Gaussian, NegativeBinomial, Poisson
-from mercer.losses.real.base import LocationLoss
 from mercer.process.sparse import Sparse
 from mercer.process.spline import SplinePosterior
 
@@ -24,7 +23,7 @@ def regression(model: Any, X: Value, std: bool) -> dict[str, Value]:
     """Return "mean" (q,) or (q, m) and, where there is a spread and it is asked for, "std"."""
     inside = in_units(model.units_, X)
     traces = [traced(p, inside) for p in model.posteriors_]
-    spread = all(has_spread(p) for p in model.posteriors_)
+    spread = all(p.has_spread for p in model.posteriors_)
     units = model.units_
     if not spread or not (std or not all(loss.latent_is_mean for loss in model.losses_)):
         means = [
@@ -40,9 +39,9 @@ def regression(model: Any, X: Value, std: bool) -> dict[str, Value]:
     found = {"mean": _shaped(model, mean * units.y_scale + units.y_shift)}
     if std:
         within = _average([v for _, v in pairs])
-        between = _average([(m - mean).square() for m, _ in pairs])
+        between = _average([np.square(m - mean) for m, _ in pairs])
         variance = within if len(pairs) == 1 else within + between
-        found["std"] = _shaped(model, (variance + 0.0 * mean).sqrt() * units.y_scale)
+        found["std"] = _shaped(model, np.sqrt(variance + 0.0 * mean) * units.y_scale)
     return found
 
 
@@ -63,37 +62,37 @@ def in_units(units: Units, X: Value) -> Value:
 
 
 def _observed(loss: Any, m: Value, v: Value) -> Pair:
-    """Mean and variance of a new y for f ~ N(m, v): the closed ``predict`` of each loss."""
-    if isinstance(loss, Gaussian):
-        return m, v + float(np.asarray(loss.noise))
-    if isinstance(loss, LocationLoss):
-        shift, variance = loss.noise_moments()
-        return m + float(shift), v + float(variance)
-    if isinstance(loss, (Poisson, Gamma, NegativeBinomial)):
-        mean = (m + 0.5 * v).exp()
-        between = (2.0 * m + 2.0 * v).exp() - (2.0 * m + v).exp()
-        within = (2.0 * m + 2.0 * v).exp() / _size(loss)
-        return mean, within + between if isinstance(loss, Gamma) else mean + within + between
-    raise ExportError(
-        f"the loss {type(loss).__name__} cannot be exported: its mean over a Gaussian has no "
-        "closed form in ONNX"
-    )
-
-
-def _size(loss: Any) -> float:
-    sizes = {Poisson: np.inf}
-    return float(sizes.get(type(loss), getattr(loss, "shape", getattr(loss, "size", np.inf))))
+    """Mean and variance of a new y for f ~ N(m, v), by the loss's own formulas."""
+    means, variances = np.array([[-0.7], [0.4]]), np.array([[0.3], [1.2]])
+    return _stated(loss, "predict", (m, v), (means, variances))
 
 
 def _at_mode(loss: Any, f: Value) -> Value:
     """Mean of y given f; f itself for a loss without moments."""
     if not loss.offers("moments"):
         return f
-    if isinstance(loss, LocationLoss):
-        return f + float(loss.noise_moments()[0])
-    if isinstance(loss, (Poisson, Gamma, NegativeBinomial)):
-        return f.exp()
-    raise ExportError(f"the loss {type(loss).__name__} cannot be exported: no form of its mean")
+    return _stated(loss, "moments", (f,), (np.array([[-0.7], [0.4]]),))[0]
+
+
+def _stated(loss: Any, method: str, values: tuple[Value, ...], numbers: tuple[Array, ...]) -> Pair:
+    """Return what a method makes of values, if its graph agrees with it at some numbers."""
+    function = getattr(loss, method)
+    try:
+        graph = OnnxGraph()
+        inside = [Value(graph, f"X{j}") for j in range(len(numbers))]
+        found = [value_of(each) for each in function(*inside)]
+        feed = {each.name: array for each, array in zip(inside, numbers, strict=True)}
+        wanted = np.broadcast_arrays(*function(*numbers))
+        for ours, theirs in zip(wanted, evaluated(graph, found, feed), strict=True):
+            if not np.allclose(ours, theirs, rtol=1e-10, atol=0.0):
+                raise ExportError("the graph of its mean and variance has other values than it")
+        mean, variance = (value_of(each) for each in function(*values))
+    except (ExportError, AttributeError, IndexError, TypeError, ValueError) as error:
+        raise ExportError(
+            f"the loss {type(loss).__name__} cannot be exported: its mean over a Gaussian is not a "
+            f"formula that can be written in ONNX ({error})"
+        ) from error
+    return mean, variance if isinstance(variance, Value) else 0.0 * mean + variance
 
 
 def _average(values: list[Value]) -> Value:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from mercer.core.arrays import Array
-from mercer.export.expression import Value, softmax, stack
+from mercer.export.expression import Value, stack
+from mercer.export.functions import softmax
 from mercer.export.kernels.forms import cross, features
 from mercer.export.processes.averages import probability
 from mercer.losses import NormalizedHinge
@@ -35,11 +37,6 @@ def regression(model: Any, X: Value, std: bool) -> dict[str, Value]:
 def decision(model: Any, X: Value, std: bool) -> dict[str, Value]:
     """Return "decision" (q,) or (q, k)."""
     return {"decision": _flat(model, margins(model, X))}
-
-
-def one_class(model: Any, X: Value, std: bool) -> dict[str, Value]:
-    """Return "decision" (q,), negative for outliers."""
-    return {"decision": margins(model, X).squeeze(1)}
 
 
 def classification(model: Any, X: Value, std: bool) -> dict[str, Value]:
@@ -75,7 +72,7 @@ def with_sigmoid(f: Value, slope: Any, offsets: Any) -> dict[str, Value]:
     scaled = d * (rate or 1.0)
     if len(offsets) > 1:
         return {"decision": d, "probabilities": softmax(scaled)}
-    p = scaled.apply("Sigmoid")
+    p = expit(scaled)
     return {"decision": d.squeeze(1), "probabilities": stack([1.0 - p, p])}
 
 

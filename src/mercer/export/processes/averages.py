@@ -16,9 +16,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from mercer.core.errors import ExportError
-from mercer.export.expression import OnnxGraph, Value, log_sum_exp, ndtr, softmax, stack, where
+from mercer.export.expression import OnnxGraph, Value, stack, where
+from mercer.export.functions import log_sum_exp, ndtr, softmax
 from mercer.losses import Flip, LaplaceProbit, Logistic, NormalizedHinge, Probit
 from mercer.losses.numbers.averages import (
     _T,
@@ -39,16 +41,16 @@ from mercer.losses.numbers.quadrature import NODES, REACH, STEPS, WEIGHTS
 SMALLEST = 1e-300  # stands for a variance of zero
 
 
-def probability(loss: Any, f: Value) -> Value:
+def probability(loss: Any, f: Any) -> Value:
     """P(y = +1 | f) for f of any shape."""
     if type(loss) is Logistic:
-        return f.apply("Sigmoid")
+        return special.expit(f)
     if type(loss) is Probit:
         return ndtr(f / float(loss.scale))
     if type(loss) is NormalizedHinge:
-        return (float(loss.C) * (f + f.at_least(-1.0).at_most(1.0))).apply("Sigmoid")
+        return special.expit(float(loss.C) * (f + np.clip(f, -1.0, 1.0)))
     if type(loss) is LaplaceProbit:
-        tail = 0.5 * (-float(loss.C) * f.apply("Abs")).exp()
+        tail = 0.5 * np.exp(-float(loss.C) * abs(f))
         return where(f < 0.0, tail, 1.0 - tail)
     if type(loss) is Flip:
         base = where(f > 0.0, 1.0, where(f < 0.0, 0.0, 0.5))
@@ -61,31 +63,31 @@ def probability(loss: Any, f: Value) -> Value:
     )
 
 
-def averaged(loss: Any, m: Value, v: Value) -> Value:
+def averaged(loss: Any, m: Any, v: Any) -> Value:
     """E[P(y = +1 | f)], f ~ N(m, v), for m and v (q, 1)."""
-    v = v.at_least(SMALLEST)
+    v = np.maximum(v, SMALLEST)
     if type(loss) is Probit:
-        return ndtr(m / (float(loss.scale) ** 2 + v).sqrt())
+        return ndtr(m / np.sqrt(float(loss.scale) ** 2 + v))
     if type(loss) is Logistic:
         return _logistic(m, v)
     if type(loss) is Flip:
-        base = ndtr(m / v.sqrt()) if loss.base is None else averaged(loss.base, m, v)
+        base = ndtr(m / np.sqrt(v)) if loss.base is None else averaged(loss.base, m, v)
         return loss.eps + (1.0 - 2.0 * loss.eps) * base
     return _by_panels(loss, m, v)
 
 
-def _logistic(m: Value, v: Value) -> Value:
+def _logistic(m: Any, v: Any) -> Value:
     """The two sums of :mod:`mercer.losses.numbers.averages`, each on its side of WIDE."""
-    s = v.sqrt()
-    narrow = (m + s * _T[None, :]).apply("Sigmoid") @ _WT[:, None]
-    wide = ndtr((m + _U[None, :]) / s.at_least(np.sqrt(WIDE))) @ _WU[:, None]
+    s = np.sqrt(v)
+    narrow = special.expit(m + s * _T[None, :]) @ _WT[:, None]
+    wide = ndtr((m + _U[None, :]) / np.maximum(s, np.sqrt(WIDE))) @ _WU[:, None]
     return where(v > WIDE, wide, narrow)
 
 
 def _by_panels(loss: Any, m: Value, v: Value) -> Value:
     """The rule of :mod:`mercer.losses.numbers.quadrature`: 12 nodes between sorted breaks."""
     probability(loss, m)  # refuses before anything is built
-    s, one = v.sqrt(), np.ones(1)
+    s, one = np.sqrt(v), np.ones(1)
     reach = np.asarray(loss.reach)
     steps = np.concatenate([-reach, [0.0], reach]) * float(loss.width(one))
     fixed = [loss.kinks(one)[:, 0], *(float(c[0]) + steps for c in loss.centers(one))]
@@ -97,7 +99,7 @@ def _by_panels(loss: Any, m: Value, v: Value) -> Value:
     right = breaks.take(range(1, count)).expand(2)
     half = 0.5 * (right - left)
     r = 0.5 * (left + right) + half * NODES[None, None, :]
-    density = (-0.5 * (r / s.expand(2)).square()).exp() / (s.expand(2) * np.sqrt(2.0 * np.pi))
+    density = np.exp(-0.5 * np.square(r / s.expand(2))) / (s.expand(2) * np.sqrt(2.0 * np.pi))
     total: Value = half * WEIGHTS[None, None, :] * density * probability(loss, m.expand(2) + r)
     return total.sum(2).sum(1).squeeze(2)
 
@@ -157,7 +159,7 @@ def _split(m: Value, V: Value, c: int, count: int) -> Value:
     root, inverse = _roots(inner, c - 1)
     towards = flat.take(others * c + np.arange(c)[:, None], axis=0).expand(2)
     along = inverse @ towards  # (c, c-1, 1)
-    rest = (_diagonal(spread, c) - along.square().sum(1).reshape(-1)).at_least(0.0)
+    rest = np.maximum(_diagonal(spread, c) - np.square(along).sum(1).reshape(-1), 0.0)
     points = normal_points(c - 1, count).T[None]
     shift = root @ points  # (c, c-1, count)
     lean = (along * points).sum(1).squeeze(1)  # (c, count)
@@ -174,7 +176,7 @@ def _mixture(m: Value, v: Value) -> Value:
     """E[sigma(z)], z ~ N(m, v), to 1e-7: see :func:`mercer.losses.numbers.averages.mixture`."""
     total = 0.0 * m
     for rate, mass in zip(RATE, MASS / MASS.sum(), strict=True):
-        total = total + float(mass) * ndtr(float(rate) * m / (1.0 + rate**2 * v).sqrt(), ROUGH)
+        total = total + float(mass) * ndtr(float(rate) * m / np.sqrt(1.0 + rate**2 * v), ROUGH)
     return total
 
 
@@ -210,7 +212,7 @@ def _roots(V: Value, c: int) -> tuple[Value, Value]:
     for _ in range(SOFTMAX_STEPS):
         T = (3.0 * eye - Z @ Y) * np.full((c, c), 0.5)
         Y, Z = Y @ T, T @ Z
-    return Y * trace.sqrt(), Z / trace.sqrt()
+    return Y * np.sqrt(trace), Z / np.sqrt(trace)
 
 
 def _diagonal(V: Value, c: int) -> Value:

@@ -28,7 +28,7 @@ class TracedSparse:
 
     def var(self) -> Value:
         """phi(x)' Sigma phi(x), and what the augmenting function adds: (q, 1)."""
-        var = self._zero() if self.phi is None else self._half(self.phi).square().sum()
+        var = self._zero() if self.phi is None else np.square(self._half(self.phi)).sum()
         return var if self.added is None else var + self._augmented()[1]
 
     def noise(self) -> Value:
@@ -39,12 +39,12 @@ class TracedSparse:
         """See :class:`Augmented`; the rows of ``star`` are the new points."""
         added: Any = self.added
         star, height = cross(added.kernel, self.X, added.points), diagonal(added.kernel, self.X)
-        e, s = height + self._zero(), (star.square() * added.b[None, :]).sum()
+        e, s = height + self._zero(), (np.square(star) * added.b[None, :]).sum()
         if self.phi is not None:
             near, there = self._half(self.phi), self._half(star @ (added.F * added.b).T)
-            e, s = e - (near * there).sum(), s - there.square().sum()
-        total = height.square() / float(added.variance) + s.at_least(0.0)
-        return e * (star @ added.a[:, None]) / total, e.square() / total
+            e, s = e - (near * there).sum(), s - np.square(there).sum()
+        total = np.square(height) / float(added.variance) + np.maximum(s, 0.0)
+        return e * (star @ added.a[:, None]) / total, np.square(e) / total
 
     def _half(self, phi: Value) -> Value:
         """R^-T phi (q, p), whose squared length is the variance."""

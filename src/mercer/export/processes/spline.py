@@ -9,6 +9,7 @@ coefficients, about the middle of each interval.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -38,8 +39,8 @@ class TracedSpline:
     def var(self) -> Value:
         """Its variance, (q, 1)."""
         m = self.posterior.states.order
-        variance = self._value(lambda x: self.posterior.diag(x[:, None]), 4 * m - 2, 2 * m - 1)
-        return variance.at_least(0.0)
+        variance: Any = self._value(lambda x: self.posterior.diag(x[:, None]), 4 * m - 2, 2 * m - 1)
+        return np.maximum(variance, 0.0)
 
     def noise(self) -> Value:
         """Zero: all noise is the loss's."""
@@ -73,7 +74,7 @@ class TracedSpline:
         step = 1 << (n.bit_length() - 1)
         while step:
             tried = low + float(step)
-            known = self._chosen(self.knots, (tried - 1.0).at_most(n - 1.0).cast(np.int64))
+            known = self._chosen(self.knots, np.minimum(tried - 1.0, n - 1.0).cast(np.int64))
             fits = where(known > self.X, 0.0, 1.0) * where(tried > float(n), 0.0, 1.0)
             low = low + fits * float(step)
             step //= 2

@@ -1,4 +1,4 @@
-"""A function learned on a graph, batch after batch: the prior it leaves, and how it goes on.
+"""Manifold: the prior that a graph conditions, and the function learned on it, batch by batch.
 
 Each batch X with the matrix M = 2 beta L of its graph changes the kernel and then, by its labels,
 the function (Hou & Hero, Theorem 2):
@@ -6,15 +6,17 @@ the function (Hou & Hero, Theorem 2):
     k_t(x, z) = k_{t-1}(x, z) - k_{t-1}(x, X) P_t k_{t-1}(X, z),   P_t = (I + M K)^-1 M       (3)
     f_t(x) = sum_i k_t(x, x_i) c_i
 
-over all labelled rows so far: old coefficients always go with the newest kernel. Here it is exact,
-in memory O(n^2) for n rows; ``manifold_landmarks`` is the form of bounded memory.
-Theory (M8), (M9).
+over all labelled rows so far: old coefficients always go with the newest kernel. A batch is taken
+in two steps: :meth:`Manifold.smooth` conditions the prior on the graph (alpha = 0, C = P_t), and
+:meth:`Smoothed.learn` takes what an inference found on it. Here all is exact, in memory O(n^2) for
+n rows; ``landmarks`` is the form of bounded memory. Theory (M8), (M9).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,25 +25,26 @@ from scipy.sparse import block_diag, csr_array
 from mercer.core.arrays import Array, Index
 from mercer.core.memory import require_memory
 from mercer.kernels.base import Kernel
+from mercer.linalg.operators import PosteriorOperator
 from mercer.linalg.smoothness import RootOperator, Smoothness
 
 ROWS = 256  # of a block triangular matrix that are multiplied at a time
 
 
 class Smoothed(ABC):
-    """A manifold whose kernel knows a batch X (n, d), and whose function does not yet."""
+    """A prior that knows the graph of a batch, and nothing yet of its labelled rows (l of them)."""
 
     @abstractmethod
-    def covariance(self, at: Index) -> Array:
-        """Return k_t among the rows ``at`` (l,) of the batch: shape (l, l)."""
+    def covariance(self) -> Array:
+        """Return k_t among the labelled rows: shape (l, l)."""
 
     @abstractmethod
-    def latent(self, at: Index) -> Array:
-        """Return f before the labels, with the new kernel, at the rows ``at``: shape (l, k)."""
+    def latent(self) -> Array | None:
+        """Return f before the labels, with the new kernel, at these rows: (l, k); None is zero."""
 
     @abstractmethod
-    def learn(self, at: Index, c: Array) -> Manifold:
-        """Return the manifold with the coefficients c (l, k) of the rows ``at``."""
+    def learn(self, c: Array) -> Manifold:
+        """Return the manifold with the coefficients c (l, k) of these rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,20 +66,40 @@ class Manifold(ABC):
     weights: Array
 
     @abstractmethod
-    def smooth(self, X: Array, rows: Index, M: Any) -> Smoothed:
-        """Update the kernel with X (n, d), whose graph has the sparse matrix M (n, n)."""
+    def smooth(self, X: Array, rows: Index, M: Any, at: Index) -> Smoothed:
+        """Update the kernel with X (n, d), whose graph has the sparse matrix M (n, n).
+
+        ``rows`` (n,) are the places of X in the stream; ``at`` (l,) are those of X with labels, a
+        row twice if it has two.
+        """
 
     @abstractmethod
     def operator(self) -> RootOperator:
         """Return C with k_t(x, z) = k(x, z) - k(x, points) C k(points, z)."""
 
     @abstractmethod
-    def told(self) -> dict[str, Any]:
-        """Return what a report says of the memory."""
+    def describe(self) -> dict[str, Any]:
+        """Return plain values on the memory, for a report."""
 
-    @abstractmethod
-    def arrays(self) -> dict[str, Array]:
-        """Return what a model file needs beside points, rows and weights."""
+
+class ManifoldOperator(PosteriorOperator):
+    """C of a manifold, computed when a covariance is first asked for: a mean does not need it."""
+
+    def __init__(self, manifold: Manifold) -> None:
+        self.manifold = manifold
+
+    @cached_property
+    def root(self) -> RootOperator:
+        """See :meth:`Manifold.operator`."""
+        return self.manifold.operator()
+
+    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
+        """A' C B, shape (p, q)."""
+        return self.root.reduce(A, B, hA, hB)
+
+    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
+        """diag(A' C A), shape (p,)."""
+        return self.root.reduce_diag(A, hA)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +139,7 @@ class Whole(Manifold):
         assert root is not None
         return RootOperator(root)
 
-    def smooth(self, X: Array, rows: Index, M: Any) -> WholeSmoothed:
+    def smooth(self, X: Array, rows: Index, M: Any, at: Index) -> WholeSmoothed:
         """See :meth:`Manifold.smooth`: the block Cholesky step."""
         whole = self.rooted()
         Q, extent = whole.root, whole.extent
@@ -148,46 +171,86 @@ class Whole(Manifold):
             np.concatenate([extent, np.full(len(T), N + n, dtype=np.intp)]),
         )
         half = np.concatenate([before, new])
-        return WholeSmoothed(after, K - new.T @ new, f - new.T @ pull, half)
+        inner = np.asarray((K - new.T @ new)[np.ix_(at, at)])
+        return WholeSmoothed(after, N + at, inner, (f - new.T @ pull)[at], half[:, at])
 
-    def told(self) -> dict[str, Any]:
-        """See :meth:`Manifold.told`."""
+    def describe(self) -> dict[str, Any]:
+        """See :meth:`Manifold.describe`."""
         return {"form": "exact", "points": len(self.points)}
-
-    def arrays(self) -> dict[str, Array]:
-        """See :meth:`Manifold.arrays`."""
-        root = np.zeros((0, 0)) if self.root is None else self.root
-        whole = {"extent": self.extent, "indices": self.graph.indices, "indptr": self.graph.indptr}
-        numbers = {name: value.astype(np.float64) for name, value in whole.items()}
-        return {"coef": self.coef, "root": root, "data": self.graph.data} | numbers
 
 
 @dataclass(frozen=True, eq=False)
 class WholeSmoothed(Smoothed):
-    """``manifold`` with the batch in its kernel, K and f (n, n), (n, k) there, half = Q k(., X)."""
+    """``manifold`` with the batch in its kernel; its points ``place`` (l,) have the labels.
+
+    K and f are (l, l) and (l, k) there, half is Q k(., x) of these points (r, l).
+    """
 
     manifold: Whole
+    place: Index
     K: Array
     f: Array
     half: Array
 
-    def covariance(self, at: Index) -> Array:
+    def covariance(self) -> Array:
         """See :meth:`Smoothed.covariance`."""
-        return np.asarray(self.K[np.ix_(at, at)])
+        return self.K
 
-    def latent(self, at: Index) -> Array:
+    def latent(self) -> Array:
         """See :meth:`Smoothed.latent`."""
-        return np.asarray(self.f[at])
+        return self.f
 
-    def learn(self, at: Index, c: Array) -> Whole:
+    def learn(self, c: Array) -> Whole:
         """See :meth:`Smoothed.learn`."""
-        whole, n = self.manifold, len(self.f)
+        whole = self.manifold
         assert whole.root is not None
         coef, weights = whole.coef.copy(), whole.weights.copy()
-        np.add.at(coef, len(coef) - n + at, c)
-        np.add.at(weights, len(coef) - n + at, c)
-        weights -= whole.root.T @ (self.half[:, at] @ c)
+        np.add.at(coef, self.place, c)
+        np.add.at(weights, self.place, c)
+        weights -= whole.root.T @ (self.half @ c)
         return replace(whole, coef=coef, weights=weights)
+
+
+class AtOnce(Smoothed):
+    """The prior of a kernel, conditioned on the graph of the only batch there is.
+
+    The same as :meth:`Whole.smooth` on no points, without the root that only a further batch needs.
+
+    Parameters
+    ----------
+    kernel : k before any smoothing.
+    X, rows, M, at : see :meth:`Manifold.smooth`; with M = 0 the kernel stays as it is.
+    """
+
+    def __init__(self, kernel: Kernel, X: Array, rows: Index, M: Any, at: Index) -> None:
+        self.kernel, self.points, self.rows, self.M, self.at = kernel, X, rows, M, at
+        self.smooth: Smoothness | None = None
+        if not M.data.any():
+            require_memory(len(at), 3)
+            self.K = kernel(X[at])
+            return
+        require_memory(len(X), 5, "a graph kernel", "fit")
+        K = kernel(X)
+        columns = K[:, at]
+        self.smooth = Smoothness(K, M)
+        del K
+        self.half = self.smooth.half(columns)
+        self.K = columns[at] - self.half.T @ self.half  # k_new, equation (3)
+
+    def covariance(self) -> Array:
+        """See :meth:`Smoothed.covariance`."""
+        return self.K
+
+    def latent(self) -> None:
+        """See :meth:`Smoothed.latent`: zero."""
+
+    def learn(self, c: Array) -> Whole:
+        """See :meth:`Smoothed.learn`: f(x) = k(x, X) [J'c - P K J'c]."""
+        coef = np.zeros((len(self.points), c.shape[1]))
+        np.add.at(coef, self.at, c)
+        weights = coef if self.smooth is None else coef - self.smooth.back(self.half @ c)
+        none = np.zeros(0, dtype=np.intp)
+        return Whole(self.kernel, self.points, self.rows, coef, weights, self.M, None, none)
 
 
 def between(kernel: Kernel, A: Array, B: Array) -> Array:

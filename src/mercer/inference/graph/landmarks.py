@@ -1,4 +1,4 @@
-"""A function learned on graphs, in bounded memory: smoothness is carried by landmarks.
+"""Landmarked: a function learned on graphs in bounded memory, its smoothness on landmarks.
 
 With phi(x) = R^-1 k(Z, x), R R' = k(Z, Z) for m landmarks Z, the smoothness of a batch X counts
 for the part of f that the landmarks see:
@@ -37,12 +37,12 @@ class Landmarked(Manifold):
     ----------
     place : (m,) the landmarks, in the order in which they were taken.
     R, G : (m, m) as above, R lower triangular.
-    h : (m, k) over all labelled rows, those included whose support vectors were let go.
+    h : (m, k) over all labelled rows, those included whose support vectors were dropped.
     phi : (m, p) of the points.
     residual : whether k_t has the brackets.
-    per_batch, most, support : at most so many new landmarks of a batch, landmarks in all, and
+    per_batch, most, support : limits of the new landmarks of a batch, of all landmarks, and of the
         support vectors that are kept.
-    gone : support vectors that were let go: the landmarks alone represent them since.
+    gone : support vectors that were dropped: the landmarks alone represent them since.
     """
 
     place: Index
@@ -56,7 +56,7 @@ class Landmarked(Manifold):
     support: int
     gone: int = 0
 
-    def smooth(self, X: Array, rows: Index, M: Any) -> LandmarkSmoothed:
+    def smooth(self, X: Array, rows: Index, M: Any, at: Index) -> LandmarkSmoothed:
         """See :meth:`Manifold.smooth`: some rows of the batch become landmarks first."""
         room = min(self.per_batch, self.most - len(self.place))
         m, n, p = len(self.place) + max(room, 0), len(X), len(self.points)
@@ -83,14 +83,14 @@ class Landmarked(Manifold):
             points=np.concatenate([self.points, X]),
             rows=np.concatenate([self.rows, rows]),
             coef=coef,
-            weights=np.zeros_like(coef),  # told when the labels are known
+            weights=np.zeros_like(coef),  # computed when the labels are known
             place=np.concatenate([self.place, len(self.points) + chosen]),
             R=R,
             G=G,
             h=h,
             phi=np.concatenate([old, here], axis=1),
         )
-        return LandmarkSmoothed(after, len(self.points), cholesky(G, lower=True))
+        return LandmarkSmoothed(after, len(self.points) + at, cholesky(G, lower=True))
 
     def operator(self) -> RootOperator:
         """See :meth:`Manifold.operator`: C = R^-T (I - G^-1) R^-1 on the landmarks."""
@@ -105,56 +105,50 @@ class Landmarked(Manifold):
         root[:, self.place] = _back(self.R, V * shrunk).T
         return RootOperator(root)
 
-    def told(self) -> dict[str, Any]:
-        """See :meth:`Manifold.told`."""
+    def describe(self) -> dict[str, Any]:
+        """See :meth:`Manifold.describe`."""
         held = int(np.count_nonzero(np.any(self.coef != 0.0, axis=1)))
-        kept = {"residual": self.residual, "support": held, "let go": self.gone}
+        kept = {"residual": self.residual, "support": held, "dropped_support_vectors": self.gone}
         return {"form": "landmarks", "landmarks": len(self.place)} | kept
-
-    def arrays(self) -> dict[str, Array]:
-        """See :meth:`Manifold.arrays`."""
-        state = np.array([float(self.residual), float(self.gone)])
-        own = {"place": self.place.astype(np.float64), "R": self.R, "G": self.G, "h": self.h}
-        return {"coef": self.coef, "phi": self.phi, "state": state} | own
 
 
 @dataclass(frozen=True, eq=False)
 class LandmarkSmoothed(Smoothed):
-    """``manifold`` with a batch behind its ``old`` points and in its kernel; U U' = G."""
+    """``manifold`` with a batch in its kernel; its points ``at`` (l,) have the labels; U U' = G."""
 
     manifold: Landmarked
-    old: int
+    at: Index
     U: Array
 
-    def covariance(self, at: Index) -> Array:
+    def covariance(self) -> Array:
         """See :meth:`Smoothed.covariance`."""
-        part, phi = self.manifold, self.manifold.phi[:, self.old + at]
+        part, phi = self.manifold, self.manifold.phi[:, self.at]
         half = _solve(self.U, phi)
         K = half.T @ half
-        if part.residual and len(at):
-            K += part.kernel(part.points[self.old + at]) - phi.T @ phi
+        if part.residual and len(self.at):
+            K += part.kernel(part.points[self.at]) - phi.T @ phi
         return np.asarray(K)
 
-    def latent(self, at: Index) -> Array:
+    def latent(self) -> Array:
         """See :meth:`Smoothed.latent`."""
         part = self.manifold
-        f = part.phi[:, self.old + at].T @ (_twice(self.U, part.h) - part.phi @ part.coef)
+        f = part.phi[:, self.at].T @ (_twice(self.U, part.h) - part.phi @ part.coef)
         held = np.flatnonzero(np.any(part.coef != 0.0, axis=1))
         if len(held):
-            f += part.kernel(part.points[self.old + at], part.points[held]) @ part.coef[held]
+            f += part.kernel(part.points[self.at], part.points[held]) @ part.coef[held]
         return np.asarray(f)
 
-    def learn(self, at: Index, c: Array) -> Landmarked:
+    def learn(self, c: Array) -> Landmarked:
         """See :meth:`Smoothed.learn`; rows that are neither landmark nor support vector go."""
         part = self.manifold
-        h, coef = part.h + part.phi[:, self.old + at] @ c, part.coef.copy()
+        h, coef = part.h + part.phi[:, self.at] @ c, part.coef.copy()
         if part.residual:
-            np.add.at(coef, self.old + at, c)
-        return _told(replace(part, h=h, coef=coef), self.U)
+            np.add.at(coef, self.at, c)
+        return _pruned(replace(part, h=h, coef=coef), self.U)
 
 
 def landmarked(
-    whole: Whole, *, residual: bool, per_batch: int, most: int, support: int, count: int
+    whole: Whole, residual: bool, per_batch: int, most: int, support: int, count: int
 ) -> Landmarked:
     """Return an exact manifold on ``count`` of its rows as landmarks, at most."""
     place, phi = pivots(whole.kernel, whole.points, min(count, most))
@@ -164,10 +158,10 @@ def landmarked(
     start = (whole.kernel, whole.points, whole.rows, coef, np.zeros_like(coef))
     own = (place, R, G, phi @ whole.coef, phi)
     part = Landmarked(*start, *own, residual, per_batch, most, support)
-    return _told(part, cholesky(G, lower=True))
+    return _pruned(part, cholesky(G, lower=True))
 
 
-def _told(part: Landmarked, U: Array) -> Landmarked:
+def _pruned(part: Landmarked, U: Array) -> Landmarked:
     """Return the manifold with its weights, and without what it need not keep; U U' = G.
 
     Of too many support vectors those go whose residual part in f is smallest,

@@ -2,9 +2,7 @@
 
 The losses enter through a function f -> (sum of l, dl/df, curvature), the linear algebra through a
 function curvature -> step, so that one loop serves one latent function and several that share K.
-Theory (K5).
-
-How far to go along a Newton step: O(n) for each trial, the step itself cost O(n^3).
+The line search costs O(n) for each trial, where the step itself cost O(n^3). Theory (K5).
 """
 
 from __future__ import annotations

@@ -1,21 +1,17 @@
-"""Dual: the mode of any convex loss, kinked ones included, through its dual; theory (K3), (K4).
+"""Dual: the mode of any convex loss, kinked ones included; theory (K3), (K4), (K6).
 
-The last digits of a mode under a straight-line loss: held at kinks, or on a line.
-
-Where f_i lies on a line of the loss, a_i = -w_i slope is known; where it is held at a kink, f_i is
-known. Once it is clear which is which, the rest is linear (A: held, B: on a line):
-
-    K_AA a_A + H_A b = kink - mean_A - K_AB a_B,    H_A'a_A = -H_B'a_B
-
-Proximal steps know a_A only to the rounding of f divided by their width; this solves for it.
-
-Proximal steps on the dual of a convex loss: kinks become smooth bends, Newton does the rest.
+Proximal steps on the dual turn kinks into smooth bends, on which Newton's method works:
 
     a <- argmax D(a) - sigma/2 |a - a_old|^2,    D(a) = -1/2 a'K a - sum_i w_i g*(-a_i/w_i) - a'mean
 
 is in the primal the mode of the Moreau envelope e(c) = min_z w g(z) + (z - c)^2/(2 sigma) at
 c = f - sigma a_old, whose slope is (c - z)/sigma = -a and whose curvature is (1 - dz/dc)/sigma.
-Theory (K6).
+
+These steps know a only to the rounding of f divided by their width. For a straight-line loss the
+last digits follow from a linear system: where f_i lies on a line of the loss, a_i = -w_i slope is
+known; where it is held at a kink, f_i is known (A: held, B: on a line):
+
+    K_AA a_A + H_A b = kink - mean_A - K_AB a_B,    H_A'a_A = -H_B'a_B
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Laplace: a Gaussian about the mode, with the curvature there; theory (A4), (A5), (A6).
 
-Laplace for several classes: one joint posterior of all latent functions.
-
-At point i the sites have the precision W_i = w_i (diag(p_i) - p_i p_i') (c, c); their factor is
-``linalg.coupled``. Reference: Williams & Barber (1998); GPML section 3.5, algorithm 3.3, with a
-line search and an evidence gradient.
+Several classes have one joint posterior of all latent functions. At point i the sites have the
+precision W_i = w_i (diag(p_i) - p_i p_i') (c, c); their factor is ``linalg.dense.coupled``.
+Reference: Williams & Barber (1998); GPML section 3.5, algorithm 3.3, with a line search and an
+evidence gradient.
 """
 
 from __future__ import annotations

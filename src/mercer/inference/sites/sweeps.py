@@ -2,8 +2,7 @@
 
 Of each site a share ``power`` is taken away and put back by the true factor to the same power: 1 is
 EP, less is power EP, milder where a posterior has several modes. Reference: Minka (2004), Power EP.
-
-Anderson acceleration of a fixed-point iteration x <- G(x).
+The fixed-point iteration over sweeps is sped up by Anderson acceleration.
 """
 
 from __future__ import annotations

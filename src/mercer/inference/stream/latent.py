@@ -66,7 +66,8 @@ class Latent(PosteriorOperator):
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
         """See :meth:`PosteriorOperator.reduce`: A'C B, there is no basis."""
-        return np.asarray(self.parts(A)[1].T @ self.parts(B)[2])
+        _, left, right = self.parts(A)
+        return np.asarray(left.T @ (right if B is A else self.parts(B)[2]))
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
         """See :meth:`PosteriorOperator.reduce_diag`."""

@@ -1,15 +1,13 @@
-"""Coordinates for the factor-analysed Gaussian in which its free energy is well conditioned.
+"""The free energy of the factor-analysed Gaussian, with gradient and Hessian, O(n^2 M) each.
 
-Sigma = D + C_f C_f' with mu = mean + A m, C_f = A C^ and log d_i = log scale_i + sqrt(2) e_i, where
-A A' = (K^-1 + W_0)^-1 for weights W_0 near those of the solution, scale_i = 1 / (K^-1 + W_0)_ii.
-In (m, C^, e) the Hessian is near the identity: A whitens the mean and the directions of C_f, and
-1/2 (d_i / scale_i - log d_i) has unit curvature in e_i where it is smallest. None is bounded.
+Reference: M. Seeger's thesis, section 4.3 and appendix C.1, (C.3); the Hessian follows from it. The
+inverse of Sigma = D + C C' and its changes cost O(M^2 n), thesis (C.5) by Woodbury.
 
-The inverse of Sigma = D + C C' and how it changes, in O(M^2 n): thesis (C.5) by Woodbury.
-
-The free energy of the factor-analysed Gaussian, with gradient and Hessian, O(n^2 M) each.
-
-Reference: M. Seeger's thesis, section 4.3 and appendix C.1, (C.3); the Hessian follows from it.
+The energy is well conditioned in other coordinates: Sigma = D + C_f C_f' with mu = mean + A m,
+C_f = A C^ and log d_i = log scale_i + sqrt(2) e_i, where A A' = (K^-1 + W_0)^-1 for weights W_0
+near those of the solution, scale_i = 1 / (K^-1 + W_0)_ii. In (m, C^, e) the Hessian is near the
+identity: A whitens the mean and the directions of C_f, and 1/2 (d_i / scale_i - log d_i) has unit
+curvature in e_i where it is smallest. None is bounded.
 """
 
 from __future__ import annotations

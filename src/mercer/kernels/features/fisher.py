@@ -1,6 +1,6 @@
-"""Fisher kernels: points are alike if they pull the parameters of a model the same way.
+"""Fisher kernels: two points are alike if they change the parameters of a model in the same way.
 
-MultinomialFisher: the Fisher kernel of counts.
+``Fisher`` takes any score function, ``MultinomialFisher`` is the kernel of counts.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.features.fourier import Mapped, not_frozen
 from mercer.kernels.features.tfidf import counts
 
-# ruff: noqa: D102 - the methods of the contract are described in base.py
-
 
 class ScoreKernel(Mapped, abstract=True):
     """k(x, z) = u(x)' I^-1 u(z), u the score d log p(x | theta) / d theta, I its information.
 
-    A child states ``scores``, u(X) (n, p). ``information`` is None (the identity), "empirical"
-    (the mean of u^2 over the first rows seen, one number for each parameter), or an array: the
-    diagonal (p,) or the whole matrix (p, p). A parameter without information, whose score is zero
-    on all those rows, is left out.
+    A subclass implements ``scores``, u(X) (n, p). ``information`` is None (the identity),
+    "empirical" (the mean of u^2 over the first rows seen, one number for each parameter), or an
+    array: the diagonal (p,) or the whole matrix (p, p). A parameter without information, whose
+    score is zero on all those rows, is left out.
     """
 
     information: Any
@@ -68,7 +66,7 @@ class Fisher(ScoreKernel):
     ----------
     score : callable
         Takes X (n, d); returns the gradients of log p(x | theta) by theta, (n, p).
-    information : None, "empirical", array (p,) or array (p, p)
+    information : None, "empirical", array (p,) or array (p, p), default=None
         The Fisher information: the identity; the mean of u^2 over the first rows seen, parameter
         by parameter; its diagonal; the matrix, positive definite.
 
@@ -128,23 +126,20 @@ def _standard_normal(X: Array) -> Array:
     return np.asarray(np.hstack([X, 0.5 * (X**2 - 1.0)]))
 
 
-# ruff: noqa: D102 - the methods of the contract are described in base.py
-
-
 class MultinomialFisher(ScoreKernel):
     """Fisher kernel of counts under a multinomial model.
 
         k(x, z) = sum_j (x_j - |x| p_j) (z_j - |z| p_j) / p_j,     |x| = sum_j x_j
 
-    The score of the logits is x - |x| p and the information of one word diag(p) - p p', used as it
-    is: nothing is approximated. A row of zeros has k = 0 with every row. Long texts weigh more; see
+    The score of the logits is x - |x| p and the information of one word diag(p) - p p', without
+    any approximation. A row of zeros has k = 0 with every row. Long texts weigh more; see
     :class:`TFIDF` for a kernel of unit length.
 
     Parameters
     ----------
-    probabilities : None or array (d,)
-        p, positive, of sum one. None: from the first rows seen, (1 + counts of the word) /
-        (d + all counts), and kept.
+    probabilities : array (d,) or None, default=None
+        p, positive, with sum one. None estimates it from the first rows seen as (1 + counts of the
+        word) / (d + all counts), and keeps it.
 
     References
     ----------

@@ -1,7 +1,4 @@
-"""Mapped: kernels whose feature map is written down.
-
-Random Fourier features: a finite map that approximates a stationary kernel.
-"""
+"""Kernels with an explicit feature map (``Mapped``), and random Fourier features as one of them."""
 
 from __future__ import annotations
 
@@ -16,11 +13,9 @@ from mercer.core.component import POSITIVE, Domain
 from mercer.kernels.base import Gradient, Kernel, inner, other_points
 from mercer.kernels.checks import like, positive, rescaled, whole
 
-# ruff: noqa: D102 - the methods of the contract are described in base.py
-
 
 class Mapped(Kernel, abstract=True):
-    """k(x, z) = phi(x)'phi(z). A child states ``features``, phi(X) (n, m), dense or sparse."""
+    """k(x, z) = phi(x)'phi(z). A subclass implements ``features``, phi(X) (n, m)."""
 
     def features(self, X: Any) -> Any:
         raise self._unstated("features(X)", "phi(X) (n, m), dense or sparse")
@@ -48,7 +43,7 @@ def is_sparse(X: Any) -> bool:
 
 
 def rows_of(X: Any) -> Any:
-    """Return X (n, d) as a row-major matrix of doubles; a sparse one as it is."""
+    """Return X (n, d) as a row-major matrix of doubles; a sparse one unchanged."""
     return X if is_sparse(X) else as_matrix(X)
 
 
@@ -66,9 +61,6 @@ def not_frozen(kernel: Kernel, name: str) -> ValueError:
     )
 
 
-# ruff: noqa: D102 - the methods of the contract are described in base.py
-
-
 class RandomFourier(Mapped):
     """Random Fourier features of the RBF or a Matern kernel: an explicit map of 2 * size columns.
 
@@ -80,15 +72,15 @@ class RandomFourier(Mapped):
 
     Parameters
     ----------
-    length_scale : float or array (d,)
-        One length scale for all columns, or one per column (ARD).
-    size : int
-        Number of frequencies.
-    nu : float or None
-        Smoothness of the Matern kernel; None is the RBF.
-    seed : int
+    length_scale : float or array (d,), default=1.0
+        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
+    size : int, default=200
+        Number of frequencies, 1 or more.
+    nu : float or None, default=None
+        Positive smoothness of the Matern kernel; None is the RBF.
+    seed : int, default=0
         Of the frequencies: equal seeds are equal kernels.
-    frequencies : array (size, d) or None
+    frequencies : array (size, d) or None, default=None
         The draws at length scale one. None draws them from ``seed``; an estimator keeps those of
         its first rows, so that a model file does not depend on a random number generator.
 

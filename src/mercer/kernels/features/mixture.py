@@ -1,5 +1,4 @@
 """MixtureFisher: the Fisher kernel of a mixture of Gaussians."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 
@@ -29,11 +28,14 @@ class MixtureFisher(ScoreKernel):
 
     Parameters
     ----------
-    weights : array (c,), positive, of sum one
+    weights : array (c,)
+        Probabilities of the components, positive, with sum one.
     means : array (c, d)
-    covariances : array (c, d) of variances, or (c, d, d)
-    information : None, "empirical" or array (p,)
-        None is that of separated components.
+        In the units of the inputs.
+    covariances : array (c, d) or (c, d, d)
+        Positive variances, or positive definite matrices.
+    information : None, "empirical" or array (p,), default=None
+        None is the information of separated components.
 
     References
     ----------

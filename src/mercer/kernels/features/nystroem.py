@@ -1,6 +1,7 @@
-"""Nystroem: the part of a kernel that some points can express, a finite map.
+"""Nystroem: the part of a kernel that a few points can express, as a finite feature map.
 
-Pivots: the points that tell most about all others, one after the other, without the matrix.
+The points are chosen by a pivoted Cholesky factorisation (:func:`pivots`), which never forms the
+matrix.
 """
 
 from __future__ import annotations
@@ -67,9 +68,6 @@ def pivots(
     return np.array(chosen, dtype=np.intp), np.ascontiguousarray(L[have : have + len(chosen)])
 
 
-# ruff: noqa: D102 - the methods of the contract are described in base.py
-
-
 class Nystroem(Mapped):
     """The part of a kernel that some points can express: k(x, P) k(P, P)^-1 k(P, z).
 
@@ -79,10 +77,10 @@ class Nystroem(Mapped):
     Parameters
     ----------
     kernel : Kernel
-        The kernel that is approximated. Its noise parts are not seen.
-    size : int
-        How many points at most.
-    points : array (m, d) or None
+        The kernel that is approximated, without its noise parts.
+    size : int, default=100
+        Largest number of points, 1 or more.
+    points : array (m, d) or None, default=None
         P. None chooses among the first rows seen (in a stream the first batch), and keeps them:
         one after the other the row with the largest variance given those chosen, until ``size`` or
         until no row has more than 1e-10 of the largest left.

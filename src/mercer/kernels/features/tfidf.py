@@ -1,5 +1,4 @@
 """TFIDF: the kernel of word counts."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 
@@ -24,13 +23,14 @@ class TFIDF(Mapped):
 
         idf_j = log((1 + n) / (1 + n_j)) + 1,   n rows, of which n_j hold word j
 
-    A row of zeros says nothing: phi = 0, and k is zero, with itself as well. X may be sparse where
-    an estimator takes sparse rows.
+    A row of zeros carries no information: phi = 0, and k is zero, with itself as well. X may be
+    sparse where an estimator takes sparse rows.
 
     Parameters
     ----------
-    idf : None, float or array (d,)
-        None: from the first rows seen (in a stream the first batch), and kept. Positive.
+    idf : float, array (d,) or None, default=None
+        Positive inverse document frequencies. None computes them from the first rows seen (in a
+        stream the first batch), and keeps them.
 
     References
     ----------

@@ -25,6 +25,13 @@ class _Named(Kernel, abstract=True):
     def _columns(self) -> int:
         raise NotImplementedError
 
+    def coordinates(self, X: Array, d: int) -> Array:
+        return self._form()[2].coordinates(X, d)
+
+    def profile(self, s: Array) -> Array:
+        amplitude, _, kernel, _ = self._form()
+        return amplitude * kernel.profile(s)
+
     def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
         return rng.standard_normal((n, self._columns()))
 
@@ -60,8 +67,8 @@ class OrnsteinUhlenbeck(_Named):
 
     Parameters
     ----------
-    rate : float
-        Positive inverse correlation length.
+    rate : float, default=1.0
+        Positive inverse correlation length, in inverse units of the input.
 
     References
     ----------
@@ -100,9 +107,9 @@ class SquaredExponentialOperator(_Named):
 
     Parameters
     ----------
-    sigma : float
-        Positive width.
-    dims : int
+    sigma : float, default=1.0
+        Positive width, in the units of the inputs.
+    dims : int, default=1
         Number of columns of the inputs.
 
     References

@@ -1,5 +1,4 @@
 """Kernels of differential operators: the norm is a chosen sum of squared derivatives."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 
@@ -33,8 +32,8 @@ class Operator(Kernel):
     ----------
     coefficients : array (M + 1,)
         a_0 > 0, ..., a_M > 0. Searched in logarithms while all are positive (P is then always
-        positive), as they are otherwise.
-    dims : int
+        positive), otherwise without a transformation.
+    dims : int, default=1
         Number of columns of the inputs.
 
     References

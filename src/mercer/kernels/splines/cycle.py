@@ -1,5 +1,4 @@
 """Periodic splines: the kernel of Bernoulli polynomials."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 
@@ -25,19 +24,19 @@ class PeriodicSpline(Kernel):
         k(x, z) = sum_j j^(-2m) cos(2 pi j (x - z) / period) / sum_j j^(-2m),      j = 1, 2, ...
 
     Times :meth:`penalty_variance` it is the reproducing kernel of the periodic functions of mean
-    zero with |f|^2 = integral over one period of (f^(m))^2. The mean of the function is no part
-    of it: with a constant as unpenalised basis (``basis="constant"``) the posterior mean is the
-    periodic smoothing spline, lam = noise * penalty_variance / variance. Orders 1, 2, ... draw
+    zero with |f|^2 = integral over one period of (f^(m))^2. The mean of the function is not
+    part of it: with a constant as unpenalised basis (``basis="constant"``) the posterior mean is
+    the periodic smoothing spline, lam = noise * penalty_variance / variance. Orders 1, 2, ... draw
     functions that are 0, 1, ... times differentiable; :class:`Periodic` draws smooth ones.
 
     One column only: ``PeriodicSpline(period=24.0).on("hour")``.
 
     Parameters
     ----------
-    period : float
-        In the units of the column.
-    order : int
-        m, 1 or more; 2 is the cubic spline.
+    period : float, default=1.0
+        Positive, in the units of the column.
+    order : int, default=2
+        m, 1 or more; 2 is the cubic spline. Not searched.
 
     References
     ----------
@@ -136,7 +135,7 @@ def bernoulli(n: int) -> tuple[Fraction, ...]:
 
 
 @lru_cache(maxsize=64)
-def _centred(n: int, m: int) -> tuple[float, ...]:
+def centred_bernoulli(n: int, m: int) -> tuple[float, ...]:
     """Return the coefficients of B_n(1/2 + t) / B_2m(0) in t: every second one is zero."""
     raw, half = bernoulli(n), Fraction(1, 2)
     shifted = [
@@ -148,12 +147,12 @@ def _centred(n: int, m: int) -> tuple[float, ...]:
 
 def _even(t: Array, m: int) -> Array:
     """B_2m(1/2 + t) / B_2m(0), exactly even in t, at t in [-1/2, 1/2]."""
-    return _horner(t * t, _centred(2 * m, m)[0::2])
+    return _horner(t * t, centred_bernoulli(2 * m, m)[0::2])
 
 
 def _odd(t: Array, m: int) -> Array:
     """Return the derivative of :func:`_even`; zero at whole periods, where order 1 has a kink."""
-    slope = 2 * m * t * _horner(t * t, _centred(2 * m - 1, m)[1::2])
+    slope = 2 * m * t * _horner(t * t, centred_bernoulli(2 * m - 1, m)[1::2])
     return np.where(t == -0.5, 0.0, slope) if m == 1 else slope
 
 

@@ -1,5 +1,4 @@
 """Spline kernel: the covariance of an integrated Wiener process; theory (P3), (P4)."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 
@@ -32,10 +31,10 @@ class Spline(Kernel):
 
     Parameters
     ----------
-    order : int
-        m, 1 or more: the penalised derivative; 2 is the cubic spline.
-    origin : float
-        Not above any input.
+    order : int, default=2
+        m, 1 or more: the penalised derivative; 2 is the cubic spline. Not searched.
+    origin : float, default=0.0
+        In the units of the column, not above any input.
 
     References
     ----------

@@ -1,8 +1,7 @@
-"""Thin-plate kernel: the functions whose m-th derivatives are small in all directions.
+"""Thin-plate kernel: functions whose m-th derivatives are small in all directions; theory (P9).
 
-The Green's function of the iterated Laplacian: the radial function of thin-plate splines.
-
-Theory (P9).
+It is built on the Green's function of the iterated Laplacian, the radial function of thin-plate
+splines.
 """
 
 from __future__ import annotations
@@ -50,11 +49,16 @@ def green(X: Array, Z: Array, order: int) -> Array:
     cost half the digits of r for close points.
     """
     from scipy.spatial.distance import cdist  # when it is needed: it takes long to import
-    from scipy.special import xlogy
 
     D = X.shape[1]
     check_order(order, D)
-    r2 = cdist(X, Z, "sqeuclidean")
+    return np.asarray(green_of_squares(cdist(X, Z, "sqeuclidean"), order, D))
+
+
+def green_of_squares(r2: Array, order: int, D: int) -> Array:
+    """:func:`green` at squared distances r2, left as they are."""
+    from scipy.special import xlogy
+
     if D % 2:
         G = np.sqrt(r2)
         if 2 * order - D > 1:
@@ -65,7 +69,7 @@ def green(X: Array, Z: Array, order: int) -> Array:
             G *= r2 ** (order - D // 2 - 1)
         G *= 0.5
     G *= constant(order, D)
-    return np.asarray(G)
+    return G
 
 
 def least_order(D: int) -> int:
@@ -88,9 +92,6 @@ def check_order(order: int, D: int) -> None:
         )
 
 
-# ruff: noqa: D102 - the methods of the contract are described in base.py
-
-
 class ThinPlate(Kernel):
     """Thin-plate kernel of order m: |f|^2 is the integral of all squared m-th derivatives.
 
@@ -107,9 +108,9 @@ class ThinPlate(Kernel):
 
     Parameters
     ----------
-    order : int
-        m, with 2 m > number of columns.
-    anchors : array (k, d) or None
+    order : int, default=2
+        m, with 2 m > number of columns; not searched.
+    anchors : array (k, d) or None, default=None
         k = (m - 1 + d)! / (m - 1)! d! points on which no polynomial of degree < m vanishes;
         :meth:`anchored` picks them among the rows of a table.
 
@@ -190,8 +191,8 @@ class ThinPlate(Kernel):
         check_order(whole(self, "order", 1), n_features)
         if self.anchors is None:
             raise ValueError(
-                "ThinPlate without anchors is no covariance, it is positive on contrasts only; use "
-                f"ThinPlateSpline, or ThinPlate.anchored(X, order={self.order}) with "
+                "ThinPlate without anchors is not a covariance: it is positive on contrasts only; "
+                f"use ThinPlateSpline, or ThinPlate.anchored(X, order={self.order}) with "
                 f"basis={self.order - 1}"
             )
         self._halves(np.zeros((1, n_features)))

@@ -1,7 +1,4 @@
-"""Stationary kernels: functions of the scaled distance alone. The base class, and the RBF.
-
-The rational quadratic kernel.
-"""
+"""Stationary kernels: functions of the scaled distance. Base class, RBF, rational quadratic."""
 
 from __future__ import annotations
 
@@ -16,23 +13,22 @@ from mercer.core.component import POSITIVE, Domain
 from mercer.kernels.base import KEEP, Gradient, Kernel, blocked_matmul, blocks, inner, other_points
 from mercer.kernels.checks import like, positive, rescaled
 
-# ruff: noqa: D102 - the methods of the contract are described in base.py
-
 FEW = 16  # columns of a product up to which the compiled tiles beat the BLAS on blocks
 
 
 class Stationary(Kernel, abstract=True):
     """A kernel k(x, z) = profile(s) of s = sum_d ((x_d - z_d) / length_scale_d)^2.
 
-    A child states ``profile`` and ``slope``, elementwise functions of s (any shape), which must
-    leave s as it is. One whose
-    profile the compiled core knows names it with ``native`` and is then evaluated without
-    temporaries. Distances are taken from differences, so coincident points are at distance zero.
+    A subclass implements ``profile`` and ``slope``, elementwise functions of s (any shape), which
+    must not change s. A profile written with NumPy's functions is also its form in ONNX
+    (:func:`mercer.to_onnx`). A subclass whose profile the compiled core knows names it with
+    ``native`` and is then evaluated without temporaries. Distances are taken from differences, so
+    coincident points are at distance zero.
 
     Parameters
     ----------
-    length_scale : float or array (d,)
-        One length scale for all columns, or one per column (ARD).
+    length_scale : float or array (d,), default=1.0
+        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {"length_scale": POSITIVE}
@@ -42,6 +38,10 @@ class Stationary(Kernel, abstract=True):
 
     def __init__(self, length_scale: float | Array = 1.0) -> None:
         self.length_scale = length_scale
+
+    def coordinates(self, X: Array, d: int) -> Array:
+        """Return X (n, d) in units of the length scales: s is the squared distance of such rows."""
+        return X / positive(self, "length_scale", d)
 
     def profile(self, s: Array) -> Array:
         """Return k at squared scaled distances s."""
@@ -72,13 +72,12 @@ class Stationary(Kernel, abstract=True):
         return self._formed(X, Z, 1.0)
 
     def multiple(self, X: Array, Z: Array | None, factor: float) -> Array:
-        """See :meth:`Kernel.multiple`; in one pass over memory, unless a child has its own call."""
+        """Return factor * k(X, Z) (n, p) in one pass, unless a subclass overrides the call."""
         if type(self).__call__ is not Stationary.__call__:
             return super().multiple(X, Z, factor)
         return self._formed(X, Z, factor)
 
     def written(self, X: Array, out: Array, factor: float = 1.0) -> Array:
-        """See :meth:`Kernel.written`."""
         if type(self).__call__ is not Stationary.__call__:
             return super().written(X, out, factor)
         return self._formed(X, None, factor, out)
@@ -135,9 +134,8 @@ class Stationary(Kernel, abstract=True):
 
     def _scaled(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
         X, Z, same = other_points(X, Z)
-        length_scale = positive(self, "length_scale", X.shape[1])
-        X = np.divide(X, length_scale, order="C")
-        return X, (X if same else np.divide(Z, length_scale, order="C")), same
+        U = self.coordinates(X, X.shape[1])
+        return U, (U if same else self.coordinates(Z, Z.shape[1])), same
 
 
 def _squares(X: Array, Z: Array) -> Array:
@@ -155,8 +153,8 @@ class RBF(Stationary):
 
     Parameters
     ----------
-    length_scale : float or array (d,)
-        One length scale for all columns, or one per column (ARD).
+    length_scale : float or array (d,), default=1.0
+        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
 
     References
     ----------
@@ -184,9 +182,6 @@ class RBF(Stationary):
         return -0.5 * np.exp(-0.5 * s)
 
 
-# ruff: noqa: D102 - the methods of the contract are described in base.py
-
-
 class RationalQuadratic(Stationary):
     """Rational quadratic kernel, k = (1 + s / (2 alpha))^(-alpha): RBF kernels of many scales.
 
@@ -195,10 +190,10 @@ class RationalQuadratic(Stationary):
 
     Parameters
     ----------
-    alpha : float
-        Positive; small values mix widely different scales.
-    length_scale : float or array (d,)
-        One length scale for all columns, or one per column (ARD).
+    alpha : float, default=1.0
+        Positive, without units; small values mix widely different length scales.
+    length_scale : float or array (d,), default=1.0
+        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
 
     References
     ----------

@@ -1,9 +1,8 @@
-"""A worked example: the kernel of a thesis as a class of its own.
+"""A worked example: the kernel of a thesis, written as a class.
 
 The same function is ``C * (RBF(length_scale) + v)``; written out it takes the parameters, and the
 gradient, of the source.
 """
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 
@@ -27,12 +26,12 @@ class BiasedRBF(Kernel):
 
     Parameters
     ----------
-    weight : float or array (d,)
-        w, inverse squared length scales, shared or one per column (ARD).
-    bias : float
-        v, variance of an offset relative to ``variance``.
-    variance : float
-        C, the overall scale.
+    weight : float or array (d,), default=1.0
+        w, positive inverse squared length scales, shared or one per column (ARD).
+    bias : float, default=0.1
+        v, positive variance of an offset, relative to ``variance``.
+    variance : float, default=10.0
+        C, the positive overall scale, in squared units of the function.
 
     References
     ----------
@@ -64,6 +63,14 @@ class BiasedRBF(Kernel):
         self.weight = weight
         self.bias = bias
         self.variance = variance
+
+    def coordinates(self, X: Array, d: int) -> Array:
+        """Return X (n, d) such that the exponential is one of squared distances."""
+        return X * np.sqrt(positive(self, "weight", d) / d)
+
+    def profile(self, s: Array) -> Array:
+        """Return k at squared distances s of coordinates."""
+        return positive(self, "variance") * (np.exp(-0.5 * s) + positive(self, "bias"))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         X, Z, same = self._scaled(X, Z)
@@ -98,7 +105,5 @@ class BiasedRBF(Kernel):
 
     def _scaled(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
         X, Z, same = other_points(X, Z)
-        d = X.shape[1]
-        root = np.sqrt(positive(self, "weight", d) / d)
-        X = np.multiply(X, root, order="C")
-        return X, (X if same else np.multiply(Z, root, order="C")), same
+        U = self.coordinates(X, X.shape[1])
+        return U, (U if same else self.coordinates(Z, Z.shape[1])), same

@@ -1,8 +1,8 @@
 """Matern kernels: as many derivatives as the caller asks for."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 
+from math import factorial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from mercer.kernels.stationary.base import Stationary
 
 _NATIVE = {0.5: 1, 1.5: 2, 2.5: 3}
 _LARGEST = 100.0
+_POLYNOMIAL = 20.5  # the largest nu for which the factorials of (4.16) lose no digits
 # There exp(-r) has made the kernel zero for every nu allowed; the Bessel routine ends near 1e9.
 _FAR = 5000.0
 
@@ -32,10 +33,10 @@ class Matern(Stationary):
 
     Parameters
     ----------
-    nu : float
-        Smoothness, 0 < nu <= 100; given, not searched.
-    length_scale : float or array (d,)
-        One length scale for all columns, or one per column (ARD).
+    nu : float, default=1.5
+        Smoothness, 0 < nu <= 100, without units; not searched.
+    length_scale : float or array (d,), default=1.0
+        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
 
     References
     ----------
@@ -74,7 +75,10 @@ class Matern(Stationary):
 
     def profile(self, s: Array) -> Array:
         nu = self._smoothness()
-        return bessel_profile(nu, np.sqrt(2.0 * nu * s))
+        r: Any = np.sqrt(2.0 * nu * s)
+        if isinstance(r, np.ndarray) or nu % 1.0 != 0.5 or nu > _POLYNOMIAL:
+            return bessel_profile(nu, r)
+        return half_integer_profile(nu, r)  # a formula to export: ONNX has no Bessel function
 
     def slope(self, s: Array) -> Array:
         # d/dr [r^nu K_nu(r)] = -r^nu K_{nu-1}(r) and dr/ds = nu / r
@@ -109,6 +113,19 @@ class Matern(Stationary):
                 "RBF is the kernel of unlimited smoothness"
             )
         return float(nu)
+
+
+def half_integer_profile(nu: float, r: Array) -> Array:
+    """Return :func:`bessel_profile` for nu = p + 1/2, where it is a polynomial times exp(-r).
+
+    GPML (4.16): e^-r p!/(2p)! sum_i (p + i)! / (i! (p - i)!) (2 r)^(p - i).
+    """
+    p = int(nu)
+    terms = [
+        factorial(p) / factorial(2 * p) * factorial(2 * p - j) / factorial(p - j) / factorial(j)
+        for j in range(p + 1)
+    ]
+    return np.exp(-r) * np.polynomial.polynomial.polyval(2.0 * r, terms)
 
 
 def bessel_profile(nu: float, r: Array) -> Array:

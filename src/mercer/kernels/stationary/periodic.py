@@ -1,5 +1,4 @@
 """Kernels of functions that repeat."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 
@@ -24,10 +23,10 @@ class Periodic(Kernel):
 
     Parameters
     ----------
-    period : float or array (d,)
-        Period in the units of the columns, shared or one per column.
-    length_scale : float or array (d,)
-        Smoothness within a period, on the unit circle (without units).
+    period : float or array (d,), default=1.0
+        Positive, in the units of the columns, shared or one per column.
+    length_scale : float or array (d,), default=1.0
+        Positive; smoothness within a period, on the unit circle (without units).
 
     References
     ----------
@@ -53,11 +52,21 @@ class Periodic(Kernel):
         self.period = period
         self.length_scale = length_scale
 
+    def coordinates(self, X: Array, d: int) -> Array:
+        """Return (cos | sin)(2 pi x / period) / length_scale, shape (n, 2 d)."""
+        angle = np.remainder(X / positive(self, "period", d), 1.0) * (2.0 * np.pi)
+        length_scale = positive(self, "length_scale", d)
+        return np.hstack([np.cos(angle) / length_scale, np.sin(angle) / length_scale])
+
+    def profile(self, s: Array) -> Array:
+        """Return k at squared distances s of coordinates."""
+        return np.exp(-0.5 * s)
+
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         X, Z, same = other_points(X, Z)
-        U = self._wound(X)
+        U = self.coordinates(X, X.shape[1])
         K = np.empty((X.shape[0], Z.shape[0]))
-        core.stationary(0, U, U if same else self._wound(Z), same, K)
+        core.stationary(0, U, U if same else self.coordinates(Z, Z.shape[1]), same, K)
         return K
 
     def diag(self, X: Array) -> Array:
@@ -68,8 +77,8 @@ class Periodic(Kernel):
         d = X.shape[1]
         period = np.broadcast_to(positive(self, "period", d), d)
         length_scale = np.broadcast_to(positive(self, "length_scale", d), d)
-        U = self._wound(X)
-        V = U if same else self._wound(Z)
+        U = self.coordinates(X, d)
+        V = U if same else self.coordinates(Z, d)
         M, sums = np.empty((X.shape[0], Z.shape[0])), np.empty(2 * d)
         core.stationary(0, U, V, same, M)
         M *= Q
@@ -92,13 +101,6 @@ class Periodic(Kernel):
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self._restated(period=rescaled(self.period, scale))
 
-    def _wound(self, X: Array) -> Array:
-        """Return (cos | sin)(2 pi x / period) / length_scale, shape (n, 2 d)."""
-        d = X.shape[1]
-        angle = np.remainder(X / positive(self, "period", d), 1.0) * (2.0 * np.pi)
-        length_scale = positive(self, "length_scale", d)
-        return np.hstack([np.cos(angle) / length_scale, np.sin(angle) / length_scale])
-
 
 class Cosine(Kernel):
     """Cosine kernel, k = prod_d cos(2 pi (x_d - z_d) / period_d): pure oscillations.
@@ -108,8 +110,8 @@ class Cosine(Kernel):
 
     Parameters
     ----------
-    period : float or array (d,)
-        Period in the units of the columns, shared or one per column.
+    period : float or array (d,), default=1.0
+        Positive, in the units of the columns, shared or one per column.
 
     References
     ----------

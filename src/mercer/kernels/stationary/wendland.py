@@ -1,5 +1,4 @@
 """Kernels of compact support."""
-# ruff: noqa: D102 - the methods of the contract are described in base.py
 
 from __future__ import annotations
 
@@ -24,16 +23,16 @@ class Wendland(Stationary):
     3           (1 - r)_+^(j+3) ((j^3+9j^2+23j+15) r^3 + (6j^2+36j+45) r^2 + (15j+45) r + 15) / 15
     ==========  ================================================================
 
-    The functions have as many mean-square derivatives as ``smoothness`` says.
+    The functions have ``smoothness`` mean-square derivatives.
 
     Parameters
     ----------
-    dims : int
-        The largest number of columns on which the kernel is used.
-    smoothness : int
-        0, 1, 2 or 3; given, not searched.
-    length_scale : float or array (d,)
-        Radius of the support, shared or one per column (ARD).
+    dims : int, default=3
+        The largest number of columns on which the kernel is used, 1 or more.
+    smoothness : {0, 1, 2, 3}, default=1
+        Number of mean-square derivatives; not searched.
+    length_scale : float or array (d,), default=1.0
+        Positive radius of the support, in the units of the inputs, shared or one per column (ARD).
 
     References
     ----------

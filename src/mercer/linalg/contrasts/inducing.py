@@ -12,8 +12,6 @@ and O(p^2) memory: the rows pass by in blocks, which a QR decomposition takes in
     [S H, S phi, S y] = Q [[R, B, a], [0, D, e], [0, 0, s]],     D = O diag(sqrt(d)) U'.
 
 Theory (P14).
-
-The factor of observations that are seen through inducing contrasts.
 """
 
 from __future__ import annotations

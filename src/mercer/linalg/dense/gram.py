@@ -1,8 +1,7 @@
-"""Dense Grams one after the other, in the same memory.
+"""Dense Gram: the whole matrix in memory, one Cholesky factorisation in place; theory (G4), (G6).
 
-Dense Gram: the whole matrix in memory, one Cholesky factorisation in place.
-
-Theory (G4), (G6).
+Grams that follow one another in a search use the same memory, because fresh pages cost more than
+the arithmetic on small matrices.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from mercer.core.arrays import Array, Index, back_product, cholesky_logdet, half
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.core.memory import require_memory
 from mercer.kernels.base import Gradient
+from mercer.kernels.given import Precomputed
 from mercer.linalg.dense.blocked import cholesky, half_inverse, inverse_diag, inverse_of_half
 from mercer.linalg.gram import Covariance, Factor, Gram
 from mercer.linalg.operators import CholeskyOperator
@@ -74,6 +74,13 @@ class DenseGram(Gram):
         self.spare = [] if spare is None else spare
         self._matrix: Array | None = None
         self.room: list[Array] = []  # n x n arrays of factors that are done with
+
+    @classmethod
+    def given(cls, K: Array) -> DenseGram:
+        """Return the Gram of a symmetric matrix K (n, n), kept as it is; points are row numbers."""
+        gram = cls(Precomputed(K), np.arange(len(K), dtype=np.float64)[:, None], keep=True)
+        gram._matrix = K
+        return gram
 
     @property
     def matrix(self) -> Array:

@@ -55,6 +55,15 @@ class SplineRows:
         return np.asarray((y - self.y_shift) / self.y_scale)
 
 
+def check_scale(scale: float) -> None:
+    """Refuse targets whose squares are no floating-point numbers."""
+    if not 1e-140 < scale < 1e140:
+        raise ValueError(
+            f"the targets have deviation {scale:.3g}: their squares leave the range of "
+            "floating-point numbers; give y in other units"
+        )
+
+
 def merge_rows(x: Array, y: Array, weights: Array) -> SplineRows:
     """Sort and merge the rows x, y, weights (N,); rows of weight zero are left out.
 
@@ -68,11 +77,7 @@ def merge_rows(x: Array, y: Array, weights: Array) -> SplineRows:
         points = x[keep][first]
         mean, total, spread = merge(group, len(first), y[keep][:, None], weights[keep])
     shift, scale = location_scale(mean, total, spread)
-    if not 1e-140 < scale[0] < 1e140:
-        raise ValueError(
-            f"the targets have deviation {scale[0]:.3g}: their squares leave the range of "
-            "floating-point numbers; give y in other units"
-        )
+    check_scale(float(scale[0]))
     within = 0.0 if spread is None else float(spread.sum()) / float(scale[0]) ** 2
     target = (mean[:, 0] - shift[0]) / scale[0]
     return SplineRows(

@@ -1,4 +1,4 @@
-"""Flip noise: some labels are wrong, whatever f says."""
+"""Flip noise: some labels are wrong, whatever f is."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ class Flip(BinaryLoss):
 
     Parameters
     ----------
-    base : a normalised binary loss, or None for the hard threshold P_base = [y f > 0] (1/2 at 0).
-    eps : probability of a flip, strictly between 0 and 1/2.
+    base : Loss or None, default=None
+        A normalised binary loss; None is the hard threshold P_base = [y f > 0] (1/2 at 0).
+    eps : float, default=0.1
+        Probability of a flip, strictly between 0 and 1/2.
 
     Examples
     --------

@@ -1,12 +1,7 @@
-"""The support vector classifier's losses; see ``margins`` for why they give no probabilities.
+"""The hinge losses of support vector classifiers, and the likelihood that belongs to them.
 
-Theory (S1).
-
-The hinge, made a likelihood; theory (S8).
-
-The hinge seen by a statistician: what it lacks to be a likelihood, and the weights it hides.
-
-Theory (S7), (S9).
+exp(-hinge) does not sum to one over the labels (see ``margins``). What it lacks, and the weights
+that a normalisation hides, are computed here as well. Theory (S1), (S7), (S8), (S9).
 """
 
 from __future__ import annotations
@@ -33,7 +28,8 @@ class Hinge(PiecewiseLinear):
 
     Parameters
     ----------
-    C : slope > 0. C with kernel k is 1 with kernel C k.
+    C : float, default=1.0
+        Positive slope. C with kernel k is the same as 1 with kernel C k.
 
     Examples
     --------
@@ -74,7 +70,8 @@ class SquaredHinge(BinaryLoss):
 
     Parameters
     ----------
-    C : curvature > 0.
+    C : float, default=1.0
+        Positive curvature.
 
     Examples
     --------
@@ -136,7 +133,8 @@ class NormalizedHinge(BinaryLoss):
 
     Parameters
     ----------
-    C : > 0; the slope for u -> -inf.
+    C : float, default=1.0
+        Positive; the slope for u -> -inf.
 
     Examples
     --------
@@ -195,9 +193,9 @@ def hinge_normaliser(f: Array, C: float = 1.0) -> Array:
         nu(f; C) = kappa [e^{-C (1 - f)_+} + e^{-C (1 + f)_+}],    kappa = 1 / (1 + e^{-2 C})
 
     A likelihood would have a mass free of f. The hinge's has its maximum 1 at f = +-1, is sech C at
-    f = 0 and tends to kappa far out: for no C > 0 is it constant, so exp(-hinge) is no probability
-    of a label. The missing mass would belong to a third answer, "do not know", that nobody gave;
-    :class:`~mercer.losses.NormalizedHinge` divides it out.
+    f = 0 and tends to kappa far out: for no C > 0 is it constant, so exp(-hinge) is not a
+    probability of a label. The missing mass would belong to a third answer, "do not know", that
+    nobody gave; :class:`~mercer.losses.NormalizedHinge` divides it out.
 
     Parameters
     ----------

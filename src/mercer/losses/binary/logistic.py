@@ -14,7 +14,7 @@ from mercer.losses.numbers.special import exp, negative_entropy
 
 
 class BinaryLoss(Loss):
-    """g(y, f) = phi(y f): a child states ``phi``, ``slopes`` and where phi has kinks."""
+    """g(y, f) = phi(y f): a subclass implements ``phi``, ``slopes`` and where phi has kinks."""
 
     abstract: ClassVar[bool] = True
     response: ClassVar[str] = "binary"

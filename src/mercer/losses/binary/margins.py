@@ -1,7 +1,7 @@
-"""Margin losses that are no likelihoods: discrimination, exponential.
+"""Margin losses that are not likelihoods: discrimination, exponential.
 
 Their exp(-g) does not sum to one over the labels, so they offer no probabilities; their scale C is
-no free parameter either, since an evidence that does not normalise cannot compare its values.
+not a free parameter either, since an evidence that is not normalised cannot compare its values.
 Theory (M2).
 """
 
@@ -28,7 +28,8 @@ class Margin(BinaryLoss):
 
     Parameters
     ----------
-    C : slack parameter > 1 (at C <= 1 every dual coefficient is zero: nothing is learned).
+    C : float, default=10.0
+        Slack parameter, above 1 (at C <= 1 every dual coefficient is zero: nothing is learned).
 
     Examples
     --------

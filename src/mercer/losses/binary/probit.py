@@ -22,7 +22,8 @@ class Probit(BinaryLoss):
 
     Parameters
     ----------
-    scale : s > 0, standard deviation of the noise.
+    scale : float, default=1.0
+        s, the positive standard deviation of the noise, in the units of f.
 
     Examples
     --------
@@ -68,7 +69,8 @@ class LaplaceProbit(BinaryLoss):
 
     Parameters
     ----------
-    C : > 0; the slope for u -> -inf.
+    C : float, default=1.0
+        Positive; the slope for u -> -inf.
 
     Examples
     --------

@@ -18,8 +18,8 @@ from mercer.losses.real.gaussian import Gaussian
 class SquaredProbit(Loss):
     """Squared error on labels -1 / +1, and P(+1) = Phi((m + b) / sqrt(tau^2 + s)) for new ones.
 
-    f is learned as if y = f + e, e ~ N(0, noise). That is no distribution of labels, so a sigmoid
-    Phi(a f + c) stands between f and the label. With f ~ N(m, s), its average is
+    f is learned as if y = f + e, e ~ N(0, noise). That is not a distribution of labels, so a
+    sigmoid Phi(a f + c) stands between f and the label. With f ~ N(m, s), its average is
     Phi((a m + c) / sqrt(1 + a^2 s)), GPML (6.42); here tau = 1/a and b = c/a, which stay finite
     where a does not. s is the variance v of f plus the noise, as in GPML, whose (5.12) is about the
     noisy y; with ``latent`` it is v alone.
@@ -28,10 +28,14 @@ class SquaredProbit(Loss):
 
     Parameters
     ----------
-    noise : > 0, variance of the labels about f while learning.
-    tau : > 0, how much the sigmoid is spread out; (m,) for m outputs.
-    offset : b, minus the value of f at which both labels are equally likely; (m,) likewise.
-    latent : leave the noise out of the prediction.
+    noise : float, default=0.1
+        Positive variance of the labels about f while learning.
+    tau : float or array (m,), default=0.1
+        Positive width of the sigmoid, in the units of f; one for each of m outputs.
+    offset : float or array (m,), default=0.0
+        b, minus the value of f at which both labels are equally likely; one for each of m outputs.
+    latent : bool, default=False
+        Leave the noise out of the prediction.
 
     Examples
     --------

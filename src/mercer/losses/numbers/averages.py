@@ -1,23 +1,19 @@
-"""The logistic averaged over a Gaussian, E[sigma(z)] for z ~ N(m, v): to all digits, or to 1e-7.
+"""Logistic and softmax probabilities averaged over Gaussian latent values.
 
-To all digits by two trapezoid sums, each exact to rounding on its side: over z for a narrow
-Gaussian, and over the logistic's own density for a wide one, where P = E_u[Phi((m + u)/sqrt(v))]
-with u logistic. Gauss-Hermite errs by 1e-2 at v = 100.
+E[sigma(z)], z ~ N(m, v), to all digits by two trapezoid sums, each exact to rounding on its side:
+over z for a narrow Gaussian, and over the logistic's own density for a wide one, where
+P = E_u[Phi((m + u)/sqrt(v))] with u logistic. Gauss-Hermite errs by 1e-2 at v = 100.
 
 To 1e-7, for many thousand values at a time: sigma(x) = sum_i MASS_i Phi(RATE_i x) to 9e-8, the
-logistic as a scale mixture of Gaussians, whose average is closed.
+logistic as a scale mixture of Gaussians, whose average is closed. For a few variances and many
+thousand means each there is a table of log A(-x), A(m) = ``mixture(m, v)``, in cells of equal
+width; A(x) = 1 - A(-x). In a cell it is the polynomial of degree 7 with the values and three
+derivatives at both ends, to 1e-12 of A; past the last cell, where A is below 1e-16, the parabola at
+its end.
 
-The logistic averaged over Gaussians of a few variances, tabled for many thousand means each.
-
-log A(-x), A(m) = ``mixture(m, v)``, in cells of equal width; A(x) = 1 - A(-x). In a cell it is the
-polynomial of degree 7 with the values and three derivatives at both ends, to 1e-12 of A; past the
-last cell, where A is below 1e-16, the parabola at its end.
-
-Class probabilities of a softmax averaged over Gaussian latent values.
-
-p_j = E[e^{f_j} / sum_k e^{f_k}], f ~ N(m, V). A plain average over quasi-random points meets a step
-where the latent values are far apart (errors of 3e-3 at deviations of 30 with 8192 points). Given
-all other latent values, f_j is Gaussian and its average is one-dimensional:
+For the softmax, p_j = E[e^{f_j} / sum_k e^{f_k}], f ~ N(m, V), a plain average over quasi-random
+points meets a step where the latent values are far apart (errors of 3e-3 at deviations of 30 with
+8192 points). Given all other latent values, f_j is Gaussian and its average is one-dimensional:
 
     p_j = E_{f_-j} [ A(mean of f_j given f_-j - log sum_{k != j} e^{f_k}, its variance) ],
 
@@ -259,7 +255,7 @@ def independent_as_possible(V: Array) -> Array:
 @cache
 def normal_points(c: int, count: int) -> Array:
     """Return the fixed rule (count, c): a scrambled Sobol sequence through Phi^-1."""
-    from scipy.stats import qmc  # imported here: it costs more than the rest of this room
+    from scipy.stats import qmc  # imported here: it costs more than the rest of this module
 
     x = qmc.Sobol(c, seed=0).random(count)
     points: Array = np.asarray(special.ndtri(np.clip(x, 1e-12, 1.0 - 1e-12)))

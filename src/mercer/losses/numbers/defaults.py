@@ -1,7 +1,4 @@
-"""Defaults by search and differences, for losses that state no closed form.
-
-How a total over a loss moves with the loss's own parameters.
-"""
+"""Defaults for losses without closed forms: quantities by search, gradients by differences."""
 
 from __future__ import annotations
 

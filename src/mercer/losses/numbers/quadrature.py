@@ -1,14 +1,13 @@
-"""Gaussian averages of any one-latent loss by split Gauss-Legendre quadrature.
+"""Gaussian averages of any one-latent loss, and their derivatives, by split Gauss-Legendre rules.
 
 Gauss-Hermite fails for kinks and for latent deviations beyond the loss's own width (errors of 1e-3
 with 128 nodes). Here the line is cut into panels at the kinks, at multiples of the latent standard
 deviation and at multiples of the loss's width, and each panel gets 12 Gauss-Legendre nodes. The
 tests hold it to 1e-9 of dense sums for latent variances from 1e-4 to 1e4.
 
-Third and fourth derivatives in m of E[g(y, f)], f ~ N(m, v): the bends of a Gaussian average.
-
-A Newton step on the variational Gaussian needs them; the first two are those of ``expected``
-(the second derivative in m is twice the first in v, the heat equation). Theory (A3).
+A Newton step on the variational Gaussian also needs the third and fourth derivatives in m of
+E[g(y, f)], f ~ N(m, v); the first two are those of ``expected`` (the second derivative in m is
+twice the first in v, the heat equation). Theory (A3).
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def expected(loss: Loss, y: Array, m: Array, v: Array) -> Triple:
 
     Either the loss is differentiated: dE/dm = E[g'], dE/dv = E[g'']/2, kinks as delta functions
     of g''; or the Gaussian (Stein): E[g (f-m)]/v and E[g ((f-m)^2/v - 1)]/(2v). A loss without
-    derivatives of its own always takes the second, whose errors grow like 1/v for small v.
+    its own derivatives always takes the second, whose errors grow like 1/v for small v.
     """
     own, start = _own_derivatives(loss), loss.value(y, m)
 
@@ -98,7 +97,7 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array, power: Array | None = None)
         L' = -T[g'] = T[f - m]/v,    L'' = Var_T[g'] - T[g''] - jumps = (Var_T[f] - v)/v^2;
 
     the first forms are exact for small v, the second for large v: each row takes the one with the
-    smaller rounding error (a loss without derivatives of its own, or one that is a step, always
+    smaller rounding error (a loss without its own derivatives, or one that is a step, always
     takes the second).
     """
     s, p = np.sqrt(v), np.ones_like(v) if power is None else power
@@ -200,7 +199,7 @@ def _jumps(loss: Loss, y: Array) -> Iterator[tuple[Array, Array]]:
 
 
 def _is_step(loss: Loss, y: Array) -> NDArray[np.bool_]:
-    """Whether g itself jumps at a kink, (n,): then its derivatives do not say all."""
+    """Whether g itself jumps at a kink, (n,): then its derivatives are not enough."""
     width, steps = np.broadcast_to(loss.width(y), y.shape), np.zeros(y.shape, dtype=bool)
     for kink in np.asarray(loss.kinks(y), dtype=np.float64):
         step = 1e-10 * width + 1e-14 * np.abs(kink)
@@ -245,7 +244,7 @@ def higher(loss: Loss, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
 
         T3 = E[g'' r]/v,    T4 = E[g'' (r^2/v - 1)]/v,    a slope jump J at kappa as J delta in g''.
 
-    A loss without derivatives of its own is averaged itself, T3 = E[g He3(r/s)]/s^3 and
+    A loss without its own derivatives is averaged itself, T3 = E[g He3(r/s)]/s^3 and
     T4 = E[g He4(r/s)]/s^4 (Hermite polynomials), whose rounding errors grow like s^-4.
     """
     s = np.sqrt(v)

@@ -1,7 +1,4 @@
-"""Losses of the absolute residual: Laplace noise and quantiles.
-
-The insensitive tube of support vector regression; theory (S2).
-"""
+"""Losses of the absolute residual: Laplace noise, quantiles, insensitive tube; theory (S2)."""
 
 from __future__ import annotations
 
@@ -24,7 +21,8 @@ class LaplaceNoise(PiecewiseLinear, LocationLoss):
 
     Parameters
     ----------
-    scale : b > 0; the noise has variance 2 b^2.
+    scale : float, default=1.0
+        b, positive, in the units of y; the noise has variance 2 b^2.
 
     Examples
     --------
@@ -78,8 +76,10 @@ class Pinball(PiecewiseLinear, LocationLoss):
 
     Parameters
     ----------
-    level : q, strictly between 0 and 1.
-    scale : s > 0.
+    level : float, default=0.5
+        q, the level of the quantile, strictly between 0 and 1.
+    scale : float, default=1.0
+        s, positive, in the units of y.
 
     Examples
     --------
@@ -143,8 +143,10 @@ class EpsilonInsensitive(PiecewiseLinear, LocationLoss):
 
     Parameters
     ----------
-    C : slope outside the tube, > 0.
-    epsilon : half width of the tube, >= 0 (0: Laplace noise of scale 1/C).
+    C : float, default=1.0
+        Positive slope outside the tube, in inverse units of y.
+    epsilon : float, default=0.1
+        Half width of the tube, in the units of y, 0 or more (0: Laplace noise of scale 1/C).
 
     Examples
     --------

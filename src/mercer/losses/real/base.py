@@ -1,6 +1,7 @@
-"""Location losses: y = f + noise, with noise that does not depend on f.
+"""Base classes of losses of real targets: location losses and piecewise linear ones.
 
-Piecewise linear losses: every Gaussian average in closed form, from knots and slopes alone.
+A location loss is y = f + noise, with noise that does not depend on f. Of a piecewise linear loss
+every Gaussian average has a closed form, from knots and slopes alone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mercer.losses.numbers.special import (
 
 
 class LocationLoss(Loss):
-    """-log p(y - f): a child states ``value`` and the noise's distribution.
+    """-log p(y - f): a subclass implements ``value`` and the noise's distribution.
 
     ``noise_moments() -> (mean, variance)``, ``noise_cdf(r)``, ``noise_quantile(p)``; from them
     follow the predictive distribution and draws.
@@ -68,7 +69,7 @@ class LocationLoss(Loss):
 
 
 class PiecewiseLinear(Loss):
-    """A convex loss made of straight lines; a child states ``value`` and ``pieces``."""
+    """A convex loss made of straight lines; a subclass implements ``value`` and ``pieces``."""
 
     abstract: ClassVar[bool] = True
 

@@ -23,10 +23,11 @@ class Gaussian(LocationLoss):
 
     Parameters
     ----------
-    noise : the variance, not the standard deviation. A number is learned unless it is fixed; an
-        array (n,) holds the known variance of every training target and is never learned (new
-        targets are then predicted without noise). 0 asks
-        for interpolation: then only the exact inference and predictions work.
+    noise : float or array (n,), default=1.0
+        The variance (not the standard deviation), in squared units of y. A positive number is
+        learned unless it is fixed. An array holds the known variance of every training target and
+        is never learned; new targets are then predicted without noise. 0 interpolates: then only
+        the exact inference and predictions work.
 
     Examples
     --------

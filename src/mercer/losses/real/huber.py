@@ -27,8 +27,11 @@ class Huber(LocationLoss):
 
     Parameters
     ----------
-    noise : variance of the Gaussian part, > 0.
-    delta : where the tails begin, in units of y, > 0; the Gaussian loss as it grows.
+    noise : float, default=1.0
+        Positive variance of the Gaussian part, in squared units of y.
+    delta : float, default=1.345
+        Positive residual at which the tails begin, in the units of y; as it grows, the loss tends
+        to the Gaussian one.
 
     Examples
     --------

@@ -24,8 +24,10 @@ class StudentT(LocationLoss):
 
     Parameters
     ----------
-    scale : s > 0, not the standard deviation.
-    df : degrees of freedom > 0; the Gaussian of variance s^2 as df grows.
+    scale : float, default=1.0
+        s, positive, in the units of y; not the standard deviation.
+    df : float, default=4.0
+        Positive degrees of freedom; as they grow, the noise tends to the Gaussian of variance s^2.
 
     Examples
     --------

@@ -1,6 +1,4 @@
-"""What all other observations say about one: GPML (5.12), with merged rows, weights and a basis.
-
-The leave-one-out criterion: log predictive density of each observation given the others.
+"""The leave-one-out criterion: log predictive density of each observation given all others.
 
 GPML (5.10)-(5.13), with merged duplicates, weights and an unpenalised basis; the gradient by one
 adjoint product instead of one product per hyperparameter. Theory (G11), (G12).

@@ -1,6 +1,6 @@
 """Chain: one Markov chain from warm-up to its last draw, readable while it runs.
 
-Warm-up of a chain: step size by dual averaging, mass by the variances seen so far.
+During warm-up the step size is set by dual averaging, the mass by the variances seen so far.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A coarse ladder of common length scales first, a search on each rung; from the best rung the set of
 functions is held while the parameters climb, and then searched again. Only what is better is kept.
 
-The evidence by itself prefers short scales, down to a function of its own for each row: it was
+The evidence alone prefers short scales, down to one function for each row: it was
 maximised over the choice of functions and does not pay for that. Kernels are compared by the log
 evidence less (log m)/2 for each function chosen of m; and no length scale below the median distance
 between neighbours is tried.
@@ -163,7 +163,7 @@ def climbed(
 
 
 def scaled(kernel: Kernel, factor: float, shortest: float) -> Kernel | None:
-    """Return the kernel with its free length scales times ``factor``; None if that is no other."""
+    """Return the kernel, its free length scales times ``factor``; None if that is not allowed."""
     clone = copy.deepcopy(kernel)
     free = [
         (owner, name)

@@ -20,7 +20,7 @@ from mercer.search.relevance.state import Design, Inner, Pool, SparseState, fact
 
 # Newton ends where it expects to gain less: the determinant is of first order in what is left.
 STEPS, CLOSE, STALLED = 100, 1e-14, 1e-8
-# A step that moves a latent value further is cut; one of weights beyond FAR is no step at all.
+# A step that moves a latent value further is cut; one of weights beyond FAR is not taken at all.
 LONGEST, FAR = 100.0, 1e8
 
 

@@ -52,7 +52,7 @@ def gain_of(ratio: Array) -> Array:
     return np.asarray(0.5 * (inside - 1.0 - np.log(inside)))
 
 
-# A candidate with less than this share of its length outside the model's span is no candidate.
+# A candidate with less than this share of its length outside the model's span is not a candidate.
 COLLINEAR = 1e-11
 # Candidates are taken in together while they gain this share of the first, and not too many.
 SHARE, FEW, PART = 0.1, 4, 1.0

@@ -49,7 +49,7 @@ class Design:
 
     @cached_property
     def usable(self) -> Array:
-        """Whether a column can be told from zero and from those before it, (m,), boolean.
+        """Whether a column differs from zero and from those before it, (m,), boolean.
 
         Of columns that are multiples of each other the first is kept.
         """

@@ -77,7 +77,7 @@ def parameters_of(machine: Any) -> dict[str, Any]:
     """Return the parameters that a fitted machine found, in its inside units, by full name."""
     posteriors = getattr(machine, "posteriors_", None)
     parent = getattr(posteriors[0], "parent", None) if posteriors else None
-    if parent is None:  # a sum of functions, no process
+    if parent is None or not hasattr(machine, "losses_"):  # nothing was searched
         return {}
     parts = {"kernel": parent.kernel, "loss": machine.losses_[0]}
     return {
