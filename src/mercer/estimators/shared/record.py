@@ -137,7 +137,7 @@ class MachineRecord(Recorded):
             if not fine:
                 raise ValueError("the parts of the model do not belong to its arrays")
         if classes is not None:
-            first = self.units_.outside(self.posteriors_[0].points[:1])
+            first = self.units_.outside(point)  # of the last posterior: any row will do
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # this row has no column names
                 cast(Any, self).predict(first)
