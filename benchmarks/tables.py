@@ -137,7 +137,7 @@ def log_loss(p: np.ndarray, y: np.ndarray, classes: np.ndarray) -> float:
 
 def losses_of(density: np.ndarray, y: np.ndarray) -> list[float]:
     """The mean loss of log densities (n,) as they are, and with none above 1 / step of y (n,)."""
-    from mercer.plots.recorded import recorded
+    from mercer.plots.rows import recorded
 
     return [-float(np.mean(density)), -float(np.mean(recorded(density, y)))]
 

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from mercer.estimators.discrimination.estimator import MEDClassifier
     from mercer.estimators.gaussian_process.classifier import GPClassifier
     from mercer.estimators.gaussian_process.regressor import GPRegressor
-    from mercer.estimators.graph.least_squares import LapLSClassifier
-    from mercer.estimators.graph.med import LapMEDClassifier
-    from mercer.estimators.graph.svc import LapSVC
+    from mercer.estimators.graph.classifiers import LapLSClassifier, LapMEDClassifier, LapSVC
     from mercer.estimators.kernel.classifier import KernelClassifier
     from mercer.estimators.kernel.regressor import KernelRegressor
     from mercer.estimators.least_squares.classifiers import (
@@ -55,9 +53,9 @@ _HOMES = {
     "GPRegressor": "mercer.estimators.gaussian_process.regressor",
     "KernelClassifier": "mercer.estimators.kernel.classifier",
     "KernelRegressor": "mercer.estimators.kernel.regressor",
-    "LapLSClassifier": "mercer.estimators.graph.least_squares",
-    "LapMEDClassifier": "mercer.estimators.graph.med",
-    "LapSVC": "mercer.estimators.graph.svc",
+    "LapLSClassifier": "mercer.estimators.graph.classifiers",
+    "LapMEDClassifier": "mercer.estimators.graph.classifiers",
+    "LapSVC": "mercer.estimators.graph.classifiers",
     "LeastSquaresClassifier": "mercer.estimators.least_squares.classifiers",
     "MEDClassifier": "mercer.estimators.discrimination.estimator",
     "NuSVC": "mercer.estimators.support_vector.nu",

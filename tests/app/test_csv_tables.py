@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.app.files.csv import parse_number
+from mercer.app.files.formats import parse_number
 from mercer.app.files.outputs import check_outputs, written
 from mercer.app.files.table import read_table
 from mercer.app.terminal import AppError, require, shown

@@ -7,7 +7,7 @@ import pytest
 
 import mercer
 from mercer import GPClassifier, GPRegressor
-from mercer.estimators.shared.gram_choice import LINE_FROM
+from mercer.estimators.shared.parts import LINE_FROM
 from mercer.kernels import RBF, Matern
 from mercer.linalg.line import LineGram, Ordering
 
@@ -117,7 +117,7 @@ def test_points_are_sorted_once_in_a_fit(monkeypatch):
         return LineGram(*given, **options)
 
     monkeypatch.setattr("mercer.linalg.line.Ordering", Counted)
-    monkeypatch.setattr("mercer.estimators.shared.gram_choice.LineGram", gram)
+    monkeypatch.setattr("mercer.estimators.shared.parts.LineGram", gram)
     machine = GPRegressor("matern32").fit(X, y)
     assert machine.report_["gram"] == "markov"
     assert seen["sorts"] == 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer import OnlineLogisticClassifier
-from mercer.estimators.online.choices import likely_length
+from mercer.estimators.online.estimator import likely_length
 from mercer.inference import Bound
 from mercer.kernels import RBF, Constant, Linear
 from mercer.process.stream import StreamPosterior

@@ -9,7 +9,7 @@ import pytest
 
 from mercer import losses
 from mercer.inference import Exact, Laplace, by_name
-from mercer.inference.sites import settle as laplace_mode
+from mercer.inference.sites import laplace as laplace_mode
 from mercer.inference.sites.base import Sites, Task
 from mercer.kernels import RBF, White
 from mercer.linalg import DenseGram

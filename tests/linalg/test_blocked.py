@@ -12,7 +12,7 @@ from mercer._native import blocked as native
 from mercer.core import arrays
 from mercer.kernels import RBF
 from mercer.linalg import DenseGram
-from mercer.linalg.dense import blocked
+from mercer.linalg.dense import factor as blocked
 
 SIZES = [1, 2, 63, 64, 65, 127, 128, 129, 192, 200, 257, 513, 700]
 

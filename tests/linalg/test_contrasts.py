@@ -10,8 +10,7 @@ from tests.reference import gp
 from mercer.basis import PolynomialBasis
 from mercer.kernels import ThinPlate
 from mercer.kernels.splines.thin_plate import green
-from mercer.linalg.contrasts.contrasts import Contrasts, Null
-from mercer.linalg.contrasts.factor import ContrastFactor
+from mercer.linalg.contrasts.contrasts import ContrastFactor, Contrasts, Null
 from mercer.linalg.contrasts.inducing import InducedFactor, InducingContrasts, spread_out
 from mercer.process.record import OPERATOR
 

@@ -9,8 +9,7 @@ from tests.reference.manifold import conditioned
 
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.kernels import RBF, Linear
-from mercer.linalg.graph import neighbour_graph
-from mercer.linalg.smoothness import RootOperator, Smoothness
+from mercer.linalg.graph import RootOperator, Smoothness, neighbour_graph
 from mercer.process import Posterior, Prior
 
 

@@ -14,15 +14,13 @@ import pytest
 
 import mercer
 from mercer.tables.choose.screen import ROWS
-from mercer.tables.report import draw, table_report
-from mercer.tables.report.along import typical
-from mercer.tables.report.chapters import SCREENED, _day, _short, _why
-from mercer.tables.report.draw import CLASSES, QUANTITY
+from mercer.tables.report import chapters as draw
+from mercer.tables.report import table_report
+from mercer.tables.report.chapters import CLASSES, QUANTITY, SCREENED, _day, _short, _why
+from mercer.tables.report.curves import _verdict, typical
 from mercer.tables.report.figures import class_cards, mistakes, quantity_cards
-from mercer.tables.report.learned import _verdict
+from mercer.tables.report.grids import ranking_grid, surprising_classes, surprising_quantities, why
 from mercer.tables.report.page import Card, Chapter, Grid, Page, html
-from mercer.tables.report.ranking import ranking_grid, why
-from mercer.tables.report.surprises import surprising_classes, surprising_quantities
 from mercer.tables.report.view import View
 from mercer.tables.report.words import in_words
 

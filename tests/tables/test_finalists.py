@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.tables.choose import finalists, screen
+from mercer.tables.choose import refit as finalists
+from mercer.tables.choose import screen
 from mercer.tables.choose.candidates import candidates_for
-from mercer.tables.choose.clock import Clock
 from mercer.tables.choose.left_out import repeated
+from mercer.tables.choose.screen import Clock
 from mercer.tables.data.target import Target
 
 

@@ -8,7 +8,7 @@ from scipy.stats import norm
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from mercer.plots.learning import nested_scores
-from mercer.plots.recorded import recorded, step_of
+from mercer.plots.rows import recorded, step_of
 from mercer.tables.choose.left_out import of_quantity
 from mercer.tables.report.figures import quantity_cards
 

@@ -13,8 +13,8 @@ import numpy as np
 
 import mercer
 from mercer.app import terminal as console
+from mercer.app.files.formats import parquet_rows
 from mercer.app.files.outputs import check_outputs, written
-from mercer.app.files.parquet import parquet_rows
 from mercer.app.files.table import FileTable, frame_of
 from mercer.app.stream.rows import batches, read_inputs
 from mercer.app.terminal import AppError, progress, require

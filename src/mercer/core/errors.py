@@ -1,6 +1,11 @@
-"""Errors of mercer: of linear algebra, of model files and of export."""
+"""Errors of mercer: of linear algebra, of model files and of export.
+
+Where a warning points: the line of the user's code that called mercer.
+"""
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 
@@ -15,3 +20,26 @@ class ModelFileError(ValueError):
 
 class ExportError(ValueError):
     """A model, or a part of one, that has no form in ONNX; the sentence says which and why."""
+
+
+PACKAGE = __name__.partition(".")[0]
+
+
+def outside() -> int:
+    """Return the ``stacklevel`` for :func:`warnings.warn` of the first frame outside the package.
+
+    It counts from the function that calls this one, which is the one that must warn.
+
+    Examples
+    --------
+    >>> outside()
+    1
+    """
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and _package(frame.f_globals) == PACKAGE:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _package(names: dict[str, object]) -> str:
+    return str(names.get("__name__", "")).partition(".")[0]

@@ -1,15 +1,179 @@
-"""What goes into a graph: rows X of numbers, or the columns of a table, each by its name."""
+"""What goes into a graph: rows X of numbers, or the columns of a table, each by its name.
+
+Preprocessors of scikit-learn in ONNX: from raw columns to the rows of an estimator.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    RobustScaler,
+    StandardScaler,
+)
 
-from mercer.export.expression import OnnxGraph, Value, stack
-from mercer.export.steps import names_of, split, transformed
+from mercer.core.arrays import Array
+from mercer.core.errors import ExportError
+from mercer.export.expression import OnnxGraph, Value, stack, where
+
+Step = Callable[[Any, list[Value]], Value]  # columns (q, 1) each -> numbers (q, k)
+STEPS: dict[type, Step] = {}
+
+
+def transformed(step: Any, columns: list[Value]) -> Value:
+    """Return what a fitted preprocessor makes of columns, (q, 1) each: (q, k)."""
+    if type(step) not in STEPS:
+        known = ", ".join(sorted(cls.__name__ for cls in STEPS))
+        raise ExportError(
+            f"the preprocessor {type(step).__name__} cannot be exported; those that can are "
+            f"{known}: do without it, or export the estimator alone and convert the rest with "
+            "skl2onnx"
+        )
+    return STEPS[type(step)](step, columns)
+
+
+def step_of(cls: type) -> Callable[[Step], Step]:
+    """Enter the form of a preprocessor of class ``cls``."""
+
+    def enter(function: Step) -> Step:
+        STEPS[cls] = function
+        return function
+
+    return enter
+
+
+def split(X: Value, d: int) -> list[Value]:
+    """Return the columns (q, 1) of X (q, d)."""
+    return [X.take([j]) for j in range(d)]
+
+
+def present(X: Value) -> Value:
+    """Return where there is a value, which a NaN is not equal to."""
+    return X == X  # a NaN is not equal to itself
+
+
+@step_of(Pipeline)
+def _pipeline(step: Any, columns: list[Value]) -> Value:
+    X = columns
+    for _, inner in step.steps:
+        if not isinstance(inner, str):
+            found = transformed(inner, X)
+            X = [found]
+    return stack(X)
+
+
+@step_of(ColumnTransformer)
+def _column_transformer(step: Any, columns: list[Value]) -> Value:
+    if step.transformer_weights:
+        raise ExportError("the weights of a ColumnTransformer cannot be exported; scale before")
+    parts = []
+    for name, inner, _ in step.transformers_:
+        chosen = [columns[j] for j in step._transformer_to_input_indices[name]]
+        if chosen and not (isinstance(inner, str) and inner == "drop"):
+            parts.append(stack(chosen) if isinstance(inner, str) else transformed(inner, chosen))
+    return stack(parts)
+
+
+@step_of(SimpleImputer)
+def _imputer(step: Any, columns: list[Value]) -> Value:
+    _refuse(step.missing_values == step.missing_values, "SimpleImputer of other gaps than NaN")
+    X, kept = stack(columns), np.flatnonzero(~np.isnan(step.statistics_.astype(float)))
+    filled = where(present(X), X, step.statistics_.astype(float)[None, :])
+    parts = [filled if len(kept) == len(step.statistics_) else filled.take(kept)]
+    if step.add_indicator and len(step.indicator_.features_):
+        absent = where(present(X), 0.0, 1.0)
+        parts.append(absent.take(step.indicator_.features_))
+    return stack(parts)
+
+
+@step_of(StandardScaler)
+def _standard(step: Any, columns: list[Value]) -> Value:
+    return _affine(stack(columns), step.mean_ if step.with_mean else None, step.scale_)
+
+
+@step_of(RobustScaler)
+def _robust(step: Any, columns: list[Value]) -> Value:
+    return _affine(stack(columns), step.center_, step.scale_)
+
+
+@step_of(MaxAbsScaler)
+def _largest(step: Any, columns: list[Value]) -> Value:
+    return _affine(stack(columns), None, step.scale_)
+
+
+@step_of(MinMaxScaler)
+def _between(step: Any, columns: list[Value]) -> Value:
+    X = stack(columns) * step.scale_[None, :] + step.min_[None, :]
+    return np.clip(X, *step.feature_range) if step.clip else X
+
+
+@step_of(PCA)
+def _principal(step: Any, columns: list[Value]) -> Value:
+    scale = np.sqrt(step.explained_variance_) if step.whiten else np.ones(len(step.components_))
+    directions: Array = step.components_.T / scale
+    return _affine(stack(columns), step.mean_, None) @ directions
+
+
+@step_of(TruncatedSVD)
+def _directions(step: Any, columns: list[Value]) -> Value:
+    directions: Array = step.components_.T
+    return stack(columns) @ directions
+
+
+@step_of(FunctionTransformer)
+def _identity(step: Any, columns: list[Value]) -> Value:
+    _refuse(step.func is not None, "FunctionTransformer with a function of Python")
+    return stack(columns)
+
+
+@step_of(OneHotEncoder)
+def _indicators(step: Any, columns: list[Value]) -> Value:
+    _refuse(step.drop is not None, "OneHotEncoder that drops a category")
+    _refuse(step._infrequent_enabled, "OneHotEncoder that groups rare categories")
+    _refuse(len(columns) != len(step.categories_), "OneHotEncoder after another step")
+    return stack([_one_hot(c, k) for c, k in zip(columns, step.categories_, strict=True)])
+
+
+def _one_hot(column: Value, categories: Any) -> Value:
+    """(q, k): one where the value is the category; an unknown value has none."""
+    if all(isinstance(c, str) for c in categories):
+        words = [c.encode() for c in categories]
+        found = column.graph.add(
+            "OneHotEncoder", column, domain="ai.onnx.ml", cats_strings=words, zeros=1
+        )
+        return found.squeeze(1).cast(np.float64)
+    numbers = np.asarray(categories, dtype=np.float64)
+    return where(column == numbers[None, :], 1.0, 0.0)
+
+
+def _affine(X: Value, shift: Any, scale: Any) -> Value:
+    X = X if shift is None else X - np.asarray(shift)[None, :]
+    return X if scale is None else X / np.asarray(scale)[None, :]
+
+
+def _refuse(odd: Any, what: str) -> None:
+    if odd:
+        raise ExportError(f"a {what} cannot be exported")
+
+
+def names_of(columns: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """Return the names of inputs, or refuse one that an output has."""
+    clash = [name for name in columns if name in taken or name[:1] == "/"]
+    if clash:
+        raise ExportError(f"a column is called {clash[0]!r}, a name that the graph uses: rename it")
+    return list(columns)
+
 
 OUTPUTS = ("label", "mean", "std", "probabilities", "decision")
 

@@ -6,9 +6,8 @@ from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.dense.projected import Projected
 from mercer.linalg.dense.signed import SignedFactor
 from mercer.linalg.gram import Factor, Gram
-from mercer.linalg.graph import Graph, neighbour_graph
+from mercer.linalg.graph import Graph, Smoothness, neighbour_graph
 from mercer.linalg.operators import ExplicitOperator, restored
-from mercer.linalg.smoothness import Smoothness
 from mercer.linalg.spline.gram import MarkovFactor, MarkovGram
 
 __all__ = [

@@ -13,8 +13,7 @@ from mercer.losses.binary.hinge import (
 )
 from mercer.losses.binary.logistic import Logistic
 from mercer.losses.binary.margins import Exponential, Margin
-from mercer.losses.binary.probit import LaplaceProbit, Probit
-from mercer.losses.binary.squared_probit import SquaredProbit
+from mercer.losses.binary.probit import LaplaceProbit, Probit, SquaredProbit
 from mercer.losses.counts import NegativeBinomial, Poisson
 from mercer.losses.ordinal import Ordinal
 from mercer.losses.positive import Gamma

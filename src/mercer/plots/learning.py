@@ -13,9 +13,8 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from mercer.core.arrays import Array, Index
-from mercer.plots.recorded import recorded
 from mercer.plots.regression import effective
-from mercer.plots.rows import take_rows
+from mercer.plots.rows import recorded, take_rows
 from mercer.plots.style import BLUE, GREY, Display
 from mercer.search.optimize import interrupted
 

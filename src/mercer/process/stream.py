@@ -17,8 +17,7 @@ from mercer.core.arrays import Array
 from mercer.core.memory import keep_pages
 from mercer.inference.base import Solution
 from mercer.inference.stream.block import BlockSolution, absorb
-from mercer.inference.stream.latent import Growing, Latent
-from mercer.inference.stream.points import chosen
+from mercer.inference.stream.latent import Growing, Latent, chosen
 from mercer.kernels.base import Kernel
 from mercer.linalg.operators import PosteriorOperator, SeveralOperator
 from mercer.process.process import BATCH_BYTES, Prior, Process

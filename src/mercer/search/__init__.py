@@ -2,7 +2,6 @@
 
 from mercer.core.words import there_is_no
 from mercer.inference.base import Problem
-from mercer.search.criteria.bound import LooBound, LooBoundCriterion
 from mercer.search.criteria.evidence import (
     Criterion,
     EvidenceCriterion,
@@ -11,7 +10,7 @@ from mercer.search.criteria.evidence import (
     simple_problem,
     times,
 )
-from mercer.search.criteria.left_out import LooCriterion
+from mercer.search.criteria.left_out import LooBound, LooBoundCriterion, LooCriterion
 from mercer.search.criteria.plsc import PlscCriterion
 from mercer.search.hmc.diagnostics import ess_bulk, ess_tail, rhat
 from mercer.search.hmc.hmc import HMC

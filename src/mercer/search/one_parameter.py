@@ -23,7 +23,7 @@ from scipy.optimize import minimize_scalar
 from mercer.core.arrays import Array
 from mercer.inference.base import Problem
 from mercer.inference.exact import Exact
-from mercer.left_out.gaussian import Left
+from mercer.left_out.cavity import Left
 from mercer.linalg.eigen import EigenGram
 from mercer.linalg.gram import Covariance
 from mercer.losses.real.gaussian import Gaussian
@@ -244,7 +244,7 @@ def ridge_path(kernel: Covariance, problem: Problem, lams: Array) -> Iterator[tu
 
     f minimises sum_i w_i (y_i - f(x_i))^2 + lam |f|^2_k, with the basis of the problem free of
     penalty. mean_i = y_i - alpha_i / P_ii with P of ``linalg.basis`` (C without a basis), for rows
-    that share a point as in :class:`~mercer.left_out.gaussian.Left`: no refit. One
+    that share a point as in :class:`~mercer.left_out.cavity.Left`: no refit. One
     eigendecomposition in all, then O(n^2) for each lam, whatever the number m of outputs.
 
     Reference: Rifkin & Lippert (2007), Notes on regularized least squares; GPML (5.12).

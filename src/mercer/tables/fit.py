@@ -13,12 +13,11 @@ from threadpoolctl import threadpool_limits
 from mercer.core.arrays import Array
 from mercer.core.words import shown
 from mercer.tables.choose.candidates import Candidate, candidates_for, with_kernel
-from mercer.tables.choose.clock import Clock, Progress, reporter
-from mercer.tables.choose.finalists import final_round
 from mercer.tables.choose.left_out import constant
 from mercer.tables.choose.notes import influence, notes_of
 from mercer.tables.choose.ranking import Row, ranked, row_of
-from mercer.tables.choose.screen import ROWS, Screening, screen
+from mercer.tables.choose.refit import final_round
+from mercer.tables.choose.screen import ROWS, Clock, Progress, Screening, reporter, screen
 from mercer.tables.data.columns import infer_columns
 from mercer.tables.data.encode import fit_encoder
 from mercer.tables.data.frame import Frame, as_frame

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.app.files.csv import MISSING, parse_number, read_csv
-from mercer.app.files.parquet import read_parquet
+from mercer.app.files.formats import MISSING, parse_number, read_csv, read_parquet
 from mercer.app.terminal import AppError, quoted, shown
 from mercer.core.arrays import Array
 from mercer.core.words import did_you_mean

@@ -27,8 +27,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import mercer
-from mercer.app.files.csv import MISSING, open_rows, parse_number, utf8
-from mercer.app.files.parquet import parquet_parts
+from mercer.app.files.formats import MISSING, open_rows, parquet_parts, parse_number, utf8
 from mercer.app.files.table import FileTable
 from mercer.app.terminal import AppError, quoted, shown
 from mercer.core.arrays import Array

@@ -20,8 +20,7 @@ from types import FrameType
 from typing import Any
 
 from mercer.app.files.table import FileTable
-from mercer.app.stream.checkpoint import Position, StreamColumns, write
-from mercer.app.stream.learner import Figures, Learner
+from mercer.app.stream.learner import Figures, Learner, Position, StreamColumns, write
 from mercer.app.stream.rows import (
     Reader,
     StreamRows,

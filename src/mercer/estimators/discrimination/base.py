@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
-from mercer.core.frames import outside
+from mercer.core.errors import outside
 from mercer.estimators.shared.summary import Summary
 from mercer.estimators.support_vector.base import OneAgainstRest
 from mercer.inference.base import Inference, Report

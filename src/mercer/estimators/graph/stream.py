@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from mercer.core.arrays import Array, Index
 from mercer.core.kinds import Numbers, Record
-from mercer.estimators.graph.base import GraphMachine
-from mercer.estimators.graph.record import MEMORY
+from mercer.estimators.graph.base import MEMORY, GraphMachine
 from mercer.estimators.shared.labels import Vertices, merge_vertices, row_weights, split_labels
 from mercer.estimators.shared.stream import first_classes, known_codes, require_frozen
 from mercer.estimators.shared.table import check_weights, read_inputs, restored_on_error

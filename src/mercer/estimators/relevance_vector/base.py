@@ -15,8 +15,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.core.arrays import Array, Index
-from mercer.core.rows import location_scale
+from mercer.core.arrays import Array, Index, location_scale
 from mercer.estimators.relevance_vector.fit import (
     SEARCHES,
     Choice,
@@ -32,8 +31,8 @@ from mercer.inference.sites.base import cavity
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
+from mercer.process.features import Sparse
 from mercer.process.process import Process
-from mercer.process.sparse import Sparse
 from mercer.search.relevance.state import Design, Machine
 
 OUTSIDE = 3  # frames from here to the user's call of fit

@@ -23,7 +23,7 @@ from mercer.estimators.shared.units import Units
 from mercer.kernels.convert import is_pairwise
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
-from mercer.process.sparse import Sparse
+from mercer.process.features import Sparse
 from mercer.search.relevance.laplace import LaplaceMachine
 from mercer.search.relevance.state import Design, Machine
 

@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core.arrays import Array, Index
+from mercer.core.arrays import Array, Index, group_rows
 from mercer.core.basis import Basis, as_basis
 from mercer.core.memory import require_memory
-from mercer.core.rows import group_rows
 from mercer.estimators.shared import ard
 from mercer.kernels import as_kernel
 from mercer.kernels.base import Kernel
 from mercer.linalg.operators import CholeskyOperator
+from mercer.process.features import Augmentation, Augmented, Sparse
 from mercer.process.process import Prior
-from mercer.process.sparse import Augmentation, Augmented, Sparse
 from mercer.search.relevance.climb import RelevanceClimb, climb, judged
 from mercer.search.relevance.kernel import Setting, score_of, tuned
 from mercer.search.relevance.state import Design, Machine, SparseState

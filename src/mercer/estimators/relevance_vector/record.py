@@ -17,7 +17,7 @@ from mercer.estimators.shared.record import LEFT_OUT, UNITS, check_left_out
 from mercer.kernels.base import Kernel
 from mercer.linalg.operators import CholeskyOperator
 from mercer.losses.base import Loss
-from mercer.process.sparse import Augmentation, Augmented, Sparse
+from mercer.process.features import Augmentation, Augmented, Sparse
 
 _BIAS: dict[str, Kind] = {"bias": Plain(bool)}
 _KERNEL: dict[str, Kind] = {"kernel": PartOf(Kernel), "centres": Numbers("q d")}

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core.arrays import Array, as_columns
-from mercer.core.rows import location_scale
+from mercer.core.arrays import Array, as_columns, location_scale
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.relevance_vector.base import RelevanceMachine
 from mercer.estimators.relevance_vector.fit import RelevanceFit
@@ -19,7 +18,7 @@ from mercer.estimators.shared.units import Units
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
 from mercer.losses.real.gaussian import Gaussian
-from mercer.process.sparse import Sparse
+from mercer.process.features import Sparse
 from mercer.search.relevance.gaussian import GaussianMachine
 from mercer.search.relevance.state import Design, Machine
 

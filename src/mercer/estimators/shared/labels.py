@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mercer.core.arrays import Array, Index
-from mercer.core.rows import group_rows
+from mercer.core.arrays import Array, Index, group_rows
 from mercer.estimators.shared.table import check_weights
 
 

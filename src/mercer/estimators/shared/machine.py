@@ -14,9 +14,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from mercer.core.arrays import Array, as_columns
+from mercer.core.arrays import Array, as_columns, location_scale
 from mercer.core.basis import Basis
-from mercer.core.rows import location_scale
 from mercer.estimators.shared import ard
 from mercer.estimators.shared.labels import Labelled
 from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
@@ -44,9 +43,8 @@ from mercer.estimators.shared.units import (
 from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
 from mercer.kernels.convert import is_pairwise
-from mercer.left_out.cavity import cavity_figures, mode_figures, predicted
+from mercer.left_out.cavity import cavity_figures, gaussian_figures, mode_figures, predicted
 from mercer.left_out.figures import LeftOut
-from mercer.left_out.gaussian import gaussian_figures
 from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.line import LineFactor
 from mercer.losses.base import Loss

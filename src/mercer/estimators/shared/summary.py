@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.core.frames import outside
+from mercer.core.errors import outside
 from mercer.inference.base import Inference, Report
 from mercer.left_out.figures import LeftOut
 

@@ -16,9 +16,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils.validation import validate_data
 
-from mercer.core.arrays import Array, Index
+from mercer.core.arrays import Array, Index, group_rows, merge
 from mercer.core.memory import fits, require_memory
-from mercer.core.rows import group_rows, merge
 from mercer.kernels.features.fourier import is_sparse
 
 # finite numbers are checked here, where the sentence can name row and column

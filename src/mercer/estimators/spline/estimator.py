@@ -27,8 +27,7 @@ from mercer.estimators.spline.gaussian import GaussianCurve
 from mercer.estimators.spline.left_out import leave_one_out, response_moments
 from mercer.estimators.spline.likelihood import LikelihoodCurve
 from mercer.estimators.spline.periodic import PeriodicCurve
-from mercer.estimators.spline.record import SplineRecord
-from mercer.estimators.spline.strategy import FittedSpline, SplineStrategy
+from mercer.estimators.spline.strategy import FittedSpline, SplineRecord, SplineStrategy
 from mercer.left_out.figures import LeftOut
 from mercer.process.spline import SplinePosterior, derivative
 

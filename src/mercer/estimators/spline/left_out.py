@@ -11,8 +11,8 @@ from mercer.core.arrays import Array
 from mercer.estimators.shared.table import Table, build_table
 from mercer.inference.base import Problem, Solution
 from mercer.inference.sites.base import cavity
+from mercer.left_out.cavity import Left
 from mercer.left_out.figures import LeftOut
-from mercer.left_out.gaussian import Left
 from mercer.linalg.spline.gram import MarkovFactor, MarkovGram
 from mercer.linalg.spline.rows import SplineRows
 from mercer.linalg.spline.states import States

@@ -6,17 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, location_scale
 from mercer.core.basis import PolynomialBasis
-from mercer.core.rows import location_scale
 from mercer.estimators.shared.table import build_table
 from mercer.estimators.shared.units import Units, standardised_problem
 from mercer.estimators.spline.strategy import FittedSpline, SplineStrategy
 from mercer.estimators.thin_plate.forms import AllContrasts, Form, choose
 from mercer.inference.base import Problem
 from mercer.kernels.splines.cycle import PeriodicSpline
-from mercer.left_out.cavity import predicted
-from mercer.left_out.gaussian import gaussian_figures
+from mercer.left_out.cavity import gaussian_figures, predicted
 from mercer.linalg.contrasts.contrasts import Contrasts
 from mercer.linalg.spline.rows import check_scale
 from mercer.losses.real.gaussian import Gaussian

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, Index
 from mercer.core.basis import PolynomialBasis
-from mercer.core.frames import outside
+from mercer.core.errors import outside
 from mercer.estimators.shared.labels import decided, one_vs_rest, read_labels
 from mercer.estimators.shared.summary import Summary
 from mercer.estimators.shared.table import (

@@ -16,8 +16,7 @@ from mercer.core.basis import PolynomialBasis
 from mercer.inference.base import Report, Solution
 from mercer.inference.exact import Exact
 from mercer.kernels.splines.thin_plate import ThinPlate, green
-from mercer.linalg.contrasts.contrasts import Contrasts
-from mercer.linalg.contrasts.factor import ContrastFactor
+from mercer.linalg.contrasts.contrasts import ContrastFactor, Contrasts
 from mercer.linalg.contrasts.inducing import InducedFactor, InducingContrasts
 from mercer.linalg.gram import Factor
 from mercer.losses.real.gaussian import Gaussian

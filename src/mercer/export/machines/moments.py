@@ -10,10 +10,8 @@ from mercer.core.arrays import Array
 from mercer.core.errors import ExportError
 from mercer.estimators.shared.units import Units
 from mercer.export.expression import OnnxGraph, Value, evaluated, value_of
-from mercer.export.processes.process import Traced
-from mercer.export.processes.sparse import TracedSparse
-from mercer.export.processes.spline import TracedSpline
-from mercer.process.sparse import Sparse
+from mercer.export.processes.process import Traced, TracedSparse, TracedSpline
+from mercer.process.features import Sparse
 from mercer.process.spline import SplinePosterior
 
 Pair = tuple[Value, Value]

@@ -15,9 +15,7 @@ from mercer.core.errors import ExportError
 from mercer.estimators.discrimination.estimator import MEDClassifier
 from mercer.estimators.gaussian_process.classifier import GPClassifier
 from mercer.estimators.gaussian_process.regressor import GPRegressor
-from mercer.estimators.graph.least_squares import LapLSClassifier
-from mercer.estimators.graph.med import LapMEDClassifier
-from mercer.estimators.graph.svc import LapSVC
+from mercer.estimators.graph.classifiers import LapLSClassifier, LapMEDClassifier, LapSVC
 from mercer.estimators.kernel.classifier import KernelClassifier
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.least_squares.classifiers import (

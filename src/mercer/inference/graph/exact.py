@@ -25,8 +25,8 @@ from scipy.sparse import block_diag, csr_array
 from mercer.core.arrays import Array, Index
 from mercer.core.memory import require_memory
 from mercer.kernels.base import Kernel
+from mercer.linalg.graph import RootOperator, Smoothness
 from mercer.linalg.operators import PosteriorOperator
-from mercer.linalg.smoothness import RootOperator, Smoothness
 
 ROWS = 256  # of a block triangular matrix that are multiplied at a time
 

@@ -24,7 +24,7 @@ from mercer.core.arrays import Array, Index
 from mercer.core.memory import require_bytes
 from mercer.inference.graph.exact import Manifold, Smoothed, Whole, between
 from mercer.kernels.features.nystroem import pivots
-from mercer.linalg.smoothness import RootOperator
+from mercer.linalg.graph import RootOperator
 
 __all__ = ["Landmarked", "landmarked"]
 

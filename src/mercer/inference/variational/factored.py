@@ -23,8 +23,7 @@ from scipy.linalg import cho_solve, eigh
 from mercer.core.arrays import Array
 from mercer.inference.base import Report
 from mercer.inference.sites.base import Sites, Task
-from mercer.inference.variational.energy import UNIT, Family, at
-from mercer.inference.variational.factor import FactoredFactor
+from mercer.inference.variational.energy import UNIT, FactoredFactor, Family, at
 from mercer.inference.variational.trust_region import minimise
 
 LEVEL = 0.05  # least d_i / scale_i to begin with,

@@ -8,6 +8,14 @@ For D >= 2 it is singular at r = 0. The kernels built from it are sums over node
 that annihilate polynomials in z up to degree M - 2 (2 M > D is the order of the operator), and
 every singular term of G_D is such a polynomial. :func:`small_terms` is the power series of G_D
 without the terms that cancel, so that r = 0 is an ordinary point.
+
+Nodes and weights that turn Green's functions into the kernel of a differential operator.
+
+For P(z) = sum_m a_m z^m, k = (1 / 2 pi i) contour integral of G(r; q) / P(z) dz, z = -q^2, around
+the roots of P: a divided difference of G over the roots. If all roots are well conditioned, each
+contributes its residue G / P'. Otherwise roots are enclosed together: the trapezoidal rule on a
+circle in the plane of u = log q, whose error falls geometrically and which feels neither how close
+the roots are to each other nor how well they are known.
 """
 
 from __future__ import annotations
@@ -117,3 +125,131 @@ def small_terms(D: int, M: int, count: int = 14) -> list[Term]:
             shift = -log(2.0) - 0.5 * float(digamma(i + 1.0) + digamma(n + i + 1.0))
             terms.append(Term(c, 2 * n + 2 * i, 0, 2 * i, shift))
     return terms
+
+
+# Largest condition number of a root that residues are used for, and largest number of nodes.
+_CONDITION = 30.0
+_LARGEST = 200
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """k = Re sum_l weight_l G(q_l);  dk/da_m = Re sum_l (value_ml G(q_l) + slope_ml dG/dz(q_l)).
+
+    Only nodes with Im q >= 0 are kept: those of the lower half plane are their conjugates.
+    """
+
+    q: Complex
+    weight: Complex
+    value: Complex
+    slope: Complex
+
+
+def contour_nodes(coefficients: Array) -> Nodes:
+    """Return the nodes of P(z) = sum_m coefficients[m] z^m, positive for z >= 0."""
+    P = np.polynomial.Polynomial(coefficients)
+    z = P.roots().astype(np.complex128)
+    size = np.polynomial.Polynomial(np.abs(coefficients))(np.abs(z))
+    condition = size / np.maximum(np.abs(z * P.deriv()(z)), 1e-300)
+    u: Complex = np.asarray(0.5 * np.log(-z), dtype=np.complex128)
+    every = np.ones(len(u), dtype=bool)
+    groups = list(np.eye(len(u), dtype=bool))
+    if condition.max() > _CONDITION:
+        groups = _divided(u, every)
+    upper = [members for members in groups if _centre(u[members]).imag >= 0.0]
+    found = [
+        _residue(P, u[members][0]) if members.sum() == 1 else _circle(P, u, members)
+        for members in upper
+    ]
+    return Nodes(
+        np.concatenate([nodes.q for nodes in found]),
+        np.concatenate([nodes.weight for nodes in found]),
+        np.hstack([nodes.value for nodes in found]),
+        np.hstack([nodes.slope for nodes in found]),
+    )
+
+
+def _residue(P: np.polynomial.Polynomial, u: complex) -> Nodes:
+    """Return the node of one simple root; its derivatives follow the root as it moves."""
+    q = np.exp(np.array([u]))
+    z, powers = -(q**2), np.arange(P.degree() + 1)[:, None]
+    first, second = P.deriv(1)(z), P.deriv(2)(z)
+    moved = -(z**powers) / first  # dz/da_m of the root
+    weight = (2.0 if abs(u.imag) > 0.0 else 1.0) / first
+    change = powers * z ** np.maximum(powers - 1, 0) + second * moved  # d P'(root) / da_m
+    return Nodes(q, weight, -weight * change / first, weight * moved)
+
+
+def _circle(P: np.polynomial.Polynomial, u: Complex, members: NDArray[np.bool_]) -> Nodes:
+    """Return the nodes of a circle around several roots."""
+    centre, radius, count = _geometry(u, members)
+    steps = radius * np.exp(2j * np.pi * (np.arange(count) + 0.5) / count)
+    steps = steps if centre.imag > 0.0 else steps[: count // 2]
+    q = np.exp(centre + steps)
+    z = -(q**2)
+    weight = -4.0 * q**2 * steps / (count * P(z))  # dz = -2 q^2 du; twice for the conjugates
+    value = -weight * z ** np.arange(P.degree() + 1)[:, None] / P(z)
+    return Nodes(q, weight, value, np.zeros_like(value))
+
+
+def _centre(u: Complex) -> complex:
+    """Return the middle of the box around u: exactly real if u is symmetric."""
+    return complex(u.real.min() + u.real.max(), u.imag.min() + u.imag.max()) / 2.0
+
+
+def _geometry(u: Complex, members: NDArray[np.bool_]) -> tuple[complex, float, int]:
+    """Return centre, radius and (even) number of nodes of the circle around the members.
+
+    A larger circle, in which only the members lie and exp(-q r) does not grow (|Im u| <= pi / 2,
+    which also excludes the mirrored roots -q), bounds the error outside. Of several radii, the one
+    that needs the fewest nodes is taken.
+    """
+    centre, others = _centre(u[members]), u[~members]
+    inside = float(np.abs(u[members] - centre).max())
+    outside = float(np.abs(others - centre).min(initial=0.5 * np.pi - abs(centre.imag)))
+    best = (np.inf, 0.5 * outside)
+    for radius in outside * np.linspace(0.5, 0.98, 25):
+        inner = _count(inside / radius, 2 * int(members.sum()))
+        outer = _count(radius / outside, 2 * len(others))
+        best = min(best, (max(inner, outer), float(radius)))
+    return centre, best[1], 2 * int(np.ceil(0.5 * min(best[0], 2.0 * _LARGEST)))
+
+
+def _count(rate: float, poles: int) -> float:
+    """Return the least N with N^poles rate^N below rounding: poles at that rate times the radius.
+
+    1 / P^2, which the gradient needs, has each root as a double pole.
+    """
+    if rate >= 1.0:
+        return np.inf
+    count, decay = 50.0, -np.log(max(rate, 1e-300))
+    for _ in range(6):
+        count = (37.0 + poles * np.log(max(count, 1.0))) / decay
+    return float(count)
+
+
+def _divided(u: Complex, members: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+    """Return groups of roots that circles can enclose: divided at the widest gap until they can."""
+    if members.sum() == 1 or _geometry(u, members)[2] <= _LARGEST:
+        return [members]
+    chosen = np.flatnonzero(members)
+    distance = np.abs(u[chosen, None] - u[chosen])
+    label = np.arange(len(chosen))
+    order = np.column_stack(np.unravel_index(np.argsort(distance, axis=None), distance.shape))
+    joins: list[float] = []
+    for i, j in order:  # single linkage; the last join crosses the widest gap
+        if label[i] != label[j]:
+            label[label == label[j]] = label[i]
+            joins.append(float(distance[i, j]))
+    near = distance < max(joins) * (1.0 - 1e-9)
+    groups: list[NDArray[np.bool_]] = []
+    left = set(range(len(chosen)))
+    while left:
+        group = {left.pop()}
+        while more := {int(j) for i in group for j in np.flatnonzero(near[i])} - group:
+            group |= more
+        left -= group
+        part = np.zeros_like(members)
+        part[chosen[sorted(group)]] = True
+        groups += _divided(u, part)
+    return groups

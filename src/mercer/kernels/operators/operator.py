@@ -13,8 +13,7 @@ from mercer.core.arrays import Array, mirror
 from mercer.core.component import POSITIVE, REAL, Domain
 from mercer.kernels.base import Gradient, Kernel, blocks, other_points
 from mercer.kernels.checks import finite, whole
-from mercer.kernels.operators.contour import Nodes, contour_nodes
-from mercer.kernels.operators.greens import green, green_slope, small_terms
+from mercer.kernels.operators.greens import Nodes, contour_nodes, green, green_slope, small_terms
 
 Mask: TypeAlias = NDArray[np.bool_]
 

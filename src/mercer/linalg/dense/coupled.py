@@ -18,7 +18,7 @@ from scipy.linalg import blas
 
 from mercer.core.arrays import Array, back_solve, cholesky_logdet, half_solve, mirror
 from mercer.core.errors import NotPositiveDefiniteError
-from mercer.linalg.dense.blocked import cholesky
+from mercer.linalg.dense.factor import cholesky
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.operators import SeveralOperator
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.core.arrays import Array, Index
-from mercer.core.rows import group_rows, location_scale, merge
+from mercer.core.arrays import Array, Index, group_rows, location_scale, merge
 from mercer.linalg.spline.states import gaps_of, mean_gap
 
 

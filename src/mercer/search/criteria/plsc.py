@@ -14,9 +14,9 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.inference.base import Inference, Problem
 from mercer.kernels.base import Gradient
-from mercer.left_out.gaussian import Left
+from mercer.left_out.cavity import Left
 from mercer.losses.base import Loss
-from mercer.losses.binary.squared_probit import SquaredProbit
+from mercer.losses.binary.probit import SquaredProbit
 from mercer.search.criteria.evidence import GramMaker
 from mercer.search.criteria.left_out import LooCriterion, Score
 from mercer.search.space import Space

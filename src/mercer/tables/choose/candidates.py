@@ -12,8 +12,7 @@ from mercer import losses
 from mercer.core.arrays import Array
 from mercer.estimators.gaussian_process.classifier import GPClassifier
 from mercer.estimators.gaussian_process.regressor import GPRegressor
-from mercer.estimators.graph.med import LapMEDClassifier
-from mercer.estimators.graph.svc import LapSVC
+from mercer.estimators.graph.classifiers import LapMEDClassifier, LapSVC
 from mercer.estimators.kernel.classifier import KernelClassifier
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.least_squares.classifiers import ProbabilisticLeastSquaresClassifier

@@ -10,9 +10,9 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from mercer.search.optimize import interrupted
-from mercer.tables.choose.clock import reporter
 from mercer.tables.choose.left_out import LeftOutTable, of_classes, of_quantity
 from mercer.tables.choose.refit import Resumed, parameters_of
+from mercer.tables.choose.screen import reporter
 from mercer.tables.data.encode import encoded, fit_encoder
 from mercer.tables.data.frame import as_frame
 from mercer.tables.data.target import Target, read_target

@@ -17,8 +17,8 @@ from mercer.core.arrays import Array
 from mercer.estimators.shared.labels import binary_targets, one_vs_rest
 from mercer.estimators.shared.predictions import log_probabilities
 from mercer.plots.classes import reliability_bins
-from mercer.plots.recorded import recorded
 from mercer.plots.regression import coverage
+from mercer.plots.rows import recorded
 from mercer.tables.data.weights import fitted
 
 FOLDS = 5

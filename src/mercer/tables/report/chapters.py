@@ -1,4 +1,7 @@
-"""The report of a model that was fitted to a table: every kind of target, one page."""
+"""The report of a model that was fitted to a table: every kind of target, one page.
+
+draw: one picture of a model that was fitted to a table.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from mercer.core.words import shown
+from mercer.plots.classes import DiscriminationDisplay, ReliabilityDisplay
 from mercer.plots.inputs import RelevanceDisplay
+from mercer.plots.regression import CoverageDisplay, ObservedDisplay, ResidualDisplay
 from mercer.plots.rows import take_rows
+from mercer.plots.style import Display
 from mercer.tables.quality import QUALITY_NAMES, quality_cells
-from mercer.tables.report.along import along
+from mercer.tables.report.curves import along, learning, learning_picture
 from mercer.tables.report.figures import (
     class_cards,
     class_pictures,
@@ -19,10 +25,8 @@ from mercer.tables.report.figures import (
     quantity_cards,
     quantity_pictures,
 )
-from mercer.tables.report.learned import learning_picture
+from mercer.tables.report.grids import ranking_grid, surprising_classes, surprising_quantities, why
 from mercer.tables.report.page import Chapter, Grid, Page, Picture, html, picture, write_report
-from mercer.tables.report.ranking import ranking_grid, why
-from mercer.tables.report.surprises import surprising_classes, surprising_quantities
 from mercer.tables.report.view import View
 from mercer.tables.report.words import ENCODED, facts_of, in_words
 
@@ -209,3 +213,50 @@ def _columns(view: View) -> Chapter:
     text = ["What was recognised in each column, and what is done to it before the model sees it."]
     grid = Grid("Columns of the table", ["column", "kind", "what is done"], rows, words=3)
     return Chapter("The columns", text, grids=[grid])
+
+
+QUANTITY = ("observed", "calibration", "residuals", "relevance", "along", "learning")
+CLASSES = ("calibration", "roc", "pr", "relevance", "along", "learning")
+
+
+def draw(model: Any, what: str = "auto", ax: Any = None) -> Display:
+    """Draw a picture of a fitted table model and return the display, with ``ax_`` and ``figure_``.
+
+    ``what``: "calibration", "relevance", "along" (the most relevant input), "learning"; for a
+    quantity "observed" and "residuals" as well, for classes "roc" and "pr". "auto" is "observed"
+    or "calibration".
+    """
+    view = View(model)
+    known = QUANTITY if view.quantity else CLASSES
+    what = known[0] if what == "auto" else what
+    if what not in known:
+        raise ValueError(f"there is no picture {what!r} of this kind; known: {', '.join(known)}")
+    return _display(view, what).plot(ax)
+
+
+def _display(view: View, what: str) -> Display:
+    left = view.left
+    if what == "relevance":
+        e = view.effects
+        return RelevanceDisplay(e.effects, e.names, e.spread, e.unit)
+    if what == "learning":
+        return learning(view)
+    if what == "along":
+        displays = (along(view, name) for name in view.main)
+        found = next((d for d in displays if d is not None), None)
+        if found is None:
+            raise ValueError("the most relevant inputs are texts, which have no order to go along")
+        return found
+    if view.quantity:
+        arrays = (left.y, left.mean, left.std)
+        if what == "observed":
+            return ObservedDisplay.compute(*arrays, target=view.target)
+        if what == "residuals":
+            return ResidualDisplay.compute(*arrays)
+        return CoverageDisplay.compute(*arrays, weights=left.weights)
+    classes = view.model.classes_
+    if what == "calibration":
+        return ReliabilityDisplay.compute(view.codes, left.proba, classes, weights=left.weights)
+    return DiscriminationDisplay.compute(
+        view.codes, left.proba, classes, kind=what, weights=left.weights
+    )

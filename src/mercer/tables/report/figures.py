@@ -12,8 +12,8 @@ import numpy as np
 from mercer.core.arrays import Array, Index
 from mercer.core.words import shape, shown
 from mercer.plots.classes import DiscriminationDisplay, ReliabilityDisplay
-from mercer.plots.recorded import note_of_step, recorded
 from mercer.plots.regression import CoverageDisplay, ObservedDisplay, ResidualDisplay, coverage
+from mercer.plots.rows import note_of_step, recorded
 from mercer.tables.report.page import Card, Grid, Picture, picture
 
 
