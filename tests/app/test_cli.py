@@ -215,7 +215,10 @@ def test_a_model_without_names(folder, capsys):
         (["-t", "y", "--features", "x,y"], "'y' cannot be an input twice"),
         (["-t", "y", "--features", "x,x"], "'x' cannot be an input twice"),
         (["-t", "y", "--kernel", "rfb"], "rbf"),
-        (["-t", "y", "--kernel", "precomputed"], "no kernel 'precomputed'; choose one of arcsine"),
+        (
+            ["-t", "y", "--kernel", "precomputed"],
+            "there is no kernel 'precomputed'. Known are: arcsine",
+        ),
         (["-t", "y", "--report", "nowhere/r.html"], "does not exist"),
         (["-t", "y", "-o", "t.csv"], "would overwrite"),
         (["-t", "y", "--report", "m.mercer"], "would overwrite"),

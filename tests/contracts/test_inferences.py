@@ -33,13 +33,14 @@ LOSSES = [
     losses.LaplaceNoise(0.4),
     losses.Huber(0.3, 0.8),
     losses.Hinge(2.0),
+    losses.Margin(2.0),
     losses.Pinball(0.3),
     losses.EpsilonInsensitive(2.0, 0.1),
     losses.Softmax(),
 ]
 
 
-HOUSE = ("bound", "dual", "ep", "exact", "laplace", "newton", "smo", "variational")
+HOUSE = ("bound", "dual", "ep", "exact", "laplace", "med", "newton", "smo", "variational")
 
 
 def taken():

@@ -15,7 +15,7 @@ from mercer.kernels import RBF, Constant, White
 from mercer.linalg import DenseGram, NotPositiveDefiniteError
 from mercer.linalg.gram import NoSpread
 from mercer.search.optimize import bare
-from mercer.testing import check_inference
+from mercer.testing import check_evidence_gradient
 
 from ..reference import variational as slow
 from .test_variational import data, gram_of
@@ -173,7 +173,7 @@ def test_gradient_against_differences(loss) -> None:
     X, y = data(loss, n=16)
     inference = Variational(factors=2, jitter=JITTER, tol=1e-8)
     kernel = 3.3 * RBF([0.7, 1.4]) + 0.5 * Constant()
-    check_inference(inference, loss, X, y[:, None], kernel, tol=3e-5)
+    check_evidence_gradient(inference, loss, X, y[:, None], kernel, tol=3e-5)
 
 
 def test_a_warm_start_needs_fewer_evaluations() -> None:

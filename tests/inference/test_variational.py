@@ -300,7 +300,7 @@ def test_refusals() -> None:
         Variational(tol=0.0)
     with pytest.raises(ValueError, match="no likelihood"):
         Variational().check(losses.Hinge())
-    with pytest.raises(ValueError, match="expected"):
+    with pytest.raises(ValueError, match="one latent function per target"):
         Variational().check(losses.Softmax())
     gram = gram_of(np.eye(2))
     with pytest.raises(ValueError, match="unpenalised"):

@@ -29,11 +29,6 @@ def outside() -> int:
     """Return the ``stacklevel`` for :func:`warnings.warn` of the first frame outside the package.
 
     It counts from the function that calls this one, which is the one that must warn.
-
-    Examples
-    --------
-    >>> outside()
-    1
     """
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and _package(frame.f_globals) == PACKAGE:

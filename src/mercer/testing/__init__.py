@@ -6,6 +6,7 @@ and says what was expected.
 
 from mercer.testing.component import check_component
 from mercer.testing.estimator import check_estimator
+from mercer.testing.evidence import check_evidence_gradient
 from mercer.testing.gram import check_gram
 from mercer.testing.inference import check_inference
 from mercer.testing.kernel import check_kernel
@@ -16,6 +17,7 @@ from mercer.testing.record import check_record
 __all__ = [
     "check_component",
     "check_estimator",
+    "check_evidence_gradient",
     "check_gram",
     "check_inference",
     "check_kernel",

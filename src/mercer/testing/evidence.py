@@ -21,7 +21,7 @@ def check_evidence(
     inference: Inference, loss: Loss, X: Array, y: Array, kernel: Kernel, tol: float
 ) -> None:
     """Check the gradient and the value."""
-    _check_gradient(inference, loss, simple_problem(X, y), kernel, tol)
+    check_evidence_gradient(inference, loss, X, y, kernel, tol)
     _check_vanishing(inference, loss, X, y)
     _check_independent(inference, loss, X, y)
     _check_exact(inference, X)
@@ -75,10 +75,28 @@ def _check_exact(inference: Inference, X: Array) -> None:
     close("evidence", value, wanted, 1e-6, 1e-6, "that of Gaussian noise in closed form")
 
 
+def check_evidence_gradient(
+    inference: Inference, loss: Loss, X: Array, y: Array, kernel: Kernel, tol: float = 1e-5
+) -> None:
+    """Check the gradient of the evidence by formula (3), for all parameters of kernel and loss.
+
+    A clause of :func:`check_inference`, for kernels with which the others would be too hard.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.inference import Exact
+    >>> from mercer.losses import Gaussian
+    >>> X = np.linspace(0, 3, 8)[:, None]
+    >>> check_evidence_gradient(Exact(), Gaussian(noise=0.3), X, np.sin(X), 1.5 * RBF())
+    """
+    inference.check(loss)
+    _check_gradient(inference, loss, simple_problem(X, y), kernel, tol)
+
+
 def _check_gradient(
     inference: Inference, loss: Loss, problem: Problem, kernel: Kernel, tol: float
 ) -> None:
-    """Formula (3) against differences, for the parameters of the kernel and the loss."""
     space = Space({"kernel": kernel, "loss": loss})
     criterion = EvidenceCriterion(space, problem, inference)
     value, gradient = criterion(space.start)
