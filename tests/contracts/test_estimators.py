@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 
 import mercer
+from mercer.left_out.figures import LeftOut
+from mercer.process import Process
 from mercer.testing import check_estimator
 
 ESTIMATORS = sorted(
@@ -16,6 +18,29 @@ ESTIMATORS = sorted(
 )
 LINE = np.random.default_rng(0).uniform(0.0, 5.0, 30)
 TABLES = {"SmoothingSpline": (LINE[:, None], np.sin(LINE))}  # it takes one column
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_estimator_answers(name):
+    """Processes, a report, rows left out or the reason why not, a summary."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(40, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=40)
+    estimator = getattr(mercer, name)()
+    X, y = TABLES.get(name, (X, np.where(y > 0, 1, 0) if is_classifier(estimator) else y))
+    estimator.fit(X, y)
+    assert estimator.posteriors_
+    assert all(isinstance(process, Process) for process in estimator.posteriors_)
+    assert isinstance(estimator.report_, dict)
+    assert not [key for key in estimator.report_ if not key.isidentifier()]
+    figures = estimator.left_out_
+    assert (figures is None) == (estimator.loo_ is None)
+    if figures is None:
+        assert len(estimator.report_["left_out"].split()) > 3  # a sentence
+    else:
+        assert isinstance(figures, LeftOut)
+        assert len(figures.weights) == len(X)
+    assert estimator.summary().rows()
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

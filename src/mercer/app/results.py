@@ -103,5 +103,5 @@ def _weighted(model: TableModel) -> str:
 
 def _summary(model: TableModel) -> list[tuple[str, str, str]]:
     """Return what the machine says of itself; its units are those behind the encoder."""
-    rows = model.machine_.summary().rows() if hasattr(model.machine_, "summary") else []
-    return [(part.replace("your units", ENCODED), label, value) for part, label, value in rows]
+    machine = model.machine_
+    return machine.summary().rows(ENCODED) if hasattr(machine, "summary") else []

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack, solve_triangular
+from scipy.sparse import issparse
 
 Array: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.intp]
@@ -28,6 +29,11 @@ def as_matrix(X: Any) -> Array:
     """Return ``X`` as a C-contiguous float64 matrix (n, d); a vector becomes one column."""
     A = np.ascontiguousarray(X, dtype=np.float64)
     return A[:, None] if A.ndim == 1 else A
+
+
+def is_sparse(X: Any) -> bool:
+    """Say whether X is a sparse matrix or array of SciPy."""
+    return bool(issparse(X))
 
 
 def as_columns(y: Any) -> Array:

@@ -11,8 +11,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import POSITIVE, Domain
-from mercer.kernels.base import Gradient, Kernel, prefixed, scaled
-from mercer.kernels.checks import positive, whole
+from mercer.kernels.base import Gradient, Kernel, positive, prefixed, scaled, whole
 from mercer.kernels.markov import StateSpace, stacked
 
 

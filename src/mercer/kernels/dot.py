@@ -7,11 +7,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.core.arrays import Array, mirror
+from mercer.core.arrays import Array, is_sparse, mirror
 from mercer.core.component import POSITIVE, Domain, Names
-from mercer.kernels.base import Gradient, Kernel, inner, other_points
-from mercer.kernels.checks import finite, like, positive, rescaled, whole
-from mercer.kernels.features.fourier import is_sparse
+from mercer.kernels.base import (
+    Gradient,
+    Kernel,
+    finite,
+    inner,
+    like,
+    other_points,
+    positive,
+    rescaled,
+    whole,
+)
 
 
 class Constant(Kernel):

@@ -13,8 +13,15 @@ import numpy as np
 
 from mercer.core.arrays import Array, Index
 from mercer.core.component import POSITIVE, UNIT, Domain, Names
-from mercer.kernels.base import Gradient, Kernel, other_points, prefixed, zero_gradient
-from mercer.kernels.checks import like, positive
+from mercer.kernels.base import (
+    Gradient,
+    Kernel,
+    like,
+    other_points,
+    positive,
+    prefixed,
+    zero_gradient,
+)
 from mercer.kernels.compose import _Wrapper
 from mercer.kernels.stationary.matern import Matern
 

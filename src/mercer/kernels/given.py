@@ -8,8 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.core.arrays import Array, as_matrix
-from mercer.kernels.base import Kernel, other_points
-from mercer.kernels.checks import symmetric
+from mercer.kernels.base import Kernel, other_points, symmetric
 
 _BLOCK = 64
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from mercer.core.arrays import Array
-from mercer.losses import targets
+from mercer.losses import base as targets
 from mercer.losses.base import Loss
 from mercer.losses.numbers.special import LOG_2PI, exp, log_cdf_difference
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer.core.arrays import Array, Index
+from mercer.core.arrays import Array, Index, is_sparse
 from mercer.core.kinds import Numbers, Record
 from mercer.core.memory import require_memory
 from mercer.estimators.discrimination.calibration import WINDOW, Calibrated, held_out_scores
@@ -21,7 +21,7 @@ from mercer.estimators.shared.table import (
 from mercer.estimators.support_vector.record import check_sigmoid
 from mercer.inference.med import MED
 from mercer.kernels import Kernel, Precomputed
-from mercer.kernels.features.fourier import is_sparse, product
+from mercer.kernels.features.fourier import product
 from mercer.linalg.dense.gram import DenseGram
 from mercer.losses.base import is_number
 from mercer.losses.binary.margins import Margin

@@ -23,19 +23,26 @@ Rows: TypeAlias = list[tuple[str, str, str]]  # section, label, value
 
 @dataclass(frozen=True)
 class Summary:
-    """Rows of (section, label, value); ``str`` gives text, notebooks show a table."""
+    """Rows of (section, label, value); ``str`` gives text, notebooks show a table.
+
+    A section may say ``{units}``: what the numbers below it are measured in.
+    """
 
     title: str
     entries: tuple[tuple[str, str, str], ...]
 
-    def rows(self) -> Rows:
-        """Return the rows (section, label, value)."""
-        return list(self.entries)
+    def rows(self, units: str = "your units") -> Rows:
+        """Return the rows (section, label, value).
+
+        ``units`` is what the estimator's inputs and outputs are measured in; behind an encoder of
+        a table they are not the user's.
+        """
+        return [(section.format(units=units), label, v) for section, label, v in self.entries]
 
     def __str__(self) -> str:
         width = max(len(label) for _, label, _ in self.entries)
         lines, section = [self.title, "=" * len(self.title)], None
-        for part, label, value in self.entries:
+        for part, label, value in self.rows():
             if part != section:
                 lines += ["", part, "-" * len(part)]
                 section = part
@@ -46,7 +53,7 @@ class Summary:
 
     def _repr_html_(self) -> str:
         body, section = [], None
-        for part, label, value in self.entries:
+        for part, label, value in self.rows():
             if part != section:
                 body.append(f'<tr><th colspan="2" style="text-align:left">{escape(part)}</th></tr>')
                 section = part
@@ -85,7 +92,7 @@ def machine_rows(machine: Any) -> Rows:
     if machine.basis_ is not None:
         add("Model", "unpenalised basis", repr(machine.basis_))
     several = len(machine.units_.y_scale) > 1 and report["standardize"]["on"]
-    units = "inputs in your units, outputs standardised" if several else "your units"
+    units = "inputs in {units}, outputs standardised" if several else "{units}"
     for label, value in _hyperparameters(machine):
         add(f"Hyperparameters ({units})", label, value)
     if report.get("ard"):

@@ -16,9 +16,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils.validation import validate_data
 
-from mercer.core.arrays import Array, Index, group_rows, merge
+from mercer.core.arrays import Array, Index, group_rows, is_sparse, merge
 from mercer.core.memory import fits, require_memory
-from mercer.kernels.features.fourier import is_sparse
 
 # finite numbers are checked here, where the sentence can name row and column
 _OPTIONS: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_all_finite": False}

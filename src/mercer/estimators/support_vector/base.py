@@ -13,8 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.core.arrays import Array, Index
-from mercer.core.basis import PolynomialBasis
+from mercer.core.arrays import Array, Index, is_sparse
 from mercer.core.errors import outside
 from mercer.estimators.shared.labels import decided, one_vs_rest, read_labels
 from mercer.estimators.shared.summary import Summary
@@ -31,7 +30,6 @@ from mercer.inference.base import Report, Solution
 from mercer.inference.programme import Programme
 from mercer.inference.smo import SMO
 from mercer.kernels import RBF, Kernel, Linear, Polynomial, Precomputed, as_kernel
-from mercer.kernels.features.fourier import is_sparse
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.operators import ExplicitOperator, PosteriorOperator
 from mercer.linalg.rows import RowGram
@@ -120,7 +118,7 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
             self.dual_coef_.T,
             self._operator(),
             beta=None if bias is None else bias[None, :],
-            basis=PolynomialBasis(0),
+            basis=_constant,
         )
 
     def _operator(self) -> PosteriorOperator:

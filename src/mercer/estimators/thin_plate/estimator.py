@@ -29,8 +29,7 @@ from mercer.estimators.thin_plate.forms import (
 )
 from mercer.inference.base import Problem
 from mercer.inference.exact import Exact
-from mercer.kernels.base import Kernel
-from mercer.kernels.checks import whole
+from mercer.kernels.base import Kernel, whole
 from mercer.kernels.compose import Scale
 from mercer.kernels.splines.thin_plate import ThinPlate, check_order, least_order
 from mercer.left_out.cavity import gaussian_figures

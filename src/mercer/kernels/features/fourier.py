@@ -6,12 +6,19 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import issparse
 
-from mercer.core.arrays import Array, as_matrix
+from mercer.core.arrays import Array, as_matrix, is_sparse
 from mercer.core.component import POSITIVE, Domain
-from mercer.kernels.base import Gradient, Kernel, inner, other_points
-from mercer.kernels.checks import like, positive, rescaled, whole
+from mercer.kernels.base import (
+    Gradient,
+    Kernel,
+    inner,
+    like,
+    other_points,
+    positive,
+    rescaled,
+    whole,
+)
 
 
 class Mapped(Kernel, abstract=True):
@@ -35,11 +42,6 @@ class Mapped(Kernel, abstract=True):
         if is_sparse(F):
             return np.asarray(F.multiply(F).sum(axis=1), dtype=np.float64).ravel()
         return np.asarray(np.einsum("ij,ij->i", F, F))
-
-
-def is_sparse(X: Any) -> bool:
-    """Say whether X is a sparse matrix or array of SciPy."""
-    return bool(issparse(X))
 
 
 def rows_of(X: Any) -> Any:

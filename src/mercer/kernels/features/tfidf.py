@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_array
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, is_sparse
 from mercer.core.component import Names
-from mercer.kernels.checks import positive
-from mercer.kernels.features.fourier import Mapped, is_sparse, not_frozen, rows_of
+from mercer.kernels.base import positive
+from mercer.kernels.features.fourier import Mapped, not_frozen, rows_of
 
 
 class TFIDF(Mapped):

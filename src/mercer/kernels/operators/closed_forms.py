@@ -9,8 +9,7 @@ import numpy as np
 
 from mercer.core.arrays import Array, as_matrix
 from mercer.core.component import POSITIVE, Domain
-from mercer.kernels.base import Gradient, Kernel
-from mercer.kernels.checks import positive, whole
+from mercer.kernels.base import Gradient, Kernel, positive, whole
 from mercer.kernels.stationary.base import RBF, Stationary
 from mercer.kernels.stationary.matern import Matern
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from mercer._native import core
 from mercer.core.arrays import Array, mirror
 from mercer.core.component import POSITIVE, REAL, Domain
-from mercer.kernels.base import Gradient, Kernel, blocks, other_points
-from mercer.kernels.checks import finite, whole
+from mercer.kernels.base import Gradient, Kernel, blocks, finite, other_points, whole
 from mercer.kernels.operators.greens import Nodes, contour_nodes, green, green_slope, small_terms
 
 Mask: TypeAlias = NDArray[np.bool_]

@@ -12,8 +12,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import POSITIVE, Domain, Names
-from mercer.kernels.base import Gradient, Kernel, blocks, other_points
-from mercer.kernels.checks import positive, whole
+from mercer.kernels.base import Gradient, Kernel, blocks, other_points, positive, whole
 
 
 class PeriodicSpline(Kernel):

@@ -9,8 +9,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import Names
-from mercer.kernels.base import Kernel, other_points
-from mercer.kernels.checks import finite, whole
+from mercer.kernels.base import Kernel, finite, other_points, whole
 
 
 class Spline(Kernel):

@@ -10,8 +10,18 @@ import numpy as np
 from mercer._native import core
 from mercer.core.arrays import Array, mirror
 from mercer.core.component import POSITIVE, Domain
-from mercer.kernels.base import KEEP, Gradient, Kernel, blocked_matmul, blocks, inner, other_points
-from mercer.kernels.checks import like, positive, rescaled
+from mercer.kernels.base import (
+    KEEP,
+    Gradient,
+    Kernel,
+    blocked_matmul,
+    blocks,
+    inner,
+    like,
+    other_points,
+    positive,
+    rescaled,
+)
 
 FEW = 16  # columns of a product up to which the compiled tiles beat the BLAS on blocks
 

@@ -14,8 +14,7 @@ import numpy as np
 from mercer._native import core
 from mercer.core.arrays import Array
 from mercer.core.component import POSITIVE, Domain
-from mercer.kernels.base import Gradient, Kernel, other_points
-from mercer.kernels.checks import like, positive, rescaled
+from mercer.kernels.base import Gradient, Kernel, like, other_points, positive, rescaled
 
 
 class BiasedRBF(Kernel):

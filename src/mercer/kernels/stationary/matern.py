@@ -9,8 +9,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import Names
-from mercer.kernels.base import Gradient
-from mercer.kernels.checks import positive
+from mercer.kernels.base import Gradient, positive
 from mercer.kernels.markov import StateSpace
 from mercer.kernels.stationary.base import Stationary
 

@@ -88,13 +88,11 @@ def facts_of(machine: Any, units: str = "your units") -> list[Facts]:
     """
     if hasattr(machine, "summary"):
         sections: dict[str, list[tuple[str, str]]] = {}
-        for section, label, value in machine.summary().rows():
-            sections.setdefault(shown(section), []).append(
+        for section, label, value in machine.summary().rows(units):
+            sections.setdefault(shown(section, 120), []).append(
                 (shown(label, 200), shown(shape(value), 4000))
             )
-        return [
-            Facts(title.replace("your units", units), lines) for title, lines in sections.items()
-        ]
+        return [Facts(title, lines) for title, lines in sections.items()]
     usual = inspect.signature(type(machine)).parameters
     lines = [
         (shown(name, 80), shown(shape(value), 400))
