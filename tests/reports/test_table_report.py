@@ -14,8 +14,7 @@ import pytest
 
 import mercer
 from mercer.tables.choose.screen import ROWS
-from mercer.tables.report import chapters as draw
-from mercer.tables.report import table_report
+from mercer.tables.report import draw, table_report
 from mercer.tables.report.chapters import CLASSES, QUANTITY, SCREENED, _day, _short, _why
 from mercer.tables.report.curves import _verdict, typical
 from mercer.tables.report.figures import class_cards, mistakes, quantity_cards
