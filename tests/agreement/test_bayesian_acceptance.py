@@ -205,7 +205,7 @@ def test_senseless_pairs_name_the_cause_and_an_alternative(method, loss):
     text = str(caught.value)
     assert method in text
     missing = [name for name in METHODS[method].needs if not loss.offers(name)]
-    cause = (*missing, "no likelihood", "twice differentiable", "one per class")
+    cause = (*missing, "not a likelihood", "twice differentiable", "one per class")
     assert any(word in text for word in cause)
     others = [*set(METHODS) - {method}, "laplace", "dual", "NormalizedHinge", "Laplace"]
     assert any(other in text for other in others)

@@ -223,5 +223,5 @@ def test_factorisations_refuse_a_kernel_that_is_none(kernel, machine):
 
 
 def test_a_negative_kernel_has_no_grid_of_penalties():
-    with pytest.raises(ValueError, match="no positive semidefinite kernel"):
+    with pytest.raises(ValueError, match="not a positive semidefinite kernel"):
         LeastSquaresClassifier(negative).fit(X, TWO)

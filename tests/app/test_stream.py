@@ -371,7 +371,7 @@ def test_resume_is_for_the_same_stream(folder, capsys):
     mercer.save(mercer.OnlineLogisticClassifier().partial_fit(X, y), "plain.mercer")
     code, _, err = run(capsys, "1.csv", "-t", "y", "-o", "plain.mercer", "--resume")
     assert code == 1
-    assert "plain.mercer is no checkpoint of a stream" in err
+    assert "plain.mercer is not a checkpoint of a stream" in err
     mercer.save(mercer.GPRegressor(search=None).fit(X, X[:, 0]), "gp.mercer")
     code, _, err = run(capsys, "1.csv", "-t", "y", "--from", "gp.mercer")
     assert code == 1

@@ -106,8 +106,11 @@ def test_classes(folder, capsys):
 def test_usage(folder, capsys):
     cases = [
         (["1.csv"], "--target"),
-        (["1.csv", "-t", "y", "--learner", "med", "--forget", 0.5], "--forget is no option of"),
-        (["1.csv", "-t", "y", "--learner", "lapmed", "--drift", "auto"], "--drift is no option of"),
+        (["1.csv", "-t", "y", "--learner", "med", "--forget", 0.5], "--forget is not an option of"),
+        (
+            ["1.csv", "-t", "y", "--learner", "lapmed", "--drift", "auto"],
+            "--drift is not an option of",
+        ),
         (["1.csv", "-t", "y", "--drift", "1"], "give a number from 0 to below 1, or auto"),
         (["1.csv", "-t", "y", "--forget", "0"], "--forget"),
         (["1.csv", "-t", "y", "--resume"], "--resume needs --checkpoint"),

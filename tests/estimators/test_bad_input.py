@@ -83,7 +83,7 @@ CASES: dict[str, Case] = {
     "standardize a kernel object": (
         {"kernel": RBF(), "standardize": True}, lambda: (X, Y), ValueError, "StandardScaler",
     ),
-    "a loss that is no likelihood": (
+    "a loss that is not a likelihood": (
         {"loss": Hinge()}, lambda: (X, Y), ValueError, "Hinge",
     ),
     "noise of the wrong length": (

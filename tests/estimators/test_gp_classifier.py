@@ -204,7 +204,7 @@ def test_relevance_is_found_and_irrelevance_not_paid_for(rng):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"loss": "hinge"}, "is no likelihood"),
+        ({"loss": "hinge"}, "is not a likelihood"),
         ({"loss": "gaussian"}, "is a loss for real targets, not for classes"),
         ({"loss": "hinge", "inference": "newton"}, "finds a mode only"),
         ({"inference": "exact"}, "needs quadratic"),

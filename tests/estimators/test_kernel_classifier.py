@@ -52,7 +52,7 @@ def test_probabilities_never_contradict_predict(loss, make):
     else:
         with pytest.raises(AttributeError, match="predict_proba") as caught:
             model.predict_proba(Z)
-        assert "no likelihood" in str(caught.value.__cause__)
+        assert "not a likelihood" in str(caught.value.__cause__)
 
 
 def test_logistic_probability_is_the_sigmoid_of_f():

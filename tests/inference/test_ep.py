@@ -434,7 +434,7 @@ def test_no_iteration_at_all_is_the_prior():
 # ---------------------------------------------------------------------- refusals
 def test_what_ep_refuses():
     assert isinstance(by_name("ep"), EP)
-    with pytest.raises(ValueError, match=r"no likelihood.*NormalizedHinge"):
+    with pytest.raises(ValueError, match=r"not a likelihood.*NormalizedHinge"):
         EP().check(losses.Hinge())
     with pytest.raises(ValueError, match="one per class"):
         EP().check(losses.Softmax())

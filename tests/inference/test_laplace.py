@@ -302,7 +302,7 @@ def test_losses_that_are_refused():
         with pytest.raises(ValueError, match=r"twice differentiable.*jumps.*EP or Variational"):
             Laplace().check(loss)
     for loss in (losses.Hinge(), losses.Exponential()):
-        with pytest.raises(ValueError, match="no likelihood"):
+        with pytest.raises(ValueError, match="not a likelihood"):
             Laplace().check(loss)
     for loss in (*SMOOTH, losses.Softmax()):
         Laplace().check(loss)

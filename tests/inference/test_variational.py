@@ -298,7 +298,7 @@ def test_refusals() -> None:
         Variational(factors=0)
     with pytest.raises(ValueError, match="positive finite tol"):
         Variational(tol=0.0)
-    with pytest.raises(ValueError, match="no likelihood"):
+    with pytest.raises(ValueError, match="not a likelihood"):
         Variational().check(losses.Hinge())
     with pytest.raises(ValueError, match="one latent function per target"):
         Variational().check(losses.Softmax())

@@ -70,7 +70,7 @@ class OwnBasis(Basis):
 
 
 class OwnLoss(Huber):
-    """A loss of one's own that is no likelihood: it has no leave-one-out figures."""
+    """A loss of one's own that is not a likelihood: it has no leave-one-out figures."""
 
     normalised = False
 

@@ -304,7 +304,7 @@ def test_few_iterations_are_reported(rng: np.random.Generator) -> None:
 
 
 def test_impossible_points_are_counted_not_fatal(rng: np.random.Generator) -> None:
-    """A kernel that is no kernel at long length scales: the search goes around."""
+    """A kernel that is not a kernel at long length scales: the search goes around."""
 
     class Sometimes(RBF):
         def __call__(self, X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:

@@ -144,7 +144,7 @@ def checked(model: TableModel, folds: int, advance: Progress) -> str:
 
 
 def check_kernel(name: str | None) -> None:
-    """Refuse a name that is no kernel of columns; a matrix of kernel values is no table."""
+    """Refuse a name that is not a kernel of columns; a matrix of kernel values is not a table."""
     if name is None:
         return
     known = [n for n in kernel_names() if not as_kernel(n).pairwise]

@@ -208,7 +208,7 @@ class Component:
             try:
                 value = np.asarray(given, dtype=np.float64)
             except (TypeError, ValueError):
-                continue  # the part refuses what is no number in its own words
+                continue  # the part refuses what is not a number in its own words
             if np.any(value < domain.lower) or np.any(value > domain.upper):
                 where = f"must lie between {domain.lower:g} and {domain.upper:g}"
                 where = "must be positive" if domain == POSITIVE else where

@@ -210,8 +210,8 @@ class Inference(Component):
             )
         if self.needs_likelihood and not loss.normalised:
             raise ValueError(
-                f"{who} inference gives an evidence, and {what} is no likelihood: exp(-loss) does "
-                "not sum to one over the targets, so that its evidence would favour large "
+                f"{who} inference gives an evidence, and {what} is not a likelihood: exp(-loss) "
+                "does not sum to one over the targets, so that its evidence would favour large "
                 "variances whatever the data say; choose a normalised loss (NormalizedHinge for "
                 "Hinge), or the mode, which KernelClassifier and KernelRegressor(search=None) find "
                 "with inference='auto'"
@@ -283,7 +283,7 @@ def is_softmax(loss: Loss) -> bool:
 
 
 def check_limits(who: str, tol: object, max_iter: object) -> None:
-    """Refuse a tolerance that is no positive finite number, and less than one iteration."""
+    """Refuse a tolerance that is not a positive finite number, and less than one iteration."""
     if not is_number(tol, 0.0, np.inf):
         raise ValueError(f"{who} needs a positive finite tol, e.g. 1e-6, not {tol!r}")
     whole = isinstance(max_iter, (int, np.integer)) and not isinstance(max_iter, bool)

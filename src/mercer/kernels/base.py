@@ -158,7 +158,7 @@ class Kernel(Component):
         return self
 
     def terms(self) -> list[Kernel]:
-        """Return kernels whose sum this is, of independent functions: itself, if it is no sum."""
+        """Return kernels whose sum this is, of independent functions: itself, if not a sum."""
         return [self]
 
     @property

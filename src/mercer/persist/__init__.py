@@ -12,8 +12,8 @@ are looked up by name in a closed registry (what ``mercer.kernels``, ``losses``,
 ``search``, ``basis`` and ``mercer`` itself export), and classes of your own only if they are handed
 to :func:`load`. Size, header, table of tensors and digest are checked, in this order, before any
 tensor is allocated; the tensors are then read through the same open file, so that what was checked
-is what is used. The digest finds damage. It is no signature: whoever can write the file can write
-a digest that fits, and gets no further than the closed registry.
+is what is used. The digest finds damage. It is not a signature: whoever can write the file can
+write a digest that fits, and gets no further than the closed registry.
 
 References
 ----------

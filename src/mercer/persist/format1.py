@@ -41,6 +41,8 @@ def _estimator(state: State, arrays: Arrays) -> State:
             if state.get("classes") is not None:
                 head["classes_"] = state["classes"]
             state.pop("classes", None)
+            if isinstance(state.get("report"), dict):
+                state["report"] = _renamed(state["report"])
             return {"params": state.pop("params"), **head, **family(state, arrays)}
     raise ModelFileError("its state is not one of format 1")
 
@@ -140,11 +142,12 @@ def _support_report(report: State) -> State:
     rest = {name: value for name, value in report.items() if name not in moved}
     left_out = "the file of this model was written before left-out figures were kept"
     frame = {"standardize": {"on": False}, "search": None, "inference": inference}
-    return {**frame, "degrees_of_freedom": None, "left_out": left_out, **_renamed(rest)}
+    return {**frame, "degrees_of_freedom": None, "left_out": left_out, **rest}
 
 
 def _renamed(report: State) -> State:
     names = {"C k(x, x)": "margin_scale", "let go": "dropped_support_vectors"}
+    names["weights_times"] = "search_weight_factor"
     return {
         names.get(key, key): _renamed(value) if isinstance(value, dict) else value
         for key, value in report.items()

@@ -158,7 +158,7 @@ def _(kind: PartOf, stored: Any) -> Spoilt:
     gaussian = {"class": "losses.Gaussian", "params": {}, "marks": {}}
     yield "another part", gaussian if stored["class"].startswith("basis.") else basis
     yield "of no known class", {**stored, "class": "os.system"}
-    yield "of a class that is no name", {**stored, "class": 3}
+    yield "of a class that is not a name", {**stored, "class": 3}
     yield "without params", {k: v for k, v in stored.items() if k != "params"}
     yield "with another parameter", {**stored, "params": stored["params"] | {"nothing": 1}}
     for name, value in stored["params"].items():

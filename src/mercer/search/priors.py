@@ -3,7 +3,7 @@
 A prior is a density of the parameter theta. The search moves in u (log theta for a positive
 parameter), and a maximum depends on the coordinate in which the density is taken; mercer takes it
 in u throughout: log p(theta) + log |d theta / d u|. So LogNormal(mu, sigma) is exactly
-N(mu, sigma^2) in u, and a flat density in u is no prior at all.
+N(mu, sigma^2) in u, and a flat density in u is not a prior at all.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Space:
                 value = np.asarray(getattr(owner, name), dtype=np.float64)
                 prior = mark.prior
                 if prior is not None and not isinstance(prior, HyperPrior):
-                    raise TypeError(f"the prior of {part}__{path} is no hyperprior: {prior!r}")
+                    raise TypeError(f"the prior of {part}__{path} is not a hyperprior: {prior!r}")
                 where = slice(offset, offset + value.size)
                 entry = Entry(part, path, where, value.shape, owner.domains[name], prior)
                 offset += value.size

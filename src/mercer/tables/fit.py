@@ -55,7 +55,7 @@ def fit(
         without a class are used as partly labelled rows.
     features : the input columns; default: all others that say something.
     kind : "regression" or "classification", where the values of the target mislead.
-    weights : a column, which then is no input, or a number for each row: weight 2 counts as the
+    weights : a column, which then is not an input, or a number for each row: weight 2 counts as the
         row twice, in the fit, the ranking and the figures; weight 0 as no row.
     time_budget : seconds, about: what cannot be interrupted is finished.
     candidates : names of machines to try; default: all that fit the kind. See ``compare()``.

@@ -326,7 +326,7 @@ def check_needs(inference: Inference, loss: Loss, X: Array, y: Array, kernel: Ke
     """Every method of the loss that is called must be named in ``needs``, or asked for before."""
     for name in inference.needs:
         exists = hasattr(Loss, name) or hasattr(loss, name)
-        holds("needs", exists, f"{name!r} is no method of a loss")
+        holds("needs", exists, f"{name!r} is not a method of a loss")
     watched, called, asked = watch(loss)
     gram = DenseGram(kernel, X, keep=True)
     found = inference.solve(gram, y, watched)

@@ -153,7 +153,7 @@ def parquet_parts(path: str, size: int) -> Iterator[tuple[dict[str, Any], int]]:
 
 @contextlib.contextmanager
 def _reading(path: str) -> Iterator[Any]:
-    """Yield polars; what it says of a file that is no parquet becomes a sentence."""
+    """Yield polars; what it says of a file that is not a parquet file becomes a sentence."""
     polars = require("polars", "reading parquet")
     with open(path, "rb"):
         pass  # a missing or locked file gets the system's own error

@@ -162,7 +162,7 @@ def _numeric(data: FileTable, name: str, texts: list[str | None]) -> bool:
 
 
 def _dates(texts: list[str | None]) -> Any:
-    """Return days since 1970 (n,), NaN where missing; None if some text is no date."""
+    """Return days since 1970 (n,), NaN where missing; None if some text is not a date."""
     out = np.full(len(texts), np.nan)
     for i, text in enumerate(texts):
         if text is None:

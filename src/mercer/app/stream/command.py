@@ -33,7 +33,7 @@ class Wanted:
         kind = self.learner or "logistic"
         for name in self.given:
             if name not in KINDS[kind]:
-                raise click.UsageError(f"--{name} is no option of the learner {kind}")
+                raise click.UsageError(f"--{name} is not an option of the learner {kind}")
         if "kernel" in self.given:
             from mercer.app.fit import check_kernel  # it brings much that a stream does not need
 
@@ -101,7 +101,9 @@ def _resumed(
     """Return where the checkpoint stopped, if the options are those that it was made with."""
     found = stored.position
     if found is None:
-        raise AppError(f"{path} is no checkpoint of a stream: pass --from {path} to go on with it")
+        raise AppError(
+            f"{path} is not a checkpoint of a stream: pass --from {path} to go on with it"
+        )
     different = {
         "target": stored.target != target,
         "features": features is not None and features != stored.names,

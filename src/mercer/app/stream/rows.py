@@ -269,7 +269,7 @@ def input_names(table: FileTable, target: str, features: Sequence[str] | None) -
     return names
 
 
-MOST = 30  # labels of a first batch, from which more than half of its rows is no class
+MOST = 30  # labels of a first batch, from which more than half of its rows is not a class
 
 
 def check_labels(rows: StreamRows, known: list[str], begun: bool, named: bool = False) -> None:

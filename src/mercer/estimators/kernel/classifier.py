@@ -39,7 +39,7 @@ def _gives_probabilities(machine: Any) -> bool:
     loss = machine._given_loss() if fitted is None else fitted[0]
     if not loss.normalised:
         raise AttributeError(
-            f"{type(loss).__name__} is no likelihood: exp(-loss) does not sum to one over the "
+            f"{type(loss).__name__} is not a likelihood: exp(-loss) does not sum to one over the "
             "classes, so that there are no probabilities; choose loss='logistic' or 'probit'"
         )
     return True

@@ -179,7 +179,7 @@ class LeastSquaresClassifier(LabelRegression):
             lams = default_lams(kernel, problem)
             if not np.all(lams > 0.0):
                 raise ValueError(
-                    "k(x, x) is negative on average: this is no positive semidefinite kernel; "
+                    "k(x, x) is negative on average: this is not a positive semidefinite kernel; "
                     "choose another"
                 )
         else:
@@ -349,7 +349,7 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
         criterion = PlscCriterion(space, scaled, parts.inference, parts.make_gram, self.smooth)
         best = parts.search.run(criterion, space, generator(self.random_state))[0]
         at = space.parts_at(best.u)
-        report = {"search": {**best.report, "weights_times": factor}}
+        report = {"search": {**best.report, "search_weight_factor": factor}}
         return cast(Kernel, at["kernel"]), cast(Loss, at["loss"]), report
 
     def _score(self, table: Table, codes: Index) -> None:

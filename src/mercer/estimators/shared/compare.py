@@ -184,7 +184,7 @@ def _entry(name: str, model: Any) -> ComparedModel:
     model, loo = _parts(model)
     density = getattr(loo, "total", None)
     error = getattr(loo, "error", None)
-    if error is not None:  # of each class against the rest it is no error of the classes
+    if error is not None:  # of each class against the rest it is not an error of the classes
         error = float(np.ravel(error)[0]) if np.size(error) == 1 else None
     if error is None and getattr(loo, "cavity", None) is not None:
         error = loo.cavity_error

@@ -82,7 +82,7 @@ def find_parameters(
         parts.loss = draws[0].loss
         draws, best = _run(parts, draws[0].kernel, problem, sampler, rng)
         report["search"] = best.report
-    report["search"]["weights_times"] = factor
+    report["search"]["search_weight_factor"] = factor
     return draws, report
 
 
@@ -141,7 +141,7 @@ def _run(
         y = problem.y
         if parts.loss.response in ("binary", "multiclass"):
             y = np.ones_like(y)  # labels have no scale of their own
-        elif problem.basis is not None:  # what the basis explains is no amplitude of the kernel
+        elif problem.basis is not None:  # what the basis explains is not an amplitude of the kernel
             y = y - problem.basis @ np.linalg.lstsq(problem.basis, y, rcond=None)[0]
         space.suggest(data_scales(kernel, problem.points, y, problem.weights))
     # chains feel an energy that is not exact; a maximum found roughly is solved exactly afterwards

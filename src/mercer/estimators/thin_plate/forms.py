@@ -167,7 +167,7 @@ def choose(form: Form, lam: float | None, criterion: str, unit: float) -> ThinPl
     largest = LIMIT * float(own.d.max(initial=0.0))
     if lam is None:
         inside, search = find_lam(spectrum, criterion)
-        search["weights_times"] = c
+        search["search_weight_factor"] = c
         variance = spectrum.variance(inside)
         if criterion == "gcv":
             variance = spectrum.noise(inside) / inside

@@ -170,7 +170,7 @@ class EP(SiteInference):
             mixed = patience == 0 and state.residual < NEAR
             if mixed:
                 ahead = mixer.step(state.x, state.r, state.weigh, rho)
-                if sweeps.task.loss.convex:  # W < 0 is no site of a log-concave factor
+                if sweeps.task.loss.convex:  # W < 0 is not a site of a log-concave factor
                     ahead = np.where(ahead[1] < 0.0, plain, ahead)
             if state.factor is not None:
                 state.factor.release()  # its memory serves the next

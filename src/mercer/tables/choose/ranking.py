@@ -35,7 +35,7 @@ class Row:
     error : root mean squared error, or the share of wrong classes, of rows left out.
     loss : minus the score: log loss, or negative log predictive density (NLPD).
     calibration : mean difference between stated and observed frequencies.
-    evidence : log evidence, not comparable across losses; None where the loss is no likelihood.
+    evidence : log evidence, not comparable across losses; None where the loss is not a likelihood.
     loo_bound : an upper bound of the leave-one-out error, where the method has one.
     seconds : what it took; size : support, relevance or training points that it keeps.
     by : how rows were left out, or why there are no figures.

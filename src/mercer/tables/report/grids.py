@@ -67,7 +67,7 @@ def ranking_grid(rows: Sequence[Any], quantity: bool) -> Grid:
     caption = (
         "Candidates, the best first, by the mean log density of rows that were left out. The "
         "evidence is shown, but evidences of different losses are not comparable, and a machine "
-        "whose loss is no likelihood has none."
+        "whose loss is not a likelihood has none."
     )
     return Grid(caption, [*_HEAD, *[c[0] for c in kept]], lines, len(_HEAD), marked)
 
