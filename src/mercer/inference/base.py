@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from mercer.core.arrays import Array, Index
 from mercer.core.component import Component
+from mercer.core.errors import outside
 from mercer.inference.mode.prox import has_kinks
 from mercer.kernels.base import Gradient
 from mercer.linalg.gram import Factor, Gram
@@ -223,6 +226,22 @@ class Inference(Component):
                 f"{who} inference needs a loss that is twice differentiable, and the slope of "
                 f"{what} jumps: at a kink there is no curvature; use {other}"
             )
+
+    def warn(self, report: Report) -> None:
+        """Warn, at the user's line, if ``report`` says that it stopped before its tolerance."""
+        if report.converged:
+            return
+        name, given = type(self).__name__, self.get_params()
+        after = "" if report.iterations is None else f" after {report.iterations} steps"
+        reached = "" if report.gap is None else f" with a duality gap of {report.gap:.2g}"
+        limits = ", ".join(f"{k}={given[k]}" for k in ("tol", "max_iter") if k in given)
+        warnings.warn(
+            f"{name} inference stopped{after}{reached}, before it reached its tolerance "
+            f"({limits}): give inference={name}(max_iter=...) more steps, a larger tol if this is "
+            "near enough, or the kernel a smaller amplitude (a classifier a smaller C)",
+            ConvergenceWarning,
+            stacklevel=outside(),
+        )
 
     def searching(self) -> Inference:
         """Return the inference for a search of the largest evidence.

@@ -1,6 +1,5 @@
 """Which hyperparameters: the space, the hyperpriors, the criteria and the optimiser."""
 
-from mercer.core.words import there_is_no
 from mercer.inference.base import Problem
 from mercer.search.criteria.evidence import (
     Criterion,
@@ -50,8 +49,4 @@ __all__ = [
 
 def by_name(given: object) -> Search | None:
     """Return a Search from its name ("evidence", "loo", "loo_bound", "hmc"), itself, or None."""
-    if given is None or isinstance(given, Search):
-        return given
-    if isinstance(given, str) and given in Search.known_names():
-        return Search.by_name(given)
-    raise ValueError(there_is_no("search", given, [*Search.known_names(), "None"]))
+    return Search.given(given)

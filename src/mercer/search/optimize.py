@@ -19,6 +19,7 @@ from scipy.optimize import Bounds, minimize
 
 from mercer.core.arrays import Array
 from mercer.core.component import Component, Names
+from mercer.core.words import there_is_no
 from mercer.inference.base import Solution
 from mercer.inference.mode.descent import NoSpread
 from mercer.search.criteria.evidence import Criterion
@@ -188,6 +189,15 @@ class Search(Component):
 
     needs_evidence: ClassVar[bool] = True
     samples_many: ClassVar[bool] = False
+
+    @classmethod
+    def given(cls, value: object) -> Search | None:
+        """Return a Search from its name ("evidence", "loo", "hmc", ...), itself, or None."""
+        if value is None or isinstance(value, Search):
+            return value
+        if isinstance(value, str) and value in Search.known_names():
+            return Search.by_name(value)
+        raise ValueError(there_is_no("search", value, [*Search.known_names(), "None"]))
 
     @property
     def needs_reports(self) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from mercer.estimators.kernel.classified import ClassMachine
 from mercer.estimators.shared.machine import Fit, Given
 from mercer.estimators.shared.parameters import Draw, Solved
 from mercer.estimators.shared.parts import Parts, positional, resolve
-from mercer.estimators.shared.summary import warn_inference
 from mercer.inference.base import Inference
 from mercer.kernels import Constant
 from mercer.losses.base import Loss
@@ -164,13 +163,13 @@ class GPClassifier(Additive, ClassMachine):
         p = fit.problem
         finder, convex = _finder(draw.loss)
         mode = finder.solve(solved.gram, p.y, convex, weights=p.weights)
-        warn_inference(finder, mode.report)
+        finder.warn(mode.report)
         fit.report.setdefault("mode", {"name": type(finder).__name__, **mode.report.plain()})
         return posterior.parent.condition(p.points, mode)
 
 
 def _named(loss: Any) -> Loss:
-    found = losses.by_name(loss) if isinstance(loss, str) else loss
+    found = Loss.by_name(loss) if isinstance(loss, str) else loss
     if not isinstance(found, Loss):
         raise TypeError(f"loss must be None, a Loss or the name of one, not {loss!r}")
     if found.response not in ("binary", "multiclass"):
@@ -189,7 +188,7 @@ def _loss_for(given: Any, inference: Inference, k: int) -> Loss:
         return _named(given).fix()
     if k > 2 and all(losses.Softmax.offers(name) for name in inference.needs):
         return losses.Softmax()
-    return losses.by_name(inference.link).fix()
+    return Loss.by_name(inference.link).fix()
 
 
 def _start(parts: Parts) -> None:

@@ -22,8 +22,7 @@ from mercer.core.arrays import Array, location_scale
 from mercer.core.memory import require_memory
 from mercer.estimators.online.predictions import StreamPredictions, class_logs
 from mercer.estimators.online.record import OnlineRecord
-from mercer.estimators.shared import ard, labels
-from mercer.estimators.shared.ard import tied_scales
+from mercer.estimators.shared import labels
 from mercer.estimators.shared.parts import positional, resolve_kernel, standardizes, start_length
 from mercer.estimators.shared.stream import (
     Prequential,
@@ -36,12 +35,12 @@ from mercer.estimators.shared.stream import (
     require_frozen,
     require_moderate,
 )
-from mercer.estimators.shared.summary import warn_inference
 from mercer.estimators.shared.table import build_table, check_weights, read_rows, restored_on_error
 from mercer.estimators.shared.units import Units, no_units
 from mercer.inference.sites.bound import Bound
 from mercer.kernels import Constant
 from mercer.kernels.base import Kernel
+from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram
 from mercer.losses import Logistic
 from mercer.process.stream import StreamPosterior
@@ -85,12 +84,12 @@ def likely_length(kernel: Kernel, X: Array, S: Array, w: Array) -> tuple[Kernel,
     evenly spread over those given. A kernel without a tied length scale is returned unchanged.
     """
     best, chosen = -np.inf, (kernel, 1.0)
-    if not ard.tied_scales(kernel) or len(X) < 2:
+    if not tied_scales(kernel) or len(X) < 2:
         return chosen
     rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), ROWS)).astype(np.intp))
     for factor in FACTORS:
         other = copy.deepcopy(kernel)
-        for owner in ard.tied_scales(other):
+        for owner in tied_scales(other):
             owner.set_params(length_scale=factor * owner.get_params()["length_scale"])
         _, blocks = StreamPosterior.empty(other, X.shape[1], S.shape[1]).absorb(
             X[rows], S[rows], w[rows]
@@ -396,7 +395,7 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
         require_moderate(kernel, points)
         gram = DenseGram(kernel, points, keep=True)
         solution = bound.solve(gram, S, LOGISTIC, weights=w)
-        warn_inference(bound, solution.report)
+        bound.warn(solution.report)
         self.posteriors_ = [StreamPosterior.of_sites(kernel, points, S, solution)]
         self.log_evidence_ = float(bound.evidence(gram, S, LOGISTIC, solution).value)
         ended = {k: v for k, v in solution.report.plain().items() if k != "columns"}

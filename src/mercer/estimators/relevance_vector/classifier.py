@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import losses
 from mercer.core.arrays import Array
 from mercer.estimators.relevance_vector.base import RelevanceMachine
 from mercer.estimators.relevance_vector.fit import RelevanceFit
@@ -132,7 +131,7 @@ class RVClassifier(RelevanceRecord, RelevanceMachine, ClassifierMixin, BaseEstim
     def _likelihoods(
         self, table: Table, units: Units
     ) -> tuple[list[Callable[[Design], Machine]], float | None]:
-        loss, targets = losses.by_name(self.loss), np.ascontiguousarray(table.mean.T)
+        loss, targets = Loss.by_name(self.loss), np.ascontiguousarray(table.mean.T)
         return [partial(LaplaceMachine, y=t, loss=loss) for t in targets], None
 
     def _settled(self, processes: list[Sparse], loss: Loss, units: Units) -> None:
@@ -140,7 +139,7 @@ class RVClassifier(RelevanceRecord, RelevanceMachine, ClassifierMixin, BaseEstim
         self.loss_ = loss
 
     def _found_loss(self, found: list[RelevanceFit]) -> Loss:
-        return losses.by_name(self.loss)
+        return Loss.by_name(self.loss)
 
     def _found_evidence(self, found: list[RelevanceFit], total: float) -> float:
         return float(sum(one.state.evidence for one in found))

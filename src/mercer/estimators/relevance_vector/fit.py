@@ -14,9 +14,9 @@ import numpy as np
 from mercer.core.arrays import Array, Index, group_rows
 from mercer.core.basis import Basis, as_basis
 from mercer.core.memory import require_memory
-from mercer.estimators.shared import ard
 from mercer.kernels import as_kernel
 from mercer.kernels.base import Kernel
+from mercer.kernels.stationary.base import tied_scales, untied
 from mercer.linalg.operators import CholeskyOperator
 from mercer.process.features import Augmentation, Augmented, Sparse
 from mercer.process.process import Prior
@@ -234,8 +234,8 @@ class RelevanceRows:
             return kernel, setting.run(kernel, options.tol, options.max_iter), None
         best, runs, report = tuned(setting, kernel, options.tol, options.max_iter)
         d = self.points.shape[1]
-        if how == "ard" and d > 1 and ard.tied_scales(best):
-            moved, found, more = tuned(setting, ard.untied(best, d), options.tol, options.max_iter)
+        if how == "ard" and d > 1 and tied_scales(best):
+            moved, found, more = tuned(setting, untied(best, d), options.tol, options.max_iter)
             gain = score_of(found) - score_of(runs)
             report["ard"] = {"gain": gain, "kept": gain > 0.0}
             report["evaluations"] += more["evaluations"]

@@ -16,13 +16,12 @@ from sklearn.utils import check_random_state
 
 from mercer.core.arrays import Array, as_columns, location_scale
 from mercer.core.basis import Basis
-from mercer.estimators.shared import ard
 from mercer.estimators.shared.labels import Labelled
 from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, resolve
 from mercer.estimators.shared.predictions import Predicts
 from mercer.estimators.shared.record import MachineRecord
-from mercer.estimators.shared.summary import Rows, Summarised, machine_rows, warn_inference
+from mercer.estimators.shared.summary import Rows, Summarised, machine_rows
 from mercer.estimators.shared.table import (
     Table,
     build_table,
@@ -43,6 +42,7 @@ from mercer.estimators.shared.units import (
 from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
 from mercer.kernels.convert import is_pairwise
+from mercer.kernels.stationary.base import relevance
 from mercer.left_out.cavity import cavity_figures, gaussian_figures, mode_figures, predicted
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.dense.coupled import CoupledFactor
@@ -231,7 +231,7 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         values = []
         for draw in fit.draws:
             solved = draw.solve(fit.parts, fit.problem)
-            warn_inference(fit.parts.inference, solved.solution.report)
+            fit.parts.inference.warn(solved.solution.report)
             values.append(solved.value)
             posterior = self._posterior(fit, draw, solved)
             if not posteriors:
@@ -252,7 +252,7 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         self.left_out_ = None if isinstance(left, str) else left
         if isinstance(left, str):
             fit.report["left_out"] = left
-        self.relevance_ = ard.relevance(first.kernel, p.points, p.weights)
+        self.relevance_ = relevance(first.kernel, p.points, p.weights)
         self.report_ = fit.report
 
     def _posterior(self, fit: Fit, draw: Draw, solved: Solved) -> Posterior:

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from mercer.estimators.shared import ard
 from mercer.estimators.shared.parts import Parts, data_scales
 from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
+from mercer.kernels.stationary.base import tied_scales, untied
 from mercer.linalg.gram import Gram
 from mercer.losses.base import Loss
 from mercer.search import (
@@ -28,6 +28,9 @@ from mercer.search import (
 
 SMALL = 300  # points up to which the memory of a second posterior is not worth a second solve
 AMPLITUDES = ("variance", "value")  # of a scaled kernel, of a constant
+
+# What each extra length scale must gain in log evidence, in units of log(number of observations).
+PRICE = 0.5  # theory (G13)
 
 
 @dataclass
@@ -100,7 +103,7 @@ def _decide(
     draws, best = _run(parts, parts.kernel, problem, search, rng)
     report: dict[str, Any] = {"search": dict(best.report)}
     d = problem.points.shape[1]
-    tied = ard.tied_scales(parts.kernel) if parts.named_kernel else []
+    tied = tied_scales(parts.kernel) if parts.named_kernel else []
     if not tied or d == 1 or best.report.get("interrupted"):
         return draws, report
     one_start = search.__sklearn_clone__()
@@ -108,12 +111,12 @@ def _decide(
         one_start.set_params(restarts=0)
     parts.loss = draws[0].loss
     try:
-        others, other = _run(parts, ard.untied(draws[0].kernel, d), problem, one_start, rng)
+        others, other = _run(parts, untied(draws[0].kernel, d), problem, one_start, rng)
     except KeyboardInterrupt:
         report["search"]["interrupted"] = True
         return draws, report
     varying = int((np.ptp(problem.points, axis=0) > 0).sum())
-    kept, report["ard"] = ard.worth_it(
+    kept, report["ard"] = worth_it(
         _log_evidence(draws[0], parts, problem),
         _log_evidence(others[0], parts, problem),
         max(varying - 1, 1) * len(tied),
@@ -193,3 +196,14 @@ def solve_problem(
         return Solved(problem, gram, solution, -np.inf)
     evidence = parts.inference.evidence(gram, problem.y, loss, solution, spread=problem.spread)
     return Solved(problem, gram, solution, evidence.value)
+
+
+def worth_it(
+    tied: float, ard: float, extra: int, observations: float
+) -> tuple[bool, dict[str, Any]]:
+    """Whether ARD gains more than (log n)/2 per extra parameter, and the figures."""
+    needed = PRICE * extra * float(np.log(max(observations, 2.0)))
+    gain = ard - tied
+    kept = bool(gain > needed)
+    report = {"kept": kept, "gain": float(gain), "needed": needed, "extra_parameters": extra}
+    return kept, report

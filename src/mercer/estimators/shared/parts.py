@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 
 from mercer import inference as inferences
-from mercer import losses
-from mercer import search as searches
 from mercer.core.arrays import Array
 from mercer.core.basis import Basis, as_basis
 from mercer.core.component import Component
-from mercer.estimators.shared import ard
 from mercer.estimators.shared.units import Units
 from mercer.inference.base import Inference
 from mercer.kernels import Stationary, as_kernel
 from mercer.kernels.base import Kernel
+from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram, RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
 from mercer.linalg.line import LineGram, Ordering, state_space_of
@@ -183,7 +181,7 @@ def start_length(kernel: Kernel, X: Array, weights: Array) -> None:
     """Set tied length scales to the total standard deviation of X (n, d), 1 if that is zero."""
     total = weights.sum()
     spread = weights @ (X - weights @ X / total) ** 2 / total
-    for owner in ard.tied_scales(kernel):
+    for owner in tied_scales(kernel):
         owner.set_params(length_scale=float(np.sqrt(spread.sum())) or 1.0)
 
 
@@ -213,7 +211,7 @@ def data_scales(kernel: Kernel, X: Array, y: Array, weights: Array) -> dict[str,
 
 def given_loss(loss: Any) -> Loss:
     """Return the loss that a user gave, by name or as an object."""
-    found = losses.by_name(loss) if isinstance(loss, str) else loss
+    found = Loss.by_name(loss) if isinstance(loss, str) else loss
     if not isinstance(found, Loss):
         raise TypeError(f"loss must be a Loss or the name of one, not {loss!r}")
     return found
@@ -243,7 +241,7 @@ def resolve(
     loss = given_loss(loss)
     inference = inferences.by_name(inference, loss)
     inference.check(loss)
-    search = searches.by_name(search)
+    search = Search.given(search)
     if search is not None and not inference.has_evidence and search.needs_evidence:
         others = [repr(name) for name in ("laplace", "variational", "ep") if _takes(name, loss)]
         other = f", or an inference with an evidence ({', '.join(others)})" if others else ""
@@ -259,7 +257,7 @@ def resolve(
             f"of a solution, which {type(inference).__name__} lacks: use inference='newton' "
             "or 'dual', or another search"
         )
-    basis = as_basis(basis)
+    basis = None if basis is None else as_basis(basis)
     chosen = choose_gram(gram, kernel, d, loss, inference, search, basis)
     return Parts(
         kernel,

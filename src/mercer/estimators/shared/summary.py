@@ -5,17 +5,13 @@ Convergence: a warning, beside the entry in ``report_``, where a solver stopped 
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from html import escape
 from typing import Any, TypeAlias
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.core.errors import outside
-from mercer.inference.base import Inference, Report
 from mercer.left_out.figures import LeftOut
 
 Rows: TypeAlias = list[tuple[str, str, str]]  # section, label, value
@@ -193,20 +189,3 @@ def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
                 text += f" (standard deviation {np.sqrt(value):.4g})"
             found.append((label, text))
     return found
-
-
-def warn_inference(inference: Inference, report: Report) -> None:
-    """Warn if an iterative inference stopped before its tolerance; ``report`` is its solution's."""
-    if report.converged:
-        return
-    name, given = type(inference).__name__, inference.get_params()
-    after = "" if report.iterations is None else f" after {report.iterations} steps"
-    reached = "" if report.gap is None else f" with a duality gap of {report.gap:.2g}"
-    limits = ", ".join(f"{k}={given[k]}" for k in ("tol", "max_iter") if k in given)
-    warnings.warn(
-        f"{name} inference stopped{after}{reached}, before it reached its tolerance ({limits}): "
-        f"give inference={name}(max_iter=...) more steps, a larger tol if this is near enough, or "
-        "the kernel a smaller amplitude (a classifier a smaller C)",
-        ConvergenceWarning,
-        stacklevel=outside(),
-    )

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from mercer import inference as inferences
-from mercer import losses
 from mercer._native import markov
 from mercer.core.arrays import Array
 from mercer.inference.base import Inference
@@ -189,7 +188,7 @@ def fewest_roots(rise: Array, fall: Array) -> int:
 def resolve_response(loss: Any, inference: Any) -> tuple[Loss | None, Inference | None]:
     """Return a copy of the loss, and its inference; None twice for Gaussian noise."""
     named = isinstance(loss, str)
-    found = losses.by_name(loss) if named else loss
+    found = Loss.by_name(loss) if named else loss
     if not isinstance(found, Loss):
         raise TypeError(f"loss must be a Loss or the name of one, not {loss!r}")
     if found.offers("quadratic"):

@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import losses
 from mercer.core.arrays import Array
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.shared.machine import generator
@@ -29,13 +28,14 @@ from mercer.estimators.spline.likelihood import LikelihoodCurve
 from mercer.estimators.spline.periodic import PeriodicCurve
 from mercer.estimators.spline.strategy import FittedSpline, SplineRecord, SplineStrategy
 from mercer.left_out.figures import LeftOut
+from mercer.losses.base import Loss
 from mercer.process.spline import SplinePosterior, derivative
 
 
 def _has_labels(spline: Any) -> bool:
     """Whether the loss, of the fit or as given, is one of labels."""
     loss = getattr(spline, "loss_", spline.loss)
-    found = losses.by_name(loss) if isinstance(loss, str) else loss
+    found = Loss.by_name(loss) if isinstance(loss, str) else loss
     return getattr(found, "response", None) == "binary"
 
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.basis import PolynomialBasis
-from mercer.estimators.shared.summary import warn_inference
 from mercer.estimators.shared.units import no_units
 from mercer.estimators.spline.checks import check_exists, check_line, labels
 from mercer.estimators.spline.gaussian import choose, log_lam_range
@@ -84,7 +83,7 @@ class LikelihoodCurve(SplineStrategy):
         best, search = CurveSearch(start, problem, gram, method).run(self.lam, begun)
         gram = gram.with_variance(best.variance)
         solution = method.solve(gram, problem.y, best.loss, weights=problem.weights)
-        warn_inference(self.inference, solution.report)
+        self.inference.warn(solution.report)
         lam = self.lam
         if lam is None:
             lam = 1.0 / best.variance if best.variance > 0.0 else np.inf

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._native import core
 from mercer.core.arrays import Array, mirror
-from mercer.core.component import POSITIVE, Domain
+from mercer.core.component import POSITIVE, Component, Domain
 from mercer.kernels.base import (
     KEEP,
     Gradient,
@@ -237,3 +238,48 @@ class RationalQuadratic(Stationary):
         # d log k / d alpha = u / (1 + u) - log(1 + u) with u = s / (2 alpha)
         u = s / (2.0 * positive(self, "alpha"))
         return {"alpha": inner(Q, self.profile(s) * (u / (1.0 + u) - np.log1p(u)))}
+
+
+def tied_scales(kernel: Component) -> list[Component]:
+    """Return the parts of the kernel that have one tied, free length scale."""
+    return [
+        owner
+        for _, owner, name in kernel.differentiable()
+        if name == "length_scale"
+        and np.ndim(getattr(owner, name)) == 0
+        and not owner.mark(name).fixed
+    ]
+
+
+def untied(kernel: Kernel, d: int) -> Kernel:
+    """Return a copy in which every tied length scale is repeated for each of d columns."""
+    clone = copy.deepcopy(kernel)
+    for owner in tied_scales(clone):
+        owner.set_params(length_scale=np.full(d, owner.get_params()["length_scale"]))
+    return clone
+
+
+def relevance(kernel: Kernel, points: Array, weights: Array) -> Array | None:
+    """Return deviation / length scale of each column (d,): zero where the kernel does not look.
+
+    None if the kernel has no length scales or several sets of them. points is (n, d).
+    """
+    d = points.shape[1]
+    found = list(_scales(kernel, list(range(d))))
+    if len(found) != 1 or np.size(found[0][1]) not in (1, len(found[0][0])):
+        return None
+    columns, scales = found[0]
+    centred = points[:, columns] - weights @ points[:, columns] / weights.sum()
+    result = np.zeros(d)
+    result[columns] = np.sqrt(weights @ centred**2 / weights.sum()) / scales
+    return result
+
+
+def _scales(kernel: Component, columns: list[int]) -> Iterator[tuple[list[int], Any]]:
+    """Yield the length scales in a kernel with the columns they belong to."""
+    if isinstance(kernel, Stationary):
+        yield columns, getattr(kernel, "length_scale")  # noqa: B009  # only some kernels have it
+    chosen = getattr(kernel, "columns", None)
+    inner = columns if chosen is None else [columns[i] for i in chosen]
+    for child in kernel.children().values():
+        yield from _scales(child, inner)
