@@ -1,8 +1,6 @@
-"""Printing to the terminal. Text from tables is literal: never markup, never control codes.
+"""The terminal: results, the one sentence of an error, and a bar for work longer than a second.
 
-What the command line says when it cannot go on: one sentence.
-
-A bar on stderr for work that takes longer than a second.
+Text from tables is literal: never markup, never control codes.
 """
 
 from __future__ import annotations

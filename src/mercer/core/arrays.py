@@ -7,7 +7,8 @@ squared distances of a kernel). A second array library is added here and nowhere
 Matrices that are factored are symmetric, so row-major and column-major copies are the same
 matrix; LAPACK is given the transposed view and works in place without a copy.
 
-Rows of a table: equal ones grouped and merged; location and scale of columns.
+Below them stands what every table needs: equal rows grouped and merged, location and scale of
+columns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Errors of mercer: of linear algebra, of model files and of export.
-
-Where a warning points: the line of the user's code that called mercer.
-"""
+"""Errors of linear algebra, of model files and of export; and the line that a warning points to."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The learner of a stream: made by name, fed batches, its figures taken before each.
+"""The learner of a stream: made by name, fed batches, kept in checkpoints.
 
-Figures of a stream: each labelled row predicted before it is learned.
-
-Checkpoints of a stream: the learner, and how far it has come, in one model file.
+Its figures are taken before each batch: every labelled row is predicted before it is learned. A
+checkpoint is one model file with the learner and how far it has come.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """A stream that is being learned: one batch after the other, and what is kept of it.
 
-Interrupts that come between two batches, not within one.
-
-What a stream says while it is learned: a line for each batch.
+It prints a line for each batch; an interrupt comes between two batches, not within one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""LapMEDClassifier: discrimination with a prior from unlabelled rows, also in streams.
+"""Three classifiers of partly labelled rows, on the prior that the graph of all rows conditions.
 
-LapSVC: the support vector machine of manifold regularisation.
-
-LapLSClassifier: regularised least squares on a graph.
+``LapMEDClassifier`` is maximum-entropy discrimination, also in streams; ``LapSVC`` the support
+vector machine, and ``LapLSClassifier`` the least squares of manifold regularisation.
 """
 
 from __future__ import annotations

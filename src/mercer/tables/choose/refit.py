@@ -1,8 +1,7 @@
 """Refit: the best candidate on all rows, or on as many as time and memory allow.
 
-Resumed: a search that begins at the parameters which were found on fewer rows.
-
-Finalists: the candidates that came out close on few rows, compared once more on all of them.
+Its search resumes at the parameters that were found on fewer rows. Candidates that came out close
+there are compared once more on all of them: the finalists.
 """
 
 from __future__ import annotations

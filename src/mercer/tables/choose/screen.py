@@ -1,8 +1,7 @@
 """Screening: every candidate on at most 500 rows, ranked by rows left out, within a time.
 
-Clock: how much of the time budget is left, and searches that stop when their share is spent.
-
-A line on stderr while a table is being fitted.
+The clock says how much of the budget is left, stops a search whose share is spent, and tells what
+is being fitted.
 """
 
 from __future__ import annotations

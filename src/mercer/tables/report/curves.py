@@ -1,7 +1,4 @@
-"""Along one input: what the model says when one column varies and the others are typical.
-
-What more rows would bring: the chosen machine on nested parts of its rows.
-"""
+"""Curves of a report: the prediction along one input, and what more rows would bring."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Why this model: the ranking of the candidates, as a table and in sentences.
-
-Rows that the model finds most surprising: to be looked at for errors, or for what it misses.
-"""
+"""Tables of a report: the ranking of the candidates, and the rows that surprise the model most."""
 
 from __future__ import annotations
 
