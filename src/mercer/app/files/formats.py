@@ -1,8 +1,8 @@
 """Reading tables from files: CSV by strict rules, and parquet.
 
 The rules of CSV: UTF-8 (a byte order mark is accepted); the first line is the header; every name
-is there once and is not empty; every row has as many fields as the header; fields may be quoted with
-double quotes; blanks around a field do not count. Empty lines are accepted at the end only. A
+is there once and is not empty; every row has as many fields as the header; fields may be quoted
+with double quotes; blanks around a field do not count. Empty lines are accepted at the end only. A
 missing value is an empty field or one of NA, N/A, NaN, null, None, in any case. Numbers are written
 with a decimal point, without separators for thousands.
 
