@@ -7,6 +7,7 @@ import copy
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from tests.reference.kernels import assert_pullback
 
 from mercer import kernels
 from mercer.core.component import Component
@@ -143,3 +144,33 @@ def test_width_of_the_inputs_must_agree(cls, rng):
         return
     with pytest.raises(ValueError, match="columns"):
         kernel(X, np.hstack([X, X]))
+
+
+@by_class
+def test_pullback(cls, rng):
+    kernel = cls.example()
+    X, Z = kernel.example_inputs(rng, 14), kernel.example_inputs(rng, 9)
+    Q = rng.standard_normal((14, 14))
+    assert_pullback(kernel, X, None, Q + Q.T)
+    assert_pullback(kernel, X, Z, rng.standard_normal((14, 9)))
+
+
+@by_class
+def test_pullback_of_vectors(cls, rng):
+    """Parameters that may be one per column, as vectors."""
+    kernel = cls.example()
+    X, Z = kernel.example_inputs(rng, 14), kernel.example_inputs(rng, 9)
+    for name in cls.domains if isinstance(cls.domains, dict) else ():
+        tied = getattr(kernel, name)
+        if np.ndim(tied):
+            continue
+        vector = tied * np.linspace(0.8, 1.3, X.shape[1])
+        try:
+            copy.deepcopy(kernel).set_params(**{name: vector})(X)
+        except ValueError as error:
+            assert "single number" in str(error)  # noqa: PT017  # either outcome is fine
+            continue
+        kernel.set_params(**{name: vector})
+    Q = rng.standard_normal((14, 14))
+    assert_pullback(kernel, X, None, Q + Q.T)
+    assert_pullback(kernel, X, Z, rng.standard_normal((14, 9)))

@@ -286,3 +286,14 @@ def test_a_prior_draw_freezes_the_kernel(rng):
     X = rng.poisson(2.0, size=(7, 3)).astype(float)
     draw = GPRegressor(1.0 * TFIDF()).sample_prior(X, random_state=0)
     assert np.isfinite(draw).all()
+
+
+@pytest.mark.parametrize("cls", OFFERING, ids=lambda c: c.__name__)
+def test_features_are_a_root_of_the_kernel(cls, rng):
+    """Whoever offers features: k(x, z) = phi(x)'phi(z), on training and on other points."""
+    kernel = cls.example()
+    X, Z = kernel.example_inputs(rng, 12), kernel.example_inputs(rng, 5)
+    F, G = kernel.features(X), kernel.features(Z)
+    scale = np.abs(kernel(X)).max()
+    np.testing.assert_allclose(F @ F.T, kernel(X), atol=1e-12 * scale)
+    np.testing.assert_allclose(F @ G.T, kernel(X, Z), atol=1e-12 * scale)

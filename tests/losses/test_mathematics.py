@@ -8,9 +8,11 @@ from scipy import integrate
 
 from mercer import losses
 from mercer.losses.numbers import quadrature
+from mercer.testing.loss import away_from_kinks
 
-from .cases import SMOOTH_STEP, name
+from .cases import SCALAR, SMOOTH_STEP, name
 
+CONVEX = [loss for loss in SCALAR if loss.convex]
 EXPONENTIAL = (losses.Poisson, losses.Gamma, losses.Exponential)
 
 
@@ -77,3 +79,16 @@ def test_domain_of_the_conjugate(loss, y, outside, edges):
     for u, value in edges.items():
         got = loss.conjugate(np.float64(y), np.float64(u))
         np.testing.assert_allclose(got, value, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", CONVEX, ids=name)
+def test_fenchel_young(loss, rng):
+    y = loss.example_targets(rng, 40)
+    f = away_from_kinks(loss, y, rng.uniform(-3.0, 3.0, 40))
+    d1 = loss.derivatives(y, f)[0]
+    at_slope = loss.value(y, f) + loss.conjugate(y, d1) - d1 * f
+    np.testing.assert_allclose(at_slope, 0.0, atol=1e-10)
+    u = d1 + rng.normal(size=len(y))
+    gap = loss.value(y, f) + loss.conjugate(y, u) - u * f
+    assert np.all(gap >= -1e-10)
+    assert not np.any(np.isnan(gap))
