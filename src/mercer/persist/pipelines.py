@@ -11,7 +11,7 @@ A step is one of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, Self
+from typing import Any
 
 from mercer.core.errors import ModelFileError
 from mercer.core.kinds import Kind, Resolve, Sizes
@@ -20,15 +20,6 @@ from mercer.persist.values import from_plain, to_plain
 
 Own = Mapping[str, type]
 WORDS = ("drop", "passthrough")
-
-
-class HasState(Protocol):
-    """What an estimator or a transformer of the caller's must have."""
-
-    def _state(self) -> dict[str, Any]: ...
-
-    @classmethod
-    def _from_state(cls, state: Any, resolve: Resolve) -> Self: ...
 
 
 def packed_step(step: Any, own: Own) -> dict[str, Any]:
