@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 from collections import Counter, defaultdict
 from itertools import pairwise
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -133,3 +136,23 @@ def test_public_names_are_listed() -> None:
 def test_unknown_name_is_refused() -> None:
     with pytest.raises(AttributeError, match="no attribute 'GPRegresor'"):
         mercer.GPRegresor  # noqa: B018  # the access itself is the test
+
+
+def test_every_public_method_says_what_it_does() -> None:
+    """An override inherits its docstring; everything else has one of its own."""
+    silent = []
+    for name in sorted(MODULES):
+        if name.endswith(("__main__", "__init__")):
+            continue
+        module = importlib.import_module(name)
+        for cls in vars(module).values():
+            if not isinstance(cls, type) or cls.__module__ != name or cls.__name__.startswith("_"):
+                continue
+            silent += [
+                f"{name}.{cls.__name__}.{method}"
+                for method, member in vars(cls).items()
+                if not method.startswith("_")
+                and isinstance(member, (FunctionType, property, classmethod, staticmethod))
+                and not inspect.getdoc(getattr(cls, method))
+            ]
+    assert not silent, silent

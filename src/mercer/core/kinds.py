@@ -5,8 +5,6 @@ again, and describes itself for docs/model-files.md; ``persist.hostile`` spoils 
 Letters are sizes: the same number wherever they stand in a record.
 """
 
-# ruff: noqa: D102  # the methods of a kind are those of Kind, where they are described
-
 from __future__ import annotations
 
 import math

@@ -9,8 +9,6 @@ A stored state is nested plain values with arrays at its leaves. All of it is ch
 part of it is built.
 """
 
-# ruff: noqa: D102  # the methods of a kind are those of Kind, where they are described
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -68,7 +68,6 @@ class DiffuseGram(MarkovGram):
         return twin
 
     def fitted(self, W: Array, z: Array) -> tuple[MarkovFactor, Array, Array]:
-        """See :meth:`Gram.fitted`."""
         factor = self.factor(W)
         f = factor.fitted(z[:, None])[:, 0]
         return factor, f, np.asarray(W * (z - f))
@@ -85,7 +84,6 @@ class DiffuseGram(MarkovGram):
         return np.asarray(middle + d * (float(d @ (f - middle)) / float(d @ d)))
 
     def smoothed(self, factor: Factor, s: Array) -> tuple[Array, Array]:
-        """See :meth:`Gram.smoothed`: the spline of targets s / W."""
         assert isinstance(factor, MarkovFactor)
         _, q, z = self.fitted(factor.W, ratio(s, factor.W))
         return q, z
@@ -105,7 +103,6 @@ class DiffuseGram(MarkovGram):
     def pullback(
         self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
     ) -> Gradient:
-        """See :meth:`Gram.pullback`, for the V = alpha of Laplace."""
         assert isinstance(factor, MarkovFactor)
         return {"variance": self.slope(alpha, factor, U) / self.variance}
 
@@ -140,7 +137,6 @@ class DiffuseLaplace(Laplace):
         return d1, np.full(len(f), expected), np.zeros(len(f))
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
-        """See :meth:`SiteInference.sites`."""
         local, none = weighted(task.loss, task.y, task.w), np.zeros((0, 1))
         state, still = _begin(task, local, start), False
         while not still and state.steps < self.max_iter:
@@ -229,7 +225,6 @@ class DiffuseEP(EP):
     abstract: ClassVar[bool] = True  # not a part that users name
 
     def sweeps(self, task: Task) -> DiffuseSweeps:
-        """See :meth:`EP.sweeps`."""
         return DiffuseSweeps(task)
 
 
@@ -260,7 +255,6 @@ class DiffuseSweeps(Sweeps):
         return state
 
     def look(self, x: Array, needed: bool = False) -> SweepState | None:
-        """See :meth:`Sweeps.look`; a site of a log-concave loss does not have W <= 0."""
         if not np.all(np.isfinite(x)) or np.any(x[1] < 0.0) or not np.any(x[1] > 0.0):
             return None
         self.factorisations += 1

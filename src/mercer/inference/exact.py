@@ -56,7 +56,6 @@ class Exact(Inference):
         weights: Array | None = None,
         start: Solution | None = None,
     ) -> Solution:
-        """See :meth:`Inference.solve`; ``start`` is not needed."""
         z, precision = loss.quadratic(y)
         counts = ones_if_none(weights, len(y))
         z = z if mean is None else z - mean

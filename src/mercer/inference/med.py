@@ -284,7 +284,6 @@ class MED(ModeInference):
         weights: Array | None = None,
         start: Solution | None = None,
     ) -> Solution:
-        """See :meth:`Inference.solve`: y is -1 or +1, basis None or (n, 1) ones; no start."""
         self.check(loss)
         assert isinstance(loss, Margin)
         n, m = y.shape

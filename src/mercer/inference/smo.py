@@ -71,7 +71,6 @@ class SMO(Inference):
         return cls(tol=1e-9)
 
     def check(self, loss: Loss) -> None:
-        """See :meth:`Inference.check`."""
         if not is_number(self.cache_size, 0.0, np.inf):
             raise ValueError(f"SMO needs a positive finite cache_size, not {self.cache_size!r}")
         limit = self.max_iter
@@ -90,7 +89,6 @@ class SMO(Inference):
         weights: Array | None = None,
         start: Solution | None = None,
     ) -> Solution:
-        """See :meth:`Inference.solve`; the basis is a constant, or None."""
         w, unit = ones_if_none(weights, len(y)), _constant(basis)
         before = np.zeros(y.shape) if mean is None else mean
         programmes = []

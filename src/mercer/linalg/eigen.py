@@ -53,7 +53,6 @@ class EigenGram(DenseGram):
         self.squares = self.vectors**2
 
     def factor(self, W: Array) -> Factor:
-        """See :meth:`Gram.factor`; W must be a multiple of the weights."""
         lam = float(self.weights[0] / W[0])
         if not (lam > 0.0 and np.allclose(W * lam, self.weights, rtol=1e-9, atol=0.0)):
             raise ValueError("an eigendecomposition works for multiples of its weights only")
@@ -89,20 +88,16 @@ class EigenFactor(DenseFactor):
         raise NotImplementedError("an EigenFactor forms no inverse; use a DenseGram for gradients")
 
     def diag(self) -> Array:
-        """See :meth:`Factor.diag`."""
         return np.asarray(self.eigen.weights * (self.eigen.squares @ self.shrunk))
 
     def cov_diag(self) -> Array:
-        """See :meth:`Factor.cov_diag`: S^-1 U diag(d lam / (d + lam)) U' S^-1."""
         kept = self.eigen.values * self.lam * self.shrunk
         return np.asarray(self.eigen.squares @ kept / self.eigen.weights)
 
     def logdet(self) -> float:
-        """See :meth:`Factor.logdet`."""
         return float(np.log1p(self.eigen.values / self.lam).sum())
 
     def logdet_noisy(self) -> float:
-        """See :meth:`Factor.logdet_noisy`."""
         return float(-np.log(self.shrunk).sum() - np.log(self.eigen.weights).sum())
 
     def operator(self) -> CholeskyOperator:

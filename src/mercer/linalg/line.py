@@ -120,12 +120,10 @@ class LineOperator(PosteriorOperator):
         return Line(self.states, np.vstack([self.points, X])), np.concatenate([V, zeros])
 
     def mean_at(self, X: Array, alpha: Array) -> Array:
-        """See :meth:`PosteriorOperator.mean_at`."""
         line, V = self._merged(X, alpha)
         return line.times(V)[len(self.points) :]
 
     def var_at(self, X: Array) -> Array:
-        """See :meth:`PosteriorOperator.var_at`: a new point is one of weight zero."""
         line, W = self._merged(X, self.W)
         return line.smooth(W, np.empty((len(W), 0)))[2][len(self.points) :]
 
@@ -179,21 +177,17 @@ class LineGram(Gram):
         return self.line.times(V)
 
     def diag(self) -> Array:
-        """See :meth:`Gram.diag`."""
         return self.kernel.diag(self.points)
 
     def rows(self, index: Index) -> Array:
-        """See :meth:`Gram.rows`."""
         return self.kernel(self.points[index], self.points)
 
     def factor(self, W: Array) -> Factor:
-        """See :meth:`Gram.factor`; negative W_i are allowed where K^-1 + W stays positive."""
         return LineFactor(self, W + 0.0)  # a weight of -0.0 is none
 
     def pullback(
         self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
     ) -> Gradient:
-        """See :meth:`Gram.pullback`: tr(C dK) is the slope of log|K + W^-1|."""
         assert isinstance(factor, LineFactor)
         m = alpha.shape[1]
         slopes = 0.5 * (self.line.slopes(alpha, alpha) - m * self.line.logdet_slopes(factor.W))
@@ -202,7 +196,6 @@ class LineGram(Gram):
         return self.kernel.state_space_pullback(*slopes)
 
     def contract(self, Q: Array) -> Gradient:
-        """See :meth:`Gram.contract`."""
         return self.kernel.pullback(self.points, None, Q)
 
 
@@ -226,47 +219,37 @@ class LineFactor(Factor):
         return self._diagonals
 
     def solve(self, V: Array) -> Array:
-        """See :meth:`Factor.solve`."""
         return self._smooth(V)
 
     def quad(self, A: Array, B: Array) -> Array:
-        """See :meth:`Factor.quad`."""
         return np.asarray(A.T @ self._smooth(B))
 
     def quad_diag(self, A: Array) -> Array:
-        """See :meth:`Factor.quad_diag`."""
         return np.asarray(np.einsum("ij,ij->j", A, self._smooth(A)))
 
     def diag(self) -> Array:
-        """See :meth:`Factor.diag`."""
         return self._both()[0].copy()
 
     def cov_diag(self) -> Array:
-        """See :meth:`Factor.cov_diag`."""
         return self._both()[1].copy()
 
     def cov(self) -> Array:
-        """See :meth:`Factor.cov`; this one does need n x n arrays."""
         require_memory(len(self.W), 3)
         K = self.gram.kernel(self.gram.points)
         S = K - self.gram @ self._smooth(K)
         return np.asarray(0.5 * (S + S.T))
 
     def gradient_weights(self, a: Array, count: float) -> Array:
-        """See :meth:`Factor.gradient_weights`; n x n: ``LineGram.pullback`` does without."""
         require_memory(len(self.W), 3)
         C = self._smooth(np.eye(len(self.W)))
         return np.asarray(0.5 * (a @ a.T - 0.5 * count * (C + C.T)))
 
     def logdet(self) -> float:
-        """See :meth:`Factor.logdet`."""
         used = np.abs(self.W[self.W != 0.0])
         return self._logdet + float(np.log(used).sum())
 
     def logdet_noisy(self) -> float:
-        """See :meth:`Factor.logdet_noisy`."""
         return self._logdet
 
     def operator(self) -> LineOperator:
-        """See :meth:`Factor.operator`."""
         return LineOperator(self.gram.line.states, self.gram.points, self.W)

@@ -174,7 +174,6 @@ class ContrastOperator(PosteriorOperator):
         return self.half @ c, self.gain @ c + self.tilt @ h.T
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        """See :meth:`PosteriorOperator.reduce`, shape (p, q)."""
         assert hA is not None
         assert hB is not None
         u, s = self._known(A, hA)
@@ -186,7 +185,6 @@ class ContrastOperator(PosteriorOperator):
         return np.asarray(total)
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        """See :meth:`PosteriorOperator.reduce_diag`, shape (p,)."""
         assert hA is not None
         u, s = self._known(A, hA)
         total = np.einsum("ij,ij->i", 2.0 * (A.T @ self.anchor) - hA @ self.block, hA)

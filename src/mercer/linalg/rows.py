@@ -37,7 +37,6 @@ class RowGram(Gram):
         self.kernel, self.points = kernel, points
 
     def source(self, order: Index | None = None) -> tuple[Kernel, Array]:
-        """See :meth:`Gram.source`; where the kernel has a finite map, that is evaluated once."""
         points = self.points if order is None else self.points[order]
         F = self.kernel.features(points)
         return (self.kernel, points) if F is None else (Linear(), np.ascontiguousarray(F))
@@ -46,25 +45,20 @@ class RowGram(Gram):
         return self.kernel.matmul(self.points, self.points, V)
 
     def diag(self) -> Array:
-        """See :meth:`Gram.diag`."""
         return self.kernel.diag(self.points)
 
     def rows(self, index: Index) -> Array:
-        """See :meth:`Gram.rows`."""
         return self.kernel(self.points[index], self.points)
 
     def factor(self, W: Array) -> Factor:
-        """See :meth:`Gram.factor`; the whole matrix is formed for it."""
         return DenseGram(self.kernel, self.points).factor(W)
 
     def pullback(
         self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
     ) -> Gradient:
-        """See :meth:`Gram.pullback`."""
         return DenseGram(self.kernel, self.points).pullback(alpha, factor, U, V)
 
     def contract(self, Q: Array) -> Gradient:
-        """See :meth:`Gram.contract`."""
         return self.kernel.pullback(self.points, None, Q)
 
 

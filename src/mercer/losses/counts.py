@@ -48,18 +48,15 @@ class Poisson(Loss):
         return np.asarray(1.0 / np.sqrt(np.asarray(y) + 1.0))
 
     def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Loss.expected`: E e^f = e^{m + v/2}."""
         y, m, v = np.broadcast_arrays(y, m, v)
         rate = exp(m + 0.5 * v)
         return rate - y * m + special.gammaln(y + 1.0), rate - y, 0.5 * rate
 
     def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
-        """See :meth:`Loss.expected_higher`: every derivative of E e^f is itself."""
         rate = 2.0 * self.expected(y, m, v)[2]
         return rate, rate
 
     def conjugate(self, y: Array, u: Array) -> Array:
-        """See :meth:`Loss.conjugate`: w log w - w - log y! for w = u + y >= 0."""
         w = np.asarray(u + y, dtype=np.float64)
         inside = np.maximum(w, 0.0)
         best = special.xlogy(inside, inside) - inside - special.gammaln(np.asarray(y) + 1.0)
@@ -125,7 +122,6 @@ class NegativeBinomial(Loss):
         return np.asarray((y + self.size) * np.logaddexp(0.0, x) - y * x + constant)
 
     def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Loss.derivatives`."""
         y, x, _ = self._parts(y, f)
         up = np.asarray(special.expit(x), dtype=np.float64)
         down = np.asarray(special.expit(-x), dtype=np.float64)
@@ -143,7 +139,6 @@ class NegativeBinomial(Loss):
         return np.asarray(np.sqrt((1.0 + y + self.size) / ((1.0 + y) * (1.0 + self.size))))
 
     def conjugate(self, y: Array, u: Array) -> Array:
-        """See :meth:`Loss.conjugate`: -(y + r) H(w/(y + r)) + u log r - ..., w = u + y."""
         y, u = np.broadcast_arrays(np.asarray(y, dtype=np.float64), u)
         _, _, constant = self._parts(y, u)
         p = (u + y) / (y + self.size)

@@ -68,7 +68,6 @@ class Ordinal(Loss):
         return np.asarray(-gap - special.log_expit(high - f) - special.log_expit(f - low))
 
     def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Loss.derivatives`."""
         low, high = self._ends(y)
         if self.link == "probit":
             return _probit_derivatives(low - f, high - f)
@@ -82,7 +81,6 @@ class Ordinal(Loss):
         return np.array([np.where(np.isinf(low), high, low), np.where(np.isinf(high), low, high)])
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Loss.tilted`; closed for probit: the noise variance 1 becomes 1 + v."""
         if self.link == "logit":
             return super().tilted(y, m, v)
         y, m, v = np.broadcast_arrays(y, m, v)
@@ -99,7 +97,6 @@ class Ordinal(Loss):
         return np.asarray(special.expit(edge) if self.link == "logit" else special.ndtr(edge))
 
     def cdf(self, y: Array, m: Array, v: Array) -> Array:
-        """See :meth:`Loss.cdf`; closed for probit, and 1 from the last category on."""
         y = np.minimum(y, len(self.cutpoints))
         if self.link == "logit":
             return super().cdf(y, m, v)
@@ -133,7 +130,6 @@ class Ordinal(Loss):
 
     # ------------------------------------------------------------------ targets
     def check_targets(self, y: Any) -> Array:
-        """See :meth:`Loss.check_targets`; category numbers end with the last cutpoint."""
         values = super().check_targets(y)
         last = len(self.cutpoints)
         targets.refuse_rows(
@@ -142,7 +138,6 @@ class Ordinal(Loss):
         return values
 
     def example_targets(self, rng: np.random.Generator, n: int) -> Array:
-        """See :meth:`Loss.example_targets`."""
         return targets.examples(self.response, rng, n, classes=len(self.cutpoints) + 1)
 
 

@@ -68,18 +68,15 @@ class Gamma(Loss):
         return float(1.0 / np.sqrt(1.0 + self.shape))
 
     def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Loss.expected`: E e^-f = e^{-m + v/2}."""
         y, m, v = np.broadcast_arrays(y, m, v)
         t = self._ratio(y, m - 0.5 * v)
         return self.shape * m + t - self._constant(y), self.shape - t, 0.5 * t
 
     def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
-        """See :meth:`Loss.expected_higher`: the derivatives of E e^-f alternate in sign."""
         t = 2.0 * self.expected(y, m, v)[2]
         return -t, t
 
     def conjugate(self, y: Array, u: Array) -> Array:
-        """See :meth:`Loss.conjugate`: w log w - w - w log(a y) + constant, w = a - u >= 0."""
         w = np.asarray(self.shape - u, dtype=np.float64)
         inside = np.maximum(w, 0.0)
         best = special.xlogy(inside, inside) - inside * (1.0 + np.log(self.shape * y))

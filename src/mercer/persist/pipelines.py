@@ -95,21 +95,17 @@ class Step(Kind):
         self.own, self.whole = own or {}, whole
 
     def write(self, value: Any) -> Any:
-        """See :meth:`Kind.write`."""
         return packed_step(value, self.own)
 
     def check(self, stored: Any, sizes: Sizes, place: str) -> None:
-        """See :meth:`Kind.check`; the rest is checked as each step is built."""
         if type(stored) is not dict:
             raise ValueError(f"{place} is a {type(stored).__name__}")
 
     def read(self, stored: Any, resolve: Resolve) -> Any:
-        """See :meth:`Kind.read`."""
         step = unpacked_step(stored, self.own, resolve)
         return check_pipeline(step) if self.whole else step
 
     def told(self) -> str:
-        """See :meth:`Kind.told`."""
         return "a pipeline" if self.whole else "a step of a pipeline"
 
 

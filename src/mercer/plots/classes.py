@@ -151,7 +151,6 @@ class DiscriminationDisplay(ClassPredictions):
         return cls(found, kind)
 
     def draw(self, ax: Any) -> None:
-        """See :class:`mercer.plots.Display`."""
         roc = self.kind == "roc"
         for i, curve in enumerate(self.curves):
             label = f"{shown(curve.label, 18)} ({'area' if roc else 'average'} {curve.area:.3f})"
@@ -264,7 +263,6 @@ class ReliabilityDisplay(ClassPredictions):
         return cls(reliability_bins(p, hit, **options), event)
 
     def draw(self, ax: Any) -> None:
-        """See :class:`mercer.plots.Display`."""
         b = self.bins
         low, high = sampling_band(b.predicted, b.rows)
         ax.plot([0, 1], [0, 1], color=ORANGE, lw=1, label="honest")

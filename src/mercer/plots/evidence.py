@@ -95,7 +95,6 @@ class EvidenceDisplay(Display):
         return cls.from_predictions(along, evidence, parameter=parameter, chosen=chosen, ax=ax)
 
     def draw(self, ax: Any) -> None:
-        """See :class:`mercer.plots.Display`."""
         ax.plot(self.values, self.evidence, color=BLUE, lw=1.8)
         ax.axvline(self.chosen, color=ORANGE, lw=1.2, label=f"fit: {self.chosen:.4g}")
         top = np.nanmax(self.evidence)

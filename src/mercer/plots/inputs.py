@@ -167,7 +167,6 @@ class RelevanceDisplay(Display):
         )
 
     def draw(self, ax: Any) -> None:
-        """See :class:`mercer.plots.Display`."""
         order = np.argsort(self.effects, kind="stable")[::-1][:MOST][::-1]
         places = np.arange(len(order))
         ax.barh(places, self.effects[order], color=BLUE, height=0.7)

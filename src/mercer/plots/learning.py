@@ -243,7 +243,6 @@ class LearningDisplay(Display):
         )
 
     def draw(self, ax: Any) -> None:
-        """See :class:`mercer.plots.Display`."""
         ax.errorbar(
             self.sizes,
             self.scores,

@@ -86,7 +86,6 @@ class DecisionRegionDisplay(Display):
         return display.plot(ax)
 
     def draw(self, ax: Any) -> None:
-        """See :class:`mercer.plots.Display`."""
         from matplotlib.colors import to_rgb
 
         colours = np.array([to_rgb(CLASSES[c % len(CLASSES)]) for c in range(len(self.classes))])

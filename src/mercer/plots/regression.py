@@ -115,7 +115,6 @@ class ObservedDisplay(GaussianPredictions):
         return cls(y, mean, std, **names)
 
     def draw(self, ax: Any) -> None:
-        """See :class:`mercer.plots.Display`."""
         y, mean, half = self.y, self.mean, ndtri(0.95) * self.std
         many = len(y) > MANY
         width = 0.8 if many else 1.6
@@ -158,7 +157,6 @@ class ResidualDisplay(GaussianPredictions):
         return cls(mean, (y - mean) / std)
 
     def draw(self, ax: Any) -> None:
-        """See :class:`mercer.plots.Display`."""
         z, n = self.residuals, len(self.residuals)
         ax.axhspan(-ndtri(0.95), ndtri(0.95), color=PALE, lw=0)
         ax.axhline(0, color=ORANGE, lw=1)
@@ -239,7 +237,6 @@ class CoverageDisplay(GaussianPredictions):
         return cls(levels, coverage(y, mean, std, levels, weights), rows)
 
     def draw(self, ax: Any) -> None:
-        """See :class:`mercer.plots.Display`."""
         low, high = sampling_band(self.levels, self.rows)
         ax.fill_between(self.levels, low, high, color=PALE, lw=0, label="honest, within chance")
         ax.plot([0, 1], [0, 1], color=ORANGE, lw=1)
@@ -330,7 +327,6 @@ class BandDisplay(Display):
         )
 
     def draw(self, ax: Any) -> None:
-        """See :class:`mercer.plots.Display`."""
         for level, shade in zip(sorted(self.levels, reverse=True), cycle(BANDS), strict=False):
             half = ndtri((1 + level) / 2) * self.std
             ax.fill_between(

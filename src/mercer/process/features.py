@@ -55,7 +55,6 @@ class FeatureProcess(Process):
         return np.asarray(F @ self.weights.T)
 
     def mean(self, X: Any) -> Array:
-        """See :meth:`Process.mean`; X may be sparse where the kernel takes it so."""
         k, m = self.weights.shape
         size = max(1, BATCH_BYTES // (16 * m))
         starts = range(0, X.shape[0], size)
@@ -64,11 +63,9 @@ class FeatureProcess(Process):
         return f if self.bias is None else f + self.bias
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """See :meth:`Process.__call__`."""
         return self.kernel(X, Z)
 
     def diag(self, X: Array) -> Array:
-        """See :meth:`Process.diag`."""
         return self.kernel.diag(X)
 
 
@@ -88,11 +85,9 @@ class Sparse(Process):
         self.functions, self.mu, self.spread = functions, mu, spread
 
     def mean(self, X: Array) -> Array:
-        """See :meth:`Process.mean`."""
         return self._batched(lambda part: self.functions(part) @ self.mu, X)[:, None]
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """See :meth:`Process.__call__`."""
         if not len(self.mu):
             return np.zeros((len(X), len(X if Z is None else Z)))
         A = self.functions(X).T
@@ -100,7 +95,6 @@ class Sparse(Process):
         return self.spread.reduce(A, B, None, None)
 
     def diag(self, X: Array) -> Array:
-        """See :meth:`Process.diag`."""
         if not len(self.mu):
             return np.zeros(len(X))
         return self._batched(lambda x: self.spread.reduce_diag(self.functions(x).T, None), X)
@@ -181,11 +175,9 @@ class Augmented(Sparse):
         return np.concatenate([m for m, _ in both]), np.concatenate([v for _, v in both])
 
     def mean(self, X: Array) -> Array:
-        """See :meth:`Process.mean`."""
         return self.moments(X)[0][:, None]
 
     def diag(self, X: Array) -> Array:
-        """See :meth:`Process.diag`."""
         return self.moments(X)[1]
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:

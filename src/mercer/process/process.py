@@ -130,17 +130,14 @@ class Prior(Process):
         return np.zeros((len(X), self.outputs))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """See :meth:`Process.__call__`."""
         return self.signal(X, Z)
 
     def matmul(self, X: Array, Z: Array, V: Array) -> Array:
-        """See :meth:`Process.matmul`."""
         if self.precision == "single":
             return self.signal.matmul(X, Z, V, precision="single")
         return super().matmul(X, Z, V)  # k(X, Z) @ V to the last bit, as models in files answered
 
     def diag(self, X: Array) -> Array:
-        """See :meth:`Process.diag`."""
         return self.signal.diag(X)
 
 
@@ -175,7 +172,6 @@ class Posterior(Process):
 
     @property
     def has_spread(self) -> bool:
-        """See :attr:`Process.has_spread`; a mode does not."""
         return not (isinstance(self.operator, ExplicitOperator) and self.operator.C is None)
 
     def _rows(self, X: Array) -> Array | None:
@@ -188,7 +184,6 @@ class Posterior(Process):
         return np.concatenate([one(X[i : i + size]) for i in range(0, len(X), size)])
 
     def mean(self, X: Array) -> Array:
-        """See :meth:`Process.mean`. No variance is computed."""
         if self.operator.walks:
             return np.asarray(self.parent.mean(X) + self.operator.mean_at(X, self.alpha))
 
@@ -202,7 +197,6 @@ class Posterior(Process):
         return self._batched(one, X)
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """See :meth:`Process.__call__`: formula (2)."""
         A = self.parent(X, self.points).T
         B = A if Z is None else self.parent(Z, self.points).T
         hA = self._rows(X)
@@ -210,7 +204,6 @@ class Posterior(Process):
         return np.asarray(self.parent(X, Z) - self.operator.reduce(A, B, hA, hB))
 
     def diag(self, X: Array) -> Array:
-        """See :meth:`Process.diag`."""
         if self.operator.walks:
             return self.operator.var_at(X)
 
@@ -221,7 +214,6 @@ class Posterior(Process):
         return np.asarray(self.parent.diag(X) - self._batched(one, X))
 
     def blocks(self, X: Array) -> Array:
-        """See :meth:`Process.blocks`."""
         m = self.alpha.shape[1]
 
         def one(X: Array) -> Array:
@@ -233,14 +225,12 @@ class Posterior(Process):
         return self._batched(one, X)
 
     def noise(self, X: Array) -> Array:
-        """See :meth:`Process.noise`: the noise parts of the kernel."""
         prior = self.parent
         if isinstance(prior, Prior) and prior.signal is not prior.kernel:
             return np.asarray(prior.kernel.diag(X) - prior.signal.diag(X))
         return np.zeros(len(X))
 
     def noise_cov(self, X: Array) -> Array | None:
-        """See :meth:`Process.noise_cov`."""
         prior = self.parent
         if isinstance(prior, Prior) and prior.signal is not prior.kernel:
             return np.asarray(prior.kernel(X) - prior.signal(X))

@@ -63,24 +63,20 @@ class SplinePosterior(Process):
         return np.column_stack([d**j / factorial(j) for j in range(self.states.order)])
 
     def mean(self, X: Array) -> Array:
-        """See :meth:`Process.mean`. No variance is computed."""
         return self.states.derivative(X[:, 0], 0, False)[0][:, None]
 
     def diag(self, X: Array) -> Array:
-        """See :meth:`Process.diag`."""
         variance = self.states.derivative(X[:, 0])[1]
         assert variance is not None
         return np.asarray(self.noise_variance * variance)
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """See :meth:`Process.__call__`: the points become knots that say nothing."""
         x = X[:, 0] if Z is None else np.concatenate([X[:, 0], Z[:, 0]])
         states, index, place = self.among(x)
         joint = self.noise_variance * states.joint(index)[np.ix_(place, place)]
         return np.asarray(joint if Z is None else joint[: len(X), len(X) :])
 
     def sample(self, X: Array, n_samples: int, rng: np.random.Generator) -> Array:
-        """See :meth:`Process.sample`; exact joint draws in O(n) time and memory for each."""
         states, index, place = self.among(X[:, 0])
         scale = float(np.sqrt(self.noise_variance))
         draws = np.empty((len(X), 1, n_samples))

@@ -97,20 +97,16 @@ class StreamPosterior(Process):
         return mean, np.maximum(self.kernel.diag(X)[:, None] - reduction, 0.0)
 
     def mean(self, X: Array) -> Array:
-        """See :meth:`Process.mean`."""
         return self.marginals(X)[0]
 
     def diag(self, X: Array) -> Array:
-        """See :meth:`Process.diag`; several functions have a variance each, in :meth:`blocks`."""
         self._require_one()
         return self.marginals(X)[1][:, 0]
 
     def blocks(self, X: Array) -> Array:
-        """See :meth:`Process.blocks`; the functions are independent."""
         return np.asarray(self.marginals(X)[1][:, :, None] * np.eye(len(self.latents)))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """See :meth:`Process.__call__`: formula (2)."""
         self._require_one()
         A = self.kernel(self.points, X)
         B = A if Z is None else self.kernel(self.points, Z)

@@ -222,7 +222,6 @@ class Watched(Search):
         return twin
 
     def to_dict(self) -> dict[str, Any]:
-        """See :meth:`Component.to_dict`; a progress function is not part of a model."""
         silent = type(self)(**{**self.get_params(deep=False), "progress": self.progress is True})
         return Component.to_dict(silent)
 
@@ -286,7 +285,6 @@ class Optimize(Watched):
             raise ValueError("restarts must be at least 0 and max_iter at least 1")
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
-        """See :class:`Search`."""
         starts = [space.start, *(space.random(rng) for _ in range(self.restarts))]
         if self.restarts:
             starts += space.suggested

@@ -47,14 +47,12 @@ class LogNormal(HyperPrior):
         _positive(sigma=sigma)
 
     def log_density(self, theta: Array) -> Array:
-        """See :class:`HyperPrior`."""
         t = (np.log(theta) - self.mu) / self.sigma
         return np.asarray(
             -0.5 * t**2 - np.log(theta) - np.log(self.sigma) - 0.5 * np.log(2 * np.pi)
         )
 
     def slope(self, theta: Array) -> Array:
-        """See :class:`HyperPrior`."""
         return np.asarray(-(1.0 + (np.log(theta) - self.mu) / self.sigma**2) / theta)
 
 
@@ -76,7 +74,6 @@ class GammaPrior(HyperPrior):
         _positive(shape=shape, rate=rate)
 
     def log_density(self, theta: Array) -> Array:
-        """See :class:`HyperPrior`."""
         return np.asarray(
             (self.shape - 1.0) * np.log(theta)
             - self.rate * theta
@@ -85,7 +82,6 @@ class GammaPrior(HyperPrior):
         )
 
     def slope(self, theta: Array) -> Array:
-        """See :class:`HyperPrior`."""
         return np.asarray((self.shape - 1.0) / theta - self.rate)
 
 
@@ -106,13 +102,11 @@ class HalfNormal(HyperPrior):
         _positive(scale=scale)
 
     def log_density(self, theta: Array) -> Array:
-        """See :class:`HyperPrior`."""
         return np.asarray(
             -0.5 * (theta / self.scale) ** 2 + 0.5 * np.log(2 / np.pi) - np.log(self.scale)
         )
 
     def slope(self, theta: Array) -> Array:
-        """See :class:`HyperPrior`."""
         return np.asarray(-theta / self.scale**2)
 
 
@@ -135,12 +129,10 @@ class Uniform(HyperPrior):
             raise ValueError(f"Uniform needs low < high, got {low!r} and {high!r}")
 
     def log_density(self, theta: Array) -> Array:
-        """See :class:`HyperPrior`."""
         inside = (theta >= self.low) & (theta <= self.high)
         return np.where(inside, -np.log(self.high - self.low), -np.inf)
 
     def slope(self, theta: Array) -> Array:
-        """See :class:`HyperPrior`."""
         return np.zeros_like(np.asarray(theta, dtype=np.float64))
 
 
@@ -161,11 +153,9 @@ class OwnPrior(HyperPrior):
         self.d_log_p = d_log_p
 
     def log_density(self, theta: Array) -> Array:
-        """See :class:`HyperPrior`."""
         return np.asarray(self.log_p(theta))
 
     def slope(self, theta: Array) -> Array:
-        """See :class:`HyperPrior`."""
         return np.asarray(self.d_log_p(theta))
 
     @classmethod

@@ -198,7 +198,6 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
         return np.column_stack([1.0 - p, p])
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
-        """See :meth:`KernelRegressor.predict_interval`; labels have none."""
         check_is_fitted(self, "posteriors_")
         if self.losses_[0].response == "binary":
             raise ValueError(
@@ -283,7 +282,6 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
         return rows
 
     def _parameter_words(self) -> dict[str, str]:
-        """See :meth:`KernelMachine._parameter_words`: the variance is that of white noise."""
         if "period" in self.report_:
             return {}
         ratio = "noise / lam" if self.losses_[0].offers("quadratic") else "1 / lam"

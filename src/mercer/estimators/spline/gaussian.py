@@ -222,7 +222,6 @@ class GaussianCurve(SplineStrategy):
     """Gaussian noise: exact, in O(n) for every lam."""
 
     def fit(self, x: Array, y: Array, weights: Array) -> FittedSpline:
-        """See :class:`SplineStrategy`."""
         m, power = self.order, 2 * self.order - 1
         rows = merge_rows(x, y, weights)
         check_line(rows.points, rows.unit, rows.count, len(x), m, self.lam)

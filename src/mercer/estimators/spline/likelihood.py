@@ -52,7 +52,6 @@ class LikelihoodCurve(SplineStrategy):
     named: bool
 
     def fit(self, x: Array, y: Array, weights: Array) -> FittedSpline:
-        """See :class:`SplineStrategy`."""
         m, loss = self.order, self.loss
         if self.search != "evidence":
             raise ValueError(

@@ -51,7 +51,6 @@ class PeriodicCurve(SplineStrategy):
     period: float
 
     def fit(self, x: Array, y: Array, weights: Array) -> FittedSpline:
-        """See :class:`SplineStrategy`."""
         order, period = self.order, self.period
         phase = np.mod(x, period)
         table = build_table(phase[:, None], y[:, None], weights, False, True, ARRAYS)

@@ -72,13 +72,11 @@ class AllContrasts(Form):
         self.contrasts = Contrasts(self.G, problem.basis, problem.weights)
 
     def spectrum(self) -> Spectrum:
-        """See :class:`Form`."""
         p, c = self.problem, self.contrasts
         squares = ((c.V.T @ p.y) ** 2).sum(axis=1)
         return _spectrum(p, c.d, squares, 0.0, floor=c.floor)
 
     def solve(self, variance: float, lam: float) -> tuple[Solution, Posterior]:
-        """See :class:`Form`."""
         p = self.problem
         factor = ContrastFactor(self.contrasts, self.G, variance, lam)
         alpha = factor.solve(p.y)
@@ -98,14 +96,12 @@ class FewContrasts(Form):
         )
 
     def spectrum(self) -> Spectrum:
-        """See :class:`Form`."""
         p, s = self.problem, self.seen
         lost = float(p.weights @ s.unexplained)
         floor = len(s.knots) * float(np.finfo(float).eps * s.d[-1])
         return _spectrum(p, s.d, (s.z**2).sum(axis=1), s.rest, floor=floor, lost=lost)
 
     def solve(self, variance: float, lam: float) -> tuple[Solution, Posterior]:
-        """See :class:`Form`."""
         a, beta = self.seen.coefficients(lam)
         factor = InducedFactor(self.seen, variance, lam)
         solution = self._solution(factor, factor.W, factor.solve(self.problem.y), beta)
@@ -124,11 +120,9 @@ class FewContrasts(Form):
 
     @property
     def extra(self) -> Array | None:
-        """See :class:`Form`."""
         return self.seen.unexplained
 
     def report(self) -> dict[str, Any]:
-        """See :class:`Form`."""
         return {"gram": "inducing", "knots": len(self.seen.knots), "evidence_is_bound": True}
 
 

@@ -134,13 +134,11 @@ class Whole(Manifold):
         return replace(self, root=root, extent=np.full(len(root), len(self.points)))
 
     def operator(self) -> RootOperator:
-        """See :meth:`Manifold.operator`."""
         root = self.rooted().root
         assert root is not None
         return RootOperator(root)
 
     def smooth(self, X: Array, rows: Index, M: Any, at: Index) -> WholeSmoothed:
-        """See :meth:`Manifold.smooth`: the block Cholesky step."""
         whole = self.rooted()
         Q, extent = whole.root, whole.extent
         assert Q is not None
@@ -175,7 +173,6 @@ class Whole(Manifold):
         return WholeSmoothed(after, N + at, inner, (f - new.T @ pull)[at], half[:, at])
 
     def describe(self) -> dict[str, Any]:
-        """See :meth:`Manifold.describe`."""
         return {"form": "exact", "points": len(self.points)}
 
 
@@ -193,15 +190,12 @@ class WholeSmoothed(Smoothed):
     half: Array
 
     def covariance(self) -> Array:
-        """See :meth:`Smoothed.covariance`."""
         return self.K
 
     def latent(self) -> Array:
-        """See :meth:`Smoothed.latent`."""
         return self.f
 
     def learn(self, c: Array) -> Whole:
-        """See :meth:`Smoothed.learn`."""
         whole = self.manifold
         assert whole.root is not None
         coef, weights = whole.coef.copy(), whole.weights.copy()
@@ -238,14 +232,12 @@ class AtOnce(Smoothed):
         self.K = columns[at] - self.half.T @ self.half  # k_new, equation (3)
 
     def covariance(self) -> Array:
-        """See :meth:`Smoothed.covariance`."""
         return self.K
 
     def latent(self) -> None:
         """See :meth:`Smoothed.latent`: zero."""
 
     def learn(self, c: Array) -> Whole:
-        """See :meth:`Smoothed.learn`: f(x) = k(x, X) [J'c - P K J'c]."""
         coef = np.zeros((len(self.points), c.shape[1]))
         np.add.at(coef, self.at, c)
         weights = coef if self.smooth is None else coef - self.smooth.back(self.half @ c)

@@ -57,7 +57,6 @@ class Landmarked(Manifold):
     gone: int = 0
 
     def smooth(self, X: Array, rows: Index, M: Any, at: Index) -> LandmarkSmoothed:
-        """See :meth:`Manifold.smooth`: some rows of the batch become landmarks first."""
         room = min(self.per_batch, self.most - len(self.place))
         m, n, p = len(self.place) + max(room, 0), len(X), len(self.points)
         require_bytes(  # R, G, their factors; phi of the batch, as it is made; phi of all points
@@ -93,7 +92,6 @@ class Landmarked(Manifold):
         return LandmarkSmoothed(after, len(self.points) + at, cholesky(G, lower=True))
 
     def operator(self) -> RootOperator:
-        """See :meth:`Manifold.operator`: C = R^-T (I - G^-1) R^-1 on the landmarks."""
         if not self.residual:
             raise ValueError(
                 "without the residual the covariance is that of the landmarks alone, and not the "
@@ -106,7 +104,6 @@ class Landmarked(Manifold):
         return RootOperator(root)
 
     def describe(self) -> dict[str, Any]:
-        """See :meth:`Manifold.describe`."""
         held = int(np.count_nonzero(np.any(self.coef != 0.0, axis=1)))
         kept = {"residual": self.residual, "support": held, "dropped_support_vectors": self.gone}
         return {"form": "landmarks", "landmarks": len(self.place)} | kept
@@ -121,7 +118,6 @@ class LandmarkSmoothed(Smoothed):
     U: Array
 
     def covariance(self) -> Array:
-        """See :meth:`Smoothed.covariance`."""
         part, phi = self.manifold, self.manifold.phi[:, self.at]
         half = _solve(self.U, phi)
         K = half.T @ half
@@ -130,7 +126,6 @@ class LandmarkSmoothed(Smoothed):
         return np.asarray(K)
 
     def latent(self) -> Array:
-        """See :meth:`Smoothed.latent`."""
         part = self.manifold
         f = part.phi[:, self.at].T @ (_twice(self.U, part.h) - part.phi @ part.coef)
         held = np.flatnonzero(np.any(part.coef != 0.0, axis=1))
@@ -139,7 +134,6 @@ class LandmarkSmoothed(Smoothed):
         return np.asarray(f)
 
     def learn(self, c: Array) -> Landmarked:
-        """See :meth:`Smoothed.learn`; rows that are neither landmark nor support vector go."""
         part = self.manifold
         h, coef = part.h + part.phi[:, self.at] @ c, part.coef.copy()
         if part.residual:

@@ -217,7 +217,6 @@ class Dual(ModeInference):
         weights: Array | None = None,
         start: Solution | None = None,
     ) -> Solution:
-        """See :meth:`Inference.solve`."""
         n, w = len(y), ones_if_none(weights, len(y))
         H = np.zeros((n, 0)) if basis is None else basis
         size = (n if n <= 2000 else 1000) if self.block is None else max(1, self.block)

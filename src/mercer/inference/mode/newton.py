@@ -208,7 +208,6 @@ class Newton(ModeInference):
         weights: Array | None = None,
         start: Solution | None = None,
     ) -> Solution:
-        """See :meth:`Inference.solve`; Softmax takes class numbers y (n, 1) and gives a (n, c)."""
         n, w = len(y), ones_if_none(weights, len(y))
         H = np.zeros((n, 0)) if basis is None else basis
         if loss.response == "multiclass":

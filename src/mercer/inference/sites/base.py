@@ -90,7 +90,6 @@ class SiteInference(Inference):
         weights: Array | None = None,
         start: Solution | None = None,
     ) -> Solution:
-        """See :meth:`Inference.solve`; each column of y has a latent function of its own."""
         refuse_basis(self, basis)
         w, prior = ones_if_none(weights, len(y)), np.zeros(y.shape) if mean is None else mean
         begun = [None] * y.shape[1] if start is None else list(columns(start))
@@ -109,7 +108,6 @@ class SiteInference(Inference):
         *,
         spread: Array | None = None,
     ) -> Evidence:
-        """See :meth:`Inference.evidence`; the sum over the latent functions."""
         scores = []
         for j, sites in enumerate(columns(solution)):
             mean = gram.unpenalised(sites.f, sites.a)

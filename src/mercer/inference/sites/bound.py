@@ -66,7 +66,6 @@ class Bound(SiteInference):
         self.max_iter = max_iter
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
-        """See :meth:`SiteInference.sites`."""
         if start is None:
             x = _logarithm(np.square(task.mean) + task.gram.diag())  # of the prior
         else:

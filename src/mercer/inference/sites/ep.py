@@ -108,7 +108,6 @@ class EP(SiteInference):
         return Sweeps(task)
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
-        """See :meth:`SiteInference.sites`; a start that leads nowhere is followed by a cold one."""
         sweeps = self.sweeps(task)
         if start is not None:
             sweeps.power = start.report.details.get("power", 1.0)
@@ -203,7 +202,6 @@ class EP(SiteInference):
         return Report(converged, iterations, message=message, details=details)
 
     def score(self, task: Task, sites: Sites) -> Evidence:
-        """See :meth:`SiteInference.score`."""
         power, var = float(sites.report.details.get("power", 1.0)), sites.factor.cov_diag()
         m, v = cavity(sites.f, var, sites.a, sites.W, power)
         v = np.maximum(v, narrowest(task))

@@ -290,7 +290,6 @@ class Laplace(SiteInference):
         self.max_iter = max_iter
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
-        """See :meth:`SiteInference.sites`."""
         mean, local = task.mean[:, None], weighted(task.loss, task.y, task.w)
         starts = [_center(task, local)]
         if start is not None and start.W.shape == task.mean.shape:
@@ -312,7 +311,6 @@ class Laplace(SiteInference):
         return loss.derivatives(y, f)
 
     def score(self, task: Task, sites: Sites) -> Evidence:
-        """See :meth:`SiteInference.score`."""
         gram, y, w, f, a, factor = task.gram, task.y, task.w, sites.f, sites.a, sites.factor
         variance = factor.cov_diag()
         value = -float(w @ task.loss.value(y, f)) - 0.5 * float(a @ (f - task.mean))
@@ -340,7 +338,6 @@ class Laplace(SiteInference):
         weights: Array | None = None,
         start: Solution | None = None,
     ) -> Solution:
-        """See :meth:`Inference.solve`; Softmax takes class numbers y (n, 1) and gives a (n, c)."""
         if loss.response != "multiclass":
             return super().solve(
                 gram, y, loss, mean=mean, basis=basis, weights=weights, start=start
@@ -358,7 +355,6 @@ class Laplace(SiteInference):
         *,
         spread: Array | None = None,
     ) -> Evidence:
-        """See :meth:`Inference.evidence`."""
         if loss.response != "multiclass":
             return super().evidence(gram, y, loss, solution, spread=spread)
         return joint_evidence(gram, y, loss, solution)

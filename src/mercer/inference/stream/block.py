@@ -41,35 +41,27 @@ class BlockFactor(CholeskyOperator, Factor):
         self.gain = gain
 
     def solve(self, V: Array) -> Array:
-        """See :meth:`Factor.solve`."""
         return self.half_transposed(self.half(V))
 
     def quad(self, A: Array, B: Array) -> Array:
-        """See :meth:`Factor.quad`."""
         return self.reduce(A, B, None, None)
 
     def quad_diag(self, A: Array) -> Array:
-        """See :meth:`Factor.quad_diag`."""
         return self.reduce_diag(A, None)
 
     def diag(self) -> Array:
-        """See :meth:`Factor.diag`."""
         return self.quad_diag(np.eye(len(self.W)))
 
     def cov_diag(self) -> Array:
-        """See :meth:`Factor.cov_diag`: (1 - C_ii/W_i)/W_i."""
         return np.asarray((1.0 - self.diag() / self.W) / self.W)
 
     def logdet(self) -> float:
-        """See :meth:`Factor.logdet`."""
         return self.gain
 
     def logdet_noisy(self) -> float:
-        """See :meth:`Factor.logdet_noisy`."""
         return 2.0 * float(np.log(self.cholesky.diagonal()).sum())
 
     def operator(self) -> CholeskyOperator:
-        """See :meth:`Factor.operator`."""
         return CholeskyOperator(self.cholesky, self.scale)
 
 

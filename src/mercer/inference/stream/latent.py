@@ -68,12 +68,10 @@ class Latent(PosteriorOperator):
         return self.grown(B, block), block
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        """See :meth:`PosteriorOperator.reduce`: A'C B, there is no basis."""
         _, left, right = self.parts(A)
         return np.asarray(left.T @ (right if B is A else self.parts(B)[2]))
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        """See :meth:`PosteriorOperator.reduce_diag`."""
         return self.marginals(A)[1]
 
 
@@ -92,11 +90,9 @@ class Explicit(Latent):
     E: Array | None = None
 
     def parts(self, K: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Latent.parts`: A = K, B = C K."""
         return np.asarray(K.T @ self.alpha), K, self.settled().C @ K
 
     def grown(self, B: Array, block: BlockSolution) -> Explicit:
-        """See :meth:`Latent.grown`: C grows by b rows and columns, and by E'E of rank b."""
         n, b = B.shape
         E = np.empty((n + b, b)).T  # R^-1 [-K'C, I]; examples change fastest, as BLAS likes it
         E[:, n:] = dtrtri(block.R.T)[0].T
@@ -107,7 +103,6 @@ class Explicit(Latent):
         return Explicit(self.settled().C, alpha, self.gain + block.gain, E)
 
     def settled(self) -> Explicit:
-        """See :meth:`Latent.settled`."""
         if self.E is None:
             return self
         C, n = self.E.T @ self.E, len(self.C)
@@ -115,7 +110,6 @@ class Explicit(Latent):
         return Explicit(C, self.alpha, self.gain)
 
     def explicit(self) -> Explicit:
-        """See :meth:`Latent.explicit`."""
         return self
 
     # ------------------------------------------------------------------ change
@@ -240,20 +234,16 @@ class Growing(Latent):
         return T
 
     def parts(self, K: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Latent.parts`: A = B = R^-1 K."""
         T = self.whiten(K)
         return np.asarray(T.T @ self.v), T, T
 
     def grown(self, B: Array, block: BlockSolution) -> Growing:
-        """See :meth:`Latent.grown`: b rows more."""
         return self._with(np.hstack([B.T, block.R]), block.v, self.gain + block.gain)
 
     def settled(self) -> Growing:
-        """See :meth:`Latent.settled`: nothing waits."""
         return self
 
     def explicit(self) -> Explicit:
-        """See :meth:`Latent.explicit`: C = R^-T R^-1."""
         G = self.whiten(np.eye(len(self.v)))
         return Explicit(G.T @ G, G.T @ self.v, self.gain)
 

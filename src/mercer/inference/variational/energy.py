@@ -231,27 +231,21 @@ class FactoredFactor(Factor):
         self.divergence, self._logdet = found.divergence, found.logdet_ratio
 
     def solve(self, V: Array) -> Array:
-        """See :meth:`Factor.solve`."""
         return np.asarray(self.C @ V)
 
     def quad(self, A: Array, B: Array) -> Array:
-        """See :meth:`Factor.quad`."""
         return np.asarray(A.T @ (self.C @ B))
 
     def quad_diag(self, A: Array) -> Array:
-        """See :meth:`Factor.quad_diag`."""
         return np.asarray(np.einsum("ij,ij->j", A, self.C @ A))
 
     def diag(self) -> Array:
-        """See :meth:`Factor.diag`."""
         return np.diagonal(self.C).copy()
 
     def cov_diag(self) -> Array:
-        """See :meth:`Factor.cov_diag`: the diagonal of Sigma."""
         return np.asarray(self.d + np.square(self.loadings).sum(axis=1))
 
     def cov(self) -> Array:
-        """See :meth:`Factor.cov`: Sigma."""
         return np.asarray(np.diag(self.d) + self.loadings @ self.loadings.T)
 
     def logdet(self) -> float:
@@ -273,7 +267,6 @@ class FactoredFactor(Factor):
         return Q
 
     def beginning(self) -> FactoredStart:
-        """See :meth:`Factor.beginning`."""
         return FactoredStart(self.whitened, self.shares)
 
     @property

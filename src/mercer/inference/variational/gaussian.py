@@ -85,7 +85,6 @@ class Variational(SiteInference):
         self.jitter = jitter
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
-        """See :meth:`SiteInference.sites`."""
         if self.factors is not None:
             best = partial(self._best, task, start)
             given = (self.factors, self.tol, self.max_iter, self.jitter)
@@ -97,7 +96,6 @@ class Variational(SiteInference):
         return Sites(point.a, point.W, task.mean + point.shift, point.factor, report)
 
     def score(self, task: Task, sites: Sites) -> Evidence:
-        """See :meth:`SiteInference.score`; no part of the gradient is implicit (thesis 4.9)."""
         var = sites.factor.cov_diag()
         rest = getattr(sites.factor, "divergence", None)  # known to factor-analysed covariances
         if rest is None:

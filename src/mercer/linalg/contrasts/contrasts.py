@@ -131,21 +131,17 @@ class ContrastFactor(Factor):
         return {"jitter": 0.0}
 
     def solve(self, V: Array) -> Array:
-        """See :meth:`Factor.solve`."""
         T = self.contrasts.V
         return np.asarray(T @ (self.shrunk[:, None] * (T.T @ V)))
 
     def quad(self, A: Array, B: Array) -> Array:
-        """See :meth:`Factor.quad`."""
         T = self.contrasts.V
         return np.asarray((T.T @ A).T @ (self.shrunk[:, None] * (T.T @ B)))
 
     def quad_diag(self, A: Array) -> Array:
-        """See :meth:`Factor.quad_diag`."""
         return np.asarray(self.shrunk @ (self.contrasts.V.T @ A) ** 2)
 
     def diag(self) -> Array:
-        """See :meth:`Factor.diag`."""
         return np.asarray(self.contrasts.V**2 @ self.shrunk)
 
     def cov_diag(self) -> Array:
@@ -169,7 +165,6 @@ class ContrastFactor(Factor):
         return null.lift(null.Q1.T @ (null.root[:, None] * rest))
 
     def operator(self) -> ContrastOperator:
-        """See :meth:`Factor.operator`."""
         null, J = self.contrasts.null, self.contrasts.null.anchor
         cross = self.variance * (self.G @ J)
         inverse = null.lift(np.eye(J.shape[1]))

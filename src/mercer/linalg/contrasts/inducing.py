@@ -170,7 +170,6 @@ class InducedFactor(Factor):
         return {"jitter": 0.0}
 
     def solve(self, V: Array) -> Array:
-        """See :meth:`Factor.solve`."""
         S = np.sqrt(self.seen.weights)[:, None]
         SV, blocks = S * V, list(self.seen.blocks())
         inner = np.asarray(sum(self._smoother(rows).T @ SV[rows] for rows in blocks))
@@ -179,15 +178,12 @@ class InducedFactor(Factor):
         return np.asarray(S * SV / self.noise)
 
     def quad(self, A: Array, B: Array) -> Array:
-        """See :meth:`Factor.quad`."""
         return np.asarray(A.T @ self.solve(B))
 
     def quad_diag(self, A: Array) -> Array:
-        """See :meth:`Factor.quad_diag`."""
         return np.asarray(np.einsum("ij,ij->j", A, self.solve(A)))
 
     def diag(self) -> Array:
-        """See :meth:`Factor.diag`."""
         return np.asarray(self.W * (1.0 - self.leverages))
 
     def cov_diag(self) -> Array:

@@ -84,7 +84,6 @@ class CoupledFactor(Factor):
         return np.asarray(E - self._each(np.repeat(common, len(self.factors), axis=1)))
 
     def beginning(self) -> CoupledFactor | None:
-        """See :meth:`Factor.beginning`: what every function has to offer, or nothing."""
         kept = [f.beginning() for f in self.factors]
         return CoupledFactor([f for f in kept if f is not None]) if None not in kept else None
 
@@ -134,7 +133,6 @@ class CoupledFactor(Factor):
         return mirror(Q)
 
     def release(self) -> None:
-        """See :meth:`Factor.release`."""
         for factor in self.factors:
             factor.release()
         if self.shared is not None and self._gram is not None:
@@ -179,5 +177,4 @@ class CoupledFactor(Factor):
         return {"jitter": max(f.report.get("jitter", 0.0) for f in self.factors)}
 
     def operator(self) -> SeveralOperator:
-        """See :meth:`Factor.operator`."""
         return SeveralOperator([f.operator() for f in self.factors], self.shared)

@@ -170,13 +170,11 @@ class DenseFactor(CholeskyOperator, Factor):
         )
 
     def half(self, V: Array) -> Array:
-        """See :meth:`CholeskyOperator.half`; by L^-1 where that has taken the memory of L."""
         if self.cholesky.size:
             return super().half(V)
         return half_product(self._spent(), self.scale[:, None] * V)
 
     def half_transposed(self, V: Array) -> Array:
-        """See :meth:`CholeskyOperator.half_transposed`, and :meth:`half`."""
         if self.cholesky.size:
             return super().half_transposed(V)
         return self.scale[:, None] * back_product(self._spent(), V)
@@ -192,15 +190,12 @@ class DenseFactor(CholeskyOperator, Factor):
         return {"jitter": self.jitter}
 
     def solve(self, V: Array) -> Array:
-        """See :meth:`Factor.solve`."""
         return self.half_transposed(self.half(V))
 
     def quad(self, A: Array, B: Array) -> Array:
-        """See :meth:`Factor.quad`."""
         return self.reduce(A, B, None, None)
 
     def quad_diag(self, A: Array) -> Array:
-        """See :meth:`Factor.quad_diag`."""
         return self.reduce_diag(A, None)
 
     def _half_inverse(self) -> Array:
@@ -245,7 +240,6 @@ class DenseFactor(CholeskyOperator, Factor):
             A.flat[:: len(A) + 1] = roots
 
     def diag(self) -> Array:
-        """See :meth:`Factor.diag`; half the work of :meth:`inverse`, no further n x n array."""
         if self._inverse_diag is None:
             if self._beside is not None:  # a whole one: half of it comes with the diagonal
                 self._inverse_diag = self._beside
@@ -260,7 +254,6 @@ class DenseFactor(CholeskyOperator, Factor):
         return np.asarray(self.scale**2 * self._inverse_diag)
 
     def add_to(self, M: Array) -> None:
-        """See :meth:`Factor.add_to`; M^-1 stays, in the strictly lower triangle beside L'."""
         if self._inverse is not None or self._beside is not None:
             core.add_scaled_upper(self.inverse(), self.scale, M)
             return
@@ -277,7 +270,6 @@ class DenseFactor(CholeskyOperator, Factor):
             yield weak[i : i + ROWS], self._gram.rows(weak[i : i + ROWS]).T
 
     def cov_diag(self) -> Array:
-        """See :meth:`Factor.cov_diag`; by a triangular solve where W_i K_ii is tiny."""
         if self._cov_diag is None:
             # the solves first: the inverse may take the memory of the factor
             exact = [(some, self._K_diag[some] - self.quad_diag(K)) for some, K in self._weak()]
@@ -290,18 +282,15 @@ class DenseFactor(CholeskyOperator, Factor):
         return self._cov_diag.copy()
 
     def trim(self) -> None:
-        """See :meth:`Factor.trim`; nothing, if the inverse is all there is."""
         if self.cholesky.size:
             self._gram.give(self._inverse)
             self._inverse = None
 
     def release(self) -> None:
-        """See :meth:`Factor.release`."""
         self._gram.give(self.cholesky, self._inverse)
         self.cholesky, self._inverse = np.empty((0, 0)), None
 
     def cov(self) -> Array:
-        """See :meth:`Factor.cov`; rows where W_i K_ii is tiny by triangular solves."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             reach = np.where(np.isinf(self.W), 0.0, self.scale / self.W)
         reach[self.W * self._K_diag < 1e-6] = 0.0
@@ -320,20 +309,16 @@ class DenseFactor(CholeskyOperator, Factor):
         return S
 
     def logdet(self) -> float:
-        """See :meth:`Factor.logdet`."""
         return self._logdet + float(np.log1p(self.W * self._K_diag).sum())
 
     def logdet_noisy(self) -> float:
-        """See :meth:`Factor.logdet_noisy`."""
         return self._logdet + float(np.log(self._noisy).sum())
 
     def gradient_weights(self, a: Array, count: float) -> Array:
-        """See :meth:`Factor.gradient_weights`; written over M^-1, which is then forgotten."""
         Q = self.inverse()
         self._inverse = None
         core.gradient_weights(Q, self.scale, np.ascontiguousarray(a), count)
         return Q
 
     def operator(self) -> CholeskyOperator:
-        """See :meth:`Factor.operator`; shares the factor's memory."""
         return CholeskyOperator(self.cholesky, self.scale)

@@ -98,7 +98,6 @@ class DenseGram(Gram):
         return np.asarray(self.matrix @ V)
 
     def diag(self) -> Array:
-        """See :meth:`Gram.diag`."""
         return self.kernel.diag(self.points)
 
     def take(self) -> Array:
@@ -112,11 +111,9 @@ class DenseGram(Gram):
             self.room.extend(A for A in done if A is not None and A.size)
 
     def rows(self, index: Index) -> Array:
-        """See :meth:`Gram.rows`."""
         return np.asarray(self.matrix[index])
 
     def factor(self, W: Array) -> Factor:
-        """See :meth:`Gram.factor`; negative W_i are allowed where K^-1 + W stays positive."""
         W = W + 0.0  # a weight of -0.0 is none, and 1/W must not be -inf
         if np.any(W < 0):
             from mercer.linalg.dense.signed import SignedFactor
@@ -127,7 +124,6 @@ class DenseGram(Gram):
     def pullback(
         self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
     ) -> Gradient:
-        """See :meth:`Gram.pullback`."""
         if self.scratch and self._matrix is not None:  # K has served: its memory for the rest
             self.give(self._matrix)
             self._matrix = None
@@ -145,7 +141,6 @@ class DenseGram(Gram):
         return gradient
 
     def contract(self, Q: Array) -> Gradient:
-        """See :meth:`Gram.contract`."""
         pullback = getattr(self.kernel, "pullback", None)
         if pullback is None:
             raise NotImplementedError(f"{type(self.kernel).__name__} has no parameters to learn")

@@ -40,7 +40,6 @@ class Projected(Factor):
 
     @property
     def report(self) -> dict[str, Any]:
-        """See :attr:`Factor.report`."""
         return self.inner.report
 
     def _half(self, V: Array) -> Array:
@@ -48,20 +47,16 @@ class Projected(Factor):
         return np.asarray(u - self.Q @ (self.Q.T @ u))
 
     def solve(self, V: Array) -> Array:
-        """See :meth:`Factor.solve`."""
         return self.inner.half_transposed(self._half(V))
 
     def quad(self, A: Array, B: Array) -> Array:
-        """See :meth:`Factor.quad`."""
         return np.asarray(self._half(A).T @ self._half(B))
 
     def quad_diag(self, A: Array) -> Array:
-        """See :meth:`Factor.quad_diag`."""
         u = self._half(A)
         return np.asarray(np.einsum("ij,ij->j", u, u))
 
     def diag(self) -> Array:
-        """See :meth:`Factor.diag`."""
         return np.asarray(self.inner.diag() - (self.T**2).sum(axis=1))
 
     def cov_diag(self) -> Array:
@@ -92,7 +87,6 @@ class Projected(Factor):
         return self.inner.gradient_weights(np.hstack([a, np.sqrt(count) * self.T]), count)
 
     def operator(self) -> BasisOperator:
-        """See :meth:`Factor.operator`."""
         return BasisOperator(self.inner.cholesky, self.inner.scale, self.Q, self.R)
 
 

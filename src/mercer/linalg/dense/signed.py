@@ -67,39 +67,30 @@ class SignedFactor(Factor):
         self._half_cov = half_solve(rest, KP.T)
 
     def solve(self, V: Array) -> Array:
-        """See :meth:`Factor.solve`."""
         return np.asarray(self.positive.solve(V) - self._half.T @ (self._half @ V))
 
     def quad(self, A: Array, B: Array) -> Array:
-        """See :meth:`Factor.quad`."""
         return np.asarray(self.positive.quad(A, B) - (self._half @ A).T @ (self._half @ B))
 
     def quad_diag(self, A: Array) -> Array:
-        """See :meth:`Factor.quad_diag`."""
         return np.asarray(self.positive.quad_diag(A) - np.square(self._half @ A).sum(axis=0))
 
     def diag(self) -> Array:
-        """See :meth:`Factor.diag`."""
         return np.asarray(self.positive.diag() - np.square(self._half).sum(axis=0))
 
     def cov_diag(self) -> Array:
-        """See :meth:`Factor.cov_diag`."""
         return np.asarray(self.positive.cov_diag() + np.square(self._half_cov).sum(axis=0))
 
     def cov(self) -> Array:
-        """See :meth:`Factor.cov`."""
         return _added(self.positive.cov(), self._half_cov, 1.0)
 
     def trim(self) -> None:
-        """See :meth:`Factor.trim`."""
         self.positive.trim()
 
     def release(self) -> None:
-        """See :meth:`Factor.release`."""
         self.positive.release()
 
     def logdet(self) -> float:
-        """See :meth:`Factor.logdet`."""
         return self.positive.logdet() + self._logdet
 
     def logdet_noisy(self) -> float:
@@ -107,11 +98,9 @@ class SignedFactor(Factor):
         raise ValueError("log |K + W^-1| needs positive weights; use logdet()")
 
     def gradient_weights(self, a: Array, count: float) -> Array:
-        """See :meth:`Factor.gradient_weights`."""
         return _added(self.positive.gradient_weights(a, count), self._half, 0.5 * count)
 
     def operator(self) -> ExplicitOperator:
-        """See :meth:`Factor.operator`: C, made over the inverse of the positive part."""
         return ExplicitOperator(self.gradient_weights(np.zeros((len(self.W), 1)), -2.0))
 
     @property

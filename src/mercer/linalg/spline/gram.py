@@ -79,21 +79,17 @@ class MarkovGram(Gram):
         return out * (self.variance * self.unit ** (2 * self.order - 1))
 
     def diag(self) -> Array:
-        """See :meth:`Gram.diag`."""
         return self.variance * self.kernel.diag(self.points)
 
     def rows(self, index: Index) -> Array:
-        """See :meth:`Gram.rows`."""
         return self.variance * self.kernel(self.points[index], self.points)
 
     def factor(self, W: Array) -> MarkovFactor:
-        """See :meth:`Gram.factor`."""
         return MarkovFactor(self, np.asarray(W, dtype=np.float64))
 
     def pullback(
         self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
     ) -> Gradient:
-        """See :meth:`Gram.pullback`: dK/d variance = K / variance, tr(P K) = edf - m."""
         assert isinstance(factor, MarkovFactor)
         slope = 0.5 * float((alpha * (self @ alpha)).sum())
         slope -= 0.5 * alpha.shape[1] * (factor.edf() - self.order)
@@ -102,7 +98,6 @@ class MarkovGram(Gram):
         return {"variance": slope / self.variance}
 
     def contract(self, Q: Array) -> Gradient:
-        """See :meth:`Gram.contract`."""
         return {"variance": float(np.einsum("ij,ij->", Q, self.kernel(self.points)))}
 
 
@@ -149,19 +144,15 @@ class MarkovFactor(Factor):
         return np.column_stack(columns) if columns else np.empty(V.shape)
 
     def solve(self, V: Array) -> Array:
-        """See :meth:`Factor.solve`."""
         return np.asarray(self.W[:, None] * (V - self.fitted(V)))
 
     def quad(self, A: Array, B: Array) -> Array:
-        """See :meth:`Factor.quad`."""
         return np.asarray(A.T @ self.solve(B))
 
     def quad_diag(self, A: Array) -> Array:
-        """See :meth:`Factor.quad_diag`."""
         return np.asarray(np.einsum("ij,ij->j", A, self.solve(A)))
 
     def diag(self) -> Array:
-        """See :meth:`Factor.diag`."""
         return np.asarray(self.W * (1.0 - self.W * self.cov_diag()))
 
     def cov_diag(self) -> Array:

@@ -75,7 +75,6 @@ class Flip(BinaryLoss):
         return -self._mixed(-self.base.value(np.asarray(1.0), u))[0]
 
     def slopes(self, u: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`BinaryLoss.slopes`; zero for the hard threshold."""
         if self.base is None:
             return np.zeros_like(u), np.zeros_like(u), np.zeros_like(u)
         b1, b2, b3 = self.base.derivatives(np.asarray(1.0), u)
@@ -108,7 +107,6 @@ class Flip(BinaryLoss):
         return 1.0 if self.base is None else self.base.width(y)
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Loss.tilted`: Z = eps + (1 - 2 eps) Z_base."""
         if self.base is not None:
             log_p, b1, b2 = self.base.tilted(y, m, v)
             log_z, q = self._mixed(log_p)
@@ -121,7 +119,6 @@ class Flip(BinaryLoss):
         return np.log(total), y * b, -b * (z / np.sqrt(v) + b)
 
     def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Loss.expected`; closed for the hard threshold."""
         if self.base is not None:
             return super().expected(y, m, v)
         y, m, v = np.broadcast_arrays(y, m, v)
@@ -131,7 +128,6 @@ class Flip(BinaryLoss):
         return mean, -y * odds * normal_pdf(z) / s, odds * z * normal_pdf(z) / (2.0 * v)
 
     def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
-        """See :meth:`Loss.expected_higher`; closed for the hard threshold."""
         if self.base is not None:
             return super().expected_higher(y, m, v)
         y, m, v = np.broadcast_arrays(y, m, v)

@@ -50,7 +50,6 @@ class Hinge(PiecewiseLinear):
         return np.asarray(self.C * np.maximum(1.0 - y * np.asarray(f), 0.0))
 
     def pieces(self, y: Array) -> tuple[Array, Array]:
-        """See :class:`PiecewiseLinear`: the knot is y, the slopes -C, 0 or 0, C."""
         y = np.asarray(y, dtype=np.float64)
         return y[None], self.C * np.array([np.minimum(-y, 0.0), np.maximum(-y, 0.0)])
 
@@ -104,7 +103,6 @@ class SquaredHinge(BinaryLoss):
         return float(1.0 / np.sqrt(self.C))
 
     def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Loss.expected`; closed, from the first two moments of (1 - u)_+."""
         y, a, v = np.broadcast_arrays(y, 1.0 - y * np.asarray(m), v)
         s = np.sqrt(v)
         z, top = a / s, np.maximum(a, 0.0)
@@ -113,13 +111,11 @@ class SquaredHinge(BinaryLoss):
         return self.C * mean, self.C * y * dm, 0.5 * self.C * special.ndtr(z)
 
     def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
-        """See :meth:`Loss.expected_higher`; closed: g'' falls to 0 at u = 1."""
         y, m, v = np.broadcast_arrays(y, m, v)
         third, fourth = step(y, m, v)
         return -self.C * y * third, -self.C * y * fourth
 
     def conjugate(self, y: Array, u: Array) -> Array:
-        """See :meth:`Loss.conjugate`: -t + t^2/(2 C), t = -u y >= 0."""
         t = np.asarray(-u * y, dtype=np.float64)
         return np.asarray(np.where(t < 0.0, np.inf, -t + np.square(t) / (2.0 * self.C)))
 
@@ -160,7 +156,6 @@ class NormalizedHinge(BinaryLoss):
         return -special.log_expit(self._exponent(u))
 
     def slopes(self, u: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`BinaryLoss.slopes`; at the kinks phi'' and phi''' are 0."""
         a = np.abs(u)
         rate = np.where(a < 1.0, 2.0 * self.C, self.C)
         x = self._exponent(u)

@@ -80,11 +80,9 @@ class Logistic(BinaryLoss):
         return -down, up * down, up * down * (down - up)
 
     def log_predictive(self, y: Array, m: Array, v: Array) -> Array:
-        """See :meth:`Loss.log_predictive`; log E[sigma(y f)] to rounding, v = 0 allowed."""
         return log_averaged(np.asarray(y * m, dtype=np.float64), v)
 
     def conjugate(self, y: Array, u: Array) -> Array:
-        """See :meth:`Loss.conjugate`: t log t + (1 - t) log(1 - t), t = -u y in [0, 1]."""
         t = np.asarray(-u * y, dtype=np.float64)
         best = negative_entropy(np.clip(t, 0.0, 1.0))
         return np.asarray(np.where((t < 0.0) | (t > 1.0), np.inf, best))

@@ -77,7 +77,6 @@ class Margin(BinaryLoss):
         return 1.0 / self.C
 
     def conjugate(self, y: Array, u: Array) -> Array:
-        """See :meth:`Loss.conjugate`: -t - log(1 - t/C), t = -u y in [0, C)."""
         t = np.asarray(-u * y, dtype=np.float64)
         inside = (t >= 0.0) & (t < self.C)
         safe = np.where(inside, t, 0.0)
@@ -105,18 +104,15 @@ class Exponential(BinaryLoss):
         return -e, e, -e
 
     def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Loss.expected`: e^{-u + v/2}."""
         y, u, v = np.broadcast_arrays(y, y * np.asarray(m), v)
         mean = exp(0.5 * v - u)
         return mean, -y * mean, 0.5 * mean
 
     def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
-        """See :meth:`Loss.expected_higher`."""
         mean, dm, _ = self.expected(y, m, v)
         return dm, mean
 
     def conjugate(self, y: Array, u: Array) -> Array:
-        """See :meth:`Loss.conjugate`: t log t - t, t = -u y >= 0."""
         t = np.asarray(-u * y, dtype=np.float64)
         inside = np.maximum(t, 0.0)
         return np.asarray(np.where(t < 0.0, np.inf, special.xlogy(inside, inside) - inside))

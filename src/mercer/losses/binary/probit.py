@@ -57,7 +57,6 @@ class Probit(BinaryLoss):
         return self.scale
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Loss.tilted`: log Phi(y m / sqrt(s^2 + v)), GPML (3.82)."""
         y, m, v = np.broadcast_arrays(y, m, v)
         s = np.sqrt(self.scale**2 + v)
         z = y * m / s
@@ -96,7 +95,6 @@ class LaplaceProbit(BinaryLoss):
         return np.asarray(np.where(u < 0.0, np.log(2.0) - self.C * u, right))
 
     def slopes(self, u: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`BinaryLoss.slopes`; at u = 0 the second and third are 0."""
         C = self.C
         e = exp(-C * np.maximum(u, 0.0))
         right = u > 0.0
@@ -132,7 +130,6 @@ class LaplaceProbit(BinaryLoss):
         return log_z, y * first, C**2 * (p1 - p2) - np.square(first)
 
     def conjugate(self, y: Array, u: Array) -> Array:
-        """See :meth:`Loss.conjugate`: p log 2p - (1 + p) log(1 + p), p = -u y/C in [0, 1]."""
         p = np.asarray(-u * y / self.C, dtype=np.float64)
         q = np.clip(p, 0.0, 1.0)
         best = special.xlogy(q, 2.0 * q) - (1.0 + q) * np.log1p(q)
@@ -212,7 +209,6 @@ class SquaredProbit(Loss):
         return Gaussian(self.noise).derivatives(y, f)
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Loss.tilted`; that of the squares."""
         return Gaussian(self.noise).tilted(y, m, v)
 
     def quadratic(self, y: Array) -> tuple[Array, Array]:

@@ -42,7 +42,6 @@ class LaplaceNoise(PiecewiseLinear, LocationLoss):
         return np.asarray(np.abs(y - f) / self.scale + np.log(2.0 * self.scale))
 
     def pieces(self, y: Array) -> tuple[Array, Array]:
-        """See :class:`PiecewiseLinear`."""
         b = np.full(np.shape(y), 1.0 / self.scale)
         return np.asarray(y, dtype=np.float64)[None], np.array([-b, b])
 
@@ -104,7 +103,6 @@ class Pinball(PiecewiseLinear, LocationLoss):
         return np.asarray(np.maximum(q * r, (q - 1.0) * r) / s - np.log(q * (1.0 - q) / s))
 
     def pieces(self, y: Array) -> tuple[Array, Array]:
-        """See :class:`PiecewiseLinear`."""
         one = np.full(np.shape(y), 1.0 / self.scale)
         return np.asarray(y, dtype=np.float64)[None], np.array(
             [-self.level * one, (1.0 - self.level) * one]
@@ -171,7 +169,6 @@ class EpsilonInsensitive(PiecewiseLinear, LocationLoss):
         return np.asarray(self.C * np.maximum(np.abs(y - f) - self.epsilon, 0.0) + constant)
 
     def pieces(self, y: Array) -> tuple[Array, Array]:
-        """See :class:`PiecewiseLinear`."""
         C, y = np.full(np.shape(y), float(self.C)), np.asarray(y, dtype=np.float64)
         if self.epsilon == 0.0:
             return y[None], np.array([-C, C])

@@ -48,12 +48,10 @@ class LocationLoss(Loss):
         raise NotImplementedError
 
     def moments(self, f: Array) -> tuple[Array, Array]:
-        """See :meth:`Loss.moments`."""
         mean, variance = self.noise_moments()
         return f + mean, np.full(np.shape(f), variance)
 
     def conditional_cdf(self, y: Array, f: Array) -> Array:
-        """See :meth:`Loss.conditional_cdf`."""
         return self.noise_cdf(np.asarray(y - f))
 
     def predict(self, m: Array, v: Array) -> tuple[Array, Array]:
@@ -141,7 +139,6 @@ class PiecewiseLinear(Loss):
         return mean, dm, dv
 
     def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
-        """See :meth:`Loss.expected_higher`; closed: the kinks are all there is."""
         y, m, v = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (y, m, v)))
         knots, slopes = self.pieces(y)
         third, fourth = np.zeros(m.shape), np.zeros(m.shape)
@@ -152,7 +149,6 @@ class PiecewiseLinear(Loss):
         return third, fourth
 
     def conjugate(self, y: Array, u: Array) -> Array:
-        """See :meth:`Loss.conjugate`: the largest u kappa - g(kappa) over the knots."""
         y, u = np.broadcast_arrays(np.asarray(y, dtype=np.float64), np.asarray(u, dtype=np.float64))
         knots, slopes = self.pieces(y)
         best = np.max([u * k - self.value(y, k) for k in knots], axis=0)

@@ -72,7 +72,6 @@ class Gaussian(LocationLoss):
         return values
 
     def check_targets(self, y: Any) -> Array:
-        """See :meth:`Loss.check_targets`; the noise, which may have been set since, is checked."""
         self._checked()
         return super().check_targets(y)
 
@@ -113,23 +112,19 @@ class Gaussian(LocationLoss):
         return np.asarray(np.sqrt(self._variance(np.shape(y), positive=True)))
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Loss.tilted`: Z = N(y | m, v + noise)."""
         r = np.asarray(y - m)
         total = np.broadcast_to(v + self._variance(r.shape), r.shape)
         return -0.5 * (np.square(r) / total + LOG_2PI + np.log(total)), r / total, -1.0 / total
 
     def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Loss.expected`: the value at m plus v / (2 noise)."""
         d1, d2, _ = self.derivatives(y, m)
         return self.value(y, m) + 0.5 * v * d2, d1, 0.5 * d2
 
     def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
-        """See :meth:`Loss.expected_higher`: a quadratic has none."""
         shape = np.broadcast_shapes(np.shape(y), np.shape(m), np.shape(v))
         return np.zeros(shape), np.zeros(shape)
 
     def conjugate(self, y: Array, u: Array) -> Array:
-        """See :meth:`Loss.conjugate`: u y + noise u^2 / 2 - log(2 pi noise) / 2."""
         s2 = self._variance(np.broadcast_shapes(np.shape(y), np.shape(u)), positive=True)
         return np.asarray(u * y + 0.5 * s2 * np.square(u) - 0.5 * (LOG_2PI + np.log(s2)))
 

@@ -81,7 +81,6 @@ class Huber(LocationLoss):
         return float(max(np.sqrt(self.noise), min(self.noise / self.delta, 1e3)))
 
     def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Loss.expected`; closed, from g'' = [-delta < f - y < delta] / noise."""
         a, v = np.broadcast_arrays(np.asarray(m - y), v)
         s, d = np.sqrt(v), self.delta
         low, high = (a + d) / s, (a - d) / s
@@ -94,13 +93,11 @@ class Huber(LocationLoss):
         return mean, dm, dv
 
     def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
-        """See :meth:`Loss.expected_higher`; closed, g'' steps at y -+ delta."""
         y, m, v = np.broadcast_arrays(y, m, v)
         up, down = step(y - self.delta, m, v), step(y + self.delta, m, v)
         return (up[0] - down[0]) / self.noise, (up[1] - down[1]) / self.noise
 
     def conjugate(self, y: Array, u: Array) -> Array:
-        """See :meth:`Loss.conjugate`: u y + noise u^2/2 - log Z for |u| <= delta/noise."""
         best = u * y + 0.5 * self.noise * np.square(u) - self._log_normaliser()
         return np.asarray(np.where(np.abs(u) > self.delta / self.noise, np.inf, best))
 

@@ -57,7 +57,6 @@ class StudentT(LocationLoss):
         return np.asarray(0.5 * (self.df + 1.0) * np.log1p(z2 / self.df) + constant)
 
     def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Loss.derivatives`."""
         r, a, q = np.asarray(f - y), self.df + 1.0, self.df * self.scale**2
         below = q + np.square(r)
         return (

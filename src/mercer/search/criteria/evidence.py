@@ -104,7 +104,6 @@ class EvidenceCriterion(Criterion):
     def value_and_gradients(
         self, gram: Gram, loss: Loss, solution: Solution
     ) -> tuple[float, dict[str, Gradient]]:
-        """See :class:`Criterion`."""
         p = self.problem
         evidence = self.inference.evidence(gram, p.y, loss, solution, spread=p.spread)
         kernel_gradient: Gradient = {}

@@ -67,7 +67,6 @@ class LooCriterion(Criterion):
     def value_and_gradients(
         self, gram: Gram, loss: Loss, solution: Solution
     ) -> tuple[float, dict[str, Gradient]]:
-        """See :class:`Criterion`."""
         p = self.problem
         _, precision = loss.quadratic(p.y)
         left = Left(p, solution, precision)
@@ -130,7 +129,6 @@ class LooBoundCriterion(Criterion):
     def value_and_gradients(
         self, gram: Gram, loss: Loss, solution: Solution
     ) -> tuple[float, dict[str, Gradient]]:
-        """See :class:`Criterion`; no gradients."""
         p = self.problem
         if self.figure == "bound":
             margins = bounded_margins(p, gram, solution)
@@ -182,7 +180,6 @@ class LooBound(Search):
         return ("gap",) if self.figure == "bound" else ()
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
-        """See :class:`Search`."""
         starts = [space.start, *space.suggested]
         best, u = max(((criterion(v)[0], v) for v in starts), key=lambda pair: pair[0])
         step, count, failed = FIRST, len(starts), 0

@@ -74,7 +74,6 @@ class PlscCriterion(LooCriterion):
             )
 
     def score(self, left: Left, loss: Loss) -> Score:
-        """See :class:`LooCriterion`."""
         assert isinstance(loss, SquaredProbit)
         p = self.problem
         weights = p.row_weights[:, None]

@@ -116,7 +116,6 @@ class HMC(Watched):
             raise ValueError(f"target is a mean acceptance between 0 and 1, got {target!r}")
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
-        """See :class:`Search`; the kept draws, best first, the report with the first."""
         flat = flat_names(space)  # refuses what has no finite mass
         climb = Optimize(self.criterion, 0, max_iter=CLIMB, tol=1e-9, progress=self.progress)
         top = climb.run(criterion, space, rng)[0]

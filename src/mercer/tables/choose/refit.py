@@ -52,7 +52,6 @@ class Resumed(Optimize):
         self.found = found
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
-        """See :class:`~mercer.search.Search`."""
         tied = False
         for entry in space.entries:
             value = (self.found or {}).get(entry.name)

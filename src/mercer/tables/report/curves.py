@@ -41,7 +41,6 @@ class AlongDisplay(Display):
     groups: bool = field(default=False)
 
     def draw(self, ax: Any) -> None:
-        """See :class:`mercer.plots.Display`."""
         at = np.arange(len(self.values)) if self.groups else self.values
         for i, (label, curve) in enumerate(self.curves.items()):
             style = {"color": ORANGE} if self.half is not None else class_line(i)
