@@ -11,7 +11,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-PAPERS = Path(__file__).resolve().parents[1] / "papers"
+PAPERS = Path(__file__).resolve().parents[2] / "papers"
 
 
 @pytest.fixture

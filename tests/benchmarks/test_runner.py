@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "tests" / "data" / "uci_regression_gpy.json"
 # What the comparison of evidences allows: GPy adds 1e-8 to the diagonal, and both stop early.
 NATS = 0.1

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-PAPERS = Path(__file__).resolve().parents[1] / "papers"
+PAPERS = Path(__file__).resolve().parents[2] / "papers"
 METHODS = ("lap", "ep", "vbgp", "vbsvm")
 # splits of the slow test: a minute or so for each set and method
 SPLITS = {

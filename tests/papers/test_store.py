@@ -14,7 +14,7 @@ FIELDS = ("name", "seed")
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "papers"))
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "papers"))
     return importlib.import_module("_store")
 
 

@@ -12,7 +12,7 @@ import pytest
 from mercer.kernels import RBF, TFIDF
 from tests.reference import manifold, med
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture

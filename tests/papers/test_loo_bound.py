@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-PAPERS = Path(__file__).resolve().parents[1] / "papers"
+PAPERS = Path(__file__).resolve().parents[2] / "papers"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from mercer import SVC, RVClassifier
 from mercer.kernels import RBF
 
-PAPERS = Path(__file__).resolve().parents[1] / "papers"
+PAPERS = Path(__file__).resolve().parents[2] / "papers"
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from mercer.app.main import main
-from tests.test_documents import BLOCK, ROOT, blocks, documents
+from tests.documents.test_documents import BLOCK, ROOT, blocks, documents
 
 README = ROOT / "README.md"
 PAGES = ["README.md", "docs/index.md", "docs/getting-started.md", "docs/guide/command-line.md"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sklearn.metrics import brier_score_loss, log_loss
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = ("breast cancer", "diabetes above median", "digits above four")
 ROWS = {
     'log loss, `SVC(probability="loo")`': ("SVC loo", log_loss),
