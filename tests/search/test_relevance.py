@@ -256,7 +256,7 @@ def test_the_length_scale_is_found(rng) -> None:
     x = np.linspace(-10, 10, 120)[:, None]
     t = np.sinc(x[:, 0] / np.pi) + 0.1 * rng.normal(size=120)
     setting = Setting(x, x, np.ones((120, 1)), np.ones(120), (lambda d: GaussianMachine(d, t),))
-    kernel, (run,), report = tuned(setting, RBF(8.0), 1e-2, 10000)
+    kernel, (run,), report = tuned(setting, RBF(8.0))
     assert 0.5 < kernel.length_scale < 4.0
     assert run.state.evidence >= max(report["rungs"]) - 20.0
     assert report["shortest"] == pytest.approx(20 / 119)

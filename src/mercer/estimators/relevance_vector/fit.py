@@ -1,7 +1,4 @@
-"""From rows to relevance vectors: candidates, search, the null model, the posterior process.
-
-The functions of a relevance vector machine: of a kernel at given centres, columns, your own.
-"""
+"""From rows to relevance vectors: candidates, search, the null model, the posterior process."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from mercer.kernels.stationary.base import tied_scales, untied
 from mercer.linalg.operators import CholeskyOperator
 from mercer.process.features import Augmentation, Augmented, Sparse
 from mercer.process.process import Prior
-from mercer.search.relevance.climb import RelevanceClimb, climb, judged
+from mercer.search.relevance.climb import RelevanceClimb, judged
 from mercer.search.relevance.kernel import Setting, score_of, tuned
 from mercer.search.relevance.state import Design, Machine, SparseState
 
@@ -66,14 +63,6 @@ class Choice:
     own: Basis | None
     named: bool
 
-    def kept(
-        self, kernel: Kernel | None, bias: bool, centres: Array, active: list[int]
-    ) -> Functions:
-        """Return the functions of the chosen candidates."""
-        if kernel is not None:
-            return Functions(bias, kernel, np.ascontiguousarray(centres[active]))
-        return Functions(bias, own=self.own, columns=tuple(active))
-
 
 def choose(kernel: Any, functions: Any, names: Any, d: int) -> Choice:
     """Read the parameters ``kernel`` and ``functions`` for d columns, or refuse with a sentence."""
@@ -99,24 +88,15 @@ def choose(kernel: Any, functions: Any, names: Any, d: int) -> Choice:
     return Choice(Prior(part).signal, None, named and not part.positional)
 
 
-SEARCHES = ("auto", "evidence", "ard", None)
-
-
 @dataclass(frozen=True)
 class Options:
-    """How the functions are searched; see :class:`~mercer.RVRegressor`."""
+    """How the functions are searched; see :class:`~mercer.RVRegressor`. ``heal`` in units of y."""
 
     bias: bool
     search: str | None
     heal: bool | float
     tol: float
     max_iter: int
-
-    def in_units(self, y_scale: float) -> Options:
-        """Return the options for targets divided by ``y_scale``: a variance given as ``heal``."""
-        if isinstance(self.heal, bool):
-            return self
-        return replace(self, heal=self.heal / y_scale**2)
 
 
 @dataclass(frozen=True)
@@ -141,11 +121,6 @@ class RelevanceFit:
     search: dict[str, Any] | None
     report: dict[str, Any]
 
-    @property
-    def steps(self) -> int:
-        """Steps tried by the search for the functions."""
-        return int(sum(self.report["steps"].values()))
-
 
 class RelevanceRows:
     """The rows of a fit, in standardised units, and the candidates, searched for each target.
@@ -154,25 +129,18 @@ class RelevanceRows:
     """
 
     def __init__(
-        self,
-        choice: Choice,
-        points: Array,
-        weights: Array,
-        options: Options,
-        distinct: bool = False,
+        self, choice: Choice, points: Array, weights: Array, options: Options, distinct: bool
     ) -> None:
-        if choice.kernel is None and options.heal is not False:
+        if choice.kernel is None and options.heal:
             raise ValueError(
                 "heal adds a function at each new point, which needs a kernel: columns and "
                 "functions of your own have none; use heal=False"
             )
-        if choice.kernel is not None:  # what it takes from data, it takes from these rows
-            choice = replace(choice, kernel=choice.kernel.frozen(points, weights))
         self.choice, self.points, self.weights, self.options = choice, points, weights, options
-        self.flat = np.ones((len(points), int(options.bias)))
-        self.first = np.arange(len(points))
-        self.centres = points
+        self.first, self.centres = np.arange(len(points)), points
         if choice.kernel is not None:
+            # what the kernel takes from data, it takes from these rows
+            self.choice = replace(choice, kernel=choice.kernel.frozen(points, weights))
             require_memory(len(points), 2)
             first = self.first if distinct else group_rows(points)[0]
             if len(first) < len(points):
@@ -186,16 +154,34 @@ class RelevanceRows:
         ``variance`` is that of an augmenting function by default; None: what the model's prior has.
         """
         options, kernel = self.options, self.choice.kernel
+        flat = np.ones((len(self.points), int(options.bias)))
+        limits = options.tol, options.max_iter
+        setting = Setting(self.points, self.centres, flat, self.weights, tuple(makers), *limits)
         searched: dict[str, Any] | None = None
         if kernel is None:
             own = self.choice.own
             Phi = self.points if own is None else own(self.points)
-            design = Design(np.ascontiguousarray(Phi), self.flat, self.weights)
-            runs = [climb(m(design), tol=options.tol, max_iter=options.max_iter) for m in makers]
+            runs = setting.climbs(np.ascontiguousarray(Phi), options.tol)
         else:
-            setting = Setting(self.points, self.centres, self.flat, self.weights, tuple(makers))
             kernel, runs, searched = self._searched(setting, kernel)
         return [self._found(run, kernel, searched, variance) for run in runs]
+
+    def _searched(
+        self, setting: Setting, kernel: Kernel
+    ) -> tuple[Kernel, list[RelevanceClimb], dict[str, Any] | None]:
+        how = self.options.search
+        if how is None or (how == "auto" and not self.choice.named):
+            return kernel, setting.run(kernel, setting.tol), None
+        best, runs, report = tuned(setting, kernel)
+        d = self.points.shape[1]
+        if how == "ard" and d > 1 and tied_scales(best):
+            moved, found, more = tuned(setting, untied(best, d))
+            gain = score_of(found) - score_of(runs)
+            report["ard"] = {"gain": gain, "kept": gain > 0.0}
+            report["evaluations"] += more["evaluations"]
+            if gain > 0.0:
+                best, runs = moved, found
+        return best, runs, report
 
     def _found(
         self,
@@ -215,53 +201,28 @@ class RelevanceRows:
             "null_model": null,
             "relevance_vectors": len(active),
         }
-        index = np.array(active, dtype=np.intp)
-        functions = self.choice.kept(kernel, self.options.bias, self.centres, list(active))
+        index, bias = np.array(active, dtype=np.intp), self.options.bias
         lengths = np.concatenate([np.ones(state.flat), run.machine.design.lengths[index]])
-        process = self._process(functions, state, lengths, kernel, variance)
+        spread = CholeskyOperator(np.ascontiguousarray(state.factor.R), 1.0 / lengths)
+        if kernel is None:
+            functions = Functions(bias, own=self.choice.own, columns=active)
+        else:
+            functions = Functions(bias, kernel, np.ascontiguousarray(self.centres[index]))
+            index = self.first[index]
+        process = Sparse(functions, state.mu / lengths, spread)
+        if self.options.heal and kernel is not None:
+            process = self._augmented(process, state, kernel, variance)
         precisions = state.prior * lengths[state.flat :] ** 2
-        named = index if self.choice.kernel is None else self.first[index]
-        return RelevanceFit(process, named, precisions, state, kernel, searched, report)
+        return RelevanceFit(process, index, precisions, state, kernel, searched, report)
 
-    def _searched(
-        self, setting: Setting, kernel: Kernel
-    ) -> tuple[Kernel, list[RelevanceClimb], dict[str, Any] | None]:
-        options = self.options
-        how = options.search
-        if how == "auto":
-            how = "evidence" if self.choice.named else None
-        if how is None:
-            return kernel, setting.run(kernel, options.tol, options.max_iter), None
-        best, runs, report = tuned(setting, kernel, options.tol, options.max_iter)
-        d = self.points.shape[1]
-        if how == "ard" and d > 1 and tied_scales(best):
-            moved, found, more = tuned(setting, untied(best, d), options.tol, options.max_iter)
-            gain = score_of(found) - score_of(runs)
-            report["ard"] = {"gain": gain, "kept": gain > 0.0}
-            report["evaluations"] += more["evaluations"]
-            if gain > 0.0:
-                best, runs = moved, found
-        return best, runs, report
-
-    def _process(
-        self,
-        functions: Functions,
-        state: SparseState,
-        lengths: Array,
-        kernel: Kernel | None,
-        variance: float | None,
-    ) -> Sparse:
-        R = np.ascontiguousarray(state.factor.R)
-        spread = CholeskyOperator(R, 1.0 / lengths)
-        mu = state.mu / lengths
-        heal = self.options.heal
-        if heal is False or kernel is None:
-            return Sparse(functions, mu, spread)
-        if heal is not True:
-            variance = float(heal)
+    def _augmented(
+        self, process: Sparse, state: SparseState, kernel: Kernel, variance: float | None
+    ) -> Augmented:
+        if self.options.heal is not True:
+            variance = float(self.options.heal)
         elif variance is None:  # what the learned prior has at the rows, on average
             squares = state.F[state.flat :] ** 2 / state.prior[:, None]
             variance = float(self.weights @ squares.sum(axis=0) / self.weights.sum()) or 1.0
-        F = functions(self.points).T
+        F = process.functions(self.points).T
         added = Augmentation(kernel, self.points, F, state.a, state.b, variance)
-        return Augmented(functions, mu, spread, added)
+        return Augmented(process.functions, process.mu, process.spread, added)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 from mercer.core.basis import Basis
 from mercer.core.kinds import Kind, Labels, Numbers, PartOf, Plain, PlainReport, Record, Rows
-from mercer.core.record import COLUMNS, Each, Fields, Maybe, One, Recorded
+from mercer.core.record import COLUMNS, Each, Fields, Maybe, One
 from mercer.estimators.relevance_vector.fit import Functions
-from mercer.estimators.shared.record import LEFT_OUT, UNITS, check_left_out
+from mercer.estimators.shared.record import LEFT_OUT, UNITS, MachineRecord, check_left_out
+from mercer.estimators.shared.units import Units
 from mercer.kernels.base import Kernel
 from mercer.linalg.operators import CholeskyOperator
 from mercer.losses.base import Loss
@@ -22,6 +23,11 @@ from mercer.process.features import Augmentation, Augmented, Sparse
 _BIAS: dict[str, Kind] = {"bias": Plain(bool)}
 _KERNEL: dict[str, Kind] = {"kernel": PartOf(Kernel), "centres": Numbers("q d")}
 _COLUMNS: dict[str, Kind] = {"columns": Rows("q")}
+_FORMS = {
+    "kernel": Fields(Functions, _BIAS | _KERNEL),
+    "columns": Fields(Functions, _BIAS | _COLUMNS),
+    "own": Fields(Functions, {**_BIAS, "own": PartOf(Basis), **_COLUMNS}),
+}
 
 
 def _form(functions: Functions) -> str:
@@ -52,14 +58,7 @@ def _parts(process: Any) -> dict[str, Any]:
 
 
 _SPARSE = {
-    "functions": One(
-        {
-            "kernel": Fields(Functions, _BIAS | _KERNEL),
-            "columns": Fields(Functions, _BIAS | _COLUMNS),
-            "own": Fields(Functions, {**_BIAS, "own": PartOf(Basis), **_COLUMNS}),
-        },
-        _form,
-    ),
+    "functions": One(_FORMS, _form),
     "mu": Numbers("p"),
     "spread": Fields(
         CholeskyOperator,
@@ -79,8 +78,12 @@ SPARSE = One(
 )
 
 
-class RelevanceRecord(Recorded):
+class RelevanceRecord(MachineRecord):
     """k machines (one for two classes) with M relevance vectors in all."""
+
+    kernel_: Any  # a Kernel, or None
+    relevance_rows_: Index
+    relevance_vectors_: Array
 
     @classmethod
     def _record(cls) -> Record:
@@ -108,12 +111,12 @@ class RelevanceRecord(Recorded):
     @property
     def _augmented_rows(self) -> Array | None:
         """The training rows (n, d) of augmented predictions, which all machines share."""
-        added = getattr(cast(Any, self).posteriors_[0], "added", None)
+        added = getattr(self.posteriors_[0], "added", None)
         return None if added is None else added.points
 
     @_augmented_rows.setter
     def _augmented_rows(self, points: Array | None) -> None:
-        for process in cast(Any, self).posteriors_:
+        for process in self.posteriors_:
             if isinstance(process, Augmented) == (points is None):
                 raise ValueError("augmented predictions, and they alone, need the training rows")
             if points is not None:
@@ -122,27 +125,31 @@ class RelevanceRecord(Recorded):
 
     def _stored_params(self) -> dict[str, Any]:
         params = super()._stored_params()
-        given, own = params["functions"], cast(Any, self).posteriors_[0].functions.own
+        given, own = params["functions"], self.posteriors_[0].functions.own
         if own is None or isinstance(given, Basis) or given in (None, "columns"):
             return params
         return params | {"functions": own}  # a bare function is refused there, with the remedy
 
+    def _settled(self, processes: list[Any], loss: Loss, units: Units) -> None:
+        """Keep what the predictions need."""
+        self.posteriors_, self.losses_, self.units_ = processes, [loss], units
+        self.basis_, self.flat_ = None, len(processes) == 1
+        self.loss_ = units.loss_in_user_units(loss)
+
     def _restored(self) -> None:
-        machine = cast(Any, self)
-        machine._settled(machine.posteriors_, machine.losses_[0], machine.units_)
+        self._settled(self.posteriors_, self.losses_[0], self.units_)
 
     def _check_fitted(self) -> None:
-        machine = cast(Any, self)
-        kernels = {process.functions.kernel is None for process in machine.posteriors_}
-        if kernels != {machine.kernel_ is None}:
+        kernels = {process.functions.kernel is None for process in self.posteriors_}
+        if kernels != {self.kernel_ is None}:
             raise ValueError(
                 "there must be a kernel, inside and outside, or functions of one's own"
             )
-        rows = 0 if machine.kernel_ is None else len(machine.relevance_rows_)
-        if len(machine.relevance_vectors_) != rows:
+        rows = 0 if self.kernel_ is None else len(self.relevance_rows_)
+        if len(self.relevance_vectors_) != rows:
             raise ValueError("relevance_vectors_ are the rows of a kernel's functions")
-        check_left_out(machine.left_out_, flat=True)
-        if machine.kernel_ is not None and len(machine.relevance_vectors_):
-            point = machine.units_.standardised(machine.relevance_vectors_[:1])
-            if not all(np.isfinite(p.mean(point)).all() for p in machine.posteriors_):
+        check_left_out(self.left_out_, flat=True)
+        if rows:
+            point = self.units_.standardised(self.relevance_vectors_[:1])
+            if not all(np.isfinite(p.mean(point)).all() for p in self.posteriors_):
                 raise ValueError("the parts of the model do not belong to its arrays")

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from mercer.core.arrays import Array, as_columns, location_scale
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.relevance_vector.base import RelevanceMachine
-from mercer.estimators.relevance_vector.fit import RelevanceFit
-from mercer.estimators.relevance_vector.record import RelevanceRecord
 from mercer.estimators.shared.table import Table, check_target, check_weights, read_rows
 from mercer.estimators.shared.units import Units
 from mercer.left_out.figures import LeftOut
-from mercer.losses.base import Loss
+from mercer.losses.base import Loss, is_number
 from mercer.losses.real.gaussian import Gaussian
-from mercer.process.features import Sparse
 from mercer.search.relevance.gaussian import GaussianMachine
 from mercer.search.relevance.state import Design, Machine
 
 
-class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: ignore[misc]  # scikit-learn ships no types
+class RVRegressor(RelevanceMachine, KernelRegressor):
     """Relevance vector machine for regression: few kernel functions, a probabilistic prediction.
 
     y = b + sum_j w_j k(x, x_j) + noise, with w_j ~ N(0, 1/alpha_j) and a flat prior on b. The
@@ -135,11 +132,8 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
 
     # ------------------------------------------------------------------ fit
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
-        given = self.noise
-        if given is not None and not (
-            isinstance(given, (int, float, np.number)) and 0.0 < given < np.inf
-        ):
-            raise ValueError(f"noise must be None or a positive variance, not {given!r}")
+        if self.noise is not None and not is_number(self.noise, 0.0, np.inf):
+            raise ValueError(f"noise must be None or a positive variance, not {self.noise!r}")
         check_target(y)
         X, y = read_rows(self, X, y, y_numeric=True)
         weights = check_weights(sample_weight, len(X))
@@ -170,20 +164,13 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
         variance = float(table.total @ t**2 + spread) / float(table.total.sum()) or 1.0
         return [partial(GaussianMachine, t=t, spread=spread, noise=noise)], variance
 
-    def _settled(self, processes: list[Sparse], loss: Loss, units: Units) -> None:
-        self.posteriors_, self.losses_, self.units_ = [*processes], [loss], units
-        self.basis_, self.flat_ = None, True
-        outside = units.loss_in_user_units(loss)
-        assert isinstance(outside, Gaussian)
-        self.loss_ = outside
-        self.noise_ = float(outside.noise)
+    def _found_loss(self, beta: float) -> Loss:
+        return Gaussian(1.0 / beta)
 
-    def _found_loss(self, found: list[RelevanceFit]) -> Loss:
-        return Gaussian(1.0 / found[0].state.beta)
-
-    def _found_evidence(self, found: list[RelevanceFit], total: float) -> float:
-        state = found[0].state
-        return self.units_.evidence_in_user_units(state.evidence, total, None, state.flat)
+    @property
+    def noise_(self) -> float:
+        """The noise variance, in units of y squared."""
+        return float(cast(Gaussian, self.loss_).noise)
 
     def _figures(self, mean: Array, variance: Array, table: Table) -> LeftOut:
         loss, y = self.losses_[0], self.units_.y_standardised(table.Y)
@@ -193,7 +180,6 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
         return self.units_.left_out_in_user_units(figures, table.flat)
 
     def sample_prior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
-        """Raise: the prior of a relevance vector machine is made of its data."""
         raise NotImplementedError(
             "the prior of a relevance vector machine depends on the training rows and says nothing "
             "by itself; KernelRegressor draws from the prior of a kernel"

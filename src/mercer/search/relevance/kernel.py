@@ -3,20 +3,9 @@
 A coarse ladder of common length scales first, a search on each rung; from the best rung the set of
 functions is held while the parameters climb, and then searched again. Only what is better is kept.
 
-The evidence alone prefers short scales, down to one function for each row: it was
-maximised over the choice of functions and does not pay for that. Kernels are compared by the log
-evidence less (log m)/2 for each function chosen of m; and no length scale below the median distance
-between neighbours is tried.
-
-How the log evidence changes with the values of the functions in the model.
-
-With precisions and noise held, and the weights at their posterior mean (or mode),
-
-    dE/dF' = a mu' - B F'Sigma  +  (c - B F'h) mu' + a h',       c = -1/2 w g''' diag(F'Sigma F),
-                                                                  h = Sigma F c
-
-The second part is the change of the curvature at a mode: zero for a Gaussian loss, where the first
-part is (8.4) of Tipping (2001), beta [(t - F'mu) mu' - F'Sigma].
+The evidence alone prefers short scales, down to one function for each row: the choice of functions
+is free. Kernels are compared by the log evidence less (log m)/2 for each function chosen of m; and
+no length scale below the median distance between neighbours is tried.
 """
 
 from __future__ import annotations
@@ -40,8 +29,14 @@ from mercer.search.space import Space
 def slope_in_functions(machine: Machine, state: SparseState) -> Array:
     """dE / d(columns as given) (n, M) of the functions with a precision.
 
-    The search sees columns of unit length, phi / |phi|: what only changes the length of a column
-    changes nothing.
+    With precisions and noise held, and the weights at their posterior mean (or mode),
+
+        dE/dF' = a mu' - B F'Sigma  +  (c - B F'h) mu' + a h',
+             c = -1/2 w g''' diag(F'Sigma F),    h = Sigma F c
+
+    The second part is the change of the curvature at a mode: zero for a Gaussian loss, where the
+    first part is (8.4) of Tipping (2001), beta [(t - F'mu) mu' - F'Sigma]. The search sees columns
+    of unit length, phi / |phi|: what only changes the length of a column changes nothing.
     """
     F, mu, a, b = state.F, state.mu, state.a, state.b
     weighted = state.factor.back(state.factor.half(F))  # Sigma F
@@ -73,6 +68,7 @@ class Setting:
     points, centres : (n, d) the rows, (m, d) where the candidates sit.
     flat, weights : see :class:`~mercer.search.relevance.state.Design`.
     makers : a machine on a design, for each target; all share the kernel.
+    tol, max_iter : of each climb.
     """
 
     points: Array
@@ -80,18 +76,18 @@ class Setting:
     flat: Array
     weights: Array
     makers: tuple[Callable[[Design], Machine], ...]
+    tol: float = 1e-2
+    max_iter: int = 10000
 
-    def design(self, kernel: Kernel, active: tuple[int, ...] | None = None) -> Design:
-        """All candidates of a kernel, or the active ones."""
-        if active is None and self.centres is self.points:
-            return Design(kernel(self.points), self.flat, self.weights)
-        chosen = self.centres if active is None else self.centres[list(active)]
-        return Design(kernel(self.points, chosen), self.flat, self.weights)
+    def climbs(self, Phi: Array, tol: float) -> list[RelevanceClimb]:
+        """Search among the columns of Phi (n, m), for each target."""
+        design = Design(Phi, self.flat, self.weights)
+        return [climb(make(design), tol=tol, max_iter=self.max_iter) for make in self.makers]
 
-    def run(self, kernel: Kernel, tol: float, max_iter: int) -> list[RelevanceClimb]:
-        """Search with the functions of a kernel, for each target."""
-        design = self.design(kernel)
-        return [climb(make(design), tol=tol, max_iter=max_iter) for make in self.makers]
+    def run(self, kernel: Kernel, tol: float) -> list[RelevanceClimb]:
+        """Search with the functions of a kernel at all centres."""
+        same = self.centres is self.points
+        return self.climbs(kernel(self.points, None if same else self.centres), tol)
 
 
 def score_of(runs: list[RelevanceClimb]) -> float:
@@ -99,19 +95,17 @@ def score_of(runs: list[RelevanceClimb]) -> float:
     return sum(run.state.evidence - price(run.machine, run.state) for run in runs)
 
 
-def tuned(
-    setting: Setting, kernel: Kernel, tol: float, max_iter: int
-) -> tuple[Kernel, list[RelevanceClimb], dict[str, Any]]:
+def tuned(setting: Setting, kernel: Kernel) -> tuple[Kernel, list[RelevanceClimb], dict[str, Any]]:
     """Return the kernel of highest score that was found, its searches, and a report."""
-    shortest = nearest_distance(setting.centres)
+    tol, shortest = setting.tol, nearest_distance(setting.centres)
     rungs = [r for f in LADDER if (r := scaled(kernel, float(f), shortest)) is not None]
-    tried = [(rung, setting.run(rung, max(tol, ROUGH), max_iter)) for rung in rungs or [kernel]]
+    tried = [(rung, setting.run(rung, max(tol, ROUGH))) for rung in rungs or [kernel]]
     best, runs = max(tried, key=lambda pair: score_of(pair[1]))
     figures, steps, converged = [score_of(pair[1]) for pair in tried], 0, False
     for _ in range(ROUNDS):
         moved, count = climbed(setting, best, runs, shortest)
         steps += count
-        new = setting.run(moved, tol, max_iter)
+        new = setting.run(moved, tol)
         gain = score_of(new) - score_of(runs)
         if gain > 0.0:
             best, runs = moved, new
@@ -119,7 +113,7 @@ def tuned(
             converged = True
             break
     if runs[0].tol > tol:  # the rung was searched roughly
-        runs = max(runs, setting.run(best, tol, max_iter), key=score_of)
+        runs = max(runs, setting.run(best, tol), key=score_of)
     report = {"criterion": "evidence", "converged": converged, "starts": len(tried)}
     return best, runs, report | {"evaluations": steps, "rungs": figures, "shortest": shortest}
 
@@ -142,11 +136,11 @@ def climbed(
         moved = cast(Kernel, space.parts_at(u)["kernel"])
         value, slope = 0.0, np.zeros(len(u))
         for make, state in zip(setting.makers, states, strict=True):
-            machine = make(setting.design(moved, state.active))
-            places = tuple(range(len(state.active)))
-            there = machine.evaluate(places, state.prior, state.beta, None)
+            centres = setting.centres[list(state.active)]
+            machine = make(Design(moved(setting.points, centres), setting.flat, setting.weights))
+            there = machine.evaluate(tuple(range(len(centres))), state.prior, state.beta)
             Q = slope_in_functions(machine, there)
-            by_part = moved.pullback(setting.points, setting.centres[list(state.active)], Q)
+            by_part = moved.pullback(setting.points, centres, Q)
             value -= there.evidence
             slope -= space.gradient(u, {"kernel": by_part})
         return value, slope
