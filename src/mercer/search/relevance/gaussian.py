@@ -11,13 +11,13 @@ N is the sum of the weights and ``spread`` the sum of squares within merged rows
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.search.relevance.state import Design, Inner, Pool, SparseState, factor
+from mercer.search.relevance.state import Design, Inner, Machine, Pool, SparseState, factor
 
 NOISE_FLOOR = 1e-6  # smallest noise variance, relative to that of the targets
 # Up to so many numbers, 72 MB, the columns and the inner products phi_i'W phi_m of all candidates
@@ -26,8 +26,7 @@ TOGETHER = 9_000_000
 LOG_2PI = math.log(2.0 * math.pi)
 
 
-@dataclass(frozen=True)
-class ActiveProducts:
+class ActiveProducts(NamedTuple):
     """What a set of p functions has whatever their precisions: F W F' (p, p), F W t (p,)."""
 
     active: tuple[int, ...]
@@ -35,21 +34,20 @@ class ActiveProducts:
     right: Array
 
 
-class GaussianMachine:
+class GaussianMachine(Machine):
     """Evaluates models of the targets t (n,); ``noise`` None is learned, else the variance."""
 
     def __init__(
         self, design: Design, t: Array, *, spread: float = 0.0, noise: float | None = None
     ) -> None:
-        self.design, self.t, self.spread = design, t, spread
+        super().__init__(design)
+        self.t, self.spread = t, spread
         w = design.weights
         self.total = float(w.sum())
         m = design.Phi.shape[1]
         if m * max(m, len(w)) <= TOGETHER:
-            self._columns, self._products = (
-                Pool.full(design.columns()),
-                Pool.full(design.products()),
-            )
+            self._columns = Pool.full(design.columns())
+            self._products = Pool.full(design.products())
         else:
             self._columns = Pool(design.column, m, len(w))
             self._products = Pool(lambda i: design.dots(self._columns.row(i) * w), m, m)
@@ -58,27 +56,19 @@ class GaussianMachine:
         self._targets = design.dots(self._wt)  # phi_m'W t
         self._flat_products = design.dots(design.flat.T * w)
         self._frame: ActiveProducts | None = None
-        k = design.flat.shape[1]
         beta = 1.0 if noise is None else 1.0 / noise
-        first = self.evaluate((), np.zeros(0), beta)
-        left = max(self.total - k, 1.0)  # what the flat functions leave is the scale of the noise
-        square = first.misfit / beta / left or 1.0
+        first = self.start(beta)  # what the flat functions leave is the scale of the noise
+        square = first.misfit / beta / max(self.total - first.flat, 1.0) or 1.0
         self.learns_noise = noise is None
         self.beta_cap = 1.0 / (NOISE_FLOOR * square)
         self._alone = 1.0 / square if noise is None else beta
 
-    def start(self, beta: float) -> SparseState:
-        """Return the model without candidates, its noise of precision ``beta``."""
-        return self.evaluate((), np.zeros(0), beta)
-
     def null(self) -> SparseState:
-        """Return the model without candidates, its noise the best for the flat functions alone."""
-        return self.evaluate((), np.zeros(0), min(self._alone, self.beta_cap))
+        return self.start(min(self._alone, self.beta_cap))
 
     def evaluate(
         self, active: tuple[int, ...], prior: Array, beta: float, near: SparseState | None = None
     ) -> SparseState:
-        """Return the model with these functions and precisions; ``near`` is of no use here."""
         frame = self._frame = self._frame_of(active)
         w, p = self.design.weights, len(frame.right)
         k = p - len(active)
@@ -105,32 +95,25 @@ class GaussianMachine:
         return np.concatenate([self.design.flat.T, self._columns.rows(active)])
 
     def outside(self, state: SparseState, spare: int = 0) -> tuple[Array, Array, Array]:
-        """See :class:`~mercer.search.relevance.state.Machine`."""
         beta, k, p = state.beta, state.flat, len(state.mu)
         whole = np.empty((p + spare, self.design.Phi.shape[1]))
         V = whole[:p]
         V[:k] = self._flat_products
         self._products.into(V[k:], state.active)
-        state.factor.half_in_place(V, beta)
+        state.factor.in_place(V, beta)
         v = state.factor.half(beta * self._frame_of(state.active).right)
         S = beta - np.einsum("ij,ij->j", V, V)
         return S, beta * self._targets - v @ V, whole
 
     def product(self, state: SparseState, i: int) -> Array:
-        """phi_i'B phi_m for every candidate m."""
         return np.asarray(state.beta * self._products.row(i))
 
     def whole(self, state: SparseState) -> float:
-        """phi_m'B phi_m: beta, since the columns have unit length."""
-        return state.beta
+        return state.beta  # the columns have unit length
 
     def inner(self, state: SparseState) -> Inner:
-        """Return the model of the functions of ``state``, as it is."""
         frame = self._frame_of(state.active)
         return Inner(np.ascontiguousarray(frame.gram), frame.right, self._square, self.total, True)
-
-    def third(self, state: SparseState) -> None:
-        """Return None: a Gaussian has no third derivative."""
 
     def _frame_of(self, active: tuple[int, ...]) -> ActiveProducts:
         """Return the frame of these functions; the last one is at hand."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.losses.base import Loss
-from mercer.search.relevance.state import Design, Inner, Pool, SparseState, factor
+from mercer.search.relevance.state import Design, Inner, Machine, Pool, SparseState, factor
 
 # Newton ends where it expects to gain less: the determinant is of first order in what is left.
 STEPS, CLOSE, STALLED = 100, 1e-14, 1e-8
@@ -24,24 +24,14 @@ STEPS, CLOSE, STALLED = 100, 1e-14, 1e-8
 LONGEST, FAR = 100.0, 1e8
 
 
-class LaplaceMachine:
+class LaplaceMachine(Machine):
     """Evaluates models of the targets y (n,) under a loss that is smooth, convex and normalised."""
 
-    learns_noise = False
-    beta_cap = math.inf
-
     def __init__(self, design: Design, y: Array, loss: Loss) -> None:
-        self.design, self.y, self.loss = design, y, loss
+        super().__init__(design)
+        self.y, self.loss = y, loss
         self._columns = Pool(design.column, design.Phi.shape[1], len(y))
         self._squares: tuple[Array, Array] | None = None
-
-    def start(self, beta: float) -> SparseState:
-        """Return the model without candidates; ``beta`` means nothing to it."""
-        return self.evaluate((), np.zeros(0), beta)
-
-    def null(self) -> SparseState:
-        """Return the model without candidates."""
-        return self.start(1.0)
 
     def evaluate(
         self, active: tuple[int, ...], prior: Array, beta: float, near: SparseState | None = None
@@ -94,26 +84,22 @@ class LaplaceMachine:
         return Inner(np.ascontiguousarray(gram), right, 0.0, 0.0, False)
 
     def outside(self, state: SparseState, spare: int = 0) -> tuple[Array, Array, Array]:
-        """See :class:`~mercer.search.relevance.state.Machine`; Q_m = phi_m'a at the mode."""
         p = len(state.mu)
         whole = np.empty((p + max(spare, 1), self.design.Phi.shape[1]))
-        rows = np.concatenate([state.F * state.b, state.a[None]])
+        rows = np.concatenate([state.F * state.b, state.a[None]])  # Q_m = phi_m'a at the mode
         self.design.dots_into(whole[: p + 1], rows)
-        V, Q = state.factor.half_in_place(whole[:p], 1.0), whole[p].copy()
+        V, Q = state.factor.in_place(whole[:p], 1.0), whole[p].copy()
         return self.whole(state) - np.einsum("ij,ij->j", V, V), Q, whole
 
     def product(self, state: SparseState, i: int) -> Array:
-        """phi_i'B phi_m for every candidate m."""
         return self.design.dots(self._columns.row(i) * state.b)
 
     def whole(self, state: SparseState) -> Array:
-        """phi_m'B phi_m of every candidate; the last answer is at hand."""
-        if self._squares is None or self._squares[0] is not state.b:
+        if self._squares is None or self._squares[0] is not state.b:  # else it is at hand
             self._squares = state.b, self.design.unit_squares(state.b)
         return self._squares[1]
 
     def third(self, state: SparseState) -> Array:
-        """Third derivative of each row's loss at the mode, times its weight, (n,)."""
         d3 = self.loss.derivatives(self.y, state.mu @ state.F)[2]
         return np.asarray(self.design.weights * d3)
 

@@ -1,21 +1,13 @@
-"""The functions a relevance search may choose from: columns of unit length, formed when asked for.
-
-With weights w the length of a column is sqrt(sum_i w_i phi_im^2). Unit length makes the precisions
-of functions of different size comparable; the evidence does not depend on it.
-
-The triangular factor of the posterior precision of the weights, and what follows from it.
-
-One state of a relevance search: which functions are in, their precisions, the posterior.
-
-What a relevance search needs of a likelihood.
-"""
+"""The state of a relevance search: candidates, which of them are in, precisions, posterior."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -29,7 +21,10 @@ SAME = 1e-12  # largest difference between columns that are one function
 
 @dataclass(frozen=True)
 class Design:
-    """Candidate functions at the training rows.
+    """Candidate functions at the training rows, used as columns of unit length.
+
+    With weights w the length of a column is sqrt(sum_i w_i phi_im^2). Unit length makes the
+    precisions of functions of different size comparable; the evidence does not depend on it.
 
     Attributes
     ----------
@@ -45,7 +40,7 @@ class Design:
     @cached_property
     def lengths(self) -> Array:
         """Weighted length of every column, shape (m,)."""
-        return np.sqrt(self.squares(self.weights))
+        return np.sqrt(np.einsum("i,ij,ij->j", self.weights, self.Phi, self.Phi))
 
     @cached_property
     def usable(self) -> Array:
@@ -109,13 +104,9 @@ class Design:
             part = part * np.sqrt(w)[:, None]
         return np.asarray(part.T @ part)  # one array twice: half the work
 
-    def squares(self, b: Array) -> Array:
-        """sum_i b_i phi_im^2 of the columns as given, shape (m,)."""
-        return np.asarray(np.einsum("i,ij,ij->j", b, self.Phi, self.Phi))
-
     def unit_squares(self, b: Array) -> Array:
         """sum_i b_i phi_im^2 of the columns of unit length, shape (m,)."""
-        return np.asarray(self.squares(b) * self._inverse**2)
+        return np.asarray(np.einsum("i,ij,ij->j", b, self.Phi, self.Phi) * self._inverse**2)
 
 
 def _same(a: Array, b: Array) -> bool:
@@ -139,28 +130,22 @@ class WeightFactor:
 
     def half(self, V: Array) -> Array:
         """R^-T V for V (p,) or (p, m)."""
-        if V.ndim == 1:
-            return np.asarray(blas.dtrsv(self.R, V, trans=1)) if len(V) else V
-        return self.half_in_place(V.copy(), 1.0)
-
-    def half_in_place(self, V: Array, scale: float) -> Array:
-        """Write scale R^-T V over V (p, m), row-major."""
-        if V.size:
-            self._solve(V, scale, 0)
-        return V
+        return self._solved(V, 1)
 
     def back(self, V: Array) -> Array:
         """R^-1 V for V (p,) or (p, m)."""
-        if V.ndim == 1:
-            return np.asarray(blas.dtrsv(self.R, V)) if len(V) else V
-        V = V.copy()
-        if V.size:
-            self._solve(V, 1.0, 1)
-        return V
+        return self._solved(V, 0)
 
-    def _solve(self, V: Array, scale: float, transposed: int) -> None:
-        # V' R^-1 or V' R^-T: for BLAS, which counts by columns, the rows of V are columns
-        blas.dtrsm(scale, self.R, V.T, side=1, trans_a=transposed, overwrite_b=1)
+    def _solved(self, V: Array, transposed: int) -> Array:
+        if V.ndim == 1:
+            return np.asarray(blas.dtrsv(self.R, V, trans=transposed)) if len(V) else V
+        return self.in_place(V.copy(), 1.0, transposed)
+
+    def in_place(self, V: Array, scale: float, transposed: int = 1) -> Array:
+        """Write scale R^-T V, or R^-1 if not ``transposed``, over V (p, m), row-major."""
+        if V.size:  # for BLAS, which counts by columns, the rows of V are columns: V'R^-1
+            blas.dtrsm(scale, self.R, V.T, side=1, trans_a=1 - transposed, overwrite_b=1)
+        return V
 
     def inverse(self) -> Array:
         """R^-1, upper triangular; the squares in its rows sum to the variances of the weights."""
@@ -247,8 +232,7 @@ class SparseState:
 
     def gamma(self) -> float:
         """How many weights the data determine: k + sum (1 - alpha_i Sigma_ii)."""
-        k = self.flat
-        return float(len(self.mu) - self.prior @ self.variances[k:])
+        return float(len(self.mu) - self.prior @ self.variances[self.flat :])
 
 
 class Pool:
@@ -271,7 +255,11 @@ class Pool:
     def row(self, i: int) -> Array:
         """Return the row of candidate i, (width,)."""
         if self._place[i] < 0:
-            self._form(i)
+            row = self._make(i)
+            if self._count == len(self._rows):
+                self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+            self._rows[self._count], self._place[i] = row, self._count
+            self._count += 1
         return np.asarray(self._rows[self._place[i]])
 
     def rows(self, active: tuple[int, ...]) -> Array:
@@ -286,15 +274,13 @@ class Pool:
 
     def mix(self, active: tuple[int, ...], c: Array) -> Array:
         """Return the sum of c_i times the row of the i-th of these candidates, (width,)."""
-        places = self._places(active)
-        out = np.zeros(self._rows.shape[1])
+        places, out = self._places(active), np.zeros(self._rows.shape[1])
         native.mix(self._rows, places, c, out)
         return out
 
     def block(self, active: tuple[int, ...]) -> Array:
         """Return the columns ``active`` of the rows of these candidates, (M, M)."""
-        places, M = self._places(active), len(active)
-        out = np.empty((M, M))
+        places, out = self._places(active), np.empty((len(active), len(active)))
         native.gather(self._rows, places, np.array(active, dtype=np.intp), out)
         return out
 
@@ -308,65 +294,59 @@ class Pool:
             places = self._place[index]
         return np.asarray(places)
 
-    def _form(self, i: int) -> None:
-        row = self._make(i)
-        if self._count == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-        self._rows[self._count] = row
-        self._place[i] = self._count
-        self._count += 1
+
+class Inner(NamedTuple):
+    """A Gaussian model of a given set of functions by its inner products."""
+
+    gram: Array  # F W F' (p, p), row-major
+    right: Array  # F W t (p,)
+    square: float  # t'W t
+    total: float  # sum of the weights
+    exact: bool  # whether this is the model itself; else it touches it at the present state only
 
 
-@dataclass(frozen=True)
-class Inner:
-    """A Gaussian model of a given set of functions by its inner products.
+class Machine(ABC):
+    """Evaluates models, sets of functions with their precisions, under a likelihood."""
 
-    Attributes
-    ----------
-    gram, right : F W F' (p, p), row-major, and F W t (p,).
-    square, total : t'W t and the sum of the weights.
-    exact : whether this is the model itself; else it touches it at the present state only.
-    """
+    learns_noise = False
+    beta_cap = math.inf
 
-    gram: Array
-    right: Array
-    square: float
-    total: float
-    exact: bool
-
-
-class Machine(Protocol):
-    """Evaluates models: sets of functions with their precisions."""
-
-    design: Design
-    learns_noise: bool
-    beta_cap: float
+    def __init__(self, design: Design) -> None:
+        self.design = design
 
     def start(self, beta: float) -> SparseState:
         """Return the model with the flat functions only and this noise precision."""
+        return self.evaluate((), np.zeros(0), beta)
 
     def null(self) -> SparseState:
         """Return the best model with the flat functions only."""
+        return self.start(1.0)
 
+    @abstractmethod
     def evaluate(
         self, active: tuple[int, ...], prior: Array, beta: float, near: SparseState | None = None
     ) -> SparseState:
         """Return the model with these functions; ``near`` is a state to start from."""
 
+    @abstractmethod
     def inner(self, state: SparseState) -> Inner:
         """Return the Gaussian model of the functions of ``state``."""
 
+    @abstractmethod
     def outside(self, state: SparseState, spare: int = 0) -> tuple[Array, Array, Array]:
         """S_m = phi_m'C^-1 phi_m, Q_m = phi_m'C^-1 t (m,) each, and V = R^-T F B Phi (p, m).
 
         V may be followed by ``spare`` or more rows that mean nothing yet.
         """
 
+    @abstractmethod
     def product(self, state: SparseState, i: int) -> Array:
         """phi_i'B phi_m for every candidate m, (m,)."""
 
+    @abstractmethod
     def whole(self, state: SparseState) -> Array | float:
         """phi_m'B phi_m of all candidates: S if nothing were in the model."""
 
     def third(self, state: SparseState) -> Array | None:
         """Third derivative of each row's loss, times its weight, (n,); None where it is zero."""
+        return None
