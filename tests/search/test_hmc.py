@@ -28,9 +28,8 @@ from mercer.search import (
     simple_problem,
 )
 from mercer.search.hmc.chain import Chain
-from mercer.search.hmc.committee import evenly
 from mercer.search.hmc.diagnostics import ess, rhat
-from mercer.search.hmc.hmc import curvature_scale
+from mercer.search.hmc.hmc import curvature_scale, evenly
 from mercer.search.hmc.nuts import ChainState, Flow, transition
 
 Density = Callable[[np.ndarray], tuple[float, np.ndarray]]

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.search.hmc.nuts import ChainState, Density, Flow, transition
+from mercer.search.hmc.nuts import ChainState, Density, Flow, Random, transition
 
 # Step sizes, in units of the deviations that the mass states. Leapfrog steps beyond 2 are unstable
 # for a Gaussian; where a density is flat between walls nothing else would hold them.
 SMALLEST, LARGEST = 1e-8, 2.0
+UNLEARNED = 0.15  # share of the warm-up, on the way to where the mass is, that teaches nothing
 PRIOR_DRAWS = 5  # the mass before a window counts as so many draws of it (as in Stan)
 
 
@@ -25,8 +26,7 @@ class StepSize:
     """
 
     def __init__(self, size: float, target: float) -> None:
-        self.target = target
-        self.size = size
+        self.target, self.size = target, size
         self.restart()
 
     def restart(self) -> None:
@@ -36,8 +36,7 @@ class StepSize:
 
     def update(self, acceptance: float) -> None:
         """Take the mean acceptance of one transition."""
-        self.count += 1
-        t = self.count
+        t = self.count = self.count + 1
         share = 1.0 / (t + 10.0)
         self.error = (1.0 - share) * self.error + share * (self.target - acceptance)
         log_size = min(self.centre - np.sqrt(t) / 0.05 * self.error, np.log(LARGEST))
@@ -51,11 +50,6 @@ class StepSize:
             self.size = float(np.exp(self.log_mean))
 
 
-def unlearned(warmup: int) -> int:
-    """Return the transitions at the start, on the way to where the mass is, that teach nothing."""
-    return round(0.15 * warmup)
-
-
 def windows(warmup: int) -> list[int]:
     """Return the counts of transitions at which the mass is learned anew.
 
@@ -67,7 +61,7 @@ def windows(warmup: int) -> list[int]:
     >>> windows(100), windows(1000), windows(12)
     ([27, 75], [175, 225, 325, 525, 950], [])
     """
-    begin, end = unlearned(warmup), warmup - min(50, warmup // 4)
+    begin, end = round(UNLEARNED * warmup), warmup - min(50, warmup // 4)
     if end - begin < 10:
         return []
     ends, size = [], min(25, warmup // 8)
@@ -91,7 +85,7 @@ def learned(seen: list[Array], before: Array) -> Array:
     return np.asarray(variance ** (1.0 - share) * before**share)
 
 
-def first_size(flow: Flow, state: ChainState, rng: np.random.Generator) -> float:
+def first_size(flow: Flow, state: ChainState, rng: Random) -> float:
     """Return a step size at which one step is accepted about half of the time.
 
     Hoffman & Gelman (2014), algorithm 4.
@@ -113,26 +107,16 @@ def first_size(flow: Flow, state: ChainState, rng: np.random.Generator) -> float
 
 @dataclass
 class Chain:
-    """What a chain has drawn so far; warm-up left out.
+    """What a chain has drawn so far; warm-up left out."""
 
-    Attributes
-    ----------
-    draws : positions (p,), one after the other.
-    values : their log densities.
-    acceptance, depths : of the transitions behind them.
-    divergences : transitions that lost the energy.
-    step_size, inverse_mass : as the warm-up left them.
-    warm : the warm-up is over.
-    """
-
-    draws: list[Array] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-    acceptance: list[float] = field(default_factory=list)
+    draws: list[Array] = field(default_factory=list)  # positions (p,), one after the other
+    values: list[float] = field(default_factory=list)  # their log densities
+    acceptance: list[float] = field(default_factory=list)  # of the transitions behind them
     depths: list[int] = field(default_factory=list)
-    divergences: int = 0
-    step_size: float = 0.0
+    divergences: int = 0  # transitions that lost the energy
+    step_size: float = 0.0  # as the warm-up left it
     inverse_mass: Array = field(default_factory=lambda: np.zeros(0))
-    warm: bool = False
+    warm: bool = False  # the warm-up is over
 
     def run(
         self,
@@ -143,21 +127,14 @@ class Chain:
         *,
         warmup: int,
         samples: int,
-        rng: np.random.Generator,
+        rng: Random,
         target: float = 0.8,
         max_depth: int = 8,
     ) -> Chain:
-        """Draw from a log density inside bounds (p, 2).
+        """Make ``warmup`` transitions that adapt step size and mass, then draw ``samples``.
 
-        Parameters
-        ----------
-        density : u (p,) -> log density and gradient (p,); -inf where it is zero.
-        start : (p,) where the density is positive.
-        scale : (p,) a guess of the deviation of each coordinate: the first mass.
-        warmup : transitions that adapt step size and mass, and are thrown away.
-        samples : draws after it.
-        target : mean acceptance that the step size aims at.
-        max_depth : doublings of a trajectory at most.
+        ``density`` is positive at ``start`` (p,), ``scale`` (p,) a guess of the deviation of each
+        coordinate, the first mass; ``target`` is the mean acceptance that the step size aims at.
 
         Examples
         --------
@@ -180,7 +157,7 @@ class Chain:
             move = transition(flow, state, steps.size, max_depth, rng)
             state = move.state
             steps.update(move.acceptance)
-            if not ends or i < unlearned(warmup):
+            if not ends or i < round(UNLEARNED * warmup):
                 continue
             seen.append(state.u)
             if i + 1 == ends[0]:

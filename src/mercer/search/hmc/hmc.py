@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -11,20 +12,12 @@ from mercer.core.arrays import Array
 from mercer.inference.base import Solution
 from mercer.search.criteria.evidence import Criterion
 from mercer.search.hmc.chain import Chain
-from mercer.search.hmc.committee import evenly, flat_names, report
-from mercer.search.hmc.nuts import Density
-from mercer.search.optimize import (
-    HOPELESS,
-    Optimize,
-    Progress,
-    Result,
-    Watch,
-    Watched,
-    bare,
-    reporter,
-)
+from mercer.search.hmc.diagnostics import report
+from mercer.search.hmc.nuts import Density, Random
+from mercer.search.optimize import HOPELESS, Optimize, Progress, Result, Watch, Watched, bare
 from mercer.search.space import Space
 
+T = TypeVar("T")
 CLIMB = 50  # iterations of the climb: the chains only need a good neighbourhood
 DISPERSED = 2.0  # the chains start so many deviations about the top, so that R-hat can see
 WIDEST = 3.0  # a deviation in u that is believed of a direction in which the top is flat
@@ -52,8 +45,7 @@ class HMC(Watched):
 
     Parameters
     ----------
-    samples : draws of each chain, after
-    warmup : transitions that are thrown away.
+    samples, warmup : draws of each chain, after so many transitions that are thrown away.
     chains : independent chains.
     keep : draws that become posteriors, evenly from all chains.
     criterion : "evidence"; or "loo", the leave-one-out density in its place (a pseudo-posterior).
@@ -121,7 +113,7 @@ class HMC(Watched):
         top = climb.run(criterion, space, rng)[0]
         if not len(space) or top.report["interrupted"]:
             return [top]
-        watch = Watch(criterion, reporter(self.progress))
+        watch = Watch(criterion, self.progress)
         watch.best, watch.stage = (top.value, top.u), "warm-up"
         watch.evaluations = top.report["evaluations"]
         watch.failures = top.report["failed_evaluations"]
@@ -129,7 +121,7 @@ class HMC(Watched):
         try:
             scale = curvature_scale(density_of(watch), top.u, space.bounds)
             Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(self._draw)(watch, chain, space, top.u, scale, own)
+                delayed(self._draw)(watch, chain, space.bounds, top.u, scale, own)
                 for chain, own in zip(chains, rng.spawn(self.chains), strict=True)
             )
         except KeyboardInterrupt:
@@ -155,22 +147,16 @@ class HMC(Watched):
         return results
 
     def _draw(
-        self,
-        watch: Watch,
-        chain: Chain,
-        space: Space,
-        top: Array,
-        scale: Array,
-        rng: np.random.Generator,
+        self, watch: Watch, chain: Chain, bounds: Array, top: Array, scale: Array, rng: Random
     ) -> None:
         """Run one chain; an interrupt ends it, and all others, and leaves what they have."""
         density = density_of(watch, chain)
         try:
             chain.run(
                 density,
-                dispersed(density, top, scale, space.bounds, rng),
+                dispersed(density, top, scale, bounds, rng),
                 scale,
-                space.bounds,
+                bounds,
                 warmup=self.warmup,
                 samples=self.samples,
                 rng=rng,
@@ -179,6 +165,34 @@ class HMC(Watched):
             )
         except KeyboardInterrupt:
             watch.stop.set()
+
+
+def flat_names(space: Space) -> list[str]:
+    """Names of the parameters without a hyperprior: uniform in u between their bounds.
+
+    Refuses a parameter that has neither: the density would have no finite mass.
+    """
+    flat = [entry for entry in space.entries if entry.prior is None]
+    for entry in flat:
+        if not np.all(np.isfinite(space.bounds[entry.where])):
+            raise ValueError(
+                f"{entry.name} has neither a hyperprior nor bounds, so that there is no posterior "
+                f"to draw it from; give it one with .prior({entry.path}=...), or .bound("
+                f"{entry.path}=(low, high)), or fix it"
+            )
+    return [entry.name for entry in flat]
+
+
+def evenly(draws: Sequence[T], keep: int) -> list[T]:
+    """Return ``keep`` of the draws at equal distances, or all if there are fewer.
+
+    Examples
+    --------
+    >>> evenly(range(10), 2), evenly(range(3), 5)
+    ([2, 7], [0, 1, 2])
+    """
+    n = len(draws)
+    return list(draws) if n <= keep else [draws[int((i + 0.5) * n / keep)] for i in range(keep)]
 
 
 def density_of(watch: Watch, chain: Chain | None = None) -> Density:
@@ -220,9 +234,7 @@ def curvature_scale(density: Density, top: Array, bounds: Array, step: float = 1
     return scale
 
 
-def dispersed(
-    density: Density, top: Array, scale: Array, bounds: Array, rng: np.random.Generator
-) -> Array:
+def dispersed(density: Density, top: Array, scale: Array, bounds: Array, rng: Random) -> Array:
     """Return a start of a chain about the maximum, nearer to it where the density fails."""
     move = DISPERSED * scale * rng.standard_normal(len(top))
     for _ in range(10):

@@ -8,13 +8,15 @@ probability e^-H. Theory (H4).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from mercer.core.arrays import Array
 
 Density = Callable[[Array], tuple[float, Array]]  # u (p,) -> log density, gradient (p,)
+Random = np.random.Generator
 DIVERGENT = 1000.0  # an energy error from which no trajectory comes back (as in Stan)
 
 
@@ -48,10 +50,10 @@ class Flow:
     bounds: Array
     inverse_mass: Array
 
-    def refreshed(self, state: ChainState, rng: np.random.Generator) -> ChainState:
+    def refreshed(self, state: ChainState, rng: Random) -> ChainState:
         """Return the state with a new momentum r ~ N(0, M)."""
         r = rng.standard_normal(len(state.u)) / np.sqrt(self.inverse_mass)
-        return ChainState(state.u, r, state.value, state.gradient)
+        return replace(state, r=r)
 
     def at(self, u: Array) -> ChainState:
         """Return the state at rest at u."""
@@ -94,34 +96,21 @@ class Flow:
         return bool(first.r @ way <= 0.0 or last.r @ way <= 0.0)
 
 
-@dataclass(frozen=True)
-class Path:
-    """A piece of a trajectory, first to last in time.
-
-    Attributes
-    ----------
-    chosen : a state of it, drawn with probability e^-H.
-    log_weight : log sum e^(H0 - H) over its states.
-    total : (p,) sum of the momenta.
-    going : neither an end that turns nor a divergence.
-    acceptance : sum of min(1, e^(H0 - H)) over the states.
-    steps : leapfrog steps made.
-    divergent : the energy was lost.
-    """
+class Path(NamedTuple):
+    """A piece of a trajectory, first to last in time."""
 
     first: ChainState
     last: ChainState
-    chosen: ChainState
-    log_weight: float
-    total: Array
-    going: bool
-    acceptance: float
-    steps: int
-    divergent: bool
+    chosen: ChainState  # a state of it, drawn with probability e^-H
+    log_weight: float  # log sum e^(H0 - H) over its states
+    total: Array  # (p,) sum of the momenta
+    going: bool  # neither an end that turns nor a divergence
+    acceptance: float  # sum of min(1, e^(H0 - H)) over the states
+    steps: int  # leapfrog steps made
+    divergent: bool  # the energy was lost
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(NamedTuple):
     """A transition: the new state, mean acceptance, depth of the tree, steps, divergence."""
 
     state: ChainState
@@ -131,9 +120,7 @@ class Move:
     divergent: bool
 
 
-def transition(
-    flow: Flow, state: ChainState, size: float, max_depth: int, rng: np.random.Generator
-) -> Move:
+def transition(flow: Flow, state: ChainState, size: float, max_depth: int, rng: Random) -> Move:
     """Draw the next state: double the trajectory, forwards or backwards, until it turns.
 
     Hoffman & Gelman (2014), algorithm 3, with Betancourt's multinomial choice (2017, A.3.2) in
@@ -150,13 +137,10 @@ def transition(
         # the new half is preferred: min(1, its weight / the old weight)
         path = _joined(flow, path, new, forwards, path.log_weight, rng)
         depth += 1
-    mean = path.acceptance / path.steps
-    return Move(path.chosen, mean, depth, path.steps, path.divergent)
+    return Move(path.chosen, path.acceptance / path.steps, depth, path.steps, path.divergent)
 
 
-def _grown(
-    flow: Flow, end: ChainState, size: float, depth: int, start: float, rng: np.random.Generator
-) -> Path:
+def _grown(flow: Flow, end: ChainState, size: float, depth: int, start: float, rng: Random) -> Path:
     """Return the path of 2^depth steps from an end; shorter if it turns or diverges."""
     if depth == 0:
         state = flow.step(end, size)
@@ -173,9 +157,7 @@ def _grown(
     return _joined(flow, near, far, size > 0, both, rng)
 
 
-def _joined(
-    flow: Flow, old: Path, new: Path, forwards: bool, against: float, rng: np.random.Generator
-) -> Path:
+def _joined(flow: Flow, old: Path, new: Path, forwards: bool, against: float, rng: Random) -> Path:
     """Join two neighbours; the new one's choice is taken with probability weight / e^against."""
     early, late = (old, new) if forwards else (new, old)
     total = early.total + late.total
