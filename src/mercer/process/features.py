@@ -1,15 +1,4 @@
-"""FeatureProcess: functions that are linear in the explicit features of a kernel.
-
-mean(x) = phi(x)'w + b,    cov(x, z) = k(x, z) = phi(x)'phi(z)
-
-What a relevance search leaves: a process on few functions, and its augmented form.
-
-    mean(x) = phi(x)'mu,    cov(x, z) = phi(x)' Sigma phi(z)
-
-phi are the functions that were kept, the flat ones first. As a prior this is a Gaussian process of
-finite rank (GPML 6.45): far from all centres phi, and with it the variance, tends to zero.
-Theory (R3), (R9), (R10).
-"""
+"""Functions that are linear in features: those of a kernel, or what a relevance search leaves."""
 
 from __future__ import annotations
 
@@ -27,6 +16,8 @@ from mercer.process.process import BATCH_BYTES, Process
 
 class FeatureProcess(Process):
     """Formulas (1) and (2) in weight space, for a mode: the covariance is that of the kernel.
+
+        mean(x) = phi(x)'w + b,    cov(x, z) = k(x, z) = phi(x)'phi(z)
 
     What was learned is in the weights, so that memory does not grow with the rows seen.
 
@@ -46,9 +37,7 @@ class FeatureProcess(Process):
     """
 
     def __init__(self, kernel: Kernel, weights: Array, bias: Array | None = None) -> None:
-        self.kernel = kernel
-        self.weights = weights
-        self.bias = bias
+        self.kernel, self.weights, self.bias = kernel, weights, bias
 
     def of_features(self, F: Any) -> Array:
         """Return the mean without the bias for features F (q, m), which may be sparse: (q, k)."""
@@ -70,13 +59,13 @@ class FeatureProcess(Process):
 
 
 class Sparse(Process):
-    """The process of the weights.
+    """A process on few functions, X (q, d) -> phi (q, p), the flat ones first.
 
-    Parameters
-    ----------
-    functions : X (q, d) -> phi (q, p).
-    mu : (p,) posterior means of the weights.
-    spread : Sigma as an operator: R^-T phi has the variance as its squared length.
+        mean(x) = phi(x)'mu,    cov(x, z) = phi(x)' Sigma phi(z)
+
+    mu (p,) and the operator ``spread`` Sigma are those of the posterior of the weights. As a prior
+    this is a Gaussian process of finite rank (GPML 6.45): far from all centres phi, and with it the
+    variance, tends to zero. Theory (R3), (R9), (R10).
     """
 
     def __init__(
@@ -113,22 +102,14 @@ class Sparse(Process):
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What the added function needs of the training rows: where they are and what each says.
+    """What the added function needs of the training rows: where they are and what each says."""
 
-    Attributes
-    ----------
-    kernel, points : the functions' kernel, and the training rows (n, d).
-    F : (p, n) the functions in the model at the rows.
-    a, b : (n,) derivative and curvature of each row's log likelihood.
-    variance : of the added function at its own centre.
-    """
-
-    kernel: Kernel
-    points: Array
-    F: Array
-    a: Array
-    b: Array
-    variance: float
+    kernel: Kernel  # of the functions
+    points: Array  # (n, d) the training rows
+    F: Array  # (p, n) the functions in the model at the rows
+    a: Array  # (n,) derivative of each row's log likelihood
+    b: Array  # (n,) its curvature
+    variance: float  # of the added function at its own centre
 
 
 class Augmented(Sparse):
@@ -181,7 +162,6 @@ class Augmented(Sparse):
         return self.moments(X)[1]
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """Raise: augmented predictions have no covariance between points."""
         raise ValueError(
             "augmented error bars (heal) are defined one point at a time and have no covariance "
             "between points; use heal=False for covariances and joint samples, or GPRegressor"

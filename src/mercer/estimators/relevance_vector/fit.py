@@ -24,21 +24,13 @@ from mercer.search.relevance.state import Design, Machine, SparseState
 
 @dataclass(frozen=True)
 class Functions:
-    """The functions in a model, as a function of the inputs in standardised units.
+    """The functions in a model, as a function of the inputs in standardised units."""
 
-    Attributes
-    ----------
-    bias : whether a constant comes first.
-    kernel, centres : k(x, c_j), centres (M, d); or None.
-    own : functions of the user's; None with ``columns`` alone means the columns of X.
-    columns : which of them, or which columns of X.
-    """
-
-    bias: bool
-    kernel: Kernel | None = None
-    centres: Array | None = None
-    own: Basis | None = None
-    columns: tuple[int, ...] = ()
+    bias: bool  # whether a constant comes first
+    kernel: Kernel | None = None  # k(x, c_j), or None
+    centres: Array | None = None  # c (M, d)
+    own: Basis | None = None  # functions of the user's; without these the columns of X
+    columns: tuple[int, ...] = ()  # which of them
 
     def __call__(self, X: Array) -> Array:
         """Return the functions at X (q, d): shape (q, p)."""
@@ -47,9 +39,8 @@ class Functions:
         else:
             table = X if self.own is None else self.own(X)
             Phi = table[:, list(self.columns)]
-        if not self.bias:
-            return np.ascontiguousarray(Phi)
-        return np.column_stack([np.ones(len(X)), Phi])
+        flat = np.ones((len(X), 1))
+        return np.column_stack([flat, Phi]) if self.bias else np.ascontiguousarray(Phi)
 
 
 @dataclass(frozen=True)
@@ -101,25 +92,15 @@ class Options:
 
 @dataclass(frozen=True)
 class RelevanceFit:
-    """What was found for one target.
+    """What was found for one target."""
 
-    Attributes
-    ----------
-    process : the posterior of the function.
-    active, precisions : (M,) the candidates kept, and their precisions as given.
-    state : where the search ended.
-    kernel : as found; None for columns and functions of the user's.
-    search : report of the search for the kernel, the same for all targets; None without one.
-    report : of the search for the functions.
-    """
-
-    process: Sparse
-    active: Index
-    precisions: Array
-    state: SparseState
-    kernel: Kernel | None
-    search: dict[str, Any] | None
-    report: dict[str, Any]
+    process: Sparse  # the posterior of the function
+    active: Index  # (M,) the candidates kept
+    precisions: Array  # (M,) of their weights, as given
+    state: SparseState  # where the search ended
+    kernel: Kernel | None  # as found; None for columns and functions of the user's
+    search: dict[str, Any] | None  # report of a search for the kernel, the same for all targets
+    report: dict[str, Any]  # of the search for the functions
 
 
 class RelevanceRows:

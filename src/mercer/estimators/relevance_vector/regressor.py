@@ -180,6 +180,7 @@ class RVRegressor(RelevanceMachine, KernelRegressor):
         return self.units_.left_out_in_user_units(figures, table.flat)
 
     def sample_prior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Raise: the prior of a relevance vector machine is made of its data."""
         raise NotImplementedError(
             "the prior of a relevance vector machine depends on the training rows and says nothing "
             "by itself; KernelRegressor draws from the prior of a kernel"

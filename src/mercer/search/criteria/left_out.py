@@ -1,17 +1,8 @@
-"""The leave-one-out criterion: log predictive density of each observation given the others.
-
-GPML (5.10)-(5.13), with merged duplicates, weights and an unpenalised basis; the gradient by one
-adjoint product instead of one product per hyperparameter. Theory (G11), (G12).
-
-Kernel and C of a classifier by its leave-one-out error bound, or by the cavity estimate.
-
-Theory (K8), (K9).
-"""
+"""Leave-one-out criteria: the log density of each observation given the others, or the errors."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,30 +19,22 @@ from mercer.search.optimize import Result, Search
 from mercer.search.space import Space
 
 
-@dataclass(frozen=True)
-class Score:
-    """How good the leave-one-out predictions are, to be maximised, and its derivatives.
+class Score(NamedTuple):
+    """How good the leave-one-out predictions are, to be maximised, and its derivatives."""
 
-    Attributes
-    ----------
-    value : the sum over the observations.
-    residual : (N, m) in the residual y - mean.
-    signal : (N,) in the variance of the left-out f.
-    noise : (N,) in the noise that the observation adds to it.
-    loss : in parameters of the loss that do not act through these.
-    """
-
-    value: float
-    residual: Array
-    signal: Array
-    noise: Array
-    loss: Gradient = field(default_factory=dict)
+    value: float  # the sum over the observations
+    residual: Array  # (N, m) in the residual y - mean
+    signal: Array  # (N,) in the variance of the left-out f
+    noise: Array  # (N,) in the noise that the observation adds to it
+    loss: Gradient  # in parameters of the loss that do not act through these
 
 
 class LooCriterion(Criterion):
     """The leave-one-out log predictive density of a Gaussian loss.
 
-    A child scores the predictions in another way by its own ``score``; the gradient follows.
+    GPML (5.10)-(5.13), with merged duplicates, weights and an unpenalised basis; the gradient by
+    one adjoint product instead of one per hyperparameter. Theory (G11), (G12). A child scores the
+    predictions in another way by its own ``score``; the gradient follows.
 
     Reference: GPML section 5.4.2.
     """
@@ -62,13 +45,13 @@ class LooCriterion(Criterion):
         v = left.variance[:, None]
         d_var = (weights * 0.5 * (left.residual**2 / v**2 - 1.0 / v)).sum(axis=1)
         value = float((weights * left.log_density()).sum())
-        return Score(value, -weights * left.residual / v, d_var, d_var)
+        return Score(value, -weights * left.residual / v, d_var, d_var, {})
 
     def value_and_gradients(
         self, gram: Gram, loss: Loss, solution: Solution
     ) -> tuple[float, dict[str, Gradient]]:
         p = self.problem
-        _, precision = loss.quadratic(p.y)
+        precision = loss.quadratic(p.y)[1]
         left = Left(p, solution, precision)
         score = self.score(left, loss)
         d_res, d_signal = score.residual, score.signal
@@ -78,9 +61,7 @@ class LooCriterion(Criterion):
         through_rest = -(d_res * left.residual).sum(axis=1) - d_signal * left.signal
         d_diag = _by_point(p, (through_rest * t - d_signal / W) / rest)
         Q = _weights(solution.factor, solution.alpha, d_alpha, d_diag)
-        gradient: dict[str, Gradient] = {"kernel": {}, "loss": {}}
-        if any(entry.part == "kernel" for entry in self.space.entries):
-            gradient["kernel"] = gram.contract(Q)
+        slope = gram.contract(Q) if self.moves_kernel else {}
         # noise: through K + W^-1, through W itself and through the noise of the left-out value
         own = d_signal * P / W**2
         explicit = (left.offset * d_res).sum(axis=1) + through_rest * (1.0 - t) + own
@@ -88,8 +69,8 @@ class LooCriterion(Criterion):
         direct = _by_point(p, d_W) * p.weights - _by_point(p, score.noise) / precision**2
         with np.errstate(divide="ignore"):
             d_precision = direct - np.diagonal(Q) / (p.weights * precision**2)
-        gradient["loss"] = {**loss.quadratic_pullback(p.y, d_precision), **score.loss}
-        return score.value, gradient
+        own_loss = {**loss.quadratic_pullback(p.y, d_precision), **score.loss}
+        return score.value, {"kernel": slope, "loss": own_loss}
 
 
 def _by_point(problem: Problem, values: Array) -> Array:
@@ -115,6 +96,7 @@ class LooBoundCriterion(Criterion):
     """Minus the leave-one-out error, bounded or by the cavity; it has steps, and no gradient.
 
     Between equal numbers of errors the one with the larger margins is better, by less than one row.
+    Theory (K8), (K9).
     """
 
     def __init__(self, *args: Any, figure: str = "bound") -> None:
@@ -147,10 +129,10 @@ class LooBoundCriterion(Criterion):
 class LooBound(Search):
     """Choose the kernel's parameters and C by leave-one-out, from one fit per candidate.
 
-    The leave-one-out error bound follows from a single fit, so that nothing is refitted or held
-    out. It has steps and no gradient: the search goes to the best of the neighbours at a distance
-    in each free parameter, and halves the distance when there is none. It begins at the given
-    parameters, or at the data's own scale where that is better.
+    The bound follows from a single fit: nothing is refitted or held out. It has steps and no
+    gradient: the search goes to a better neighbour at a distance in one free parameter, and halves
+    the distance when there is none. It begins at the given parameters, or at the data's own scale
+    where that is better.
 
     Parameters
     ----------
@@ -176,7 +158,6 @@ class LooBound(Search):
 
     @property
     def needs_reports(self) -> tuple[str, ...]:
-        """The duality gap, for the bound."""
         return ("gap",) if self.figure == "bound" else ()
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:

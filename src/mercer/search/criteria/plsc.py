@@ -1,8 +1,4 @@
-"""The criterion of probabilistic least-squares classification.
-
-Log probability of the left-out labels, GPML (6.42): all hyperparameters, those of the kernel, the
-noise and the sigmoid, are trained on it together. Theory (Q5), (Q6).
-"""
+"""The criterion of probabilistic least-squares classification."""
 
 from __future__ import annotations
 
@@ -25,6 +21,8 @@ from mercer.search.space import Space
 class PlscCriterion(LooCriterion):
     """sum_i log Phi(y_i (mu_i + b) / sqrt(tau^2 + s_i)), mu_i and s_i from all points but i.
 
+    The log probability of the left-out labels, GPML (6.42): all hyperparameters, those of the
+    kernel, the noise and the sigmoid, are trained on it together. Theory (Q5), (Q6).
     mu_i = y_i - alpha_i / P_ii and s_i = 1 / P_ii by GPML (5.12), the latter less the noise with
     ``latent`` in the loss. The gradient is that of the leave-one-out density: one adjoint product
     for all hyperparameters, in place of GPML (5.13) for each.
@@ -64,14 +62,23 @@ class PlscCriterion(LooCriterion):
         one = np.minimum(problem.row_weights, 1.0) if one is None else one
         mixed = np.any(problem.spread > 0.0, axis=1)[g]
         left_out = np.where(mixed, one, problem.weights[g])
-        problem = _gathered(replace(problem, left_out=left_out), left_out)
+        # gather equal labels of a point, in an order that does not depend on that of the rows
+        keys = np.column_stack([g, problem.rows, left_out])
+        kept, which = np.unique(keys, axis=0, return_inverse=True)
+        weights = np.bincount(which.ravel(), problem.row_weights)
+        problem = replace(
+            problem,
+            group=kept[:, 0].astype(np.intp),
+            rows=np.ascontiguousarray(kept[:, 1:-1]),
+            left_out=np.ascontiguousarray(kept[:, -1]),
+            row_weights=np.asarray(weights, dtype=np.float64),
+        )
         super().__init__(space, problem, inference, make_gram)
         self.share = 0.5 * (1.0 + problem.rows)
         if smooth:
-            plus, minus = problem.row_weights @ self.share, problem.row_weights @ (1.0 - self.share)
-            self.share = np.where(
-                self.share > 0.5, (plus + 1.0) / (plus + 2.0), 1.0 / (minus + 2.0)
-            )
+            plus, minus = (problem.row_weights @ s for s in (self.share, 1.0 - self.share))
+            likely, unlikely = (plus + 1.0) / (plus + 2.0), 1.0 / (minus + 2.0)
+            self.share = np.where(self.share > 0.5, likely, unlikely)
 
     def score(self, left: Left, loss: Loss) -> Score:
         assert isinstance(loss, SquaredProbit)
@@ -87,19 +94,6 @@ class PlscCriterion(LooCriterion):
         }
         d_noise = np.zeros_like(d_s) if loss.latent else d_s
         return Score(float((weights * value).sum()), -weights * dm, d_s, d_noise, own)
-
-
-def _gathered(problem: Problem, left_out: Array) -> Problem:
-    """Gather equal labels of a point, in an order that does not depend on that of the rows."""
-    keys = np.column_stack([problem.group, problem.rows, left_out])
-    kept, which = np.unique(keys, axis=0, return_inverse=True)
-    return replace(
-        problem,
-        group=kept[:, 0].astype(np.intp),
-        rows=np.ascontiguousarray(kept[:, 1:-1]),
-        left_out=np.ascontiguousarray(kept[:, -1]),
-        row_weights=np.asarray(np.bincount(which.ravel(), problem.row_weights), dtype=np.float64),
-    )
 
 
 def _summed(values: Array, like: float | Array) -> Any:

@@ -93,8 +93,7 @@ class Scan:
             gain = 0.5 * (ratio - 1.0 - math.log(ratio)) if ratio > 1.0 else 0.0
             if gain < max(tol, SHARE * first):
                 break
-            if not chosen:
-                first = gain
+            first = first if chosen else gain
             chosen.append(i)
             alphas.append(best_precision(float(S[i]), float(Q[i])))
             native.take_in(self.machine.product(self.state, i), V, p, i, alphas[-1], S, Q)
@@ -234,30 +233,19 @@ def settle(run: RelevanceClimb, tol: float, held: bool = False) -> None:
     """Move precisions and noise together, delete, until no step is expected to gain ``tol``."""
     machine = run.machine
     while run.left > 0:
-        state, inner = run.state, machine.inner(run.state)
-        alpha = state.prior.copy()
+        state, alpha, cap = run.state, run.state.prior.copy(), machine.beta_cap
+        gram, right, square, total, exact = machine.inner(state)
+        free = machine.learns_noise and not held
         beta, steps, deleted, changed, undone = native.settle(
-            run.room,
-            inner.gram,
-            inner.right,
-            alpha,
-            state.beta,
-            inner.square,
-            inner.total,
-            machine.learns_noise and not held,
-            machine.beta_cap,
-            tol,
-            run.left,
+            run.room, gram, right, alpha, state.beta, square, total, free, cap, tol, run.left
         )
         if deleted + changed == 0 or not _take(run, alpha, beta):
             return
-        counts = run.counts
-        if inner.exact:  # the steps themselves, from the evidence that they began with
+        if exact:  # the steps themselves, from the evidence that they began with
             before = [step - steps[0] + state.evidence for step in steps[1:-1]]
             run.trace[-1:] = [*before, run.state.evidence]
-            counts["changed"] -= 1
-            for kind, count in (("deleted", deleted), ("changed", changed), ("undone", undone)):
-                counts[kind] += count
+            made = {"deleted": deleted, "changed": changed - 1, "undone": undone}
+            run.counts |= {kind: run.counts[kind] + count for kind, count in made.items()}
             return
 
 
@@ -291,13 +279,10 @@ def judged(machine: Machine, found: SparseState) -> tuple[SparseState, dict[str,
     null = machine.null()
     gain = found.evidence - null.evidence
     needed = price(machine, found)
-    report: dict[str, Any] = {"gain": gain, "needed": needed, "p_value": None, "kept": False}
-    if not found.active or gain >= needed:
-        return found, report
-    report["p_value"] = p_value(machine, null)
-    if report["p_value"] <= LEVEL:
-        return found, report
-    return null, report | {"kept": True}
+    paid = not found.active or gain >= needed
+    p = None if paid else p_value(machine, null)
+    kept = p is not None and p > LEVEL
+    return null if kept else found, {"gain": gain, "needed": needed, "p_value": p, "kept": kept}
 
 
 def price(machine: Machine, state: SparseState) -> float:
@@ -317,8 +302,7 @@ def p_value(machine: Machine, null: SparseState) -> float:
         return bound
     rng = np.random.default_rng(0)
     root = np.sqrt(null.b)
-    unit = null.a / root
-    orders = np.array([root * rng.permutation(unit) for _ in range(ORDERS)])
+    orders = np.array([root * rng.permutation(null.a / root) for _ in range(ORDERS)])
     if len(null.F):  # less the part that the flat functions explain
         weighted = null.F * null.b
         orders = orders - np.linalg.solve(weighted @ null.F.T, null.F @ orders.T).T @ weighted

@@ -61,22 +61,14 @@ ROUGH = 0.1  # tolerance on the rungs, in log evidence
 
 @dataclass(frozen=True)
 class Setting:
-    """The data of a search over kernels.
+    """The data of a search over kernels; ``flat`` and ``weights`` are those of a Design."""
 
-    Attributes
-    ----------
-    points, centres : (n, d) the rows, (m, d) where the candidates sit.
-    flat, weights : see :class:`~mercer.search.relevance.state.Design`.
-    makers : a machine on a design, for each target; all share the kernel.
-    tol, max_iter : of each climb.
-    """
-
-    points: Array
-    centres: Array
+    points: Array  # (n, d) the rows
+    centres: Array  # (m, d) where the candidates sit
     flat: Array
     weights: Array
-    makers: tuple[Callable[[Design], Machine], ...]
-    tol: float = 1e-2
+    makers: tuple[Callable[[Design], Machine], ...]  # one for each target; all share the kernel
+    tol: float = 1e-2  # of each climb
     max_iter: int = 10000
 
     def climbs(self, Phi: Array, tol: float) -> list[RelevanceClimb]:
@@ -145,34 +137,26 @@ def climbed(
             slope -= space.gradient(u, {"kernel": by_part})
         return value, slope
 
-    found = minimize(  # type: ignore[call-overload]  # its stubs do not know jac=True with a pair
-        negative,
-        space.start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=space.bounds,
-        options={"maxiter": 30},
-    )
+    limits: dict[str, Any] = {"bounds": space.bounds, "options": {"maxiter": 30}}
+    found = minimize(negative, space.start, jac=True, method="L-BFGS-B", **limits)
     return cast(Kernel, space.parts_at(found.x)["kernel"]), int(found.nfev)
 
 
 def scaled(kernel: Kernel, factor: float, shortest: float) -> Kernel | None:
     """Return the kernel, its free length scales times ``factor``; None if that is not allowed."""
     clone = copy.deepcopy(kernel)
-    free = [
-        (owner, name)
-        for _, owner, name in clone.differentiable()
-        if name == "length_scale" and not owner.mark(name).fixed
-    ]
-    if not free:
-        return None
-    for owner, name in free:
-        low, high = owner.mark(name).bounds or (shortest, np.inf)
+    moved = False
+    for _, owner, name in clone.differentiable():
+        mark = owner.mark(name)
+        if name != "length_scale" or mark.fixed:
+            continue
+        low, high = mark.bounds or (shortest, np.inf)
         value = np.asarray(getattr(owner, name), dtype=np.float64) * factor
         if np.any(value < low) or np.any(value > high):
             return None
         setattr(owner, name, float(value) if value.ndim == 0 else value)
-    return clone
+        moved = True
+    return clone if moved else None
 
 
 def nearest_distance(centres: Array) -> float:

@@ -25,17 +25,11 @@ class Design:
 
     With weights w the length of a column is sqrt(sum_i w_i phi_im^2). Unit length makes the
     precisions of functions of different size comparable; the evidence does not depend on it.
-
-    Attributes
-    ----------
-    Phi : (n, m) one column for each candidate.
-    flat : (n, k) functions with a flat prior, always in the model: a column of ones, or none.
-    weights : (n,) what each row counts, > 0.
     """
 
-    Phi: Array
-    flat: Array
-    weights: Array
+    Phi: Array  # (n, m) one column for each candidate
+    flat: Array  # (n, k) with a flat prior, always in the model: a column of ones, or none
+    weights: Array  # (n,) what each row counts, > 0
 
     @cached_property
     def lengths(self) -> Array:
@@ -159,10 +153,9 @@ class WeightFactor:
 def factor(normal: Array, F: Callable[[], Array], b: Array, prior: Array) -> WeightFactor:
     """Factor F'BF + diag(prior): ``normal`` (p, p) is that sum, F() (p, n) one function a row.
 
-    ``normal``, if column-major, is written over.
-
-    By Cholesky where its pivots keep their digits, else by the QR of the stacked rows
-    [B^1/2 F; prior^1/2], which does not square the condition (methods of GPML 2.7 and A.4).
+    ``normal``, if column-major, is written over. By Cholesky where its pivots keep their digits,
+    else by the QR of the stacked rows [B^1/2 F; prior^1/2], which does not square the condition
+    (methods of GPML 2.7 and A.4).
     """
     if not len(normal):
         return WeightFactor(normal)
@@ -177,32 +170,18 @@ def factor(normal: Array, F: Callable[[], Array], b: Array, prior: Array) -> Wei
 
 @dataclass(frozen=True)
 class SparseState:
-    """A model with p = k + M functions: k flat ones first, then M with a precision each.
+    """A model with p = k + M functions: k flat ones first, then M with a precision each."""
 
-    Attributes
-    ----------
-    active : the M candidates in the model, in the order they came.
-    prior : (M,) precisions of their weights (functions of unit length).
-    beta : noise precision of a row of weight one; 1 where the loss has none.
-    functions : returns F (p, n), the functions at the rows; called when they are asked for.
-    mu : (p,) posterior mean of the weights.
-    factor : of the posterior precision F'BF + diag(0, prior).
-    b, a : (n,) precision that each row gives to the latent value, and the derivative of its log
-        likelihood there.
-    misfit : beta times the weighted sum of squares about the fit; 0 where the loss has no noise.
-    evidence : float, to be maximised.
-    """
-
-    active: tuple[int, ...]
-    prior: Array
-    beta: float
-    functions: Callable[[], Array]
-    mu: Array
-    factor: WeightFactor
-    b: Array
-    a: Array
-    misfit: float
-    evidence: float
+    active: tuple[int, ...]  # the M candidates in the model, in the order they came
+    prior: Array  # (M,) precisions of their weights (functions of unit length)
+    beta: float  # noise precision of a row of weight one; 1 where the loss has none
+    functions: Callable[[], Array]  # gives F (p, n), the functions at the rows, where asked
+    mu: Array  # (p,) posterior mean of the weights
+    factor: WeightFactor  # of the posterior precision F'BF + diag(0, prior)
+    b: Array  # (n,) precision that each row gives to the latent value
+    a: Array  # (n,) derivative of each row's log likelihood there
+    misfit: float  # beta times the weighted squares about the fit; 0 where the loss has no noise
+    evidence: float  # to be maximised
 
     @cached_property
     def F(self) -> Array:
@@ -226,9 +205,8 @@ class SparseState:
         Sigma_ii = 1 / (alpha_i + s_i) and mu_i = Sigma_ii q_i (Tipping & Faul 2003, eq. 23, in
         the form that does not subtract S from alpha).
         """
-        k = self.flat
-        v = self.variances[k:]
-        return 1.0 / v - self.prior, self.mu[k:] / v
+        v = self.variances[self.flat :]
+        return 1.0 / v - self.prior, self.mu[self.flat :] / v
 
     def gamma(self) -> float:
         """How many weights the data determine: k + sum (1 - alpha_i Sigma_ii)."""
