@@ -10,9 +10,8 @@ from mercer._native import relevance as native
 from mercer.kernels import RBF
 from mercer.losses import Logistic
 from mercer.search.relevance.climb import Scan, best_precision, climb, gain_of, judged, share
-from mercer.search.relevance.gaussian import GaussianMachine
 from mercer.search.relevance.kernel import Setting, slope_in_functions, tuned
-from mercer.search.relevance.laplace import LaplaceMachine
+from mercer.search.relevance.machines import GaussianMachine, LaplaceMachine
 from mercer.search.relevance.state import Design
 from tests.reference import relevance as slow
 

@@ -15,22 +15,18 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.core.arrays import Array, location_scale
-from mercer.estimators.relevance_vector.fit import (
-    Choice,
-    Options,
-    RelevanceFit,
-    RelevanceRows,
-    choose,
-)
+from mercer.estimators.relevance_vector.fit import Options, RelevanceFit, RelevanceRows, choose
 from mercer.estimators.relevance_vector.record import RelevanceRecord
 from mercer.estimators.shared.machine import KernelMachine
+from mercer.estimators.shared.parts import standardizes
 from mercer.estimators.shared.summary import Rows
 from mercer.estimators.shared.table import Table, build_table
 from mercer.estimators.shared.units import Units, describe_rows, describe_units
 from mercer.inference.sites.base import cavity
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss, is_number
-from mercer.search.relevance.state import Design, Machine
+from mercer.search.relevance.machines import Machine
+from mercer.search.relevance.state import Design
 
 SEARCHES = ("auto", "evidence", "ard", None)
 OUTSIDE = 3  # frames from here to the user's call of fit
@@ -96,7 +92,7 @@ class RelevanceMachine(RelevanceRecord, KernelMachine):
         X, Y, weights = self._read(X, y, sample_weight)
         d = X.shape[1]
         choice = choose(self.kernel, self.functions, getattr(self, "feature_names_in_", None), d)
-        standardize = self._standardizes(choice)
+        standardize = standardizes(self.standardize, choice.named)
         table = build_table(X, Y, weights, False, Y.shape[1] == 1, 3, self.alike)
         y_units, x_units = self._target_units(table), (np.zeros(d), np.ones(d))
         if standardize:
@@ -141,21 +137,6 @@ class RelevanceMachine(RelevanceRecord, KernelMachine):
                 raise ValueError(f"{name} must be {wanted}, not {getattr(self, name)!r}")
         heal = bool(heal) if switched else float(heal)
         return Options(bool(self.bias), self.search, heal, float(tol), int(steps))
-
-    def _standardizes(self, choice: Choice) -> bool:
-        """Return whether the columns are standardised."""
-        wanted = self.standardize
-        if isinstance(wanted, str) and wanted == "auto":
-            return choice.named
-        if not isinstance(wanted, (bool, np.bool_)):
-            raise ValueError(f"standardize must be True, False or 'auto', not {wanted!r}")
-        if wanted and not choice.named:
-            raise ValueError(
-                "standardize=True needs a kernel given by name: the parameters of a kernel object, "
-                "and functions of your own, are in your units; scale the columns with "
-                "sklearn.preprocessing.StandardScaler in a pipeline instead"
-            )
-        return bool(wanted)
 
     def _keep_weights(
         self, found: list[RelevanceFit], table: Table, units: Units, kernel: bool

@@ -21,8 +21,8 @@ from mercer.estimators.shared.table import Table, read_rows
 from mercer.estimators.shared.units import Units
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
-from mercer.search.relevance.laplace import LaplaceMachine
-from mercer.search.relevance.state import Design, Machine
+from mercer.search.relevance.machines import LaplaceMachine, Machine
+from mercer.search.relevance.state import Design
 
 
 class RVClassifier(RelevanceMachine, ClassProbabilities):

@@ -19,7 +19,8 @@ from mercer.process.features import Augmentation, Augmented, Sparse
 from mercer.process.process import Prior
 from mercer.search.relevance.climb import RelevanceClimb, judged
 from mercer.search.relevance.kernel import Setting, score_of, tuned
-from mercer.search.relevance.state import Design, Machine, SparseState
+from mercer.search.relevance.machines import Machine
+from mercer.search.relevance.state import Design, SparseState
 
 
 @dataclass(frozen=True)

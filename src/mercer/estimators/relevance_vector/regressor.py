@@ -16,8 +16,8 @@ from mercer.estimators.shared.units import Units
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss, is_number
 from mercer.losses.real.gaussian import Gaussian
-from mercer.search.relevance.gaussian import GaussianMachine
-from mercer.search.relevance.state import Design, Machine
+from mercer.search.relevance.machines import GaussianMachine, Machine
+from mercer.search.relevance.state import Design
 
 
 class RVRegressor(RelevanceMachine, KernelRegressor):

@@ -25,7 +25,8 @@ from scipy.stats import chi2
 
 from mercer._native import relevance as native
 from mercer.core.arrays import Array
-from mercer.search.relevance.state import Machine, SparseState
+from mercer.search.relevance.machines import Machine
+from mercer.search.relevance.state import SparseState
 
 
 def share(alpha: Array, s: Array, q: Array) -> Array:

@@ -22,7 +22,8 @@ from scipy.spatial import cKDTree
 from mercer.core.arrays import Array
 from mercer.kernels.base import Kernel
 from mercer.search.relevance.climb import RelevanceClimb, climb, price
-from mercer.search.relevance.state import Design, Machine, SparseState
+from mercer.search.relevance.machines import Machine
+from mercer.search.relevance.state import Design, SparseState
 from mercer.search.space import Space
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -271,60 +268,3 @@ class Pool:
                 self.row(index[i])
             places = self._place[index]
         return np.asarray(places)
-
-
-class Inner(NamedTuple):
-    """A Gaussian model of a given set of functions by its inner products."""
-
-    gram: Array  # F W F' (p, p), row-major
-    right: Array  # F W t (p,)
-    square: float  # t'W t
-    total: float  # sum of the weights
-    exact: bool  # whether this is the model itself; else it touches it at the present state only
-
-
-class Machine(ABC):
-    """Evaluates models, sets of functions with their precisions, under a likelihood."""
-
-    learns_noise = False
-    beta_cap = math.inf
-
-    def __init__(self, design: Design) -> None:
-        self.design = design
-
-    def start(self, beta: float) -> SparseState:
-        """Return the model with the flat functions only and this noise precision."""
-        return self.evaluate((), np.zeros(0), beta)
-
-    def null(self) -> SparseState:
-        """Return the best model with the flat functions only."""
-        return self.start(1.0)
-
-    @abstractmethod
-    def evaluate(
-        self, active: tuple[int, ...], prior: Array, beta: float, near: SparseState | None = None
-    ) -> SparseState:
-        """Return the model with these functions; ``near`` is a state to start from."""
-
-    @abstractmethod
-    def inner(self, state: SparseState) -> Inner:
-        """Return the Gaussian model of the functions of ``state``."""
-
-    @abstractmethod
-    def outside(self, state: SparseState, spare: int = 0) -> tuple[Array, Array, Array]:
-        """S_m = phi_m'C^-1 phi_m, Q_m = phi_m'C^-1 t (m,) each, and V = R^-T F B Phi (p, m).
-
-        V may be followed by ``spare`` or more rows that mean nothing yet.
-        """
-
-    @abstractmethod
-    def product(self, state: SparseState, i: int) -> Array:
-        """phi_i'B phi_m for every candidate m, (m,)."""
-
-    @abstractmethod
-    def whole(self, state: SparseState) -> Array | float:
-        """phi_m'B phi_m of all candidates: S if nothing were in the model."""
-
-    def third(self, state: SparseState) -> Array | None:
-        """Third derivative of each row's loss, times its weight, (n,); None where it is zero."""
-        return None
