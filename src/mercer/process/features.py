@@ -74,7 +74,8 @@ class Sparse(Process):
         self.functions, self.mu, self.spread = functions, mu, spread
 
     def mean(self, X: Array) -> Array:
-        return self._batched(lambda part: self.functions(part) @ self.mu, X)[:, None]
+        p = len(self.mu)
+        return _batched(lambda part: self.functions(part) @ self.mu, X, p)[:, None]
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         if not len(self.mu):
@@ -86,18 +87,16 @@ class Sparse(Process):
     def diag(self, X: Array) -> Array:
         if not len(self.mu):
             return np.zeros(len(X))
-        return self._batched(lambda x: self.spread.reduce_diag(self.functions(x).T, None), X)
+        p = len(self.mu)
+        return _batched(lambda x: self.spread.reduce_diag(self.functions(x).T, None), X, p)
 
-    def _batched(self, one: Callable[[Array], Array], X: Array) -> Array:
-        size = max(1, BATCH_BYTES // (8 * self._width))
-        if len(X) <= size:
-            return np.asarray(one(X))
-        return np.concatenate([one(X[i : i + size]) for i in range(0, len(X), size)])
 
-    @property
-    def _width(self) -> int:
-        """Doubles that a row of a batch needs."""
-        return max(1, len(self.mu))
+def _batched(one: Callable[[Array], Array], X: Array, width: int) -> Array:
+    """Return ``one`` at X (q, d), its last axis; ``width`` doubles are needed for each row."""
+    size = max(1, BATCH_BYTES // (8 * max(1, width)))
+    if len(X) <= size:
+        return np.asarray(one(X))
+    return np.concatenate([one(X[i : i + size]) for i in range(0, len(X), size)], axis=-1)
 
 
 @dataclass(frozen=True)
@@ -124,49 +123,31 @@ class Augmented(Sparse):
     has its own model: there is no covariance between points.
     """
 
-    def __init__(
-        self,
-        functions: Callable[[Array], Array],
-        mu: Array,
-        spread: CholeskyOperator,
-        added: Augmentation,
-    ) -> None:
-        super().__init__(functions, mu, spread)
+    def __init__(self, plain: Sparse, added: Augmentation) -> None:
+        super().__init__(plain.functions, plain.mu, plain.spread)
         self.added = added
 
-    def moments(self, X: Array) -> tuple[Array, Array]:
-        """Mean and variance at X (q, d), (q,) each."""
-        added, both = self.added, []
-        size = max(1, BATCH_BYTES // (8 * self._width))
-        for i in range(0, max(len(X), 1), size):
-            part = X[i : i + size]
-            phi = self.functions(part).T
-            star = added.kernel(added.points, part)
-            height = added.kernel.diag(part)
-            near, there = (
-                self.spread.half(A) if len(self.mu) else A
-                for A in (phi, (added.F * added.b) @ star)
-            )
-            e = height - np.einsum("ij,ij->j", near, there)
-            s = added.b @ star**2 - np.einsum("ij,ij->j", there, there)
-            total = height**2 / added.variance + np.maximum(s, 0.0)  # s is a squared length
-            total[total == 0.0] = np.inf  # a function that is zero at its centre adds nothing
-            mean = self.mu @ phi + e * (added.a @ star) / total
-            both.append((mean, np.einsum("ij,ij->j", near, near) + e**2 / total))
-        return np.concatenate([m for m, _ in both]), np.concatenate([v for _, v in both])
+    def _moments(self, X: Array) -> Array:
+        """Mean and variance at X (q, d): (2, q)."""
+        added = self.added
+        phi, star = self.functions(X).T, added.kernel(added.points, X)
+        height, there = added.kernel.diag(X), (added.F * added.b) @ star
+        near, there = (self.spread.half(A) if len(self.mu) else A for A in (phi, there))
+        e = height - np.einsum("ij,ij->j", near, there)
+        s = added.b @ star**2 - np.einsum("ij,ij->j", there, there)
+        total = height**2 / added.variance + np.maximum(s, 0.0)  # s is a squared length
+        total[total == 0.0] = np.inf  # a function that is zero at its centre adds nothing
+        mean = self.mu @ phi + e * (added.a @ star) / total
+        return np.array([mean, np.einsum("ij,ij->j", near, near) + e**2 / total])
 
     def mean(self, X: Array) -> Array:
-        return self.moments(X)[0][:, None]
+        return _batched(self._moments, X, 2 * len(self.added.points))[0][:, None]
 
     def diag(self, X: Array) -> Array:
-        return self.moments(X)[1]
+        return np.asarray(_batched(self._moments, X, 2 * len(self.added.points))[1])
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         raise ValueError(
             "augmented error bars (heal) are defined one point at a time and have no covariance "
             "between points; use heal=False for covariances and joint samples, or GPRegressor"
         )
-
-    @property
-    def _width(self) -> int:
-        return max(1, 2 * len(self.added.points))

@@ -50,7 +50,4 @@ __all__ = [
     "times",
 ]
 
-
-def by_name(given: object) -> Search | None:
-    """Return a Search from its name ("evidence", "loo", "loo_bound", "hmc"), itself, or None."""
-    return Search.given(given)
+by_name = Search.given

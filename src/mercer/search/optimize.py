@@ -178,13 +178,13 @@ class Search(Component):
     samples_many: ClassVar[bool] = False
 
     @classmethod
-    def given(cls, value: object) -> Search | None:
-        """Return a Search from its name ("evidence", "loo", "hmc", ...), itself, or None."""
-        if value is None or isinstance(value, Search):
-            return value
-        if isinstance(value, str) and value in Search.known_names():
-            return Search.by_name(value)
-        raise ValueError(there_is_no("search", value, [*Search.known_names(), "None"]))
+    def given(cls, given: object) -> Search | None:
+        """Return a Search by its name ("evidence", "loo", "loo_bound", "hmc"), itself, or None."""
+        if given is None or isinstance(given, Search):
+            return given
+        if isinstance(given, str) and given in Search.known_names():
+            return Search.by_name(given)
+        raise ValueError(there_is_no("search", given, [*Search.known_names(), "None"]))
 
     @property
     def needs_reports(self) -> tuple[str, ...]:

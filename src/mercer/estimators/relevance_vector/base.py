@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -25,8 +24,7 @@ from mercer.estimators.shared.units import Units, describe_rows, describe_units
 from mercer.inference.sites.base import cavity
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss, is_number
-from mercer.search.relevance.machines import Machine
-from mercer.search.relevance.state import Design
+from mercer.search.relevance.kernel import Makers
 
 SEARCHES = ("auto", "evidence", "ard", None)
 OUTSIDE = 3  # frames from here to the user's call of fit
@@ -66,9 +64,7 @@ class RelevanceMachine(RelevanceRecord, KernelMachine):
         return np.zeros(m), np.ones(m)
 
     @abstractmethod
-    def _likelihoods(
-        self, table: Table, units: Units
-    ) -> tuple[list[Callable[[Design], Machine]], float | None]:
+    def _likelihoods(self, table: Table, units: Units) -> tuple[Makers, float | None]:
         """Return a likelihood on a design for each target.
 
         With them the variance of an augmenting function by default; None: the prior's at the rows.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,8 +20,8 @@ from mercer.estimators.shared.table import Table, read_rows
 from mercer.estimators.shared.units import Units
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
-from mercer.search.relevance.machines import LaplaceMachine, Machine
-from mercer.search.relevance.state import Design
+from mercer.search.relevance.kernel import Makers
+from mercer.search.relevance.machines import LaplaceMachine
 
 
 class RVClassifier(RelevanceMachine, ClassProbabilities):
@@ -117,9 +116,7 @@ class RVClassifier(RelevanceMachine, ClassProbabilities):
             return X, labels.binary_targets(given.codes)[:, None], given.weights
         return X, labels.one_vs_rest(given.codes, k), given.weights
 
-    def _likelihoods(
-        self, table: Table, units: Units
-    ) -> tuple[list[Callable[[Design], Machine]], float | None]:
+    def _likelihoods(self, table: Table, units: Units) -> tuple[Makers, float | None]:
         loss, targets = Loss.by_name(self.loss), np.ascontiguousarray(table.mean.T)
         return [partial(LaplaceMachine, y=t, loss=loss) for t in targets], None
 

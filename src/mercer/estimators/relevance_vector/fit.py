@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +17,8 @@ from mercer.linalg.operators import CholeskyOperator
 from mercer.process.features import Augmentation, Augmented, Sparse
 from mercer.process.process import Prior
 from mercer.search.relevance.climb import RelevanceClimb, judged
-from mercer.search.relevance.kernel import Setting, score_of, tuned
-from mercer.search.relevance.machines import Machine
-from mercer.search.relevance.state import Design, SparseState
+from mercer.search.relevance.kernel import Makers, Setting, score_of, tuned
+from mercer.search.relevance.state import SparseState
 
 
 @dataclass(frozen=True)
@@ -58,20 +56,17 @@ class Choice:
 
 def choose(kernel: Any, functions: Any, names: Any, d: int) -> Choice:
     """Read the parameters ``kernel`` and ``functions`` for d columns, or refuse with a sentence."""
+    if functions is not None and kernel is not None:
+        raise ValueError(
+            "give a kernel, whose functions at the training rows are the candidates, or functions "
+            "of your own, not both"
+        )
+    if isinstance(functions, str) and functions != "columns":
+        raise ValueError(
+            f"functions must be None, 'columns' or a function X -> (n, m), not {functions!r}"
+        )
     if functions is not None:
-        if kernel is not None:
-            raise ValueError(
-                "give a kernel, whose functions at the training rows are the candidates, or "
-                "functions of your own, not both"
-            )
-        if isinstance(functions, str):
-            if functions != "columns":
-                raise ValueError(
-                    "functions must be None, 'columns' or a function X -> (n, m), "
-                    f"not {functions!r}"
-                )
-            return Choice(None, None, False)
-        return Choice(None, as_basis(functions), False)
+        return Choice(None, None if isinstance(functions, str) else as_basis(functions), False)
     named = kernel is None or isinstance(kernel, str)
     part = as_kernel("rbf" if kernel is None else kernel).__sklearn_clone__()
     part = part.resolve(None if names is None else [str(name) for name in names], d)
@@ -128,9 +123,7 @@ class RelevanceRows:
             if len(first) < len(points):
                 self.first, self.centres = first, np.ascontiguousarray(points[first])
 
-    def fit(
-        self, makers: list[Callable[[Design], Machine]], variance: float | None
-    ) -> list[RelevanceFit]:
+    def fit(self, makers: Makers, variance: float | None) -> list[RelevanceFit]:
         """Search with the likelihoods that ``makers`` put on a design, one for each target.
 
         ``variance`` is that of an augmenting function by default; None: what the model's prior has.
@@ -138,7 +131,7 @@ class RelevanceRows:
         options, kernel = self.options, self.choice.kernel
         flat = np.ones((len(self.points), int(options.bias)))
         limits = options.tol, options.max_iter
-        setting = Setting(self.points, self.centres, flat, self.weights, tuple(makers), *limits)
+        setting = Setting(self.points, self.centres, flat, self.weights, makers, *limits)
         searched: dict[str, Any] | None = None
         if kernel is None:
             own = self.choice.own
@@ -207,4 +200,4 @@ class RelevanceRows:
             variance = float(self.weights @ squares.sum(axis=0) / self.weights.sum()) or 1.0
         F = process.functions(self.points).T
         added = Augmentation(kernel, self.points, F, state.a, state.b, variance)
-        return Augmented(process.functions, process.mu, process.spread, added)
+        return Augmented(process, added)

@@ -47,7 +47,7 @@ def _augmented(a: Array, b: Array, variance: float, **given: Any) -> Augmented:
     sparse: Any = _sparse(**given)
     rows: Any = None  # the training rows are set by _augmented_rows
     added = Augmentation(sparse.functions.kernel, rows, rows, a, b, variance)
-    return Augmented(sparse.functions, sparse.mu, sparse.spread, added)
+    return Augmented(sparse, added)
 
 
 def _parts(process: Any) -> dict[str, Any]:

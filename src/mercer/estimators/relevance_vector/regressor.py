@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
@@ -16,8 +15,8 @@ from mercer.estimators.shared.units import Units
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss, is_number
 from mercer.losses.real.gaussian import Gaussian
-from mercer.search.relevance.machines import GaussianMachine, Machine
-from mercer.search.relevance.state import Design
+from mercer.search.relevance.kernel import Makers
+from mercer.search.relevance.machines import GaussianMachine
 
 
 class RVRegressor(RelevanceMachine, KernelRegressor):
@@ -152,9 +151,7 @@ class RVRegressor(RelevanceMachine, KernelRegressor):
             )
         return shift if self.bias else np.zeros(1), scale
 
-    def _likelihoods(
-        self, table: Table, units: Units
-    ) -> tuple[list[Callable[[Design], Machine]], float | None]:
+    def _likelihoods(self, table: Table, units: Units) -> tuple[Makers, float | None]:
         t = units.y_standardised(table.mean)[:, 0]
         if np.abs(t).max() < 1e-13:  # equal targets: what is left is the rounding of their mean
             t = np.zeros_like(t)

@@ -15,7 +15,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
 from mercer.core.arrays import Array
-from mercer.search.hmc.chain import Chain
+from mercer.search.hmc.nuts import Chain
 from mercer.search.space import Space
 
 FEWEST = 4  # draws of a chain below which neither halves nor lags mean anything

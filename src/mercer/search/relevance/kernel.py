@@ -11,9 +11,9 @@ no length scale below the median distance between neighbours is tried.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from scipy.optimize import minimize
@@ -55,6 +55,7 @@ def slope_in_functions(machine: Machine, state: SparseState) -> Array:
     return np.ascontiguousarray((slope / lengths[:, None]).T)
 
 
+Makers: TypeAlias = Sequence[Callable[[Design], Machine]]  # a likelihood on a design
 LADDER = 2.0 ** np.arange(-4, 2)
 ROUNDS, ENOUGH = 3, 0.1  # of climbing, while the evidence gains that much
 ROUGH = 0.1  # tolerance on the rungs, in log evidence
@@ -68,7 +69,7 @@ class Setting:
     centres: Array  # (m, d) where the candidates sit
     flat: Array
     weights: Array
-    makers: tuple[Callable[[Design], Machine], ...]  # one for each target; all share the kernel
+    makers: Makers  # one for each target; all share the kernel
     tol: float = 1e-2  # of each climb
     max_iter: int = 10000
 

@@ -48,7 +48,10 @@ class Design:
             kept: list[Array] = []
             for i in np.sort(order[run == which]):
                 column = self.column(i)
-                if fine[i] and any(_same(column, other) for other in kept):
+                if fine[i] and any(  # the same function, or its negative
+                    min(np.abs(column - other).max(), np.abs(column + other).max()) < SAME
+                    for other in kept
+                ):
                     fine[i] = False
                 elif fine[i]:
                     kept.append(column)
@@ -100,11 +103,6 @@ class Design:
         return np.asarray(np.einsum("i,ij,ij->j", b, self.Phi, self.Phi) * self._inverse**2)
 
 
-def _same(a: Array, b: Array) -> bool:
-    """Whether two columns are the same function, or one is the negative of the other."""
-    return bool(min(np.abs(a - b).max(), np.abs(a + b).max()) < SAME)
-
-
 # Below this share of its diagonal a pivot has lost too many digits to the square of the condition.
 PIVOT = 1e-9
 
@@ -137,10 +135,6 @@ class WeightFactor:
         if V.size:  # for BLAS, which counts by columns, the rows of V are columns: V'R^-1
             blas.dtrsm(scale, self.R, V.T, side=1, trans_a=1 - transposed, overwrite_b=1)
         return V
-
-    def inverse(self) -> Array:
-        """R^-1, upper triangular; the squares in its rows sum to the variances of the weights."""
-        return np.asarray(lapack.dtrtri(self.R)[0] if len(self.R) else self.R)
 
     def logdet(self) -> float:
         """log |F'BF + diag(prior)|."""
@@ -187,8 +181,9 @@ class SparseState:
 
     @cached_property
     def variances(self) -> Array:
-        """(p,) posterior variances of the weights."""
-        inverse = self.factor.inverse()
+        """(p,) posterior variances of the weights, sums of squares in the rows of R^-1."""
+        R = self.factor.R
+        inverse = lapack.dtrtri(R)[0] if len(R) else R
         return np.asarray(np.einsum("ij,ij->i", inverse, inverse))
 
     @property
