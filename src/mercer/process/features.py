@@ -141,7 +141,7 @@ class Augmented(Sparse):
         return np.array([mean, np.einsum("ij,ij->j", near, near) + e**2 / total])
 
     def mean(self, X: Array) -> Array:
-        return _batched(self._moments, X, 2 * len(self.added.points))[0][:, None]
+        return np.asarray(_batched(self._moments, X, 2 * len(self.added.points))[0][:, None])
 
     def diag(self, X: Array) -> Array:
         return np.asarray(_batched(self._moments, X, 2 * len(self.added.points))[1])

@@ -258,14 +258,10 @@ class Optimize(Watched):
         n_jobs: int | None = None,
         progress: bool | Progress = False,
     ) -> None:
-        self.criterion = criterion
-        self.restarts = restarts
-        self.screen = screen
-        self.max_iter = max_iter
-        self.tol = tol
-        self.balance = balance
-        self.n_jobs = n_jobs
-        self.progress = progress
+        self.criterion, self.balance = criterion, balance
+        self.restarts, self.screen = restarts, screen
+        self.max_iter, self.tol = max_iter, tol
+        self.n_jobs, self.progress = n_jobs, progress
         if criterion not in ("evidence", "loo", "plsc"):
             raise ValueError(f"unknown criterion {criterion!r}; known are evidence, loo, plsc")
         if restarts < 0 or max_iter < 1:
@@ -277,8 +273,8 @@ class Optimize(Watched):
             starts += space.suggested
         watch = Watch(criterion, self.progress)
         if not len(space):
-            value, _ = criterion(space.start)
-            return [Result(space.start, value, {"evaluations": 1, "converged": True, "starts": 0})]
+            found = {"evaluations": 1, "converged": True, "starts": 0}
+            return [Result(space.start, criterion(space.start)[0], found)]
         try:
             outcomes = self._screened(watch, space, starts)
         except KeyboardInterrupt:
@@ -286,7 +282,8 @@ class Optimize(Watched):
             if watch.best is None:
                 raise
             value, u = watch.best
-            outcomes = [_outcome(u, value, False, "interrupted; the best point so far is kept")]
+            how = {"converged": False, "message": "interrupted; the best point so far is kept"}
+            outcomes = [Result(u, value, how)]
         if watch.best is None:
             raise watch.failure or ValueError(
                 "the criterion could not be evaluated at any start: check the scale of the inputs"
@@ -324,29 +321,21 @@ class Optimize(Watched):
         climb, left = Climb(watch), self.max_iter
         while True:
             climb.begin(start)
-            result = minimize(
-                climb,
-                start,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=Bounds(space.bounds[:, 0], space.bounds[:, 1]),
-                options={
-                    "maxiter": left,
-                    "maxfun": budget or 20 * self.max_iter,
-                    "ftol": self.tol,
-                    "maxcor": MEMORY,
-                    "gtol": _flat(climb.value) * climb.unit,
-                },
-            )
+            options = {
+                "maxiter": left,
+                "maxfun": budget or 20 * self.max_iter,
+                "ftol": self.tol,
+                "maxcor": MEMORY,
+                "gtol": _flat(climb.value) * climb.unit,
+            }
+            given: dict[str, Any] = {"bounds": Bounds(*space.bounds.T), "options": options}
+            result = minimize(climb, start, jac=True, method="L-BFGS-B", **given)
             end, left = float(result.fun) / climb.unit, left - int(result.nit)
             done = budget or left < 1 or not result.success
             if done or _flat(end) > 0.1 * _flat(climb.value):
-                return _outcome(result.x, -end, bool(result.success), str(result.message))
+                how = {"converged": bool(result.success), "message": str(result.message)}
+                return Result(result.x, -end, how)
             start = result.x  # E was far larger where it began: less is flat now, and in its unit
-
-
-def _outcome(u: Array, value: float, converged: bool, message: str) -> Result:
-    return Result(u, value, {"converged": converged, "message": message})
 
 
 def _flat(value: float) -> float:

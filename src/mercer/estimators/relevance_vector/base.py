@@ -1,4 +1,4 @@
-"""RelevanceMachine: what RVRegressor and RVClassifier share, from the rows to the report.
+"""RelevanceMachine: what RVRegressor and RVClassifier share, from the rows to the model file.
 
 read -> merge repeated rows -> standardise -> search the functions -> leave each row out -> report
 """
@@ -11,19 +11,30 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.core.arrays import Array, location_scale
-from mercer.estimators.relevance_vector.fit import Options, RelevanceFit, RelevanceRows, choose
-from mercer.estimators.relevance_vector.record import RelevanceRecord
+from mercer.core.basis import Basis
+from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record, Rows
+from mercer.core.record import COLUMNS, Each, Maybe
+from mercer.estimators.relevance_vector.fit import (
+    SPARSE,
+    Options,
+    RelevanceFit,
+    RelevanceRows,
+    choose,
+)
 from mercer.estimators.shared.machine import KernelMachine
 from mercer.estimators.shared.parts import standardizes
-from mercer.estimators.shared.summary import Rows
+from mercer.estimators.shared.record import LEFT_OUT, UNITS, check_left_out
 from mercer.estimators.shared.table import Table, build_table
 from mercer.estimators.shared.units import Units, describe_rows, describe_units
 from mercer.inference.sites.base import cavity
+from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss, is_number
+from mercer.process.features import Augmented
 from mercer.search.relevance.kernel import Makers
 
 SEARCHES = ("auto", "evidence", "ard", None)
@@ -38,13 +49,11 @@ HELD = (
 )
 
 
-class RelevanceMachine(RelevanceRecord, KernelMachine):
-    """The data flow of a relevance vector machine, its fitted attributes and its summary.
+class RelevanceMachine(KernelMachine):
+    """A child states how targets are read, their units, the likelihood and the left-out figures."""
 
-    A child states how its targets are read, their units, the likelihood, and what a left-out row
-    says.
-    """
-
+    posteriors_: list[Any]  # a Sparse each
+    kernel_: Any  # a Kernel, or None
     functions: Any
     bias: bool
     heal: bool | float
@@ -65,10 +74,7 @@ class RelevanceMachine(RelevanceRecord, KernelMachine):
 
     @abstractmethod
     def _likelihoods(self, table: Table, units: Units) -> tuple[Makers, float | None]:
-        """Return a likelihood on a design for each target.
-
-        With them the variance of an augmenting function by default; None: the prior's at the rows.
-        """
+        """Return a likelihood on a design for each target, and the variance of ``heal=True``."""
 
     @abstractmethod
     def _found_loss(self, beta: float) -> Loss:
@@ -99,8 +105,8 @@ class RelevanceMachine(RelevanceRecord, KernelMachine):
         points = units.standardised(table.points)
         rows = RelevanceRows(choice, points, table.total, options, distinct=not self.alike)
         found = rows.fit(*self._likelihoods(table, units))
-        state, kernel = found[0].state, found[0].kernel
-        self._keep_weights(found, table, units, choice.kernel is not None)
+        state, kernel = found[0].state, rows.kernel
+        self._keep_weights(found, table, units, kernel is not None)
         self._settled([one.process for one in found], self._found_loss(state.beta), units)
         self.kernel_ = None
         if kernel is not None:  # its amplitude has no meaning here
@@ -110,7 +116,7 @@ class RelevanceMachine(RelevanceRecord, KernelMachine):
             sum(one.state.evidence for one in found), float(table.total.sum()), None, state.flat
         )
         self.left_out_ = None if options.heal else self._leave_out(found, table, units)
-        self.report_ = self._described(found, table, standardize)
+        self.report_ = self._described(found, table, standardize, rows.searched)
         if not self.report_["inference"]["converged"]:
             message = f"{type(self).__name__} {self.report_['inference']['message']}"
             warnings.warn(message, ConvergenceWarning, stacklevel=OUTSIDE)
@@ -155,6 +161,12 @@ class RelevanceMachine(RelevanceRecord, KernelMachine):
             self.precisions_[j, places] = one.precisions / scale**2
             self.intercept_[j] = units.y_shift[j] + (scale * one.process.mu[0] if bias else 0.0)
 
+    def _settled(self, processes: list[Any], loss: Loss, units: Units) -> None:
+        """Keep what the predictions need."""
+        self.posteriors_, self.losses_, self.units_ = processes, [loss], units
+        self.basis_, self.flat_ = None, len(processes) == 1
+        self.loss_ = units.loss_in_user_units(loss)
+
     # ------------------------------------------------------------------ what is reported
     def _leave_out(self, found: list[RelevanceFit], table: Table, units: Units) -> LeftOut:
         """Predict every row from the others, with functions, precisions and noise held.
@@ -187,7 +199,7 @@ class RelevanceMachine(RelevanceRecord, KernelMachine):
         return self._figures(mean, variance, table)
 
     def _described(
-        self, found: list[RelevanceFit], table: Table, standardize: bool
+        self, found: list[RelevanceFit], table: Table, standardize: bool, searched: Any
     ) -> dict[str, Any]:
         """What was done to the numbers, as plain values."""
         self.n_iter_ = max(1, sum(sum(one.report["steps"].values()) for one in found))
@@ -199,7 +211,7 @@ class RelevanceMachine(RelevanceRecord, KernelMachine):
         return {
             "rows": describe_rows(table, table.weights[table.keep]),
             "standardize": {"on": standardize} | describe_units(self.units_),
-            "search": found[0].search,
+            "search": searched,
             "inference": {
                 "name": "Laplace" if self.alike else "Exact",
                 "converged": converged,
@@ -213,7 +225,7 @@ class RelevanceMachine(RelevanceRecord, KernelMachine):
             "machines": [one.report for one in found],
         }
 
-    def _summary_rows(self) -> Rows:
+    def _summary_rows(self) -> list[tuple[str, str, str]]:
         counts, searches = self.report_["rows"], self.report_["machines"]
         rows = [("Data", "rows", f"{counts['used']} ({counts['distinct']} distinct)")]
         if counts["weight"] != counts["used"]:
@@ -240,3 +252,67 @@ class RelevanceMachine(RelevanceRecord, KernelMachine):
                 text += "; nothing but noise was found, the model without functions is kept"
             rows.append(("Numerics", label, text))
         return rows
+
+    # ------------------------------------------------------------------ model files
+    @classmethod
+    def _record(cls) -> Record:
+        classes: Record = {"classes_": Labels()} if issubclass(cls, ClassifierMixin) else {}
+        k = "k" if classes else "1"
+        return {
+            **COLUMNS,
+            **classes,
+            "units_": UNITS,
+            "kernel_": Maybe(PartOf(Kernel)),
+            "losses_": Each(PartOf(Loss), "1"),
+            "relevance_rows_": Rows("M"),
+            "relevance_vectors_": Numbers("M d | 0 d"),
+            "weights_": Numbers(f"{k} M"),
+            "precisions_": Numbers(f"{k} M", 0.0, finite=False),
+            "intercept_": Numbers(k),
+            "n_iter_": Plain(int, 1),
+            "log_evidence_": Plain(float),
+            "left_out_": Maybe(LEFT_OUT),
+            "report_": PlainReport(),
+            "posteriors_": Each(SPARSE, k),
+            "_augmented_rows": Maybe(Numbers("n d")),
+        }
+
+    @property
+    def _augmented_rows(self) -> Array | None:
+        """The training rows (n, d) of augmented predictions, which all machines share."""
+        added = getattr(self.posteriors_[0], "added", None)
+        return None if added is None else added.points
+
+    @_augmented_rows.setter
+    def _augmented_rows(self, points: Array | None) -> None:
+        for process in self.posteriors_:
+            if isinstance(process, Augmented) == (points is None):
+                raise ValueError("augmented predictions, and they alone, need the training rows")
+            if points is not None:
+                F = process.functions(points).T
+                process.added = replace(process.added, points=points, F=F)
+
+    def _stored_params(self) -> dict[str, Any]:
+        params = super()._stored_params()
+        given, own = params["functions"], self.posteriors_[0].functions.own
+        if own is None or isinstance(given, Basis) or given in (None, "columns"):
+            return params
+        return params | {"functions": own}  # a bare function is refused there, with the remedy
+
+    def _restored(self) -> None:
+        self._settled(self.posteriors_, self.losses_[0], self.units_)
+
+    def _check_fitted(self) -> None:
+        kernels = {process.functions.kernel is None for process in self.posteriors_}
+        if kernels != {self.kernel_ is None}:
+            raise ValueError(
+                "there must be a kernel, inside and outside, or functions of one's own"
+            )
+        rows = 0 if self.kernel_ is None else len(self.relevance_rows_)
+        if len(self.relevance_vectors_) != rows:
+            raise ValueError("relevance_vectors_ are the rows of a kernel's functions")
+        check_left_out(self.left_out_, flat=True)
+        if rows:
+            point = self.units_.standardised(self.relevance_vectors_[:1])
+            if not all(np.isfinite(p.mean(point)).all() for p in self.posteriors_):
+                raise ValueError("the parts of the model do not belong to its arrays")

@@ -92,16 +92,10 @@ class RVClassifier(RelevanceMachine, ClassProbabilities):
         max_iter: int = 10000,
         standardize: bool | str = "auto",
     ) -> None:
-        self.kernel = kernel
-        self.functions = functions
-        self.loss = loss
-        self.bias = bias
-        self.search = search
-        self.heal = heal
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.standardize = standardize
+        self.kernel, self.functions, self.bias = kernel, functions, bias
+        self.loss, self.class_weight = loss, class_weight
+        self.search, self.heal = search, heal
+        self.tol, self.max_iter, self.standardize = tol, max_iter, standardize
 
     # ------------------------------------------------------------------ fit
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:

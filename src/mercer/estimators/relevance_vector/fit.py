@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mercer.core.arrays import Array, Index, group_rows
 from mercer.core.basis import Basis, as_basis
+from mercer.core.kinds import Kind, Numbers, PartOf, Plain, Rows
 from mercer.core.memory import require_memory
+from mercer.core.record import Fields, One
 from mercer.kernels import as_kernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import tied_scales, untied
@@ -44,14 +46,11 @@ class Functions:
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user chose the candidates from: a kernel, own functions, or the columns (neither).
-
-    ``named``: the kernel came by name, so that its length scale may be searched.
-    """
+    """What the candidates are chosen from: a kernel, own functions, or the columns (neither)."""
 
     kernel: Kernel | None
     own: Basis | None
-    named: bool
+    named: bool  # the kernel came by name, so that its length scale may be searched
 
 
 def choose(kernel: Any, functions: Any, names: Any, d: int) -> Choice:
@@ -77,7 +76,7 @@ def choose(kernel: Any, functions: Any, names: Any, d: int) -> Choice:
 
 @dataclass(frozen=True)
 class Options:
-    """How the functions are searched; see :class:`~mercer.RVRegressor`. ``heal`` in units of y."""
+    """How the functions are searched; see :class:`~mercer.RVRegressor`."""
 
     bias: bool
     search: str | None
@@ -94,8 +93,6 @@ class RelevanceFit:
     active: Index  # (M,) the candidates kept
     precisions: Array  # (M,) of their weights, as given
     state: SparseState  # where the search ended
-    kernel: Kernel | None  # as found; None for columns and functions of the user's
-    search: dict[str, Any] | None  # report of a search for the kernel, the same for all targets
     report: dict[str, Any]  # of the search for the functions
 
 
@@ -103,6 +100,7 @@ class RelevanceRows:
     """The rows of a fit, in standardised units, and the candidates, searched for each target.
 
     ``distinct`` says that no two rows are at the same point; else such rows share one function.
+    ``kernel`` is as found, if there is one, and ``searched`` the report of a search for it.
     """
 
     def __init__(
@@ -115,9 +113,11 @@ class RelevanceRows:
             )
         self.choice, self.points, self.weights, self.options = choice, points, weights, options
         self.first, self.centres = np.arange(len(points)), points
+        self.kernel: Kernel | None = None
+        self.searched: dict[str, Any] | None = None
         if choice.kernel is not None:
             # what the kernel takes from data, it takes from these rows
-            self.choice = replace(choice, kernel=choice.kernel.frozen(points, weights))
+            self.kernel = choice.kernel.frozen(points, weights)
             require_memory(len(points), 2)
             first = self.first if distinct else group_rows(points)[0]
             if len(first) < len(points):
@@ -128,43 +128,31 @@ class RelevanceRows:
 
         ``variance`` is that of an augmenting function by default; None: what the model's prior has.
         """
-        options, kernel = self.options, self.choice.kernel
+        options = self.options
         flat = np.ones((len(self.points), int(options.bias)))
         limits = options.tol, options.max_iter
         setting = Setting(self.points, self.centres, flat, self.weights, makers, *limits)
-        searched: dict[str, Any] | None = None
-        if kernel is None:
-            own = self.choice.own
+        return [self._found(run, variance) for run in self._runs(setting)]
+
+    def _runs(self, setting: Setting) -> list[RelevanceClimb]:
+        """Search among the candidates, where that is asked with the best kernel."""
+        how, own, d = self.options.search, self.choice.own, self.points.shape[1]
+        if self.kernel is None:
             Phi = self.points if own is None else own(self.points)
-            runs = setting.climbs(np.ascontiguousarray(Phi), options.tol)
-        else:
-            kernel, runs, searched = self._searched(setting, kernel)
-        return [self._found(run, kernel, searched, variance) for run in runs]
-
-    def _searched(
-        self, setting: Setting, kernel: Kernel
-    ) -> tuple[Kernel, list[RelevanceClimb], dict[str, Any] | None]:
-        how = self.options.search
+            return setting.climbs(np.ascontiguousarray(Phi), setting.tol)
         if how is None or (how == "auto" and not self.choice.named):
-            return kernel, setting.run(kernel, setting.tol), None
-        best, runs, report = tuned(setting, kernel)
-        d = self.points.shape[1]
-        if how == "ard" and d > 1 and tied_scales(best):
-            moved, found, more = tuned(setting, untied(best, d))
+            return setting.run(self.kernel, setting.tol)
+        self.kernel, runs, self.searched = tuned(setting, self.kernel)
+        if how == "ard" and d > 1 and tied_scales(self.kernel):
+            moved, found, more = tuned(setting, untied(self.kernel, d))
             gain = score_of(found) - score_of(runs)
-            report["ard"] = {"gain": gain, "kept": gain > 0.0}
-            report["evaluations"] += more["evaluations"]
+            self.searched["ard"] = {"gain": gain, "kept": gain > 0.0}
+            self.searched["evaluations"] += more["evaluations"]
             if gain > 0.0:
-                best, runs = moved, found
-        return best, runs, report
+                self.kernel, runs = moved, found
+        return runs
 
-    def _found(
-        self,
-        run: RelevanceClimb,
-        kernel: Kernel | None,
-        searched: dict[str, Any] | None,
-        variance: float | None,
-    ) -> RelevanceFit:
+    def _found(self, run: RelevanceClimb, variance: float | None) -> RelevanceFit:
         state, null = judged(run.machine, run.state)
         order = np.argsort(state.active)  # by candidate, whatever the way they came
         active = tuple(state.active[i] for i in order)
@@ -179,25 +167,73 @@ class RelevanceRows:
         index, bias = np.array(active, dtype=np.intp), self.options.bias
         lengths = np.concatenate([np.ones(state.flat), run.machine.design.lengths[index]])
         spread = CholeskyOperator(np.ascontiguousarray(state.factor.R), 1.0 / lengths)
-        if kernel is None:
-            functions = Functions(bias, own=self.choice.own, columns=active)
-        else:
-            functions = Functions(bias, kernel, np.ascontiguousarray(self.centres[index]))
+        functions = Functions(bias, own=self.choice.own, columns=active)
+        if self.kernel is not None:
+            functions = Functions(bias, self.kernel, np.ascontiguousarray(self.centres[index]))
             index = self.first[index]
         process = Sparse(functions, state.mu / lengths, spread)
-        if self.options.heal and kernel is not None:
-            process = self._augmented(process, state, kernel, variance)
+        if self.options.heal and self.kernel is not None:
+            if self.options.heal is not True:
+                variance = float(self.options.heal)
+            elif variance is None:  # what the learned prior has at the rows, on average
+                squares = state.F[state.flat :] ** 2 / state.prior[:, None]
+                variance = float(self.weights @ squares.sum(axis=0) / self.weights.sum()) or 1.0
+            F, rows = functions(self.points).T, self.points
+            added = Augmentation(self.kernel, rows, F, state.a, state.b, variance)
+            process = Augmented(process, added)
         precisions = state.prior * lengths[state.flat :] ** 2
-        return RelevanceFit(process, index, precisions, state, kernel, searched, report)
+        return RelevanceFit(process, index, precisions, state, report)
 
-    def _augmented(
-        self, process: Sparse, state: SparseState, kernel: Kernel, variance: float | None
-    ) -> Augmented:
-        if self.options.heal is not True:
-            variance = float(self.options.heal)
-        elif variance is None:  # what the learned prior has at the rows, on average
-            squares = state.F[state.flat :] ** 2 / state.prior[:, None]
-            variance = float(self.weights @ squares.sum(axis=0) / self.weights.sum()) or 1.0
-        F = process.functions(self.points).T
-        added = Augmentation(kernel, self.points, F, state.a, state.b, variance)
-        return Augmented(process, added)
+
+# ---------------------------------------------------------------------- in model files
+_BIAS: dict[str, Kind] = {"bias": Plain(bool)}
+_KERNEL: dict[str, Kind] = {"kernel": PartOf(Kernel), "centres": Numbers("q d")}
+_COLUMNS: dict[str, Kind] = {"columns": Rows("q")}
+_FORMS = {
+    "kernel": Fields(Functions, _BIAS | _KERNEL),
+    "columns": Fields(Functions, _BIAS | _COLUMNS),
+    "own": Fields(Functions, {**_BIAS, "own": PartOf(Basis), **_COLUMNS}),
+}
+
+
+def _form(functions: Functions) -> str:
+    if functions.kernel is not None:
+        return "kernel"
+    return "columns" if functions.own is None else "own"
+
+
+def _sparse(functions: Functions, mu: Array, spread: CholeskyOperator) -> Sparse:
+    count = len(functions.columns if functions.centres is None else functions.centres)
+    if len(mu) != count + functions.bias:
+        raise ValueError("there is not one weight for each function")
+    return Sparse(functions, mu, spread)
+
+
+def _augmented(a: Array, b: Array, variance: float, **given: Any) -> Augmented:
+    sparse: Any = _sparse(**given)
+    rows: Any = None  # the training rows are set by _augmented_rows
+    added = Augmentation(sparse.functions.kernel, rows, rows, a, b, variance)
+    return Augmented(sparse, added)
+
+
+def _parts(process: Any) -> dict[str, Any]:
+    found = {name: getattr(process, name) for name in ("functions", "mu", "spread")}
+    if not isinstance(process, Augmented):
+        return found
+    return found | {name: getattr(process.added, name) for name in ("a", "b", "variance")}
+
+
+_FACTOR = {"cholesky": Numbers("p p", upper=True, diagonal="positive"), "scale": Numbers("p", 0.0)}
+_SPARSE = {
+    "functions": One(_FORMS, _form),
+    "mu": Numbers("p"),
+    "spread": Fields(CholeskyOperator, _FACTOR),
+}
+_ADDED = {"a": Numbers("n"), "b": Numbers("n"), "variance": Plain(float, 0.0, above=True)}
+# q functions, with a bias p = q + 1; n training rows
+SPARSE = One(
+    {
+        "Sparse": Fields(_sparse, _SPARSE, own="p q", parts=_parts),
+        "Augmented": Fields(_augmented, _SPARSE | _ADDED, own="p q", parts=_parts),
+    }
+)

@@ -36,12 +36,10 @@ class RVRegressor(RelevanceMachine, KernelRegressor):
     bias : bool, default True
         Whether a constant with a flat prior belongs to the model.
     noise : None or float > 0, default None
-        The noise variance in units of y squared; None learns it, from 1e-6 of the variance of y
-        upwards.
+        The noise variance in units of y squared; None learns it, from 1e-6 of that of y upwards.
     search : "auto", "evidence", "ard" or None, default "auto"
-        Length scales by evidence: one, or with "ard" one for each column where the evidence gains;
-        "auto" searches for a kernel given by name, and keeps the parameters of a kernel object;
-        None keeps those of any kernel.
+        One length scale by evidence, or with "ard" one for each column where the evidence gains;
+        None keeps the kernel's parameters; "auto" does so unless the kernel is given by name.
     heal : bool or float > 0, default False
         Error bars that grow away from the data: each prediction is augmented by one more function,
         centred on its point, of prior variance ``heal`` in units of y squared (True: the variance
@@ -56,21 +54,19 @@ class RVRegressor(RelevanceMachine, KernelRegressor):
 
     Attributes
     ----------
-    relevance_rows_ : (M,) training rows whose functions were kept (for own functions, the columns),
-        ascending.
+    relevance_rows_ : (M,) training rows (columns of own functions) that were kept, ascending.
     relevance_vectors_ : (M, d) the inputs of these rows.
     weights_, precisions_ : (1, M) posterior means of the weights, and their prior precisions.
     intercept_ : (1,) the constant.
     noise_ : float, noise variance.
     log_evidence_ : float, log p(y | X) with these precisions, in your units.
-    left_out_ : mean, variance and log_density of every row from all others, exact with functions,
-        precisions and noise held. They were chosen with the row in question, so that the figures
-        are optimistic: compare by cross-validation. None with ``heal``.
+    left_out_ : mean, variance and log_density of every row from all others, functions, precisions
+        and noise held as all rows chose them: optimistic, compare by cross-validation. None with
+        ``heal``.
     kernel_, loss_ : the kernel and the noise in your units.
     posteriors_ : list of one process, in standardised units.
     n_iter_ : int, steps tried.
-    report_ : dict: what was done; ``report_["machines"]`` has the steps and the evidence after each
-        of them, in standardised units.
+    report_ : dict, what was done; in "machines" the steps and evidence after each, standardised.
     n_features_in_, feature_names_in_ : as in scikit-learn.
 
     Notes
@@ -114,15 +110,9 @@ class RVRegressor(RelevanceMachine, KernelRegressor):
         max_iter: int = 10000,
         standardize: bool | str = "auto",
     ) -> None:
-        self.kernel = kernel
-        self.functions = functions
-        self.bias = bias
-        self.noise = noise
-        self.search = search
-        self.heal = heal
-        self.tol = tol
-        self.max_iter = max_iter
-        self.standardize = standardize
+        self.kernel, self.functions, self.bias = kernel, functions, bias
+        self.noise, self.search, self.heal = noise, search, heal
+        self.tol, self.max_iter, self.standardize = tol, max_iter, standardize
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

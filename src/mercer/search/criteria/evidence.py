@@ -47,8 +47,8 @@ class Criterion(ABC):
         parts = self.space.parts_at(u)
         kernel, loss, p = cast(Kernel, parts["kernel"]), cast(Loss, parts["loss"]), self.problem
         gram = self.make_gram(kernel, p.points, scratch=self.scratch())
-        given = {"basis": p.basis, "weights": p.weights, "start": start}
-        return gram, loss, self.inference.solve(gram, p.y, loss, **given)
+        solve, W = self.inference.solve, p.weights
+        return gram, loss, solve(gram, p.y, loss, basis=p.basis, weights=W, start=start)
 
     def __call__(self, u: Array) -> tuple[float, Array]:
         """Value (to be maximised) and gradient (p,) at u (p,)."""
@@ -116,8 +116,8 @@ def balanced(problem: Problem) -> tuple[Problem, float]:
     c = (n + float(np.maximum(W[differ] - 1.0, 0.0).sum())) / float(W.sum())
     if abs(c - 1.0) < 1e-12:
         return problem, 1.0
-    rows = {"group": np.arange(n), "rows": problem.y, "row_weights": c * W, "whole": True}
-    return replace(problem, weights=c * W, spread=c * problem.spread, **rows), c
+    scaled = replace(problem, weights=c * W, spread=c * problem.spread, row_weights=c * W)
+    return replace(scaled, group=np.arange(n), rows=problem.y, whole=True), c
 
 
 def times(problem: Problem, factor: float) -> Problem:

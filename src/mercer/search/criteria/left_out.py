@@ -189,9 +189,8 @@ class LooBoundCriterion(Criterion):
         self.figure = figure
 
     def __call__(self, u: Array) -> tuple[float, Array]:
-        """Value (to be maximised) and zeros in place of a gradient."""
         value, _ = self.value_and_gradients(*self.solve(u))
-        return value + self.space.log_prior(u)[0], np.zeros(len(u))
+        return value + self.space.log_prior(u)[0], np.zeros(len(u))  # in place of a gradient
 
     def value_and_gradients(
         self, gram: Gram, loss: Loss, solution: Solution

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -37,10 +37,9 @@ class HMC(Watched):
     First a climb to the maximum, then chains of the no-U-turn sampler that start dispersed about
     it, with steps and masses learned in the warm-up. Maxima far apart, which no chain crosses
     between, are not found this way. The machine keeps ``keep`` draws, best first, each with a
-    posterior of its own, and its predictions average over them. An evidence that fails, or is not
-    finite, counts as zero density. A keyboard interrupt keeps what was drawn so far. An inference
-    that iterates must be accurate, or its error adds to that of the steps: a tolerance of 1e-6 of
-    the evidence is plenty.
+    posterior of its own, and its predictions average over them. An evidence that fails counts as
+    zero density. A keyboard interrupt keeps what was drawn so far. An inference that iterates must
+    be accurate to 1e-6 of the evidence, or its error adds to that of the steps.
 
     Parameters
     ----------
@@ -87,16 +86,11 @@ class HMC(Watched):
         n_jobs: int | None = None,
         progress: bool | Progress = False,
     ) -> None:
-        self.samples = samples
-        self.warmup = warmup
-        self.chains = chains
-        self.keep = keep
-        self.criterion = criterion
-        self.target = target
-        self.max_depth = max_depth
-        self.balance = balance
-        self.n_jobs = n_jobs
-        self.progress = progress
+        self.samples, self.warmup = samples, warmup
+        self.chains, self.keep = chains, keep
+        self.criterion, self.balance = criterion, balance
+        self.target, self.max_depth = target, max_depth
+        self.n_jobs, self.progress = n_jobs, progress
         if criterion not in ("evidence", "loo"):
             raise ValueError(f"unknown criterion {criterion!r} of a density; known: evidence, loo")
         if min(samples, chains, keep, max_depth) < 1 or warmup < 0:
@@ -107,7 +101,7 @@ class HMC(Watched):
             raise ValueError(f"target is a mean acceptance between 0 and 1, got {target!r}")
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
-        flat = flat_names(space)  # refuses what has no finite mass
+        flat = flat_names(space)  # refuses a density that has no finite mass
         climb = Optimize(self.criterion, 0, max_iter=CLIMB, tol=1e-9, progress=self.progress)
         top = climb.run(criterion, space, rng)[0]
         if not len(space) or top.report["interrupted"]:
@@ -151,26 +145,16 @@ class HMC(Watched):
         """Run one chain; an interrupt ends it, and all others, and leaves what they have."""
         density = density_of(watch, chain)
         try:
-            chain.run(
-                density,
-                dispersed(density, top, scale, bounds, rng),
-                scale,
-                bounds,
-                warmup=self.warmup,
-                samples=self.samples,
-                rng=rng,
-                target=self.target,
-                max_depth=self.max_depth,
-            )
+            start = dispersed(density, top, scale, bounds, rng)
+            limits: dict[str, Any] = {"target": self.target, "max_depth": self.max_depth}
+            limits |= {"warmup": self.warmup, "samples": self.samples}
+            chain.run(density, start, scale, bounds, rng=rng, **limits)
         except KeyboardInterrupt:
             watch.stop.set()
 
 
 def flat_names(space: Space) -> list[str]:
-    """Names of the parameters without a hyperprior: uniform in u between their bounds.
-
-    Refuses a parameter that has neither: the density would have no finite mass.
-    """
+    """Names of the parameters uniform in u between bounds; refuses one without bounds and prior."""
     flat = [entry for entry in space.entries if entry.prior is None]
     for entry in flat:
         if not np.all(np.isfinite(space.bounds[entry.where])):

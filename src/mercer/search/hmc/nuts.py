@@ -43,18 +43,12 @@ class Flow:
     A wall turns the sign of one momentum. With a diagonal mass this keeps the energy, the volume
     and the way back, so that draws are exact for a density that is zero outside.
 
-    Parameters
-    ----------
-    density : log density and gradient; (-inf, anything) where it is zero.
-    bounds : (p, 2); -inf and inf where there is no wall.
-    inverse_mass : (p,) diagonal of M^-1; good is the variance of each coordinate.
-
     Reference: Neal (2011), MCMC using Hamiltonian dynamics, sections 2.3 and 5.1.
     """
 
-    density: Density
-    bounds: Array
-    inverse_mass: Array
+    density: Density  # (-inf, anything) where it is zero
+    bounds: Array  # (p, 2); -inf and inf where there is no wall
+    inverse_mass: Array  # (p,) diagonal of M^-1; good is the variance of each coordinate
 
     def refreshed(self, state: ChainState, rng: Random) -> ChainState:
         """Return the state with a new momentum r ~ N(0, M)."""

@@ -142,14 +142,8 @@ class GaussianMachine(Machine):
         mu = found.back(found.half(beta * right))
         r = self.t - self._columns.mix(active, mu[k:]) - self.design.flat @ mu[:k]
         misfit = beta * (float(w @ r**2) + self.spread)
-        evidence = 0.5 * (
-            self.total * (math.log(beta) - LOG_2PI)
-            + k * LOG_2PI
-            + float(np.log(prior).sum())
-            - found.logdet()
-            - misfit
-            - float(precisions @ mu**2)
-        )
+        whole = self.total * (math.log(beta) - LOG_2PI) + k * LOG_2PI + float(np.log(prior).sum())
+        evidence = 0.5 * (whole - found.logdet() - misfit - float(precisions @ mu**2))
         return SparseState(active, prior, beta, functions, mu, found, b, b * r, misfit, evidence)
 
     def outside(self, state: SparseState, spare: int = 0) -> tuple[Array, Array, Array]:
@@ -259,7 +253,7 @@ class LaplaceMachine(Machine):
         p = len(state.mu)
         whole = np.empty((p + max(spare, 1), self.design.Phi.shape[1]))
         rows = np.concatenate([state.F * state.b, state.a[None]])  # Q_m = phi_m'a at the mode
-        self.design.dots_into(whole[: p + 1], rows)
+        self.design.dots(rows, out=whole[: p + 1])
         V, Q = state.factor.in_place(whole[:p], 1.0), whole[p].copy()
         return self.whole(state) - np.einsum("ij,ij->j", V, V), Q, whole
 

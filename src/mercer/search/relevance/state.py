@@ -31,7 +31,8 @@ class Design:
     @cached_property
     def lengths(self) -> Array:
         """Weighted length of every column, shape (m,)."""
-        return np.sqrt(np.einsum("i,ij,ij->j", self.weights, self.Phi, self.Phi))
+        squares = np.einsum("i,ij,ij->j", self.weights, self.Phi, self.Phi)
+        return np.asarray(np.sqrt(squares))
 
     @cached_property
     def usable(self) -> Array:
@@ -74,14 +75,11 @@ class Design:
         """Return all candidates, of unit length, one a row, shape (m, n)."""
         return np.multiply(self.Phi.T, self._inverse[:, None], order="C")
 
-    def dots(self, V: Array) -> Array:
+    def dots(self, V: Array, out: Array | None = None) -> Array:
         """Inner products of V (n,) or (p, n) with every candidate: (m,) or (p, m)."""
-        return np.asarray((V @ self.Phi) * self._inverse)
-
-    def dots_into(self, out: Array, V: Array) -> None:
-        """Write :meth:`dots` of V (p, n) to ``out`` (p, m)."""
-        np.matmul(V, self.Phi, out=out)
-        out *= self._inverse
+        found = np.matmul(V, self.Phi, out=out)
+        found *= self._inverse
+        return np.asarray(found)
 
     def products(self) -> Array:
         """phi_i'W phi_m of all columns of unit length, (m, m)."""
