@@ -164,8 +164,7 @@ def _figures(
     """Log evidence with a flat constant, test error, number of vectors."""
     from mercer.kernels import RBF
     from mercer.losses import Logistic
-    from mercer.search.relevance.gaussian import GaussianMachine
-    from mercer.search.relevance.laplace import LaplaceMachine
+    from mercer.search.relevance.machines import GaussianMachine, LaplaceMachine
     from mercer.search.relevance.state import Design
 
     Phi = RBF(1.0)(X, fitted["centres"])

@@ -27,11 +27,9 @@ from mercer.search import (
     by_name,
     simple_problem,
 )
-from mercer.search.hmc.chain import Chain
-from mercer.search.hmc.committee import evenly
 from mercer.search.hmc.diagnostics import ess, rhat
-from mercer.search.hmc.hmc import curvature_scale
-from mercer.search.hmc.nuts import ChainState, Flow, transition
+from mercer.search.hmc.hmc import curvature_scale, evenly
+from mercer.search.hmc.nuts import Chain, ChainState, Flow, transition
 
 Density = Callable[[np.ndarray], tuple[float, np.ndarray]]
 FREE = (-np.inf, np.inf)

@@ -10,9 +10,8 @@ from mercer._native import relevance as native
 from mercer.kernels import RBF
 from mercer.losses import Logistic
 from mercer.search.relevance.climb import Scan, best_precision, climb, gain_of, judged, share
-from mercer.search.relevance.gaussian import GaussianMachine
 from mercer.search.relevance.kernel import Setting, slope_in_functions, tuned
-from mercer.search.relevance.laplace import LaplaceMachine
+from mercer.search.relevance.machines import GaussianMachine, LaplaceMachine
 from mercer.search.relevance.state import Design
 from tests.reference import relevance as slow
 
@@ -256,7 +255,7 @@ def test_the_length_scale_is_found(rng) -> None:
     x = np.linspace(-10, 10, 120)[:, None]
     t = np.sinc(x[:, 0] / np.pi) + 0.1 * rng.normal(size=120)
     setting = Setting(x, x, np.ones((120, 1)), np.ones(120), (lambda d: GaussianMachine(d, t),))
-    kernel, (run,), report = tuned(setting, RBF(8.0), 1e-2, 10000)
+    kernel, (run,), report = tuned(setting, RBF(8.0))
     assert 0.5 < kernel.length_scale < 4.0
     assert run.state.evidence >= max(report["rungs"]) - 20.0
     assert report["shortest"] == pytest.approx(20 / 119)

@@ -8,7 +8,7 @@ import pytest
 from mercer._native import relevance as native
 from mercer.kernels import RBF
 from mercer.search.relevance import climb as search
-from mercer.search.relevance.gaussian import GaussianMachine
+from mercer.search.relevance.machines import GaussianMachine
 from mercer.search.relevance.state import Design
 from tests.reference import relevance as slow
 
@@ -136,7 +136,7 @@ def test_candidates_beyond_the_pool_are_the_same(rng, monkeypatch) -> None:
     weights = rng.integers(1, 3, size=80).astype(float)
     design = Design(RBF(1.0)(x), np.ones((80, 1)), weights)
     together = search.climb(GaussianMachine(design, t)).state
-    monkeypatch.setattr("mercer.search.relevance.gaussian.TOGETHER", 0)
+    monkeypatch.setattr("mercer.search.relevance.machines.TOGETHER", 0)
     alone = search.climb(GaussianMachine(design, t)).state
     assert set(alone.active) == set(together.active)
     assert alone.evidence == pytest.approx(together.evidence, rel=1e-9)

@@ -1,15 +1,4 @@
-"""FeatureProcess: functions that are linear in the explicit features of a kernel.
-
-mean(x) = phi(x)'w + b,    cov(x, z) = k(x, z) = phi(x)'phi(z)
-
-What a relevance search leaves: a process on few functions, and its augmented form.
-
-    mean(x) = phi(x)'mu,    cov(x, z) = phi(x)' Sigma phi(z)
-
-phi are the functions that were kept, the flat ones first. As a prior this is a Gaussian process of
-finite rank (GPML 6.45): far from all centres phi, and with it the variance, tends to zero.
-Theory (R3), (R9), (R10).
-"""
+"""Functions that are linear in features: those of a kernel, or what a relevance search leaves."""
 
 from __future__ import annotations
 
@@ -27,6 +16,8 @@ from mercer.process.process import BATCH_BYTES, Process
 
 class FeatureProcess(Process):
     """Formulas (1) and (2) in weight space, for a mode: the covariance is that of the kernel.
+
+        mean(x) = phi(x)'w + b,    cov(x, z) = k(x, z) = phi(x)'phi(z)
 
     What was learned is in the weights, so that memory does not grow with the rows seen.
 
@@ -46,9 +37,7 @@ class FeatureProcess(Process):
     """
 
     def __init__(self, kernel: Kernel, weights: Array, bias: Array | None = None) -> None:
-        self.kernel = kernel
-        self.weights = weights
-        self.bias = bias
+        self.kernel, self.weights, self.bias = kernel, weights, bias
 
     def of_features(self, F: Any) -> Array:
         """Return the mean without the bias for features F (q, m), which may be sparse: (q, k)."""
@@ -70,13 +59,13 @@ class FeatureProcess(Process):
 
 
 class Sparse(Process):
-    """The process of the weights.
+    """A process on few functions, X (q, d) -> phi (q, p), the flat ones first.
 
-    Parameters
-    ----------
-    functions : X (q, d) -> phi (q, p).
-    mu : (p,) posterior means of the weights.
-    spread : Sigma as an operator: R^-T phi has the variance as its squared length.
+        mean(x) = phi(x)'mu,    cov(x, z) = phi(x)' Sigma phi(z)
+
+    mu (p,) and the operator ``spread`` Sigma are those of the posterior of the weights. As a prior
+    this is a Gaussian process of finite rank (GPML 6.45): far from all centres phi, and with it the
+    variance, tends to zero. Theory (R3), (R9), (R10).
     """
 
     def __init__(
@@ -85,7 +74,8 @@ class Sparse(Process):
         self.functions, self.mu, self.spread = functions, mu, spread
 
     def mean(self, X: Array) -> Array:
-        return self._batched(lambda part: self.functions(part) @ self.mu, X)[:, None]
+        p = len(self.mu)
+        return _batched(lambda part: self.functions(part) @ self.mu, X, p)[:, None]
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         if not len(self.mu):
@@ -97,38 +87,28 @@ class Sparse(Process):
     def diag(self, X: Array) -> Array:
         if not len(self.mu):
             return np.zeros(len(X))
-        return self._batched(lambda x: self.spread.reduce_diag(self.functions(x).T, None), X)
+        p = len(self.mu)
+        return _batched(lambda x: self.spread.reduce_diag(self.functions(x).T, None), X, p)
 
-    def _batched(self, one: Callable[[Array], Array], X: Array) -> Array:
-        size = max(1, BATCH_BYTES // (8 * self._width))
-        if len(X) <= size:
-            return np.asarray(one(X))
-        return np.concatenate([one(X[i : i + size]) for i in range(0, len(X), size)])
 
-    @property
-    def _width(self) -> int:
-        """Doubles that a row of a batch needs."""
-        return max(1, len(self.mu))
+def _batched(one: Callable[[Array], Array], X: Array, width: int) -> Array:
+    """Return ``one`` at X (q, d), its last axis; ``width`` doubles are needed for each row."""
+    size = max(1, BATCH_BYTES // (8 * max(1, width)))
+    if len(X) <= size:
+        return np.asarray(one(X))
+    return np.concatenate([one(X[i : i + size]) for i in range(0, len(X), size)], axis=-1)
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What the added function needs of the training rows: where they are and what each says.
+    """What the added function needs of the training rows: where they are and what each says."""
 
-    Attributes
-    ----------
-    kernel, points : the functions' kernel, and the training rows (n, d).
-    F : (p, n) the functions in the model at the rows.
-    a, b : (n,) derivative and curvature of each row's log likelihood.
-    variance : of the added function at its own centre.
-    """
-
-    kernel: Kernel
-    points: Array
-    F: Array
-    a: Array
-    b: Array
-    variance: float
+    kernel: Kernel  # of the functions
+    points: Array  # (n, d) the training rows
+    F: Array  # (p, n) the functions in the model at the rows
+    a: Array  # (n,) derivative of each row's log likelihood
+    b: Array  # (n,) its curvature
+    variance: float  # of the added function at its own centre
 
 
 class Augmented(Sparse):
@@ -143,50 +123,31 @@ class Augmented(Sparse):
     has its own model: there is no covariance between points.
     """
 
-    def __init__(
-        self,
-        functions: Callable[[Array], Array],
-        mu: Array,
-        spread: CholeskyOperator,
-        added: Augmentation,
-    ) -> None:
-        super().__init__(functions, mu, spread)
+    def __init__(self, plain: Sparse, added: Augmentation) -> None:
+        super().__init__(plain.functions, plain.mu, plain.spread)
         self.added = added
 
-    def moments(self, X: Array) -> tuple[Array, Array]:
-        """Mean and variance at X (q, d), (q,) each."""
-        added, both = self.added, []
-        size = max(1, BATCH_BYTES // (8 * self._width))
-        for i in range(0, max(len(X), 1), size):
-            part = X[i : i + size]
-            phi = self.functions(part).T
-            star = added.kernel(added.points, part)
-            height = added.kernel.diag(part)
-            near, there = (
-                self.spread.half(A) if len(self.mu) else A
-                for A in (phi, (added.F * added.b) @ star)
-            )
-            e = height - np.einsum("ij,ij->j", near, there)
-            s = added.b @ star**2 - np.einsum("ij,ij->j", there, there)
-            total = height**2 / added.variance + np.maximum(s, 0.0)  # s is a squared length
-            total[total == 0.0] = np.inf  # a function that is zero at its centre adds nothing
-            mean = self.mu @ phi + e * (added.a @ star) / total
-            both.append((mean, np.einsum("ij,ij->j", near, near) + e**2 / total))
-        return np.concatenate([m for m, _ in both]), np.concatenate([v for _, v in both])
+    def _moments(self, X: Array) -> Array:
+        """Mean and variance at X (q, d): (2, q)."""
+        added = self.added
+        phi, star = self.functions(X).T, added.kernel(added.points, X)
+        height, there = added.kernel.diag(X), (added.F * added.b) @ star
+        near, there = (self.spread.half(A) if len(self.mu) else A for A in (phi, there))
+        e = height - np.einsum("ij,ij->j", near, there)
+        s = added.b @ star**2 - np.einsum("ij,ij->j", there, there)
+        total = height**2 / added.variance + np.maximum(s, 0.0)  # s is a squared length
+        total[total == 0.0] = np.inf  # a function that is zero at its centre adds nothing
+        mean = self.mu @ phi + e * (added.a @ star) / total
+        return np.array([mean, np.einsum("ij,ij->j", near, near) + e**2 / total])
 
     def mean(self, X: Array) -> Array:
-        return self.moments(X)[0][:, None]
+        return np.asarray(_batched(self._moments, X, 2 * len(self.added.points))[0][:, None])
 
     def diag(self, X: Array) -> Array:
-        return self.moments(X)[1]
+        return np.asarray(_batched(self._moments, X, 2 * len(self.added.points))[1])
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """Raise: augmented predictions have no covariance between points."""
         raise ValueError(
             "augmented error bars (heal) are defined one point at a time and have no covariance "
             "between points; use heal=False for covariances and joint samples, or GPRegressor"
         )
-
-    @property
-    def _width(self) -> int:
-        return max(1, 2 * len(self.added.points))

@@ -9,8 +9,12 @@ from mercer.search.criteria.evidence import (
     simple_problem,
     times,
 )
-from mercer.search.criteria.left_out import LooBound, LooBoundCriterion, LooCriterion
-from mercer.search.criteria.plsc import PlscCriterion
+from mercer.search.criteria.left_out import (
+    LooBound,
+    LooBoundCriterion,
+    LooCriterion,
+    PlscCriterion,
+)
 from mercer.search.hmc.diagnostics import ess_bulk, ess_tail, rhat
 from mercer.search.hmc.hmc import HMC
 from mercer.search.optimize import Optimize, Result, Search
@@ -46,7 +50,4 @@ __all__ = [
     "times",
 ]
 
-
-def by_name(given: object) -> Search | None:
-    """Return a Search from its name ("evidence", "loo", "loo_bound", "hmc"), itself, or None."""
-    return Search.given(given)
+by_name = Search.given

@@ -1,8 +1,6 @@
-"""One climb of a criterion: counted, begun at the last posterior, at a measured pace.
+"""Optimize: the maximum of a criterion, by L-BFGS-B from several starts.
 
-Interrupts: a search keeps its best point at one, and its caller may want to stop, too.
-
-Optimize: the maximum of a criterion, by L-BFGS-B from several starts.
+Each climb is counted, begun at the last posterior, and keeps its best point at an interrupt.
 """
 
 from __future__ import annotations
@@ -28,20 +26,18 @@ from mercer.search.space import Space
 Progress: TypeAlias = Callable[[dict[str, Any]], None]
 HOPELESS = 1e25  # stands for an impossible point in the line search, which then shortens its step
 ASTRAY = 1e-2  # residual, in posterior deviations, of an inference that did not converge
+MEMORY = 40  # pairs kept by L-BFGS-B: with few parameters a long memory saves evaluations
 
 
 class Watch:
     """The criterion with its sign turned, counting, remembering the best, and stoppable."""
 
-    def __init__(self, criterion: Criterion, report: Progress | None) -> None:
-        self.criterion = criterion
-        self.report = report
-        self.stage = "searching"
-        self.stop = threading.Event()
-        self.lock = threading.Lock()
+    def __init__(self, criterion: Criterion, progress: bool | Progress) -> None:
+        self.criterion, self.stage = criterion, "searching"
+        self.progress = progress if callable(progress) else _to_stderr if progress else None
+        self.stop, self.lock = threading.Event(), threading.Lock()
         self.best: tuple[float, Array] | None = None
-        self.evaluations = 0
-        self.failures = 0
+        self.evaluations = self.failures = 0
         self.failure: ValueError | None = None
         self.factorisations: list[int] = []
 
@@ -84,17 +80,21 @@ class Watch:
                 self.best = (value, u.copy())
             now = stage or self.stage
             event = {"evaluations": self.evaluations, "best": self.best[0], "stage": now}
-        if self.report is not None:
-            self.report(event)
+        if self.progress is not None:
+            self.progress(event)
         return -value, -gradient, solution
+
+
+def _to_stderr(event: dict[str, Any]) -> None:
+    line = "{stage}: {evaluations} evaluations, best {best:.4f}".format(**event)
+    sys.stderr.write(f"\r{line}")
+    sys.stderr.flush()
 
 
 def _astray(solution: Solution | None) -> ValueError | None:
     """Say so where an inference ended so far from its fixed point that E means nothing."""
-    if solution is None or solution.report.converged:
-        return None
-    report = solution.report
-    if report.details.get("residual", 0.0) <= ASTRAY:
+    report = None if solution is None else solution.report
+    if report is None or report.converged or report.details.get("residual", 0.0) <= ASTRAY:
         return None
     return ValueError(
         "the inference did not converge at any start of the search, so that there is no evidence "
@@ -158,9 +158,6 @@ def interrupted(report: Any) -> bool:
     return report.get("interrupted") is True or any(interrupted(v) for v in report.values())
 
 
-MEMORY = 40  # pairs kept by L-BFGS-B: with few parameters a long memory saves evaluations
-
-
 @dataclass
 class Result:
     """The best point found and how it was found."""
@@ -168,16 +165,6 @@ class Result:
     u: Array
     value: float
     report: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Where one climb ended."""
-
-    value: float
-    converged: bool
-    message: str
-    u: Array
 
 
 class Search(Component):
@@ -191,13 +178,13 @@ class Search(Component):
     samples_many: ClassVar[bool] = False
 
     @classmethod
-    def given(cls, value: object) -> Search | None:
-        """Return a Search from its name ("evidence", "loo", "hmc", ...), itself, or None."""
-        if value is None or isinstance(value, Search):
-            return value
-        if isinstance(value, str) and value in Search.known_names():
-            return Search.by_name(value)
-        raise ValueError(there_is_no("search", value, [*Search.known_names(), "None"]))
+    def given(cls, given: object) -> Search | None:
+        """Return a Search by its name ("evidence", "loo", "loo_bound", "hmc"), itself, or None."""
+        if given is None or isinstance(given, Search):
+            return given
+        if isinstance(given, str) and given in Search.known_names():
+            return Search.by_name(given)
+        raise ValueError(there_is_no("search", given, [*Search.known_names(), "None"]))
 
     @property
     def needs_reports(self) -> tuple[str, ...]:
@@ -271,14 +258,10 @@ class Optimize(Watched):
         n_jobs: int | None = None,
         progress: bool | Progress = False,
     ) -> None:
-        self.criterion = criterion
-        self.restarts = restarts
-        self.screen = screen
-        self.max_iter = max_iter
-        self.tol = tol
-        self.balance = balance
-        self.n_jobs = n_jobs
-        self.progress = progress
+        self.criterion, self.balance = criterion, balance
+        self.restarts, self.screen = restarts, screen
+        self.max_iter, self.tol = max_iter, tol
+        self.n_jobs, self.progress = n_jobs, progress
         if criterion not in ("evidence", "loo", "plsc"):
             raise ValueError(f"unknown criterion {criterion!r}; known are evidence, loo, plsc")
         if restarts < 0 or max_iter < 1:
@@ -288,10 +271,10 @@ class Optimize(Watched):
         starts = [space.start, *(space.random(rng) for _ in range(self.restarts))]
         if self.restarts:
             starts += space.suggested
-        watch = Watch(criterion, reporter(self.progress))
+        watch = Watch(criterion, self.progress)
         if not len(space):
-            value, _ = criterion(space.start)
-            return [Result(space.start, value, {"evaluations": 1, "converged": True, "starts": 0})]
+            found = {"evaluations": 1, "converged": True, "starts": 0}
+            return [Result(space.start, criterion(space.start)[0], found)]
         try:
             outcomes = self._screened(watch, space, starts)
         except KeyboardInterrupt:
@@ -299,33 +282,33 @@ class Optimize(Watched):
             if watch.best is None:
                 raise
             value, u = watch.best
-            message = "interrupted; the best point so far is kept"
-            outcomes = [Outcome(value, False, message, u)]
+            how = {"converged": False, "message": "interrupted; the best point so far is kept"}
+            outcomes = [Result(u, value, how)]
         if watch.best is None:
             raise watch.failure or ValueError(
                 "the criterion could not be evaluated at any start: check the scale of the inputs"
             )
         best = outcomes[0]
-        report: dict[str, Any] = {
+        close = np.any(np.abs(best.u[:, None] - space.bounds) < 1e-6, axis=1)
+        best.report = {
             "criterion": self.criterion,
             "starts": len(starts),
             "start_values": [float(o.value) for o in outcomes],
             "evaluations": watch.evaluations,
             "failed_evaluations": watch.failures,
-            "converged": best.converged,
-            "message": best.message,
+            **best.report,
             "interrupted": watch.stop.is_set(),
-            "at_bounds": _at_bounds(space, best.u),
+            "at_bounds": [e.name for e in space.entries if np.any(close[e.where])],
             **watch.work(),
         }
-        return [Result(best.u, best.value, report)]
+        return [best]
 
-    def _screened(self, watch: Watch, space: Space, starts: list[Array]) -> list[Outcome]:
+    def _screened(self, watch: Watch, space: Space, starts: list[Array]) -> list[Result]:
         """Outcomes, the chosen one first; the others as far as they were run."""
         screening = self.screen is not None and len(starts) > 1
         watch.stage = "screening" if screening else "searching"
         budget = self.screen if screening else None
-        outcomes: list[Outcome] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+        outcomes: list[Result] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(self._climb)(watch, space, start, budget) for start in starts
         )
         outcomes.sort(key=lambda outcome: -outcome.value)
@@ -334,28 +317,24 @@ class Optimize(Watched):
             outcomes[0] = self._climb(watch, space, outcomes[0].u, None)
         return outcomes
 
-    def _climb(self, watch: Watch, space: Space, start: Array, budget: int | None) -> Outcome:
+    def _climb(self, watch: Watch, space: Space, start: Array, budget: int | None) -> Result:
         climb, left = Climb(watch), self.max_iter
         while True:
             climb.begin(start)
-            result = minimize(
-                climb,
-                start,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=Bounds(space.bounds[:, 0], space.bounds[:, 1]),
-                options={
-                    "maxiter": left,
-                    "maxfun": budget or 20 * self.max_iter,
-                    "ftol": self.tol,
-                    "maxcor": MEMORY,
-                    "gtol": _flat(climb.value) * climb.unit,
-                },
-            )
+            options = {
+                "maxiter": left,
+                "maxfun": budget or 20 * self.max_iter,
+                "ftol": self.tol,
+                "maxcor": MEMORY,
+                "gtol": _flat(climb.value) * climb.unit,
+            }
+            given: dict[str, Any] = {"bounds": Bounds(*space.bounds.T), "options": options}
+            result = minimize(climb, start, jac=True, method="L-BFGS-B", **given)
             end, left = float(result.fun) / climb.unit, left - int(result.nit)
             done = budget or left < 1 or not result.success
             if done or _flat(end) > 0.1 * _flat(climb.value):
-                return Outcome(-end, bool(result.success), str(result.message), result.x)
+                how = {"converged": bool(result.success), "message": str(result.message)}
+                return Result(result.x, -end, how)
             start = result.x  # E was far larger where it began: less is flat now, and in its unit
 
 
@@ -366,22 +345,3 @@ def _flat(value: float) -> float:
     in the last place of E a line search tries lengths until it gives up.
     """
     return max(1e-5, 10.0 * float(np.sqrt(np.finfo(float).eps * abs(value))))
-
-
-def _at_bounds(space: Space, u: Array) -> list[str]:
-    """Names of the parameters that ended at a bound."""
-    close = np.any(np.abs(u[:, None] - space.bounds) < 1e-6, axis=1)
-    return [entry.name for entry in space.entries if np.any(close[entry.where])]
-
-
-def reporter(progress: bool | Progress) -> Progress | None:
-    """Return the function that is told of each evaluation, or None."""
-    if callable(progress):
-        return progress
-    return _to_stderr if progress else None
-
-
-def _to_stderr(event: dict[str, Any]) -> None:
-    line = "{stage}: {evaluations} evaluations, best {best:.4f}".format(**event)
-    sys.stderr.write(f"\r{line}")
-    sys.stderr.flush()

@@ -42,15 +42,12 @@ class LogNormal(HyperPrior):
     """
 
     def __init__(self, mu: float = 0.0, sigma: float = 1.0) -> None:
-        self.mu = mu
-        self.sigma = sigma
+        self.mu, self.sigma = mu, sigma
         _positive(sigma=sigma)
 
     def log_density(self, theta: Array) -> Array:
-        t = (np.log(theta) - self.mu) / self.sigma
-        return np.asarray(
-            -0.5 * t**2 - np.log(theta) - np.log(self.sigma) - 0.5 * np.log(2 * np.pi)
-        )
+        log, t = np.log(theta), (np.log(theta) - self.mu) / self.sigma
+        return np.asarray(-0.5 * t**2 - log - np.log(self.sigma) - 0.5 * np.log(2 * np.pi))
 
     def slope(self, theta: Array) -> Array:
         return np.asarray(-(1.0 + (np.log(theta) - self.mu) / self.sigma**2) / theta)
@@ -69,17 +66,12 @@ class GammaPrior(HyperPrior):
     """
 
     def __init__(self, shape: float = 2.0, rate: float = 1.0) -> None:
-        self.shape = shape
-        self.rate = rate
+        self.shape, self.rate = shape, rate
         _positive(shape=shape, rate=rate)
 
     def log_density(self, theta: Array) -> Array:
-        return np.asarray(
-            (self.shape - 1.0) * np.log(theta)
-            - self.rate * theta
-            + self.shape * np.log(self.rate)
-            - gammaln(self.shape)
-        )
+        value = (self.shape - 1.0) * np.log(theta) - self.rate * theta
+        return np.asarray(value + self.shape * np.log(self.rate) - gammaln(self.shape))
 
     def slope(self, theta: Array) -> Array:
         return np.asarray((self.shape - 1.0) / theta - self.rate)
@@ -102,9 +94,8 @@ class HalfNormal(HyperPrior):
         _positive(scale=scale)
 
     def log_density(self, theta: Array) -> Array:
-        return np.asarray(
-            -0.5 * (theta / self.scale) ** 2 + 0.5 * np.log(2 / np.pi) - np.log(self.scale)
-        )
+        value = -0.5 * (theta / self.scale) ** 2 + 0.5 * np.log(2 / np.pi)
+        return np.asarray(value - np.log(self.scale))
 
     def slope(self, theta: Array) -> Array:
         return np.asarray(-theta / self.scale**2)
@@ -123,8 +114,7 @@ class Uniform(HyperPrior):
     """
 
     def __init__(self, low: float = 0.0, high: float = 1.0) -> None:
-        self.low = low
-        self.high = high
+        self.low, self.high = low, high
         if not low < high:
             raise ValueError(f"Uniform needs low < high, got {low!r} and {high!r}")
 
@@ -149,8 +139,7 @@ class OwnPrior(HyperPrior):
     """
 
     def __init__(self, log_p: Callable[[Array], Array], d_log_p: Callable[[Array], Array]) -> None:
-        self.log_p = log_p
-        self.d_log_p = d_log_p
+        self.log_p, self.d_log_p = log_p, d_log_p
 
     def log_density(self, theta: Array) -> Array:
         return np.asarray(self.log_p(theta))

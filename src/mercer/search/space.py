@@ -62,6 +62,18 @@ class Entry:
         return width * share * (1.0 - share), 1.0 - 2.0 * share
 
 
+def _limits(entry: Entry, chosen: tuple[float, float] | None, u: Array) -> tuple[Array, Array]:
+    if chosen is None and isinstance(entry.prior, Uniform):
+        chosen = (entry.prior.low, entry.prior.high)
+    if chosen is None:
+        reach = np.inf if np.isinf(entry.domain.lower) else np.log(DEFAULT_FACTOR)
+        return u - reach, u + reach
+    tiny = np.finfo(float).tiny
+    low = entry.inward(np.asarray(max(chosen[0], entry.domain.lower + tiny)))
+    high = entry.inward(np.asarray(min(chosen[1], entry.domain.upper)))
+    return np.full(u.shape, low), np.full(u.shape, high)
+
+
 class Space:
     """The free parameters of named parts, flattened.
 
@@ -87,10 +99,9 @@ class Space:
     ) -> None:
         self.parts = dict(parts)
         self.entries: list[Entry] = []
+        self.suggested: list[Array] = []
         self._stated: set[str] = set()  # bounded or with a prior: not to be moved from outside
-        start: list[Array] = []
-        limits: list[Array] = []
-        offset = 0
+        start, limits, offset = [np.zeros(0)], [np.zeros((0, 2))], 0
         for part, component in parts.items():
             for path, owner, name in component.differentiable():
                 mark = owner.mark(name)
@@ -109,33 +120,14 @@ class Space:
                         f"{entry.name} starts at {value}, on the edge of its domain "
                         f"({entry.domain.lower:g}, {entry.domain.upper:g}); start inside, or fix it"
                     )
-                if mark.bounds or prior is not None or entry.name in (bounds or {}):
+                chosen = mark.bounds or (bounds or {}).get(entry.name)
+                if chosen or prior is not None:
                     self._stated.add(entry.name)
-                low, high = self._limits(entry, mark.bounds, (bounds or {}).get(entry.name), u)
+                low, high = _limits(entry, chosen, u)
                 self.entries.append(entry)
                 start.append(np.clip(u, low, high))
                 limits.append(np.column_stack([low, high]))
-        self.start = np.concatenate(start) if start else np.zeros(0)
-        self.bounds = np.vstack(limits) if limits else np.zeros((0, 2))
-        self.suggested: list[Array] = []
-
-    @staticmethod
-    def _limits(
-        entry: Entry,
-        own: tuple[float, float] | None,
-        default: tuple[float, float] | None,
-        u: Array,
-    ) -> tuple[Array, Array]:
-        chosen = own or default
-        if chosen is None and isinstance(entry.prior, Uniform):
-            chosen = (entry.prior.low, entry.prior.high)
-        if chosen is None:
-            reach = np.inf if np.isinf(entry.domain.lower) else np.log(DEFAULT_FACTOR)
-            return u - reach, u + reach
-        tiny = np.finfo(float).tiny
-        low = entry.inward(np.asarray(max(chosen[0], entry.domain.lower + tiny)))
-        high = entry.inward(np.asarray(min(chosen[1], entry.domain.upper)))
-        return np.full(u.shape, low), np.full(u.shape, high)
+        self.start, self.bounds = np.concatenate(start), np.vstack(limits)
 
     def suggest(self, values: Mapping[str, float | Array]) -> None:
         """Add a start: parameters by full name, the others as given; bounds of the user hold.

@@ -1,40 +1,43 @@
-"""RelevanceMachine: what RVRegressor and RVClassifier share, from the rows to the report.
+"""RelevanceMachine: what RVRegressor and RVClassifier share, from the rows to the model file.
 
 read -> merge repeated rows -> standardise -> search the functions -> leave each row out -> report
-
-A child states how its targets are read, their units, the likelihood, and what a left-out row says.
 """
 
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.core.arrays import Array, Index, location_scale
+from mercer.core.arrays import Array, location_scale
+from mercer.core.basis import Basis
+from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record, Rows
+from mercer.core.record import COLUMNS, Each, Maybe
 from mercer.estimators.relevance_vector.fit import (
-    SEARCHES,
-    Choice,
+    SPARSE,
     Options,
     RelevanceFit,
     RelevanceRows,
     choose,
 )
-from mercer.estimators.shared.summary import Summary
-from mercer.estimators.shared.table import Table, build_table, restored_on_error
+from mercer.estimators.shared.machine import KernelMachine
+from mercer.estimators.shared.parts import standardizes
+from mercer.estimators.shared.record import LEFT_OUT, UNITS, check_left_out
+from mercer.estimators.shared.table import Table, build_table
 from mercer.estimators.shared.units import Units, describe_rows, describe_units
 from mercer.inference.sites.base import cavity
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
-from mercer.losses.base import Loss
-from mercer.process.features import Sparse
-from mercer.process.process import Process
-from mercer.search.relevance.state import Design, Machine
+from mercer.losses.base import Loss, is_number
+from mercer.process.features import Augmented
+from mercer.search.relevance.kernel import Makers
 
+SEARCHES = ("auto", "evidence", "ard", None)
 OUTSIDE = 3  # frames from here to the user's call of fit
 AUGMENTED = (
     "augmented predictions (heal) have a model for each point, made of all rows: no row can be "
@@ -46,106 +49,74 @@ HELD = (
 )
 
 
-class RelevanceMachine(ABC):
-    """The data flow of a relevance vector machine, its fitted attributes and its summary."""
+class RelevanceMachine(KernelMachine):
+    """A child states how targets are read, their units, the likelihood and the left-out figures."""
 
-    kernel: Any
+    posteriors_: list[Any]  # a Sparse each
+    kernel_: Any  # a Kernel, or None
     functions: Any
     bias: bool
-    search: Any
     heal: bool | float
     tol: float
     max_iter: int
-    standardize: bool | str
-
-    n_features_in_: int
-    relevance_rows_: Index
-    relevance_vectors_: Array
-    weights_: Array
-    precisions_: Array
-    intercept_: Array
-    kernel_: Kernel | None
-    loss_: Loss
-    losses_: list[Loss]
-    units_: Units
-    posteriors_: list[Process]
-    log_evidence_: float
-    n_iter_: int
-    report_: dict[str, Any]
-    left_out_: LeftOut | None = None  # files written before there were such figures have none
 
     alike = False  # whether only rows of equal targets are merged
-
-    @property
-    def loo_(self) -> LeftOut | None:
-        """The same as ``left_out_``."""
-        return self.left_out_
 
     # ------------------------------------------------------------------ what a child states
     @abstractmethod
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
         """Return the rows X (N, d), their targets (N, m) and their weights (N,)."""
 
-    @abstractmethod
     def _target_units(self, table: Table) -> tuple[Array, Array]:
         """Return what is subtracted from each target, and by what it is divided: (m,) each."""
+        m = table.Y.shape[1]
+        return np.zeros(m), np.ones(m)
 
     @abstractmethod
-    def _likelihoods(
-        self, table: Table, units: Units
-    ) -> tuple[list[Callable[[Design], Machine]], float | None]:
-        """Return a likelihood on a design for each target.
-
-        With them the variance of an augmenting function by default; None: the prior's at the rows.
-        """
+    def _likelihoods(self, table: Table, units: Units) -> tuple[Makers, float | None]:
+        """Return a likelihood on a design for each target, and the variance of ``heal=True``."""
 
     @abstractmethod
-    def _settled(self, processes: list[Sparse], loss: Loss, units: Units) -> None:
-        """Keep what the predictions need."""
-
-    @abstractmethod
-    def _found_loss(self, found: list[RelevanceFit]) -> Loss:
-        """Return the loss in standardised units, with what was learned."""
-
-    @abstractmethod
-    def _found_evidence(self, found: list[RelevanceFit], total: float) -> float:
-        """Return the log evidence in the user's units; ``total`` is the weight of all rows."""
+    def _found_loss(self, beta: float) -> Loss:
+        """Return the loss in standardised units, with the noise precision that was learned."""
 
     @abstractmethod
     def _figures(self, mean: Array, variance: Array, table: Table) -> LeftOut:
         """Return the figures of left-out rows with latent moments (N, m), standardised."""
 
+    @abstractmethod
+    def _facts(self) -> list[tuple[str, str]]:
+        """Return further rows of the summary on the model: (label, value)."""
+
     # ------------------------------------------------------------------ fit
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from X (n, d) and y (n,).
-
-        ``sample_weight`` (n,): a row of weight w counts as w equal rows. If anything fails, the
-        estimator stays as it was.
-        """
-        with restored_on_error(self):
-            return self._fit(X, y, sample_weight)
-
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         options = self._options()
         X, Y, weights = self._read(X, y, sample_weight)
-        choice, standardize = self._choice(X.shape[1])
+        d = X.shape[1]
+        choice = choose(self.kernel, self.functions, getattr(self, "feature_names_in_", None), d)
+        standardize = standardizes(self.standardize, choice.named)
         table = build_table(X, Y, weights, False, Y.shape[1] == 1, 3, self.alike)
-        d, y_units = X.shape[1], self._target_units(table)
-        x_units = np.zeros(d), np.ones(d)
+        y_units, x_units = self._target_units(table), (np.zeros(d), np.ones(d))
         if standardize:
             x_units = location_scale(table.points, table.total)
         units = Units(*x_units, *y_units)
+        if not isinstance(options.heal, bool):
+            options = replace(options, heal=options.heal / float(units.y_scale[0]) ** 2)
         points = units.standardised(table.points)
-        options = options.in_units(float(units.y_scale[0]))
         rows = RelevanceRows(choice, points, table.total, options, distinct=not self.alike)
         found = rows.fit(*self._likelihoods(table, units))
-        self._keep_weights(found, table, units, choice.kernel is not None)
-        self._settled([one.process for one in found], self._found_loss(found), units)
-        kernel = found[0].kernel
-        self.kernel_ = None if kernel is None else kernel_in_user_units(units, kernel)
-        self.log_evidence_ = self._found_evidence(found, float(table.total.sum()))
+        state, kernel = found[0].state, rows.kernel
+        self._keep_weights(found, table, units, kernel is not None)
+        self._settled([one.process for one in found], self._found_loss(state.beta), units)
+        self.kernel_ = None
+        if kernel is not None:  # its amplitude has no meaning here
+            stated = replace(units, y_shift=np.zeros(1), y_scale=np.ones(1))
+            self.kernel_ = stated.kernel_in_user_units(kernel)
+        self.log_evidence_ = units.evidence_in_user_units(
+            sum(one.state.evidence for one in found), float(table.total.sum()), None, state.flat
+        )
         self.left_out_ = None if options.heal else self._leave_out(found, table, units)
-        self.report_ = self._describe(found, table, units, standardize)
+        self.report_ = self._described(found, table, standardize, rows.searched)
         if not self.report_["inference"]["converged"]:
             message = f"{type(self).__name__} {self.report_['inference']['message']}"
             warnings.warn(message, ConvergenceWarning, stacklevel=OUTSIDE)
@@ -153,40 +124,21 @@ class RelevanceMachine(ABC):
 
     def _options(self) -> Options:
         """Check the parameters that all relevance vector machines have."""
-        if not isinstance(self.bias, (bool, np.bool_)):
-            raise ValueError(f"bias must be True or False, not {self.bias!r}")
-        if self.search not in SEARCHES:
-            raise ValueError(
-                f"search must be 'auto', 'evidence', 'ard' or None, not {self.search!r}"
-            )
-        heal = self.heal
-        if not isinstance(heal, (bool, np.bool_)) and not (
-            isinstance(heal, (int, float, np.number)) and 0.0 < heal < np.inf
+        heal, tol, steps, switch = self.heal, self.tol, self.max_iter, (bool, np.bool_)
+        switched = isinstance(heal, switch)
+        healed = switched or is_number(heal, 0.0, np.inf)
+        whole = isinstance(steps, (int, np.integer)) and not isinstance(steps, bool)
+        for name, fine, wanted in (
+            ("bias", isinstance(self.bias, switch), "True or False"),
+            ("search", self.search in SEARCHES, "'auto', 'evidence', 'ard' or None"),
+            ("heal", healed, "True, False or a positive variance"),
+            ("tol", is_number(tol, 0.0, np.inf) or tol == np.inf, "a positive number"),
+            ("max_iter", whole and steps >= 1, "a number of steps, at least 1"),
         ):
-            raise ValueError(f"heal must be True, False or a positive variance, not {heal!r}")
-        if not (isinstance(self.tol, (int, float, np.number)) and self.tol > 0.0):
-            raise ValueError(f"tol must be a positive number, not {self.tol!r}")
-        steps = self.max_iter
-        if not isinstance(steps, (int, np.integer)) or isinstance(steps, bool) or steps < 1:
-            raise ValueError(f"max_iter must be a number of steps, at least 1, not {steps!r}")
-        heal = bool(heal) if isinstance(heal, (bool, np.bool_)) else float(heal)
-        return Options(bool(self.bias), self.search, heal, float(self.tol), int(steps))
-
-    def _choice(self, d: int) -> tuple[Choice, bool]:
-        """Return where the candidates come from, and whether the columns are standardised."""
-        choice = choose(self.kernel, self.functions, getattr(self, "feature_names_in_", None), d)
-        wanted = self.standardize
-        if isinstance(wanted, str) and wanted == "auto":
-            return choice, choice.named
-        if not isinstance(wanted, (bool, np.bool_)):
-            raise ValueError(f"standardize must be True, False or 'auto', not {wanted!r}")
-        if wanted and not choice.named:
-            raise ValueError(
-                "standardize=True needs a kernel given by name: the parameters of a kernel object, "
-                "and functions of your own, are in your units; scale the columns with "
-                "sklearn.preprocessing.StandardScaler in a pipeline instead"
-            )
-        return choice, bool(wanted)
+            if not fine:
+                raise ValueError(f"{name} must be {wanted}, not {getattr(self, name)!r}")
+        heal = bool(heal) if switched else float(heal)
+        return Options(bool(self.bias), self.search, heal, float(tol), int(steps))
 
     def _keep_weights(
         self, found: list[RelevanceFit], table: Table, units: Units, kernel: bool
@@ -195,7 +147,7 @@ class RelevanceMachine(ABC):
         rows = np.full(len(table.points), len(table.X), dtype=np.intp)
         np.minimum.at(rows, table.group, table.keep)  # the first row of each group
         named = [rows[one.active] if kernel else one.active for one in found]
-        kept = np.unique(np.concatenate(named)) if found else np.zeros(0, dtype=np.intp)
+        kept = np.unique(np.concatenate(named))
         self.relevance_rows_ = kept.astype(np.intp)
         self.relevance_vectors_ = table.X[kept] if kernel else np.empty((0, table.X.shape[1]))
         self.weights_ = np.zeros((len(found), len(kept)))
@@ -208,6 +160,12 @@ class RelevanceMachine(ABC):
             self.weights_[j, places] = scale * one.process.mu[bias:]
             self.precisions_[j, places] = one.precisions / scale**2
             self.intercept_[j] = units.y_shift[j] + (scale * one.process.mu[0] if bias else 0.0)
+
+    def _settled(self, processes: list[Any], loss: Loss, units: Units) -> None:
+        """Keep what the predictions need."""
+        self.posteriors_, self.losses_, self.units_ = processes, [loss], units
+        self.basis_, self.flat_ = None, len(processes) == 1
+        self.loss_ = units.loss_in_user_units(loss)
 
     # ------------------------------------------------------------------ what is reported
     def _leave_out(self, found: list[RelevanceFit], table: Table, units: Units) -> LeftOut:
@@ -240,11 +198,11 @@ class RelevanceMachine(ABC):
                 variance[unused, j] = one.process.var(inside)
         return self._figures(mean, variance, table)
 
-    def _describe(
-        self, found: list[RelevanceFit], table: Table, units: Units, standardize: bool
+    def _described(
+        self, found: list[RelevanceFit], table: Table, standardize: bool, searched: Any
     ) -> dict[str, Any]:
         """What was done to the numbers, as plain values."""
-        self.n_iter_ = max(1, sum(one.steps for one in found))
+        self.n_iter_ = max(1, sum(sum(one.report["steps"].values()) for one in found))
         converged = all(one.report["converged"] for one in found)
         message = (
             f"ended after max_iter={self.max_iter} steps, while a step still promised "
@@ -252,8 +210,8 @@ class RelevanceMachine(ABC):
         )
         return {
             "rows": describe_rows(table, table.weights[table.keep]),
-            "standardize": {"on": standardize} | describe_units(units),
-            "search": found[0].search,
+            "standardize": {"on": standardize} | describe_units(self.units_),
+            "search": searched,
             "inference": {
                 "name": "Laplace" if self.alike else "Exact",
                 "converged": converged,
@@ -267,21 +225,18 @@ class RelevanceMachine(ABC):
             "machines": [one.report for one in found],
         }
 
-    def summary(self) -> Summary:
-        """Return what was fitted, in words; readable as text and as HTML."""
-        return Summary(type(self).__name__, tuple(self._summary_rows()))
-
     def _summary_rows(self) -> list[tuple[str, str, str]]:
-        """Rows (section, label, value) of the summary."""
         counts, searches = self.report_["rows"], self.report_["machines"]
         rows = [("Data", "rows", f"{counts['used']} ({counts['distinct']} distinct)")]
         if counts["weight"] != counts["used"]:
             rows.append(("Data", "total weight", f"{counts['weight']:.6g}"))
-        rows.append(("Data", "columns", str(self.n_features_in_)))
         own = "columns or functions of your own"
-        rows.append(("Model", "functions", own if self.kernel_ is None else repr(self.kernel_)))
-        rows.append(("Model", "relevance vectors", str(len(self.relevance_rows_))))
-        rows += [("Model", label, value) for label, value in self._facts()]
+        rows += [
+            ("Data", "columns", str(self.n_features_in_)),
+            ("Model", "functions", own if self.kernel_ is None else repr(self.kernel_)),
+            ("Model", "relevance vectors", str(len(self.relevance_rows_))),
+            *(("Model", label, value) for label, value in self._facts()),
+        ]
         augmented = "yes" if self.heal else "no: deviations shrink away from the data"
         rows.append(("Model", "augmented error bars", augmented))
         rows.append(("Quality", "log evidence", f"{self.log_evidence_:.4f}"))
@@ -298,11 +253,66 @@ class RelevanceMachine(ABC):
             rows.append(("Numerics", label, text))
         return rows
 
-    @abstractmethod
-    def _facts(self) -> list[tuple[str, str]]:
-        """Return further rows of the summary on the model: (label, value)."""
+    # ------------------------------------------------------------------ model files
+    @classmethod
+    def _record(cls) -> Record:
+        classes: Record = {"classes_": Labels()} if issubclass(cls, ClassifierMixin) else {}
+        k = "k" if classes else "1"
+        return {
+            **COLUMNS,
+            **classes,
+            "units_": UNITS,
+            "kernel_": Maybe(PartOf(Kernel)),
+            "losses_": Each(PartOf(Loss), "1"),
+            "relevance_rows_": Rows("M"),
+            "relevance_vectors_": Numbers("M d | 0 d"),
+            "weights_": Numbers(f"{k} M"),
+            "precisions_": Numbers(f"{k} M", 0.0, finite=False),
+            "intercept_": Numbers(k),
+            "n_iter_": Plain(int, 1),
+            "log_evidence_": Plain(float),
+            "left_out_": Maybe(LEFT_OUT),
+            "report_": PlainReport(),
+            "posteriors_": Each(SPARSE, k),
+            "_augmented_rows": Maybe(Numbers("n d")),
+        }
 
+    @property
+    def _augmented_rows(self) -> Array | None:
+        """The training rows (n, d) of augmented predictions, which all machines share."""
+        added = getattr(self.posteriors_[0], "added", None)
+        return None if added is None else added.points
 
-def kernel_in_user_units(units: Units, kernel: Kernel) -> Kernel:
-    """Return the kernel as a function of the user's columns; its amplitude has no meaning here."""
-    return Units(units.x_shift, units.x_scale, np.zeros(1), np.ones(1)).kernel_in_user_units(kernel)
+    @_augmented_rows.setter
+    def _augmented_rows(self, points: Array | None) -> None:
+        for process in self.posteriors_:
+            if isinstance(process, Augmented) == (points is None):
+                raise ValueError("augmented predictions, and they alone, need the training rows")
+            if points is not None:
+                F = process.functions(points).T
+                process.added = replace(process.added, points=points, F=F)
+
+    def _stored_params(self) -> dict[str, Any]:
+        params = super()._stored_params()
+        given, own = params["functions"], self.posteriors_[0].functions.own
+        if own is None or isinstance(given, Basis) or given in (None, "columns"):
+            return params
+        return params | {"functions": own}  # a bare function is refused there, with the remedy
+
+    def _restored(self) -> None:
+        self._settled(self.posteriors_, self.losses_[0], self.units_)
+
+    def _check_fitted(self) -> None:
+        kernels = {process.functions.kernel is None for process in self.posteriors_}
+        if kernels != {self.kernel_ is None}:
+            raise ValueError(
+                "there must be a kernel, inside and outside, or functions of one's own"
+            )
+        rows = 0 if self.kernel_ is None else len(self.relevance_rows_)
+        if len(self.relevance_vectors_) != rows:
+            raise ValueError("relevance_vectors_ are the rows of a kernel's functions")
+        check_left_out(self.left_out_, flat=True)
+        if rows:
+            point = self.units_.standardised(self.relevance_vectors_[:1])
+            if not all(np.isfinite(p.mean(point)).all() for p in self.posteriors_):
+                raise ValueError("the parts of the model do not belong to its arrays")

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
 from mercer.estimators.relevance_vector.base import RelevanceMachine
-from mercer.estimators.relevance_vector.fit import RelevanceFit
-from mercer.estimators.relevance_vector.record import RelevanceRecord
 from mercer.estimators.shared import labels
-from mercer.estimators.shared.predictions import log_probabilities
-from mercer.estimators.shared.table import Table, read_inputs, read_rows
+from mercer.estimators.shared.predictions import (
+    Classifies,
+    ClassProbabilities,
+    log_probabilities,
+)
+from mercer.estimators.shared.table import Table, read_rows
 from mercer.estimators.shared.units import Units
-from mercer.kernels.convert import is_pairwise
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
-from mercer.process.features import Sparse
-from mercer.search.relevance.laplace import LaplaceMachine
-from mercer.search.relevance.state import Design, Machine
+from mercer.search.relevance.kernel import Makers
+from mercer.search.relevance.machines import LaplaceMachine
 
 
-class RVClassifier(RelevanceRecord, RelevanceMachine, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class RVClassifier(RelevanceMachine, ClassProbabilities):
     """Relevance vector machine for classification: few kernel functions, probabilities.
 
     log-odds(x) = b + sum_j w_j k(x, x_j) with w_j ~ N(0, 1/alpha_j) and a flat prior on b; the
@@ -95,21 +92,10 @@ class RVClassifier(RelevanceRecord, RelevanceMachine, ClassifierMixin, BaseEstim
         max_iter: int = 10000,
         standardize: bool | str = "auto",
     ) -> None:
-        self.kernel = kernel
-        self.functions = functions
-        self.loss = loss
-        self.bias = bias
-        self.search = search
-        self.heal = heal
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.standardize = standardize
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = is_pairwise(self.kernel)
-        return tags
+        self.kernel, self.functions, self.bias = kernel, functions, bias
+        self.loss, self.class_weight = loss, class_weight
+        self.search, self.heal = search, heal
+        self.tol, self.max_iter, self.standardize = tol, max_iter, standardize
 
     # ------------------------------------------------------------------ fit
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
@@ -124,43 +110,23 @@ class RVClassifier(RelevanceRecord, RelevanceMachine, ClassifierMixin, BaseEstim
             return X, labels.binary_targets(given.codes)[:, None], given.weights
         return X, labels.one_vs_rest(given.codes, k), given.weights
 
-    def _target_units(self, table: Table) -> tuple[Array, Array]:
-        m = table.Y.shape[1]
-        return np.zeros(m), np.ones(m)
-
-    def _likelihoods(
-        self, table: Table, units: Units
-    ) -> tuple[list[Callable[[Design], Machine]], float | None]:
+    def _likelihoods(self, table: Table, units: Units) -> tuple[Makers, float | None]:
         loss, targets = Loss.by_name(self.loss), np.ascontiguousarray(table.mean.T)
         return [partial(LaplaceMachine, y=t, loss=loss) for t in targets], None
 
-    def _settled(self, processes: list[Sparse], loss: Loss, units: Units) -> None:
-        self.posteriors_, self.losses_, self.units_ = [*processes], [loss], units
-        self.loss_ = loss
-
-    def _found_loss(self, found: list[RelevanceFit]) -> Loss:
+    def _found_loss(self, beta: float) -> Loss:
         return Loss.by_name(self.loss)
 
-    def _found_evidence(self, found: list[RelevanceFit], total: float) -> float:
-        return float(sum(one.state.evidence for one in found))
-
     def _figures(self, mean: Array, variance: Array, table: Table) -> LeftOut:
-        proba = np.exp(log_probabilities(self.loss_, mean, variance))
+        proba = np.exp(log_probabilities(self.losses_[0], mean, variance))
         codes = table.Y.argmax(axis=1) if table.Y.shape[1] > 1 else table.Y[:, 0] > 0.0
         return LeftOut.of_classes(proba, codes.astype(np.intp), table.weights)
 
     # ------------------------------------------------------------------ predictions
-    def _latent(self, X: Any) -> tuple[Array, Array]:
-        """Latent means and variances at X, (q, m) each."""
-        check_is_fitted(self, "posteriors_")
-        inside = self.units_.standardised(read_inputs(self, X))
+    def _latents(self, X: Any, noise: bool) -> list[tuple[Array, Array | None]]:
+        inside = self._inputs(X)
         mean = np.column_stack([p.mean(inside)[:, 0] for p in self.posteriors_])
-        return mean, np.column_stack([p.var(inside) for p in self.posteriors_])
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithm of :meth:`predict_proba`, (q, k)."""
-        mean, var = self._latent(X)
-        return log_probabilities(self.loss_, mean, var)
+        return [(mean, np.column_stack([p.var(inside) for p in self.posteriors_]))]
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class at X (q, d), averaged over the posterior: (q, k)."""
@@ -168,22 +134,7 @@ class RVClassifier(RelevanceRecord, RelevanceMachine, ClassifierMixin, BaseEstim
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class at X (q, d), shape (q,)."""
-        chosen = np.argmax(self.predict_log_proba(X), axis=1)
-        return np.asarray(self.classes_[chosen])
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the log odds of ``classes_[1]`` (q,); for several classes the log probabilities.
-
-        Zero, or a tie, exactly where the probabilities tie.
-        """
-        log_p = self.predict_log_proba(X)
-        return np.asarray(log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p)
-
-    def predict_latent(self, X: Any) -> tuple[Array, Array]:
-        """Return mean and standard deviation of the latent function, (q,), or (q, k) each."""
-        mean, var = self._latent(X)
-        std = np.sqrt(var)
-        return (mean[:, 0], std[:, 0]) if mean.shape[1] == 1 else (mean, std)
+        return Classifies.predict(self, X)
 
     def _facts(self) -> list[tuple[str, str]]:
         names = ", ".join(str(name) for name in self.classes_[:8])

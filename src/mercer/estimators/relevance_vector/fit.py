@@ -1,47 +1,37 @@
-"""From rows to relevance vectors: candidates, search, the null model, the posterior process.
-
-The functions of a relevance vector machine: of a kernel at given centres, columns, your own.
-"""
+"""From rows to relevance vectors: candidates, search, the null model, the posterior process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mercer.core.arrays import Array, Index, group_rows
 from mercer.core.basis import Basis, as_basis
+from mercer.core.kinds import Kind, Numbers, PartOf, Plain, Rows
 from mercer.core.memory import require_memory
+from mercer.core.record import Fields, One
 from mercer.kernels import as_kernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import tied_scales, untied
 from mercer.linalg.operators import CholeskyOperator
 from mercer.process.features import Augmentation, Augmented, Sparse
 from mercer.process.process import Prior
-from mercer.search.relevance.climb import RelevanceClimb, climb, judged
-from mercer.search.relevance.kernel import Setting, score_of, tuned
-from mercer.search.relevance.state import Design, Machine, SparseState
+from mercer.search.relevance.climb import RelevanceClimb, judged
+from mercer.search.relevance.kernel import Makers, Setting, score_of, tuned
+from mercer.search.relevance.state import SparseState
 
 
 @dataclass(frozen=True)
 class Functions:
-    """The functions in a model, as a function of the inputs in standardised units.
+    """The functions in a model, as a function of the inputs in standardised units."""
 
-    Attributes
-    ----------
-    bias : whether a constant comes first.
-    kernel, centres : k(x, c_j), centres (M, d); or None.
-    own : functions of the user's; None with ``columns`` alone means the columns of X.
-    columns : which of them, or which columns of X.
-    """
-
-    bias: bool
-    kernel: Kernel | None = None
-    centres: Array | None = None
-    own: Basis | None = None
-    columns: tuple[int, ...] = ()
+    bias: bool  # whether a constant comes first
+    kernel: Kernel | None = None  # k(x, c_j), or None
+    centres: Array | None = None  # c (M, d)
+    own: Basis | None = None  # functions of the user's; without these the columns of X
+    columns: tuple[int, ...] = ()  # which of them
 
     def __call__(self, X: Array) -> Array:
         """Return the functions at X (q, d): shape (q, p)."""
@@ -50,56 +40,38 @@ class Functions:
         else:
             table = X if self.own is None else self.own(X)
             Phi = table[:, list(self.columns)]
-        if not self.bias:
-            return np.ascontiguousarray(Phi)
-        return np.column_stack([np.ones(len(X)), Phi])
+        flat = np.ones((len(X), 1))
+        return np.column_stack([flat, Phi]) if self.bias else np.ascontiguousarray(Phi)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user chose the candidates from: a kernel, own functions, or the columns (neither).
-
-    ``named``: the kernel came by name, so that its length scale may be searched.
-    """
+    """What the candidates are chosen from: a kernel, own functions, or the columns (neither)."""
 
     kernel: Kernel | None
     own: Basis | None
-    named: bool
-
-    def kept(
-        self, kernel: Kernel | None, bias: bool, centres: Array, active: list[int]
-    ) -> Functions:
-        """Return the functions of the chosen candidates."""
-        if kernel is not None:
-            return Functions(bias, kernel, np.ascontiguousarray(centres[active]))
-        return Functions(bias, own=self.own, columns=tuple(active))
+    named: bool  # the kernel came by name, so that its length scale may be searched
 
 
 def choose(kernel: Any, functions: Any, names: Any, d: int) -> Choice:
     """Read the parameters ``kernel`` and ``functions`` for d columns, or refuse with a sentence."""
+    if functions is not None and kernel is not None:
+        raise ValueError(
+            "give a kernel, whose functions at the training rows are the candidates, or functions "
+            "of your own, not both"
+        )
+    if isinstance(functions, str) and functions != "columns":
+        raise ValueError(
+            f"functions must be None, 'columns' or a function X -> (n, m), not {functions!r}"
+        )
     if functions is not None:
-        if kernel is not None:
-            raise ValueError(
-                "give a kernel, whose functions at the training rows are the candidates, or "
-                "functions of your own, not both"
-            )
-        if isinstance(functions, str):
-            if functions != "columns":
-                raise ValueError(
-                    "functions must be None, 'columns' or a function X -> (n, m), "
-                    f"not {functions!r}"
-                )
-            return Choice(None, None, False)
-        return Choice(None, as_basis(functions), False)
+        return Choice(None, None if isinstance(functions, str) else as_basis(functions), False)
     named = kernel is None or isinstance(kernel, str)
     part = as_kernel("rbf" if kernel is None else kernel).__sklearn_clone__()
     part = part.resolve(None if names is None else [str(name) for name in names], d)
     if part.pairwise:
         return Choice(None, None, False)  # X holds the functions' values already
     return Choice(Prior(part).signal, None, named and not part.positional)
-
-
-SEARCHES = ("auto", "evidence", "ard", None)
 
 
 @dataclass(frozen=True)
@@ -112,98 +84,75 @@ class Options:
     tol: float
     max_iter: int
 
-    def in_units(self, y_scale: float) -> Options:
-        """Return the options for targets divided by ``y_scale``: a variance given as ``heal``."""
-        if isinstance(self.heal, bool):
-            return self
-        return replace(self, heal=self.heal / y_scale**2)
-
 
 @dataclass(frozen=True)
 class RelevanceFit:
-    """What was found for one target.
+    """What was found for one target."""
 
-    Attributes
-    ----------
-    process : the posterior of the function.
-    active, precisions : (M,) the candidates kept, and their precisions as given.
-    state : where the search ended.
-    kernel : as found; None for columns and functions of the user's.
-    search : report of the search for the kernel, the same for all targets; None without one.
-    report : of the search for the functions.
-    """
-
-    process: Sparse
-    active: Index
-    precisions: Array
-    state: SparseState
-    kernel: Kernel | None
-    search: dict[str, Any] | None
-    report: dict[str, Any]
-
-    @property
-    def steps(self) -> int:
-        """Steps tried by the search for the functions."""
-        return int(sum(self.report["steps"].values()))
+    process: Sparse  # the posterior of the function
+    active: Index  # (M,) the candidates kept
+    precisions: Array  # (M,) of their weights, as given
+    state: SparseState  # where the search ended
+    report: dict[str, Any]  # of the search for the functions
 
 
 class RelevanceRows:
     """The rows of a fit, in standardised units, and the candidates, searched for each target.
 
     ``distinct`` says that no two rows are at the same point; else such rows share one function.
+    ``kernel`` is as found, if there is one, and ``searched`` the report of a search for it.
     """
 
     def __init__(
-        self,
-        choice: Choice,
-        points: Array,
-        weights: Array,
-        options: Options,
-        distinct: bool = False,
+        self, choice: Choice, points: Array, weights: Array, options: Options, distinct: bool
     ) -> None:
-        if choice.kernel is None and options.heal is not False:
+        if choice.kernel is None and options.heal:
             raise ValueError(
                 "heal adds a function at each new point, which needs a kernel: columns and "
                 "functions of your own have none; use heal=False"
             )
-        if choice.kernel is not None:  # what it takes from data, it takes from these rows
-            choice = replace(choice, kernel=choice.kernel.frozen(points, weights))
         self.choice, self.points, self.weights, self.options = choice, points, weights, options
-        self.flat = np.ones((len(points), int(options.bias)))
-        self.first = np.arange(len(points))
-        self.centres = points
+        self.first, self.centres = np.arange(len(points)), points
+        self.kernel: Kernel | None = None
+        self.searched: dict[str, Any] | None = None
         if choice.kernel is not None:
+            # what the kernel takes from data, it takes from these rows
+            self.kernel = choice.kernel.frozen(points, weights)
             require_memory(len(points), 2)
             first = self.first if distinct else group_rows(points)[0]
             if len(first) < len(points):
                 self.first, self.centres = first, np.ascontiguousarray(points[first])
 
-    def fit(
-        self, makers: list[Callable[[Design], Machine]], variance: float | None
-    ) -> list[RelevanceFit]:
+    def fit(self, makers: Makers, variance: float | None) -> list[RelevanceFit]:
         """Search with the likelihoods that ``makers`` put on a design, one for each target.
 
         ``variance`` is that of an augmenting function by default; None: what the model's prior has.
         """
-        options, kernel = self.options, self.choice.kernel
-        searched: dict[str, Any] | None = None
-        if kernel is None:
-            own = self.choice.own
-            Phi = self.points if own is None else own(self.points)
-            design = Design(np.ascontiguousarray(Phi), self.flat, self.weights)
-            runs = [climb(m(design), tol=options.tol, max_iter=options.max_iter) for m in makers]
-        else:
-            setting = Setting(self.points, self.centres, self.flat, self.weights, tuple(makers))
-            kernel, runs, searched = self._searched(setting, kernel)
-        return [self._found(run, kernel, searched, variance) for run in runs]
+        options = self.options
+        flat = np.ones((len(self.points), int(options.bias)))
+        limits = options.tol, options.max_iter
+        setting = Setting(self.points, self.centres, flat, self.weights, makers, *limits)
+        return [self._found(run, variance) for run in self._runs(setting)]
 
-    def _found(
-        self,
-        run: RelevanceClimb,
-        kernel: Kernel | None,
-        searched: dict[str, Any] | None,
-        variance: float | None,
-    ) -> RelevanceFit:
+    def _runs(self, setting: Setting) -> list[RelevanceClimb]:
+        """Search among the candidates, where that is asked with the best kernel."""
+        how, own, d = self.options.search, self.choice.own, self.points.shape[1]
+        if self.kernel is None:
+            Phi = self.points if own is None else own(self.points)
+            return setting.climbs(np.ascontiguousarray(Phi), setting.tol)
+        if how is None or (how == "auto" and not self.choice.named):
+            return setting.run(self.kernel, setting.tol)
+        self.kernel, runs, self.searched = tuned(setting, self.kernel)
+        if how == "ard" and d > 1 and tied_scales(self.kernel):
+            moved, found, more = tuned(setting, untied(self.kernel, d))
+            gain = score_of(found) - score_of(runs)
+            self.searched["ard"] = {"gain": gain, "kept": gain > 0.0}
+            self.searched["evaluations"] += more["evaluations"]
+            if gain > 0.0:
+                self.kernel, runs = moved, found
+        return runs
+
+    def _found(self, run: RelevanceClimb, variance: float | None) -> RelevanceFit:
         state, null = judged(run.machine, run.state)
         order = np.argsort(state.active)  # by candidate, whatever the way they came
         active = tuple(state.active[i] for i in order)
@@ -215,53 +164,76 @@ class RelevanceRows:
             "null_model": null,
             "relevance_vectors": len(active),
         }
-        index = np.array(active, dtype=np.intp)
-        functions = self.choice.kept(kernel, self.options.bias, self.centres, list(active))
+        index, bias = np.array(active, dtype=np.intp), self.options.bias
         lengths = np.concatenate([np.ones(state.flat), run.machine.design.lengths[index]])
-        process = self._process(functions, state, lengths, kernel, variance)
+        spread = CholeskyOperator(np.ascontiguousarray(state.factor.R), 1.0 / lengths)
+        functions = Functions(bias, own=self.choice.own, columns=active)
+        if self.kernel is not None:
+            functions = Functions(bias, self.kernel, np.ascontiguousarray(self.centres[index]))
+            index = self.first[index]
+        process = Sparse(functions, state.mu / lengths, spread)
+        if self.options.heal and self.kernel is not None:
+            if self.options.heal is not True:
+                variance = float(self.options.heal)
+            elif variance is None:  # what the learned prior has at the rows, on average
+                squares = state.F[state.flat :] ** 2 / state.prior[:, None]
+                variance = float(self.weights @ squares.sum(axis=0) / self.weights.sum()) or 1.0
+            F, rows = functions(self.points).T, self.points
+            added = Augmentation(self.kernel, rows, F, state.a, state.b, variance)
+            process = Augmented(process, added)
         precisions = state.prior * lengths[state.flat :] ** 2
-        named = index if self.choice.kernel is None else self.first[index]
-        return RelevanceFit(process, named, precisions, state, kernel, searched, report)
+        return RelevanceFit(process, index, precisions, state, report)
 
-    def _searched(
-        self, setting: Setting, kernel: Kernel
-    ) -> tuple[Kernel, list[RelevanceClimb], dict[str, Any] | None]:
-        options = self.options
-        how = options.search
-        if how == "auto":
-            how = "evidence" if self.choice.named else None
-        if how is None:
-            return kernel, setting.run(kernel, options.tol, options.max_iter), None
-        best, runs, report = tuned(setting, kernel, options.tol, options.max_iter)
-        d = self.points.shape[1]
-        if how == "ard" and d > 1 and tied_scales(best):
-            moved, found, more = tuned(setting, untied(best, d), options.tol, options.max_iter)
-            gain = score_of(found) - score_of(runs)
-            report["ard"] = {"gain": gain, "kept": gain > 0.0}
-            report["evaluations"] += more["evaluations"]
-            if gain > 0.0:
-                best, runs = moved, found
-        return best, runs, report
 
-    def _process(
-        self,
-        functions: Functions,
-        state: SparseState,
-        lengths: Array,
-        kernel: Kernel | None,
-        variance: float | None,
-    ) -> Sparse:
-        R = np.ascontiguousarray(state.factor.R)
-        spread = CholeskyOperator(R, 1.0 / lengths)
-        mu = state.mu / lengths
-        heal = self.options.heal
-        if heal is False or kernel is None:
-            return Sparse(functions, mu, spread)
-        if heal is not True:
-            variance = float(heal)
-        elif variance is None:  # what the learned prior has at the rows, on average
-            squares = state.F[state.flat :] ** 2 / state.prior[:, None]
-            variance = float(self.weights @ squares.sum(axis=0) / self.weights.sum()) or 1.0
-        F = functions(self.points).T
-        added = Augmentation(kernel, self.points, F, state.a, state.b, variance)
-        return Augmented(functions, mu, spread, added)
+# ---------------------------------------------------------------------- in model files
+_BIAS: dict[str, Kind] = {"bias": Plain(bool)}
+_KERNEL: dict[str, Kind] = {"kernel": PartOf(Kernel), "centres": Numbers("q d")}
+_COLUMNS: dict[str, Kind] = {"columns": Rows("q")}
+_FORMS = {
+    "kernel": Fields(Functions, _BIAS | _KERNEL),
+    "columns": Fields(Functions, _BIAS | _COLUMNS),
+    "own": Fields(Functions, {**_BIAS, "own": PartOf(Basis), **_COLUMNS}),
+}
+
+
+def _form(functions: Functions) -> str:
+    if functions.kernel is not None:
+        return "kernel"
+    return "columns" if functions.own is None else "own"
+
+
+def _sparse(functions: Functions, mu: Array, spread: CholeskyOperator) -> Sparse:
+    count = len(functions.columns if functions.centres is None else functions.centres)
+    if len(mu) != count + functions.bias:
+        raise ValueError("there is not one weight for each function")
+    return Sparse(functions, mu, spread)
+
+
+def _augmented(a: Array, b: Array, variance: float, **given: Any) -> Augmented:
+    sparse: Any = _sparse(**given)
+    rows: Any = None  # the training rows are set by _augmented_rows
+    added = Augmentation(sparse.functions.kernel, rows, rows, a, b, variance)
+    return Augmented(sparse, added)
+
+
+def _parts(process: Any) -> dict[str, Any]:
+    found = {name: getattr(process, name) for name in ("functions", "mu", "spread")}
+    if not isinstance(process, Augmented):
+        return found
+    return found | {name: getattr(process.added, name) for name in ("a", "b", "variance")}
+
+
+_FACTOR = {"cholesky": Numbers("p p", upper=True, diagonal="positive"), "scale": Numbers("p", 0.0)}
+_SPARSE = {
+    "functions": One(_FORMS, _form),
+    "mu": Numbers("p"),
+    "spread": Fields(CholeskyOperator, _FACTOR),
+}
+_ADDED = {"a": Numbers("n"), "b": Numbers("n"), "variance": Plain(float, 0.0, above=True)}
+# q functions, with a bias p = q + 1; n training rows
+SPARSE = One(
+    {
+        "Sparse": Fields(_sparse, _SPARSE, own="p q", parts=_parts),
+        "Augmented": Fields(_augmented, _SPARSE | _ADDED, own="p q", parts=_parts),
+    }
+)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from mercer.core.arrays import Array, as_columns, location_scale
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.relevance_vector.base import RelevanceMachine
-from mercer.estimators.relevance_vector.fit import RelevanceFit
-from mercer.estimators.relevance_vector.record import RelevanceRecord
 from mercer.estimators.shared.table import Table, check_target, check_weights, read_rows
 from mercer.estimators.shared.units import Units
 from mercer.left_out.figures import LeftOut
-from mercer.losses.base import Loss
+from mercer.losses.base import Loss, is_number
 from mercer.losses.real.gaussian import Gaussian
-from mercer.process.features import Sparse
-from mercer.search.relevance.gaussian import GaussianMachine
-from mercer.search.relevance.state import Design, Machine
+from mercer.search.relevance.kernel import Makers
+from mercer.search.relevance.machines import GaussianMachine
 
 
-class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: ignore[misc]  # scikit-learn ships no types
+class RVRegressor(RelevanceMachine, KernelRegressor):
     """Relevance vector machine for regression: few kernel functions, a probabilistic prediction.
 
     y = b + sum_j w_j k(x, x_j) + noise, with w_j ~ N(0, 1/alpha_j) and a flat prior on b. The
@@ -40,12 +36,10 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
     bias : bool, default True
         Whether a constant with a flat prior belongs to the model.
     noise : None or float > 0, default None
-        The noise variance in units of y squared; None learns it, from 1e-6 of the variance of y
-        upwards.
+        The noise variance in units of y squared; None learns it, from 1e-6 of that of y upwards.
     search : "auto", "evidence", "ard" or None, default "auto"
-        Length scales by evidence: one, or with "ard" one for each column where the evidence gains;
-        "auto" searches for a kernel given by name, and keeps the parameters of a kernel object;
-        None keeps those of any kernel.
+        One length scale by evidence, or with "ard" one for each column where the evidence gains;
+        None keeps the kernel's parameters; "auto" does so unless the kernel is given by name.
     heal : bool or float > 0, default False
         Error bars that grow away from the data: each prediction is augmented by one more function,
         centred on its point, of prior variance ``heal`` in units of y squared (True: the variance
@@ -60,21 +54,19 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
 
     Attributes
     ----------
-    relevance_rows_ : (M,) training rows whose functions were kept (for own functions, the columns),
-        ascending.
+    relevance_rows_ : (M,) training rows (columns of own functions) that were kept, ascending.
     relevance_vectors_ : (M, d) the inputs of these rows.
     weights_, precisions_ : (1, M) posterior means of the weights, and their prior precisions.
     intercept_ : (1,) the constant.
     noise_ : float, noise variance.
     log_evidence_ : float, log p(y | X) with these precisions, in your units.
-    left_out_ : mean, variance and log_density of every row from all others, exact with functions,
-        precisions and noise held. They were chosen with the row in question, so that the figures
-        are optimistic: compare by cross-validation. None with ``heal``.
+    left_out_ : mean, variance and log_density of every row from all others, functions, precisions
+        and noise held as all rows chose them: optimistic, compare by cross-validation. None with
+        ``heal``.
     kernel_, loss_ : the kernel and the noise in your units.
     posteriors_ : list of one process, in standardised units.
     n_iter_ : int, steps tried.
-    report_ : dict: what was done; ``report_["machines"]`` has the steps and the evidence after each
-        of them, in standardised units.
+    report_ : dict, what was done; in "machines" the steps and evidence after each, standardised.
     n_features_in_, feature_names_in_ : as in scikit-learn.
 
     Notes
@@ -118,15 +110,9 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
         max_iter: int = 10000,
         standardize: bool | str = "auto",
     ) -> None:
-        self.kernel = kernel
-        self.functions = functions
-        self.bias = bias
-        self.noise = noise
-        self.search = search
-        self.heal = heal
-        self.tol = tol
-        self.max_iter = max_iter
-        self.standardize = standardize
+        self.kernel, self.functions, self.bias = kernel, functions, bias
+        self.noise, self.search, self.heal = noise, search, heal
+        self.tol, self.max_iter, self.standardize = tol, max_iter, standardize
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -135,11 +121,8 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
 
     # ------------------------------------------------------------------ fit
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
-        given = self.noise
-        if given is not None and not (
-            isinstance(given, (int, float, np.number)) and 0.0 < given < np.inf
-        ):
-            raise ValueError(f"noise must be None or a positive variance, not {given!r}")
+        if self.noise is not None and not is_number(self.noise, 0.0, np.inf):
+            raise ValueError(f"noise must be None or a positive variance, not {self.noise!r}")
         check_target(y)
         X, y = read_rows(self, X, y, y_numeric=True)
         weights = check_weights(sample_weight, len(X))
@@ -158,9 +141,7 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
             )
         return shift if self.bias else np.zeros(1), scale
 
-    def _likelihoods(
-        self, table: Table, units: Units
-    ) -> tuple[list[Callable[[Design], Machine]], float | None]:
+    def _likelihoods(self, table: Table, units: Units) -> tuple[Makers, float | None]:
         t = units.y_standardised(table.mean)[:, 0]
         if np.abs(t).max() < 1e-13:  # equal targets: what is left is the rounding of their mean
             t = np.zeros_like(t)
@@ -170,20 +151,13 @@ class RVRegressor(RelevanceRecord, RelevanceMachine, KernelRegressor):  # type: 
         variance = float(table.total @ t**2 + spread) / float(table.total.sum()) or 1.0
         return [partial(GaussianMachine, t=t, spread=spread, noise=noise)], variance
 
-    def _settled(self, processes: list[Sparse], loss: Loss, units: Units) -> None:
-        self.posteriors_, self.losses_, self.units_ = [*processes], [loss], units
-        self.basis_, self.flat_ = None, True
-        outside = units.loss_in_user_units(loss)
-        assert isinstance(outside, Gaussian)
-        self.loss_ = outside
-        self.noise_ = float(outside.noise)
+    def _found_loss(self, beta: float) -> Loss:
+        return Gaussian(1.0 / beta)
 
-    def _found_loss(self, found: list[RelevanceFit]) -> Loss:
-        return Gaussian(1.0 / found[0].state.beta)
-
-    def _found_evidence(self, found: list[RelevanceFit], total: float) -> float:
-        state = found[0].state
-        return self.units_.evidence_in_user_units(state.evidence, total, None, state.flat)
+    @property
+    def noise_(self) -> float:
+        """The noise variance, in units of y squared."""
+        return float(cast(Gaussian, self.loss_).noise)
 
     def _figures(self, mean: Array, variance: Array, table: Table) -> LeftOut:
         loss, y = self.losses_[0], self.units_.y_standardised(table.Y)

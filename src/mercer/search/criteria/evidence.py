@@ -1,7 +1,4 @@
-"""Criteria: how good are these hyperparameters? Functions u -> (value, gradient), maximised.
-
-Theory (G6).
-"""
+"""Criteria: how good is u? Functions u -> (value, gradient), to be maximised. Theory (G6)."""
 
 from __future__ import annotations
 
@@ -37,10 +34,9 @@ class Criterion(ABC):
         inference: Inference,
         make_gram: GramMaker | None = None,
     ) -> None:
-        self.space = space
-        self.problem = problem
-        self.inference = inference
+        self.space, self.problem, self.inference = space, problem, inference
         self.make_gram = make_gram or RecycledGrams()
+        self.moves_kernel = any(entry.part == "kernel" for entry in space.entries)
 
     def scratch(self) -> bool:
         """Whether nothing is solved after the inverse is formed: the Gram may reuse its memory."""
@@ -49,13 +45,10 @@ class Criterion(ABC):
     def solve(self, u: Array, start: Solution | None = None) -> tuple[Gram, Loss, Solution]:
         """Return gram, loss and posterior at u."""
         parts = self.space.parts_at(u)
-        kernel, loss = cast(Kernel, parts["kernel"]), cast(Loss, parts["loss"])
-        p = self.problem
+        kernel, loss, p = cast(Kernel, parts["kernel"]), cast(Loss, parts["loss"]), self.problem
         gram = self.make_gram(kernel, p.points, scratch=self.scratch())
-        solution = self.inference.solve(
-            gram, p.y, loss, basis=p.basis, weights=p.weights, start=start
-        )
-        return gram, loss, solution
+        solve, W = self.inference.solve, p.weights
+        return gram, loss, solve(gram, p.y, loss, basis=p.basis, weights=W, start=start)
 
     def __call__(self, u: Array) -> tuple[float, Array]:
         """Value (to be maximised) and gradient (p,) at u (p,)."""
@@ -65,8 +58,7 @@ class Criterion(ABC):
     def evaluate(self, u: Array, start: Solution | None = None) -> tuple[float, Array, Solution]:
         """Value, gradient and posterior at u, begun from the posterior ``start`` at a point nearby.
 
-        A search that hands on the last posterior saves most of the steps of an inference that
-        iterates; nothing is remembered here.
+        That saves an inference most of its steps; nothing is remembered here.
         """
         gram, loss, solution = self.solve(u, start)
         value, by_part = self.value_and_gradients(gram, loss, solution)
@@ -98,7 +90,6 @@ class EvidenceCriterion(Criterion):
     """
 
     def scratch(self) -> bool:
-        """As the inference says."""
         return self.inference.inverse_in_place
 
     def value_and_gradients(
@@ -106,10 +97,10 @@ class EvidenceCriterion(Criterion):
     ) -> tuple[float, dict[str, Gradient]]:
         p = self.problem
         evidence = self.inference.evidence(gram, p.y, loss, solution, spread=p.spread)
-        kernel_gradient: Gradient = {}
-        if any(entry.part == "kernel" for entry in self.space.entries):
-            kernel_gradient = gram.pullback(solution.alpha, solution.factor, evidence.U, evidence.V)
-        return evidence.value, {"kernel": kernel_gradient, "loss": evidence.loss_gradient}
+        slope: Gradient = {}
+        if self.moves_kernel:
+            slope = gram.pullback(solution.alpha, solution.factor, evidence.U, evidence.V)
+        return evidence.value, {"kernel": slope, "loss": evidence.loss_gradient}
 
 
 def balanced(problem: Problem) -> tuple[Problem, float]:
@@ -118,25 +109,15 @@ def balanced(problem: Problem) -> tuple[Problem, float]:
     Exact copies of an observation (and weights beyond one) let the evidence grow without bound as
     the noise vanishes: each adds log(1/noise)/2 and no residual. They say how much a row counts,
     not how much noise there is. So the weights are scaled to the sum n + the replicates that do
-    differ from each other: then copying a table, or multiplying all weights, changes nothing. A
-    table without exact copies and weights is searched as it is.
+    differ from each other: then copying a table, or multiplying all weights, changes nothing.
     """
     n, W = len(problem.points), problem.weights
     differ = np.any(problem.spread > 0.0, axis=1)
-    observations = n + float(np.maximum(W[differ] - 1.0, 0.0).sum())
-    c = observations / float(W.sum())
+    c = (n + float(np.maximum(W[differ] - 1.0, 0.0).sum())) / float(W.sum())
     if abs(c - 1.0) < 1e-12:
         return problem, 1.0
-    scaled = replace(
-        problem,
-        weights=c * W,
-        spread=c * problem.spread,
-        group=np.arange(n),
-        rows=problem.y,
-        row_weights=c * W,
-        whole=True,
-    )
-    return scaled, c
+    scaled = replace(problem, weights=c * W, spread=c * problem.spread, row_weights=c * W)
+    return replace(scaled, group=np.arange(n), rows=problem.y, whole=True), c
 
 
 def times(problem: Problem, factor: float) -> Problem:
@@ -153,6 +134,5 @@ def times(problem: Problem, factor: float) -> Problem:
 
 def simple_problem(X: Array, y: Array, basis: Array | None = None) -> Problem:
     """Return the problem of n distinct points with one observation each; y is (n, m)."""
-    n = len(X)
-    ones = np.ones(n)
-    return Problem(X, y, ones, np.zeros_like(y), basis, np.arange(n), y, ones)
+    ones = np.ones(len(X))
+    return Problem(X, y, ones, np.zeros_like(y), basis, np.arange(len(X)), y, ones)

@@ -1,57 +1,42 @@
-"""The leave-one-out criterion: log predictive density of each observation given the others.
-
-GPML (5.10)-(5.13), with merged duplicates, weights and an unpenalised basis; the gradient by one
-adjoint product instead of one product per hyperparameter. Theory (G11), (G12).
-
-Kernel and C of a classifier by its leave-one-out error bound, or by the cavity estimate.
-
-Theory (K8), (K9).
-"""
+"""Leave-one-out criteria: the log density of each observation given the others, or the errors."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from mercer.core.arrays import Array, mirror
-from mercer.inference.base import Problem, Solution
+from mercer.inference.base import Inference, Problem, Solution
 from mercer.kernels.base import Gradient
 from mercer.left_out.cavity import Left
 from mercer.left_out.figures import worst
 from mercer.left_out.margins import bounded_margins, left_out_latent
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
-from mercer.search.criteria.evidence import Criterion
+from mercer.losses.binary.probit import SquaredProbit
+from mercer.search.criteria.evidence import Criterion, GramMaker
 from mercer.search.optimize import Result, Search
 from mercer.search.space import Space
 
 
-@dataclass(frozen=True)
-class Score:
-    """How good the leave-one-out predictions are, to be maximised, and its derivatives.
+class Score(NamedTuple):
+    """How good the leave-one-out predictions are, to be maximised, and its derivatives."""
 
-    Attributes
-    ----------
-    value : the sum over the observations.
-    residual : (N, m) in the residual y - mean.
-    signal : (N,) in the variance of the left-out f.
-    noise : (N,) in the noise that the observation adds to it.
-    loss : in parameters of the loss that do not act through these.
-    """
-
-    value: float
-    residual: Array
-    signal: Array
-    noise: Array
-    loss: Gradient = field(default_factory=dict)
+    value: float  # the sum over the observations
+    residual: Array  # (N, m) in the residual y - mean
+    signal: Array  # (N,) in the variance of the left-out f
+    noise: Array  # (N,) in the noise that the observation adds to it
+    loss: Gradient  # in parameters of the loss that do not act through these
 
 
 class LooCriterion(Criterion):
     """The leave-one-out log predictive density of a Gaussian loss.
 
-    A child scores the predictions in another way by its own ``score``; the gradient follows.
+    GPML (5.10)-(5.13), with merged duplicates, weights and an unpenalised basis; the gradient by
+    one adjoint product instead of one per hyperparameter. Theory (G11), (G12). A child scores the
+    predictions in another way by its own ``score``; the gradient follows.
 
     Reference: GPML section 5.4.2.
     """
@@ -62,13 +47,13 @@ class LooCriterion(Criterion):
         v = left.variance[:, None]
         d_var = (weights * 0.5 * (left.residual**2 / v**2 - 1.0 / v)).sum(axis=1)
         value = float((weights * left.log_density()).sum())
-        return Score(value, -weights * left.residual / v, d_var, d_var)
+        return Score(value, -weights * left.residual / v, d_var, d_var, {})
 
     def value_and_gradients(
         self, gram: Gram, loss: Loss, solution: Solution
     ) -> tuple[float, dict[str, Gradient]]:
         p = self.problem
-        _, precision = loss.quadratic(p.y)
+        precision = loss.quadratic(p.y)[1]
         left = Left(p, solution, precision)
         score = self.score(left, loss)
         d_res, d_signal = score.residual, score.signal
@@ -78,9 +63,7 @@ class LooCriterion(Criterion):
         through_rest = -(d_res * left.residual).sum(axis=1) - d_signal * left.signal
         d_diag = _by_point(p, (through_rest * t - d_signal / W) / rest)
         Q = _weights(solution.factor, solution.alpha, d_alpha, d_diag)
-        gradient: dict[str, Gradient] = {"kernel": {}, "loss": {}}
-        if any(entry.part == "kernel" for entry in self.space.entries):
-            gradient["kernel"] = gram.contract(Q)
+        slope = gram.contract(Q) if self.moves_kernel else {}
         # noise: through K + W^-1, through W itself and through the noise of the left-out value
         own = d_signal * P / W**2
         explicit = (left.offset * d_res).sum(axis=1) + through_rest * (1.0 - t) + own
@@ -88,8 +71,8 @@ class LooCriterion(Criterion):
         direct = _by_point(p, d_W) * p.weights - _by_point(p, score.noise) / precision**2
         with np.errstate(divide="ignore"):
             d_precision = direct - np.diagonal(Q) / (p.weights * precision**2)
-        gradient["loss"] = {**loss.quadratic_pullback(p.y, d_precision), **score.loss}
-        return score.value, gradient
+        own_loss = {**loss.quadratic_pullback(p.y, d_precision), **score.loss}
+        return score.value, {"kernel": slope, "loss": own_loss}
 
 
 def _by_point(problem: Problem, values: Array) -> Array:
@@ -108,6 +91,89 @@ def _weights(factor: Factor, alpha: Array, d_alpha: Array, d_diag: Array) -> Arr
     return mirror(-M)
 
 
+class PlscCriterion(LooCriterion):
+    """sum_i log Phi(y_i (mu_i + b) / sqrt(tau^2 + s_i)), mu_i and s_i from all points but i.
+
+    The log probability of the left-out labels, GPML (6.42): all hyperparameters, those of the
+    kernel, the noise and the sigmoid, are trained on it together. Theory (Q5), (Q6).
+    mu_i = y_i - alpha_i / P_ii and s_i = 1 / P_ii by GPML (5.12), the latter less the noise with
+    ``latent`` in the loss. The gradient is that of the leave-one-out density: one adjoint product
+    for all hyperparameters, in place of GPML (5.13) for each.
+
+    Equal labels at one point are left out together: a copy would tell the answer. Where the labels
+    of a point differ, they are observations of their own and left out one by one. Several columns
+    are classes, each against the rest; their log probabilities add up.
+
+    Where all left-out labels can be told, the sum has no maximum but grows towards 0 with ever more
+    certain probabilities. ``smooth`` takes Platt's targets (n+ + 1)/(n+ + 2) and 1/(n- + 2) for the
+    probability of +1 in place of 1 and 0, the cross-entropy to which has one.
+
+    Reference: GPML section 6.5.1; Platt (1999) for the targets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.inference import Exact
+    >>> from mercer.kernels import RBF
+    >>> from mercer.search import simple_problem
+    >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [1.0], [-1.0]])
+    >>> space = Space({"kernel": 1.0 * RBF(), "loss": SquaredProbit()})
+    >>> value, gradient = PlscCriterion(space, simple_problem(X, y), Exact())(space.start)
+    >>> round(value, 4), len(gradient)
+    (-2.0219, 5)
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        problem: Problem,
+        inference: Inference,
+        make_gram: GramMaker | None = None,
+        smooth: bool = False,
+    ) -> None:
+        g, one = problem.group, problem.left_out
+        one = np.minimum(problem.row_weights, 1.0) if one is None else one
+        mixed = np.any(problem.spread > 0.0, axis=1)[g]
+        left_out = np.where(mixed, one, problem.weights[g])
+        # gather equal labels of a point, in an order that does not depend on that of the rows
+        keys = np.column_stack([g, problem.rows, left_out])
+        kept, which = np.unique(keys, axis=0, return_inverse=True)
+        weights = np.bincount(which.ravel(), problem.row_weights)
+        problem = replace(
+            problem,
+            group=kept[:, 0].astype(np.intp),
+            rows=np.ascontiguousarray(kept[:, 1:-1]),
+            left_out=np.ascontiguousarray(kept[:, -1]),
+            row_weights=np.asarray(weights, dtype=np.float64),
+        )
+        super().__init__(space, problem, inference, make_gram)
+        self.share = 0.5 * (1.0 + problem.rows)
+        if smooth:
+            plus, minus = (problem.row_weights @ s for s in (self.share, 1.0 - self.share))
+            likely, unlikely = (plus + 1.0) / (plus + 2.0), 1.0 / (minus + 2.0)
+            self.share = np.where(self.share > 0.5, likely, unlikely)
+
+    def score(self, left: Left, loss: Loss) -> Score:
+        assert isinstance(loss, SquaredProbit)
+        p = self.problem
+        weights = p.row_weights[:, None]
+        s = (left.signal if loss.latent else left.variance)[:, None]
+        mean = p.rows - left.residual
+        value, dm, ds, d_log_tau, db = loss.log_probability(self.share, mean, s)
+        d_s = (weights * ds).sum(axis=1)
+        own: Gradient = {
+            "tau": _summed(weights * d_log_tau, loss.tau) / loss.tau,
+            "offset": _summed(weights * db, loss.offset),
+        }
+        d_noise = np.zeros_like(d_s) if loss.latent else d_s
+        return Score(float((weights * value).sum()), -weights * dm, d_s, d_noise, own)
+
+
+def _summed(values: Array, like: float | Array) -> Any:
+    """Sum (n, m) to the shape of the parameter: one for all outputs, or one for each."""
+    return values.sum(axis=0) if np.ndim(like) else float(values.sum())
+
+
 FIRST, LAST = 2.0, 0.2  # steps of the search, in the coordinate u (log for positive parameters)
 
 
@@ -115,6 +181,7 @@ class LooBoundCriterion(Criterion):
     """Minus the leave-one-out error, bounded or by the cavity; it has steps, and no gradient.
 
     Between equal numbers of errors the one with the larger margins is better, by less than one row.
+    Theory (K8), (K9).
     """
 
     def __init__(self, *args: Any, figure: str = "bound") -> None:
@@ -122,9 +189,8 @@ class LooBoundCriterion(Criterion):
         self.figure = figure
 
     def __call__(self, u: Array) -> tuple[float, Array]:
-        """Value (to be maximised) and zeros in place of a gradient."""
         value, _ = self.value_and_gradients(*self.solve(u))
-        return value + self.space.log_prior(u)[0], np.zeros(len(u))
+        return value + self.space.log_prior(u)[0], np.zeros(len(u))  # in place of a gradient
 
     def value_and_gradients(
         self, gram: Gram, loss: Loss, solution: Solution
@@ -147,10 +213,10 @@ class LooBoundCriterion(Criterion):
 class LooBound(Search):
     """Choose the kernel's parameters and C by leave-one-out, from one fit per candidate.
 
-    The leave-one-out error bound follows from a single fit, so that nothing is refitted or held
-    out. It has steps and no gradient: the search goes to the best of the neighbours at a distance
-    in each free parameter, and halves the distance when there is none. It begins at the given
-    parameters, or at the data's own scale where that is better.
+    The bound follows from a single fit: nothing is refitted or held out. It has steps and no
+    gradient: the search goes to a better neighbour at a distance in one free parameter, and halves
+    the distance when there is none. It begins at the given parameters, or at the data's own scale
+    where that is better.
 
     Parameters
     ----------
@@ -176,7 +242,6 @@ class LooBound(Search):
 
     @property
     def needs_reports(self) -> tuple[str, ...]:
-        """The duality gap, for the bound."""
         return ("gap",) if self.figure == "bound" else ()
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:

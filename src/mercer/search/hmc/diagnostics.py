@@ -1,4 +1,4 @@
-"""Have the chains mixed? R-hat and effective sample sizes of draws (chains, samples).
+"""Have the chains mixed? R-hat and effective sample sizes of draws (chains, samples); the report.
 
 All of it after Vehtari, Gelman, Simpson, Carpenter & Buerkner (2021), Rank-normalization, folding,
 and localization: an improved R-hat for assessing convergence of MCMC.
@@ -6,14 +6,21 @@ and localization: an improved R-hat for assessing convergence of MCMC.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from scipy import stats
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
 from mercer.core.arrays import Array
+from mercer.search.hmc.nuts import Chain
+from mercer.search.space import Space
 
 FEWEST = 4  # draws of a chain below which neither halves nor lags mean anything
+AGREE = 1.01  # R-hat up to which chains agree: Vehtari et al. (2021)
+ENOUGH = 100  # effective draws: the error of a mean is then a tenth of the spread of the draws
 
 
 def rhat(draws: Array) -> float:
@@ -22,15 +29,8 @@ def rhat(draws: Array) -> float:
     The larger of two values, of the draws and of their distances from the median, so that chains
     of equal place and different width are seen, too. Below 1.01 is good.
 
-    Parameters
-    ----------
-    draws : (chains, samples).
-
-    Returns
-    -------
-    float; nan for fewer than four samples, inf for chains that never moved.
-
-    Reference: Vehtari et al. (2021), section 4.
+    ``draws`` are (chains, samples); nan for fewer than four samples, inf for chains that never
+    moved. Reference: Vehtari et al. (2021), section 4.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def rhat(draws: Array) -> float:
     >>> bool(rhat(x) < 1.01), bool(rhat(x + np.arange(4)[:, None]) > 1.5)
     (True, True)
     """
-    if not _enough(draws):
+    if draws.shape[1] < FEWEST:
         return float("nan")
     halves = _halves(draws)
     folded = np.abs(halves - np.median(halves))
@@ -58,7 +58,8 @@ def ess_bulk(draws: Array) -> float:
     >>> bool(1500 < ess_bulk(x) < 2500), bool(ess_bulk(np.repeat(x, 2, axis=1)) < 2500)
     (True, True)
     """
-    return ess(_normal_scores(_halves(draws))) if _enough(draws) else float("nan")
+    few = draws.shape[1] < FEWEST
+    return float("nan") if few else ess(_normal_scores(_halves(draws)))
 
 
 def ess_tail(draws: Array) -> float:
@@ -73,7 +74,7 @@ def ess_tail(draws: Array) -> float:
     >>> bool(1200 < ess_tail(x) < 2500)
     True
     """
-    if not _enough(draws):
+    if draws.shape[1] < FEWEST:
         return float("nan")
     below = [draws <= q for q in np.quantile(draws, [0.05, 0.95])]
     return min(ess(_halves(b.astype(np.float64))) for b in below)
@@ -119,10 +120,6 @@ def ess(draws: Array) -> float:
     return float(draws.size / max(tau, 1.0 / np.log10(draws.size)))
 
 
-def _enough(draws: Array) -> bool:
-    return bool(draws.shape[1] >= FEWEST)
-
-
 def _halves(draws: Array) -> Array:
     half = draws.shape[1] // 2
     return np.vstack([draws[:, :half], draws[:, -half:]])
@@ -142,3 +139,67 @@ def _ratio(draws: Array) -> float:
         return float("inf")
     between = n * float(np.var(draws.mean(axis=1), ddof=1))
     return float(np.sqrt((between / within + n - 1.0) / n))
+
+
+def report(space: Space, chains: Sequence[Chain], asked: int, interrupted: bool) -> dict[str, Any]:
+    """Return how the sampling went, as plain values; mean and sd are those of u."""
+    counts = [len(chain.draws) for chain in chains]
+    n = min(counts)
+    parameters: dict[str, dict[str, float]] = {}
+    if n >= FEWEST:  # chains of equal length, even if an interrupt cut them differently
+        u = np.array([chain.draws[:n] for chain in chains])
+        for entry in space.entries:
+            for i in range(entry.where.start, entry.where.stop):
+                x = u[:, :, i]
+                name = f"{entry.name}[{i - entry.where.start}]" if entry.shape else entry.name
+                parameters[name] = {
+                    "mean": float(x.mean()),
+                    "sd": float(x.std()),
+                    "rhat": rhat(x),
+                    "ess_bulk": ess_bulk(x),
+                    "ess_tail": ess_tail(x),
+                }
+    complaints = _complaints(parameters, interrupted)
+    divergences = sum(chain.divergences for chain in chains)
+    if divergences:
+        complaints.append(
+            f"{divergences} of {sum(counts)} transitions lost the energy, so that a narrow region "
+            "may be missing: raise target towards 1, or give tighter hyperpriors"
+        )
+    acceptance = [a for chain in chains for a in chain.acceptance]
+    depths = [d for chain in chains for d in chain.depths]
+    return {
+        "sampler": "NUTS",
+        "starts": len(chains),
+        "draws": counts,
+        "converged": not complaints and n == asked,
+        "message": "; ".join(complaints) or "the chains agree",
+        "interrupted": interrupted,
+        "divergences": divergences,
+        "acceptance": float(np.mean(acceptance)) if acceptance else None,
+        "mean_depth": float(np.mean(depths)) if depths else None,
+        "step_sizes": [chain.step_size for chain in chains],
+        "parameters": parameters,
+        "at_bounds": [],
+    }
+
+
+def _complaints(parameters: dict[str, dict[str, float]], interrupted: bool) -> list[str]:
+    """Sentences on what is wrong and what to do."""
+    found = ["interrupted; what was drawn so far is kept"] if interrupted else []
+    if not parameters:
+        return [*found, f"fewer than {FEWEST} draws of each chain: nothing is known of convergence"]
+    worst = max(parameters, key=lambda name: parameters[name]["rhat"])
+    if not parameters[worst]["rhat"] <= AGREE:
+        found.append(
+            f"R-hat is {parameters[worst]['rhat']:.3f} for {worst}, above {AGREE}: the chains do "
+            "not agree yet; give more warmup and samples, or tighter hyperpriors"
+        )
+    sizes = {k: min(v["ess_bulk"], v["ess_tail"]) for k, v in parameters.items()}
+    fewest = min(sizes, key=lambda name: sizes[name])
+    if not sizes[fewest] >= ENOUGH:
+        found.append(
+            f"the effective sample size is {sizes[fewest]:.0f} for {fewest}, below {ENOUGH}: "
+            "give more samples"
+        )
+    return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -10,21 +11,12 @@ from joblib import Parallel, delayed
 from mercer.core.arrays import Array
 from mercer.inference.base import Solution
 from mercer.search.criteria.evidence import Criterion
-from mercer.search.hmc.chain import Chain
-from mercer.search.hmc.committee import evenly, flat_names, report
-from mercer.search.hmc.nuts import Density
-from mercer.search.optimize import (
-    HOPELESS,
-    Optimize,
-    Progress,
-    Result,
-    Watch,
-    Watched,
-    bare,
-    reporter,
-)
+from mercer.search.hmc.diagnostics import report
+from mercer.search.hmc.nuts import Chain, Density, Random
+from mercer.search.optimize import HOPELESS, Optimize, Progress, Result, Watch, Watched, bare
 from mercer.search.space import Space
 
+T = TypeVar("T")
 CLIMB = 50  # iterations of the climb: the chains only need a good neighbourhood
 DISPERSED = 2.0  # the chains start so many deviations about the top, so that R-hat can see
 WIDEST = 3.0  # a deviation in u that is believed of a direction in which the top is flat
@@ -45,15 +37,13 @@ class HMC(Watched):
     First a climb to the maximum, then chains of the no-U-turn sampler that start dispersed about
     it, with steps and masses learned in the warm-up. Maxima far apart, which no chain crosses
     between, are not found this way. The machine keeps ``keep`` draws, best first, each with a
-    posterior of its own, and its predictions average over them. An evidence that fails, or is not
-    finite, counts as zero density. A keyboard interrupt keeps what was drawn so far. An inference
-    that iterates must be accurate, or its error adds to that of the steps: a tolerance of 1e-6 of
-    the evidence is plenty.
+    posterior of its own, and its predictions average over them. An evidence that fails counts as
+    zero density. A keyboard interrupt keeps what was drawn so far. An inference that iterates must
+    be accurate to 1e-6 of the evidence, or its error adds to that of the steps.
 
     Parameters
     ----------
-    samples : draws of each chain, after
-    warmup : transitions that are thrown away.
+    samples, warmup : draws of each chain, after so many transitions that are thrown away.
     chains : independent chains.
     keep : draws that become posteriors, evenly from all chains.
     criterion : "evidence"; or "loo", the leave-one-out density in its place (a pseudo-posterior).
@@ -96,16 +86,11 @@ class HMC(Watched):
         n_jobs: int | None = None,
         progress: bool | Progress = False,
     ) -> None:
-        self.samples = samples
-        self.warmup = warmup
-        self.chains = chains
-        self.keep = keep
-        self.criterion = criterion
-        self.target = target
-        self.max_depth = max_depth
-        self.balance = balance
-        self.n_jobs = n_jobs
-        self.progress = progress
+        self.samples, self.warmup = samples, warmup
+        self.chains, self.keep = chains, keep
+        self.criterion, self.balance = criterion, balance
+        self.target, self.max_depth = target, max_depth
+        self.n_jobs, self.progress = n_jobs, progress
         if criterion not in ("evidence", "loo"):
             raise ValueError(f"unknown criterion {criterion!r} of a density; known: evidence, loo")
         if min(samples, chains, keep, max_depth) < 1 or warmup < 0:
@@ -116,12 +101,12 @@ class HMC(Watched):
             raise ValueError(f"target is a mean acceptance between 0 and 1, got {target!r}")
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
-        flat = flat_names(space)  # refuses what has no finite mass
+        flat = flat_names(space)  # refuses a density that has no finite mass
         climb = Optimize(self.criterion, 0, max_iter=CLIMB, tol=1e-9, progress=self.progress)
         top = climb.run(criterion, space, rng)[0]
         if not len(space) or top.report["interrupted"]:
             return [top]
-        watch = Watch(criterion, reporter(self.progress))
+        watch = Watch(criterion, self.progress)
         watch.best, watch.stage = (top.value, top.u), "warm-up"
         watch.evaluations = top.report["evaluations"]
         watch.failures = top.report["failed_evaluations"]
@@ -129,7 +114,7 @@ class HMC(Watched):
         try:
             scale = curvature_scale(density_of(watch), top.u, space.bounds)
             Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(self._draw)(watch, chain, space, top.u, scale, own)
+                delayed(self._draw)(watch, chain, space.bounds, top.u, scale, own)
                 for chain, own in zip(chains, rng.spawn(self.chains), strict=True)
             )
         except KeyboardInterrupt:
@@ -155,30 +140,42 @@ class HMC(Watched):
         return results
 
     def _draw(
-        self,
-        watch: Watch,
-        chain: Chain,
-        space: Space,
-        top: Array,
-        scale: Array,
-        rng: np.random.Generator,
+        self, watch: Watch, chain: Chain, bounds: Array, top: Array, scale: Array, rng: Random
     ) -> None:
         """Run one chain; an interrupt ends it, and all others, and leaves what they have."""
         density = density_of(watch, chain)
         try:
-            chain.run(
-                density,
-                dispersed(density, top, scale, space.bounds, rng),
-                scale,
-                space.bounds,
-                warmup=self.warmup,
-                samples=self.samples,
-                rng=rng,
-                target=self.target,
-                max_depth=self.max_depth,
-            )
+            start = dispersed(density, top, scale, bounds, rng)
+            limits: dict[str, Any] = {"target": self.target, "max_depth": self.max_depth}
+            limits |= {"warmup": self.warmup, "samples": self.samples}
+            chain.run(density, start, scale, bounds, rng=rng, **limits)
         except KeyboardInterrupt:
             watch.stop.set()
+
+
+def flat_names(space: Space) -> list[str]:
+    """Names of the parameters uniform in u between bounds; refuses one without bounds and prior."""
+    flat = [entry for entry in space.entries if entry.prior is None]
+    for entry in flat:
+        if not np.all(np.isfinite(space.bounds[entry.where])):
+            raise ValueError(
+                f"{entry.name} has neither a hyperprior nor bounds, so that there is no posterior "
+                f"to draw it from; give it one with .prior({entry.path}=...), or .bound("
+                f"{entry.path}=(low, high)), or fix it"
+            )
+    return [entry.name for entry in flat]
+
+
+def evenly(draws: Sequence[T], keep: int) -> list[T]:
+    """Return ``keep`` of the draws at equal distances, or all if there are fewer.
+
+    Examples
+    --------
+    >>> evenly(range(10), 2), evenly(range(3), 5)
+    ([2, 7], [0, 1, 2])
+    """
+    n = len(draws)
+    return list(draws) if n <= keep else [draws[int((i + 0.5) * n / keep)] for i in range(keep)]
 
 
 def density_of(watch: Watch, chain: Chain | None = None) -> Density:
@@ -220,9 +217,7 @@ def curvature_scale(density: Density, top: Array, bounds: Array, step: float = 1
     return scale
 
 
-def dispersed(
-    density: Density, top: Array, scale: Array, bounds: Array, rng: np.random.Generator
-) -> Array:
+def dispersed(density: Density, top: Array, scale: Array, bounds: Array, rng: Random) -> Array:
     """Return a start of a chain about the maximum, nearer to it where the density fails."""
     move = DISPERSED * scale * rng.standard_normal(len(top))
     for _ in range(10):

@@ -6,49 +6,27 @@ evidence wants out are deleted. When nothing is gained by adding, a function in 
 its place to one outside. Every step is judged by the evidence itself and undone unless it rises,
 so that no state returns: the search cannot cycle. Ties go to the first candidate. Theory (R1).
 
-Whether the targets hold anything for the functions to explain, or are noise about the flat part.
-
-Of many candidates one always fits noise a little, and the evidence, which was maximised over them,
-does not pay for the choice. The model without functions is returned if both hold:
-
-* the best single candidate fits no better than it fits targets in random order (at level
-  :data:`LEVEL`, by :data:`ORDERS` orders from a fixed seed);
-* the functions gain less than (log m)/2 each, m being the number of candidates.
-
-What to take in: the best candidates one after the other, and the best exchanges.
-
-Taking in i changes S and Q of all others by a product of rank one (Tipping & Faul 2003, appendix):
-with c_m = phi_m'C^-1 phi_i and rho = alpha_i + S_i,
-
-    S_m <- S_m - c_m^2 / rho,      Q_m <- Q_m - Q_i c_m / rho,      c = phi_i'B Phi - V_i'V
-
-and V gets the row c / sqrt(rho). Taking out j does the reverse, with T = R^-1 V and Sigma_jj:
-
-    S_m <- S_m + T_jm^2 / Sigma_jj,      Q_m <- Q_m + mu_j T_jm / Sigma_jj
-
-What one precision does to the evidence, in closed form (Tipping & Faul 2003, eqs. 15 - 22).
-
 With all other precisions fixed, the log evidence as a function of one precision alpha is, up to a
-constant,
+constant (Tipping & Faul 2003, eqs. 15 - 22; theory (R6), (R7), (R8)),
 
     l(alpha) = 1/2 [log alpha - log(alpha + s) + q^2 / (alpha + s)],    l(inf) = 0
 
 with a single maximum: at alpha = s^2 / (q^2 - s) if q^2 > s, else at infinity: out of the model.
-Theory (R6), (R7), (R8).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import chi2
 
 from mercer._native import relevance as native
 from mercer.core.arrays import Array
-from mercer.search.relevance.state import Machine, SparseState
+from mercer.search.relevance.machines import Machine
+from mercer.search.relevance.state import SparseState
 
 
 def share(alpha: Array, s: Array, q: Array) -> Array:
@@ -63,10 +41,7 @@ def best_precision(s: float, q: float) -> float:
 
 
 def gain_of(ratio: Array) -> Array:
-    """Gain of taking in a function at its best precision, by ratio = Q^2 / S, elementwise.
-
-    Zero for a ratio up to one: the function stays out.
-    """
+    """Gain of taking in a function at its best precision, by ratio = Q^2 / S; 0 up to one."""
     inside = np.maximum(ratio, 1.0)
     return np.asarray(0.5 * (inside - 1.0 - np.log(inside)))
 
@@ -77,8 +52,7 @@ COLLINEAR = 1e-11
 SHARE, FEW, PART = 0.1, 4, 1.0
 
 
-@dataclass(frozen=True)
-class Exchange:
+class Exchange(NamedTuple):
     """Candidate ``comes``, of precision ``alpha``, in the place ``goes`` of the model."""
 
     goes: int
@@ -88,7 +62,17 @@ class Exchange:
 
 
 class Scan:
-    """All candidates seen from one state; (m,) each: S, Q, and what S must exceed, -1 if closed."""
+    """All candidates seen from one state; (m,) each: S, Q, and what S must exceed, -1 if closed.
+
+    Taking in i changes S and Q of all others by a product of rank one (Tipping & Faul 2003,
+    appendix): with c_m = phi_m'C^-1 phi_i and rho = alpha_i + S_i,
+
+        S_m <- S_m - c_m^2 / rho,      Q_m <- Q_m - Q_i c_m / rho,      c = phi_i'B Phi - V_i'V
+
+    and V gets the row c / sqrt(rho). Taking out j does the reverse, with T = R^-1 V and Sigma_jj:
+
+        S_m <- S_m + T_jm^2 / Sigma_jj,      Q_m <- Q_m + mu_j T_jm / Sigma_jj
+    """
 
     def __init__(self, machine: Machine, state: SparseState) -> None:
         self.machine, self.state = machine, state
@@ -110,8 +94,7 @@ class Scan:
             gain = 0.5 * (ratio - 1.0 - math.log(ratio)) if ratio > 1.0 else 0.0
             if gain < max(tol, SHARE * first):
                 break
-            if not chosen:
-                first = gain
+            first = first if chosen else gain
             chosen.append(i)
             alphas.append(best_precision(float(S[i]), float(Q[i])))
             native.take_in(self.machine.product(self.state, i), V, p, i, alphas[-1], S, Q)
@@ -231,9 +214,12 @@ def _restructure(run: RelevanceClimb) -> float:
     while run.left > 0:
         chosen, alphas, gain = scan.additions(barred, run.tol)
         if not chosen and not barred and run.tol < EXCHANGE:
-            found = _exchange(run, scan.exchanges(run.tol))
-            if found:
-                return found
+            for move in scan.exchanges(run.tol):
+                active = (*state.active[: move.goes], move.comes, *state.active[move.goes + 1 :])
+                prior = state.prior.copy()
+                prior[move.goes] = move.alpha
+                if run.to(active, prior, state.beta, "exchanged"):
+                    return move.gain
         for size in sorted({len(chosen), min(1, len(chosen))} - {0}, reverse=True):
             active = (*state.active, *chosen[:size])  # all of them, else the first alone
             if run.to(active, np.append(state.prior, alphas[:size]), state.beta, "added"):
@@ -244,46 +230,23 @@ def _restructure(run: RelevanceClimb) -> float:
     return 0.0
 
 
-def _exchange(run: RelevanceClimb, moves: list[Exchange]) -> float:
-    """Put a function outside in the place of one inside; return the gain of the first that does."""
-    state = run.state
-    for move in moves:
-        active = (*state.active[: move.goes], move.comes, *state.active[move.goes + 1 :])
-        prior = state.prior.copy()
-        prior[move.goes] = move.alpha
-        if run.to(active, prior, state.beta, "exchanged"):
-            return move.gain
-    return 0.0
-
-
 def settle(run: RelevanceClimb, tol: float, held: bool = False) -> None:
     """Move precisions and noise together, delete, until no step is expected to gain ``tol``."""
     machine = run.machine
     while run.left > 0:
-        state, inner = run.state, machine.inner(run.state)
-        alpha = state.prior.copy()
+        state, alpha, cap = run.state, run.state.prior.copy(), machine.beta_cap
+        gram, right, square, total, exact = machine.inner(state)
+        free = machine.learns_noise and not held
         beta, steps, deleted, changed, undone = native.settle(
-            run.room,
-            inner.gram,
-            inner.right,
-            alpha,
-            state.beta,
-            inner.square,
-            inner.total,
-            machine.learns_noise and not held,
-            machine.beta_cap,
-            tol,
-            run.left,
+            run.room, gram, right, alpha, state.beta, square, total, free, cap, tol, run.left
         )
         if deleted + changed == 0 or not _take(run, alpha, beta):
             return
-        counts = run.counts
-        if inner.exact:  # the steps themselves, from the evidence that they began with
+        if exact:  # the steps themselves, from the evidence that they began with
             before = [step - steps[0] + state.evidence for step in steps[1:-1]]
             run.trace[-1:] = [*before, run.state.evidence]
-            counts["changed"] -= 1
-            for kind, count in (("deleted", deleted), ("changed", changed), ("undone", undone)):
-                counts[kind] += count
+            made = {"deleted": deleted, "changed": changed - 1, "undone": undone}
+            run.counts |= {kind: run.counts[kind] + count for kind, count in made.items()}
             return
 
 
@@ -307,17 +270,20 @@ LEVEL, ORDERS = 0.01, 299
 
 
 def judged(machine: Machine, found: SparseState) -> tuple[SparseState, dict[str, Any]]:
-    """Return ``found``, or the model without functions where that is all, and the figures."""
+    """Return ``found``, or the model without functions where that is all, and the figures.
+
+    Of many candidates one always fits noise a little, and the evidence, which was maximised over
+    them, does not pay for the choice. The model without functions is returned if the functions gain
+    less than their price, and the best single candidate fits no better than it fits targets in
+    random order (at level :data:`LEVEL`, by :data:`ORDERS` orders from a fixed seed).
+    """
     null = machine.null()
     gain = found.evidence - null.evidence
     needed = price(machine, found)
-    report: dict[str, Any] = {"gain": gain, "needed": needed, "p_value": None, "kept": False}
-    if not found.active or gain >= needed:
-        return found, report
-    report["p_value"] = p_value(machine, null)
-    if report["p_value"] <= LEVEL:
-        return found, report
-    return null, report | {"kept": True}
+    paid = not found.active or gain >= needed
+    p = None if paid else p_value(machine, null)
+    kept = p is not None and p > LEVEL
+    return null if kept else found, {"gain": gain, "needed": needed, "p_value": p, "kept": kept}
 
 
 def price(machine: Machine, state: SparseState) -> float:
@@ -337,18 +303,10 @@ def p_value(machine: Machine, null: SparseState) -> float:
         return bound
     rng = np.random.default_rng(0)
     root = np.sqrt(null.b)
-    unit = null.a / root
-    orders = np.array([root * rng.permutation(unit) for _ in range(ORDERS)])
-    Q = machine.design.dots(_beside_flat(null, orders))[:, fine]
+    orders = np.array([root * rng.permutation(null.a / root) for _ in range(ORDERS)])
+    if len(null.F):  # less the part that the flat functions explain
+        weighted = null.F * null.b
+        orders = orders - np.linalg.solve(weighted @ null.F.T, null.F @ orders.T).T @ weighted
+    Q = machine.design.dots(orders)[:, fine]
     reached = (Q**2 / S[fine]).max(axis=1)
     return float((1 + np.count_nonzero(reached >= best)) / (1 + ORDERS))
-
-
-def _beside_flat(null: SparseState, orders: Array) -> Array:
-    """Take the part that the flat functions explain out of score vectors (r, n)."""
-    if not len(null.F):
-        return orders
-    weighted = null.F * null.b
-    return np.asarray(
-        orders - (np.linalg.solve(weighted @ null.F.T, null.F @ orders.T).T) @ weighted
-    )

@@ -3,28 +3,17 @@
 A coarse ladder of common length scales first, a search on each rung; from the best rung the set of
 functions is held while the parameters climb, and then searched again. Only what is better is kept.
 
-The evidence alone prefers short scales, down to one function for each row: it was
-maximised over the choice of functions and does not pay for that. Kernels are compared by the log
-evidence less (log m)/2 for each function chosen of m; and no length scale below the median distance
-between neighbours is tried.
-
-How the log evidence changes with the values of the functions in the model.
-
-With precisions and noise held, and the weights at their posterior mean (or mode),
-
-    dE/dF' = a mu' - B F'Sigma  +  (c - B F'h) mu' + a h',       c = -1/2 w g''' diag(F'Sigma F),
-                                                                  h = Sigma F c
-
-The second part is the change of the curvature at a mode: zero for a Gaussian loss, where the first
-part is (8.4) of Tipping (2001), beta [(t - F'mu) mu' - F'Sigma].
+The evidence alone prefers short scales, down to one function for each row: the choice of functions
+is free. Kernels are compared by the log evidence less (log m)/2 for each function chosen of m; and
+no length scale below the median distance between neighbours is tried.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from scipy.optimize import minimize
@@ -33,15 +22,22 @@ from scipy.spatial import cKDTree
 from mercer.core.arrays import Array
 from mercer.kernels.base import Kernel
 from mercer.search.relevance.climb import RelevanceClimb, climb, price
-from mercer.search.relevance.state import Design, Machine, SparseState
+from mercer.search.relevance.machines import Machine
+from mercer.search.relevance.state import Design, SparseState
 from mercer.search.space import Space
 
 
 def slope_in_functions(machine: Machine, state: SparseState) -> Array:
     """dE / d(columns as given) (n, M) of the functions with a precision.
 
-    The search sees columns of unit length, phi / |phi|: what only changes the length of a column
-    changes nothing.
+    With precisions and noise held, and the weights at their posterior mean (or mode),
+
+        dE/dF' = a mu' - B F'Sigma  +  (c - B F'h) mu' + a h',
+             c = -1/2 w g''' diag(F'Sigma F),    h = Sigma F c
+
+    The second part is the change of the curvature at a mode: zero for a Gaussian loss, where the
+    first part is (8.4) of Tipping (2001), beta [(t - F'mu) mu' - F'Sigma]. The search sees columns
+    of unit length, phi / |phi|: what only changes the length of a column changes nothing.
     """
     F, mu, a, b = state.F, state.mu, state.a, state.b
     weighted = state.factor.back(state.factor.half(F))  # Sigma F
@@ -59,6 +55,7 @@ def slope_in_functions(machine: Machine, state: SparseState) -> Array:
     return np.ascontiguousarray((slope / lengths[:, None]).T)
 
 
+Makers: TypeAlias = Sequence[Callable[[Design], Machine]]  # a likelihood on a design
 LADDER = 2.0 ** np.arange(-4, 2)
 ROUNDS, ENOUGH = 3, 0.1  # of climbing, while the evidence gains that much
 ROUGH = 0.1  # tolerance on the rungs, in log evidence
@@ -66,32 +63,25 @@ ROUGH = 0.1  # tolerance on the rungs, in log evidence
 
 @dataclass(frozen=True)
 class Setting:
-    """The data of a search over kernels.
+    """The data of a search over kernels; ``flat`` and ``weights`` are those of a Design."""
 
-    Attributes
-    ----------
-    points, centres : (n, d) the rows, (m, d) where the candidates sit.
-    flat, weights : see :class:`~mercer.search.relevance.state.Design`.
-    makers : a machine on a design, for each target; all share the kernel.
-    """
-
-    points: Array
-    centres: Array
+    points: Array  # (n, d) the rows
+    centres: Array  # (m, d) where the candidates sit
     flat: Array
     weights: Array
-    makers: tuple[Callable[[Design], Machine], ...]
+    makers: Makers  # one for each target; all share the kernel
+    tol: float = 1e-2  # of each climb
+    max_iter: int = 10000
 
-    def design(self, kernel: Kernel, active: tuple[int, ...] | None = None) -> Design:
-        """All candidates of a kernel, or the active ones."""
-        if active is None and self.centres is self.points:
-            return Design(kernel(self.points), self.flat, self.weights)
-        chosen = self.centres if active is None else self.centres[list(active)]
-        return Design(kernel(self.points, chosen), self.flat, self.weights)
+    def climbs(self, Phi: Array, tol: float) -> list[RelevanceClimb]:
+        """Search among the columns of Phi (n, m), for each target."""
+        design = Design(Phi, self.flat, self.weights)
+        return [climb(make(design), tol=tol, max_iter=self.max_iter) for make in self.makers]
 
-    def run(self, kernel: Kernel, tol: float, max_iter: int) -> list[RelevanceClimb]:
-        """Search with the functions of a kernel, for each target."""
-        design = self.design(kernel)
-        return [climb(make(design), tol=tol, max_iter=max_iter) for make in self.makers]
+    def run(self, kernel: Kernel, tol: float) -> list[RelevanceClimb]:
+        """Search with the functions of a kernel at all centres."""
+        same = self.centres is self.points
+        return self.climbs(kernel(self.points, None if same else self.centres), tol)
 
 
 def score_of(runs: list[RelevanceClimb]) -> float:
@@ -99,19 +89,17 @@ def score_of(runs: list[RelevanceClimb]) -> float:
     return sum(run.state.evidence - price(run.machine, run.state) for run in runs)
 
 
-def tuned(
-    setting: Setting, kernel: Kernel, tol: float, max_iter: int
-) -> tuple[Kernel, list[RelevanceClimb], dict[str, Any]]:
+def tuned(setting: Setting, kernel: Kernel) -> tuple[Kernel, list[RelevanceClimb], dict[str, Any]]:
     """Return the kernel of highest score that was found, its searches, and a report."""
-    shortest = nearest_distance(setting.centres)
+    tol, shortest = setting.tol, nearest_distance(setting.centres)
     rungs = [r for f in LADDER if (r := scaled(kernel, float(f), shortest)) is not None]
-    tried = [(rung, setting.run(rung, max(tol, ROUGH), max_iter)) for rung in rungs or [kernel]]
+    tried = [(rung, setting.run(rung, max(tol, ROUGH))) for rung in rungs or [kernel]]
     best, runs = max(tried, key=lambda pair: score_of(pair[1]))
     figures, steps, converged = [score_of(pair[1]) for pair in tried], 0, False
     for _ in range(ROUNDS):
         moved, count = climbed(setting, best, runs, shortest)
         steps += count
-        new = setting.run(moved, tol, max_iter)
+        new = setting.run(moved, tol)
         gain = score_of(new) - score_of(runs)
         if gain > 0.0:
             best, runs = moved, new
@@ -119,7 +107,7 @@ def tuned(
             converged = True
             break
     if runs[0].tol > tol:  # the rung was searched roughly
-        runs = max(runs, setting.run(best, tol, max_iter), key=score_of)
+        runs = max(runs, setting.run(best, tol), key=score_of)
     report = {"criterion": "evidence", "converged": converged, "starts": len(tried)}
     return best, runs, report | {"evaluations": steps, "rungs": figures, "shortest": shortest}
 
@@ -142,43 +130,35 @@ def climbed(
         moved = cast(Kernel, space.parts_at(u)["kernel"])
         value, slope = 0.0, np.zeros(len(u))
         for make, state in zip(setting.makers, states, strict=True):
-            machine = make(setting.design(moved, state.active))
-            places = tuple(range(len(state.active)))
-            there = machine.evaluate(places, state.prior, state.beta, None)
+            centres = setting.centres[list(state.active)]
+            machine = make(Design(moved(setting.points, centres), setting.flat, setting.weights))
+            there = machine.evaluate(tuple(range(len(centres))), state.prior, state.beta)
             Q = slope_in_functions(machine, there)
-            by_part = moved.pullback(setting.points, setting.centres[list(state.active)], Q)
+            by_part = moved.pullback(setting.points, centres, Q)
             value -= there.evidence
             slope -= space.gradient(u, {"kernel": by_part})
         return value, slope
 
-    found = minimize(  # type: ignore[call-overload]  # its stubs do not know jac=True with a pair
-        negative,
-        space.start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=space.bounds,
-        options={"maxiter": 30},
-    )
+    limits: dict[str, Any] = {"bounds": space.bounds, "options": {"maxiter": 30}}
+    found = minimize(negative, space.start, jac=True, method="L-BFGS-B", **limits)
     return cast(Kernel, space.parts_at(found.x)["kernel"]), int(found.nfev)
 
 
 def scaled(kernel: Kernel, factor: float, shortest: float) -> Kernel | None:
     """Return the kernel, its free length scales times ``factor``; None if that is not allowed."""
     clone = copy.deepcopy(kernel)
-    free = [
-        (owner, name)
-        for _, owner, name in clone.differentiable()
-        if name == "length_scale" and not owner.mark(name).fixed
-    ]
-    if not free:
-        return None
-    for owner, name in free:
-        low, high = owner.mark(name).bounds or (shortest, np.inf)
+    moved = False
+    for _, owner, name in clone.differentiable():
+        mark = owner.mark(name)
+        if name != "length_scale" or mark.fixed:
+            continue
+        low, high = mark.bounds or (shortest, np.inf)
         value = np.asarray(getattr(owner, name), dtype=np.float64) * factor
         if np.any(value < low) or np.any(value > high):
             return None
         setattr(owner, name, float(value) if value.ndim == 0 else value)
-    return clone
+        moved = True
+    return clone if moved else None
 
 
 def nearest_distance(centres: Array) -> float:

@@ -1,21 +1,10 @@
-"""The functions a relevance search may choose from: columns of unit length, formed when asked for.
-
-With weights w the length of a column is sqrt(sum_i w_i phi_im^2). Unit length makes the precisions
-of functions of different size comparable; the evidence does not depend on it.
-
-The triangular factor of the posterior precision of the weights, and what follows from it.
-
-One state of a relevance search: which functions are in, their precisions, the posterior.
-
-What a relevance search needs of a likelihood.
-"""
+"""The state of a relevance search: candidates, which of them are in, precisions, posterior."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -29,23 +18,21 @@ SAME = 1e-12  # largest difference between columns that are one function
 
 @dataclass(frozen=True)
 class Design:
-    """Candidate functions at the training rows.
+    """Candidate functions at the training rows, used as columns of unit length.
 
-    Attributes
-    ----------
-    Phi : (n, m) one column for each candidate.
-    flat : (n, k) functions with a flat prior, always in the model: a column of ones, or none.
-    weights : (n,) what each row counts, > 0.
+    With weights w the length of a column is sqrt(sum_i w_i phi_im^2). Unit length makes the
+    precisions of functions of different size comparable; the evidence does not depend on it.
     """
 
-    Phi: Array
-    flat: Array
-    weights: Array
+    Phi: Array  # (n, m) one column for each candidate
+    flat: Array  # (n, k) with a flat prior, always in the model: a column of ones, or none
+    weights: Array  # (n,) what each row counts, > 0
 
     @cached_property
     def lengths(self) -> Array:
         """Weighted length of every column, shape (m,)."""
-        return np.sqrt(self.squares(self.weights))
+        squares = np.einsum("i,ij,ij->j", self.weights, self.Phi, self.Phi)
+        return np.asarray(np.sqrt(squares))
 
     @cached_property
     def usable(self) -> Array:
@@ -62,7 +49,10 @@ class Design:
             kept: list[Array] = []
             for i in np.sort(order[run == which]):
                 column = self.column(i)
-                if fine[i] and any(_same(column, other) for other in kept):
+                if fine[i] and any(  # the same function, or its negative
+                    min(np.abs(column - other).max(), np.abs(column + other).max()) < SAME
+                    for other in kept
+                ):
                     fine[i] = False
                 elif fine[i]:
                     kept.append(column)
@@ -85,14 +75,11 @@ class Design:
         """Return all candidates, of unit length, one a row, shape (m, n)."""
         return np.multiply(self.Phi.T, self._inverse[:, None], order="C")
 
-    def dots(self, V: Array) -> Array:
+    def dots(self, V: Array, out: Array | None = None) -> Array:
         """Inner products of V (n,) or (p, n) with every candidate: (m,) or (p, m)."""
-        return np.asarray((V @ self.Phi) * self._inverse)
-
-    def dots_into(self, out: Array, V: Array) -> None:
-        """Write :meth:`dots` of V (p, n) to ``out`` (p, m)."""
-        np.matmul(V, self.Phi, out=out)
-        out *= self._inverse
+        found = np.matmul(V, self.Phi, out=out)
+        found *= self._inverse
+        return np.asarray(found)
 
     def products(self) -> Array:
         """phi_i'W phi_m of all columns of unit length, (m, m)."""
@@ -109,18 +96,9 @@ class Design:
             part = part * np.sqrt(w)[:, None]
         return np.asarray(part.T @ part)  # one array twice: half the work
 
-    def squares(self, b: Array) -> Array:
-        """sum_i b_i phi_im^2 of the columns as given, shape (m,)."""
-        return np.asarray(np.einsum("i,ij,ij->j", b, self.Phi, self.Phi))
-
     def unit_squares(self, b: Array) -> Array:
         """sum_i b_i phi_im^2 of the columns of unit length, shape (m,)."""
-        return np.asarray(self.squares(b) * self._inverse**2)
-
-
-def _same(a: Array, b: Array) -> bool:
-    """Whether two columns are the same function, or one is the negative of the other."""
-    return bool(min(np.abs(a - b).max(), np.abs(a + b).max()) < SAME)
+        return np.asarray(np.einsum("i,ij,ij->j", b, self.Phi, self.Phi) * self._inverse**2)
 
 
 # Below this share of its diagonal a pivot has lost too many digits to the square of the condition.
@@ -139,32 +117,22 @@ class WeightFactor:
 
     def half(self, V: Array) -> Array:
         """R^-T V for V (p,) or (p, m)."""
-        if V.ndim == 1:
-            return np.asarray(blas.dtrsv(self.R, V, trans=1)) if len(V) else V
-        return self.half_in_place(V.copy(), 1.0)
-
-    def half_in_place(self, V: Array, scale: float) -> Array:
-        """Write scale R^-T V over V (p, m), row-major."""
-        if V.size:
-            self._solve(V, scale, 0)
-        return V
+        return self._solved(V, 1)
 
     def back(self, V: Array) -> Array:
         """R^-1 V for V (p,) or (p, m)."""
+        return self._solved(V, 0)
+
+    def _solved(self, V: Array, transposed: int) -> Array:
         if V.ndim == 1:
-            return np.asarray(blas.dtrsv(self.R, V)) if len(V) else V
-        V = V.copy()
-        if V.size:
-            self._solve(V, 1.0, 1)
+            return np.asarray(blas.dtrsv(self.R, V, trans=transposed)) if len(V) else V
+        return self.in_place(V.copy(), 1.0, transposed)
+
+    def in_place(self, V: Array, scale: float, transposed: int = 1) -> Array:
+        """Write scale R^-T V, or R^-1 if not ``transposed``, over V (p, m), row-major."""
+        if V.size:  # for BLAS, which counts by columns, the rows of V are columns: V'R^-1
+            blas.dtrsm(scale, self.R, V.T, side=1, trans_a=1 - transposed, overwrite_b=1)
         return V
-
-    def _solve(self, V: Array, scale: float, transposed: int) -> None:
-        # V' R^-1 or V' R^-T: for BLAS, which counts by columns, the rows of V are columns
-        blas.dtrsm(scale, self.R, V.T, side=1, trans_a=transposed, overwrite_b=1)
-
-    def inverse(self) -> Array:
-        """R^-1, upper triangular; the squares in its rows sum to the variances of the weights."""
-        return np.asarray(lapack.dtrtri(self.R)[0] if len(self.R) else self.R)
 
     def logdet(self) -> float:
         """log |F'BF + diag(prior)|."""
@@ -174,10 +142,9 @@ class WeightFactor:
 def factor(normal: Array, F: Callable[[], Array], b: Array, prior: Array) -> WeightFactor:
     """Factor F'BF + diag(prior): ``normal`` (p, p) is that sum, F() (p, n) one function a row.
 
-    ``normal``, if column-major, is written over.
-
-    By Cholesky where its pivots keep their digits, else by the QR of the stacked rows
-    [B^1/2 F; prior^1/2], which does not square the condition (methods of GPML 2.7 and A.4).
+    ``normal``, if column-major, is written over. By Cholesky where its pivots keep their digits,
+    else by the QR of the stacked rows [B^1/2 F; prior^1/2], which does not square the condition
+    (methods of GPML 2.7 and A.4).
     """
     if not len(normal):
         return WeightFactor(normal)
@@ -192,32 +159,18 @@ def factor(normal: Array, F: Callable[[], Array], b: Array, prior: Array) -> Wei
 
 @dataclass(frozen=True)
 class SparseState:
-    """A model with p = k + M functions: k flat ones first, then M with a precision each.
+    """A model with p = k + M functions: k flat ones first, then M with a precision each."""
 
-    Attributes
-    ----------
-    active : the M candidates in the model, in the order they came.
-    prior : (M,) precisions of their weights (functions of unit length).
-    beta : noise precision of a row of weight one; 1 where the loss has none.
-    functions : returns F (p, n), the functions at the rows; called when they are asked for.
-    mu : (p,) posterior mean of the weights.
-    factor : of the posterior precision F'BF + diag(0, prior).
-    b, a : (n,) precision that each row gives to the latent value, and the derivative of its log
-        likelihood there.
-    misfit : beta times the weighted sum of squares about the fit; 0 where the loss has no noise.
-    evidence : float, to be maximised.
-    """
-
-    active: tuple[int, ...]
-    prior: Array
-    beta: float
-    functions: Callable[[], Array]
-    mu: Array
-    factor: WeightFactor
-    b: Array
-    a: Array
-    misfit: float
-    evidence: float
+    active: tuple[int, ...]  # the M candidates in the model, in the order they came
+    prior: Array  # (M,) precisions of their weights (functions of unit length)
+    beta: float  # noise precision of a row of weight one; 1 where the loss has none
+    functions: Callable[[], Array]  # gives F (p, n), the functions at the rows, where asked
+    mu: Array  # (p,) posterior mean of the weights
+    factor: WeightFactor  # of the posterior precision F'BF + diag(0, prior)
+    b: Array  # (n,) precision that each row gives to the latent value
+    a: Array  # (n,) derivative of each row's log likelihood there
+    misfit: float  # beta times the weighted squares about the fit; 0 where the loss has no noise
+    evidence: float  # to be maximised
 
     @cached_property
     def F(self) -> Array:
@@ -226,8 +179,9 @@ class SparseState:
 
     @cached_property
     def variances(self) -> Array:
-        """(p,) posterior variances of the weights."""
-        inverse = self.factor.inverse()
+        """(p,) posterior variances of the weights, sums of squares in the rows of R^-1."""
+        R = self.factor.R
+        inverse = lapack.dtrtri(R)[0] if len(R) else R
         return np.asarray(np.einsum("ij,ij->i", inverse, inverse))
 
     @property
@@ -241,14 +195,12 @@ class SparseState:
         Sigma_ii = 1 / (alpha_i + s_i) and mu_i = Sigma_ii q_i (Tipping & Faul 2003, eq. 23, in
         the form that does not subtract S from alpha).
         """
-        k = self.flat
-        v = self.variances[k:]
-        return 1.0 / v - self.prior, self.mu[k:] / v
+        v = self.variances[self.flat :]
+        return 1.0 / v - self.prior, self.mu[self.flat :] / v
 
     def gamma(self) -> float:
         """How many weights the data determine: k + sum (1 - alpha_i Sigma_ii)."""
-        k = self.flat
-        return float(len(self.mu) - self.prior @ self.variances[k:])
+        return float(len(self.mu) - self.prior @ self.variances[self.flat :])
 
 
 class Pool:
@@ -271,7 +223,11 @@ class Pool:
     def row(self, i: int) -> Array:
         """Return the row of candidate i, (width,)."""
         if self._place[i] < 0:
-            self._form(i)
+            row = self._make(i)
+            if self._count == len(self._rows):
+                self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+            self._rows[self._count], self._place[i] = row, self._count
+            self._count += 1
         return np.asarray(self._rows[self._place[i]])
 
     def rows(self, active: tuple[int, ...]) -> Array:
@@ -286,15 +242,13 @@ class Pool:
 
     def mix(self, active: tuple[int, ...], c: Array) -> Array:
         """Return the sum of c_i times the row of the i-th of these candidates, (width,)."""
-        places = self._places(active)
-        out = np.zeros(self._rows.shape[1])
+        places, out = self._places(active), np.zeros(self._rows.shape[1])
         native.mix(self._rows, places, c, out)
         return out
 
     def block(self, active: tuple[int, ...]) -> Array:
         """Return the columns ``active`` of the rows of these candidates, (M, M)."""
-        places, M = self._places(active), len(active)
-        out = np.empty((M, M))
+        places, out = self._places(active), np.empty((len(active), len(active)))
         native.gather(self._rows, places, np.array(active, dtype=np.intp), out)
         return out
 
@@ -307,66 +261,3 @@ class Pool:
                 self.row(index[i])
             places = self._place[index]
         return np.asarray(places)
-
-    def _form(self, i: int) -> None:
-        row = self._make(i)
-        if self._count == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-        self._rows[self._count] = row
-        self._place[i] = self._count
-        self._count += 1
-
-
-@dataclass(frozen=True)
-class Inner:
-    """A Gaussian model of a given set of functions by its inner products.
-
-    Attributes
-    ----------
-    gram, right : F W F' (p, p), row-major, and F W t (p,).
-    square, total : t'W t and the sum of the weights.
-    exact : whether this is the model itself; else it touches it at the present state only.
-    """
-
-    gram: Array
-    right: Array
-    square: float
-    total: float
-    exact: bool
-
-
-class Machine(Protocol):
-    """Evaluates models: sets of functions with their precisions."""
-
-    design: Design
-    learns_noise: bool
-    beta_cap: float
-
-    def start(self, beta: float) -> SparseState:
-        """Return the model with the flat functions only and this noise precision."""
-
-    def null(self) -> SparseState:
-        """Return the best model with the flat functions only."""
-
-    def evaluate(
-        self, active: tuple[int, ...], prior: Array, beta: float, near: SparseState | None = None
-    ) -> SparseState:
-        """Return the model with these functions; ``near`` is a state to start from."""
-
-    def inner(self, state: SparseState) -> Inner:
-        """Return the Gaussian model of the functions of ``state``."""
-
-    def outside(self, state: SparseState, spare: int = 0) -> tuple[Array, Array, Array]:
-        """S_m = phi_m'C^-1 phi_m, Q_m = phi_m'C^-1 t (m,) each, and V = R^-T F B Phi (p, m).
-
-        V may be followed by ``spare`` or more rows that mean nothing yet.
-        """
-
-    def product(self, state: SparseState, i: int) -> Array:
-        """phi_i'B phi_m for every candidate m, (m,)."""
-
-    def whole(self, state: SparseState) -> Array | float:
-        """phi_m'B phi_m of all candidates: S if nothing were in the model."""
-
-    def third(self, state: SparseState) -> Array | None:
-        """Third derivative of each row's loss, times its weight, (n,); None where it is zero."""
