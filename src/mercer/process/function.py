@@ -13,7 +13,7 @@ import numpy as np
 from mercer.core.arrays import Array, as_matrix
 from mercer.core.basis import PolynomialBasis
 from mercer.kernels.base import Kernel
-from mercer.process.process import BATCH_BYTES, Prior
+from mercer.process.process import Prior, batched
 
 __all__ = ["Expansion", "representer"]
 
@@ -80,11 +80,8 @@ class Expansion:
     def __call__(self, X: Array) -> Array:
         """Return f at X (n, d): shape (n,)."""
         X = as_matrix(X)
-        size = max(1, BATCH_BYTES // (8 * max(1, len(self.points))))
-        parts = [X[i : i + size] for i in range(0, len(X), size)]
-        values = np.concatenate(
-            [np.empty(0), *(self.kernel(part, self.points) @ self.alpha for part in parts)]
-        )
+        width = len(self.points)
+        values = batched(lambda rows: self.kernel(rows, self.points) @ self.alpha, X, width)
         if self.basis is None or self.beta is None:
             return values
         return np.asarray(values + self.basis(X) @ self.beta)

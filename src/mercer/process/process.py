@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -20,6 +21,14 @@ from mercer.inference.base import Solution
 from mercer.kernels.base import BATCH_BYTES as BATCH_BYTES  # those of the other processes, too
 from mercer.kernels.base import Kernel, blocked_matmul
 from mercer.linalg.operators import ExplicitOperator, PosteriorOperator, SeveralOperator
+
+
+def batched(one: Callable[[Any], Array], X: Any, width: int) -> Array:
+    """Return ``one`` of all rows of X, taken by so many that ``width`` doubles each stay bounded."""
+    size = max(1, BATCH_BYTES // (8 * max(1, width)))
+    if X.shape[0] <= size:
+        return np.asarray(one(X))
+    return np.concatenate([one(X[i : i + size]) for i in range(0, X.shape[0], size)])
 
 
 class Process(ABC):
@@ -177,12 +186,6 @@ class Posterior(Process):
     def _rows(self, X: Array) -> Array | None:
         return None if self.basis is None else self.basis(X)
 
-    def _batched(self, one: Callable[[Array], Array], X: Array) -> Array:
-        size = max(1, BATCH_BYTES // (8 * max(1, len(self.points))))
-        if len(X) <= size:
-            return one(X)
-        return np.concatenate([one(X[i : i + size]) for i in range(0, len(X), size)])
-
     def mean(self, X: Array) -> Array:
         if self.operator.walks:
             return np.asarray(self.parent.mean(X) + self.operator.mean_at(X, self.alpha))
@@ -194,7 +197,7 @@ class Posterior(Process):
                 return np.asarray(mean)
             return np.asarray(mean + rows @ self.beta)
 
-        return self._batched(one, X)
+        return batched(one, X, len(self.points))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         A = self.parent(X, self.points).T
@@ -211,7 +214,7 @@ class Posterior(Process):
             A = self.parent(X, self.points).T
             return self.operator.reduce_diag(A, self._rows(X))
 
-        return np.asarray(self.parent.diag(X) - self._batched(one, X))
+        return np.asarray(self.parent.diag(X) - batched(one, X, len(self.points)))
 
     def blocks(self, X: Array) -> Array:
         m = self.alpha.shape[1]
@@ -222,7 +225,7 @@ class Posterior(Process):
                 return np.asarray(prior - self.operator.blocks(self.parent(X, self.points).T))
             return np.asarray(self.diag(X)[:, None, None] * np.eye(m))
 
-        return self._batched(one, X)
+        return batched(one, X, len(self.points))
 
     def noise(self, X: Array) -> Array:
         prior = self.parent

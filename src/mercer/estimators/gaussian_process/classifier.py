@@ -10,10 +10,10 @@ from mercer import inference as inferences
 from mercer import losses
 from mercer.core.memory import require_memory
 from mercer.estimators.gaussian_process.additive import Additive
-from mercer.estimators.kernel.classified import ClassMachine
+from mercer.estimators.kernel.classified import ClassMachine, class_loss
 from mercer.estimators.shared.machine import Fit, Given
 from mercer.estimators.shared.parameters import Draw, Solved
-from mercer.estimators.shared.parts import Parts, positional, resolve
+from mercer.estimators.shared.parts import Parts, positional
 from mercer.inference.base import Inference
 from mercer.kernels import Constant
 from mercer.losses.base import Loss
@@ -96,47 +96,39 @@ class GPClassifier(Additive, ClassMachine):
         standardize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
-        self.kernel = kernel
-        self.loss = loss
-        self.inference = inference
-        self.search = search
-        self.discriminant = discriminant
-        self.class_weight = class_weight
-        self.gram = gram
-        self.standardize = standardize
-        self.random_state = random_state
+        self.kernel, self.loss, self.inference, self.search = kernel, loss, inference, search
+        self.discriminant, self.class_weight = discriminant, class_weight
+        self.gram, self.standardize, self.random_state = gram, standardize, random_state
 
     # ------------------------------------------------------------------ fit
     def _resolve(self, given: Given) -> Parts:
-        assert given.labels is not None
-        k = len(given.labels.classes)
         if self.discriminant not in ("mean", "mode"):
             raise ValueError(f"discriminant must be 'mean' or 'mode', not {self.discriminant!r}")
-        method = self.inference
+        method, several, loss = self.inference, len(given.labels.classes) > 2, None
+        if self.loss is not None:
+            others = "'probit', 'logistic' or 'softmax', or use GPRegressor"
+            loss = class_loss(self.loss, others, "None, ")
         if isinstance(method, str) and method == "auto":
-            joint = k > 2 and (self.loss is None or _named(self.loss).response == "multiclass")
-            joint |= self.loss is not None and _named(self.loss).response == "multiclass"
+            joint = several if loss is None else loss.response == "multiclass"
             method = "laplace" if joint else "ep"
         chosen = inferences.by_name(method)
-        loss = _loss_for(self.loss, chosen, k)
         if not chosen.has_evidence:
             raise ValueError(
                 f"a Gaussian process has a spread, and {type(chosen).__name__} finds a mode only; "
                 "use KernelClassifier for it, or inference='ep', 'laplace' or 'variational'"
             )
+        # a loss given by name keeps its scale: the kernel's variance learns it
+        if isinstance(self.loss, str) and loss is not None:
+            loss = loss.fix()
+        elif loss is None and several and all(map(losses.Softmax.offers, chosen.needs)):
+            loss = losses.Softmax()
+        elif loss is None:
+            loss = Loss.by_name(chosen.link).fix()
         if self.discriminant == "mode":
             _finder(loss)  # refuses before the search
-        return resolve(
-            given.names,
-            given.X.shape[1],
-            kernel=self.kernel,
-            loss=loss,
-            inference=chosen,
-            search=self.search,
-            # the mode of a loss with kinks asks for rows of K
-            gram="dense" if self.gram == "auto" and self.discriminant == "mode" else self.gram,
-            standardize=self.standardize,
-        )
+        # the mode of a loss with kinks asks for rows of K
+        gram = "dense" if self.gram == "auto" and self.discriminant == "mode" else self.gram
+        return self._resolved(given, loss=loss, inference=chosen, gram=gram)
 
     def _check(self, given: Given, parts: Parts) -> None:
         super()._check(given, parts)
@@ -152,7 +144,11 @@ class GPClassifier(Additive, ClassMachine):
             outputs = len(fit.units.y_scale)
             require_memory(len(fit.problem.points), 4 + 2 * outputs)
         super()._begin(fit)
-        _start(fit.parts)
+        parts = fit.parts
+        if parts.named_kernel and not positional(parts.kernel):
+            parts.kernel.set_params(variance=AMPLITUDE)
+            parts.kernel = parts.kernel + Constant(BIAS)
+        parts.amplitudes = LIMITS
 
     def _discriminant(
         self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
@@ -166,37 +162,6 @@ class GPClassifier(Additive, ClassMachine):
         finder.warn(mode.report)
         fit.report.setdefault("mode", {"name": type(finder).__name__, **mode.report.plain()})
         return posterior.parent.condition(p.points, mode)
-
-
-def _named(loss: Any) -> Loss:
-    found = Loss.by_name(loss) if isinstance(loss, str) else loss
-    if not isinstance(found, Loss):
-        raise TypeError(f"loss must be None, a Loss or the name of one, not {loss!r}")
-    if found.response not in ("binary", "multiclass"):
-        raise ValueError(
-            f"{type(found).__name__} is a loss for {found.response} targets, not for classes; "
-            "choose 'probit', 'logistic' or 'softmax', or use GPRegressor"
-        )
-    return found
-
-
-def _loss_for(given: Any, inference: Inference, k: int) -> Loss:
-    """Return the loss; one given by name keeps its scale: the kernel's variance learns it."""
-    if isinstance(given, Loss):
-        return _named(given)
-    if isinstance(given, str):
-        return _named(given).fix()
-    if k > 2 and all(losses.Softmax.offers(name) for name in inference.needs):
-        return losses.Softmax()
-    return Loss.by_name(inference.link).fix()
-
-
-def _start(parts: Parts) -> None:
-    """Give a kernel named by the user its bias and a start; bound every variance."""
-    if parts.named_kernel and not positional(parts.kernel):
-        parts.kernel.set_params(variance=AMPLITUDE)
-        parts.kernel = parts.kernel + Constant(BIAS)
-    parts.amplitudes = LIMITS
 
 
 def _finder(loss: Loss) -> tuple[Inference, Loss]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mercer.estimators.gaussian_process.additive import Additive
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.shared.machine import Given
-from mercer.estimators.shared.parts import Parts, given_loss, resolve
+from mercer.estimators.shared.parts import Parts, given_loss
 from mercer.inference import with_spread
 
 
@@ -54,18 +54,7 @@ class GPRegressor(Additive, KernelRegressor):
                 "normalised; use KernelRegressor, or a normalised loss"
             )
         auto = isinstance(self.inference, str) and self.inference == "auto"
-        parts = resolve(
-            given.names,
-            given.X.shape[1],
-            kernel=self.kernel,
-            loss=loss,
-            inference=with_spread(loss) if auto else self.inference,
-            search=self.search,
-            gram=self.gram,
-            basis=self.basis,
-            standardize=self.standardize,
-            named_loss=isinstance(self.loss, str),
-        )
+        parts = self._resolved(given, inference=with_spread(loss) if auto else self.inference)
         if not parts.inference.has_evidence:
             raise ValueError(
                 f"a Gaussian process has a spread, and {type(parts.inference).__name__}, the "

@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import losses, search
 from mercer.core.arrays import Array
-from mercer.estimators.kernel.classified import ClassMachine
+from mercer.estimators.kernel.classified import ClassMachine, class_loss
 from mercer.estimators.shared.machine import Fit, Given, generator
 from mercer.estimators.shared.parameters import Draw, Solved
-from mercer.estimators.shared.parts import Parts, data_scales, given_loss, resolve
+from mercer.estimators.shared.parts import Parts, data_scales
 from mercer.estimators.shared.predictions import Classifies
 from mercer.kernels import Constant
 from mercer.kernels.base import Kernel
@@ -116,46 +116,24 @@ class KernelClassifier(ClassMachine):
         standardize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
-        self.kernel = kernel
-        self.C = C
-        self.loss = loss
-        self.inference = inference
-        self.search = search
-        self.class_weight = class_weight
-        self.gram = gram
-        self.basis = basis
-        self.standardize = standardize
+        self.kernel, self.loss, self.inference, self.search = kernel, loss, inference, search
+        self.C, self.class_weight = C, class_weight
+        self.gram, self.basis, self.standardize = gram, basis, standardize
         self.random_state = random_state
 
     # ------------------------------------------------------------------ fit
     def _given_loss(self) -> Loss:
-        loss = given_loss(self.loss)
-        if loss.response not in ("binary", "multiclass"):
-            raise ValueError(
-                f"{type(loss).__name__} is a loss for {loss.response} targets, not for classes; "
-                "choose 'logistic', 'softmax', 'probit' or 'hinge', or use KernelRegressor"
-            )
-        return loss
+        others = "'logistic', 'softmax', 'probit' or 'hinge', or use KernelRegressor"
+        return class_loss(self.loss, others)
 
     def _resolve(self, given: Given) -> Parts:
-        assert given.labels is not None
         loss, chosen = self._given_loss(), search.by_name(self.search)
         bounded = chosen is not None and not chosen.needs_evidence
         if self.loss == "logistic" and len(given.labels.classes) > 2 and not bounded:
             loss = losses.Softmax()
         if not is_number(self.C, 0.0, np.inf):
             raise ValueError(f"C must be a positive number, not {self.C!r}")
-        return resolve(
-            given.names,
-            given.X.shape[1],
-            kernel=self.kernel,
-            loss=loss,
-            inference=self.inference,
-            search=chosen,
-            gram=self.gram,
-            basis=self.basis,
-            standardize=self.standardize,
-        )
+        return self._resolved(given, loss=loss, search=chosen)
 
     def _begin(self, fit: Fit) -> None:
         """Start the kernel, take C into it, and make the bias fit the search."""
@@ -204,7 +182,6 @@ class KernelClassifier(ClassMachine):
         if posterior.has_spread:
             return super()._left_out(fit, draw, solved, posterior)
         given, table, problem = fit.given.labels, fit.table, fit.problem
-        assert given is not None
         codes = given.codes.astype(np.float64)
         if draw.loss.response == "multiclass":
             return LeftOut(given.rows, codes=codes, reason=JOINT)

@@ -1,14 +1,9 @@
-"""KernelRegressor: bring your own kernel, loss and inference.
-
-What the members of a committee say together: quantiles and covariances of their mixture.
-
-Theory (H2), (H3).
-"""
+"""KernelRegressor: bring your own kernel, loss and inference; committees by theory (H2), (H3)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -17,9 +12,9 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from mercer.core.arrays import Array, as_columns
 from mercer.core.memory import require_memory
 from mercer.estimators.shared.machine import KernelMachine, generator
+from mercer.estimators.shared.predictions import mixed
 from mercer.estimators.shared.table import check_finite, check_target
 from mercer.kernels import as_kernel
-from mercer.kernels.base import Kernel
 from mercer.losses.base import Loss
 from mercer.losses.numbers import defaults as numeric
 from mercer.losses.numbers.special import exp
@@ -57,12 +52,6 @@ def _between(excess: Callable[[Array], Array], low: Array, high: Array) -> Array
     """The root of an increasing function that lies between low and high."""
     step = np.maximum(0.5 * (high - low), 1e-12 * (1.0 + np.abs(low)))
     return numeric.increasing_root(excess, 0.5 * (low + high), step)
-
-
-def between_members(means: Array) -> Array:
-    """Covariance (q, q, m) of the members' means (k, q, m): the law of total covariance adds it."""
-    d = means - means.mean(axis=0)
-    return np.asarray(np.einsum("kim,kjm->ijm", d, d, optimize=True) / len(means))
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # scikit-learn ships no types
@@ -165,18 +154,16 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
 
         A mode has no spread: the deviation is then None.
         """
-        inside = self._inputs(X)
-        means = np.array([p.mean(inside) for p in self.posteriors_])
-        if not self._has_spread():
-            return self._shaped(self.units_.y_in_user_units(means.mean(axis=0))), None
-        self._check_variances(inside)
-        variances = np.array([p.var(inside)[:, None] for p in self.posteriors_])
-        mean = means.mean(axis=0)
-        variance = variances.mean(axis=0) + means.var(axis=0)
-        scale = self.units_.y_scale
-        return self._shaped(self.units_.y_in_user_units(mean)), self._shaped(
-            np.sqrt(variance) * scale
-        )
+        inside, spread = self._inputs(X), self._has_spread()
+        if spread:
+            self._check_variances(inside)
+        each = self.posteriors_
+        pairs = [(p.mean(inside), p.var(inside)[:, None] if spread else None) for p in each]
+        mean, variance = mixed(pairs)
+        shaped = self._shaped(self.units_.y_in_user_units(mean))
+        if variance is None:
+            return shaped, None
+        return shaped, self._shaped(np.sqrt(variance) * self.units_.y_scale)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Return (low, high) that contain a new observation with probability ``coverage``.
@@ -188,13 +175,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         inside = self._inputs(X)
         self._check_noise_known()
         latents = [self._latent(inside, i) for i in range(len(self.losses_))]
-        ends = [
-            self._shaped(
-                self.units_.y_in_user_units(mixture_quantile(self.losses_, latents, level))
-            )
-            for level in (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
-        ]
-        return ends[0], ends[1]
+        levels = (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
+        ends = (mixture_quantile(self.losses_, latents, level) for level in levels)
+        low, high = (self._shaped(self.units_.y_in_user_units(end)) for end in ends)
+        return low, high
 
     def predictive_log_density(self, X: Any, y: Any) -> Array:
         """Return log p(y_i | x_i, training data), shape (q,) or (q, m)."""
@@ -207,11 +191,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             raise ValueError(
                 f"y has {target.shape[1]} outputs, the model has {len(self.units_.y_scale)}"
             )
-        densities = [
-            loss.log_predictive(target, *self._latent(inside, i))
-            for i, loss in enumerate(self.losses_)
-        ]
-        value = np.logaddexp.reduce(densities, axis=0) - np.log(len(densities))
+        members = enumerate(self.losses_)
+        each = [loss.log_predictive(target, *self._latent(inside, i)) for i, loss in members]
+        value = np.logaddexp.reduce(each, axis=0) - np.log(len(each))
         return self._shaped(value - np.log(self.units_.y_scale))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
@@ -221,14 +203,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         require_memory(len(inside), 3, "a joint draw", "draw at")
         rng = generator(random_state)
         which = rng.integers(len(self.posteriors_), size=n_samples)
-        draws = [
-            posterior.sample(inside, int((which == i).sum()), rng)
-            for i, posterior in enumerate(self.posteriors_)
-        ]
-        stacked = np.concatenate(draws, axis=2)
-        units = self.units_
-        scaled = stacked * units.y_scale[:, None] + units.y_shift[:, None]
-        return np.asarray(scaled[:, 0] if self.flat_ else scaled)
+        counts = np.bincount(which, minlength=len(self.posteriors_)).tolist()
+        members = zip(self.posteriors_, counts, strict=True)
+        draws = np.concatenate([p.sample(inside, count, rng) for p, count in members], axis=2)
+        return self._shaped(draws * self.units_.y_scale[:, None] + self.units_.y_shift[:, None])
 
     def sample_prior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions from the prior of the given kernel at X (q, d): (q, n_samples)."""
@@ -236,10 +214,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         points = check_array(X, dtype=np.float64, order="C", ensure_all_finite=False)
         check_finite(points, "X", names)
         require_memory(len(points), 3, "a joint draw", "draw at")
-        kernel: Kernel = as_kernel("rbf" if self.kernel is None else self.kernel)
-        resolved = kernel.resolve(names, points.shape[1]).frozen(points)
-        draws = Prior(resolved).sample(points, n_samples, generator(random_state))
-        return np.asarray(draws[:, 0])
+        kernel = as_kernel("rbf" if self.kernel is None else self.kernel)
+        prior = Prior(kernel.resolve(names, points.shape[1]).frozen(points))
+        return np.asarray(prior.sample(points, n_samples, generator(random_state))[:, 0])
 
     # ------------------------------------------------------------------ helpers
     def _check_noise_known(self) -> None:
@@ -265,10 +242,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
 
     def _at_mode(self, inside: Array) -> Array:
         """Mean of y given the mode of f (q, m), in the user's units; f itself without moments."""
-        means = []
-        for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
-            f = posterior.mean(inside)
-            means.append(loss.moments(f)[0] if loss.offers("moments") else f)
+        members = zip([p.mean(inside) for p in self.posteriors_], self.losses_, strict=True)
+        means = [loss.moments(f)[0] if loss.offers("moments") else f for f, loss in members]
         return self.units_.y_in_user_units(np.mean(means, axis=0))
 
     def _shaped(self, values: Array) -> Array:
@@ -282,14 +257,13 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
                 "there are means, and no deviations, intervals, densities or draws; "
                 "predict and predict_latent give the mean, and GPRegressor the rest"
             )
-        for posterior in self.posteriors_:
-            if not posterior.variance_known_at(inside):
-                raise ValueError(
-                    "the kernel values of new points with the training points do not say how the "
-                    "new points vary: with a kernel Precomputed() there are means for new points, "
-                    "and deviations, intervals, densities and draws for the training matrix only; "
-                    "for all points give Precomputed(matrix), and row numbers of it as X"
-                )
+        if not all(posterior.variance_known_at(inside) for posterior in self.posteriors_):
+            raise ValueError(
+                "the kernel values of new points with the training points do not say how the "
+                "new points vary: with a kernel Precomputed() there are means for new points, "
+                "and deviations, intervals, densities and draws for the training matrix only; "
+                "for all points give Precomputed(matrix), and row numbers of it as X"
+            )
 
     def _latent(self, inside: Array, draw: int) -> tuple[Array, Array]:
         """Latent mean (q, m) and variance (q, 1) inside, noise parts of the kernel included."""
@@ -300,13 +274,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
 
     def _moments(self, inside: Array) -> tuple[Array, Array]:
         """Mean and variance (q, m) of a new observation in the user's units."""
-        pairs = [
-            np.broadcast_arrays(*loss.predict(*self._latent(inside, i)))
-            for i, loss in enumerate(self.losses_)
-        ]
-        means = np.array([pair[0] for pair in pairs])
-        variance = np.mean([pair[1] for pair in pairs], axis=0) + means.var(axis=0)
-        return self.units_.y_in_user_units(means.mean(axis=0)), variance * self.units_.y_scale**2
+        members = enumerate(self.losses_)
+        mean, variance = mixed([loss.predict(*self._latent(inside, i)) for i, loss in members])
+        return self.units_.y_in_user_units(mean), cast(Array, variance) * self.units_.y_scale**2
 
     def _with_cov(self, inside: Array) -> tuple[Array, Array]:
         members = len(self.posteriors_)
@@ -321,7 +291,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         scaled = cov[:, :, None] * self.units_.y_scale**2
         if members > 1:
             pairs = (loss.predict(*self._latent(inside, i)) for i, loss in enumerate(self.losses_))
-            scaled += between_members(np.array([m for m, _ in pairs])) * self.units_.y_scale**2
+            means = np.array([m for m, _ in pairs])
+            d = means - means.mean(axis=0)  # the law of total covariance adds that of the means
+            between = np.einsum("kim,kjm->ijm", d, d, optimize=True) / members
+            scaled += between * self.units_.y_scale**2
         index = np.arange(len(inside))
         scaled[index, index] = variance
         return self._shaped(mean), np.asarray(scaled[:, :, 0] if self.flat_ else scaled)

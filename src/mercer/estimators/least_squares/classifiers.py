@@ -10,11 +10,12 @@ from scipy.special import log_ndtr, log_softmax, ndtr, softmax
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, Index
-from mercer.estimators.least_squares.base import LabelRegression, Targets, loo_error
-from mercer.estimators.shared.machine import generator
-from mercer.estimators.shared.parameters import find_parameters
+from mercer.estimators.kernel.classified import LabelMachine
+from mercer.estimators.shared.machine import Fit, Given, generator
+from mercer.estimators.shared.parameters import Draw, find_parameters
 from mercer.estimators.shared.parts import Parts, data_scales
-from mercer.estimators.shared.table import Table
+from mercer.estimators.shared.table import Table, build_table
+from mercer.estimators.shared.units import Units
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
 from mercer.losses import Gaussian, SquaredProbit
@@ -30,6 +31,77 @@ BOUNDS = {
     "loss__tau": (1e-4, 1e2),
     "loss__offset": (-1e2, 1e2),
 }
+
+
+class LabelRegression(LabelMachine):
+    """Regression on one column of targets for two classes, on one per class for more.
+
+    All columns share one kernel, one noise and one factorisation. A child states which targets
+    stand for a class (``_label_targets``) and how kernel and loss are found (``_choose``).
+    """
+
+    left_out_: LeftOut  # a Gaussian regression always has it
+
+    def _label_targets(self, counts: Array) -> tuple[Array, Array]:
+        """Return (y+, y-), each (m,), for classes of ``counts`` (k,) rows."""
+        m = 1 if len(counts) == 2 else len(counts)
+        return np.ones(m), -np.ones(m)
+
+    def _choose(self, fit: Fit) -> tuple[Kernel, Loss]:
+        """Return kernel and loss; say in the report how they were found."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ fit
+    def _targets(self, given: Given, parts: Parts) -> Array:
+        given.labels.check_two()
+        plus, minus = self._label_targets(given.labels.counts)
+        wanted = np.arange(len(plus)) if len(plus) > 1 else np.array([1])
+        return np.where(given.labels.codes[:, None] == wanted, plus, minus)
+
+    def _merge(self, given: Given, parts: Parts, Y: Array) -> Table:
+        flat, arrays = Y.shape[1] == 1, parts.arrays + 4
+        return build_table(given.X, Y, given.weights, parts.by_row, flat, arrays)
+
+    def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:
+        seen, weights = given.labels.rows, given.weights
+        # class weights say what a mistake costs, not how often a row was seen: a row that is left
+        # out takes its class weight with it, whole
+        with np.errstate(invalid="ignore", divide="ignore"):
+            alone = np.where(seen > 1.0, weights / seen, weights)
+        return replace(super()._pose(given, parts, table, units), left_out=alone[table.keep])
+
+    def _search(self, fit: Fit) -> None:
+        kernel, fit.parts.loss = self._choose(fit)
+        # learning is Gaussian regression, whatever the loss says of new labels
+        noise = float(fit.parts.loss.get_params()["noise"])
+        fit.draws = [Draw(kernel, Gaussian(noise=noise))]
+
+    def _calibrate(self, fit: Fit) -> None:
+        super()._calibrate(fit)
+        self.losses_, self.loss_ = [fit.parts.loss], fit.parts.loss
+
+    # ------------------------------------------------------------------ predictions
+    def _variance(self, inside: Array) -> Array:
+        """Return the variance (q, 1) of f, noise parts of the kernel included."""
+        posterior = self.posteriors_[0]
+        if not posterior.variance_known_at(inside):
+            raise ValueError(
+                "a kernel Precomputed() does not say how new points vary: there is no deviation "
+                "and no probability of them; give Precomputed(matrix), and row numbers of it as X"
+            )
+        return np.asarray((posterior.var(inside) + posterior.noise(inside))[:, None])
+
+    def predict_latent(self, X: Any) -> tuple[Array, Array]:
+        """Return mean (q,) or (q, k) and standard deviation (q,) of the regression function."""
+        inside = self._inputs(X)
+        mean = self.posteriors_[0].mean(inside)
+        return (mean[:, 0] if self.flat_ else mean), np.sqrt(self._variance(inside)[:, 0])
+
+
+def loo_error(scores: Array, codes: Index, weights: Array) -> float:
+    """Return the weighted share of rows whose left-out score (N, m) points to another class."""
+    best = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
+    return float(weights @ (best != codes) / weights.sum())
 
 
 class LeastSquaresClassifier(LabelRegression):
@@ -108,33 +180,32 @@ class LeastSquaresClassifier(LabelRegression):
         standardize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
-        self.kernel = kernel
-        self.lam = lam
-        self.lams = lams
-        self.criterion = criterion
-        self.targets = targets
-        self.basis = basis
-        self.search = search
-        self.class_weight = class_weight
-        self.gram = gram
-        self.standardize = standardize
-        self.random_state = random_state
+        self.kernel, self.basis, self.search, self.class_weight = (
+            kernel,
+            basis,
+            search,
+            class_weight,
+        )
+        self.lam, self.lams, self.criterion, self.targets = lam, lams, criterion, targets
+        self.gram, self.standardize, self.random_state = gram, standardize, random_state
+
+    loss_: Gaussian
 
     @property
     def lam_(self) -> float:
         """The ridge parameter that was used."""
-        return float(cast(Gaussian, self.loss_).noise)
+        return float(self.loss_.noise)
 
-    def _parts(self) -> dict[str, Any]:
+    def _resolve(self, given: Given) -> Parts:
         if self.criterion not in ("squared", "error"):
             raise ValueError(f"criterion must be 'squared' or 'error', not {self.criterion!r}")
         by_loo = isinstance(self.lam, str) and self.lam == "loo"
         if not (by_loo or is_number(self.lam, 0.0, np.inf)):
             raise ValueError(f"lam must be 'loo' or a positive number, not {self.lam!r}")
-        given = "gaussian" if by_loo else Gaussian(noise=float(self.lam))
-        return {"loss": given, "search": self.search}
+        loss = "gaussian" if by_loo else Gaussian(noise=float(self.lam))
+        return self._resolved(given, loss=loss, inference="exact")
 
-    def _label_targets(self, counts: Array) -> Targets:
+    def _label_targets(self, counts: Array) -> tuple[Array, Array]:
         plus, minus = super()._label_targets(counts)
         if isinstance(self.targets, str) and self.targets == "fisher":
             if not np.all(counts > 0.0):
@@ -149,27 +220,25 @@ class LeastSquaresClassifier(LabelRegression):
             )
         return float(given[0]) * plus, -float(given[1]) * minus
 
-    def _choose(
-        self, parts: Parts, problem: Problem, codes: Index, counts: Array
-    ) -> tuple[Kernel, Loss, dict[str, Any]]:
-        plus, minus = self._label_targets(counts)
-        threshold = np.zeros(len(plus)) if isinstance(self.targets, str) else 0.5 * (plus + minus)
-        report: dict[str, Any] = {"search": None}
+    def _choose(self, fit: Fit) -> tuple[Kernel, Loss]:
+        parts, report = fit.parts, fit.report
         kernel, loss = parts.kernel, parts.loss
+        plus, minus = self._label_targets(fit.given.labels.counts)
+        threshold = np.zeros(len(plus)) if isinstance(self.targets, str) else 0.5 * (plus + minus)
+        report["search"] = None
         if parts.search is not None:
-            draws, report = find_parameters(parts, problem, generator(self.random_state))
+            draws, found = find_parameters(parts, fit.problem, generator(self.random_state))
             kernel, loss = draws[0].kernel, draws[0].loss
+            report |= found
         elif parts.named_kernel:
             kernel.set_params(**({"variance": 1.0} if "variance" in kernel.domains else {}))
         if parts.search is None and isinstance(self.lam, str):
-            lam, report["lam"] = self._best(kernel, problem, codes, threshold)
+            codes = fit.given.labels.codes[fit.table.keep]
+            lam, report["lam"] = self._best(kernel, fit.problem, codes, threshold)
             loss = Gaussian(noise=lam)
-        report["targets"] = {
-            "plus": plus.tolist(),
-            "minus": minus.tolist(),
-            "threshold": threshold.tolist(),
-        }
-        return kernel, loss, report
+        targets = {"plus": plus, "minus": minus, "threshold": threshold}
+        report["targets"] = {name: values.tolist() for name, values in targets.items()}
+        return kernel, loss
 
     def _best(
         self, kernel: Kernel, problem: Problem, codes: Index, threshold: Array
@@ -198,12 +267,12 @@ class LeastSquaresClassifier(LabelRegression):
         report = {name: list(c) for name, c in zip(names, zip(*path, strict=True), strict=True)}
         return best, report | {"chosen": best, "at_edge": bool(edge)}
 
-    def _score(self, table: Table, codes: Index) -> None:
-        assert self.left_out_ is not None
-        assert self.left_out_.mean is not None
-        mean, w = np.reshape(self.left_out_.mean, table.Y.shape), table.weights
-        squared = float(w @ ((table.Y - mean) ** 2).mean(axis=1) / w.sum())
-        error = loo_error(mean - self._threshold(), codes, w)
+    def _calibrate(self, fit: Fit) -> None:
+        super()._calibrate(fit)
+        Y, w = fit.table.Y, fit.table.weights
+        mean = np.reshape(cast(Array, self.left_out_.mean), Y.shape)
+        squared = float(w @ ((Y - mean) ** 2).mean(axis=1) / w.sum())
+        error = loo_error(mean - self._threshold(), fit.given.labels.codes, w)
         self.report_["loo"] = {"error": error, "squared_error": squared}
 
     def _check_fitted(self) -> None:
@@ -219,7 +288,8 @@ class LeastSquaresClassifier(LabelRegression):
 
     def decision_function(self, X: Any) -> Array:
         """Return f less the threshold: (q,), positive for the second class; (q, k) for more."""
-        scores = self._mean(self._inputs(X)) - self._threshold()
+        inside = self._inputs(X)
+        scores = self.posteriors_[0].mean(inside) - self._threshold()
         return np.asarray(scores[:, 0] if self.flat_ else scores)
 
 
@@ -296,25 +366,24 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
         standardize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
-        self.kernel = kernel
-        self.latent = latent
-        self.smooth = smooth
-        self.basis = basis
-        self.search = search
-        self.noise = noise
-        self.tau = tau
-        self.offset = offset
-        self.class_weight = class_weight
-        self.gram = gram
-        self.standardize = standardize
-        self.random_state = random_state
+        self.kernel, self.basis, self.search, self.class_weight = (
+            kernel,
+            basis,
+            search,
+            class_weight,
+        )
+        self.latent, self.smooth = latent, smooth
+        self.noise, self.tau, self.offset = noise, tau, offset
+        self.gram, self.standardize, self.random_state = gram, standardize, random_state
+
+    loss_: SquaredProbit
 
     @property
     def loo_log_probability_(self) -> float:
         """The weighted sum of the log probabilities of the left-out labels."""
-        return cast(float, cast(LeftOut, self.left_out_).total)
+        return cast(float, self.left_out_.total)
 
-    def _parts(self) -> dict[str, Any]:
+    def _resolve(self, given: Given) -> Parts:
         search = self.search
         if isinstance(search, str) and search == "plsc":
             search = Optimize(criterion="plsc")
@@ -328,45 +397,44 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
         elif search is not None:
             raise ValueError(f"search must be 'plsc', None or an Optimize, not {search!r}")
         loss = SquaredProbit(self.noise, self.tau, self.offset, self.latent)
-        return {"loss": loss, "search": search}
+        return self._resolved(given, loss=loss, inference="exact", search=search)
 
-    def _choose(
-        self, parts: Parts, problem: Problem, codes: Index, counts: Array
-    ) -> tuple[Kernel, Loss, dict[str, Any]]:
-        loss = cast(SquaredProbit, parts.loss)
+    def _choose(self, fit: Fit) -> tuple[Kernel, Loss]:
+        parts, problem, loss = fit.parts, fit.problem, fit.parts.loss
         m = problem.y.shape[1]
         if m > 1:
             loss.set_params(tau=np.full(m, self.tau), offset=np.full(m, self.offset))
+        fit.report["search"] = None
         if parts.search is None:
-            return parts.kernel, loss, {"search": None}
+            return parts.kernel, loss
         # exact copies and weights say how much a row counts, not how little noise there is
         factor = balanced(problem)[1]
         scaled = times(problem, factor)
-        bounds = parts.bounds | BOUNDS
-        space = Space({"kernel": parts.kernel, "loss": loss}, bounds)
+        space = Space({"kernel": parts.kernel, "loss": loss}, parts.bounds | BOUNDS)
         if not parts.named_kernel:
             space.suggest(data_scales(parts.kernel, scaled.points, scaled.y, scaled.weights))
         criterion = PlscCriterion(space, scaled, parts.inference, parts.make_gram, self.smooth)
         best = parts.search.run(criterion, space, generator(self.random_state))[0]
         at = space.parts_at(best.u)
-        report = {"search": {**best.report, "search_weight_factor": factor}}
-        return cast(Kernel, at["kernel"]), cast(Loss, at["loss"]), report
+        fit.report["search"] = {**best.report, "search_weight_factor": factor}
+        return cast(Kernel, at["kernel"]), cast(Loss, at["loss"])
 
-    def _score(self, table: Table, codes: Index) -> None:
-        loss, left, w = cast(SquaredProbit, self.loss_), self.left_out_, table.weights
-        assert left is not None
-        assert left.mean is not None
-        mean, variance = np.reshape([left.mean, left.variance], (2, *table.Y.shape))
+    def _calibrate(self, fit: Fit) -> None:
+        super()._calibrate(fit)
+        loss, left, Y = self.loss_, self.left_out_, fit.table.Y
+        mean, variance = np.reshape([left.mean, left.variance], (2, *Y.shape))
         s = variance - loss.noise if loss.latent else variance
-        log_p = loss.log_probability(0.5 * (1.0 + table.Y), mean, s)[0]
+        log_p = loss.log_probability(0.5 * (1.0 + Y), mean, s)[0]
         self.left_out_ = replace(left, log_density=np.reshape(log_p, np.shape(left.mean)))
-        self.report_["loo"] = {"error": loo_error(loss.score_of_sum(mean, s), codes, w)}
+        scores = loss.score_of_sum(mean, s)
+        error = loo_error(scores, fit.given.labels.codes, fit.table.weights)
+        self.report_["loo"] = {"error": error}
 
     # ------------------------------------------------------------------ predictions
     def _scores(self, X: Any) -> Array:
         """Return r (q, m) with P = Phi(r) for each class against the rest."""
         inside = self._inputs(X)
-        return cast(SquaredProbit, self.loss_).score(self._mean(inside), self._variance(inside))
+        return self.loss_.score(self.posteriors_[0].mean(inside), self._variance(inside))
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities (q, k), in the order of ``classes_``."""

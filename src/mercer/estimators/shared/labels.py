@@ -54,6 +54,9 @@ class Labelled:
             raise ValueError(f"all rows of the class {absent!r} have weight zero: drop them")
 
 
+NO_LABELS = Labelled(np.empty(0), np.empty(0, dtype=np.intp), np.empty(0), np.empty(0))
+
+
 def read_labels(y: Any, class_weight: Any, sample_weight: Any) -> Labelled:
     """Return what the labels y (n,) say, with :func:`row_weights`; refuse fewer than two classes.
 

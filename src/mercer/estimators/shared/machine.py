@@ -13,13 +13,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, as_columns, location_scale
-from mercer.core.basis import Basis
-from mercer.estimators.shared.labels import Labelled
+from mercer.estimators.shared.labels import NO_LABELS, Labelled
 from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, resolve
-from mercer.estimators.shared.predictions import Predicts
 from mercer.estimators.shared.record import MachineRecord
 from mercer.estimators.shared.summary import Rows, Summarised, machine_rows
 from mercer.estimators.shared.table import (
@@ -28,6 +27,7 @@ from mercer.estimators.shared.table import (
     check_repeats,
     check_target,
     check_weights,
+    read_inputs,
     read_rows,
     restored_on_error,
 )
@@ -46,7 +46,6 @@ from mercer.kernels.stationary.base import relevance
 from mercer.left_out.cavity import cavity_figures, gaussian_figures, mode_figures, predicted
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.dense.coupled import CoupledFactor
-from mercer.linalg.line import LineFactor
 from mercer.losses.base import Loss
 from mercer.process.process import Posterior, Prior, Process
 
@@ -60,14 +59,14 @@ class Given:
     X, y : (N, d) inputs, and the targets as given.
     weights : (N,) how much each row counts.
     names : of the columns, or None.
-    labels : what y says as classes; None for a regression.
+    labels : what y says as classes; empty for a regression.
     """
 
     X: Array
     y: Any
     weights: Array
     names: Any
-    labels: Labelled | None = None
+    labels: Labelled = NO_LABELS
 
 
 @dataclass
@@ -83,17 +82,10 @@ class Fit:
     report: dict[str, Any] = field(default_factory=dict)
 
 
-class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class KernelMachine(Summarised, MachineRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """The machine behind every estimator; see the presets for what the parameters mean."""
 
     posteriors_: list[Process]
-    losses_: list[Loss]
-    units_: Units
-    basis_: Basis | None
-    report_: dict[str, Any]
-    left_out_: LeftOut | None
-    flat_: bool
-    log_evidence_: float | None
 
     def __init__(
         self,
@@ -107,13 +99,8 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         standardize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
-        self.kernel = kernel
-        self.loss = loss
-        self.inference = inference
-        self.search = search
-        self.gram = gram
-        self.basis = basis
-        self.standardize = standardize
+        self.kernel, self.loss, self.inference, self.search = kernel, loss, inference, search
+        self.gram, self.basis, self.standardize = gram, basis, standardize
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -158,9 +145,13 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
 
     def _resolve(self, given: Given) -> Parts:
         """Return the parts that the parameters name."""
+        return self._resolved(given)
+
+    def _resolved(self, given: Given, **changed: Any) -> Parts:
+        """Return the parts of the parameters, but for those that are ``changed``."""
         names = ("kernel", "loss", "inference", "search", "gram", "basis", "standardize")
-        own = {name: getattr(self, name) for name in names}
-        return resolve(given.names, given.X.shape[1], **own)
+        own = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return resolve(given.names, given.X.shape[1], **(own | changed))
 
     def _check(self, given: Given, parts: Parts) -> None:
         """Refuse rows from which these parts cannot learn."""
@@ -207,12 +198,18 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         points = units.standardised(table.points)
         function = standardised_basis(parts.basis, units)
         H = None if function is None else function(points)
-        if H is not None and H.shape[1] >= len(points):
-            raise ValueError(
-                f"{H.shape[1]} basis functions need more than {len(points)} distinct inputs: "
-                "nothing would be left to learn from; choose a smaller basis"
-            )
+        if H is not None:
+            self._check_basis(H)
         return standardised_problem(table, units, points, H)
+
+    def _check_basis(self, H: Array) -> None:
+        """Refuse a basis H (n, k) that leaves nothing to the kernel."""
+        n, k = H.shape
+        if k >= n:
+            raise ValueError(
+                f"{k} basis functions need more than {n} distinct inputs: nothing would be left to "
+                "learn from; choose a smaller basis"
+            )
 
     def _begin(self, fit: Fit) -> None:
         """State the prior: convert the parts to the units of the fit, initialise the defaults."""
@@ -221,9 +218,8 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
 
     def _search(self, fit: Fit) -> None:
         """Find the hyperparameters: ``fit.draws`` and ``fit.report``."""
-        fit.draws, fit.report = find_parameters(
-            fit.parts, fit.problem, generator(self.random_state)
-        )
+        rng = generator(self.random_state)
+        fit.draws, fit.report = find_parameters(fit.parts, fit.problem, rng)
 
     def _condition(self, fit: Fit) -> None:
         """Set the fitted attributes: the posterior of each draw, and what follows from them."""
@@ -285,14 +281,10 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
 
     def _describe(self, fit: Fit, draw: Draw, solved: Solved) -> dict[str, Any]:
         """Return what was done to the numbers, as plain values."""
-        line = isinstance(solved.solution.factor, LineFactor)
         degrees = None
         if fit.parts.inference.has_evidence:
             degrees = _degrees_of_freedom(draw.kernel, fit.problem, solved)
-        return described(fit, solved) | {
-            "gram": "markov" if line else "dense",
-            "degrees_of_freedom": degrees,
-        }
+        return described(fit, solved) | {"gram": solved.gram.name, "degrees_of_freedom": degrees}
 
     def _stated_kernel(self, fit: Fit, draw: Draw) -> Kernel:
         """Return the fitted kernel in the user's units."""
@@ -302,6 +294,11 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         """Add what follows from the figures of left-out rows: nothing here."""
 
     # ------------------------------------------------------------------ what was fitted
+    def _inputs(self, X: Any) -> Array:
+        """Validate inputs of a prediction and return them in the units of the fit."""
+        check_is_fitted(self, "posteriors_")
+        return self.units_.standardised(read_inputs(self, X))
+
     def _parameter_words(self) -> dict[str, str]:
         """Return what parameters of this estimator's parts mean, where that is not the usual."""
         return {}

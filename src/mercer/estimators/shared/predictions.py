@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, Index
 from mercer.estimators.shared.labels import decided
-from mercer.estimators.shared.table import read_inputs
-from mercer.estimators.shared.units import Units
 from mercer.losses.base import Loss
 from mercer.process.process import Process
 
@@ -33,19 +30,15 @@ def log_probabilities(loss: Loss, m: Array, v: Array | None) -> Array:
             return np.asarray(m - np.logaddexp.reduce(m, axis=1, keepdims=True))
         p = loss.predict(m, v)
         return np.asarray(np.log(np.maximum(p, np.exp(TINY))))
+    labels: tuple[float, ...] = (1.0,)
+    v = None if v is None else np.maximum(v, SMALLEST)
     if m.shape[1] == 1:
-        pair = [_log_label(loss, s, m[:, 0], v if v is None else v[:, 0]) for s in (-1.0, 1.0)]
-        log_p = np.column_stack(pair)
-    else:
-        log_p = _log_label(loss, 1.0, m, v)
+        labels, m, v = (-1.0, 1.0), m[:, 0], None if v is None else v[:, 0]
+    targets = [np.full(m.shape, label) for label in labels]
+    log_p = np.column_stack(
+        [-loss.value(y, m) if v is None else loss.log_predictive(y, m, v) for y in targets]
+    )
     return np.asarray(log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True))
-
-
-def _log_label(loss: Loss, label: float, m: Array, v: Array | None) -> Array:
-    y = np.full(m.shape, label)
-    if v is None:
-        return -loss.value(y, m)
-    return loss.log_predictive(y, m, np.maximum(v, SMALLEST))
 
 
 def sides_of_means(
@@ -98,6 +91,13 @@ def latent(
     return m, np.maximum(np.diagonal(blocks, axis1=1, axis2=2), 0.0)  # rounding: -1e-16 of K_ii
 
 
+def mixed(pairs: Sequence[tuple[Array, Array | None]]) -> tuple[Array, Array | None]:
+    """Mean and variance of equal shares of members, each with its own; no variance of a mode."""
+    means = np.array([m for m, _ in pairs])
+    mean, each = np.asarray(means.mean(axis=0)), [v for _, v in pairs if v is not None]
+    return mean, np.mean(each, axis=0) + means.var(axis=0) if each else None
+
+
 class Classifies(ClassifierMixin):  # type: ignore[misc]  # scikit-learn ships no types
     """A classifier that decides by a score: a child states ``decision_function``."""
 
@@ -111,90 +111,3 @@ class Classifies(ClassifierMixin):  # type: ignore[misc]  # scikit-learn ships n
         """Return the class of each row of X (q, d): shape (q,)."""
         scores = self.decision_function(X)
         return decided(self.classes_, scores)
-
-
-class Predicts:
-    """An estimator with posteriors in its own units."""
-
-    units_: Units
-
-    def _inputs(self, X: Any) -> Array:
-        """Validate inputs of a prediction and return them in the units of the fit."""
-        check_is_fitted(self, "posteriors_")
-        return self.units_.standardised(read_inputs(self, X))
-
-
-class ClassProbabilities(Classifies, Predicts):
-    """Probabilities from the posteriors of a classifier: means and variances of f, averaged.
-
-    Its scores are log odds, unless a child states another ``decision_function``.
-    """
-
-    posteriors_: list[Process]
-    losses_: list[Loss]
-    flat_: bool
-
-    def _latents(self, X: Any, noise: bool) -> list[tuple[Array, Array | None]]:
-        """Return mean and variance of f at X for each posterior; see :func:`latent`."""
-        inside = self._inputs(X)
-        pairs = zip(self.posteriors_, self.losses_, strict=True)
-        return [latent(posterior, loss, inside, noise) for posterior, loss in pairs]
-
-    def predict_latent(self, X: Any) -> tuple[Array, Array | None]:
-        """Return mean and standard deviation of f at X: (q,), or (q, k) for several classes.
-
-        Noise parts of the kernel are left out. The deviation is None for a mode, which has none.
-        Of a committee these are mean and deviation of the mixture.
-        """
-        pairs = self._latents(X, noise=False)
-        means = np.array([m for m, _ in pairs])
-        mean, std = means.mean(axis=0), None
-        if pairs[0][1] is not None:
-            spreads = [_diagonal(v) for _, v in pairs if v is not None]
-            std = np.sqrt(np.mean(spreads, axis=0) + means.var(axis=0))
-        if self.flat_:
-            return mean[:, 0], None if std is None else std[:, 0]
-        return mean, std
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithms of :meth:`predict_proba`; finite."""
-        latents = self._latents(X, noise=True)
-        each = [
-            log_probabilities(loss, *pair) for loss, pair in zip(self.losses_, latents, strict=True)
-        ]
-        return np.asarray(np.logaddexp.reduce(each, axis=0) - np.log(len(each)))
-
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class (q, k), in the order of ``classes_``.
-
-        Averaged over the posterior of f: for two classes by a closed form or quadrature to 1e-10,
-        for a softmax by a fixed quasi-random rule (see :meth:`mercer.losses.Softmax.predict`), and
-        over the members of a committee.
-        """
-        p = np.exp(self.predict_log_proba(X))
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the log odds of ``classes_[1]`` (q,); for several classes the log probabilities.
-
-        Zero, or a tie, exactly where the probabilities tie.
-        """
-        log_p = self.predict_log_proba(X)
-        return np.asarray(log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class at X: (q,).
-
-        With ``kernel="precomputed"`` X is (q, n), the kernel values of new rows with the training
-        rows. They do not say how f varies at the new rows, so that there are no probabilities; of
-        two classes the more probable one is known all the same.
-        """
-        inside = self._inputs(X)
-        sides = sides_of_means(self.posteriors_, self.losses_, inside)
-        if sides is not None:
-            return np.asarray(self.classes_[sides])
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
-
-
-def _diagonal(v: Array) -> Array:
-    return np.asarray(np.diagonal(v, axis1=1, axis2=2) if v.ndim == 3 else v)

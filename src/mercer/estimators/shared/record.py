@@ -65,6 +65,8 @@ class MachineRecord(Recorded):
     units_: Units
     basis_: Basis | None
     flat_: bool
+    log_evidence_: float | None
+    report_: dict[str, Any]
     left_out_: LeftOut | None
     posteriors_: list[Any]  # a Process each, of the kinds that are recorded
     losses_: list[Loss]
