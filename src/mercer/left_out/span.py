@@ -35,25 +35,20 @@ def left_out(
     free = support[lam[support] < bound[support]]
     if not len(support):
         return result
-    spans = np.empty(len(support))
-    place = {int(i): k for k, i in enumerate(support)}
-    diagonal = kernel.diag(X[support])
-    if not len(free):
-        spans[:] = diagonal
-    else:
-        m = len(free)
+    spans = kernel.diag(X[support]).copy()
+    if len(free):
+        m, jitter = len(free), JITTER * spans.mean()
         M = np.ones((m + bias, m + bias))
         M[:m, :m] = kernel(X[free])
         M[m:, m:] = 0.0
-        M[np.arange(m), np.arange(m)] += JITTER * diagonal.mean()
+        M[np.arange(m), np.arange(m)] += jitter
         inverse = np.linalg.inv(M)
         rest = np.setdiff1d(support, free)
-        own = [place[int(i)] for i in free]
-        spans[own] = 1.0 / np.diagonal(inverse)[:m] if m > bias else diagonal[own]
+        if m > bias:
+            spans[np.searchsorted(support, free)] = 1.0 / np.diagonal(inverse)[:m]
         if len(rest):
             v = np.vstack([kernel(X[free], X[rest]), np.ones((int(bias), len(rest)))])
-            at = [place[int(i)] for i in rest]
-            spans[at] = diagonal[at] - np.einsum("ij,ij->j", v, inverse @ v)
+            spans[np.searchsorted(support, rest)] -= np.einsum("ij,ij->j", v, inverse @ v)
     result[support] -= y[support] * lam[support] * np.maximum(spans, 0.0)
     return result
 

@@ -6,6 +6,7 @@ f = sum_i alpha_i k(., x_i) + h(.)'beta,    <f, g> = alpha' k(X, Z) gamma       
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -188,7 +189,7 @@ def representer(model: Any) -> Expansion | list[Expansion]:
         points, alpha = units.in_user_units(posterior.points), posterior.alpha[:, j] / scale
         f = Expansion(kernel, points, alpha)
         if posterior.beta is not None:
-            linear = Inside(posterior.basis, units)
+            linear = partial(_inside, posterior.basis, units)
             f = f + Expansion(kernel, points, 0.0 * alpha, scale * posterior.beta[:, j], linear)
         if shift != 0.0:
             f = f + Expansion(kernel, points, 0.0 * alpha, np.array([shift]), PolynomialBasis(0))
@@ -214,29 +215,6 @@ def _one_or_all(found: list[Expansion]) -> Expansion | list[Expansion]:
     return found[0] if len(found) == 1 else found
 
 
-class Inside:
-    """A basis of a machine's standardised units as functions of the user's X."""
-
-    def __init__(self, basis: Functions, units: Any) -> None:
-        self.basis = basis
-        self.units = units
-
-    def __call__(self, X: Array) -> Array:
-        """Return the functions at X (n, d): shape (n, k)."""
-        return self.basis(self.units.standardised(X))
-
-
-class Beside:
-    """Functions beside one another: the columns of all ``parts``, each a map (n, d) -> (n, k)."""
-
-    def __init__(self, *parts: Functions) -> None:
-        self.parts = parts
-
-    def __call__(self, X: Array) -> Array:
-        """Return the columns at X (n, d)."""
-        return np.column_stack([part(X) for part in self.parts])
-
-
 def _added(f: Expansion, g: Expansion) -> tuple[Array | None, Functions | None]:
     """Coefficients and functions of the sum of two basis parts."""
     if f.beta is None or g.beta is None:
@@ -246,7 +224,16 @@ def _added(f: Expansion, g: Expansion) -> tuple[Array | None, Functions | None]:
     assert g.basis is not None
     if f.basis is g.basis or f.basis == g.basis:
         return f.beta + g.beta, f.basis
-    return np.concatenate([f.beta, g.beta]), Beside(f.basis, g.basis)
+    return np.concatenate([f.beta, g.beta]), partial(_beside, f.basis, g.basis)
+
+
+def _beside(f: Functions, g: Functions, X: Array) -> Array:
+    return np.column_stack([f(X), g(X)])
+
+
+def _inside(basis: Functions, units: Any, X: Array) -> Array:
+    """A basis of a machine's standardised units at the user's X (n, d)."""
+    return basis(units.standardised(X))
 
 
 def _unmarked(kernel: Kernel) -> Kernel:

@@ -24,7 +24,7 @@ from mercer.linalg.operators import ExplicitOperator, PosteriorOperator, Several
 
 
 def batched(one: Callable[[Any], Array], X: Any, width: int) -> Array:
-    """Return ``one`` of all rows of X, taken by so many that ``width`` doubles each stay bounded."""
+    """Return ``one`` of all rows of X, by batches: so many that ``width`` doubles each are few."""
     size = max(1, BATCH_BYTES // (8 * max(1, width)))
     if X.shape[0] <= size:
         return np.asarray(one(X))
@@ -98,12 +98,7 @@ class Process(ABC):
         ``solution`` was solved on the Gram of this process at X, with this process's mean there.
         """
         return Posterior(
-            self,
-            X,
-            solution.alpha,
-            solution.factor.operator(),
-            beta=solution.beta,
-            basis=basis,
+            self, X, solution.alpha, solution.factor.operator(), beta=solution.beta, basis=basis
         )
 
 

@@ -22,13 +22,7 @@ from mercer.estimators.shared.predictions import Classifies
 from mercer.kernels import Constant
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
-from mercer.left_out.margins import (
-    FREE_BIAS,
-    JOINT,
-    NOT_CONVEX,
-    bounded_margins,
-    left_out_latent,
-)
+from mercer.left_out.margins import FREE_BIAS, JOINT, NOT_CONVEX, bounded_margins, left_out_latent
 from mercer.losses.base import Loss, is_number
 from mercer.process.process import Posterior
 from mercer.search import LooBound, LooBoundCriterion, Space

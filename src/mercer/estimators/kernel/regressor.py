@@ -137,17 +137,17 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         if return_cov:
             self._check_additive()
         inside = self._inputs(X)
-        if not (return_std or return_cov) and all(loss.latent_is_mean for loss in self.losses_):
-            mean = np.mean([posterior.mean(inside) for posterior in self.posteriors_], axis=0)
-            return self._shaped(self.units_.y_in_user_units(mean))
-        if not (return_std or return_cov or self._has_spread()):
-            return self._shaped(self._at_mode(inside))
         if return_cov:
             return self._with_cov(inside)
-        mean, variance = self._moments(inside)
-        if not return_std:
-            return self._shaped(mean)
-        return self._shaped(mean), self._shaped(np.sqrt(variance))
+        if return_std:
+            mean, variance = self._moments(inside)
+            return self._shaped(mean), self._shaped(np.sqrt(variance))
+        if all(loss.latent_is_mean for loss in self.losses_):
+            f = np.mean([posterior.mean(inside) for posterior in self.posteriors_], axis=0)
+            return self._shaped(self.units_.y_in_user_units(f))
+        return self._shaped(
+            self._moments(inside)[0] if self._has_spread() else self._at_mode(inside)
+        )
 
     def predict_latent(self, X: Any) -> tuple[Array, Array | None]:
         """Return mean and standard deviation of the function itself at X, noise left out.

@@ -422,10 +422,11 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
     def _calibrate(self, fit: Fit) -> None:
         super()._calibrate(fit)
         loss, left, Y = self.loss_, self.left_out_, fit.table.Y
-        mean, variance = np.reshape([left.mean, left.variance], (2, *Y.shape))
+        given = cast(Array, left.mean)
+        mean, variance = np.reshape([given, left.variance], (2, *Y.shape))
         s = variance - loss.noise if loss.latent else variance
         log_p = loss.log_probability(0.5 * (1.0 + Y), mean, s)[0]
-        self.left_out_ = replace(left, log_density=np.reshape(log_p, np.shape(left.mean)))
+        self.left_out_ = replace(left, log_density=np.reshape(log_p, given.shape))
         scores = loss.score_of_sum(mean, s)
         error = loo_error(scores, fit.given.labels.codes, fit.table.weights)
         self.report_["loo"] = {"error": error}

@@ -1,7 +1,4 @@
-"""compare: fitted machines side by side, without a held-out set.
-
-Comparison: what fitted machines say of themselves, as a table.
-"""
+"""compare: fitted machines side by side by what they say of themselves, without a held-out set."""
 
 from __future__ import annotations
 
@@ -12,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
+
+from mercer.left_out.figures import LeftOut
 
 
 @dataclass(frozen=True)
@@ -57,20 +56,16 @@ class Comparison:
 
     def _cells(self) -> list[list[str]]:
         head = [f.name.replace("_", " ") for f in fields(ComparedModel)]
-        body = [[_text(v) for v in row.values()] for row in self.rows()]
-        return [head, *body]
+        return [head, *([_text(v) for v in row.values()] for row in self.rows())]
 
     def __str__(self) -> str:
         cells = self._cells()
-        widths = [max(len(row[j]) for row in cells) for j in range(len(cells[0]))]
-        lines = [
-            "  ".join(
-                c.ljust(w) if j == 0 else c.rjust(w)
-                for j, (c, w) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in cells
-        ]
-        return "\n".join([f"ranked by {self.by.replace('_', ' ')}", *lines])
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [f"ranked by {self.by.replace('_', ' ')}"]
+        for first, *rest in cells:
+            right = [c.rjust(w) for c, w in zip(rest, widths[1:], strict=True)]
+            lines.append("  ".join([first.ljust(widths[0]), *right]).rstrip())
+        return "\n".join(lines)
 
     __repr__ = __str__
 
@@ -126,8 +121,16 @@ def compare(models: Iterable[Any] | Mapping[str, Any], by: str = "auto") -> Comp
         raise ValueError("there is nothing to compare: give at least one fitted machine")
     for _, model in named:
         check_is_fitted(model)
-    _check_same_data([model for _, model in named])
-    entries = [_entry(name, model) for name, model in named]
+    found = [_parts(model) for _, model in named]
+    sizes = {len(left.weights) for _, left in found if left is not None}
+    if len(sizes) > 1:
+        raise ValueError(
+            f"the machines were fitted on {', '.join(sorted(map(str, sizes)))} rows: "
+            "evidence and leave-one-out figures are sums over the rows; fit all on the same data"
+        )
+    if len({hasattr(model, "classes_") for _, model in named}) > 1:
+        raise ValueError("a regression and a classification have no figures in common")
+    entries = [_entry(name, *parts) for (name, _), parts in zip(named, found, strict=True)]
     if by == "auto":
         full = [k for k in _SIGN if all(getattr(e, k) is not None for e in entries)]
         by = full[0] if full else "log_evidence"
@@ -149,55 +152,27 @@ def _names(models: list[Any]) -> list[tuple[str, Any]]:
     return list(zip(names, models, strict=True))
 
 
-def _check_same_data(models: list[Any]) -> None:
-    """Refuse machines that cannot have seen the same rows: their figures are sums over rows."""
-    sizes = {_rows(m) for m in models} - {None}
-    if len(sizes) > 1:
-        raise ValueError(
-            f"the machines were fitted on {', '.join(map(str, sorted(map(str, sizes))))} rows: "
-            "evidence and leave-one-out figures are sums over the rows; fit all on the same data"
-        )
-    kinds = {hasattr(m, "classes_") for m in models}
-    if len(kinds) > 1:
-        raise ValueError("a regression and a classification have no figures in common")
-
-
-def _parts(model: Any) -> tuple[Any, Any]:
+def _parts(model: Any) -> tuple[Any, LeftOut | None]:
     """Return the machine that was searched, and the leave-one-out figures of what predicts.
 
     A support vector machine with an inference has both inside; its mode has figures of its own.
     """
     learner = getattr(model, "bayes_", None)
-    if learner is None:
-        return model, getattr(model, "loo_", None)
-    mean = model.discriminant == "mean"
-    return learner, learner.left_out_ if mean else getattr(model, "loo_", None)
+    predicts = learner if learner is not None and model.discriminant == "mean" else model
+    return model if learner is None else learner, getattr(predicts, "left_out_", None)
 
 
-def _rows(model: Any) -> int | None:
-    loo = _parts(model)[1]
-    rows = getattr(loo, "weights", getattr(loo, "margin", None))
-    return None if rows is None else len(rows)
-
-
-def _entry(name: str, model: Any) -> ComparedModel:
-    model, loo = _parts(model)
-    density = getattr(loo, "total", None)
-    error = getattr(loo, "error", None)
-    if error is not None:  # of each class against the rest it is not an error of the classes
-        error = float(np.ravel(error)[0]) if np.size(error) == 1 else None
-    if error is None and getattr(loo, "cavity", None) is not None:
-        error = loo.cavity_error
-    bound = None if getattr(loo, "bound", None) is None else loo.error_bound
+def _entry(name: str, model: Any, left: LeftOut | None) -> ComparedModel:
     free = 0
     # as they were searched: in the user's units one tied length scale is one for each column
     inside = getattr(model, "posteriors_", None)
-    known = getattr(inside[0], "parent", None) if inside else None
-    kernel: Any = getattr(model, "kernel_", None) if known is None else known.kernel
+    prior = getattr(inside[0], "parent", None) if inside else None
+    kernel: Any = getattr(model, "kernel_", None) if prior is None else prior.kernel
     parts: list[Any] = [kernel, getattr(model, "loss_", None)]
-    for part in parts:
-        for path in getattr(part, "free", {}):
-            free += int(np.size(part.get_params()[path]))
+    if (getattr(model, "report_", None) or {}).get("search") is not None:
+        each = (part.get_params()[path] for part in parts for path in getattr(part, "free", {}))
+        free = sum(int(np.size(values)) for values in each)
+    bound = None if left is None or left.bound is None else left.error_bound
+    density, error = (None, None) if left is None else (left.total, left.error)
     evidence = getattr(model, "log_evidence_", None)
-    searched = (getattr(model, "report_", None) or {}).get("search") is not None
-    return ComparedModel(name, evidence, density, error, bound, free if searched else 0)
+    return ComparedModel(name, evidence, density, error, bound, free)

@@ -1,7 +1,4 @@
-"""Labels: classes as integer codes and as -1 / +1 targets, and what each row counts.
-
-Partly labelled rows: which have a label, and the distinct points that make the graph.
-"""
+"""Labels: classes as codes and as -1 / +1 targets, what each row counts, and rows without one."""
 
 from __future__ import annotations
 
@@ -38,8 +35,7 @@ class Labelled:
     @property
     def counts(self) -> Array:
         """The rows (k,) of each class, by sample weight."""
-        counts = np.bincount(self.codes, self.rows, len(self.classes))
-        return np.asarray(counts, dtype=np.float64)
+        return np.asarray(np.bincount(self.codes, self.rows, len(self.classes)), dtype=np.float64)
 
     def check_two(self) -> None:
         """Refuse rows that all belong to one class once those of weight zero are left out."""
@@ -125,15 +121,12 @@ def row_weights(
     if class_weight is None:
         return weights
     k = len(classes)
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ValueError(f"class_weight must be None, 'balanced' or a dict: {class_weight!r}")
+    if isinstance(class_weight, str) and class_weight == "balanced":
         by_class = len(codes) / (k * np.bincount(codes, minlength=k))
         return np.asarray(weights * by_class[codes])
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict: {class_weight!r}")
-    known = dict(zip(classes.tolist(), range(k), strict=True))
-    by_class = np.ones(k)
+    known, by_class = {label: i for i, label in enumerate(classes.tolist())}, np.ones(k)
     for label, weight in class_weight.items():
         if label not in known:
             raise ValueError(
@@ -168,8 +161,10 @@ def split_labels(y: Any, n: int, mark: Any = None) -> tuple[NDArray[np.bool_], N
         return np.ones(n, dtype=bool), values
     known = np.array([not _missing(v, mark) for v in values.tolist()], dtype=bool)
     labels = values[known]
-    if values.dtype == object and not known.all() and _alike(labels.tolist()):
-        labels = np.array(labels.tolist())  # as they would be without the gaps
+    if values.dtype == object and not known.all():
+        plain_labels = labels.tolist()
+        if any(all(isinstance(v, kind) for v in plain_labels) for kind in (str, numbers.Real)):
+            labels = np.array(plain_labels)  # as they would be without the gaps
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         row = int(np.flatnonzero(known)[np.argmin(np.isfinite(labels))])
         raise ValueError(f"Input y contains infinity in row {row}: no label; NaN marks no label")
@@ -188,14 +183,8 @@ def _column(y: Any) -> Any:
 def _missing(value: Any, mark: Any) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas
         return True
-    if isinstance(value, (float, np.floating)) and value != value:
-        return True
-    return mark is not None and bool(value == mark)
-
-
-def _alike(labels: list[Any]) -> bool:
-    """Whether labels are all texts or all numbers."""
-    return any(all(isinstance(v, kind) for v in labels) for kind in (str, numbers.Real))
+    nan = isinstance(value, (float, np.floating)) and bool(value != value)
+    return nan or (mark is not None and bool(value == mark))
 
 
 @dataclass(frozen=True)

@@ -137,10 +137,10 @@ def _log_evidence(draw: Draw, parts: Parts, problem: Problem) -> float:
 def _run(
     parts: Parts, kernel: Kernel, problem: Problem, search: Search, rng: np.random.Generator
 ) -> tuple[list[Draw], Result]:
-    bounds = dict(parts.bounds)  # those of an amplitude are for every one without its own
-    for path, owner, name in kernel.differentiable() if parts.amplitudes is not None else ():
-        if name in AMPLITUDES and owner.mark(name).bounds is None:
-            bounds[f"kernel__{path}"] = parts.amplitudes
+    bounds, every = dict(parts.bounds), parts.amplitudes
+    for path, owner, name in kernel.differentiable():
+        if every is not None and name in AMPLITUDES and owner.mark(name).bounds is None:
+            bounds[f"kernel__{path}"] = every
     space = Space({"kernel": kernel, "loss": parts.loss}, bounds)
     kind = _criterion(parts, search)
     if not parts.named_kernel:

@@ -1,12 +1,11 @@
-"""Summary: a fitted machine in words, as text and as HTML.
-
-Convergence: a warning, beside the entry in ``report_``, where a solver stopped too early.
-"""
+"""Summary: a fitted machine in words, as text and as HTML."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,23 +36,19 @@ class Summary:
 
     def __str__(self) -> str:
         width = max(len(label) for _, label, _ in self.entries)
-        lines, section = [self.title, "=" * len(self.title)], None
-        for part, label, value in self.rows():
-            if part != section:
-                lines += ["", part, "-" * len(part)]
-                section = part
-            lines.append(f"{label:<{width}}  {value}")
+        lines = [self.title, "=" * len(self.title)]
+        for section, rows in groupby(self.rows(), itemgetter(0)):
+            lines += ["", section, "-" * len(section)]
+            lines += [f"{label:<{width}}  {value}" for _, label, value in rows]
         return "\n".join(lines)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        body, section = [], None
-        for part, label, value in self.rows():
-            if part != section:
-                body.append(f'<tr><th colspan="2" style="text-align:left">{escape(part)}</th></tr>')
-                section = part
-            body.append(f"<tr><td>{escape(label)}</td><td>{escape(value)}</td></tr>")
+        body = []
+        for section, rows in groupby(self.rows(), itemgetter(0)):
+            body.append(f'<tr><th colspan="2" style="text-align:left">{escape(section)}</th></tr>')
+            body += [f"<tr><td>{escape(k)}</td><td>{escape(v)}</td></tr>" for _, k, v in rows]
         return f"<table><caption>{escape(self.title)}</caption>{''.join(body)}</table>"
 
 
@@ -71,41 +66,47 @@ class Summarised:
 
 def machine_rows(machine: Any) -> Rows:
     """Return the rows of a fitted kernel machine."""
-    report = machine.report_
-    rows: Rows = []
-
-    def add(section: str, label: str, value: str) -> None:
-        rows.append((section, label, value))
-
-    counts = report["rows"]
-    add("Data", "rows", f"{counts['used']} ({counts['distinct']} distinct inputs)")
+    report, counts = machine.report_, machine.report_["rows"]
+    data = [("rows", f"{counts['used']} ({counts['distinct']} distinct inputs)")]
     if counts["weight"] != counts["used"]:
-        add("Data", "total weight", f"{counts['weight']:.6g}")
-    add("Data", "columns", str(machine.n_features_in_))
-    add("Data", "standardised", _standardised(report["standardize"]))
-    add("Model", "kernel", repr(machine.kernel_))
-    add("Model", "loss", repr(machine.loss_))
+        data.append(("total weight", f"{counts['weight']:.6g}"))
+    data.append(("columns", str(machine.n_features_in_)))
+    data.append(("standardised", _standardised(report["standardize"])))
+    model = [("kernel", repr(machine.kernel_)), ("loss", repr(machine.loss_))]
     if machine.basis_ is not None:
-        add("Model", "unpenalised basis", repr(machine.basis_))
+        model.append(("unpenalised basis", repr(machine.basis_)))
     several = len(machine.units_.y_scale) > 1 and report["standardize"]["on"]
     units = "inputs in {units}, outputs standardised" if several else "{units}"
-    for label, value in _hyperparameters(machine):
-        add(f"Hyperparameters ({units})", label, value)
+    learned = _hyperparameters(machine)
     if report.get("ard"):
-        add(f"Hyperparameters ({units})", "one length scale per column", _ard(report["ard"]))
+        ard = report["ard"]
+        word = "kept" if ard["kept"] else "not kept, one in standard deviations of the columns is"
+        text = f"{word}: log evidence gains {ard['gain']:.2f}, {ard['needed']:.2f} are needed for "
+        text += f"{ard['extra_parameters']} more parameters"
+        learned.append(("one length scale per column", text))
+    quality = []
     if machine.log_evidence_ is not None:
-        add("Quality", "log evidence", f"{machine.log_evidence_:.4f}")
-    for label, text in left_out_rows(machine.left_out_, counts["weight"]):
-        add("Quality", label, text)
+        quality.append(("log evidence", f"{machine.log_evidence_:.4f}"))
+    quality += left_out_rows(machine.left_out_, counts["weight"])
     if report["degrees_of_freedom"] is not None:
-        add("Quality", "effective degrees of freedom", f"{report['degrees_of_freedom']:.2f}")
-    if report["inference"].get("iterations") is not None:
-        what = "mode" if machine.log_evidence_ is None else report["inference"]["name"]
-        add("Numerics", what, _steps(report["inference"]))
-    add("Numerics", "convergence", _convergence(report))
-    jitter = report["inference"].get("jitter", 0.0)
-    add("Numerics", "jitter", "none" if not jitter else f"{jitter:.1g} of each variance")
-    return rows
+        quality.append(("effective degrees of freedom", f"{report['degrees_of_freedom']:.2f}"))
+    numerics, inference = [("convergence", _convergence(report))], report["inference"]
+    if inference.get("iterations") is not None:
+        what = "mode" if machine.log_evidence_ is None else inference["name"]
+        text = "converged" if inference["converged"] else "not converged"
+        text += f" after {inference['iterations']} steps"
+        gap = inference.get("gap")
+        numerics.insert(0, (what, text if gap is None else f"{text}, duality gap {gap:.2g}"))
+    jitter = inference.get("jitter", 0.0)
+    numerics.append(("jitter", "none" if not jitter else f"{jitter:.1g} of each variance"))
+    sections = {
+        "Data": data,
+        "Model": model,
+        f"Hyperparameters ({units})": learned,
+        "Quality": quality,
+        "Numerics": numerics,
+    }
+    return [(section, *row) for section, rows in sections.items() for row in rows]
 
 
 def left_out_rows(left: LeftOut | None, weight: float) -> list[tuple[str, str]]:
@@ -124,31 +125,16 @@ def left_out_rows(left: LeftOut | None, weight: float) -> list[tuple[str, str]]:
     return lines
 
 
-def _steps(report: dict[str, Any]) -> str:
-    text = "converged" if report["converged"] else "not converged"
-    text += f" after {report['iterations']} steps"
-    return text if report.get("gap") is None else f"{text}, duality gap {report['gap']:.2g}"
-
-
 def _standardised(report: dict[str, Any]) -> str:
     if not report["on"]:
         return "no: kernel parameters are in your units"
-    parts = {"x": "columns", "y": "target"}
     moved = [
         word
-        for side, word in parts.items()
+        for side, word in (("x", "columns"), ("y", "target"))
         if any(scale != 1.0 for scale in report[f"{side}_scale"]) or any(report[f"{side}_shift"])
     ]
     what = " and ".join(moved or ["columns"])
     return f"yes: {what}, inside the machine; undone in all that is reported"
-
-
-def _ard(report: dict[str, Any]) -> str:
-    word = "kept" if report["kept"] else "not kept, one in standard deviations of the columns is"
-    return (
-        f"{word}: log evidence gains {report['gain']:.2f}, {report['needed']:.2f} are needed "
-        f"for {report['extra_parameters']} more parameters"
-    )
 
 
 def _convergence(report: dict[str, Any]) -> str:
@@ -180,11 +166,10 @@ def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
             label = path.replace("__", ".") + (f" ({word})" if word else "")
             if owner.mark(name).fixed:
                 label += ", fixed"
+            shown = [f"{v:.4g}" for v in np.atleast_1d(value)]
             if value.ndim and names is not None and value.size == len(names):
-                pairs = zip(names, value, strict=True)
-                text = ", ".join(f"{column}: {v:.4g}" for column, v in pairs)
-            else:
-                text = ", ".join(f"{v:.4g}" for v in np.atleast_1d(value))
+                shown = [f"{column}: {v}" for column, v in zip(names, shown, strict=True)]
+            text = ", ".join(shown)
             if name == "noise" and value.ndim == 0:
                 text += f" (standard deviation {np.sqrt(value):.4g})"
             found.append((label, text))

@@ -1,9 +1,4 @@
-"""Tables: what comes in is checked, named in the error, and merged where rows repeat.
-
-Rows that may be sparse: read, checked and merged as dense ones are.
-
-restored_on_error: after an error an estimator is as it was before.
-"""
+"""Tables, dense or sparse: what comes in is checked, named in the error, and merged."""
 
 from __future__ import annotations
 
@@ -73,8 +68,10 @@ def build_table(
         first = group = np.arange(len(keep))
     else:
         roomy = fits(len(keep), arrays)  # even if no two rows are equal: nothing more to ask
-        if not roomy:
-            require_memory(_distinct_at_least(inputs), arrays)
+        if not roomy:  # a lower bound on the number of distinct rows, cheaply
+            with np.errstate(over="ignore", invalid="ignore"):
+                sums = inputs @ np.sqrt(2.0 + np.arange(inputs.shape[1]))
+            require_memory(len(np.unique(sums)), arrays)
         first, group = group_rows(np.column_stack([inputs, Y[keep]]) if alike else inputs)
         if not roomy:
             require_memory(len(first), arrays)
@@ -83,24 +80,55 @@ def build_table(
     return Table(X, Y, weights, keep, points, group, mean, total, spread, flat)
 
 
-def read_inputs(machine: Any, X: Any, *, fitted: bool = True) -> Array:
-    """Return X (n, d) as doubles, as ``machine`` was fitted with; ``fitted=False`` is a first look.
+def read_any_inputs(machine: Any, X: Any, *, sparse: bool, reset: bool = False) -> Any:
+    """Return X (n, d) as doubles, all finite; a sparse X stays so if ``sparse`` allows.
 
-    By scikit-learn's rules, which keep or compare the names of the columns, and all finite.
+    By scikit-learn's rules, which keep (``reset``) or compare the names of the columns.
     """
-    X = validate_data(machine, X, reset=not fitted, **_OPTIONS)
-    check_finite(X, "X", getattr(machine, "feature_names_in_", None))
-    return np.asarray(X)
+    X = validate_data(machine, X, reset=reset, accept_sparse="csr" if sparse else False, **_OPTIONS)
+    return _finite(X, machine)
 
 
-def read_rows(machine: Any, X: Any, y: Any, **options: Any) -> tuple[Array, Any]:
-    """Return X (n, d) as doubles, all finite, and y with as many rows, at the begin of a fit.
+def read_any_rows(
+    machine: Any, X: Any, y: Any, *, sparse: bool, reset: bool, **options: Any
+) -> tuple[Any, Any]:
+    """Return X (n, d) as :func:`read_any_inputs` does, and y with as many rows.
 
     ``options`` are those of :func:`sklearn.utils.validation.validate_data` for y.
     """
-    X, y = validate_data(machine, X, y, **_OPTIONS, **options)
-    check_finite(X, "X", getattr(machine, "feature_names_in_", None))
-    return X, y
+    options |= {"accept_sparse": "csr" if sparse else False, **_OPTIONS}
+    X, y = validate_data(machine, X, y, reset=reset, **options)
+    return _finite(X, machine), y
+
+
+def read_inputs(machine: Any, X: Any, *, fitted: bool = True) -> Array:
+    """Return X (n, d) as ``machine`` was fitted with; ``fitted=False`` is a first look."""
+    return np.asarray(read_any_inputs(machine, X, sparse=False, reset=not fitted))
+
+
+def read_rows(
+    machine: Any, X: Any, y: Any, *, reset: bool = True, **options: Any
+) -> tuple[Array, Any]:
+    """Return X (n, d) and y with as many rows, at the begin of a fit."""
+    return read_any_rows(machine, X, y, sparse=False, reset=reset, **options)
+
+
+def _finite(X: Any, machine: Any) -> Any:
+    """Return X; a sparse one with sorted columns, none twice, and no stored zeros."""
+    if not is_sparse(X):
+        check_finite(X, "X", getattr(machine, "feature_names_in_", None))
+        return X
+    X = csr_array(X)
+    bad = np.flatnonzero(~np.isfinite(X.data))
+    if len(bad):
+        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+        where = f"column {X.indices[bad[0]]}, row {row}"
+        raise _not_finite("X", X.data[bad[0]], where, len(bad))
+    if not X.has_canonical_format or not X.data.all():
+        X = X.copy()  # the user's matrix stays as it is
+        X.sum_duplicates()
+        X.eliminate_zeros()
+    return X
 
 
 def check_finite(A: Array, what: str, names: Any = None) -> None:
@@ -111,13 +139,16 @@ def check_finite(A: Array, what: str, names: Any = None) -> None:
     grid = bad.reshape(len(A), -1)
     row = int(np.flatnonzero(grid.any(axis=1))[0])
     column = int(np.flatnonzero(grid[row])[0])
-    kind = "NaN" if np.isnan(A.reshape(len(A), -1)[row, column]) else "infinity (inf)"
     where = f"row {row}"
     if A.ndim > 1:
         label = repr(str(names[column])) if names is not None else str(column)
         where = f"column {label}, row {row}"
-    count = int(bad.sum())
-    raise ValueError(
+    raise _not_finite(what, A.reshape(len(A), -1)[row, column], where, int(bad.sum()))
+
+
+def _not_finite(what: str, value: float, where: str, count: int) -> ValueError:
+    kind = "NaN" if np.isnan(value) else "infinity (inf)"
+    return ValueError(
         f"Input {what} contains {kind} in {where}"
         f" ({count} value{'s' if count > 1 else ''} not finite in all); drop these rows, or fill "
         "them first, e.g. with sklearn.impute.SimpleImputer in a pipeline"
@@ -171,52 +202,6 @@ def check_weights(sample_weight: Any, n: int) -> Array:
     return w
 
 
-def _distinct_at_least(X: Array) -> int:
-    """Return a lower bound on the number of distinct rows of X (n, d), cheaply."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return len(np.unique(X @ np.sqrt(2.0 + np.arange(X.shape[1]))))
-
-
-def read_any_rows(machine: Any, X: Any, y: Any, *, sparse: bool, reset: bool) -> tuple[Any, Any]:
-    """Return X (n, d) and y as :func:`read_rows` does; a sparse X stays so if ``sparse`` allows."""
-    if not (sparse and is_sparse(X)):
-        return read_rows(machine, X, y, reset=reset)
-    X, y = validate_data(machine, X, y, reset=reset, **_SPARSE_OPTIONS)
-    return _canonical(X), y
-
-
-def read_any_inputs(machine: Any, X: Any, *, sparse: bool) -> Any:
-    """Return X (q, d) for predictions, as :func:`read_inputs` does; sparse if that is allowed."""
-    if not (sparse and is_sparse(X)):
-        return read_inputs(machine, X)
-    return _canonical(validate_data(machine, X, reset=False, **_SPARSE_OPTIONS))
-
-
-_SPARSE_OPTIONS: dict[str, Any] = {
-    "accept_sparse": "csr",
-    "dtype": np.float64,
-    "ensure_all_finite": False,  # checked here, where the sentence can name row and column
-}
-
-
-def _canonical(X: Any) -> Any:
-    """Return X with sorted columns, none twice, no stored zeros and no value that is not finite."""
-    X = csr_array(X)
-    bad = np.flatnonzero(~np.isfinite(X.data))
-    if len(bad):
-        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
-        kind = "NaN" if np.isnan(X.data[bad[0]]) else "infinity (inf)"
-        raise ValueError(
-            f"Input X contains {kind} in column {X.indices[bad[0]]}, row {row} "
-            f"({len(bad)} values not finite in all); drop these rows, or fill them first"
-        )
-    if not X.has_canonical_format or not X.data.all():
-        X = X.copy()  # the user's matrix stays as it is
-        X.sum_duplicates()
-        X.eliminate_zeros()
-    return X
-
-
 def merged(X: Array, labels: Array, weights: Array) -> tuple[Index, Array, Index]:
     """Merge equal rows with equal labels, in canonical order.
 
@@ -224,8 +209,7 @@ def merged(X: Array, labels: Array, weights: Array) -> tuple[Index, Array, Index
     (N,), -1 for one of weight zero, which is left out.
     """
     keep = np.flatnonzero(weights > 0)
-    table = np.column_stack([X[keep], labels[keep]])
-    first, group = group_rows(table)
+    first, group = group_rows(np.column_stack([X[keep], labels[keep]]))
     # the first row of the table that is equal, whatever the order of sorting
     earliest = np.full(len(first), len(X), dtype=np.intp)
     np.minimum.at(earliest, group, keep)
@@ -250,17 +234,12 @@ def merged_rows(X: Any, labels: Index, weights: Array) -> tuple[Index, Array]:
         first, total, _ = merged(X, labels.astype(np.float64), weights)
         order = np.argsort(first)
         return first[order], total[order]
-    found: dict[tuple[int, bytes, bytes], int] = {}
-    firsts: list[int] = []
-    totals: list[float] = []
+    found: dict[tuple[int, bytes, bytes], list[Any]] = {}  # the row and the weight of each
     for i in np.flatnonzero(weights > 0.0):
         held = slice(X.indptr[i], X.indptr[i + 1])
         key = (int(labels[i]), X.indices[held].tobytes(), X.data[held].tobytes())
-        place = found.setdefault(key, len(firsts))
-        if place == len(firsts):
-            firsts.append(int(i))
-            totals.append(0.0)
-        totals[place] += float(weights[i])
+        found.setdefault(key, [int(i), 0.0])[1] += float(weights[i])
+    firsts, totals = ([one[j] for one in found.values()] for j in (0, 1))
     return np.array(firsts, dtype=np.intp), np.array(totals)
 
 
@@ -270,18 +249,6 @@ def restored_on_error(machine: Any) -> Iterator[None]:
 
     The attributes themselves are not copied: what the block does to an array in place stays. An
     interrupt by the keyboard counts as an error.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> machine = SimpleNamespace(a=1)
-    >>> try:
-    ...     with restored_on_error(machine):
-    ...         machine.a, machine.b = 2, 3
-    ...         raise ValueError("no")
-    ... except ValueError:
-    ...     print(machine)
-    namespace(a=1)
     """
     before = dict(vars(machine))
     try:

@@ -1,12 +1,9 @@
-"""Units: standardising a table inside the machine, and stating the result in the user's units.
-
-Between the user's units and those in which a machine works: the problem, and what is told.
-"""
+"""Units: standardising a table inside the machine, and stating the result in the user's units."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -71,13 +68,12 @@ class Units:
 
     def left_out_in_user_units(self, figures: LeftOut, flat: bool) -> LeftOut:
         """Return the figures of left-out observations (N, m) in the user's units, (N,) if flat."""
-        assert figures.mean is not None
-        assert figures.variance is not None
-        assert figures.log_density is not None
+        of_targets = (figures.mean, figures.variance, figures.log_density)
+        mean, variance, density = cast(tuple[Array, Array, Array], of_targets)
         stated: dict[str, Any] = {
-            "mean": self.y_in_user_units(figures.mean),
-            "variance": np.asarray(figures.variance * self.y_scale**2),
-            "log_density": np.asarray(figures.log_density - np.log(self.y_scale)),
+            "mean": self.y_in_user_units(mean),
+            "variance": variance * self.y_scale**2,
+            "log_density": density - np.log(self.y_scale),
         }
         if flat:
             stated = {name: values[:, 0] for name, values in stated.items()}
@@ -146,8 +142,4 @@ def describe_units(units: Units) -> dict[str, Any]:
 
 def describe_rows(table: Table | Problem, weights: Array) -> dict[str, Any]:
     """Return how many rows of these weights count, at how many points, and for how much."""
-    return {
-        "used": len(weights),
-        "distinct": len(table.points),
-        "weight": float(weights.sum()),
-    }
+    return {"used": len(weights), "distinct": len(table.points), "weight": float(weights.sum())}
