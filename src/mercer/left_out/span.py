@@ -1,7 +1,4 @@
-"""Leave-one-out outputs of a support vector machine without refitting, and its classical bounds.
-
-Theory (S5), (S6).
-"""
+"""Leave-one-out of support vector machines without refitting, and bounds; theory (S5), (S6)."""
 
 from __future__ import annotations
 
@@ -55,31 +52,20 @@ def left_out(
 
 @dataclass(frozen=True)
 class Trained:
-    """What leave-one-out needs of k machines that were fitted to n points.
-
-    Attributes
-    ----------
-    kernel, points : the kernel and (n, d).
-    lam, outputs, Y : (n, k) multipliers >= 0, outputs f and labels -1, +1.
-    bound, weights : (n,) upper limit of the multipliers, and how often each point counts.
-    bias : whether the machines have one.
-    place, codes, counts : (N,) the point of each row that was given, -1 if it has weight zero; its
-        class 0 .. ; and how often it counts.
-    unused : (u, d) the rows of weight zero.
-    """
+    """What leave-one-out needs of k machines that were fitted to n points."""
 
     kernel: Kernel
-    points: Array
-    lam: Array
-    outputs: Array
-    Y: Array
-    bound: Array
-    weights: Array
-    bias: bool
-    place: Index
-    codes: Array
-    counts: Array
-    unused: Array
+    points: Array  # (n, d)
+    lam: Array  # (n, k) multipliers >= 0
+    outputs: Array  # (n, k) f
+    Y: Array  # (n, k) labels -1, +1
+    bound: Array  # (n,) upper limit of the multipliers
+    weights: Array  # (n,) how often each point counts
+    bias: bool  # whether the machines have one
+    place: Index  # (N,) the point of each row that was given, -1 if it has weight zero
+    codes: Array  # (N,) its class 0 ..
+    counts: Array  # (N,) how often it counts
+    unused: Array  # (u, d) the rows of weight zero
 
     @cached_property
     def left_out(self) -> Array:

@@ -6,6 +6,7 @@ f = sum_i alpha_i k(., x_i) + h(.)'beta,    <f, g> = alpha' k(X, Z) gamma       
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -166,7 +167,8 @@ def representer(model: Any) -> Expansion | list[Expansion]:
     True
     """
     if hasattr(model, "support_vectors_"):
-        return _one_or_all(_supported(model))
+        found = _supported(model)
+        return found[0] if len(found) == 1 else found
     posteriors = getattr(model, "posteriors_", None)
     if posteriors is None:
         raise TypeError(f"{type(model).__name__} is not fitted, or has no representer form")
@@ -181,11 +183,8 @@ def representer(model: Any) -> Expansion | list[Expansion]:
         raise ValueError("the model was conditioned more than once: it has no single expansion")
     found = []
     for j, (shift, scale) in enumerate(zip(units.y_shift, units.y_scale, strict=True)):
-        kernel = prior.signal
-        if np.any(units.x_shift) or np.any(units.x_scale != 1.0):
-            kernel = kernel.in_units(units.x_shift, units.x_scale)
-        if scale != 1.0:  # y = shift + scale f: variance scale^2 k, coefficients alpha / scale
-            kernel = float(scale**2) * kernel
+        # y = shift + scale f: variance scale^2 k, coefficients alpha / scale
+        kernel = replace(units, y_scale=np.array([scale])).kernel_in_user_units(prior.signal)
         points, alpha = units.in_user_units(posterior.points), posterior.alpha[:, j] / scale
         f = Expansion(kernel, points, alpha)
         if posterior.beta is not None:
@@ -194,7 +193,7 @@ def representer(model: Any) -> Expansion | list[Expansion]:
         if shift != 0.0:
             f = f + Expansion(kernel, points, 0.0 * alpha, np.array([shift]), PolynomialBasis(0))
         found.append(f)
-    return _one_or_all(found)
+    return found[0] if len(found) == 1 else found
 
 
 def _supported(model: Any) -> list[Expansion]:
@@ -209,10 +208,6 @@ def _supported(model: Any) -> list[Expansion]:
         Expansion(model.kernel_, model.support_vectors_, row, np.array([offset]), constant)
         for row, offset in zip(model.dual_coef_, model.intercept_, strict=True)
     ]
-
-
-def _one_or_all(found: list[Expansion]) -> Expansion | list[Expansion]:
-    return found[0] if len(found) == 1 else found
 
 
 def _added(f: Expansion, g: Expansion) -> tuple[Array | None, Functions | None]:

@@ -41,22 +41,24 @@ def labels(terms: Sequence[Kernel], columns: Any) -> list[str]:
     >>> labels([2.0 * RBF().on(0), RBF().on(0) * Linear().on([1]), RBF()], ["age", "bmi"])
     ['RBF(age)', 'RBF(age) * Linear(bmi)', 'RBF']
     """
-    found = [_label(term, columns) for term in terms]
+    found = [_seen(term, columns)[0] for term in terms]
     return [
         name if found.count(name) == 1 else f"{name} [{found[: i + 1].count(name)}]"
         for i, name in enumerate(found)
     ]
 
 
-def _label(kernel: Kernel, columns: Any) -> str:
+def _seen(kernel: Kernel, columns: Any) -> tuple[str, set[str]]:
+    """Return a name of a term and the columns it sees: none if it is not on chosen ones."""
     if isinstance(kernel, Columns):
-        inner = _label(kernel.kernel, None)
-        return f"{inner}({', '.join(_column(c, columns) for c in kernel.columns)})"
+        names = [_column(c, columns) for c in kernel.columns]
+        return f"{_seen(kernel.kernel, None)[0]}({', '.join(names)})", set(names)
     if isinstance(kernel, Product):
-        return " * ".join(_label(part, columns) for part in kernel.parts)
+        texts, sets = zip(*(_seen(part, columns) for part in kernel.parts), strict=True)
+        return " * ".join(texts), set().union(*sets) if all(sets) else set()
     if isinstance(kernel, Scale):
-        return _label(kernel.kernel, columns)
-    return type(kernel).__name__
+        return _seen(kernel.kernel, columns)
+    return type(kernel).__name__, set()
 
 
 def _column(column: int | str, columns: Any) -> str:
@@ -71,9 +73,7 @@ def chosen_parts(part: Any, names: list[str], terms: Sequence[Kernel], columns: 
         return _one(part, names, terms, columns)
     found = [j for each in part for j in _one(each, names, terms, columns)]
     if not found or len(set(found)) < len(found):
-        raise ValueError(
-            f"a sum of components names each of them once, and at least one; got {part!r}"
-        )
+        raise ValueError(f"a sum of components names each once, and at least one; got {part!r}")
     return found
 
 
@@ -89,22 +89,10 @@ def _one(part: Any, names: list[str], terms: Sequence[Kernel], columns: Any) -> 
         )
     if part in names:
         return [names.index(part)]
-    alone = [j for j, term in enumerate(terms) if _columns(term, columns) == {part}]
+    alone = [j for j, term in enumerate(terms) if _seen(term, columns)[1] == {part}]
     if not alone:
         raise ValueError(there_is_no("component", part, names))
     return alone
-
-
-def _columns(kernel: Kernel, columns: Any) -> set[str]:
-    """Return the names of the columns a term sees; empty if it is not on chosen columns."""
-    if isinstance(kernel, Columns):
-        return {_column(c, columns) for c in kernel.columns}
-    if isinstance(kernel, Scale):
-        return _columns(kernel.kernel, columns)
-    if isinstance(kernel, Product):
-        each = [_columns(part, columns) for part in kernel.parts]
-        return set().union(*each) if all(each) else set()
-    return set()
 
 
 class Additive(KernelMachine):

@@ -10,7 +10,7 @@ from mercer import inference as inferences
 from mercer import losses
 from mercer.core.memory import require_memory
 from mercer.estimators.gaussian_process.additive import Additive
-from mercer.estimators.kernel.classified import ClassMachine, class_loss
+from mercer.estimators.kernel.classifier import ClassMachine, class_loss
 from mercer.estimators.shared.machine import Fit, Given
 from mercer.estimators.shared.parameters import Draw, Solved
 from mercer.estimators.shared.parts import Parts, positional
@@ -37,21 +37,17 @@ class GPClassifier(Additive, ClassMachine):
         gains more than (log n)/2 for each. A kernel object is taken as it is.
     loss : None, Loss or name
         A likelihood for classes. None is "probit" for EP, "logistic" for the others, "softmax" for
-        more than two classes. A binary loss with several classes is one machine per class against
-        the rest, with one kernel.
+        several classes. A binary loss is one machine per class against the rest, on one kernel.
     inference : "auto", "ep", "laplace", "variational", "bound" or Inference
         "auto" is EP for two classes (its probabilities have the smallest measured log loss, those
         of Laplace are under-confident) and Laplace for several.
     search : "evidence", None or Search
         Which hyperparameters; ``HMC()`` averages over them: a committee.
     discriminant : "mean" or "mode"
-        Predict with the mean of the approximate posterior and its spread, or with the mode of the
-        posterior at the parameters found, which has no spread: the probability is then that of the
-        loss at the mode. (Seeger compares the two.)
-    class_weight : None, "balanced" or dict
-        Weights by class, times the sample weights.
-    gram, standardize, random_state
-        See :class:`KernelRegressor`.
+        Predict with the mean of the approximate posterior and its spread, or with the mode at the
+        parameters found, which has none: the probability of the loss at it. (Seeger compares both.)
+    class_weight : None, "balanced" or dict, weights by class, times the sample weights.
+    gram, standardize, random_state : see :class:`KernelRegressor`.
 
     Attributes
     ----------
@@ -61,9 +57,10 @@ class GPClassifier(Additive, ClassMachine):
     left_out_ : leave-one-out probabilities ``proba`` of every row, with ``error`` and ``total``.
     report_ : what was done: convergence, factorisations, parameters at a bound.
     components_ : list of str, the terms of a sum of kernels, for :meth:`predict_component`.
-    posteriors_, relevance_, n_features_in_, feature_names_in_
-        See :class:`KernelRegressor`. Of a committee ``kernel_``, ``loss_`` and ``left_out_`` are
-        those of its first member, and ``log_evidence_`` is the largest.
+    posteriors_, relevance_, n_features_in_, feature_names_in_ : see :class:`KernelRegressor`.
+
+    Of a committee ``kernel_``, ``loss_`` and ``left_out_`` are those of its first member, and
+    ``log_evidence_`` is the largest.
 
     References
     ----------
@@ -140,11 +137,10 @@ class GPClassifier(Additive, ClassMachine):
             )
 
     def _begin(self, fit: Fit) -> None:
-        if not fit.parts.linear:
-            outputs = len(fit.units.y_scale)
-            require_memory(len(fit.problem.points), 4 + 2 * outputs)
-        super()._begin(fit)
         parts = fit.parts
+        if not parts.linear:
+            require_memory(len(fit.problem.points), 4 + 2 * len(fit.units.y_scale))
+        super()._begin(fit)
         if parts.named_kernel and not positional(parts.kernel):
             parts.kernel.set_params(variance=AMPLITUDE)
             parts.kernel = parts.kernel + Constant(BIAS)
@@ -165,9 +161,6 @@ class GPClassifier(Additive, ClassMachine):
 
 
 def _finder(loss: Loss) -> tuple[Inference, Loss]:
-    """Return what finds the mode, and of which loss: the hinge for the normalised hinge.
-
-    Refuses a loss whose mode nothing finds.
-    """
+    """Return what finds the mode, or refuse; and of which loss: the hinge if it is normalised."""
     convex = getattr(loss, "unnormalised", lambda: loss)()
     return inferences.for_loss(convex), convex

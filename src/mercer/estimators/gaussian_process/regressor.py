@@ -13,8 +13,7 @@ class GPRegressor(Additive, KernelRegressor):
     """Gaussian process regression that is right by default on raw tables.
 
     y = f(x) + noise, f a Gaussian process. Hyperparameters maximise the log evidence (or the
-    leave-one-out density); columns and targets are standardised inside; repeated rows are merged
-    exactly; predictions carry honest standard deviations and intervals.
+    leave-one-out density); columns and targets are standardised inside, repeated rows merged.
 
     Parameters
     ----------
@@ -25,8 +24,7 @@ class GPRegressor(Additive, KernelRegressor):
 
     Attributes
     ----------
-    kernel_, loss_, log_evidence_, left_out_, report_, posteriors_, relevance_
-        See :class:`KernelRegressor`.
+    kernel_, loss_, log_evidence_, left_out_, report_, posteriors_, relevance_ : as there.
     components_ : list of str, the terms of a sum of kernels, for :meth:`predict_component`.
 
     References

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -42,16 +42,14 @@ def mixture_quantile(
     response = losses[0].response
     if response in ("count", "ordinal"):
         return numeric.smallest_integer(share, np.full(low.shape, level))
-    if response == "positive":
+    positive = response == "positive"  # in logarithms
+    if positive:
         low, high = np.log(low), np.log(high)
-        return exp(_between(lambda t: share(exp(t)) - level, low, high))
-    return _between(lambda y: share(y) - level, low, high)
-
-
-def _between(excess: Callable[[Array], Array], low: Array, high: Array) -> Array:
-    """The root of an increasing function that lies between low and high."""
     step = np.maximum(0.5 * (high - low), 1e-12 * (1.0 + np.abs(low)))
-    return numeric.increasing_root(excess, 0.5 * (low + high), step)
+    root = numeric.increasing_root(
+        lambda y: share(exp(y) if positive else y) - level, 0.5 * (low + high), step
+    )
+    return exp(root) if positive else root
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # scikit-learn ships no types
@@ -60,21 +58,18 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     Parameters
     ----------
     kernel : Kernel, name, scikit-learn kernel, callable or None
-        What is smooth. None is a scaled RBF; with None or a name the machine starts the length
-        scale at the data's own scale and keeps one length scale per column only if the log
-        evidence gains more than (log n)/2 for each. A kernel object is taken as it is, in the
-        user's units; fix, bound or give a prior to its parameters with its methods.
+        What is smooth; None is "rbf". One given by name is scaled, starts at the data's own length
+        scale and gets one per column only if the log evidence gains more than (log n)/2 for each.
+        A kernel object is taken as it is, in your units; its methods fix, bound or give a prior.
     loss : Loss or name
-        What is observed; "gaussian" learns the noise. Any loss for real numbers, counts, positive
-        numbers or ordered categories will do, your own included.
+        What is observed: real numbers ("gaussian" learns the noise), counts, positive numbers or
+        ordered categories; your own included.
     inference : "auto", Inference or name
         How the posterior comes out; "auto" is exact for a quadratic loss, "newton" for a smooth
         one and "dual" for one with kinks. The last two find a mode, which has no spread: there are
         predictions, but no deviations, intervals or evidence, and search must be None.
-    search : "evidence", "loo", None or Search
-        Which hyperparameters; None takes the parts as they are.
-    gram : "auto", "dense" or "markov"
-        The linear algebra; "auto" chooses among exact representations only.
+    search : "evidence", "loo", None (the parts as they are) or Search
+    gram : "auto", "dense" or "markov", the linear algebra; "auto" chooses among exact forms only.
     basis : None, "constant", "linear", degree, callable or Basis
         Unpenalised functions beside the kernel, with a flat prior on their coefficients.
     standardize : "auto", True or False
@@ -112,9 +107,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
 
     # ------------------------------------------------------------------ predictions
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Predict the mean at X (q, d), of labels the probability of 1.
-
-        No variance is computed unless asked.
+        """Predict the mean at X (q, d), of labels the probability of 1; no variance unless asked.
 
         At a mode this is the mean of y given f (for a loss without one, f itself). A quantile loss
         states y - f as a skewed noise, so that its mean is not the quantile: that is f, given by
@@ -158,8 +151,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         if spread:
             self._check_variances(inside)
         each = self.posteriors_
-        pairs = [(p.mean(inside), p.var(inside)[:, None] if spread else None) for p in each]
-        mean, variance = mixed(pairs)
+        variances = [p.var(inside)[:, None] if spread else None for p in each]
+        mean, variance = mixed([(p.mean(inside), v) for p, v in zip(each, variances, strict=True)])
         shaped = self._shaped(self.units_.y_in_user_units(mean))
         if variance is None:
             return shaped, None

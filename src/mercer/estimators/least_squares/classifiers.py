@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, log_softmax, ndtr, softmax
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, Index
-from mercer.estimators.kernel.classified import LabelMachine
+from mercer.estimators.kernel.classifier import LabelMachine
 from mercer.estimators.shared.machine import Fit, Given, generator
 from mercer.estimators.shared.parameters import Draw, find_parameters
 from mercer.estimators.shared.parts import Parts, data_scales
@@ -116,14 +116,11 @@ class LeastSquaresClassifier(LabelRegression):
     Parameters
     ----------
     kernel : Kernel, name, scikit-learn kernel, callable or None
-        None is an RBF of unit variance whose length scale is that of the standardised table. A
-        kernel object is taken as it is, in the user's units.
+        None is an RBF of unit variance whose length scale is that of the standardised table.
     lam : "loo" or number > 0
         The ridge parameter (``alpha`` of scikit-learn's KernelRidge). "loo" takes the one of
-        ``lams`` with the best leave-one-out predictions; all of them come from one
-        eigendecomposition, without refitting.
-    lams : values > 0 or None
-        The grid; None is 20 values from 1e-6 to 1000 times the mean of k(x, x).
+        ``lams`` with the best leave-one-out predictions, all from one eigendecomposition.
+    lams : values > 0, or None: 20 values from 1e-6 to 1000 times the mean of k(x, x).
     criterion : "squared" or "error"
         What the leave-one-out predictions should have least of: squared error, or mistakes (among
         equal ones the squared error decides).
@@ -131,8 +128,7 @@ class LeastSquaresClassifier(LabelRegression):
         The numbers for the class and for the others. The decision is at their midpoint. "fisher"
         is (n/n+, -n/n-), n+ and n- the rows of the class and of the others, with the decision at 0:
         with a linear kernel and lam -> 0 this is Fisher's discriminant.
-    basis : "constant", None, "linear", degree, callable or Basis
-        Unpenalised functions; the default is an offset.
+    basis : "constant" (an offset), None, "linear", degree, callable or Basis, unpenalised.
     search : None, "evidence", "loo" or Search
         Learn the kernel and lam (as a start, if it is a number) like a Gaussian process on the
         targets; None takes the kernel as it is.
@@ -310,18 +306,14 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
     ----------
     kernel : Kernel, name, scikit-learn kernel, callable or None
         None is a scaled RBF with one length scale, on standardised columns.
-    latent : bool
-        Leave the noise out of the predictive variance, in training and in prediction.
+    latent : bool, leave the noise out of the predictive variance, in training and in prediction.
     smooth : bool
         Train towards the probabilities (n+ + 1)/(n+ + 2) and 1/(n- + 2) of Platt in place of 1 and
         0, n+ and n- the labels of each kind. Without it, labels that can all be told from the
         others make the probabilities as extreme as the bounds allow. False is the book's criterion.
-    basis : None, "constant", "linear", degree, callable or Basis
-        Unpenalised functions; b is there anyway.
-    search : "plsc", None or Optimize
-        None takes kernel, ``noise``, ``tau`` and ``offset`` as they are.
-    noise, tau, offset : numbers
-        Where the search starts.
+    basis : None, "constant", "linear", degree, callable or Basis, unpenalised; b is there anyway.
+    search : "plsc", None (kernel, ``noise``, ``tau`` and ``offset`` as they are) or Optimize
+    noise, tau, offset : numbers, where the search starts.
     class_weight : None, "balanced" or dict
     gram, standardize, random_state : see :class:`KernelRegressor`.
 

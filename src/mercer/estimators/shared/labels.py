@@ -18,19 +18,12 @@ from mercer.estimators.shared.table import check_weights
 
 @dataclass(frozen=True)
 class Labelled:
-    """The labels of a fit.
+    """The labels of a fit."""
 
-    Attributes
-    ----------
-    classes : (k,) the labels that occur, sorted.
-    codes : (n,) the class of each row as 0 .. k-1.
-    rows, weights : (n,) the sample weights, and these times the class weights.
-    """
-
-    classes: NDArray[Any]
-    codes: Index
-    rows: Array
-    weights: Array
+    classes: NDArray[Any]  # (k,) the labels that occur, sorted
+    codes: Index  # (n,) the class of each row as 0 .. k-1
+    rows: Array  # (n,) the sample weights
+    weights: Array  # (n,) these times the class weights
 
     @property
     def counts(self) -> Array:
@@ -191,18 +184,14 @@ def _missing(value: Any, mark: Any) -> bool:
 class Vertices:
     """The distinct rows of a partly labelled table.
 
-    Attributes
-    ----------
-    points, rows : (n, d) the distinct rows, and the first row of the table (n,) equal to each.
-    at, codes, weights : (l,) the labels: point, class and total weight. Equal rows with different
-        labels are one point with several labels.
+    Equal rows with different labels are one point with several labels.
     """
 
-    points: Array
-    rows: Index
-    at: Index
-    codes: Index
-    weights: Array
+    points: Array  # (n, d) the distinct rows
+    rows: Index  # (n,) the first row of the table equal to each
+    at: Index  # (l,) the point of each label
+    codes: Index  # (l,) its class
+    weights: Array  # (l,) its total weight
 
 
 def merge_vertices(

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.core.arrays import Array, as_columns, location_scale
+from mercer.core.arrays import Array, as_columns, group_rows, location_scale
 from mercer.estimators.shared.labels import NO_LABELS, Labelled
 from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, resolve
@@ -24,7 +24,6 @@ from mercer.estimators.shared.summary import Rows, Summarised, machine_rows
 from mercer.estimators.shared.table import (
     Table,
     build_table,
-    check_repeats,
     check_target,
     check_weights,
     read_inputs,
@@ -52,21 +51,13 @@ from mercer.process.process import Posterior, Prior, Process
 
 @dataclass(frozen=True)
 class Given:
-    """The rows of a fit as they were read.
+    """The rows of a fit as they were read."""
 
-    Attributes
-    ----------
-    X, y : (N, d) inputs, and the targets as given.
-    weights : (N,) how much each row counts.
-    names : of the columns, or None.
-    labels : what y says as classes; empty for a regression.
-    """
-
-    X: Array
-    y: Any
-    weights: Array
-    names: Any
-    labels: Labelled = NO_LABELS
+    X: Array  # (N, d)
+    y: Any  # the targets as given
+    weights: Array  # (N,) how much each row counts
+    names: Any  # of the columns, or None
+    labels: Labelled = NO_LABELS  # what y says as classes; empty for a regression
 
 
 @dataclass
@@ -170,7 +161,14 @@ class KernelMachine(Summarised, MachineRecord, BaseEstimator):  # type: ignore[m
     def _targets(self, given: Given, parts: Parts) -> Array:
         """Return the targets (N, m) as the loss wants them."""
         Y = as_columns(parts.loss.check_targets(as_columns(given.y)))
-        check_repeats(given.X, getattr(parts.loss, "noise", None))
+        noise = np.asarray(getattr(parts.loss, "noise", 0.0))
+        if noise.shape == (len(given.X),):  # one for each row
+            exact = given.X[noise == 0.0]
+            if len(group_rows(exact)[0]) < len(exact):
+                raise ValueError(
+                    "repeated inputs need noise: with zero noise they are either redundant or "
+                    "contradictory; give these rows a positive noise"
+                )
         return Y
 
     def _merge(self, given: Given, parts: Parts, Y: Array) -> Table:
@@ -223,20 +221,20 @@ class KernelMachine(Summarised, MachineRecord, BaseEstimator):  # type: ignore[m
 
     def _condition(self, fit: Fit) -> None:
         """Set the fitted attributes: the posterior of each draw, and what follows from them."""
+        first, p, basis = fit.draws[0], fit.problem, fit.parts.basis
         posteriors: list[Process] = []
         values = []
         for draw in fit.draws:
-            solved = draw.solve(fit.parts, fit.problem)
+            solved = draw.solve(fit.parts, p)
             fit.parts.inference.warn(solved.solution.report)
             values.append(solved.value)
             posterior = self._posterior(fit, draw, solved)
-            if not posteriors:
+            if draw is first:
                 left = self._left_out(fit, draw, solved, posterior)
                 fit.report |= self._describe(fit, draw, solved)
             posteriors.append(self._discriminant(fit, draw, solved, posterior))
-        first, p, basis = fit.draws[0], fit.problem, fit.parts.basis
         k = 0 if p.basis is None else p.basis.shape[1]
-        self.posteriors_ = [*posteriors]
+        self.posteriors_ = posteriors
         self.losses_ = [draw.loss.for_new() for draw in fit.draws]
         self.units_, self.basis_, self.flat_ = fit.units, basis, fit.table.flat
         self.kernel_ = self._stated_kernel(fit, first)

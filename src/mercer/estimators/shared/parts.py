@@ -29,20 +29,6 @@ NAMES = ("auto", "dense", "markov")
 NOISE_START, NOISE_BOUNDS = 0.1, (1e-8, 1e2)
 
 
-class LineGrams:
-    """The O(n) Grams of one fit: points are sorted when they come first, not for every kernel."""
-
-    def __init__(self) -> None:
-        self.ordering: Ordering | None = None
-
-    def __call__(self, kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
-        """Return the O(n) Gram."""
-        assert isinstance(kernel, Kernel)
-        gram = LineGram(kernel, points, scratch=scratch, ordering=self.ordering)
-        self.ordering = gram.line.ordering
-        return gram
-
-
 def kept_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
     """Return a dense Gram that keeps K for repeated factorisations."""
     return DenseGram(kernel, points, keep=True, scratch=scratch)
@@ -92,17 +78,22 @@ class Parts:
         """Set the Gram of a fit on d columns; "auto" chooses among exact ones only."""
         if name not in NAMES:
             raise ValueError(f"unknown gram {name!r}; known are {', '.join(map(repr, NAMES))}")
-        dense, line = self.make_gram, LineGrams()
         against = self._against_the_line(d)
         if name == "markov" and against:
             raise ValueError(f"gram='markov' does not serve here: {against}; use gram='auto'")
         if name == "dense" or against:
             return
-        least = 0 if name == "markov" else LINE_FROM
+        dense, least = self.make_gram, 0 if name == "markov" else LINE_FROM
+        ordering: Ordering | None = None  # points are sorted once, not for every kernel
 
         def make(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
-            chosen = line if len(points) >= least else dense
-            return chosen(kernel, points, scratch=scratch)
+            nonlocal ordering
+            if len(points) < least:
+                return dense(kernel, points, scratch=scratch)
+            assert isinstance(kernel, Kernel)
+            gram = LineGram(kernel, points, scratch=scratch, ordering=ordering)
+            ordering = gram.line.ordering
+            return gram
 
         self.make_gram, self.linear = make, True
 

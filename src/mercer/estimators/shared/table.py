@@ -22,27 +22,19 @@ _OPTIONS: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_all_finit
 class Table:
     """A validated table, repeated rows merged; all in the user's units.
 
-    Attributes
-    ----------
-    X, Y, weights : (N, d), (N, m), (N,) every row as given.
-    keep : (N,) rows of positive weight; the attributes below are about these.
-    points : (n, d) distinct inputs in sorted order (or every row, if rows cannot be merged).
-    group : the point of each kept row.
-    mean, total, spread : (n, m), (n,), (n, m): weighted mean, total weight and weighted sum of
-        squares about the mean at each point.
-    flat : whether y came as a vector.
+    What comes after ``keep`` is about the rows of positive weight.
     """
 
-    X: Array
-    Y: Array
-    weights: Array
-    keep: Index
-    points: Array
-    group: Index
-    mean: Array
-    total: Array
-    spread: Array
-    flat: bool
+    X: Array  # (N, d)
+    Y: Array  # (N, m)
+    weights: Array  # (N,)
+    keep: Index  # rows of positive weight
+    points: Array  # (n, d) distinct inputs in sorted order (or every row, if rows cannot be merged)
+    group: Index  # the point of each kept row
+    mean: Array  # (n, m) weighted mean of Y at each point
+    total: Array  # (n,) weight of each point
+    spread: Array  # (n, m) weighted sum of squares about the mean
+    flat: bool  # whether y came as a vector
 
 
 def build_table(
@@ -172,18 +164,6 @@ def check_target(y: Any) -> None:
             return
     if values.dtype.kind == "f" and values.ndim:
         check_finite(values if values.ndim == 1 or values.shape[1:] != (1,) else values[:, 0], "y")
-
-
-def check_repeats(X: Array, noise: Any) -> None:
-    """Refuse repeated inputs among the rows whose own noise is zero."""
-    if np.ndim(noise) != 1 or len(noise) != len(X):
-        return
-    exact = np.flatnonzero(np.asarray(noise) == 0.0)
-    if len(group_rows(X[exact])[0]) < len(exact):
-        raise ValueError(
-            "repeated inputs need noise: with zero noise they are either redundant or "
-            "contradictory; give these rows a positive noise"
-        )
 
 
 def check_weights(sample_weight: Any, n: int) -> Array:

@@ -18,17 +18,11 @@ from mercer.left_out.figures import LeftOut
 
 @dataclass(frozen=True)
 class Units:
-    """x = shift + scale * x_standardised, y = y_shift + y_scale * y_standardised.
+    """x = x_shift + x_scale * x_standardised, y = y_shift + y_scale * y_standardised."""
 
-    Attributes
-    ----------
-    x_shift, x_scale : (d,).
-    y_shift, y_scale : (m,).
-    """
-
-    x_shift: Array
+    x_shift: Array  # (d,)
     x_scale: Array
-    y_shift: Array
+    y_shift: Array  # (m,)
     y_scale: Array
 
     def standardised(self, X: Array) -> Array:
