@@ -36,5 +36,5 @@ def test_conventions_on_two_columns(
         return read_inputs(machine, X)[:, :2].copy()
 
     monkeypatch.setattr("mercer.estimators.shared.machine.read_rows", rows)
-    monkeypatch.setattr("mercer.estimators.shared.machine.read_inputs", inputs)
+    monkeypatch.setattr("mercer.estimators.shared.predictions.read_inputs", inputs)
     check(estimator)

@@ -77,10 +77,7 @@ class Trained:
         return np.column_stack(columns)
 
     def by_row(self, plain: Array) -> Array:
-        """f of each row when it is left out, (N, k), with all that are equal to it.
-
-        ``plain`` (u, k) are the outputs for the rows of weight zero, by all others.
-        """
+        """f of each row left out with all equal to it, (N, k); ``plain`` (u, k) of weight zero."""
         f = np.empty((len(self.place), self.Y.shape[1]))
         counted = self.place >= 0
         f[counted], f[~counted] = self.left_out[self.place[counted]], plain

@@ -88,7 +88,6 @@ class Expansion:
             return values
         return np.asarray(values + self.basis(X) @ self.beta)
 
-    # ------------------------------------------------------------------ geometry
     def inner(self, other: Expansion) -> float:
         """Return <f, g> = alpha' k(P, Q) gamma (6.6)."""
         self._same_space(other)
@@ -102,7 +101,6 @@ class Expansion:
         """Return |f - g|; zero for functions that differ by their basis part alone."""
         return (self - other).norm()
 
-    # ------------------------------------------------------------------ algebra
     def __add__(self, other: Expansion) -> Expansion:
         self._same_space(other)
         beta, basis = _added(self, other)
@@ -133,10 +131,9 @@ class Expansion:
                 "functions of different kernels have no inner product and no sum: "
                 f"{self.kernel!r} and {other.kernel!r}"
             )
-        if self.points.shape[1] != other.points.shape[1]:
-            raise ValueError(
-                f"functions of {self.points.shape[1]} and of {other.points.shape[1]} columns"
-            )
+        d, other_d = self.points.shape[1], other.points.shape[1]
+        if d != other_d:
+            raise ValueError(f"functions of {d} and of {other_d} columns")
 
 
 def representer(model: Any) -> Expansion | list[Expansion]:
@@ -144,15 +141,7 @@ def representer(model: Any) -> Expansion | list[Expansion]:
 
     The expansion has the kernel, the points and the coefficients with which the model predicts, so
     its norm is the penalty the model paid, in units of y. A constant that was taken off y, an
-    offset and the basis are its basis part.
-
-    Parameters
-    ----------
-    model : a fitted estimator of mercer.
-
-    Returns
-    -------
-    Expansion; a list of them, one for each output or class, where there are several.
+    offset and the basis are its basis part. Several outputs or classes are a list of expansions.
 
     Reference: GPML section 6.2, the representer theorem.
 
@@ -212,11 +201,10 @@ def _supported(model: Any) -> list[Expansion]:
 
 def _added(f: Expansion, g: Expansion) -> tuple[Array | None, Functions | None]:
     """Coefficients and functions of the sum of two basis parts."""
-    if f.beta is None or g.beta is None:
-        one = g if f.beta is None else f
-        return one.beta, one.basis
-    assert f.basis is not None
-    assert g.basis is not None
+    if f.beta is None or f.basis is None:
+        return g.beta, g.basis
+    if g.beta is None or g.basis is None:
+        return f.beta, f.basis
     if f.basis is g.basis or f.basis == g.basis:
         return f.beta + g.beta, f.basis
     return np.concatenate([f.beta, g.beta]), partial(_beside, f.basis, g.basis)

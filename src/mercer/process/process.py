@@ -95,9 +95,8 @@ class Process(ABC):
 
         ``solution`` was solved on the Gram of this process at X, with this process's mean there.
         """
-        return Posterior(
-            self, X, solution.alpha, solution.factor.operator(), beta=solution.beta, basis=basis
-        )
+        alpha, C = solution.alpha, solution.factor.operator()
+        return Posterior(self, X, alpha, C, beta=solution.beta, basis=basis)
 
 
 class Prior(Process):

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.core.arrays import Array
 from mercer.core.words import there_is_no
 from mercer.estimators.shared.machine import KernelMachine
-from mercer.estimators.shared.predictions import mixed
+from mercer.estimators.shared.predictions import check_variances, mixed
 from mercer.kernels.base import Kernel
 from mercer.kernels.columns import Columns
 from mercer.kernels.compose import Product, Scale, Sum
@@ -51,7 +51,10 @@ def labels(terms: Sequence[Kernel], columns: Any) -> list[str]:
 def _seen(kernel: Kernel, columns: Any) -> tuple[str, set[str]]:
     """Return a name of a term and the columns it sees: none if it is not on chosen ones."""
     if isinstance(kernel, Columns):
-        names = [_column(c, columns) for c in kernel.columns]
+        names = [
+            c if isinstance(c, str) else f"x{c}" if columns is None else str(columns[c])
+            for c in kernel.columns
+        ]
         return f"{_seen(kernel.kernel, None)[0]}({', '.join(names)})", set(names)
     if isinstance(kernel, Product):
         texts, sets = zip(*(_seen(part, columns) for part in kernel.parts), strict=True)
@@ -61,19 +64,12 @@ def _seen(kernel: Kernel, columns: Any) -> tuple[str, set[str]]:
     return type(kernel).__name__, set()
 
 
-def _column(column: int | str, columns: Any) -> str:
-    if isinstance(column, str):
-        return column
-    return f"x{column}" if columns is None else str(columns[column])
-
-
 def chosen_parts(part: Any, names: list[str], terms: Sequence[Kernel], columns: Any) -> list[int]:
     """Return the positions in ``names`` that ``part`` stands for; terms come first in names."""
-    if not isinstance(part, (list, tuple)):
-        return _one(part, names, terms, columns)
-    found = [j for each in part for j in _one(each, names, terms, columns)]
+    each = part if isinstance(part, (list, tuple)) else [part]
+    found = [j for one in each for j in _one(one, names, terms, columns)]
     if not found or len(set(found)) < len(found):
-        raise ValueError(f"a sum of components names each once, and at least one; got {part!r}")
+        raise ValueError(f"a sum names each of them once, and at least one; got {part!r}")
     return found
 
 
@@ -143,11 +139,9 @@ class Additive(KernelMachine):
         mean = mean * self.units_.y_scale
         if not center and (BASIS in asked or OFFSET in asked):
             mean = mean + self.units_.y_shift
-        mean = mean[:, 0] if self.flat_ else mean
         if variance is None:
-            return mean
-        std = np.sqrt(variance) * self.units_.y_scale
-        return mean, std[:, 0] if self.flat_ else std
+            return self._shaped(mean)
+        return self._shaped(mean), self._shaped(np.sqrt(variance) * self.units_.y_scale)
 
 
 def _terms(posterior: Process) -> list[Kernel]:
@@ -159,20 +153,9 @@ def _terms(posterior: Process) -> list[Kernel]:
 def _moments(
     p: Process, parts: list[int], asked: list[str], X: Array, spread: bool, center: bool
 ) -> tuple[Array, Array | None]:
-    """Mean (q, m) and, with ``spread``, variance (q, m) of the sum of the parts that are asked.
-
-    With ``center`` the average of the sum over the points is taken off.
-    """
-    if spread and not p.has_spread:
-        raise ValueError(
-            "a mode has no spread: there are means of the components, and no deviations; "
-            "use an inference with a posterior"
-        )
-    if spread and not p.variance_known_at(X):
-        raise ValueError(
-            "kernel values of new points with the training points do not say how the new points "
-            "vary: there are means of the components, and deviations for the training matrix only"
-        )
+    """Mean (q, m) and, with ``spread``, variance (q, m) of the sum of the parts, centred or not."""
+    if spread:
+        check_variances([p], X)
     terms = _terms(p)
     assert isinstance(p, Posterior)
     points, alpha, C = p.points, p.alpha, p.operator

@@ -17,7 +17,7 @@ from mercer.estimators.shared.parts import Parts, positional
 from mercer.inference.base import Inference
 from mercer.kernels import Constant
 from mercer.losses.base import Loss
-from mercer.process.process import Posterior
+from mercer.process.process import Posterior, Process
 
 AMPLITUDE, BIAS = 10.0, 1.0  # variances at which a kernel given by name starts
 LIMITS = (float(np.exp(-12.0)), float(np.exp(9.0)))  # of every variance: separable data want more
@@ -97,7 +97,6 @@ class GPClassifier(Additive, ClassMachine):
         self.discriminant, self.class_weight = discriminant, class_weight
         self.gram, self.standardize, self.random_state = gram, standardize, random_state
 
-    # ------------------------------------------------------------------ fit
     def _resolve(self, given: Given) -> Parts:
         if self.discriminant not in ("mean", "mode"):
             raise ValueError(f"discriminant must be 'mean' or 'mode', not {self.discriminant!r}")
@@ -146,9 +145,7 @@ class GPClassifier(Additive, ClassMachine):
             parts.kernel = parts.kernel + Constant(BIAS)
         parts.amplitudes = LIMITS
 
-    def _discriminant(
-        self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
-    ) -> Posterior:
+    def _discriminant(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Process:
         """Return the posterior, or the mode in its place."""
         if self.discriminant == "mean":
             return posterior

@@ -14,11 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import losses, search
 from mercer.core.arrays import Array
-from mercer.estimators.shared import labels, predictions
-from mercer.estimators.shared.machine import Fit, Given, KernelMachine, column_units, generator
+from mercer.estimators.shared import labels
+from mercer.estimators.shared.machine import Figures, Fit, Given, KernelMachine, generator
 from mercer.estimators.shared.parameters import Draw, Solved
 from mercer.estimators.shared.parts import Parts, data_scales, given_loss
-from mercer.estimators.shared.predictions import Classifies, latent, log_probabilities
+from mercer.estimators.shared.predictions import (
+    Classifies,
+    ClassProbabilities,
+    latent,
+    log_probabilities,
+)
 from mercer.estimators.shared.table import Table, build_table, read_rows
 from mercer.estimators.shared.units import Units
 from mercer.inference.base import Problem
@@ -53,20 +58,12 @@ class LabelMachine(Classifies, KernelMachine):
         found = labels.read_labels(y, self.class_weight, sample_weight)
         return Given(X, y, found.weights, getattr(self, "feature_names_in_", None), found)
 
-    def _units(self, given: Given, parts: Parts, table: Table) -> Units:
-        joint = parts.loss.response == "multiclass"  # a latent function for each class number
-        outputs = len(given.labels.classes) if joint else table.Y.shape[1]
-        return column_units(parts, table, outputs)  # targets stay as they are
-
     def _calibrate(self, fit: Fit) -> None:
         self.classes_ = fit.given.labels.classes
 
 
-class ClassMachine(LabelMachine):
-    """A machine with a loss for classes: probabilities from means and variances of f, averaged.
-
-    Its scores are log odds, unless a child states another ``decision_function``.
-    """
+class ClassMachine(ClassProbabilities, LabelMachine):
+    """A kernel machine with a loss for classes."""
 
     def _check(self, given: Given, parts: Parts) -> None:
         given.labels.check_present()
@@ -101,9 +98,7 @@ class ClassMachine(LabelMachine):
                 "training rows; choose a smaller basis"
             )
 
-    def _left_out(
-        self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
-    ) -> LeftOut | str:
+    def _left_out(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Figures:
         """Return the probability of each class for every row, from the cavities."""
         given, table, loss = fit.given.labels, fit.table, draw.loss
         proba = np.empty((len(table.X), len(given.classes)))
@@ -114,64 +109,6 @@ class ClassMachine(LabelMachine):
             inside = fit.units.standardised(table.X[unused])
             proba[unused] = np.exp(log_probabilities(loss, *latent(posterior, loss, inside)))
         return LeftOut.of_classes(proba, given.codes.astype(np.float64), given.rows)
-
-    # ------------------------------------------------------------------ predictions
-    def _latents(self, X: Any, noise: bool) -> list[tuple[Array, Array | None]]:
-        """Return mean and variance of f at X for each posterior; see :func:`latent`."""
-        inside = self._inputs(X)
-        pairs = zip(self.posteriors_, self.losses_, strict=True)
-        return [latent(posterior, loss, inside, noise) for posterior, loss in pairs]
-
-    def predict_latent(self, X: Any) -> tuple[Array, Array | None]:
-        """Return mean and standard deviation of f at X: (q,), or (q, k) for several classes.
-
-        Noise parts of the kernel are left out. The deviation is None for a mode, which has none.
-        Of a committee these are mean and deviation of the mixture.
-        """
-        pairs = self._latents(X, noise=False)
-        own = [v if v is None or v.ndim < 3 else np.diagonal(v, 0, 1, 2) for _, v in pairs]
-        mean, variance = predictions.mixed([(m, v) for (m, _), v in zip(pairs, own, strict=True)])
-        std = None if variance is None else np.sqrt(variance)
-        if self.flat_:
-            return mean[:, 0], None if std is None else std[:, 0]
-        return mean, std
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithms of :meth:`predict_proba`; finite."""
-        pairs = self._latents(X, noise=True)
-        each = [log_probabilities(g, *pair) for g, pair in zip(self.losses_, pairs, strict=True)]
-        return np.asarray(np.logaddexp.reduce(each, axis=0) - np.log(len(each)))
-
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class (q, k), in the order of ``classes_``.
-
-        Averaged over the posterior of f: for two classes by a closed form or quadrature to 1e-10,
-        for a softmax by a fixed quasi-random rule (see :meth:`mercer.losses.Softmax.predict`), and
-        over the members of a committee.
-        """
-        p = np.exp(self.predict_log_proba(X))
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the log odds of ``classes_[1]`` (q,); for several classes the log probabilities.
-
-        Zero, or a tie, exactly where the probabilities tie.
-        """
-        log_p = self.predict_log_proba(X)
-        return np.asarray(log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class at X: (q,).
-
-        With ``kernel="precomputed"`` X is (q, n), the kernel values of new rows with the training
-        rows. They do not say how f varies at the new rows, so that there are no probabilities; of
-        two classes the more probable one is known all the same.
-        """
-        inside = self._inputs(X)
-        sides = predictions.sides_of_means(self.posteriors_, self.losses_, inside)
-        if sides is None:
-            sides = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[sides])
 
 
 def _gives_probabilities(machine: Any) -> bool:
@@ -257,7 +194,6 @@ class KernelClassifier(ClassMachine):
         self.gram, self.basis, self.standardize = gram, basis, standardize
         self.random_state = random_state
 
-    # ------------------------------------------------------------------ fit
     def _given_loss(self) -> Loss:
         others = "'logistic', 'softmax', 'probit' or 'hinge', or use KernelRegressor"
         return class_loss(self.loss, others)
@@ -310,9 +246,7 @@ class KernelClassifier(ClassMachine):
             fit.report["search"] = found.report
         fit.draws = [Draw(parts.kernel, parts.loss, scored=False)]
 
-    def _left_out(
-        self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
-    ) -> LeftOut | str:
+    def _left_out(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Figures:
         """Return margins, bounded and estimated; probabilities where f has a spread."""
         if posterior.has_spread:
             return super()._left_out(fit, draw, solved, posterior)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from mercer.core.arrays import Array, as_columns
 from mercer.core.memory import require_memory
 from mercer.estimators.shared.machine import KernelMachine, generator
-from mercer.estimators.shared.predictions import mixed
+from mercer.estimators.shared.predictions import check_variances, mixed
 from mercer.estimators.shared.table import check_finite, check_target
 from mercer.kernels import as_kernel
 from mercer.losses.base import Loss
@@ -135,12 +135,14 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         if return_std:
             mean, variance = self._moments(inside)
             return self._shaped(mean), self._shaped(np.sqrt(variance))
-        if all(loss.latent_is_mean for loss in self.losses_):
-            f = np.mean([posterior.mean(inside) for posterior in self.posteriors_], axis=0)
-            return self._shaped(self.units_.y_in_user_units(f))
-        return self._shaped(
-            self._moments(inside)[0] if self._has_spread() else self._at_mode(inside)
-        )
+        at_f = all(loss.latent_is_mean for loss in self.losses_)
+        if not at_f and self._has_spread():
+            return self._shaped(self._moments(inside)[0])
+        means = [posterior.mean(inside) for posterior in self.posteriors_]
+        if not at_f:
+            pairs = zip(means, self.losses_, strict=True)
+            means = [loss.moments(f)[0] if loss.offers("moments") else f for f, loss in pairs]
+        return self._shaped(self.units_.y_in_user_units(np.mean(means, axis=0)))
 
     def predict_latent(self, X: Any) -> tuple[Array, Array | None]:
         """Return mean and standard deviation of the function itself at X, noise left out.
@@ -149,7 +151,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         """
         inside, spread = self._inputs(X), self._has_spread()
         if spread:
-            self._check_variances(inside)
+            check_variances(self.posteriors_, inside)
         each = self.posteriors_
         variances = [p.var(inside)[:, None] if spread else None for p in each]
         mean, variance = mixed([(p.mean(inside), v) for p, v in zip(each, variances, strict=True)])
@@ -179,11 +181,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         self._check_noise_known()
         check_target(y)
         check_consistent_length(X, y)
-        target = self.units_.y_standardised(as_columns(y))
-        if target.shape[1] != len(self.units_.y_scale):
-            raise ValueError(
-                f"y has {target.shape[1]} outputs, the model has {len(self.units_.y_scale)}"
-            )
+        target, m = self.units_.y_standardised(as_columns(y)), len(self.units_.y_scale)
+        if target.shape[1] != m:
+            raise ValueError(f"y has {target.shape[1]} outputs, the model has {m}")
         members = enumerate(self.losses_)
         each = [loss.log_predictive(target, *self._latent(inside, i)) for i, loss in members]
         value = np.logaddexp.reduce(each, axis=0) - np.log(len(each))
@@ -192,7 +192,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions from the posterior at X (q, d): (q, n_samples) or (q, m, n_samples)."""
         inside = self._inputs(X)
-        self._check_variances(inside)
+        check_variances(self.posteriors_, inside)
         require_memory(len(inside), 3, "a joint draw", "draw at")
         rng = generator(random_state)
         which = rng.integers(len(self.posteriors_), size=n_samples)
@@ -233,34 +233,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def _has_spread(self) -> bool:
         return all(posterior.has_spread for posterior in self.posteriors_)
 
-    def _at_mode(self, inside: Array) -> Array:
-        """Mean of y given the mode of f (q, m), in the user's units; f itself without moments."""
-        members = zip([p.mean(inside) for p in self.posteriors_], self.losses_, strict=True)
-        means = [loss.moments(f)[0] if loss.offers("moments") else f for f, loss in members]
-        return self.units_.y_in_user_units(np.mean(means, axis=0))
-
-    def _shaped(self, values: Array) -> Array:
-        return np.asarray(values[:, 0] if self.flat_ else values)
-
-    def _check_variances(self, inside: Array) -> None:
-        """Refuse the variance of a mode, and of new points given by their kernel values."""
-        if not self._has_spread():
-            raise ValueError(
-                f"{self.report_['inference']['name']} inference finds a mode, which has no spread: "
-                "there are means, and no deviations, intervals, densities or draws; "
-                "predict and predict_latent give the mean, and GPRegressor the rest"
-            )
-        if not all(posterior.variance_known_at(inside) for posterior in self.posteriors_):
-            raise ValueError(
-                "the kernel values of new points with the training points do not say how the "
-                "new points vary: with a kernel Precomputed() there are means for new points, "
-                "and deviations, intervals, densities and draws for the training matrix only; "
-                "for all points give Precomputed(matrix), and row numbers of it as X"
-            )
-
     def _latent(self, inside: Array, draw: int) -> tuple[Array, Array]:
         """Latent mean (q, m) and variance (q, 1) inside, noise parts of the kernel included."""
-        self._check_variances(inside)
+        check_variances(self.posteriors_, inside)
         posterior = self.posteriors_[draw]
         variance = posterior.var(inside) + posterior.noise(inside)
         return posterior.mean(inside), variance[:, None]

@@ -14,6 +14,7 @@ from mercer.estimators.kernel.classifier import LabelMachine
 from mercer.estimators.shared.machine import Fit, Given, generator
 from mercer.estimators.shared.parameters import Draw, find_parameters
 from mercer.estimators.shared.parts import Parts, data_scales
+from mercer.estimators.shared.predictions import check_variances
 from mercer.estimators.shared.table import Table, build_table
 from mercer.estimators.shared.units import Units
 from mercer.kernels.base import Kernel
@@ -36,8 +37,7 @@ BOUNDS = {
 class LabelRegression(LabelMachine):
     """Regression on one column of targets for two classes, on one per class for more.
 
-    All columns share one kernel, one noise and one factorisation. A child states which targets
-    stand for a class (``_label_targets``) and how kernel and loss are found (``_choose``).
+    All columns share one kernel, one noise and one factorisation.
     """
 
     left_out_: LeftOut  # a Gaussian regression always has it
@@ -51,7 +51,6 @@ class LabelRegression(LabelMachine):
         """Return kernel and loss; say in the report how they were found."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------------ fit
     def _targets(self, given: Given, parts: Parts) -> Array:
         given.labels.check_two()
         plus, minus = self._label_targets(given.labels.counts)
@@ -80,22 +79,17 @@ class LabelRegression(LabelMachine):
         super()._calibrate(fit)
         self.losses_, self.loss_ = [fit.parts.loss], fit.parts.loss
 
-    # ------------------------------------------------------------------ predictions
     def _variance(self, inside: Array) -> Array:
         """Return the variance (q, 1) of f, noise parts of the kernel included."""
         posterior = self.posteriors_[0]
-        if not posterior.variance_known_at(inside):
-            raise ValueError(
-                "a kernel Precomputed() does not say how new points vary: there is no deviation "
-                "and no probability of them; give Precomputed(matrix), and row numbers of it as X"
-            )
+        check_variances([posterior], inside)
         return np.asarray((posterior.var(inside) + posterior.noise(inside))[:, None])
 
     def predict_latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean (q,) or (q, k) and standard deviation (q,) of the regression function."""
         inside = self._inputs(X)
-        mean = self.posteriors_[0].mean(inside)
-        return (mean[:, 0] if self.flat_ else mean), np.sqrt(self._variance(inside)[:, 0])
+        mean = self._shaped(self.posteriors_[0].mean(inside))
+        return mean, np.sqrt(self._variance(inside)[:, 0])
 
 
 def loo_error(scores: Array, codes: Index, weights: Array) -> float:
@@ -176,14 +170,10 @@ class LeastSquaresClassifier(LabelRegression):
         standardize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
-        self.kernel, self.basis, self.search, self.class_weight = (
-            kernel,
-            basis,
-            search,
-            class_weight,
-        )
+        self.kernel, self.basis, self.search = kernel, basis, search
+        self.class_weight, self.gram, self.standardize = class_weight, gram, standardize
         self.lam, self.lams, self.criterion, self.targets = lam, lams, criterion, targets
-        self.gram, self.standardize, self.random_state = gram, standardize, random_state
+        self.random_state = random_state
 
     loss_: Gaussian
 
@@ -226,8 +216,8 @@ class LeastSquaresClassifier(LabelRegression):
             draws, found = find_parameters(parts, fit.problem, generator(self.random_state))
             kernel, loss = draws[0].kernel, draws[0].loss
             report |= found
-        elif parts.named_kernel:
-            kernel.set_params(**({"variance": 1.0} if "variance" in kernel.domains else {}))
+        elif parts.named_kernel and "variance" in kernel.domains:
+            kernel.set_params(variance=1.0)
         if parts.search is None and isinstance(self.lam, str):
             codes = fit.given.labels.codes[fit.table.keep]
             lam, report["lam"] = self._best(kernel, fit.problem, codes, threshold)
@@ -251,8 +241,7 @@ class LeastSquaresClassifier(LabelRegression):
             lams = np.sort(np.asarray(self.lams, dtype=np.float64).ravel())[::-1]
             if not len(lams) or not np.all((lams > 0.0) & np.isfinite(lams)):
                 raise ValueError(f"lams must be positive numbers, not {self.lams!r}")
-        w = problem.row_weights
-        path = []
+        w, path = problem.row_weights, []
         for lam, mean in ridge_path(kernel, problem, lams):
             squared = float(w @ ((problem.rows - mean) ** 2).mean(axis=1) / w.sum())
             path.append((lam, loo_error(mean - threshold, codes, w), squared))
@@ -285,8 +274,7 @@ class LeastSquaresClassifier(LabelRegression):
     def decision_function(self, X: Any) -> Array:
         """Return f less the threshold: (q,), positive for the second class; (q, k) for more."""
         inside = self._inputs(X)
-        scores = self.posteriors_[0].mean(inside) - self._threshold()
-        return np.asarray(scores[:, 0] if self.flat_ else scores)
+        return self._shaped(self.posteriors_[0].mean(inside) - self._threshold())
 
 
 class ProbabilisticLeastSquaresClassifier(LabelRegression):
@@ -299,8 +287,7 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
 
     Several classes: one against the rest, with one kernel and one noise for all and a tau and a b
     for each; the criterion is the sum over the classes, the probabilities are divided by their sum.
-    A wrong label far inside the other class is given a tiny probability: compare log losses with
-    and without the worst case.
+    A wrong label far inside the other class gets a tiny probability: mind it in log losses.
 
     Parameters
     ----------
@@ -358,15 +345,11 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
         standardize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
-        self.kernel, self.basis, self.search, self.class_weight = (
-            kernel,
-            basis,
-            search,
-            class_weight,
-        )
+        self.kernel, self.basis, self.search = kernel, basis, search
+        self.class_weight, self.gram, self.standardize = class_weight, gram, standardize
         self.latent, self.smooth = latent, smooth
         self.noise, self.tau, self.offset = noise, tau, offset
-        self.gram, self.standardize, self.random_state = gram, standardize, random_state
+        self.random_state = random_state
 
     loss_: SquaredProbit
 
@@ -379,15 +362,14 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
         search = self.search
         if isinstance(search, str) and search == "plsc":
             search = Optimize(criterion="plsc")
-        elif isinstance(search, Search):
-            criterion = search.get_params().get("criterion")
-            if criterion != "plsc":
-                raise ValueError(
-                    f"a search by {criterion!r} does not train a sigmoid; give "
-                    "Optimize(criterion='plsc')"
-                )
-        elif search is not None:
+        if search is not None and not isinstance(search, Search):
             raise ValueError(f"search must be 'plsc', None or an Optimize, not {search!r}")
+        criterion = None if search is None else search.get_params().get("criterion")
+        if search is not None and criterion != "plsc":
+            raise ValueError(
+                f"a search by {criterion!r} does not train a sigmoid; give "
+                "Optimize(criterion='plsc')"
+            )
         loss = SquaredProbit(self.noise, self.tau, self.offset, self.latent)
         return self._resolved(given, loss=loss, inference="exact", search=search)
 
@@ -423,7 +405,6 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
         error = loo_error(scores, fit.given.labels.codes, fit.table.weights)
         self.report_["loo"] = {"error": error}
 
-    # ------------------------------------------------------------------ predictions
     def _scores(self, X: Any) -> Array:
         """Return r (q, m) with P = Phi(r) for each class against the rest."""
         inside = self._inputs(X)

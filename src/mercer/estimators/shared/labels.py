@@ -47,26 +47,14 @@ NO_LABELS = Labelled(np.empty(0), np.empty(0, dtype=np.intp), np.empty(0), np.em
 
 
 def read_labels(y: Any, class_weight: Any, sample_weight: Any) -> Labelled:
-    """Return what the labels y (n,) say, with :func:`row_weights`; refuse fewer than two classes.
-
-    Examples
-    --------
-    >>> read_labels(["no", "yes", "no"], {"yes": 2.0}, None).weights
-    array([1., 2., 1.])
-    """
+    """Return what the labels y (n,) say, with :func:`row_weights`; refuse less than two classes."""
     classes, codes = encode(y)
     weights = row_weights(class_weight, classes, codes, sample_weight)
     return Labelled(classes, codes, check_weights(sample_weight, len(codes)), weights)
 
 
 def encode(y: Any) -> tuple[NDArray[Any], Index]:
-    """Return (classes, codes): the sorted classes (k,) and the class of each row as 0 .. k-1.
-
-    Examples
-    --------
-    >>> encode(["no", "yes", "no"])
-    (array(['no', 'yes'], dtype='<U3'), array([0, 1, 0]))
-    """
+    """Return (classes, codes): the sorted classes (k,) and the class of each row as 0 .. k-1."""
     labels = column_or_1d(y, warn=True)
     try:
         classes, codes = np.unique(labels, return_inverse=True)
@@ -107,8 +95,7 @@ def row_weights(
     """Return sample weight times class weight of each row, shape (n,).
 
     ``class_weight`` is None, "balanced" (n / (k * rows of the class), as in scikit-learn) or a
-    mapping from class to weight, 1 where a class is missing; a class that does not occur is
-    refused.
+    mapping from classes that occur to weights, 1 where a class is missing.
     """
     weights = check_weights(sample_weight, len(codes))
     if class_weight is None:
@@ -199,9 +186,8 @@ def merge_vertices(
 ) -> Vertices:
     """Merge the equal rows of X (n, d); rows of weight zero are left out.
 
-    ``weights`` (n,) are the sample weights; ``codes`` and ``counts`` are class and weight of the
-    rows that are ``known``, in order. A row without a label counts once whatever its weight, and
-    so do its copies: they are one point of the graph.
+    ``weights`` (n,) are the sample weights; ``codes`` and ``counts`` class and weight of the rows
+    that are ``known``, in order. The others count once, their copies included: one point each.
     """
     full, total = np.full(len(X), -1, dtype=np.intp), np.zeros(len(X))
     full[known], total[known] = codes, counts

@@ -7,26 +7,25 @@ Each step is a method; an estimator states the steps in which it differs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, as_columns, group_rows, location_scale
 from mercer.estimators.shared.labels import NO_LABELS, Labelled
 from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, resolve
+from mercer.estimators.shared.predictions import Predicts
 from mercer.estimators.shared.record import MachineRecord
-from mercer.estimators.shared.summary import Rows, Summarised, machine_rows
+from mercer.estimators.shared.summary import Summarised
 from mercer.estimators.shared.table import (
     Table,
     build_table,
     check_target,
     check_weights,
-    read_inputs,
     read_rows,
     restored_on_error,
 )
@@ -42,11 +41,13 @@ from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
 from mercer.kernels.convert import is_pairwise
 from mercer.kernels.stationary.base import relevance
-from mercer.left_out.cavity import cavity_figures, gaussian_figures, mode_figures, predicted
+from mercer.left_out.cavity import left_out_figures, predicted
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.losses.base import Loss
 from mercer.process.process import Posterior, Prior, Process
+
+Figures: TypeAlias = LeftOut | str  # of left-out rows, or why there are none
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Fit:
     report: dict[str, Any] = field(default_factory=dict)
 
 
-class KernelMachine(Summarised, MachineRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """The machine behind every estimator; see the presets for what the parameters mean."""
 
     posteriors_: list[Process]
@@ -179,9 +180,16 @@ class KernelMachine(Summarised, MachineRecord, BaseEstimator):  # type: ignore[m
 
     def _units(self, given: Given, parts: Parts, table: Table) -> Units:
         """Return the units in which the fit works."""
-        units = column_units(parts, table, table.Y.shape[1])
-        # counts, or a loss with scales of its own, leave the target as it is
-        if not (parts.standardize and hasattr(parts.loss, "in_units")):
+        labelled = given.labels is not NO_LABELS
+        joint = labelled and parts.loss.response == "multiclass"  # a function for each class number
+        outputs = len(given.labels.classes) if joint else table.Y.shape[1]
+        units = no_units(table.X.shape[1], outputs)
+        if not parts.standardize:
+            return units
+        x_shift, x_scale = location_scale(table.points, table.total)
+        units = replace(units, x_shift=x_shift, x_scale=x_scale)
+        # labels, counts, or a loss with scales of its own, leave the target as it is
+        if labelled or not hasattr(parts.loss, "in_units"):
             return units
         y_shift, y_scale = location_scale(table.mean, table.total, table.spread)
         if not np.all((y_scale > 1e-140) & (y_scale < 1e140)):
@@ -189,7 +197,7 @@ class KernelMachine(Summarised, MachineRecord, BaseEstimator):  # type: ignore[m
                 f"the targets have deviation {y_scale.max():.3g}: their squares leave the range of "
                 "floating-point numbers; give y in other units"
             )
-        return Units(units.x_shift, units.x_scale, y_shift, y_scale)
+        return replace(units, y_shift=y_shift, y_scale=y_scale)
 
     def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:
         """Return the problem in these units, the basis at its points included."""
@@ -255,27 +263,20 @@ class KernelMachine(Summarised, MachineRecord, BaseEstimator):  # type: ignore[m
         prior = Prior(draw.kernel, solution.alpha.shape[1])
         return prior.condition(p.points, solution, standardised_basis(fit.parts.basis, fit.units))
 
-    def _discriminant(
-        self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
-    ) -> Posterior:
+    def _discriminant(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Process:
         """Return the process that predicts; this is the posterior."""
         return posterior
 
-    def _left_out(
-        self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
-    ) -> LeftOut | str:
+    def _left_out(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Figures:
         """Return every row from the others, in the user's units; or why that is not known."""
-        p, loss, solution = fit.problem, draw.loss, solved.solution
-        found: LeftOut | str
-        if not posterior.has_spread:
-            found = mode_figures(p, solved.gram, loss, solution)
-        elif "quadratic" in fit.parts.inference.needs:
-            found = gaussian_figures(p, loss, solution)
-        else:
-            found = cavity_figures(p, solved.gram, loss, solution)
+        kind = {
+            "spread": posterior.has_spread,
+            "quadratic": "quadratic" in fit.parts.inference.needs,
+        }
+        found = left_out_figures(fit.problem, solved.gram, draw.loss, solved.solution, **kind)
         if isinstance(found, str):
             return found
-        return of_all_rows(found, fit.table, fit.units, loss, posterior)
+        return of_all_rows(found, fit.table, fit.units, draw.loss, posterior)
 
     def _describe(self, fit: Fit, draw: Draw, solved: Solved) -> dict[str, Any]:
         """Return what was done to the numbers, as plain values."""
@@ -292,26 +293,9 @@ class KernelMachine(Summarised, MachineRecord, BaseEstimator):  # type: ignore[m
         """Add what follows from the figures of left-out rows: nothing here."""
 
     # ------------------------------------------------------------------ what was fitted
-    def _inputs(self, X: Any) -> Array:
-        """Validate inputs of a prediction and return them in the units of the fit."""
-        check_is_fitted(self, "posteriors_")
-        return self.units_.standardised(read_inputs(self, X))
-
     def _parameter_words(self) -> dict[str, str]:
         """Return what parameters of this estimator's parts mean, where that is not the usual."""
         return {}
-
-    def _summary_rows(self) -> Rows:
-        return machine_rows(self)
-
-
-def column_units(parts: Parts, table: Table, m: int) -> Units:
-    """Return units that standardise the columns, if the parts say so, and leave m targets alone."""
-    units = no_units(table.X.shape[1], m)
-    if not parts.standardize:
-        return units
-    shift, scale = location_scale(table.points, table.total)
-    return Units(shift, scale, units.y_shift, units.y_scale)
 
 
 def of_all_rows(

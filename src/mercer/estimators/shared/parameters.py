@@ -35,15 +35,12 @@ PRICE = 0.5  # theory (G13)
 
 @dataclass
 class Draw:
-    """Kernel and loss with the hyperparameters found, and the posterior there once it is known.
-
-    ``scored`` is False where nobody asks for the log evidence.
-    """
+    """Kernel and loss with the hyperparameters found, and the posterior there once it is known."""
 
     kernel: Kernel
     loss: Loss
     solved: Solved | None = None
-    scored: bool = True
+    scored: bool = True  # False where nobody asks for the log evidence
 
     def solve(self, parts: Parts, problem: Problem) -> Solved:
         """Return the posterior of a problem; what was solved before is handed out once."""
@@ -142,7 +139,18 @@ def _run(
         if every is not None and name in AMPLITUDES and owner.mark(name).bounds is None:
             bounds[f"kernel__{path}"] = every
     space = Space({"kernel": kernel, "loss": parts.loss}, bounds)
-    kind = _criterion(parts, search)
+    name = search.get_params().get("criterion")
+    if name == "plsc":
+        raise ValueError(
+            "the criterion 'plsc' trains a sigmoid: it is for ProbabilisticLeastSquaresClassifier; "
+            "search by 'evidence' or 'loo'"
+        )
+    if name == "loo" and not parts.loss.offers("quadratic"):
+        raise ValueError(
+            f"the leave-one-out density of {type(parts.loss).__name__} has no gradient here: it is "
+            "a search for the Gaussian loss; search by 'evidence'"
+        )
+    kind: type[Criterion] = LooCriterion if name == "loo" else EvidenceCriterion
     if not parts.named_kernel:
         y = problem.y
         if parts.loss.response in ("binary", "multiclass"):
@@ -159,18 +167,3 @@ def _run(
     found = [deepcopy(space.parts_at(result.u)) for result in results]  # draws share nothing
     draws = [Draw(cast(Kernel, at["kernel"]), cast(Loss, at["loss"])) for at in found]
     return draws, results[0]
-
-
-def _criterion(parts: Parts, search: Search) -> type[Criterion]:
-    name = search.get_params().get("criterion")
-    if name == "plsc":
-        raise ValueError(
-            "the criterion 'plsc' trains a sigmoid: it is for ProbabilisticLeastSquaresClassifier; "
-            "search by 'evidence' or 'loo'"
-        )
-    if name == "loo" and not parts.loss.offers("quadratic"):
-        raise ValueError(
-            f"the leave-one-out density of {type(parts.loss).__name__} has no gradient here: it is "
-            "a search for the Gaussian loss; search by 'evidence'"
-        )
-    return LooCriterion if name == "loo" else EvidenceCriterion

@@ -36,13 +36,7 @@ def kept_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
 
 @dataclass
 class Parts:
-    """The parts of a fit.
-
-    ``named_kernel`` and ``named_loss`` say whether they came by name, so that their parameters are
-    the machine's to start; ``standardize`` whether the fit runs on standardised columns. ``bounds``
-    are those of single parameters by full name, ``amplitudes`` those of every variance and constant
-    of the kernel that has none of its own. ``linear`` if no n x n array is formed for many points.
-    """
+    """The parts of a fit."""
 
     kernel: Kernel
     loss: Loss
@@ -50,12 +44,12 @@ class Parts:
     search: Search | None
     basis: Basis | None
     make_gram: GramMaker
-    named_kernel: bool
+    named_kernel: bool  # it came by name: its parameters are the machine's to start
     named_loss: bool
-    standardize: bool
-    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
-    amplitudes: tuple[float, float] | None = None
-    linear: bool = False
+    standardize: bool  # whether the fit runs on standardised columns
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)  # by full name
+    amplitudes: tuple[float, float] | None = None  # of each variance and constant without its own
+    linear: bool = False  # no n x n array is formed for many points
 
     @property
     def criterion(self) -> str | None:
@@ -153,8 +147,7 @@ def start_length(kernel: Kernel, X: Array, weights: Array) -> None:
 def data_scales(kernel: Kernel, X: Array, y: Array, weights: Array) -> dict[str, float | Array]:
     """Return length scales, amplitudes and noise at the data's own scale, by full name.
 
-    For a kernel object whose start may be far from the data: a length scale of each column is
-    sqrt(d) deviations, a tied one the length of the vector of deviations.
+    A length scale of each column is sqrt(d) deviations, a tied one the length of their vector.
     """
     total = weights.sum()
     spread = np.sqrt(weights @ (X - weights @ X / total) ** 2 / total)
@@ -239,10 +232,7 @@ def _takes(name: str, loss: Loss) -> bool:
 
 
 def resolve_kernel(given: Any, names: Any, d: int) -> tuple[Kernel, bool]:
-    """Return the kernel for d columns of these names, and whether it was given by its name.
-
-    None is "rbf"; a kernel given by name gets a variance.
-    """
+    """Return the kernel for d columns, and whether it came by name (None is "rbf"): then scaled."""
     named = given is None or isinstance(given, str)
     kernel = as_kernel("rbf" if given is None else given).__sklearn_clone__()
     kernel = kernel.resolve(None if names is None else [str(name) for name in names], d)

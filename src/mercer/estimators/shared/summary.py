@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -28,11 +28,7 @@ class Summary:
     entries: tuple[tuple[str, str, str], ...]
 
     def rows(self, units: str = "your units") -> Rows:
-        """Return the rows (section, label, value).
-
-        ``units`` is what the estimator's inputs and outputs are measured in; behind an encoder of
-        a table they are not the user's.
-        """
+        """Return the rows (section, label, value), in ``units`` that may be those of an encoder."""
         return [(section.format(units=units), label, v) for section, label, v in self.entries]
 
     def __str__(self) -> str:
@@ -54,7 +50,7 @@ class Summary:
 
 
 class Summarised:
-    """An estimator that says what was fitted in rows: a child states ``_summary_rows``."""
+    """An estimator that says what was fitted in rows; a child may state other ``_summary_rows``."""
 
     def summary(self) -> Summary:
         """Return what was fitted, in words; readable as text and as HTML."""
@@ -62,52 +58,50 @@ class Summarised:
         return Summary(type(self).__name__, tuple(self._summary_rows()))
 
     def _summary_rows(self) -> Rows:
-        raise NotImplementedError
+        return machine_rows(self)
 
 
 def machine_rows(machine: Any) -> Rows:
     """Return the rows of a fitted kernel machine."""
-    report, counts = machine.report_, machine.report_["rows"]
-    data = [("rows", f"{counts['used']} ({counts['distinct']} distinct inputs)")]
-    if counts["weight"] != counts["used"]:
-        data.append(("total weight", f"{counts['weight']:.6g}"))
-    data.append(("columns", str(machine.n_features_in_)))
-    data.append(("standardised", _standardised(report["standardize"])))
-    model = [("kernel", repr(machine.kernel_)), ("loss", repr(machine.loss_))]
-    if machine.basis_ is not None:
-        model.append(("unpenalised basis", repr(machine.basis_)))
+    report, evidence, basis = machine.report_, machine.log_evidence_, machine.basis_
+    counts, inference, degrees = report["rows"], report["inference"], report["degrees_of_freedom"]
+    used, weight, jitter = counts["used"], counts["weight"], inference.get("jitter", 0.0)
     several = len(machine.units_.y_scale) > 1 and report["standardize"]["on"]
     units = "inputs in {units}, outputs standardised" if several else "{units}"
-    learned = _hyperparameters(machine)
-    if report.get("ard"):
-        ard = report["ard"]
-        word = "kept" if ard["kept"] else "not kept, one in standard deviations of the columns is"
-        text = f"{word}: log evidence gains {ard['gain']:.2f}, {ard['needed']:.2f} are needed for "
-        text += f"{ard['extra_parameters']} more parameters"
-        learned.append(("one length scale per column", text))
-    quality = []
-    if machine.log_evidence_ is not None:
-        quality.append(("log evidence", f"{machine.log_evidence_:.4f}"))
-    quality += left_out_rows(machine.left_out_, counts["weight"])
-    if report["degrees_of_freedom"] is not None:
-        quality.append(("effective degrees of freedom", f"{report['degrees_of_freedom']:.2f}"))
-    numerics, inference = [("convergence", _convergence(report))], report["inference"]
-    if inference.get("iterations") is not None:
-        what = "mode" if machine.log_evidence_ is None else inference["name"]
-        text = "converged" if inference["converged"] else "not converged"
-        text += f" after {inference['iterations']} steps"
-        gap = inference.get("gap")
-        numerics.insert(0, (what, text if gap is None else f"{text}, duality gap {gap:.2g}"))
-    jitter = inference.get("jitter", 0.0)
-    numerics.append(("jitter", "none" if not jitter else f"{jitter:.1g} of each variance"))
-    sections = {
-        "Data": data,
-        "Model": model,
-        f"Hyperparameters ({units})": learned,
-        "Quality": quality,
-        "Numerics": numerics,
-    }
-    return [(section, *row) for section, rows in sections.items() for row in rows]
+    learned = f"Hyperparameters ({units})"
+    rows = [
+        ("Data", "rows", f"{used} ({counts['distinct']} distinct inputs)"),
+        ("Data", "total weight", None if weight == used else f"{weight:.6g}"),
+        ("Data", "columns", str(machine.n_features_in_)),
+        ("Data", "standardised", _standardised(report["standardize"])),
+        ("Model", "kernel", repr(machine.kernel_)),
+        ("Model", "loss", repr(machine.loss_)),
+        ("Model", "unpenalised basis", None if basis is None else repr(basis)),
+        *((learned, label, value) for label, value in _hyperparameters(machine)),
+        (learned, "one length scale per column", _ard(report.get("ard"))),
+        ("Quality", "log evidence", None if evidence is None else f"{evidence:.4f}"),
+        *(("Quality", *row) for row in left_out_rows(machine.left_out_, weight)),
+        ("Quality", "effective degrees of freedom", None if degrees is None else f"{degrees:.2f}"),
+        ("Numerics", "mode" if evidence is None else inference["name"], _steps(inference)),
+        ("Numerics", "convergence", _convergence(report)),
+        ("Numerics", "jitter", f"{jitter:.1g} of each variance" if jitter else "none"),
+    ]
+    return [(section, label, value) for section, label, value in rows if value is not None]
+
+
+def _ard(report: dict[str, Any] | None) -> str | None:
+    if not report:
+        return None
+    word = "kept" if report["kept"] else "not kept, one in standard deviations of the columns is"
+    gained = f"{word}: log evidence gains {report['gain']:.2f}, {report['needed']:.2f} are needed"
+    return f"{gained} for {report['extra_parameters']} more parameters"
+
+
+def _steps(report: dict[str, Any]) -> str | None:
+    if report.get("iterations") is None:
+        return None
+    text = f"{'' if report['converged'] else 'not '}converged after {report['iterations']} steps"
+    return text if report.get("gap") is None else f"{text}, duality gap {report['gap']:.2g}"
 
 
 def left_out_rows(left: LeftOut | None, weight: float) -> list[tuple[str, str]]:
@@ -129,12 +123,11 @@ def left_out_rows(left: LeftOut | None, weight: float) -> list[tuple[str, str]]:
 def _standardised(report: dict[str, Any]) -> str:
     if not report["on"]:
         return "no: kernel parameters are in your units"
-    moved = [
-        word
-        for side, word in (("x", "columns"), ("y", "target"))
-        if any(scale != 1.0 for scale in report[f"{side}_scale"]) or any(report[f"{side}_shift"])
-    ]
-    what = " and ".join(moved or ["columns"])
+    x, y = (
+        any(scale != 1.0 for scale in report[f"{side}_scale"]) or any(report[f"{side}_shift"])
+        for side in "xy"
+    )
+    what = "columns and target" if x and y else "target" if y else "columns"
     return f"yes: {what}, inside the machine; undone in all that is reported"
 
 
@@ -177,8 +170,7 @@ def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
     return found
 
 
-@dataclass(frozen=True)
-class ComparedModel:
+class ComparedModel(NamedTuple):
     """What one machine says of itself; None where its method has no such figure.
 
     Attributes
@@ -216,11 +208,11 @@ class Comparison:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the ranking as plain dictionaries, e.g. for a data frame."""
-        return [{f.name: getattr(e, f.name) for f in fields(ComparedModel)} for e in self.entries]
+        return [entry._asdict() for entry in self.entries]
 
     def _cells(self) -> list[list[str]]:
-        head = [f.name.replace("_", " ") for f in fields(ComparedModel)]
-        return [head, *([_text(v) for v in row.values()] for row in self.rows())]
+        head = [name.replace("_", " ") for name in ComparedModel._fields]
+        return [head, *([_text(value) for value in entry] for entry in self.entries)]
 
     def __str__(self) -> str:
         cells = self._cells()
@@ -244,28 +236,22 @@ class Comparison:
 
 
 def _text(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    return "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 _SIGN = {"log_evidence": -1.0, "loo": -1.0, "loo_error": 1.0, "error_bound": 1.0}
 
 
 def compare(models: Iterable[Any] | Mapping[str, Any], by: str = "auto") -> Comparison:
-    """Rank fitted machines of the same data by what their own fits say.
+    """Rank fitted machines of the same data by what their own fits say, best first.
+
+    A machine without the figure comes last. Evidences of different losses are densities of the same
+    targets and may be compared; those of different inferences carry the errors of these.
 
     Parameters
     ----------
     models : fitted machines, as a sequence or by name.
-    by : "log_evidence", "loo", "loo_error", "error_bound", or "auto": the first of these, in this
-        order, that every machine has. Evidences of different losses are densities of the same
-        targets and may be compared; those of different inferences carry the errors of these, up to
-        some nats.
-
-    Returns
-    -------
-    Comparison, best first; a machine without the figure comes last.
+    by : "log_evidence", "loo", "loo_error", "error_bound", or "auto": the first that all have.
 
     Examples
     --------
@@ -300,9 +286,9 @@ def compare(models: Iterable[Any] | Mapping[str, Any], by: str = "auto") -> Comp
         by = full[0] if full else "log_evidence"
     if by not in _SIGN:
         raise ValueError(f"cannot rank by {by!r}; known are auto, {', '.join(_SIGN)}")
-    keys = [getattr(e, by) for e in entries]
-    values = [np.inf if key is None else _SIGN[by] * key for key in keys]
-    order = sorted(range(len(entries)), key=lambda i: values[i])
+    values = [getattr(e, by) for e in entries]
+    keys = [np.inf if value is None else _SIGN[by] * value for value in values]
+    order = sorted(range(len(entries)), key=keys.__getitem__)
     return Comparison(by, tuple(entries[i] for i in order), tuple(order))
 
 
@@ -311,16 +297,14 @@ def _names(models: list[Any]) -> list[tuple[str, Any]]:
     classes = [type(m).__name__ for m in models]
     names = []
     for i, name in enumerate(classes):
-        count = classes[: i + 1].count(name)
-        names.append(name if classes.count(name) == 1 else f"{name} {count}")
+        number = f" {classes[: i + 1].count(name)}" if classes.count(name) > 1 else ""
+        names.append(name + number)
     return list(zip(names, models, strict=True))
 
 
 def _parts(model: Any) -> tuple[Any, LeftOut | None]:
-    """Return the machine that was searched, and the leave-one-out figures of what predicts.
-
-    A support vector machine with an inference has both inside; its mode has figures of its own.
-    """
+    """Return the machine that was searched, and the leave-one-out figures of what predicts."""
+    # a support vector machine with an inference has both inside; its mode has figures of its own
     learner = getattr(model, "bayes_", None)
     predicts = learner if learner is not None and model.discriminant == "mean" else model
     return model if learner is None else learner, getattr(predicts, "left_out_", None)

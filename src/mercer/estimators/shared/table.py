@@ -48,10 +48,8 @@ def build_table(
 ) -> Table:
     """Merge repeated rows of X (N, d), unless ``by_row``; with ``alike`` if Y is the same, too.
 
-    Refuse before if the fit, which needs ``arrays`` n x n matrices, does not fit into memory.
-
-    The order of the points does not depend on the order of the rows, and a row of weight two is
-    the same as two rows: so is everything that follows.
+    Refuse before if the fit, which needs ``arrays`` n x n matrices, does not fit into memory. The
+    order of the rows does not matter, and a row of weight two is the same as two rows.
     """
     keep = np.flatnonzero(weights > 0)
     inputs = X if len(keep) == len(X) else X[keep]
@@ -73,7 +71,7 @@ def build_table(
 
 
 def read_any_inputs(machine: Any, X: Any, *, sparse: bool, reset: bool = False) -> Any:
-    """Return X (n, d) as doubles, all finite; a sparse X stays so if ``sparse`` allows.
+    """Return X (n, d) as doubles, all finite, and sparse if it was and ``sparse`` allows.
 
     By scikit-learn's rules, which keep (``reset``) or compare the names of the columns.
     """
@@ -225,10 +223,9 @@ def merged_rows(X: Any, labels: Index, weights: Array) -> tuple[Index, Array]:
 
 @contextmanager
 def restored_on_error(machine: Any) -> Iterator[None]:
-    """Put all attributes of ``machine`` back if the block ends with an error.
+    """Put all attributes of ``machine`` back if the block ends with an error or is interrupted.
 
-    The attributes themselves are not copied: what the block does to an array in place stays. An
-    interrupt by the keyboard counts as an error.
+    The attributes themselves are not copied: what the block does to an array in place stays.
     """
     before = dict(vars(machine))
     try:
