@@ -110,7 +110,7 @@ class Additive(KernelMachine):
         return_std: bool = False,
         center: bool = False,
     ) -> Any:
-        """Predict one term of the sum that the latent function is, at X (q, d).
+        """Predict one term of the sum that the latent function is: mean (q,) or (q, m), and std.
 
         The means of all ``components_`` sum to that of the latent function (for a Gaussian loss the
         prediction itself); their deviations do not, since the data leave the terms correlated.
@@ -124,10 +124,6 @@ class Additive(KernelMachine):
         return_std : also the standard deviation of the component, noise left out.
         center : take off the component's average over the distinct training points, and with it
             the constant that may as well belong to another component.
-
-        Returns
-        -------
-        mean (q,) or (q, m); or (mean, std).
         """
         names = self.components_
         columns = getattr(self, "feature_names_in_", None)

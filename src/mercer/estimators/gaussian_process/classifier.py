@@ -62,9 +62,8 @@ class GPClassifier(Additive, ClassMachine):
     Of a committee ``kernel_``, ``loss_`` and ``left_out_`` are those of its first member, and
     ``log_evidence_`` is the largest.
 
-    References
-    ----------
-    GPML chapter 3; Seeger, Bayesian methods for support vector machines and Gaussian processes.
+    References: GPML chapter 3; Seeger, Bayesian methods for support vector machines and Gaussian
+    processes.
 
     Examples
     --------

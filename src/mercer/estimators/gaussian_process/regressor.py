@@ -27,9 +27,7 @@ class GPRegressor(Additive, KernelRegressor):
     kernel_, loss_, log_evidence_, left_out_, report_, posteriors_, relevance_ : as there.
     components_ : list of str, the terms of a sum of kernels, for :meth:`predict_component`.
 
-    References
-    ----------
-    Rasmussen & Williams, Gaussian Processes for Machine Learning, chapters 2 and 5.
+    References: Rasmussen & Williams, Gaussian Processes for Machine Learning, chapters 2 and 5.
 
     Examples
     --------

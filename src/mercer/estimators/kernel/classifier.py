@@ -157,9 +157,7 @@ class KernelClassifier(ClassMachine):
     report_ : what was done: steps, objective, duality gap, standardisation.
     posteriors_, relevance_, n_features_in_, feature_names_in_ : see :class:`KernelRegressor`.
 
-    References
-    ----------
-    Jaakkola & Haussler, Probabilistic kernel regression models, 1999; GPML section 6.4.
+    References: Jaakkola & Haussler, Probabilistic kernel regression models, 1999; GPML section 6.4.
 
     Examples
     --------

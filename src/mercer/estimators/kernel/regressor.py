@@ -107,7 +107,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
 
     # ------------------------------------------------------------------ predictions
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Predict the mean at X (q, d), of labels the probability of 1; no variance unless asked.
+        """Predict the mean (q,) or (q, m), of labels the probability of 1; other moments if asked.
 
         At a mode this is the mean of y given f (for a loss without one, f itself). A quantile loss
         states y - f as a skewed noise, so that its mean is not the quantile: that is f, given by
@@ -120,10 +120,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             noise was given per training row, that of a new one is not known and left out.
         return_cov : also the covariance of new observations: (q, q), or (q, q, m); for noise that
             is added to the function, not for a loss with a link (Poisson, ...).
-
-        Returns
-        -------
-        mean (q,) or (q, m); or (mean, std); or (mean, cov).
         """
         if return_std and return_cov:
             raise RuntimeError("ask for return_std or return_cov, not both")

@@ -136,9 +136,7 @@ class LeastSquaresClassifier(LabelRegression):
     report_ : dict; "loo" has the leave-one-out error and squared error, "lam" their path.
     kernel_, loss_, log_evidence_, posteriors_, relevance_ : those of the regression on the targets.
 
-    References
-    ----------
-    Rasmussen & Williams, section 6.5; Rifkin & Klautau (2004), In defense of one-vs-all
+    References: Rasmussen & Williams, section 6.5; Rifkin & Klautau (2004), In defense of one-vs-all
     classification; Rifkin & Lippert (2007), Notes on regularized least squares.
 
     Examples
@@ -312,9 +310,7 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
         log probability of its label (for several classes: of each class against the rest).
     kernel_, log_evidence_, report_, posteriors_, relevance_ : as elsewhere.
 
-    References
-    ----------
-    Rasmussen & Williams, section 6.5.1 and (5.12), (6.42)-(6.44).
+    References: Rasmussen & Williams, section 6.5.1 and (5.12), (6.42)-(6.44).
 
     Examples
     --------

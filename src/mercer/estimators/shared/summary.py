@@ -193,13 +193,9 @@ class ComparedModel(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """The ranking, best first. ``str`` gives text, notebooks show a table.
+    """The ranking of ``entries``, best first. ``str`` gives text, notebooks show a table.
 
-    Attributes
-    ----------
-    by : the figure that ranks.
-    entries : one for each machine.
-    order : (k,) the position of each entry in the list that was given.
+    ``by`` is the figure that ranks, ``order`` (k,) the position of each entry in what was given.
     """
 
     by: str
