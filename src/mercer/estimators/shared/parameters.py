@@ -139,18 +139,18 @@ def _run(
         if every is not None and name in AMPLITUDES and owner.mark(name).bounds is None:
             bounds[f"kernel__{path}"] = every
     space = Space({"kernel": kernel, "loss": parts.loss}, bounds)
-    name = search.get_params().get("criterion")
-    if name == "plsc":
+    wanted = search.get_params().get("criterion")
+    if wanted == "plsc":
         raise ValueError(
             "the criterion 'plsc' trains a sigmoid: it is for ProbabilisticLeastSquaresClassifier; "
             "search by 'evidence' or 'loo'"
         )
-    if name == "loo" and not parts.loss.offers("quadratic"):
+    if wanted == "loo" and not parts.loss.offers("quadratic"):
         raise ValueError(
             f"the leave-one-out density of {type(parts.loss).__name__} has no gradient here: it is "
             "a search for the Gaussian loss; search by 'evidence'"
         )
-    kind: type[Criterion] = LooCriterion if name == "loo" else EvidenceCriterion
+    kind: type[Criterion] = LooCriterion if wanted == "loo" else EvidenceCriterion
     if not parts.named_kernel:
         y = problem.y
         if parts.loss.response in ("binary", "multiclass"):
