@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mercer.estimators.online.river import RiverClassifier
     from mercer.estimators.relevance_vector.classifier import RVClassifier
     from mercer.estimators.relevance_vector.regressor import RVRegressor
-    from mercer.estimators.shared.compare import compare
+    from mercer.estimators.shared.summary import compare
     from mercer.estimators.spline.estimator import SmoothingSpline
     from mercer.estimators.support_vector.classifier import SVC
     from mercer.estimators.support_vector.nu import NuSVC, NuSVR, OneClassSVM
@@ -71,7 +71,7 @@ _HOMES = {
     "SmoothingSpline": "mercer.estimators.spline.estimator",
     "ThinPlateSpline": "mercer.estimators.thin_plate.estimator",
     "TableModel": "mercer.tables.model",
-    "compare": "mercer.estimators.shared.compare",
+    "compare": "mercer.estimators.shared.summary",
     "fit": "mercer.tables.fit",
     "load": "mercer.persist",
     "save": "mercer.persist",

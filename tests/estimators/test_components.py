@@ -221,7 +221,7 @@ def test_on_a_line_and_in_batches(
         found.append(model.predict_component(x, 0, return_std=True, center=center))
     assert model.components_ == ["Matern [1]", "Matern [2]"]
     np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-8)
-    monkeypatch.setattr("mercer.estimators.gaussian_process.additive.BATCH_BYTES", 8 * 300 * 7)
+    monkeypatch.setattr("mercer.process.process.BATCH_BYTES", 8 * 300 * 7)
     batched = model.predict_component(x, 0, return_std=True, center=center)
     np.testing.assert_allclose(batched, found[1], rtol=1e-9, atol=1e-11)
 

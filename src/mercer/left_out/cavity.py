@@ -6,11 +6,8 @@ Taking the share t of its site away from point i leaves
 
 (with matrices over the classes for a softmax). Exact for a Gaussian loss; for EP the cavity is what
 EP itself calls the prediction of the others. Where sites have W < 0 a cavity may have no variance
-at all (V <= 0): such a row is predicted by the prior, and the report counts them. Theory (A16).
-
-What all other observations say about one: GPML (5.12), with merged rows, weights and a basis.
-
-Theory (G11).
+at all (V <= 0): such a row is predicted by the prior, and the report counts them. Theory (A16);
+of a regression by GPML (5.12), with merged rows, weights and a basis: theory (G11).
 """
 
 from __future__ import annotations
@@ -58,42 +55,44 @@ def cavities(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> tu
     return np.column_stack(means), np.column_stack(variances)
 
 
-def cavity_figures(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> LeftOut:
-    """Return every row of a regression from the others, in the units of the problem."""
-    m, v = cavities(problem, gram, loss, solution)
-    mean, variance = loss.predict(m, v)
-    density = loss.log_predictive(problem.rows, m, v)
-    return LeftOut(problem.row_weights, mean, variance, density)
+def left_out_figures(
+    problem: Problem, gram: Gram, loss: Loss, solution: Solution, *, spread: bool, quadratic: bool
+) -> LeftOut | str:
+    """Return every row of a regression from the others, in the units of the problem; or why not.
 
-
-def mode_figures(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> LeftOut | str:
-    """Return every row from the others with f at its mode, or why there are no such figures."""
-    if not (loss.offers("moments") and loss.normalised):
+    From its cavity, for a ``quadratic`` loss exactly; without ``spread`` with f at its mode.
+    """
+    v: Array | None = None
+    m: Array | None
+    if spread and quadratic:
+        return gaussian_figures(problem, loss, solution)
+    if spread:
+        m, v = cavities(problem, gram, loss, solution)
+    elif not (loss.offers("moments") and loss.normalised):
         return (
             f"{type(loss).__name__} does not say how observations spread about the function, and a "
             "mode has no spread of its own: there is no density of a left-out row"
         )
-    latent = left_out_latent(problem, gram, solution)
-    if latent is None:
+    else:
+        m = left_out_latent(problem, gram, solution)
+    if m is None:
         return "the kernel matrix is singular on the points that a kink of the loss holds"
-    return at_mode(loss, problem.rows, latent, problem.row_weights)
-
-
-def at_mode(loss: Loss, y: Array, f: Array, weights: Array) -> LeftOut:
-    """Return the figures of observations y (q, m) that are predicted with f (q, m) as it is."""
-    mean, variance = loss.moments(f)
-    return LeftOut(weights, mean, variance, -loss.value(y, f))
+    return _figures(loss, problem.rows, m, v, problem.row_weights)
 
 
 def predicted(loss: Loss, posterior: Posterior, X: Array, y: Array) -> LeftOut:
     """Return the figures of rows that the fit has not used: X (q, d), y (q, m)."""
-    weights, m = np.zeros(len(X)), posterior.mean(X)
-    if not posterior.has_spread:
-        return at_mode(loss, y, m, weights)
-    # rounding: -1e-16 of the prior's variance
-    v = np.maximum(np.diagonal(posterior.blocks(X), axis1=1, axis2=2), 0.0)
-    mean, variance = loss.predict(m, v)
-    return LeftOut(weights, mean, variance, loss.log_predictive(y, m, v))
+    m, v = posterior.mean(X), None
+    if posterior.has_spread:  # rounding: -1e-16 of the prior's variance
+        v = np.maximum(np.diagonal(posterior.blocks(X), axis1=1, axis2=2), 0.0)
+    return _figures(loss, y, m, v, np.zeros(len(X)))
+
+
+def _figures(loss: Loss, y: Array, m: Array, v: Array | None, weights: Array) -> LeftOut:
+    """Return the figures of y (q, m) for f of mean m and variance v (q, m), or f = m as it is."""
+    mean, variance = loss.moments(m) if v is None else loss.predict(m, v)
+    density = -loss.value(y, m) if v is None else loss.log_predictive(y, m, v)
+    return LeftOut(weights, mean, variance, density)
 
 
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -121,16 +120,14 @@ class Left:
         g = problem.group
         self.W = solution.W[g]
         self.P = solution.factor.diag()[g]
-        self.precision = precision[g]
         self.share = problem.shares
         self.alone = self.share == 1.0
         finite = np.where(self.alone, 1.0, self.W)  # W may be inf where a point stands alone
-        offset = np.where(self.alone[:, None], 0.0, problem.rows - problem.y[g])
-        self.offset = offset
+        self.offset = np.where(self.alone[:, None], 0.0, problem.rows - problem.y[g])
         self.rest = (1.0 - self.share) * finite + self.share * self.P
-        self.residual = (offset * finite[:, None] + solution.alpha[g]) / self.rest[:, None]
+        self.residual = (self.offset * finite[:, None] + solution.alpha[g]) / self.rest[:, None]
         self.signal = (1.0 - self.P / self.W) / self.rest
-        self.variance = self.signal + 1.0 / self.precision
+        self.variance = self.signal + 1.0 / precision[g]
 
     def log_density(self) -> Array:
         """log p(y_r | the others), shape (N, m)."""
@@ -141,10 +138,7 @@ class Left:
 def gaussian_figures(
     problem: Problem, loss: Loss, solution: Solution, extra: Array | None = None
 ) -> LeftOut:
-    """Return every row of a problem from the others, in the units of the problem.
-
-    ``extra`` (n,) is variance of the function at the points that the factor knows nothing of.
-    """
+    """Return every row from the others; ``extra`` (n,) is variance unknown to the factor."""
     left = Left(problem, solution, loss.quadratic(problem.y)[1])
     if extra is not None:
         left.variance = left.variance + extra[problem.group]

@@ -72,8 +72,10 @@ class LeftOut:
 
         By ``proba``, or by ``margin``: a row is right if its own class comes out above the others.
         """
-        if self.codes is None or self.proba is None:
-            return None if self.margin is None or self.codes is None else self._share(self.margin)
+        if self.codes is None or (self.proba is None and self.margin is None):
+            return None
+        if self.proba is None:
+            return self.cavity_error
         wrong = self.proba.argmax(axis=1) != self.codes
         return float(self.weights @ wrong / self.weights.sum())
 
@@ -106,15 +108,13 @@ class LeftOut:
         """
         if others is None:
             return replace(self, weights=weights)
-        rest = np.ones(len(weights), dtype=bool)
-        rest[keep] = False
         found: dict[str, Any] = {}
         for one in fields(self):
             mine, theirs = getattr(self, one.name), getattr(others, one.name)
             if isinstance(mine, np.ndarray) and isinstance(theirs, np.ndarray):
-                whole = np.empty((len(weights), *mine.shape[1:]))
-                whole[keep], whole[rest] = mine, theirs
-                found[one.name] = whole
+                found[one.name] = np.empty((len(weights), *mine.shape[1:]))
+                found[one.name][np.delete(np.arange(len(weights)), keep)] = theirs
+                found[one.name][keep] = mine
         return replace(self, **(found | {"weights": weights}))
 
 

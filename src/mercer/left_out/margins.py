@@ -1,7 +1,4 @@
-"""Leave-one-out for kernel classifiers without refitting: a bound, and a much closer estimate.
-
-Theory (K7), (K8), (K9).
-"""
+"""Leave-one-out of kernel classifiers: a bound, and a much closer estimate; theory (K7)-(K9)."""
 
 from __future__ import annotations
 
@@ -56,11 +53,10 @@ def cavity_variance(gram: Gram, W: Array, basis: Array | None = None) -> Array |
     """
     W = np.where(W < TINY, 0.0, W)
     try:
-        inner = gram.factor(W)
-        factor = inner
+        factor = gram.factor(W)
         if basis is not None and basis.shape[1]:
-            assert isinstance(inner, DenseFactor)
-            factor = Projected(inner, basis)
+            assert isinstance(factor, DenseFactor)
+            factor = Projected(factor, basis)
         with np.errstate(divide="ignore", invalid="ignore"):
             V = 1.0 / factor.diag() - 1.0 / W
     except (NotPositiveDefiniteError, ValueError):

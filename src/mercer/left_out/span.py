@@ -1,7 +1,4 @@
-"""Leave-one-out outputs of a support vector machine without refitting, and its classical bounds.
-
-Theory (S5), (S6).
-"""
+"""Leave-one-out of support vector machines without refitting, and bounds; theory (S5), (S6)."""
 
 from __future__ import annotations
 
@@ -35,56 +32,40 @@ def left_out(
     free = support[lam[support] < bound[support]]
     if not len(support):
         return result
-    spans = np.empty(len(support))
-    place = {int(i): k for k, i in enumerate(support)}
-    diagonal = kernel.diag(X[support])
-    if not len(free):
-        spans[:] = diagonal
-    else:
-        m = len(free)
+    spans = kernel.diag(X[support]).copy()
+    if len(free):
+        m, jitter = len(free), JITTER * spans.mean()
         M = np.ones((m + bias, m + bias))
         M[:m, :m] = kernel(X[free])
         M[m:, m:] = 0.0
-        M[np.arange(m), np.arange(m)] += JITTER * diagonal.mean()
+        M[np.arange(m), np.arange(m)] += jitter
         inverse = np.linalg.inv(M)
         rest = np.setdiff1d(support, free)
-        own = [place[int(i)] for i in free]
-        spans[own] = 1.0 / np.diagonal(inverse)[:m] if m > bias else diagonal[own]
+        if m > bias:
+            spans[np.searchsorted(support, free)] = 1.0 / np.diagonal(inverse)[:m]
         if len(rest):
             v = np.vstack([kernel(X[free], X[rest]), np.ones((int(bias), len(rest)))])
-            at = [place[int(i)] for i in rest]
-            spans[at] = diagonal[at] - np.einsum("ij,ij->j", v, inverse @ v)
+            spans[np.searchsorted(support, rest)] -= np.einsum("ij,ij->j", v, inverse @ v)
     result[support] -= y[support] * lam[support] * np.maximum(spans, 0.0)
     return result
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What leave-one-out needs of k machines that were fitted to n points.
-
-    Attributes
-    ----------
-    kernel, points : the kernel and (n, d).
-    lam, outputs, Y : (n, k) multipliers >= 0, outputs f and labels -1, +1.
-    bound, weights : (n,) upper limit of the multipliers, and how often each point counts.
-    bias : whether the machines have one.
-    place, codes, counts : (N,) the point of each row that was given, -1 if it has weight zero; its
-        class 0 .. ; and how often it counts.
-    unused : (u, d) the rows of weight zero.
-    """
+    """What leave-one-out needs of k machines that were fitted to n points."""
 
     kernel: Kernel
-    points: Array
-    lam: Array
-    outputs: Array
-    Y: Array
-    bound: Array
-    weights: Array
-    bias: bool
-    place: Index
-    codes: Array
-    counts: Array
-    unused: Array
+    points: Array  # (n, d)
+    lam: Array  # (n, k) multipliers >= 0
+    outputs: Array  # (n, k) f
+    Y: Array  # (n, k) labels -1, +1
+    bound: Array  # (n,) upper limit of the multipliers
+    weights: Array  # (n,) how often each point counts
+    bias: bool  # whether the machines have one
+    place: Index  # (N,) the point of each row that was given, -1 if it has weight zero
+    codes: Array  # (N,) its class 0 ..
+    counts: Array  # (N,) how often it counts
+    unused: Array  # (u, d) the rows of weight zero
 
     @cached_property
     def left_out(self) -> Array:
@@ -96,10 +77,7 @@ class Trained:
         return np.column_stack(columns)
 
     def by_row(self, plain: Array) -> Array:
-        """f of each row when it is left out, (N, k), with all that are equal to it.
-
-        ``plain`` (u, k) are the outputs for the rows of weight zero, by all others.
-        """
+        """f of each row left out with all equal to it, (N, k); ``plain`` (u, k) of weight zero."""
         f = np.empty((len(self.place), self.Y.shape[1]))
         counted = self.place >= 0
         f[counted], f[~counted] = self.left_out[self.place[counted]], plain

@@ -100,11 +100,13 @@ class Gram(ABC):
     ----------
     points : (n, d) the points P.
     exact : False if K is approximated.
+    name : how a report calls this algebra.
     flat : how many functions with a flat prior stand beside K, as part of the Gram.
     """
 
     points: Array
     exact: bool = True
+    name: str = "dense"
     flat: int = 0
 
     @abstractmethod

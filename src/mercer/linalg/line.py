@@ -159,6 +159,8 @@ class LineGram(Gram):
     array([1.    , 0.3679])
     """
 
+    name = "markov"
+
     def __init__(
         self,
         kernel: Kernel,

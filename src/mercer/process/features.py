@@ -11,7 +11,7 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.kernels.base import Kernel
 from mercer.linalg.operators import CholeskyOperator
-from mercer.process.process import BATCH_BYTES, Process
+from mercer.process.process import BATCH_BYTES, Process, batched
 
 
 class FeatureProcess(Process):
@@ -44,11 +44,8 @@ class FeatureProcess(Process):
         return np.asarray(F @ self.weights.T)
 
     def mean(self, X: Any) -> Array:
-        k, m = self.weights.shape
-        size = max(1, BATCH_BYTES // (16 * m))
-        starts = range(0, X.shape[0], size)
-        parts = [self.of_features(self.kernel.features(X[i : i + size])) for i in starts]
-        f = np.concatenate([np.zeros((0, k)), *parts])
+        width = 2 * self.weights.shape[1]
+        f = batched(lambda rows: self.of_features(self.kernel.features(rows)), X, width)
         return f if self.bias is None else f + self.bias
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:

@@ -6,6 +6,8 @@ f = sum_i alpha_i k(., x_i) + h(.)'beta,    <f, g> = alpha' k(X, Z) gamma       
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 from mercer.core.arrays import Array, as_matrix
 from mercer.core.basis import PolynomialBasis
 from mercer.kernels.base import Kernel
-from mercer.process.process import BATCH_BYTES, Prior
+from mercer.process.process import Prior, batched
 
 __all__ = ["Expansion", "representer"]
 
@@ -80,16 +82,12 @@ class Expansion:
     def __call__(self, X: Array) -> Array:
         """Return f at X (n, d): shape (n,)."""
         X = as_matrix(X)
-        size = max(1, BATCH_BYTES // (8 * max(1, len(self.points))))
-        parts = [X[i : i + size] for i in range(0, len(X), size)]
-        values = np.concatenate(
-            [np.empty(0), *(self.kernel(part, self.points) @ self.alpha for part in parts)]
-        )
+        width = len(self.points)
+        values = batched(lambda rows: self.kernel(rows, self.points) @ self.alpha, X, width)
         if self.basis is None or self.beta is None:
             return values
         return np.asarray(values + self.basis(X) @ self.beta)
 
-    # ------------------------------------------------------------------ geometry
     def inner(self, other: Expansion) -> float:
         """Return <f, g> = alpha' k(P, Q) gamma (6.6)."""
         self._same_space(other)
@@ -103,7 +101,6 @@ class Expansion:
         """Return |f - g|; zero for functions that differ by their basis part alone."""
         return (self - other).norm()
 
-    # ------------------------------------------------------------------ algebra
     def __add__(self, other: Expansion) -> Expansion:
         self._same_space(other)
         beta, basis = _added(self, other)
@@ -134,10 +131,9 @@ class Expansion:
                 "functions of different kernels have no inner product and no sum: "
                 f"{self.kernel!r} and {other.kernel!r}"
             )
-        if self.points.shape[1] != other.points.shape[1]:
-            raise ValueError(
-                f"functions of {self.points.shape[1]} and of {other.points.shape[1]} columns"
-            )
+        d, other_d = self.points.shape[1], other.points.shape[1]
+        if d != other_d:
+            raise ValueError(f"functions of {d} and of {other_d} columns")
 
 
 def representer(model: Any) -> Expansion | list[Expansion]:
@@ -145,15 +141,7 @@ def representer(model: Any) -> Expansion | list[Expansion]:
 
     The expansion has the kernel, the points and the coefficients with which the model predicts, so
     its norm is the penalty the model paid, in units of y. A constant that was taken off y, an
-    offset and the basis are its basis part.
-
-    Parameters
-    ----------
-    model : a fitted estimator of mercer.
-
-    Returns
-    -------
-    Expansion; a list of them, one for each output or class, where there are several.
+    offset and the basis are its basis part. Several outputs or classes are a list of expansions.
 
     Reference: GPML section 6.2, the representer theorem.
 
@@ -168,7 +156,8 @@ def representer(model: Any) -> Expansion | list[Expansion]:
     True
     """
     if hasattr(model, "support_vectors_"):
-        return _one_or_all(_supported(model))
+        found = _supported(model)
+        return found[0] if len(found) == 1 else found
     posteriors = getattr(model, "posteriors_", None)
     if posteriors is None:
         raise TypeError(f"{type(model).__name__} is not fitted, or has no representer form")
@@ -183,20 +172,17 @@ def representer(model: Any) -> Expansion | list[Expansion]:
         raise ValueError("the model was conditioned more than once: it has no single expansion")
     found = []
     for j, (shift, scale) in enumerate(zip(units.y_shift, units.y_scale, strict=True)):
-        kernel = prior.signal
-        if np.any(units.x_shift) or np.any(units.x_scale != 1.0):
-            kernel = kernel.in_units(units.x_shift, units.x_scale)
-        if scale != 1.0:  # y = shift + scale f: variance scale^2 k, coefficients alpha / scale
-            kernel = float(scale**2) * kernel
+        # y = shift + scale f: variance scale^2 k, coefficients alpha / scale
+        kernel = replace(units, y_scale=np.array([scale])).kernel_in_user_units(prior.signal)
         points, alpha = units.in_user_units(posterior.points), posterior.alpha[:, j] / scale
         f = Expansion(kernel, points, alpha)
         if posterior.beta is not None:
-            linear = Inside(posterior.basis, units)
+            linear = partial(_inside, posterior.basis, units)
             f = f + Expansion(kernel, points, 0.0 * alpha, scale * posterior.beta[:, j], linear)
         if shift != 0.0:
             f = f + Expansion(kernel, points, 0.0 * alpha, np.array([shift]), PolynomialBasis(0))
         found.append(f)
-    return _one_or_all(found)
+    return found[0] if len(found) == 1 else found
 
 
 def _supported(model: Any) -> list[Expansion]:
@@ -213,43 +199,24 @@ def _supported(model: Any) -> list[Expansion]:
     ]
 
 
-def _one_or_all(found: list[Expansion]) -> Expansion | list[Expansion]:
-    return found[0] if len(found) == 1 else found
-
-
-class Inside:
-    """A basis of a machine's standardised units as functions of the user's X."""
-
-    def __init__(self, basis: Functions, units: Any) -> None:
-        self.basis = basis
-        self.units = units
-
-    def __call__(self, X: Array) -> Array:
-        """Return the functions at X (n, d): shape (n, k)."""
-        return self.basis(self.units.standardised(X))
-
-
-class Beside:
-    """Functions beside one another: the columns of all ``parts``, each a map (n, d) -> (n, k)."""
-
-    def __init__(self, *parts: Functions) -> None:
-        self.parts = parts
-
-    def __call__(self, X: Array) -> Array:
-        """Return the columns at X (n, d)."""
-        return np.column_stack([part(X) for part in self.parts])
-
-
 def _added(f: Expansion, g: Expansion) -> tuple[Array | None, Functions | None]:
     """Coefficients and functions of the sum of two basis parts."""
-    if f.beta is None or g.beta is None:
-        one = g if f.beta is None else f
-        return one.beta, one.basis
-    assert f.basis is not None
-    assert g.basis is not None
+    if f.beta is None or f.basis is None:
+        return g.beta, g.basis
+    if g.beta is None or g.basis is None:
+        return f.beta, f.basis
     if f.basis is g.basis or f.basis == g.basis:
         return f.beta + g.beta, f.basis
-    return np.concatenate([f.beta, g.beta]), Beside(f.basis, g.basis)
+    return np.concatenate([f.beta, g.beta]), partial(_beside, f.basis, g.basis)
+
+
+def _beside(f: Functions, g: Functions, X: Array) -> Array:
+    return np.column_stack([f(X), g(X)])
+
+
+def _inside(basis: Functions, units: Any, X: Array) -> Array:
+    """A basis of a machine's standardised units at the user's X (n, d)."""
+    return basis(units.standardised(X))
 
 
 def _unmarked(kernel: Kernel) -> Kernel:

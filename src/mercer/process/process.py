@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -20,6 +21,14 @@ from mercer.inference.base import Solution
 from mercer.kernels.base import BATCH_BYTES as BATCH_BYTES  # those of the other processes, too
 from mercer.kernels.base import Kernel, blocked_matmul
 from mercer.linalg.operators import ExplicitOperator, PosteriorOperator, SeveralOperator
+
+
+def batched(one: Callable[[Any], Array], X: Any, width: int) -> Array:
+    """Return ``one`` of all rows of X, by batches: so many that ``width`` doubles each are few."""
+    size = max(1, BATCH_BYTES // (8 * max(1, width)))
+    if X.shape[0] <= size:
+        return np.asarray(one(X))
+    return np.concatenate([one(X[i : i + size]) for i in range(0, X.shape[0], size)])
 
 
 class Process(ABC):
@@ -77,9 +86,7 @@ class Process(ABC):
         values, vectors = np.linalg.eigh(self.cov(X))
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         draws = rng.standard_normal((len(X), mean.shape[1] * n_samples))
-        return np.asarray(
-            mean[:, :, None] + (root @ draws).reshape(len(X), mean.shape[1], n_samples)
-        )
+        return np.asarray(mean[:, :, None] + (root @ draws).reshape(*mean.shape, n_samples))
 
     def condition(
         self, X: Array, solution: Solution, basis: Callable[[Array], Array] | None = None
@@ -88,14 +95,8 @@ class Process(ABC):
 
         ``solution`` was solved on the Gram of this process at X, with this process's mean there.
         """
-        return Posterior(
-            self,
-            X,
-            solution.alpha,
-            solution.factor.operator(),
-            beta=solution.beta,
-            basis=basis,
-        )
+        alpha, C = solution.alpha, solution.factor.operator()
+        return Posterior(self, X, alpha, C, beta=solution.beta, basis=basis)
 
 
 class Prior(Process):
@@ -120,10 +121,8 @@ class Prior(Process):
         signal = kernel.noise_free()
         if signal is None:
             raise ValueError("the kernel consists of noise parts only: add a part for the signal")
-        self.kernel = kernel
-        self.signal = signal
-        self.outputs = outputs
-        self.precision = precision
+        self.kernel, self.signal = kernel, signal
+        self.outputs, self.precision = outputs, precision
 
     def mean(self, X: Array) -> Array:
         """Return zeros, shape (n, m)."""
@@ -163,12 +162,8 @@ class Posterior(Process):
         beta: Array | None = None,
         basis: Callable[[Array], Array] | None = None,
     ) -> None:
-        self.parent = parent
-        self.points = points
-        self.alpha = alpha
-        self.operator = operator
-        self.beta = beta
-        self.basis = basis if beta is not None else None
+        self.parent, self.points, self.alpha, self.operator = parent, points, alpha, operator
+        self.beta, self.basis = beta, basis if beta is not None else None
 
     @property
     def has_spread(self) -> bool:
@@ -177,24 +172,17 @@ class Posterior(Process):
     def _rows(self, X: Array) -> Array | None:
         return None if self.basis is None else self.basis(X)
 
-    def _batched(self, one: Callable[[Array], Array], X: Array) -> Array:
-        size = max(1, BATCH_BYTES // (8 * max(1, len(self.points))))
-        if len(X) <= size:
-            return one(X)
-        return np.concatenate([one(X[i : i + size]) for i in range(0, len(X), size)])
-
     def mean(self, X: Array) -> Array:
         if self.operator.walks:
             return np.asarray(self.parent.mean(X) + self.operator.mean_at(X, self.alpha))
 
         def one(X: Array) -> Array:
             mean = self.parent.mean(X) + self.parent.matmul(X, self.points, self.alpha)
-            rows = self._rows(X)
-            if rows is None or self.beta is None:
-                return np.asarray(mean)
-            return np.asarray(mean + rows @ self.beta)
+            if self.basis is not None and self.beta is not None:
+                mean = mean + self.basis(X) @ self.beta
+            return np.asarray(mean)
 
-        return self._batched(one, X)
+        return batched(one, X, len(self.points))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         A = self.parent(X, self.points).T
@@ -204,25 +192,19 @@ class Posterior(Process):
         return np.asarray(self.parent(X, Z) - self.operator.reduce(A, B, hA, hB))
 
     def diag(self, X: Array) -> Array:
-        if self.operator.walks:
-            return self.operator.var_at(X)
-
-        def one(X: Array) -> Array:
-            A = self.parent(X, self.points).T
-            return self.operator.reduce_diag(A, self._rows(X))
-
-        return np.asarray(self.parent.diag(X) - self._batched(one, X))
+        C = self.operator
+        if C.walks:
+            return C.var_at(X)
+        P = self.points
+        known = batched(lambda x: C.reduce_diag(self.parent(x, P).T, self._rows(x)), X, len(P))
+        return np.asarray(self.parent.diag(X) - known)
 
     def blocks(self, X: Array) -> Array:
-        m = self.alpha.shape[1]
-
-        def one(X: Array) -> Array:
-            prior = self.parent.diag(X)[:, None, None] * np.eye(m)
-            if isinstance(self.operator, SeveralOperator):
-                return np.asarray(prior - self.operator.blocks(self.parent(X, self.points).T))
-            return np.asarray(self.diag(X)[:, None, None] * np.eye(m))
-
-        return self._batched(one, X)
+        C, eye = self.operator, np.eye(self.alpha.shape[1])
+        if not isinstance(C, SeveralOperator):
+            return np.asarray(self.diag(X)[:, None, None] * eye)
+        known = batched(lambda x: C.blocks(self.parent(x, self.points).T), X, len(self.points))
+        return np.asarray(self.parent.diag(X)[:, None, None] * eye - known)
 
     def noise(self, X: Array) -> Array:
         prior = self.parent
@@ -237,10 +219,7 @@ class Posterior(Process):
         return None
 
     def variance_known_at(self, X: Array) -> bool:
-        """See :meth:`Process.variance_known_at`.
-
-        Kernel values with the training points do not, but for the training points themselves.
-        """
+        # kernel values with the training points do not say it, but for these points themselves
         pairwise = isinstance(self.parent, Prior) and self.parent.kernel.pairwise
         return not pairwise or bool(np.array_equal(X, self.points))
 

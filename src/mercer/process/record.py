@@ -89,9 +89,8 @@ def _posterior(
 
 
 def _parts(posterior: Posterior) -> dict[str, Any]:
-    names = ("points", "alpha", "beta", "operator")
     prior: Any = posterior.parent
-    return {"kernel": prior.kernel} | {name: getattr(posterior, name) for name in names}
+    return vars(posterior) | {"kernel": prior.kernel}
 
 
 # on n points of d columns; whoever keeps it sets the functions of its basis

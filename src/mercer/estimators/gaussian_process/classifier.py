@@ -10,14 +10,14 @@ from mercer import inference as inferences
 from mercer import losses
 from mercer.core.memory import require_memory
 from mercer.estimators.gaussian_process.additive import Additive
-from mercer.estimators.kernel.classified import ClassMachine
+from mercer.estimators.kernel.classifier import ClassMachine, class_loss
 from mercer.estimators.shared.machine import Fit, Given
 from mercer.estimators.shared.parameters import Draw, Solved
-from mercer.estimators.shared.parts import Parts, positional, resolve
+from mercer.estimators.shared.parts import Parts, positional
 from mercer.inference.base import Inference
 from mercer.kernels import Constant
 from mercer.losses.base import Loss
-from mercer.process.process import Posterior
+from mercer.process.process import Posterior, Process
 
 AMPLITUDE, BIAS = 10.0, 1.0  # variances at which a kernel given by name starts
 LIMITS = (float(np.exp(-12.0)), float(np.exp(9.0)))  # of every variance: separable data want more
@@ -37,21 +37,17 @@ class GPClassifier(Additive, ClassMachine):
         gains more than (log n)/2 for each. A kernel object is taken as it is.
     loss : None, Loss or name
         A likelihood for classes. None is "probit" for EP, "logistic" for the others, "softmax" for
-        more than two classes. A binary loss with several classes is one machine per class against
-        the rest, with one kernel.
+        several classes. A binary loss is one machine per class against the rest, on one kernel.
     inference : "auto", "ep", "laplace", "variational", "bound" or Inference
         "auto" is EP for two classes (its probabilities have the smallest measured log loss, those
         of Laplace are under-confident) and Laplace for several.
     search : "evidence", None or Search
         Which hyperparameters; ``HMC()`` averages over them: a committee.
     discriminant : "mean" or "mode"
-        Predict with the mean of the approximate posterior and its spread, or with the mode of the
-        posterior at the parameters found, which has no spread: the probability is then that of the
-        loss at the mode. (Seeger compares the two.)
-    class_weight : None, "balanced" or dict
-        Weights by class, times the sample weights.
-    gram, standardize, random_state
-        See :class:`KernelRegressor`.
+        Predict with the mean of the approximate posterior and its spread, or with the mode at the
+        parameters found, which has none: the probability of the loss at it. (Seeger compares both.)
+    class_weight : None, "balanced" or dict, weights by class, times the sample weights.
+    gram, standardize, random_state : see :class:`KernelRegressor`.
 
     Attributes
     ----------
@@ -61,13 +57,13 @@ class GPClassifier(Additive, ClassMachine):
     left_out_ : leave-one-out probabilities ``proba`` of every row, with ``error`` and ``total``.
     report_ : what was done: convergence, factorisations, parameters at a bound.
     components_ : list of str, the terms of a sum of kernels, for :meth:`predict_component`.
-    posteriors_, relevance_, n_features_in_, feature_names_in_
-        See :class:`KernelRegressor`. Of a committee ``kernel_``, ``loss_`` and ``left_out_`` are
-        those of its first member, and ``log_evidence_`` is the largest.
+    posteriors_, relevance_, n_features_in_, feature_names_in_ : see :class:`KernelRegressor`.
 
-    References
-    ----------
-    GPML chapter 3; Seeger, Bayesian methods for support vector machines and Gaussian processes.
+    Of a committee ``kernel_``, ``loss_`` and ``left_out_`` are those of its first member, and
+    ``log_evidence_`` is the largest.
+
+    References: GPML chapter 3; Seeger, Bayesian methods for support vector machines and Gaussian
+    processes.
 
     Examples
     --------
@@ -96,47 +92,38 @@ class GPClassifier(Additive, ClassMachine):
         standardize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
-        self.kernel = kernel
-        self.loss = loss
-        self.inference = inference
-        self.search = search
-        self.discriminant = discriminant
-        self.class_weight = class_weight
-        self.gram = gram
-        self.standardize = standardize
-        self.random_state = random_state
+        self.kernel, self.loss, self.inference, self.search = kernel, loss, inference, search
+        self.discriminant, self.class_weight = discriminant, class_weight
+        self.gram, self.standardize, self.random_state = gram, standardize, random_state
 
-    # ------------------------------------------------------------------ fit
     def _resolve(self, given: Given) -> Parts:
-        assert given.labels is not None
-        k = len(given.labels.classes)
         if self.discriminant not in ("mean", "mode"):
             raise ValueError(f"discriminant must be 'mean' or 'mode', not {self.discriminant!r}")
-        method = self.inference
+        method, several, loss = self.inference, len(given.labels.classes) > 2, None
+        if self.loss is not None:
+            others = "'probit', 'logistic' or 'softmax', or use GPRegressor"
+            loss = class_loss(self.loss, others, "None, ")
         if isinstance(method, str) and method == "auto":
-            joint = k > 2 and (self.loss is None or _named(self.loss).response == "multiclass")
-            joint |= self.loss is not None and _named(self.loss).response == "multiclass"
+            joint = several if loss is None else loss.response == "multiclass"
             method = "laplace" if joint else "ep"
         chosen = inferences.by_name(method)
-        loss = _loss_for(self.loss, chosen, k)
         if not chosen.has_evidence:
             raise ValueError(
                 f"a Gaussian process has a spread, and {type(chosen).__name__} finds a mode only; "
                 "use KernelClassifier for it, or inference='ep', 'laplace' or 'variational'"
             )
+        # a loss given by name keeps its scale: the kernel's variance learns it
+        if isinstance(self.loss, str) and loss is not None:
+            loss = loss.fix()
+        elif loss is None and several and all(map(losses.Softmax.offers, chosen.needs)):
+            loss = losses.Softmax()
+        elif loss is None:
+            loss = Loss.by_name(chosen.link).fix()
         if self.discriminant == "mode":
             _finder(loss)  # refuses before the search
-        return resolve(
-            given.names,
-            given.X.shape[1],
-            kernel=self.kernel,
-            loss=loss,
-            inference=chosen,
-            search=self.search,
-            # the mode of a loss with kinks asks for rows of K
-            gram="dense" if self.gram == "auto" and self.discriminant == "mode" else self.gram,
-            standardize=self.standardize,
-        )
+        # the mode of a loss with kinks asks for rows of K
+        gram = "dense" if self.gram == "auto" and self.discriminant == "mode" else self.gram
+        return self._resolved(given, loss=loss, inference=chosen, gram=gram)
 
     def _check(self, given: Given, parts: Parts) -> None:
         super()._check(given, parts)
@@ -148,15 +135,16 @@ class GPClassifier(Additive, ClassMachine):
             )
 
     def _begin(self, fit: Fit) -> None:
-        if not fit.parts.linear:
-            outputs = len(fit.units.y_scale)
-            require_memory(len(fit.problem.points), 4 + 2 * outputs)
+        parts = fit.parts
+        if not parts.linear:
+            require_memory(len(fit.problem.points), 4 + 2 * len(fit.units.y_scale))
         super()._begin(fit)
-        _start(fit.parts)
+        if parts.named_kernel and not positional(parts.kernel):
+            parts.kernel.set_params(variance=AMPLITUDE)
+            parts.kernel = parts.kernel + Constant(BIAS)
+        parts.amplitudes = LIMITS
 
-    def _discriminant(
-        self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
-    ) -> Posterior:
+    def _discriminant(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Process:
         """Return the posterior, or the mode in its place."""
         if self.discriminant == "mean":
             return posterior
@@ -168,41 +156,7 @@ class GPClassifier(Additive, ClassMachine):
         return posterior.parent.condition(p.points, mode)
 
 
-def _named(loss: Any) -> Loss:
-    found = Loss.by_name(loss) if isinstance(loss, str) else loss
-    if not isinstance(found, Loss):
-        raise TypeError(f"loss must be None, a Loss or the name of one, not {loss!r}")
-    if found.response not in ("binary", "multiclass"):
-        raise ValueError(
-            f"{type(found).__name__} is a loss for {found.response} targets, not for classes; "
-            "choose 'probit', 'logistic' or 'softmax', or use GPRegressor"
-        )
-    return found
-
-
-def _loss_for(given: Any, inference: Inference, k: int) -> Loss:
-    """Return the loss; one given by name keeps its scale: the kernel's variance learns it."""
-    if isinstance(given, Loss):
-        return _named(given)
-    if isinstance(given, str):
-        return _named(given).fix()
-    if k > 2 and all(losses.Softmax.offers(name) for name in inference.needs):
-        return losses.Softmax()
-    return Loss.by_name(inference.link).fix()
-
-
-def _start(parts: Parts) -> None:
-    """Give a kernel named by the user its bias and a start; bound every variance."""
-    if parts.named_kernel and not positional(parts.kernel):
-        parts.kernel.set_params(variance=AMPLITUDE)
-        parts.kernel = parts.kernel + Constant(BIAS)
-    parts.amplitudes = LIMITS
-
-
 def _finder(loss: Loss) -> tuple[Inference, Loss]:
-    """Return what finds the mode, and of which loss: the hinge for the normalised hinge.
-
-    Refuses a loss whose mode nothing finds.
-    """
+    """Return what finds the mode, or refuse; and of which loss: the hinge if it is normalised."""
     convex = getattr(loss, "unnormalised", lambda: loss)()
     return inferences.for_loss(convex), convex

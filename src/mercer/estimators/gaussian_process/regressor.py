@@ -5,7 +5,7 @@ from __future__ import annotations
 from mercer.estimators.gaussian_process.additive import Additive
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.shared.machine import Given
-from mercer.estimators.shared.parts import Parts, given_loss, resolve
+from mercer.estimators.shared.parts import Parts, given_loss
 from mercer.inference import with_spread
 
 
@@ -13,8 +13,7 @@ class GPRegressor(Additive, KernelRegressor):
     """Gaussian process regression that is right by default on raw tables.
 
     y = f(x) + noise, f a Gaussian process. Hyperparameters maximise the log evidence (or the
-    leave-one-out density); columns and targets are standardised inside; repeated rows are merged
-    exactly; predictions carry honest standard deviations and intervals.
+    leave-one-out density); columns and targets are standardised inside, repeated rows merged.
 
     Parameters
     ----------
@@ -25,13 +24,10 @@ class GPRegressor(Additive, KernelRegressor):
 
     Attributes
     ----------
-    kernel_, loss_, log_evidence_, left_out_, report_, posteriors_, relevance_
-        See :class:`KernelRegressor`.
+    kernel_, loss_, log_evidence_, left_out_, report_, posteriors_, relevance_ : as there.
     components_ : list of str, the terms of a sum of kernels, for :meth:`predict_component`.
 
-    References
-    ----------
-    Rasmussen & Williams, Gaussian Processes for Machine Learning, chapters 2 and 5.
+    References: Rasmussen & Williams, Gaussian Processes for Machine Learning, chapters 2 and 5.
 
     Examples
     --------
@@ -54,18 +50,7 @@ class GPRegressor(Additive, KernelRegressor):
                 "normalised; use KernelRegressor, or a normalised loss"
             )
         auto = isinstance(self.inference, str) and self.inference == "auto"
-        parts = resolve(
-            given.names,
-            given.X.shape[1],
-            kernel=self.kernel,
-            loss=loss,
-            inference=with_spread(loss) if auto else self.inference,
-            search=self.search,
-            gram=self.gram,
-            basis=self.basis,
-            standardize=self.standardize,
-            named_loss=isinstance(self.loss, str),
-        )
+        parts = self._resolved(given, inference=with_spread(loss) if auto else self.inference)
         if not parts.inference.has_evidence:
             raise ValueError(
                 f"a Gaussian process has a spread, and {type(parts.inference).__name__}, the "

@@ -1,4 +1,4 @@
-"""KernelClassifier: classification with a kernel and a loss of your choice, as a mode."""
+"""Kernel machines for classes, and KernelClassifier: a loss of your choice, at its mode."""
 
 from __future__ import annotations
 
@@ -14,24 +14,101 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import losses, search
 from mercer.core.arrays import Array
-from mercer.estimators.kernel.classified import ClassMachine
-from mercer.estimators.shared.machine import Fit, Given, generator
+from mercer.estimators.shared import labels
+from mercer.estimators.shared.machine import Figures, Fit, Given, KernelMachine, generator
 from mercer.estimators.shared.parameters import Draw, Solved
-from mercer.estimators.shared.parts import Parts, data_scales, given_loss, resolve
-from mercer.estimators.shared.predictions import Classifies
+from mercer.estimators.shared.parts import Parts, data_scales, given_loss
+from mercer.estimators.shared.predictions import (
+    Classifies,
+    ClassProbabilities,
+    latent,
+    log_probabilities,
+)
+from mercer.estimators.shared.table import Table, build_table, read_rows
+from mercer.estimators.shared.units import Units
+from mercer.inference.base import Problem
 from mercer.kernels import Constant
 from mercer.kernels.base import Kernel
+from mercer.left_out import margins
+from mercer.left_out.cavity import cavities
 from mercer.left_out.figures import LeftOut
-from mercer.left_out.margins import (
-    FREE_BIAS,
-    JOINT,
-    NOT_CONVEX,
-    bounded_margins,
-    left_out_latent,
-)
 from mercer.losses.base import Loss, is_number
 from mercer.process.process import Posterior
 from mercer.search import LooBound, LooBoundCriterion, Space
+
+
+def class_loss(given: Any, others: str, also: str = "") -> Loss:
+    """Return the loss that a user gave; refuse one that is not for classes and name ``others``."""
+    loss = given_loss(given, also)
+    if loss.response not in ("binary", "multiclass"):
+        raise ValueError(
+            f"{type(loss).__name__} is a loss for {loss.response} targets, not for classes; "
+            f"choose {others}"
+        )
+    return loss
+
+
+class LabelMachine(Classifies, KernelMachine):
+    """A kernel machine that reads labels, sorted as ``classes_``."""
+
+    class_weight: Any
+
+    def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
+        X, y = read_rows(self, X, y)
+        found = labels.read_labels(y, self.class_weight, sample_weight)
+        return Given(X, y, found.weights, getattr(self, "feature_names_in_", None), found)
+
+    def _calibrate(self, fit: Fit) -> None:
+        self.classes_ = fit.given.labels.classes
+
+
+class ClassMachine(ClassProbabilities, LabelMachine):
+    """A kernel machine with a loss for classes."""
+
+    def _check(self, given: Given, parts: Parts) -> None:
+        given.labels.check_present()
+        if parts.kernel.pairwise and np.any(given.weights == 0.0):
+            raise ValueError(
+                "a row of weight zero cannot be left out of a matrix of kernel values: drop the "
+                "row and its column"
+            )
+
+    def _targets(self, given: Given, parts: Parts) -> Array:
+        codes, k = given.labels.codes, len(given.labels.classes)
+        if parts.loss.response == "multiclass":
+            return codes[:, None].astype(np.float64)
+        return labels.binary_targets(codes)[:, None] if k == 2 else labels.one_vs_rest(codes, k)
+
+    def _merge(self, given: Given, parts: Parts, Y: Array) -> Table:
+        flat = Y.shape[1] == 1 and parts.loss.response != "multiclass"
+        return build_table(given.X, Y, given.weights, parts.by_row, flat, parts.arrays, alike=True)
+
+    def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:
+        columns = replace(units, y_shift=np.zeros(1), y_scale=np.ones(1))
+        rows = given.labels.rows[table.keep]
+        # a row that is left out takes its class weight with it
+        gone = given.weights[table.keep] * np.minimum(1.0, 1.0 / rows)
+        problem = super()._pose(given, parts, table, columns)
+        return replace(problem, row_weights=rows, left_out=gone)
+
+    def _check_basis(self, H: Array) -> None:
+        if np.linalg.matrix_rank(H) < H.shape[1]:
+            raise ValueError(
+                f"the {H.shape[1]} basis functions are linearly dependent on the {len(H)} distinct "
+                "training rows; choose a smaller basis"
+            )
+
+    def _left_out(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Figures:
+        """Return the probability of each class for every row, from the cavities."""
+        given, table, loss = fit.given.labels, fit.table, draw.loss
+        proba = np.empty((len(table.X), len(given.classes)))
+        pair = cavities(fit.problem, solved.gram, loss, solved.solution)
+        proba[table.keep] = np.exp(log_probabilities(loss, *pair))
+        unused = table.weights == 0.0
+        if np.any(unused):
+            inside = fit.units.standardised(table.X[unused])
+            proba[unused] = np.exp(log_probabilities(loss, *latent(posterior, loss, inside)))
+        return LeftOut.of_classes(proba, given.codes.astype(np.float64), given.rows)
 
 
 def _gives_probabilities(machine: Any) -> bool:
@@ -63,14 +140,11 @@ class KernelClassifier(ClassMachine):
     loss : Loss or name
         "logistic" (two classes; several jointly by softmax), "softmax", "probit", "hinge",
         "squared_hinge", ... A Logistic object is one machine per class also for several.
-    inference : "auto", "newton", "dual" or Inference
-        "auto" chooses by what the loss offers.
+    inference : "auto" (by what the loss offers), "newton", "dual" or Inference
     search : None, "loo_bound" or LooBound
         Choose the kernel's parameters and C by the leave-one-out error bound, from one fit per
-        candidate. The bound needs a penalised bias: a constant in the kernel takes the place of
-        the basis, and ``report_`` says so.
-    class_weight : None, "balanced" or dict
-        Weights by class, times the sample weights.
+        candidate. The bound needs a penalised bias: a constant in the kernel replaces the basis.
+    class_weight : None, "balanced" or dict, weights by class, times the sample weights.
     gram, basis, standardize, random_state
         See :class:`KernelRegressor`. The basis "constant" is a free bias.
 
@@ -81,12 +155,9 @@ class KernelClassifier(ClassMachine):
     left_out_ : leave-one-out margins: ``error_bound`` (Lemma 1; refused for a free bias and for
         softmax) and the closer estimate ``cavity_error``.
     report_ : what was done: steps, objective, duality gap, standardisation.
-    posteriors_, relevance_, n_features_in_, feature_names_in_
-        See :class:`KernelRegressor`.
+    posteriors_, relevance_, n_features_in_, feature_names_in_ : see :class:`KernelRegressor`.
 
-    References
-    ----------
-    Jaakkola & Haussler, Probabilistic kernel regression models, 1999; GPML section 6.4.
+    References: Jaakkola & Haussler, Probabilistic kernel regression models, 1999; GPML section 6.4.
 
     Examples
     --------
@@ -116,46 +187,23 @@ class KernelClassifier(ClassMachine):
         standardize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
-        self.kernel = kernel
-        self.C = C
-        self.loss = loss
-        self.inference = inference
-        self.search = search
-        self.class_weight = class_weight
-        self.gram = gram
-        self.basis = basis
-        self.standardize = standardize
+        self.kernel, self.loss, self.inference, self.search = kernel, loss, inference, search
+        self.C, self.class_weight = C, class_weight
+        self.gram, self.basis, self.standardize = gram, basis, standardize
         self.random_state = random_state
 
-    # ------------------------------------------------------------------ fit
     def _given_loss(self) -> Loss:
-        loss = given_loss(self.loss)
-        if loss.response not in ("binary", "multiclass"):
-            raise ValueError(
-                f"{type(loss).__name__} is a loss for {loss.response} targets, not for classes; "
-                "choose 'logistic', 'softmax', 'probit' or 'hinge', or use KernelRegressor"
-            )
-        return loss
+        others = "'logistic', 'softmax', 'probit' or 'hinge', or use KernelRegressor"
+        return class_loss(self.loss, others)
 
     def _resolve(self, given: Given) -> Parts:
-        assert given.labels is not None
         loss, chosen = self._given_loss(), search.by_name(self.search)
         bounded = chosen is not None and not chosen.needs_evidence
         if self.loss == "logistic" and len(given.labels.classes) > 2 and not bounded:
             loss = losses.Softmax()
         if not is_number(self.C, 0.0, np.inf):
             raise ValueError(f"C must be a positive number, not {self.C!r}")
-        return resolve(
-            given.names,
-            given.X.shape[1],
-            kernel=self.kernel,
-            loss=loss,
-            inference=self.inference,
-            search=chosen,
-            gram=self.gram,
-            basis=self.basis,
-            standardize=self.standardize,
-        )
+        return self._resolved(given, loss=loss, search=chosen)
 
     def _begin(self, fit: Fit) -> None:
         """Start the kernel, take C into it, and make the bias fit the search."""
@@ -168,8 +216,7 @@ class KernelClassifier(ClassMachine):
                 f"{parts.basis!r} was replaced by a constant of variance 1 in the kernel: the "
                 "leave-one-out bound of the search does not hold for a free bias"
             )
-            parts.kernel = parts.kernel + Constant(1.0).fix()
-            parts.basis = None
+            parts.kernel, parts.basis = parts.kernel + Constant(1.0).fix(), None
             fit.problem = replace(fit.problem, basis=None)
 
     def _search(self, fit: Fit) -> None:
@@ -182,13 +229,13 @@ class KernelClassifier(ClassMachine):
                     "searches by the evidence"
                 )
             if parts.loss.response == "multiclass":
-                raise ValueError(JOINT)
+                raise ValueError(margins.JOINT)
             if not parts.loss.convex:
-                raise ValueError(NOT_CONVEX)
+                raise ValueError(margins.NOT_CONVEX)
             space = Space({"kernel": parts.kernel, "loss": parts.loss.fix()})
             if not parts.named_kernel:
-                latent = np.ones((len(problem.points), 1))
-                space.suggest(data_scales(parts.kernel, problem.points, latent, problem.weights))
+                y = np.ones((len(problem.points), 1))  # labels have no scale of their own
+                space.suggest(data_scales(parts.kernel, problem.points, y, problem.weights))
             criterion = LooBoundCriterion(
                 space, problem, parts.inference, parts.make_gram, figure=parts.search.figure
             )
@@ -197,35 +244,28 @@ class KernelClassifier(ClassMachine):
             fit.report["search"] = found.report
         fit.draws = [Draw(parts.kernel, parts.loss, scored=False)]
 
-    def _left_out(
-        self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
-    ) -> LeftOut | str:
+    def _left_out(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Figures:
         """Return margins, bounded and estimated; probabilities where f has a spread."""
         if posterior.has_spread:
             return super()._left_out(fit, draw, solved, posterior)
-        given, table, problem = fit.given.labels, fit.table, fit.problem
-        assert given is not None
+        given, table, problem, loss = fit.given.labels, fit.table, fit.problem, draw.loss
         codes = given.codes.astype(np.float64)
-        if draw.loss.response == "multiclass":
-            return LeftOut(given.rows, codes=codes, reason=JOINT)
-        reason = None
-        if not draw.loss.convex or solved.solution.report.gap is None:
-            reason = NOT_CONVEX
-        elif problem.basis is not None:
-            reason = FREE_BIAS
-        plain = np.zeros(table.Y.shape)  # rows of weight zero are predicted by all others
-        unused = table.weights == 0.0
-        if np.any(unused):
+        if loss.response == "multiclass":
+            return LeftOut(given.rows, codes=codes, reason=margins.JOINT)
+        reason = None if problem.basis is None else margins.FREE_BIAS
+        if not loss.convex or solved.solution.report.gap is None:
+            reason = margins.NOT_CONVEX
+        plain, unused = np.zeros(table.Y.shape), table.weights == 0.0
+        if np.any(unused):  # rows of weight zero are predicted by all others
             inside = fit.units.standardised(table.X[unused])
             plain[unused] = table.Y[unused] * posterior.mean(inside)
-        bound = margin = None
-        if reason is None:
-            bound = plain.copy()
-            bound[table.keep] = bounded_margins(problem, solved.gram, solved.solution)
-        latent = left_out_latent(problem, solved.gram, solved.solution)
-        if latent is not None:
+        bound, margin = (plain.copy() if reason is None else None), None
+        if bound is not None:
+            bound[table.keep] = margins.bounded_margins(problem, solved.gram, solved.solution)
+        f = margins.left_out_latent(problem, solved.gram, solved.solution)
+        if f is not None:
             margin = plain
-            margin[table.keep] = problem.rows * latent
+            margin[table.keep] = problem.rows * f
         return LeftOut(given.rows, codes=codes, margin=margin, bound=bound, reason=reason)
 
     def _calibrate(self, fit: Fit) -> None:
@@ -248,8 +288,7 @@ class KernelClassifier(ClassMachine):
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class (q, k), in the order of ``classes_``.
 
-        The probability of the loss at the mode of f, averaged over f where the inference gives it
-        a spread; with one machine per class these are normalised over the classes.
+        That of the loss at the mode of f, averaged over f where the inference gives it a spread.
         """
         return np.asarray(softmax(self.predict_log_proba(X), axis=1))
 

@@ -1,14 +1,9 @@
-"""KernelRegressor: bring your own kernel, loss and inference.
-
-What the members of a committee say together: quantiles and covariances of their mixture.
-
-Theory (H2), (H3).
-"""
+"""KernelRegressor: bring your own kernel, loss and inference; committees by theory (H2), (H3)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -17,9 +12,9 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from mercer.core.arrays import Array, as_columns
 from mercer.core.memory import require_memory
 from mercer.estimators.shared.machine import KernelMachine, generator
+from mercer.estimators.shared.predictions import check_variances, mixed
 from mercer.estimators.shared.table import check_finite, check_target
 from mercer.kernels import as_kernel
-from mercer.kernels.base import Kernel
 from mercer.losses.base import Loss
 from mercer.losses.numbers import defaults as numeric
 from mercer.losses.numbers.special import exp
@@ -47,22 +42,14 @@ def mixture_quantile(
     response = losses[0].response
     if response in ("count", "ordinal"):
         return numeric.smallest_integer(share, np.full(low.shape, level))
-    if response == "positive":
+    positive = response == "positive"  # in logarithms
+    if positive:
         low, high = np.log(low), np.log(high)
-        return exp(_between(lambda t: share(exp(t)) - level, low, high))
-    return _between(lambda y: share(y) - level, low, high)
-
-
-def _between(excess: Callable[[Array], Array], low: Array, high: Array) -> Array:
-    """The root of an increasing function that lies between low and high."""
     step = np.maximum(0.5 * (high - low), 1e-12 * (1.0 + np.abs(low)))
-    return numeric.increasing_root(excess, 0.5 * (low + high), step)
-
-
-def between_members(means: Array) -> Array:
-    """Covariance (q, q, m) of the members' means (k, q, m): the law of total covariance adds it."""
-    d = means - means.mean(axis=0)
-    return np.asarray(np.einsum("kim,kjm->ijm", d, d, optimize=True) / len(means))
+    root = numeric.increasing_root(
+        lambda y: share(exp(y) if positive else y) - level, 0.5 * (low + high), step
+    )
+    return exp(root) if positive else root
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # scikit-learn ships no types
@@ -71,21 +58,18 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     Parameters
     ----------
     kernel : Kernel, name, scikit-learn kernel, callable or None
-        What is smooth. None is a scaled RBF; with None or a name the machine starts the length
-        scale at the data's own scale and keeps one length scale per column only if the log
-        evidence gains more than (log n)/2 for each. A kernel object is taken as it is, in the
-        user's units; fix, bound or give a prior to its parameters with its methods.
+        What is smooth; None is "rbf". One given by name is scaled, starts at the data's own length
+        scale and gets one per column only if the log evidence gains more than (log n)/2 for each.
+        A kernel object is taken as it is, in your units; its methods fix, bound or give a prior.
     loss : Loss or name
-        What is observed; "gaussian" learns the noise. Any loss for real numbers, counts, positive
-        numbers or ordered categories will do, your own included.
+        What is observed: real numbers ("gaussian" learns the noise), counts, positive numbers or
+        ordered categories; your own included.
     inference : "auto", Inference or name
         How the posterior comes out; "auto" is exact for a quadratic loss, "newton" for a smooth
         one and "dual" for one with kinks. The last two find a mode, which has no spread: there are
         predictions, but no deviations, intervals or evidence, and search must be None.
-    search : "evidence", "loo", None or Search
-        Which hyperparameters; None takes the parts as they are.
-    gram : "auto", "dense" or "markov"
-        The linear algebra; "auto" chooses among exact representations only.
+    search : "evidence", "loo", None (the parts as they are) or Search
+    gram : "auto", "dense" or "markov", the linear algebra; "auto" chooses among exact forms only.
     basis : None, "constant", "linear", degree, callable or Basis
         Unpenalised functions beside the kernel, with a flat prior on their coefficients.
     standardize : "auto", True or False
@@ -123,9 +107,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
 
     # ------------------------------------------------------------------ predictions
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Predict the mean at X (q, d), of labels the probability of 1.
-
-        No variance is computed unless asked.
+        """Predict the mean (q,) or (q, m), of labels the probability of 1; other moments if asked.
 
         At a mode this is the mean of y given f (for a loss without one, f itself). A quantile loss
         states y - f as a skewed noise, so that its mean is not the quantile: that is f, given by
@@ -138,45 +120,41 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             noise was given per training row, that of a new one is not known and left out.
         return_cov : also the covariance of new observations: (q, q), or (q, q, m); for noise that
             is added to the function, not for a loss with a link (Poisson, ...).
-
-        Returns
-        -------
-        mean (q,) or (q, m); or (mean, std); or (mean, cov).
         """
         if return_std and return_cov:
             raise RuntimeError("ask for return_std or return_cov, not both")
         if return_cov:
             self._check_additive()
         inside = self._inputs(X)
-        if not (return_std or return_cov) and all(loss.latent_is_mean for loss in self.losses_):
-            mean = np.mean([posterior.mean(inside) for posterior in self.posteriors_], axis=0)
-            return self._shaped(self.units_.y_in_user_units(mean))
-        if not (return_std or return_cov or self._has_spread()):
-            return self._shaped(self._at_mode(inside))
         if return_cov:
             return self._with_cov(inside)
-        mean, variance = self._moments(inside)
-        if not return_std:
-            return self._shaped(mean)
-        return self._shaped(mean), self._shaped(np.sqrt(variance))
+        if return_std:
+            mean, variance = self._moments(inside)
+            return self._shaped(mean), self._shaped(np.sqrt(variance))
+        at_f = all(loss.latent_is_mean for loss in self.losses_)
+        if not at_f and self._has_spread():
+            return self._shaped(self._moments(inside)[0])
+        means = [posterior.mean(inside) for posterior in self.posteriors_]
+        if not at_f:
+            pairs = zip(means, self.losses_, strict=True)
+            means = [loss.moments(f)[0] if loss.offers("moments") else f for f, loss in pairs]
+        return self._shaped(self.units_.y_in_user_units(np.mean(means, axis=0)))
 
     def predict_latent(self, X: Any) -> tuple[Array, Array | None]:
         """Return mean and standard deviation of the function itself at X, noise left out.
 
         A mode has no spread: the deviation is then None.
         """
-        inside = self._inputs(X)
-        means = np.array([p.mean(inside) for p in self.posteriors_])
-        if not self._has_spread():
-            return self._shaped(self.units_.y_in_user_units(means.mean(axis=0))), None
-        self._check_variances(inside)
-        variances = np.array([p.var(inside)[:, None] for p in self.posteriors_])
-        mean = means.mean(axis=0)
-        variance = variances.mean(axis=0) + means.var(axis=0)
-        scale = self.units_.y_scale
-        return self._shaped(self.units_.y_in_user_units(mean)), self._shaped(
-            np.sqrt(variance) * scale
-        )
+        inside, spread = self._inputs(X), self._has_spread()
+        if spread:
+            check_variances(self.posteriors_, inside)
+        each = self.posteriors_
+        variances = [p.var(inside)[:, None] if spread else None for p in each]
+        mean, variance = mixed([(p.mean(inside), v) for p, v in zip(each, variances, strict=True)])
+        shaped = self._shaped(self.units_.y_in_user_units(mean))
+        if variance is None:
+            return shaped, None
+        return shaped, self._shaped(np.sqrt(variance) * self.units_.y_scale)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Return (low, high) that contain a new observation with probability ``coverage``.
@@ -188,13 +166,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         inside = self._inputs(X)
         self._check_noise_known()
         latents = [self._latent(inside, i) for i in range(len(self.losses_))]
-        ends = [
-            self._shaped(
-                self.units_.y_in_user_units(mixture_quantile(self.losses_, latents, level))
-            )
-            for level in (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
-        ]
-        return ends[0], ends[1]
+        levels = (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
+        ends = (mixture_quantile(self.losses_, latents, level) for level in levels)
+        low, high = (self._shaped(self.units_.y_in_user_units(end)) for end in ends)
+        return low, high
 
     def predictive_log_density(self, X: Any, y: Any) -> Array:
         """Return log p(y_i | x_i, training data), shape (q,) or (q, m)."""
@@ -202,33 +177,25 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         self._check_noise_known()
         check_target(y)
         check_consistent_length(X, y)
-        target = self.units_.y_standardised(as_columns(y))
-        if target.shape[1] != len(self.units_.y_scale):
-            raise ValueError(
-                f"y has {target.shape[1]} outputs, the model has {len(self.units_.y_scale)}"
-            )
-        densities = [
-            loss.log_predictive(target, *self._latent(inside, i))
-            for i, loss in enumerate(self.losses_)
-        ]
-        value = np.logaddexp.reduce(densities, axis=0) - np.log(len(densities))
+        target, m = self.units_.y_standardised(as_columns(y)), len(self.units_.y_scale)
+        if target.shape[1] != m:
+            raise ValueError(f"y has {target.shape[1]} outputs, the model has {m}")
+        members = enumerate(self.losses_)
+        each = [loss.log_predictive(target, *self._latent(inside, i)) for i, loss in members]
+        value = np.logaddexp.reduce(each, axis=0) - np.log(len(each))
         return self._shaped(value - np.log(self.units_.y_scale))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions from the posterior at X (q, d): (q, n_samples) or (q, m, n_samples)."""
         inside = self._inputs(X)
-        self._check_variances(inside)
+        check_variances(self.posteriors_, inside)
         require_memory(len(inside), 3, "a joint draw", "draw at")
         rng = generator(random_state)
         which = rng.integers(len(self.posteriors_), size=n_samples)
-        draws = [
-            posterior.sample(inside, int((which == i).sum()), rng)
-            for i, posterior in enumerate(self.posteriors_)
-        ]
-        stacked = np.concatenate(draws, axis=2)
-        units = self.units_
-        scaled = stacked * units.y_scale[:, None] + units.y_shift[:, None]
-        return np.asarray(scaled[:, 0] if self.flat_ else scaled)
+        counts = np.bincount(which, minlength=len(self.posteriors_)).tolist()
+        members = zip(self.posteriors_, counts, strict=True)
+        draws = np.concatenate([p.sample(inside, count, rng) for p, count in members], axis=2)
+        return self._shaped(draws * self.units_.y_scale[:, None] + self.units_.y_shift[:, None])
 
     def sample_prior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions from the prior of the given kernel at X (q, d): (q, n_samples)."""
@@ -236,10 +203,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         points = check_array(X, dtype=np.float64, order="C", ensure_all_finite=False)
         check_finite(points, "X", names)
         require_memory(len(points), 3, "a joint draw", "draw at")
-        kernel: Kernel = as_kernel("rbf" if self.kernel is None else self.kernel)
-        resolved = kernel.resolve(names, points.shape[1]).frozen(points)
-        draws = Prior(resolved).sample(points, n_samples, generator(random_state))
-        return np.asarray(draws[:, 0])
+        kernel = as_kernel("rbf" if self.kernel is None else self.kernel)
+        prior = Prior(kernel.resolve(names, points.shape[1]).frozen(points))
+        return np.asarray(prior.sample(points, n_samples, generator(random_state))[:, 0])
 
     # ------------------------------------------------------------------ helpers
     def _check_noise_known(self) -> None:
@@ -263,50 +229,18 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def _has_spread(self) -> bool:
         return all(posterior.has_spread for posterior in self.posteriors_)
 
-    def _at_mode(self, inside: Array) -> Array:
-        """Mean of y given the mode of f (q, m), in the user's units; f itself without moments."""
-        means = []
-        for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
-            f = posterior.mean(inside)
-            means.append(loss.moments(f)[0] if loss.offers("moments") else f)
-        return self.units_.y_in_user_units(np.mean(means, axis=0))
-
-    def _shaped(self, values: Array) -> Array:
-        return np.asarray(values[:, 0] if self.flat_ else values)
-
-    def _check_variances(self, inside: Array) -> None:
-        """Refuse the variance of a mode, and of new points given by their kernel values."""
-        if not self._has_spread():
-            raise ValueError(
-                f"{self.report_['inference']['name']} inference finds a mode, which has no spread: "
-                "there are means, and no deviations, intervals, densities or draws; "
-                "predict and predict_latent give the mean, and GPRegressor the rest"
-            )
-        for posterior in self.posteriors_:
-            if not posterior.variance_known_at(inside):
-                raise ValueError(
-                    "the kernel values of new points with the training points do not say how the "
-                    "new points vary: with a kernel Precomputed() there are means for new points, "
-                    "and deviations, intervals, densities and draws for the training matrix only; "
-                    "for all points give Precomputed(matrix), and row numbers of it as X"
-                )
-
     def _latent(self, inside: Array, draw: int) -> tuple[Array, Array]:
         """Latent mean (q, m) and variance (q, 1) inside, noise parts of the kernel included."""
-        self._check_variances(inside)
+        check_variances(self.posteriors_, inside)
         posterior = self.posteriors_[draw]
         variance = posterior.var(inside) + posterior.noise(inside)
         return posterior.mean(inside), variance[:, None]
 
     def _moments(self, inside: Array) -> tuple[Array, Array]:
         """Mean and variance (q, m) of a new observation in the user's units."""
-        pairs = [
-            np.broadcast_arrays(*loss.predict(*self._latent(inside, i)))
-            for i, loss in enumerate(self.losses_)
-        ]
-        means = np.array([pair[0] for pair in pairs])
-        variance = np.mean([pair[1] for pair in pairs], axis=0) + means.var(axis=0)
-        return self.units_.y_in_user_units(means.mean(axis=0)), variance * self.units_.y_scale**2
+        members = enumerate(self.losses_)
+        mean, variance = mixed([loss.predict(*self._latent(inside, i)) for i, loss in members])
+        return self.units_.y_in_user_units(mean), cast(Array, variance) * self.units_.y_scale**2
 
     def _with_cov(self, inside: Array) -> tuple[Array, Array]:
         members = len(self.posteriors_)
@@ -321,7 +255,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         scaled = cov[:, :, None] * self.units_.y_scale**2
         if members > 1:
             pairs = (loss.predict(*self._latent(inside, i)) for i, loss in enumerate(self.losses_))
-            scaled += between_members(np.array([m for m, _ in pairs])) * self.units_.y_scale**2
+            means = np.array([m for m, _ in pairs])
+            d = means - means.mean(axis=0)  # the law of total covariance adds that of the means
+            between = np.einsum("kim,kjm->ijm", d, d, optimize=True) / members
+            scaled += between * self.units_.y_scale**2
         index = np.arange(len(inside))
         scaled[index, index] = variance
         return self._shaped(mean), np.asarray(scaled[:, :, 0] if self.flat_ else scaled)

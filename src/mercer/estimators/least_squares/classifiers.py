@@ -10,11 +10,13 @@ from scipy.special import log_ndtr, log_softmax, ndtr, softmax
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, Index
-from mercer.estimators.least_squares.base import LabelRegression, Targets, loo_error
-from mercer.estimators.shared.machine import generator
-from mercer.estimators.shared.parameters import find_parameters
+from mercer.estimators.kernel.classifier import LabelMachine
+from mercer.estimators.shared.machine import Fit, Given, generator
+from mercer.estimators.shared.parameters import Draw, find_parameters
 from mercer.estimators.shared.parts import Parts, data_scales
-from mercer.estimators.shared.table import Table
+from mercer.estimators.shared.predictions import check_variances
+from mercer.estimators.shared.table import Table, build_table
+from mercer.estimators.shared.units import Units
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
 from mercer.losses import Gaussian, SquaredProbit
@@ -32,6 +34,70 @@ BOUNDS = {
 }
 
 
+class LabelRegression(LabelMachine):
+    """Regression on one column of targets for two classes, on one per class for more.
+
+    All columns share one kernel, one noise and one factorisation.
+    """
+
+    left_out_: LeftOut  # a Gaussian regression always has it
+
+    def _label_targets(self, counts: Array) -> tuple[Array, Array]:
+        """Return (y+, y-), each (m,), for classes of ``counts`` (k,) rows."""
+        m = 1 if len(counts) == 2 else len(counts)
+        return np.ones(m), -np.ones(m)
+
+    def _choose(self, fit: Fit) -> tuple[Kernel, Loss]:
+        """Return kernel and loss; say in the report how they were found."""
+        raise NotImplementedError
+
+    def _targets(self, given: Given, parts: Parts) -> Array:
+        given.labels.check_two()
+        plus, minus = self._label_targets(given.labels.counts)
+        wanted = np.arange(len(plus)) if len(plus) > 1 else np.array([1])
+        return np.where(given.labels.codes[:, None] == wanted, plus, minus)
+
+    def _merge(self, given: Given, parts: Parts, Y: Array) -> Table:
+        flat, arrays = Y.shape[1] == 1, parts.arrays + 4
+        return build_table(given.X, Y, given.weights, parts.by_row, flat, arrays)
+
+    def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:
+        seen, weights = given.labels.rows, given.weights
+        # class weights say what a mistake costs, not how often a row was seen: a row that is left
+        # out takes its class weight with it, whole
+        with np.errstate(invalid="ignore", divide="ignore"):
+            alone = np.where(seen > 1.0, weights / seen, weights)
+        return replace(super()._pose(given, parts, table, units), left_out=alone[table.keep])
+
+    def _search(self, fit: Fit) -> None:
+        kernel, fit.parts.loss = self._choose(fit)
+        # learning is Gaussian regression, whatever the loss says of new labels
+        noise = float(fit.parts.loss.get_params()["noise"])
+        fit.draws = [Draw(kernel, Gaussian(noise=noise))]
+
+    def _calibrate(self, fit: Fit) -> None:
+        super()._calibrate(fit)
+        self.losses_, self.loss_ = [fit.parts.loss], fit.parts.loss
+
+    def _variance(self, inside: Array) -> Array:
+        """Return the variance (q, 1) of f, noise parts of the kernel included."""
+        posterior = self.posteriors_[0]
+        check_variances([posterior], inside)
+        return np.asarray((posterior.var(inside) + posterior.noise(inside))[:, None])
+
+    def predict_latent(self, X: Any) -> tuple[Array, Array]:
+        """Return mean (q,) or (q, k) and standard deviation (q,) of the regression function."""
+        inside = self._inputs(X)
+        mean = self._shaped(self.posteriors_[0].mean(inside))
+        return mean, np.sqrt(self._variance(inside)[:, 0])
+
+
+def loo_error(scores: Array, codes: Index, weights: Array) -> float:
+    """Return the weighted share of rows whose left-out score (N, m) points to another class."""
+    best = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
+    return float(weights @ (best != codes) / weights.sum())
+
+
 class LeastSquaresClassifier(LabelRegression):
     """Kernel ridge regression on the labels: regularised least-squares classification.
 
@@ -44,14 +110,11 @@ class LeastSquaresClassifier(LabelRegression):
     Parameters
     ----------
     kernel : Kernel, name, scikit-learn kernel, callable or None
-        None is an RBF of unit variance whose length scale is that of the standardised table. A
-        kernel object is taken as it is, in the user's units.
+        None is an RBF of unit variance whose length scale is that of the standardised table.
     lam : "loo" or number > 0
         The ridge parameter (``alpha`` of scikit-learn's KernelRidge). "loo" takes the one of
-        ``lams`` with the best leave-one-out predictions; all of them come from one
-        eigendecomposition, without refitting.
-    lams : values > 0 or None
-        The grid; None is 20 values from 1e-6 to 1000 times the mean of k(x, x).
+        ``lams`` with the best leave-one-out predictions, all from one eigendecomposition.
+    lams : values > 0, or None: 20 values from 1e-6 to 1000 times the mean of k(x, x).
     criterion : "squared" or "error"
         What the leave-one-out predictions should have least of: squared error, or mistakes (among
         equal ones the squared error decides).
@@ -59,8 +122,7 @@ class LeastSquaresClassifier(LabelRegression):
         The numbers for the class and for the others. The decision is at their midpoint. "fisher"
         is (n/n+, -n/n-), n+ and n- the rows of the class and of the others, with the decision at 0:
         with a linear kernel and lam -> 0 this is Fisher's discriminant.
-    basis : "constant", None, "linear", degree, callable or Basis
-        Unpenalised functions; the default is an offset.
+    basis : "constant" (an offset), None, "linear", degree, callable or Basis, unpenalised.
     search : None, "evidence", "loo" or Search
         Learn the kernel and lam (as a start, if it is a number) like a Gaussian process on the
         targets; None takes the kernel as it is.
@@ -74,9 +136,7 @@ class LeastSquaresClassifier(LabelRegression):
     report_ : dict; "loo" has the leave-one-out error and squared error, "lam" their path.
     kernel_, loss_, log_evidence_, posteriors_, relevance_ : those of the regression on the targets.
 
-    References
-    ----------
-    Rasmussen & Williams, section 6.5; Rifkin & Klautau (2004), In defense of one-vs-all
+    References: Rasmussen & Williams, section 6.5; Rifkin & Klautau (2004), In defense of one-vs-all
     classification; Rifkin & Lippert (2007), Notes on regularized least squares.
 
     Examples
@@ -108,33 +168,28 @@ class LeastSquaresClassifier(LabelRegression):
         standardize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
-        self.kernel = kernel
-        self.lam = lam
-        self.lams = lams
-        self.criterion = criterion
-        self.targets = targets
-        self.basis = basis
-        self.search = search
-        self.class_weight = class_weight
-        self.gram = gram
-        self.standardize = standardize
+        self.kernel, self.basis, self.search = kernel, basis, search
+        self.class_weight, self.gram, self.standardize = class_weight, gram, standardize
+        self.lam, self.lams, self.criterion, self.targets = lam, lams, criterion, targets
         self.random_state = random_state
+
+    loss_: Gaussian
 
     @property
     def lam_(self) -> float:
         """The ridge parameter that was used."""
-        return float(cast(Gaussian, self.loss_).noise)
+        return float(self.loss_.noise)
 
-    def _parts(self) -> dict[str, Any]:
+    def _resolve(self, given: Given) -> Parts:
         if self.criterion not in ("squared", "error"):
             raise ValueError(f"criterion must be 'squared' or 'error', not {self.criterion!r}")
         by_loo = isinstance(self.lam, str) and self.lam == "loo"
         if not (by_loo or is_number(self.lam, 0.0, np.inf)):
             raise ValueError(f"lam must be 'loo' or a positive number, not {self.lam!r}")
-        given = "gaussian" if by_loo else Gaussian(noise=float(self.lam))
-        return {"loss": given, "search": self.search}
+        loss = "gaussian" if by_loo else Gaussian(noise=float(self.lam))
+        return self._resolved(given, loss=loss, inference="exact")
 
-    def _label_targets(self, counts: Array) -> Targets:
+    def _label_targets(self, counts: Array) -> tuple[Array, Array]:
         plus, minus = super()._label_targets(counts)
         if isinstance(self.targets, str) and self.targets == "fisher":
             if not np.all(counts > 0.0):
@@ -149,27 +204,25 @@ class LeastSquaresClassifier(LabelRegression):
             )
         return float(given[0]) * plus, -float(given[1]) * minus
 
-    def _choose(
-        self, parts: Parts, problem: Problem, codes: Index, counts: Array
-    ) -> tuple[Kernel, Loss, dict[str, Any]]:
-        plus, minus = self._label_targets(counts)
-        threshold = np.zeros(len(plus)) if isinstance(self.targets, str) else 0.5 * (plus + minus)
-        report: dict[str, Any] = {"search": None}
+    def _choose(self, fit: Fit) -> tuple[Kernel, Loss]:
+        parts, report = fit.parts, fit.report
         kernel, loss = parts.kernel, parts.loss
+        plus, minus = self._label_targets(fit.given.labels.counts)
+        threshold = np.zeros(len(plus)) if isinstance(self.targets, str) else 0.5 * (plus + minus)
+        report["search"] = None
         if parts.search is not None:
-            draws, report = find_parameters(parts, problem, generator(self.random_state))
+            draws, found = find_parameters(parts, fit.problem, generator(self.random_state))
             kernel, loss = draws[0].kernel, draws[0].loss
-        elif parts.named_kernel:
-            kernel.set_params(**({"variance": 1.0} if "variance" in kernel.domains else {}))
+            report |= found
+        elif parts.named_kernel and "variance" in kernel.domains:
+            kernel.set_params(variance=1.0)
         if parts.search is None and isinstance(self.lam, str):
-            lam, report["lam"] = self._best(kernel, problem, codes, threshold)
+            codes = fit.given.labels.codes[fit.table.keep]
+            lam, report["lam"] = self._best(kernel, fit.problem, codes, threshold)
             loss = Gaussian(noise=lam)
-        report["targets"] = {
-            "plus": plus.tolist(),
-            "minus": minus.tolist(),
-            "threshold": threshold.tolist(),
-        }
-        return kernel, loss, report
+        targets = {"plus": plus, "minus": minus, "threshold": threshold}
+        report["targets"] = {name: values.tolist() for name, values in targets.items()}
+        return kernel, loss
 
     def _best(
         self, kernel: Kernel, problem: Problem, codes: Index, threshold: Array
@@ -186,8 +239,7 @@ class LeastSquaresClassifier(LabelRegression):
             lams = np.sort(np.asarray(self.lams, dtype=np.float64).ravel())[::-1]
             if not len(lams) or not np.all((lams > 0.0) & np.isfinite(lams)):
                 raise ValueError(f"lams must be positive numbers, not {self.lams!r}")
-        w = problem.row_weights
-        path = []
+        w, path = problem.row_weights, []
         for lam, mean in ridge_path(kernel, problem, lams):
             squared = float(w @ ((problem.rows - mean) ** 2).mean(axis=1) / w.sum())
             path.append((lam, loo_error(mean - threshold, codes, w), squared))
@@ -198,12 +250,12 @@ class LeastSquaresClassifier(LabelRegression):
         report = {name: list(c) for name, c in zip(names, zip(*path, strict=True), strict=True)}
         return best, report | {"chosen": best, "at_edge": bool(edge)}
 
-    def _score(self, table: Table, codes: Index) -> None:
-        assert self.left_out_ is not None
-        assert self.left_out_.mean is not None
-        mean, w = np.reshape(self.left_out_.mean, table.Y.shape), table.weights
-        squared = float(w @ ((table.Y - mean) ** 2).mean(axis=1) / w.sum())
-        error = loo_error(mean - self._threshold(), codes, w)
+    def _calibrate(self, fit: Fit) -> None:
+        super()._calibrate(fit)
+        Y, w = fit.table.Y, fit.table.weights
+        mean = np.reshape(cast(Array, self.left_out_.mean), Y.shape)
+        squared = float(w @ ((Y - mean) ** 2).mean(axis=1) / w.sum())
+        error = loo_error(mean - self._threshold(), fit.given.labels.codes, w)
         self.report_["loo"] = {"error": error, "squared_error": squared}
 
     def _check_fitted(self) -> None:
@@ -219,8 +271,8 @@ class LeastSquaresClassifier(LabelRegression):
 
     def decision_function(self, X: Any) -> Array:
         """Return f less the threshold: (q,), positive for the second class; (q, k) for more."""
-        scores = self._mean(self._inputs(X)) - self._threshold()
-        return np.asarray(scores[:, 0] if self.flat_ else scores)
+        inside = self._inputs(X)
+        return self._shaped(self.posteriors_[0].mean(inside) - self._threshold())
 
 
 class ProbabilisticLeastSquaresClassifier(LabelRegression):
@@ -233,25 +285,20 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
 
     Several classes: one against the rest, with one kernel and one noise for all and a tau and a b
     for each; the criterion is the sum over the classes, the probabilities are divided by their sum.
-    A wrong label far inside the other class is given a tiny probability: compare log losses with
-    and without the worst case.
+    A wrong label far inside the other class gets a tiny probability: mind it in log losses.
 
     Parameters
     ----------
     kernel : Kernel, name, scikit-learn kernel, callable or None
         None is a scaled RBF with one length scale, on standardised columns.
-    latent : bool
-        Leave the noise out of the predictive variance, in training and in prediction.
+    latent : bool, leave the noise out of the predictive variance, in training and in prediction.
     smooth : bool
         Train towards the probabilities (n+ + 1)/(n+ + 2) and 1/(n- + 2) of Platt in place of 1 and
         0, n+ and n- the labels of each kind. Without it, labels that can all be told from the
         others make the probabilities as extreme as the bounds allow. False is the book's criterion.
-    basis : None, "constant", "linear", degree, callable or Basis
-        Unpenalised functions; b is there anyway.
-    search : "plsc", None or Optimize
-        None takes kernel, ``noise``, ``tau`` and ``offset`` as they are.
-    noise, tau, offset : numbers
-        Where the search starts.
+    basis : None, "constant", "linear", degree, callable or Basis, unpenalised; b is there anyway.
+    search : "plsc", None (kernel, ``noise``, ``tau`` and ``offset`` as they are) or Optimize
+    noise, tau, offset : numbers, where the search starts.
     class_weight : None, "balanced" or dict
     gram, standardize, random_state : see :class:`KernelRegressor`.
 
@@ -263,9 +310,7 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
         log probability of its label (for several classes: of each class against the rest).
     kernel_, log_evidence_, report_, posteriors_, relevance_ : as elsewhere.
 
-    References
-    ----------
-    Rasmussen & Williams, section 6.5.1 and (5.12), (6.42)-(6.44).
+    References: Rasmussen & Williams, section 6.5.1 and (5.12), (6.42)-(6.44).
 
     Examples
     --------
@@ -296,77 +341,70 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
         standardize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
-        self.kernel = kernel
-        self.latent = latent
-        self.smooth = smooth
-        self.basis = basis
-        self.search = search
-        self.noise = noise
-        self.tau = tau
-        self.offset = offset
-        self.class_weight = class_weight
-        self.gram = gram
-        self.standardize = standardize
+        self.kernel, self.basis, self.search = kernel, basis, search
+        self.class_weight, self.gram, self.standardize = class_weight, gram, standardize
+        self.latent, self.smooth = latent, smooth
+        self.noise, self.tau, self.offset = noise, tau, offset
         self.random_state = random_state
+
+    loss_: SquaredProbit
 
     @property
     def loo_log_probability_(self) -> float:
         """The weighted sum of the log probabilities of the left-out labels."""
-        return cast(float, cast(LeftOut, self.left_out_).total)
+        return cast(float, self.left_out_.total)
 
-    def _parts(self) -> dict[str, Any]:
+    def _resolve(self, given: Given) -> Parts:
         search = self.search
         if isinstance(search, str) and search == "plsc":
             search = Optimize(criterion="plsc")
-        elif isinstance(search, Search):
-            criterion = search.get_params().get("criterion")
-            if criterion != "plsc":
-                raise ValueError(
-                    f"a search by {criterion!r} does not train a sigmoid; give "
-                    "Optimize(criterion='plsc')"
-                )
-        elif search is not None:
+        if search is not None and not isinstance(search, Search):
             raise ValueError(f"search must be 'plsc', None or an Optimize, not {search!r}")
+        criterion = None if search is None else search.get_params().get("criterion")
+        if search is not None and criterion != "plsc":
+            raise ValueError(
+                f"a search by {criterion!r} does not train a sigmoid; give "
+                "Optimize(criterion='plsc')"
+            )
         loss = SquaredProbit(self.noise, self.tau, self.offset, self.latent)
-        return {"loss": loss, "search": search}
+        return self._resolved(given, loss=loss, inference="exact", search=search)
 
-    def _choose(
-        self, parts: Parts, problem: Problem, codes: Index, counts: Array
-    ) -> tuple[Kernel, Loss, dict[str, Any]]:
-        loss = cast(SquaredProbit, parts.loss)
+    def _choose(self, fit: Fit) -> tuple[Kernel, Loss]:
+        parts, problem, loss = fit.parts, fit.problem, fit.parts.loss
         m = problem.y.shape[1]
         if m > 1:
             loss.set_params(tau=np.full(m, self.tau), offset=np.full(m, self.offset))
+        fit.report["search"] = None
         if parts.search is None:
-            return parts.kernel, loss, {"search": None}
+            return parts.kernel, loss
         # exact copies and weights say how much a row counts, not how little noise there is
         factor = balanced(problem)[1]
         scaled = times(problem, factor)
-        bounds = parts.bounds | BOUNDS
-        space = Space({"kernel": parts.kernel, "loss": loss}, bounds)
+        space = Space({"kernel": parts.kernel, "loss": loss}, parts.bounds | BOUNDS)
         if not parts.named_kernel:
             space.suggest(data_scales(parts.kernel, scaled.points, scaled.y, scaled.weights))
         criterion = PlscCriterion(space, scaled, parts.inference, parts.make_gram, self.smooth)
         best = parts.search.run(criterion, space, generator(self.random_state))[0]
         at = space.parts_at(best.u)
-        report = {"search": {**best.report, "search_weight_factor": factor}}
-        return cast(Kernel, at["kernel"]), cast(Loss, at["loss"]), report
+        fit.report["search"] = {**best.report, "search_weight_factor": factor}
+        return cast(Kernel, at["kernel"]), cast(Loss, at["loss"])
 
-    def _score(self, table: Table, codes: Index) -> None:
-        loss, left, w = cast(SquaredProbit, self.loss_), self.left_out_, table.weights
-        assert left is not None
-        assert left.mean is not None
-        mean, variance = np.reshape([left.mean, left.variance], (2, *table.Y.shape))
+    def _calibrate(self, fit: Fit) -> None:
+        super()._calibrate(fit)
+        loss, left, Y = self.loss_, self.left_out_, fit.table.Y
+        given = cast(Array, left.mean)
+        mean, variance = np.reshape([given, left.variance], (2, *Y.shape))
         s = variance - loss.noise if loss.latent else variance
-        log_p = loss.log_probability(0.5 * (1.0 + table.Y), mean, s)[0]
-        self.left_out_ = replace(left, log_density=np.reshape(log_p, np.shape(left.mean)))
-        self.report_["loo"] = {"error": loo_error(loss.score_of_sum(mean, s), codes, w)}
+        log_p = loss.log_probability(0.5 * (1.0 + Y), mean, s)[0]
+        self.left_out_ = replace(left, log_density=np.reshape(log_p, given.shape))
+        scores = loss.score_of_sum(mean, s)
+        error = loo_error(scores, fit.given.labels.codes, fit.table.weights)
+        self.report_["loo"] = {"error": error}
 
-    # ------------------------------------------------------------------ predictions
     def _scores(self, X: Any) -> Array:
         """Return r (q, m) with P = Phi(r) for each class against the rest."""
         inside = self._inputs(X)
-        return cast(SquaredProbit, self.loss_).score(self._mean(inside), self._variance(inside))
+        return self.loss_.score(self.posteriors_[0].mean(inside), self._variance(inside))
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities (q, k), in the order of ``classes_``."""

@@ -1,7 +1,4 @@
-"""Labels: classes as integer codes and as -1 / +1 targets, and what each row counts.
-
-Partly labelled rows: which have a label, and the distinct points that make the graph.
-"""
+"""Labels: classes as codes and as -1 / +1 targets, what each row counts, and rows without one."""
 
 from __future__ import annotations
 
@@ -21,25 +18,17 @@ from mercer.estimators.shared.table import check_weights
 
 @dataclass(frozen=True)
 class Labelled:
-    """The labels of a fit.
+    """The labels of a fit."""
 
-    Attributes
-    ----------
-    classes : (k,) the labels that occur, sorted.
-    codes : (n,) the class of each row as 0 .. k-1.
-    rows, weights : (n,) the sample weights, and these times the class weights.
-    """
-
-    classes: NDArray[Any]
-    codes: Index
-    rows: Array
-    weights: Array
+    classes: NDArray[Any]  # (k,) the labels that occur, sorted
+    codes: Index  # (n,) the class of each row as 0 .. k-1
+    rows: Array  # (n,) the sample weights
+    weights: Array  # (n,) these times the class weights
 
     @property
     def counts(self) -> Array:
         """The rows (k,) of each class, by sample weight."""
-        counts = np.bincount(self.codes, self.rows, len(self.classes))
-        return np.asarray(counts, dtype=np.float64)
+        return np.asarray(np.bincount(self.codes, self.rows, len(self.classes)), dtype=np.float64)
 
     def check_two(self) -> None:
         """Refuse rows that all belong to one class once those of weight zero are left out."""
@@ -54,27 +43,18 @@ class Labelled:
             raise ValueError(f"all rows of the class {absent!r} have weight zero: drop them")
 
 
-def read_labels(y: Any, class_weight: Any, sample_weight: Any) -> Labelled:
-    """Return what the labels y (n,) say, with :func:`row_weights`; refuse fewer than two classes.
+NO_LABELS = Labelled(np.empty(0), np.empty(0, dtype=np.intp), np.empty(0), np.empty(0))
 
-    Examples
-    --------
-    >>> read_labels(["no", "yes", "no"], {"yes": 2.0}, None).weights
-    array([1., 2., 1.])
-    """
+
+def read_labels(y: Any, class_weight: Any, sample_weight: Any) -> Labelled:
+    """Return what the labels y (n,) say, with :func:`row_weights`; refuse less than two classes."""
     classes, codes = encode(y)
     weights = row_weights(class_weight, classes, codes, sample_weight)
     return Labelled(classes, codes, check_weights(sample_weight, len(codes)), weights)
 
 
 def encode(y: Any) -> tuple[NDArray[Any], Index]:
-    """Return (classes, codes): the sorted classes (k,) and the class of each row as 0 .. k-1.
-
-    Examples
-    --------
-    >>> encode(["no", "yes", "no"])
-    (array(['no', 'yes'], dtype='<U3'), array([0, 1, 0]))
-    """
+    """Return (classes, codes): the sorted classes (k,) and the class of each row as 0 .. k-1."""
     labels = column_or_1d(y, warn=True)
     try:
         classes, codes = np.unique(labels, return_inverse=True)
@@ -115,22 +95,18 @@ def row_weights(
     """Return sample weight times class weight of each row, shape (n,).
 
     ``class_weight`` is None, "balanced" (n / (k * rows of the class), as in scikit-learn) or a
-    mapping from class to weight, 1 where a class is missing; a class that does not occur is
-    refused.
+    mapping from classes that occur to weights, 1 where a class is missing.
     """
     weights = check_weights(sample_weight, len(codes))
     if class_weight is None:
         return weights
     k = len(classes)
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ValueError(f"class_weight must be None, 'balanced' or a dict: {class_weight!r}")
+    if isinstance(class_weight, str) and class_weight == "balanced":
         by_class = len(codes) / (k * np.bincount(codes, minlength=k))
         return np.asarray(weights * by_class[codes])
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict: {class_weight!r}")
-    known = dict(zip(classes.tolist(), range(k), strict=True))
-    by_class = np.ones(k)
+    known, by_class = {label: i for i, label in enumerate(classes.tolist())}, np.ones(k)
     for label, weight in class_weight.items():
         if label not in known:
             raise ValueError(
@@ -165,8 +141,10 @@ def split_labels(y: Any, n: int, mark: Any = None) -> tuple[NDArray[np.bool_], N
         return np.ones(n, dtype=bool), values
     known = np.array([not _missing(v, mark) for v in values.tolist()], dtype=bool)
     labels = values[known]
-    if values.dtype == object and not known.all() and _alike(labels.tolist()):
-        labels = np.array(labels.tolist())  # as they would be without the gaps
+    if values.dtype == object and not known.all():
+        plain_labels = labels.tolist()
+        if any(all(isinstance(v, kind) for v in plain_labels) for kind in (str, numbers.Real)):
+            labels = np.array(plain_labels)  # as they would be without the gaps
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         row = int(np.flatnonzero(known)[np.argmin(np.isfinite(labels))])
         raise ValueError(f"Input y contains infinity in row {row}: no label; NaN marks no label")
@@ -185,32 +163,22 @@ def _column(y: Any) -> Any:
 def _missing(value: Any, mark: Any) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas
         return True
-    if isinstance(value, (float, np.floating)) and value != value:
-        return True
-    return mark is not None and bool(value == mark)
-
-
-def _alike(labels: list[Any]) -> bool:
-    """Whether labels are all texts or all numbers."""
-    return any(all(isinstance(v, kind) for v in labels) for kind in (str, numbers.Real))
+    nan = isinstance(value, (float, np.floating)) and bool(value != value)
+    return nan or (mark is not None and bool(value == mark))
 
 
 @dataclass(frozen=True)
 class Vertices:
     """The distinct rows of a partly labelled table.
 
-    Attributes
-    ----------
-    points, rows : (n, d) the distinct rows, and the first row of the table (n,) equal to each.
-    at, codes, weights : (l,) the labels: point, class and total weight. Equal rows with different
-        labels are one point with several labels.
+    Equal rows with different labels are one point with several labels.
     """
 
-    points: Array
-    rows: Index
-    at: Index
-    codes: Index
-    weights: Array
+    points: Array  # (n, d) the distinct rows
+    rows: Index  # (n,) the first row of the table equal to each
+    at: Index  # (l,) the point of each label
+    codes: Index  # (l,) its class
+    weights: Array  # (l,) its total weight
 
 
 def merge_vertices(
@@ -218,9 +186,8 @@ def merge_vertices(
 ) -> Vertices:
     """Merge the equal rows of X (n, d); rows of weight zero are left out.
 
-    ``weights`` (n,) are the sample weights; ``codes`` and ``counts`` are class and weight of the
-    rows that are ``known``, in order. A row without a label counts once whatever its weight, and
-    so do its copies: they are one point of the graph.
+    ``weights`` (n,) are the sample weights; ``codes`` and ``counts`` class and weight of the rows
+    that are ``known``, in order. The others count once, their copies included: one point each.
     """
     full, total = np.full(len(X), -1, dtype=np.intp), np.zeros(len(X))
     full[known], total[known] = codes, counts

@@ -7,25 +7,23 @@ Each step is a method; an estimator states the steps in which it differs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from mercer.core.arrays import Array, as_columns, location_scale
-from mercer.core.basis import Basis
-from mercer.estimators.shared.labels import Labelled
+from mercer.core.arrays import Array, as_columns, group_rows, location_scale
+from mercer.estimators.shared.labels import NO_LABELS, Labelled
 from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, resolve
 from mercer.estimators.shared.predictions import Predicts
 from mercer.estimators.shared.record import MachineRecord
-from mercer.estimators.shared.summary import Rows, Summarised, machine_rows
+from mercer.estimators.shared.summary import Summarised
 from mercer.estimators.shared.table import (
     Table,
     build_table,
-    check_repeats,
     check_target,
     check_weights,
     read_rows,
@@ -43,31 +41,24 @@ from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
 from mercer.kernels.convert import is_pairwise
 from mercer.kernels.stationary.base import relevance
-from mercer.left_out.cavity import cavity_figures, gaussian_figures, mode_figures, predicted
+from mercer.left_out.cavity import left_out_figures, predicted
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.dense.coupled import CoupledFactor
-from mercer.linalg.line import LineFactor
 from mercer.losses.base import Loss
 from mercer.process.process import Posterior, Prior, Process
+
+Figures: TypeAlias = LeftOut | str  # of left-out rows, or why there are none
 
 
 @dataclass(frozen=True)
 class Given:
-    """The rows of a fit as they were read.
+    """The rows of a fit as they were read."""
 
-    Attributes
-    ----------
-    X, y : (N, d) inputs, and the targets as given.
-    weights : (N,) how much each row counts.
-    names : of the columns, or None.
-    labels : what y says as classes; None for a regression.
-    """
-
-    X: Array
-    y: Any
-    weights: Array
-    names: Any
-    labels: Labelled | None = None
+    X: Array  # (N, d)
+    y: Any  # the targets as given
+    weights: Array  # (N,) how much each row counts
+    names: Any  # of the columns, or None
+    labels: Labelled = NO_LABELS  # what y says as classes; empty for a regression
 
 
 @dataclass
@@ -87,13 +78,6 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
     """The machine behind every estimator; see the presets for what the parameters mean."""
 
     posteriors_: list[Process]
-    losses_: list[Loss]
-    units_: Units
-    basis_: Basis | None
-    report_: dict[str, Any]
-    left_out_: LeftOut | None
-    flat_: bool
-    log_evidence_: float | None
 
     def __init__(
         self,
@@ -107,13 +91,8 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         standardize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
-        self.kernel = kernel
-        self.loss = loss
-        self.inference = inference
-        self.search = search
-        self.gram = gram
-        self.basis = basis
-        self.standardize = standardize
+        self.kernel, self.loss, self.inference, self.search = kernel, loss, inference, search
+        self.gram, self.basis, self.standardize = gram, basis, standardize
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -158,9 +137,13 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
 
     def _resolve(self, given: Given) -> Parts:
         """Return the parts that the parameters name."""
+        return self._resolved(given)
+
+    def _resolved(self, given: Given, **changed: Any) -> Parts:
+        """Return the parts of the parameters, but for those that are ``changed``."""
         names = ("kernel", "loss", "inference", "search", "gram", "basis", "standardize")
-        own = {name: getattr(self, name) for name in names}
-        return resolve(given.names, given.X.shape[1], **own)
+        own = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return resolve(given.names, given.X.shape[1], **(own | changed))
 
     def _check(self, given: Given, parts: Parts) -> None:
         """Refuse rows from which these parts cannot learn."""
@@ -179,7 +162,14 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
     def _targets(self, given: Given, parts: Parts) -> Array:
         """Return the targets (N, m) as the loss wants them."""
         Y = as_columns(parts.loss.check_targets(as_columns(given.y)))
-        check_repeats(given.X, getattr(parts.loss, "noise", None))
+        noise = np.asarray(getattr(parts.loss, "noise", 0.0))
+        if noise.shape == (len(given.X),):  # one for each row
+            exact = given.X[noise == 0.0]
+            if len(group_rows(exact)[0]) < len(exact):
+                raise ValueError(
+                    "repeated inputs need noise: with zero noise they are either redundant or "
+                    "contradictory; give these rows a positive noise"
+                )
         return Y
 
     def _merge(self, given: Given, parts: Parts, Y: Array) -> Table:
@@ -190,9 +180,16 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
 
     def _units(self, given: Given, parts: Parts, table: Table) -> Units:
         """Return the units in which the fit works."""
-        units = column_units(parts, table, table.Y.shape[1])
-        # counts, or a loss with scales of its own, leave the target as it is
-        if not (parts.standardize and hasattr(parts.loss, "in_units")):
+        labelled = given.labels is not NO_LABELS
+        joint = labelled and parts.loss.response == "multiclass"  # a function for each class number
+        outputs = len(given.labels.classes) if joint else table.Y.shape[1]
+        units = no_units(table.X.shape[1], outputs)
+        if not parts.standardize:
+            return units
+        x_shift, x_scale = location_scale(table.points, table.total)
+        units = replace(units, x_shift=x_shift, x_scale=x_scale)
+        # labels, counts, or a loss with scales of its own, leave the target as it is
+        if labelled or not hasattr(parts.loss, "in_units"):
             return units
         y_shift, y_scale = location_scale(table.mean, table.total, table.spread)
         if not np.all((y_scale > 1e-140) & (y_scale < 1e140)):
@@ -200,19 +197,25 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
                 f"the targets have deviation {y_scale.max():.3g}: their squares leave the range of "
                 "floating-point numbers; give y in other units"
             )
-        return Units(units.x_shift, units.x_scale, y_shift, y_scale)
+        return replace(units, y_shift=y_shift, y_scale=y_scale)
 
     def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:
         """Return the problem in these units, the basis at its points included."""
         points = units.standardised(table.points)
         function = standardised_basis(parts.basis, units)
         H = None if function is None else function(points)
-        if H is not None and H.shape[1] >= len(points):
-            raise ValueError(
-                f"{H.shape[1]} basis functions need more than {len(points)} distinct inputs: "
-                "nothing would be left to learn from; choose a smaller basis"
-            )
+        if H is not None:
+            self._check_basis(H)
         return standardised_problem(table, units, points, H)
+
+    def _check_basis(self, H: Array) -> None:
+        """Refuse a basis H (n, k) that leaves nothing to the kernel."""
+        n, k = H.shape
+        if k >= n:
+            raise ValueError(
+                f"{k} basis functions need more than {n} distinct inputs: nothing would be left to "
+                "learn from; choose a smaller basis"
+            )
 
     def _begin(self, fit: Fit) -> None:
         """State the prior: convert the parts to the units of the fit, initialise the defaults."""
@@ -221,26 +224,25 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
 
     def _search(self, fit: Fit) -> None:
         """Find the hyperparameters: ``fit.draws`` and ``fit.report``."""
-        fit.draws, fit.report = find_parameters(
-            fit.parts, fit.problem, generator(self.random_state)
-        )
+        rng = generator(self.random_state)
+        fit.draws, fit.report = find_parameters(fit.parts, fit.problem, rng)
 
     def _condition(self, fit: Fit) -> None:
         """Set the fitted attributes: the posterior of each draw, and what follows from them."""
+        first, p, basis = fit.draws[0], fit.problem, fit.parts.basis
         posteriors: list[Process] = []
         values = []
         for draw in fit.draws:
-            solved = draw.solve(fit.parts, fit.problem)
+            solved = draw.solve(fit.parts, p)
             fit.parts.inference.warn(solved.solution.report)
             values.append(solved.value)
             posterior = self._posterior(fit, draw, solved)
-            if not posteriors:
+            if draw is first:
                 left = self._left_out(fit, draw, solved, posterior)
                 fit.report |= self._describe(fit, draw, solved)
             posteriors.append(self._discriminant(fit, draw, solved, posterior))
-        first, p, basis = fit.draws[0], fit.problem, fit.parts.basis
         k = 0 if p.basis is None else p.basis.shape[1]
-        self.posteriors_ = [*posteriors]
+        self.posteriors_ = posteriors
         self.losses_ = [draw.loss.for_new() for draw in fit.draws]
         self.units_, self.basis_, self.flat_ = fit.units, basis, fit.table.flat
         self.kernel_ = self._stated_kernel(fit, first)
@@ -261,38 +263,27 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         prior = Prior(draw.kernel, solution.alpha.shape[1])
         return prior.condition(p.points, solution, standardised_basis(fit.parts.basis, fit.units))
 
-    def _discriminant(
-        self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
-    ) -> Posterior:
+    def _discriminant(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Process:
         """Return the process that predicts; this is the posterior."""
         return posterior
 
-    def _left_out(
-        self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
-    ) -> LeftOut | str:
+    def _left_out(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Figures:
         """Return every row from the others, in the user's units; or why that is not known."""
-        p, loss, solution = fit.problem, draw.loss, solved.solution
-        found: LeftOut | str
-        if not posterior.has_spread:
-            found = mode_figures(p, solved.gram, loss, solution)
-        elif "quadratic" in fit.parts.inference.needs:
-            found = gaussian_figures(p, loss, solution)
-        else:
-            found = cavity_figures(p, solved.gram, loss, solution)
+        kind = {
+            "spread": posterior.has_spread,
+            "quadratic": "quadratic" in fit.parts.inference.needs,
+        }
+        found = left_out_figures(fit.problem, solved.gram, draw.loss, solved.solution, **kind)
         if isinstance(found, str):
             return found
-        return of_all_rows(found, fit.table, fit.units, loss, posterior)
+        return of_all_rows(found, fit.table, fit.units, draw.loss, posterior)
 
     def _describe(self, fit: Fit, draw: Draw, solved: Solved) -> dict[str, Any]:
         """Return what was done to the numbers, as plain values."""
-        line = isinstance(solved.solution.factor, LineFactor)
         degrees = None
         if fit.parts.inference.has_evidence:
             degrees = _degrees_of_freedom(draw.kernel, fit.problem, solved)
-        return described(fit, solved) | {
-            "gram": "markov" if line else "dense",
-            "degrees_of_freedom": degrees,
-        }
+        return described(fit, solved) | {"gram": solved.gram.name, "degrees_of_freedom": degrees}
 
     def _stated_kernel(self, fit: Fit, draw: Draw) -> Kernel:
         """Return the fitted kernel in the user's units."""
@@ -305,18 +296,6 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
     def _parameter_words(self) -> dict[str, str]:
         """Return what parameters of this estimator's parts mean, where that is not the usual."""
         return {}
-
-    def _summary_rows(self) -> Rows:
-        return machine_rows(self)
-
-
-def column_units(parts: Parts, table: Table, m: int) -> Units:
-    """Return units that standardise the columns, if the parts say so, and leave m targets alone."""
-    units = no_units(table.X.shape[1], m)
-    if not parts.standardize:
-        return units
-    shift, scale = location_scale(table.points, table.total)
-    return Units(shift, scale, units.y_shift, units.y_scale)
 
 
 def of_all_rows(

@@ -35,22 +35,24 @@ PRICE = 0.5  # theory (G13)
 
 @dataclass
 class Draw:
-    """Kernel and loss with the hyperparameters found, and the posterior there once it is known.
-
-    ``scored`` is False where nobody asks for the log evidence.
-    """
+    """Kernel and loss with the hyperparameters found, and the posterior there once it is known."""
 
     kernel: Kernel
     loss: Loss
     solved: Solved | None = None
-    scored: bool = True
+    scored: bool = True  # False where nobody asks for the log evidence
 
     def solve(self, parts: Parts, problem: Problem) -> Solved:
         """Return the posterior of a problem; what was solved before is handed out once."""
         kept, self.solved = self.solved, None
         if kept is not None and kept.problem is problem:
             return kept
-        return solve_problem(parts, self.kernel, self.loss, problem, self.scored)
+        p, inference, value = problem, parts.inference, -np.inf
+        gram = parts.make_gram(self.kernel, p.points, scratch=False)
+        found = inference.solve(gram, p.y, self.loss, basis=p.basis, weights=p.weights)
+        if self.scored and inference.has_evidence:
+            value = inference.evidence(gram, p.y, self.loss, found, spread=p.spread).value
+        return Solved(p, gram, found, value)
 
 
 @dataclass(frozen=True)
@@ -77,23 +79,18 @@ def find_parameters(
     # copy counts
     if "quadratic" in parts.inference.needs and parts.search.get_params().get("balance", True):
         problem, factor = balanced(problem)
-    sampler = parts.search if parts.search.samples_many else None
-    search = parts.search if sampler is None else _before(sampler)
-    draws, report = _decide(parts, problem, search, rng)
-    if sampler is not None and not report["search"].get("interrupted"):
+    first = search = parts.search
+    if search.samples_many:  # the maximum has what the two share
+        given = search.get_params(deep=False)
+        first = Optimize(**{k: given[k] for k in ("criterion", "n_jobs", "progress") if k in given})
+    draws, report = _decide(parts, problem, first, rng)
+    if search.samples_many and not report["search"].get("interrupted"):
         report["start"] = report.pop("search")
         parts.loss = draws[0].loss
-        draws, best = _run(parts, draws[0].kernel, problem, sampler, rng)
+        draws, best = _run(parts, draws[0].kernel, problem, search, rng)
         report["search"] = best.report
     report["search"]["search_weight_factor"] = factor
     return draws, report
-
-
-def _before(sampler: Search) -> Optimize:
-    """Return the search for a maximum that precedes a sampler, with what the two share."""
-    given = sampler.get_params(deep=False)
-    shared = {k: given[k] for k in ("criterion", "n_jobs", "progress") if k in given}
-    return Optimize(**shared)
 
 
 def _decide(
@@ -115,16 +112,15 @@ def _decide(
     except KeyboardInterrupt:
         report["search"]["interrupted"] = True
         return draws, report
+    tied_value, value = (_log_evidence(draw, parts, problem) for draw in (draws[0], others[0]))
     varying = int((np.ptp(problem.points, axis=0) > 0).sum())
-    kept, report["ard"] = worth_it(
-        _log_evidence(draws[0], parts, problem),
-        _log_evidence(others[0], parts, problem),
-        max(varying - 1, 1) * len(tied),
-        float(problem.row_weights.sum()),
-    )
-    report["ard"]["search"] = other.report
+    extra = max(varying - 1, 1) * len(tied)
+    needed = PRICE * extra * float(np.log(max(float(problem.row_weights.sum()), 2.0)))
+    gain = float(value - tied_value)
+    found = {"kept": gain > needed, "gain": gain, "needed": needed, "extra_parameters": extra}
+    report["ard"] = found | {"search": other.report}
     report["search"]["interrupted"] = bool(other.report.get("interrupted"))
-    return (others if kept else draws), report
+    return (others if gain > needed else draws), report
 
 
 def _log_evidence(draw: Draw, parts: Parts, problem: Problem) -> float:
@@ -138,8 +134,23 @@ def _log_evidence(draw: Draw, parts: Parts, problem: Problem) -> float:
 def _run(
     parts: Parts, kernel: Kernel, problem: Problem, search: Search, rng: np.random.Generator
 ) -> tuple[list[Draw], Result]:
-    space = Space({"kernel": kernel, "loss": parts.loss}, _bounds(parts, kernel))
-    kind = _criterion(parts, search)
+    bounds, every = dict(parts.bounds), parts.amplitudes
+    for path, owner, name in kernel.differentiable():
+        if every is not None and name in AMPLITUDES and owner.mark(name).bounds is None:
+            bounds[f"kernel__{path}"] = every
+    space = Space({"kernel": kernel, "loss": parts.loss}, bounds)
+    wanted = search.get_params().get("criterion")
+    if wanted == "plsc":
+        raise ValueError(
+            "the criterion 'plsc' trains a sigmoid: it is for ProbabilisticLeastSquaresClassifier; "
+            "search by 'evidence' or 'loo'"
+        )
+    if wanted == "loo" and not parts.loss.offers("quadratic"):
+        raise ValueError(
+            f"the leave-one-out density of {type(parts.loss).__name__} has no gradient here: it is "
+            "a search for the Gaussian loss; search by 'evidence'"
+        )
+    kind: type[Criterion] = LooCriterion if wanted == "loo" else EvidenceCriterion
     if not parts.named_kernel:
         y = problem.y
         if parts.loss.response in ("binary", "multiclass"):
@@ -153,57 +164,6 @@ def _run(
     results = search.run(criterion, space, rng)
     if inference is not parts.inference:
         results[0].report["inner_tol"] = inference.get_params()["tol"]
-    draws = []
-    for result in results:
-        at = deepcopy(space.parts_at(result.u))  # of their own: draws share nothing
-        draws.append(Draw(cast(Kernel, at["kernel"]), cast(Loss, at["loss"])))
+    found = [deepcopy(space.parts_at(result.u)) for result in results]  # draws share nothing
+    draws = [Draw(cast(Kernel, at["kernel"]), cast(Loss, at["loss"])) for at in found]
     return draws, results[0]
-
-
-def _bounds(parts: Parts, kernel: Kernel) -> dict[str, tuple[float, float]]:
-    """Return the bounds of the machine, those of an amplitude for every one without its own."""
-    found, every = dict(parts.bounds), parts.amplitudes
-    for path, owner, name in kernel.differentiable():
-        if every is not None and name in AMPLITUDES and owner.mark(name).bounds is None:
-            found[f"kernel__{path}"] = every
-    return found
-
-
-def _criterion(parts: Parts, search: Search) -> type[Criterion]:
-    name = search.get_params().get("criterion")
-    if name == "plsc":
-        raise ValueError(
-            "the criterion 'plsc' trains a sigmoid: it is for ProbabilisticLeastSquaresClassifier; "
-            "search by 'evidence' or 'loo'"
-        )
-    if name == "loo" and not parts.loss.offers("quadratic"):
-        raise ValueError(
-            f"the leave-one-out density of {type(parts.loss).__name__} has no gradient here: it is "
-            "a search for the Gaussian loss; search by 'evidence'"
-        )
-    return LooCriterion if name == "loo" else EvidenceCriterion
-
-
-def solve_problem(
-    parts: Parts, kernel: Kernel, loss: Loss, problem: Problem, scored: bool = True
-) -> Solved:
-    """Return Gram, posterior and, if ``scored``, log evidence at given parts."""
-    gram = parts.make_gram(kernel, problem.points, scratch=False)
-    solution = parts.inference.solve(
-        gram, problem.y, loss, basis=problem.basis, weights=problem.weights
-    )
-    if not (scored and parts.inference.has_evidence):
-        return Solved(problem, gram, solution, -np.inf)
-    evidence = parts.inference.evidence(gram, problem.y, loss, solution, spread=problem.spread)
-    return Solved(problem, gram, solution, evidence.value)
-
-
-def worth_it(
-    tied: float, ard: float, extra: int, observations: float
-) -> tuple[bool, dict[str, Any]]:
-    """Whether ARD gains more than (log n)/2 per extra parameter, and the figures."""
-    needed = PRICE * extra * float(np.log(max(observations, 2.0)))
-    gain = ard - tied
-    kept = bool(gain > needed)
-    report = {"kept": kept, "gain": float(gain), "needed": needed, "extra_parameters": extra}
-    return kept, report

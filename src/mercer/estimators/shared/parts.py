@@ -1,7 +1,4 @@
-"""Parts: what the user gave, turned into components that fit together, before any work.
-
-Which Gram: how the linear algebra of K is done, chosen before any work.
-"""
+"""Parts: what the user gave, turned into components that fit together, before any work."""
 
 from __future__ import annotations
 
@@ -25,87 +22,11 @@ from mercer.linalg.line import LineGram, Ordering, state_space_of
 from mercer.losses.base import Loss
 from mercer.search import GramMaker, Search
 
-LINE_FROM = (
-    256  # points from which "auto" walks along the line: below, the dense algebra is as fast
-)
+LINE_FROM = 256  # points from which "auto" walks along the line: below, dense is as fast
 NAMES = ("auto", "dense", "markov")
 
-
-@dataclass(frozen=True)
-class Chosen:
-    """A way to build Grams; ``linear`` if many points need no n x n array."""
-
-    make: GramMaker
-    linear: bool
-
-
-def choose_gram(
-    name: Any,
-    kernel: Kernel,
-    d: int,
-    loss: Loss,
-    inference: Inference,
-    search: Search | None,
-    basis: Basis | None,
-) -> Chosen:
-    """Return the Gram of a fit on d columns; "auto" chooses among exact ones only."""
-    if name not in NAMES:
-        known = ", ".join(repr(k) for k in NAMES)
-        raise ValueError(f"unknown gram {name!r}; known are {known}")
-    dense: GramMaker = kept_gram if inference.factors_repeatedly else RecycledGrams()
-    against = _against_the_line(kernel, d, loss, inference, search, basis)
-    if name == "markov":
-        if against:
-            raise ValueError(f"gram='markov' does not serve here: {against}; use gram='auto'")
-        return Chosen(LineGrams(), True)
-    if name == "dense" or against:
-        return Chosen(dense, False)
-
-    line = LineGrams()
-
-    def make(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
-        chosen = line if len(points) >= LINE_FROM else dense
-        return chosen(kernel, points, scratch=scratch)
-
-    return Chosen(make, True)
-
-
-def _against_the_line(
-    kernel: Kernel,
-    d: int,
-    loss: Loss,
-    inference: Inference,
-    search: Search | None,
-    basis: Basis | None,
-) -> str:
-    """Say why the O(n) algebra cannot be used, or nothing."""
-    if state_space_of(kernel, d) is None:
-        return (
-            "the kernel must be a Matern kernel of nu 1/2, 3/2 or 5/2 on one column, or a sum of "
-            "at most nine states of them"
-        )
-    if basis is not None:
-        return "an unpenalised basis needs the dense algebra"
-    if not inference.works_in_linear_time or loss.response == "multiclass":
-        return f"{type(inference).__name__} needs the dense algebra"
-    wanted = "evidence" if search is None else search.get_params().get("criterion", "evidence")
-    if wanted != "evidence":
-        return f"the search by {wanted!r} needs the dense algebra"
-    return ""
-
-
-class LineGrams:
-    """The O(n) Grams of one fit: points are sorted when they come first, not for every kernel."""
-
-    def __init__(self) -> None:
-        self.ordering: Ordering | None = None
-
-    def __call__(self, kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
-        """Return the O(n) Gram."""
-        assert isinstance(kernel, Kernel)
-        gram = LineGram(kernel, points, scratch=scratch, ordering=self.ordering)
-        self.ordering = gram.line.ordering
-        return gram
+# Noise of a loss given by name: where it starts and how far it may go, relative to var(y).
+NOISE_START, NOISE_BOUNDS = 0.1, (1e-8, 1e2)
 
 
 def kept_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
@@ -113,19 +34,9 @@ def kept_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
     return DenseGram(kernel, points, keep=True, scratch=scratch)
 
 
-# Noise of a loss given by name: where it starts and how far it may go, relative to var(y).
-NOISE_START, NOISE_BOUNDS = 0.1, (1e-8, 1e2)
-
-
 @dataclass
 class Parts:
-    """The parts of a fit.
-
-    ``named_kernel`` and ``named_loss`` say whether they came by name, so that their parameters are
-    the machine's to start; ``standardize`` whether the fit runs on standardised columns. ``bounds``
-    are those of single parameters by full name, ``amplitudes`` those of every variance and constant
-    of the kernel that has none of its own. ``linear`` if no n x n array is formed for many points.
-    """
+    """The parts of a fit."""
 
     kernel: Kernel
     loss: Loss
@@ -133,12 +44,17 @@ class Parts:
     search: Search | None
     basis: Basis | None
     make_gram: GramMaker
-    named_kernel: bool
+    named_kernel: bool  # it came by name: its parameters are the machine's to start
     named_loss: bool
-    standardize: bool
-    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
-    amplitudes: tuple[float, float] | None = None
-    linear: bool = False
+    standardize: bool  # whether the fit runs on standardised columns
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)  # by full name
+    amplitudes: tuple[float, float] | None = None  # of each variance and constant without its own
+    linear: bool = False  # no n x n array is formed for many points
+
+    @property
+    def criterion(self) -> str | None:
+        """The name of what the search makes best, if it has one."""
+        return None if self.search is None else self.search.get_params().get("criterion")
 
     @property
     def by_row(self) -> bool:
@@ -150,8 +66,45 @@ class Parts:
         """How many n x n arrays the fit needs at most: factor, inverse and the kernel's own."""
         if self.linear:
             return 0
-        loo = self.search is not None and self.search.get_params().get("criterion") == "loo"
-        return 2 + max(1, self.kernel.workspace()) + 4 * loo
+        return 2 + max(1, self.kernel.workspace()) + 4 * (self.criterion == "loo")
+
+    def choose_gram(self, name: Any, d: int) -> None:
+        """Set the Gram of a fit on d columns; "auto" chooses among exact ones only."""
+        if name not in NAMES:
+            raise ValueError(f"unknown gram {name!r}; known are {', '.join(map(repr, NAMES))}")
+        against = self._against_the_line(d)
+        if name == "markov" and against:
+            raise ValueError(f"gram='markov' does not serve here: {against}; use gram='auto'")
+        if name == "dense" or against:
+            return
+        dense, least = self.make_gram, 0 if name == "markov" else LINE_FROM
+        ordering: Ordering | None = None  # points are sorted once, not for every kernel
+
+        def make(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
+            nonlocal ordering
+            if len(points) < least:
+                return dense(kernel, points, scratch=scratch)
+            assert isinstance(kernel, Kernel)
+            gram = LineGram(kernel, points, scratch=scratch, ordering=ordering)
+            ordering = gram.line.ordering
+            return gram
+
+        self.make_gram, self.linear = make, True
+
+    def _against_the_line(self, d: int) -> str:
+        """Say why the O(n) algebra cannot be used, or nothing."""
+        if state_space_of(self.kernel, d) is None:
+            return (
+                "the kernel must be a Matern kernel of nu 1/2, 3/2 or 5/2 on one column, or a sum "
+                "of at most nine states of them"
+            )
+        if self.basis is not None:
+            return "an unpenalised basis needs the dense algebra"
+        if not self.inference.works_in_linear_time or self.loss.response == "multiclass":
+            return f"{type(self.inference).__name__} needs the dense algebra"
+        if self.criterion not in (None, "evidence"):
+            return f"the search by {self.criterion!r} needs the dense algebra"
+        return ""
 
     def start(self, X: Array, y: Array, weights: Array, units: Units) -> None:
         """Convert the parts to standardised units; initialise default parameters from the data.
@@ -170,8 +123,14 @@ class Parts:
             variance = float((weights @ centred**2).mean() / total) or mean_square or 1.0
             self.loss.set_params(noise=NOISE_START * variance)
             self.bounds["loss__noise"] = (NOISE_BOUNDS[0] * variance, NOISE_BOUNDS[1] * variance)
-        elif np.any(units.y_scale != 1.0):
-            self.loss = _loss_inside(self.loss, units)
+        elif np.any(units.y_scale != 1.0) and hasattr(self.loss, "in_units"):
+            scale = units.y_scale[0]
+            if np.ptp(units.y_scale) > 1e-9 * scale:
+                raise ValueError(
+                    "a loss object states its noise in your units, and the outputs have different "
+                    "scales; give loss='gaussian', or scale y yourself and set standardize=False"
+                )
+            self.loss = self.loss.in_units(1.0 / float(scale))
         if self.named_kernel and not positional(self.kernel):
             start_length(self.kernel, X, weights)
             self.kernel.set_params(variance=mean_square or 1.0)
@@ -188,8 +147,7 @@ def start_length(kernel: Kernel, X: Array, weights: Array) -> None:
 def data_scales(kernel: Kernel, X: Array, y: Array, weights: Array) -> dict[str, float | Array]:
     """Return length scales, amplitudes and noise at the data's own scale, by full name.
 
-    For a kernel object whose start may be far from the data: a length scale of each column is
-    sqrt(d) deviations, a tied one the length of the vector of deviations.
+    A length scale of each column is sqrt(d) deviations, a tied one the length of their vector.
     """
     total = weights.sum()
     spread = np.sqrt(weights @ (X - weights @ X / total) ** 2 / total)
@@ -201,19 +159,18 @@ def data_scales(kernel: Kernel, X: Array, y: Array, weights: Array) -> dict[str,
         if name == "variance" and square > 0.0:
             found[f"kernel__{path}"] = square
         elif name == "length_scale" and isinstance(owner, Stationary) and np.all(spread > 0.0):
-            size = np.size(getattr(owner, name))
-            if np.ndim(getattr(owner, name)) == 0:
+            if np.ndim(owner.length_scale) == 0:
                 found[f"kernel__{path}"] = float(np.sqrt((spread**2).sum()))
-            elif size == X.shape[1]:
-                found[f"kernel__{path}"] = np.sqrt(size) * spread
+            elif np.size(owner.length_scale) == X.shape[1]:
+                found[f"kernel__{path}"] = np.sqrt(X.shape[1]) * spread
     return found
 
 
-def given_loss(loss: Any) -> Loss:
-    """Return the loss that a user gave, by name or as an object."""
+def given_loss(loss: Any, also: str = "") -> Loss:
+    """Return the loss that a user gave, by name or as an object; ``also`` says what else may be."""
     found = Loss.by_name(loss) if isinstance(loss, str) else loss
     if not isinstance(found, Loss):
-        raise TypeError(f"loss must be a Loss or the name of one, not {loss!r}")
+        raise TypeError(f"loss must be {also}a Loss or the name of one, not {loss!r}")
     return found
 
 
@@ -228,17 +185,10 @@ def resolve(
     gram: str,
     basis: Any = None,
     standardize: bool | str,
-    named_loss: bool | None = None,
 ) -> Parts:
-    """Return the parts of an estimator for d columns, or refuse with a sentence.
-
-    ``names`` are those of the columns, or None. ``named_loss`` says that the parameters of a loss
-    object are the estimator's to start (None: those of a loss given by name are).
-    """
+    """Return the parts of an estimator for d columns of these names, or refuse with a sentence."""
     kernel, named_kernel = resolve_kernel(kernel, names, d)
-    named_loss = isinstance(loss, str) if named_loss is None else named_loss
-    given = positional(kernel)
-    loss = given_loss(loss)
+    named_loss, loss = isinstance(loss, str), given_loss(loss)
     inference = inferences.by_name(inference, loss)
     inference.check(loss)
     search = Search.given(search)
@@ -257,20 +207,19 @@ def resolve(
             f"of a solution, which {type(inference).__name__} lacks: use inference='newton' "
             "or 'dual', or another search"
         )
-    basis = None if basis is None else as_basis(basis)
-    chosen = choose_gram(gram, kernel, d, loss, inference, search, basis)
-    return Parts(
+    parts = Parts(
         kernel,
         loss.__sklearn_clone__(),
         inference,
         search,
-        basis,
-        chosen.make,
+        None if basis is None else as_basis(basis),
+        kept_gram if inference.factors_repeatedly else RecycledGrams(),
         named_kernel,
         named_loss,
-        standardizes(standardize, named_kernel and not given),
-        linear=chosen.linear,
+        standardizes(standardize, named_kernel and not positional(kernel)),
     )
+    parts.choose_gram(gram, d)
+    return parts
 
 
 def _takes(name: str, loss: Loss) -> bool:
@@ -283,10 +232,7 @@ def _takes(name: str, loss: Loss) -> bool:
 
 
 def resolve_kernel(given: Any, names: Any, d: int) -> tuple[Kernel, bool]:
-    """Return the kernel for d columns of these names, and whether it was given by its name.
-
-    None is "rbf"; a kernel given by name gets a variance.
-    """
+    """Return the kernel for d columns, and whether it came by name (None is "rbf"): then scaled."""
     named = given is None or isinstance(given, str)
     kernel = as_kernel("rbf" if given is None else given).__sklearn_clone__()
     kernel = kernel.resolve(None if names is None else [str(name) for name in names], d)
@@ -310,23 +256,5 @@ def standardizes(given: Any, possible: bool) -> bool:
 
 def positional(kernel: Component) -> bool:
     """Whether some part of the kernel depends on which row it is, not only on the inputs."""
-    if getattr(kernel, "positional", False):
-        return True
-    return any(positional(child) for child in kernel.children().values())
-
-
-def _loss_inside(loss: Loss, units: Units) -> Loss:
-    """Restate a loss of the user's units in standardised units."""
-    scales = units.y_scale
-    if np.ptp(scales) > 1e-9 * scales[0]:
-        raise ValueError(
-            "a loss object states its noise in your units, and the outputs have different scales; "
-            "give loss='gaussian', or scale y yourself and set standardize=False"
-        )
-    if not hasattr(loss, "in_units"):
-        raise ValueError(
-            f"{type(loss).__name__} cannot be restated for a standardised target; "
-            "set standardize=False"
-        )
-    inside: Loss = loss.in_units(1.0 / float(scales[0]))
-    return inside
+    inside = kernel.children().values()
+    return getattr(kernel, "positional", False) or any(positional(part) for part in inside)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from mercer.estimators.shared.units import Units
 from mercer.losses.base import Loss
 from mercer.process.process import Process
 
+Moments: TypeAlias = tuple[Array, Array | None]  # mean and variance of f; no variance of a mode
 TINY = float(np.log(np.finfo(float).tiny))
 SMALLEST = 1e-300  # stands for a latent variance of zero, where an average is the value at m
 
@@ -33,33 +34,27 @@ def log_probabilities(loss: Loss, m: Array, v: Array | None) -> Array:
             return np.asarray(m - np.logaddexp.reduce(m, axis=1, keepdims=True))
         p = loss.predict(m, v)
         return np.asarray(np.log(np.maximum(p, np.exp(TINY))))
+    labels: tuple[float, ...] = (1.0,)
+    v = None if v is None else np.maximum(v, SMALLEST)
     if m.shape[1] == 1:
-        pair = [_log_label(loss, s, m[:, 0], v if v is None else v[:, 0]) for s in (-1.0, 1.0)]
-        log_p = np.column_stack(pair)
-    else:
-        log_p = _log_label(loss, 1.0, m, v)
+        labels, m, v = (-1.0, 1.0), m[:, 0], None if v is None else v[:, 0]
+    targets = [np.full(m.shape, label) for label in labels]
+    log_p = np.column_stack(
+        [-loss.value(y, m) if v is None else loss.log_predictive(y, m, v) for y in targets]
+    )
     return np.asarray(log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True))
 
 
-def _log_label(loss: Loss, label: float, m: Array, v: Array | None) -> Array:
-    y = np.full(m.shape, label)
-    if v is None:
-        return -loss.value(y, m)
-    return loss.log_predictive(y, m, np.maximum(v, SMALLEST))
-
-
-def sides_of_means(
-    posteriors: Sequence[Process], losses: list[Loss], inside: Array
-) -> Index | None:
+def sides_of_means(posteriors: Sequence[Process], losses: list[Loss], X: Array) -> Index | None:
     """Return the more probable of two classes, 0 or 1 (q,), where only the means are known.
 
     A loss that treats both labels alike gives the label of the sign of the mean, whatever the
     variance. None where the variances are known, or are needed: for several classes, for labels
     that are not alike, and for committees whose members differ.
     """
-    if all(not p.has_spread or p.variance_known_at(inside) for p in posteriors):
+    if all(not p.has_spread or p.variance_known_at(X) for p in posteriors):
         return None
-    means = [p.mean(inside) for p in posteriors]
+    means = [p.mean(X) for p in posteriors]
     zero = np.zeros(1)
     alike = all(
         loss.response == "binary"
@@ -72,30 +67,47 @@ def sides_of_means(
     return np.asarray(sides[0].astype(np.intp))
 
 
-def latent(
-    posterior: Process, loss: Loss, inside: Array, noise: bool = True
-) -> tuple[Array, Array | None]:
+def latent(posterior: Process, loss: Loss, X: Array, noise: bool = True) -> Moments:
     """Latent mean (q, m), and variance (q, m) or covariance (q, m, m); None for a mode.
 
     ``noise``: what a new observation sees, noise parts of the kernel included; else the signal.
     """
-    m = posterior.mean(inside)
+    m = posterior.mean(X)
     if not posterior.has_spread:
         return m, None
-    if not posterior.variance_known_at(inside):
-        raise ValueError(
-            "the kernel values of new points with the training points do not say how the new "
-            "points vary, and a probability needs that: for all points give Precomputed(matrix), "
-            "and row numbers of it as X; or predict with the mode, discriminant='mode'; of two "
-            "classes predict(X) gives the more probable one without"
-        )
-    extra = posterior.noise(inside) if noise else np.zeros(len(inside))
+    check_variances([posterior], X)
+    extra = posterior.noise(X) if noise else np.zeros(len(X))
     if m.shape[1] == 1:
-        return m, (posterior.var(inside) + extra)[:, None]
-    blocks = posterior.blocks(inside) + extra[:, None, None] * np.eye(m.shape[1])
+        return m, (posterior.var(X) + extra)[:, None]
+    blocks = posterior.blocks(X) + extra[:, None, None] * np.eye(m.shape[1])
     if loss.response == "multiclass":
         return m, blocks
     return m, np.maximum(np.diagonal(blocks, axis1=1, axis2=2), 0.0)  # rounding: -1e-16 of K_ii
+
+
+def check_variances(posteriors: Sequence[Process], X: Array) -> None:
+    """Refuse the variance of a mode, and of new points that are given by their kernel values."""
+    if not all(p.has_spread for p in posteriors):
+        raise ValueError(
+            "a mode has no spread: predict and predict_latent give means, and there are no "
+            "deviations, intervals, densities or draws; an inference with a posterior has them, "
+            "e.g. that of GPRegressor"
+        )
+    if not all(p.variance_known_at(X) for p in posteriors):
+        raise ValueError(
+            "the kernel values of new points with the training points do not say how the new "
+            "points vary, and deviations, probabilities and draws need that: for all points give "
+            "Precomputed(matrix), and row numbers of it as X. Means are known without; so is the "
+            "probability at the mode, of GPClassifier with discriminant='mode'; and of two classes "
+            "predict(X) gives the more probable one"
+        )
+
+
+def mixed(pairs: Sequence[Moments]) -> Moments:
+    """Mean and variance of equal shares of members, each with its own; no variance of a mode."""
+    means = np.array([m for m, _ in pairs])
+    mean, each = np.asarray(means.mean(axis=0)), [v for _, v in pairs if v is not None]
+    return mean, np.mean(each, axis=0) + means.var(axis=0) if each else None
 
 
 class Classifies(ClassifierMixin):  # type: ignore[misc]  # scikit-learn ships no types
@@ -117,11 +129,16 @@ class Predicts:
     """An estimator with posteriors in its own units."""
 
     units_: Units
+    flat_: bool
 
     def _inputs(self, X: Any) -> Array:
         """Validate inputs of a prediction and return them in the units of the fit."""
         check_is_fitted(self, "posteriors_")
         return self.units_.standardised(read_inputs(self, X))
+
+    def _shaped(self, values: Array) -> Array:
+        """Return values (q, m) as the targets came: (q,) if these were a vector."""
+        return np.asarray(values[:, 0] if self.flat_ else values)
 
 
 class ClassProbabilities(Classifies, Predicts):
@@ -132,36 +149,28 @@ class ClassProbabilities(Classifies, Predicts):
 
     posteriors_: list[Process]
     losses_: list[Loss]
-    flat_: bool
 
-    def _latents(self, X: Any, noise: bool) -> list[tuple[Array, Array | None]]:
+    def _latents(self, X: Any, noise: bool) -> list[Moments]:
         """Return mean and variance of f at X for each posterior; see :func:`latent`."""
         inside = self._inputs(X)
         pairs = zip(self.posteriors_, self.losses_, strict=True)
         return [latent(posterior, loss, inside, noise) for posterior, loss in pairs]
 
-    def predict_latent(self, X: Any) -> tuple[Array, Array | None]:
+    def predict_latent(self, X: Any) -> Moments:
         """Return mean and standard deviation of f at X: (q,), or (q, k) for several classes.
 
         Noise parts of the kernel are left out. The deviation is None for a mode, which has none.
         Of a committee these are mean and deviation of the mixture.
         """
         pairs = self._latents(X, noise=False)
-        means = np.array([m for m, _ in pairs])
-        mean, std = means.mean(axis=0), None
-        if pairs[0][1] is not None:
-            spreads = [_diagonal(v) for _, v in pairs if v is not None]
-            std = np.sqrt(np.mean(spreads, axis=0) + means.var(axis=0))
-        if self.flat_:
-            return mean[:, 0], None if std is None else std[:, 0]
-        return mean, std
+        own = [v if v is None or v.ndim < 3 else np.diagonal(v, 0, 1, 2) for _, v in pairs]
+        mean, variance = mixed([(m, v) for (m, _), v in zip(pairs, own, strict=True)])
+        return self._shaped(mean), None if variance is None else self._shaped(np.sqrt(variance))
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of :meth:`predict_proba`; finite."""
-        latents = self._latents(X, noise=True)
-        each = [
-            log_probabilities(loss, *pair) for loss, pair in zip(self.losses_, latents, strict=True)
-        ]
+        pairs = self._latents(X, noise=True)
+        each = [log_probabilities(g, *pair) for g, pair in zip(self.losses_, pairs, strict=True)]
         return np.asarray(np.logaddexp.reduce(each, axis=0) - np.log(len(each)))
 
     def predict_proba(self, X: Any) -> Array:
@@ -191,10 +200,6 @@ class ClassProbabilities(Classifies, Predicts):
         """
         inside = self._inputs(X)
         sides = sides_of_means(self.posteriors_, self.losses_, inside)
-        if sides is not None:
-            return np.asarray(self.classes_[sides])
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
-
-
-def _diagonal(v: Array) -> Array:
-    return np.asarray(np.diagonal(v, axis1=1, axis2=2) if v.ndim == 3 else v)
+        if sides is None:
+            sides = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[sides])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mercer.core.basis import Basis
-from mercer.core.kinds import Kind, Labels, Numbers, PartOf, Plain, PlainReport, Record
+from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record
 from mercer.core.record import COLUMNS, Each, Fields, Maybe, Recorded
 from mercer.estimators.shared.units import Units, standardised_basis
 from mercer.kernels.base import Kernel
@@ -28,23 +28,19 @@ UNITS = Fields(
 )
 
 
-def _figures(shape: str) -> Kind:
-    """Figures of rows left out: they do not exist where the others say nothing."""
-    return Numbers(shape, finite=False)
-
-
-_WEIGHTS = Numbers("N", 0.0)
+# figures of rows left out: they do not exist where the others say nothing
+_TARGETS, _MARGINS = (Maybe(Numbers(shape, finite=False)) for shape in ("N | N m", "N m"))
 LEFT_OUT = Fields(
     LeftOut,
     {
-        "weights": _WEIGHTS,
-        "mean": Maybe(_figures("N | N m")),
-        "variance": Maybe(_figures("N | N m")),
-        "log_density": Maybe(_figures("N | N m")),
-        "proba": Maybe(_figures("N c")),
+        "weights": Numbers("N", 0.0),
+        "mean": _TARGETS,
+        "variance": _TARGETS,
+        "log_density": _TARGETS,
+        "proba": Maybe(Numbers("N c", finite=False)),
         "codes": Maybe(Numbers("N")),
-        "margin": Maybe(_figures("N m")),
-        "bound": Maybe(_figures("N m")),
+        "margin": _MARGINS,
+        "bound": _MARGINS,
         "reason": Maybe(Plain(str)),
     },
 )
@@ -65,6 +61,8 @@ class MachineRecord(Recorded):
     units_: Units
     basis_: Basis | None
     flat_: bool
+    log_evidence_: float | None
+    report_: dict[str, Any]
     left_out_: LeftOut | None
     posteriors_: list[Any]  # a Process each, of the kinds that are recorded
     losses_: list[Loss]
@@ -124,4 +122,4 @@ class MachineRecord(Recorded):
             first = self.units_.in_user_units(self.posteriors_[0].points[:1])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # this row has no column names
-                cast(Any, self).predict(first)
+                self.predict(first)  # type: ignore[attr-defined]  # a classifier has it

@@ -1,9 +1,4 @@
-"""Tables: what comes in is checked, named in the error, and merged where rows repeat.
-
-Rows that may be sparse: read, checked and merged as dense ones are.
-
-restored_on_error: after an error an estimator is as it was before.
-"""
+"""Tables, dense or sparse: what comes in is checked, named in the error, and merged."""
 
 from __future__ import annotations
 
@@ -27,27 +22,19 @@ _OPTIONS: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_all_finit
 class Table:
     """A validated table, repeated rows merged; all in the user's units.
 
-    Attributes
-    ----------
-    X, Y, weights : (N, d), (N, m), (N,) every row as given.
-    keep : (N,) rows of positive weight; the attributes below are about these.
-    points : (n, d) distinct inputs in sorted order (or every row, if rows cannot be merged).
-    group : the point of each kept row.
-    mean, total, spread : (n, m), (n,), (n, m): weighted mean, total weight and weighted sum of
-        squares about the mean at each point.
-    flat : whether y came as a vector.
+    What comes after ``keep`` is about the rows of positive weight.
     """
 
-    X: Array
-    Y: Array
-    weights: Array
-    keep: Index
-    points: Array
-    group: Index
-    mean: Array
-    total: Array
-    spread: Array
-    flat: bool
+    X: Array  # (N, d)
+    Y: Array  # (N, m)
+    weights: Array  # (N,)
+    keep: Index  # rows of positive weight
+    points: Array  # (n, d) distinct inputs in sorted order (or every row, if rows cannot be merged)
+    group: Index  # the point of each kept row
+    mean: Array  # (n, m) weighted mean of Y at each point
+    total: Array  # (n,) weight of each point
+    spread: Array  # (n, m) weighted sum of squares about the mean
+    flat: bool  # whether y came as a vector
 
 
 def build_table(
@@ -61,10 +48,8 @@ def build_table(
 ) -> Table:
     """Merge repeated rows of X (N, d), unless ``by_row``; with ``alike`` if Y is the same, too.
 
-    Refuse before if the fit, which needs ``arrays`` n x n matrices, does not fit into memory.
-
-    The order of the points does not depend on the order of the rows, and a row of weight two is
-    the same as two rows: so is everything that follows.
+    Refuse before if the fit, which needs ``arrays`` n x n matrices, does not fit into memory. The
+    order of the rows does not matter, and a row of weight two is the same as two rows.
     """
     keep = np.flatnonzero(weights > 0)
     inputs = X if len(keep) == len(X) else X[keep]
@@ -73,8 +58,10 @@ def build_table(
         first = group = np.arange(len(keep))
     else:
         roomy = fits(len(keep), arrays)  # even if no two rows are equal: nothing more to ask
-        if not roomy:
-            require_memory(_distinct_at_least(inputs), arrays)
+        if not roomy:  # a lower bound on the number of distinct rows, cheaply
+            with np.errstate(over="ignore", invalid="ignore"):
+                sums = inputs @ np.sqrt(2.0 + np.arange(inputs.shape[1]))
+            require_memory(len(np.unique(sums)), arrays)
         first, group = group_rows(np.column_stack([inputs, Y[keep]]) if alike else inputs)
         if not roomy:
             require_memory(len(first), arrays)
@@ -83,24 +70,55 @@ def build_table(
     return Table(X, Y, weights, keep, points, group, mean, total, spread, flat)
 
 
-def read_inputs(machine: Any, X: Any, *, fitted: bool = True) -> Array:
-    """Return X (n, d) as doubles, as ``machine`` was fitted with; ``fitted=False`` is a first look.
+def read_any_inputs(machine: Any, X: Any, *, sparse: bool, reset: bool = False) -> Any:
+    """Return X (n, d) as doubles, all finite, and sparse if it was and ``sparse`` allows.
 
-    By scikit-learn's rules, which keep or compare the names of the columns, and all finite.
+    By scikit-learn's rules, which keep (``reset``) or compare the names of the columns.
     """
-    X = validate_data(machine, X, reset=not fitted, **_OPTIONS)
-    check_finite(X, "X", getattr(machine, "feature_names_in_", None))
-    return np.asarray(X)
+    X = validate_data(machine, X, reset=reset, accept_sparse="csr" if sparse else False, **_OPTIONS)
+    return _finite(X, machine)
 
 
-def read_rows(machine: Any, X: Any, y: Any, **options: Any) -> tuple[Array, Any]:
-    """Return X (n, d) as doubles, all finite, and y with as many rows, at the begin of a fit.
+def read_any_rows(
+    machine: Any, X: Any, y: Any, *, sparse: bool, reset: bool, **options: Any
+) -> tuple[Any, Any]:
+    """Return X (n, d) as :func:`read_any_inputs` does, and y with as many rows.
 
     ``options`` are those of :func:`sklearn.utils.validation.validate_data` for y.
     """
-    X, y = validate_data(machine, X, y, **_OPTIONS, **options)
-    check_finite(X, "X", getattr(machine, "feature_names_in_", None))
-    return X, y
+    options |= {"accept_sparse": "csr" if sparse else False, **_OPTIONS}
+    X, y = validate_data(machine, X, y, reset=reset, **options)
+    return _finite(X, machine), y
+
+
+def read_inputs(machine: Any, X: Any, *, fitted: bool = True) -> Array:
+    """Return X (n, d) as ``machine`` was fitted with; ``fitted=False`` is a first look."""
+    return np.asarray(read_any_inputs(machine, X, sparse=False, reset=not fitted))
+
+
+def read_rows(
+    machine: Any, X: Any, y: Any, *, reset: bool = True, **options: Any
+) -> tuple[Array, Any]:
+    """Return X (n, d) and y with as many rows, at the begin of a fit."""
+    return read_any_rows(machine, X, y, sparse=False, reset=reset, **options)
+
+
+def _finite(X: Any, machine: Any) -> Any:
+    """Return X; a sparse one with sorted columns, none twice, and no stored zeros."""
+    if not is_sparse(X):
+        check_finite(X, "X", getattr(machine, "feature_names_in_", None))
+        return X
+    X = csr_array(X)
+    bad = np.flatnonzero(~np.isfinite(X.data))
+    if len(bad):
+        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+        where = f"column {X.indices[bad[0]]}, row {row}"
+        raise _not_finite("X", X.data[bad[0]], where, len(bad))
+    if not X.has_canonical_format or not X.data.all():
+        X = X.copy()  # the user's matrix stays as it is
+        X.sum_duplicates()
+        X.eliminate_zeros()
+    return X
 
 
 def check_finite(A: Array, what: str, names: Any = None) -> None:
@@ -111,13 +129,16 @@ def check_finite(A: Array, what: str, names: Any = None) -> None:
     grid = bad.reshape(len(A), -1)
     row = int(np.flatnonzero(grid.any(axis=1))[0])
     column = int(np.flatnonzero(grid[row])[0])
-    kind = "NaN" if np.isnan(A.reshape(len(A), -1)[row, column]) else "infinity (inf)"
     where = f"row {row}"
     if A.ndim > 1:
         label = repr(str(names[column])) if names is not None else str(column)
         where = f"column {label}, row {row}"
-    count = int(bad.sum())
-    raise ValueError(
+    raise _not_finite(what, A.reshape(len(A), -1)[row, column], where, int(bad.sum()))
+
+
+def _not_finite(what: str, value: float, where: str, count: int) -> ValueError:
+    kind = "NaN" if np.isnan(value) else "infinity (inf)"
+    return ValueError(
         f"Input {what} contains {kind} in {where}"
         f" ({count} value{'s' if count > 1 else ''} not finite in all); drop these rows, or fill "
         "them first, e.g. with sklearn.impute.SimpleImputer in a pipeline"
@@ -143,18 +164,6 @@ def check_target(y: Any) -> None:
         check_finite(values if values.ndim == 1 or values.shape[1:] != (1,) else values[:, 0], "y")
 
 
-def check_repeats(X: Array, noise: Any) -> None:
-    """Refuse repeated inputs among the rows whose own noise is zero."""
-    if np.ndim(noise) != 1 or len(noise) != len(X):
-        return
-    exact = np.flatnonzero(np.asarray(noise) == 0.0)
-    if len(group_rows(X[exact])[0]) < len(exact):
-        raise ValueError(
-            "repeated inputs need noise: with zero noise they are either redundant or "
-            "contradictory; give these rows a positive noise"
-        )
-
-
 def check_weights(sample_weight: Any, n: int) -> Array:
     """Return the weights (n,), all one if None; refuse negative, non-finite or all-zero ones."""
     if sample_weight is None:
@@ -171,52 +180,6 @@ def check_weights(sample_weight: Any, n: int) -> Array:
     return w
 
 
-def _distinct_at_least(X: Array) -> int:
-    """Return a lower bound on the number of distinct rows of X (n, d), cheaply."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return len(np.unique(X @ np.sqrt(2.0 + np.arange(X.shape[1]))))
-
-
-def read_any_rows(machine: Any, X: Any, y: Any, *, sparse: bool, reset: bool) -> tuple[Any, Any]:
-    """Return X (n, d) and y as :func:`read_rows` does; a sparse X stays so if ``sparse`` allows."""
-    if not (sparse and is_sparse(X)):
-        return read_rows(machine, X, y, reset=reset)
-    X, y = validate_data(machine, X, y, reset=reset, **_SPARSE_OPTIONS)
-    return _canonical(X), y
-
-
-def read_any_inputs(machine: Any, X: Any, *, sparse: bool) -> Any:
-    """Return X (q, d) for predictions, as :func:`read_inputs` does; sparse if that is allowed."""
-    if not (sparse and is_sparse(X)):
-        return read_inputs(machine, X)
-    return _canonical(validate_data(machine, X, reset=False, **_SPARSE_OPTIONS))
-
-
-_SPARSE_OPTIONS: dict[str, Any] = {
-    "accept_sparse": "csr",
-    "dtype": np.float64,
-    "ensure_all_finite": False,  # checked here, where the sentence can name row and column
-}
-
-
-def _canonical(X: Any) -> Any:
-    """Return X with sorted columns, none twice, no stored zeros and no value that is not finite."""
-    X = csr_array(X)
-    bad = np.flatnonzero(~np.isfinite(X.data))
-    if len(bad):
-        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
-        kind = "NaN" if np.isnan(X.data[bad[0]]) else "infinity (inf)"
-        raise ValueError(
-            f"Input X contains {kind} in column {X.indices[bad[0]]}, row {row} "
-            f"({len(bad)} values not finite in all); drop these rows, or fill them first"
-        )
-    if not X.has_canonical_format or not X.data.all():
-        X = X.copy()  # the user's matrix stays as it is
-        X.sum_duplicates()
-        X.eliminate_zeros()
-    return X
-
-
 def merged(X: Array, labels: Array, weights: Array) -> tuple[Index, Array, Index]:
     """Merge equal rows with equal labels, in canonical order.
 
@@ -224,8 +187,7 @@ def merged(X: Array, labels: Array, weights: Array) -> tuple[Index, Array, Index
     (N,), -1 for one of weight zero, which is left out.
     """
     keep = np.flatnonzero(weights > 0)
-    table = np.column_stack([X[keep], labels[keep]])
-    first, group = group_rows(table)
+    first, group = group_rows(np.column_stack([X[keep], labels[keep]]))
     # the first row of the table that is equal, whatever the order of sorting
     earliest = np.full(len(first), len(X), dtype=np.intp)
     np.minimum.at(earliest, group, keep)
@@ -250,38 +212,20 @@ def merged_rows(X: Any, labels: Index, weights: Array) -> tuple[Index, Array]:
         first, total, _ = merged(X, labels.astype(np.float64), weights)
         order = np.argsort(first)
         return first[order], total[order]
-    found: dict[tuple[int, bytes, bytes], int] = {}
-    firsts: list[int] = []
-    totals: list[float] = []
+    found: dict[tuple[int, bytes, bytes], list[Any]] = {}  # the row and the weight of each
     for i in np.flatnonzero(weights > 0.0):
         held = slice(X.indptr[i], X.indptr[i + 1])
         key = (int(labels[i]), X.indices[held].tobytes(), X.data[held].tobytes())
-        place = found.setdefault(key, len(firsts))
-        if place == len(firsts):
-            firsts.append(int(i))
-            totals.append(0.0)
-        totals[place] += float(weights[i])
+        found.setdefault(key, [int(i), 0.0])[1] += float(weights[i])
+    firsts, totals = ([one[j] for one in found.values()] for j in (0, 1))
     return np.array(firsts, dtype=np.intp), np.array(totals)
 
 
 @contextmanager
 def restored_on_error(machine: Any) -> Iterator[None]:
-    """Put all attributes of ``machine`` back if the block ends with an error.
+    """Put all attributes of ``machine`` back if the block ends with an error or is interrupted.
 
-    The attributes themselves are not copied: what the block does to an array in place stays. An
-    interrupt by the keyboard counts as an error.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> machine = SimpleNamespace(a=1)
-    >>> try:
-    ...     with restored_on_error(machine):
-    ...         machine.a, machine.b = 2, 3
-    ...         raise ValueError("no")
-    ... except ValueError:
-    ...     print(machine)
-    namespace(a=1)
+    The attributes themselves are not copied: what the block does to an array in place stays.
     """
     before = dict(vars(machine))
     try:

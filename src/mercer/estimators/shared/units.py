@@ -1,12 +1,9 @@
-"""Units: standardising a table inside the machine, and stating the result in the user's units.
-
-Between the user's units and those in which a machine works: the problem, and what is told.
-"""
+"""Units: standardising a table inside the machine, and stating the result in the user's units."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,17 +18,11 @@ from mercer.left_out.figures import LeftOut
 
 @dataclass(frozen=True)
 class Units:
-    """x = shift + scale * x_standardised, y = y_shift + y_scale * y_standardised.
+    """x = x_shift + x_scale * x_standardised, y = y_shift + y_scale * y_standardised."""
 
-    Attributes
-    ----------
-    x_shift, x_scale : (d,).
-    y_shift, y_scale : (m,).
-    """
-
-    x_shift: Array
+    x_shift: Array  # (d,)
     x_scale: Array
-    y_shift: Array
+    y_shift: Array  # (m,)
     y_scale: Array
 
     def standardised(self, X: Array) -> Array:
@@ -71,29 +62,26 @@ class Units:
 
     def left_out_in_user_units(self, figures: LeftOut, flat: bool) -> LeftOut:
         """Return the figures of left-out observations (N, m) in the user's units, (N,) if flat."""
-        assert figures.mean is not None
-        assert figures.variance is not None
-        assert figures.log_density is not None
+        of_targets = (figures.mean, figures.variance, figures.log_density)
+        mean, variance, density = cast(tuple[Array, Array, Array], of_targets)
         stated: dict[str, Any] = {
-            "mean": self.y_in_user_units(figures.mean),
-            "variance": np.asarray(figures.variance * self.y_scale**2),
-            "log_density": np.asarray(figures.log_density - np.log(self.y_scale)),
+            "mean": self.y_in_user_units(mean),
+            "variance": variance * self.y_scale**2,
+            "log_density": density - np.log(self.y_scale),
         }
         if flat:
             stated = {name: values[:, 0] for name, values in stated.items()}
         return replace(figures, **stated)
 
-    def evidence_in_user_units(
-        self, value: float, total: float, basis: Basis | None, k: int
-    ) -> float:
+    def evidence_in_user_units(self, value: float, n: float, basis: Basis | None, k: int) -> float:
         """Return the log evidence in the user's units.
 
-        A density of y = y_scale y' picks up -log y_scale per observation (``total`` is their
+        A density of y = y_scale y' picks up -log y_scale per observation (n is their total
         weight); with k flat coefficients, which scale with y, k fewer; and a basis h = T h'
         changes it by -log |det T|.
         """
         m = len(self.y_scale)
-        change = -(total - k) * float(np.log(self.y_scale).sum())
+        change = -(n - k) * float(np.log(self.y_scale).sum())
         if basis is not None and not basis.raw:
             change -= m * basis.logdet_units(self.x_scale)
         return value + change
@@ -146,8 +134,4 @@ def describe_units(units: Units) -> dict[str, Any]:
 
 def describe_rows(table: Table | Problem, weights: Array) -> dict[str, Any]:
     """Return how many rows of these weights count, at how many points, and for how much."""
-    return {
-        "used": len(weights),
-        "distinct": len(table.points),
-        "weight": float(weights.sum()),
-    }
+    return {"used": len(weights), "distinct": len(table.points), "weight": float(weights.sum())}
