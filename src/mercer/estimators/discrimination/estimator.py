@@ -1,37 +1,48 @@
-"""MEDClassifier: maximum entropy discrimination, at once or batch by batch; theory (M4)."""
+"""MEDClassifier: maximum entropy discrimination, at once or batch by batch; theory (M4).
+
+Its probabilities, where they are asked for, are Platt's sigmoid of scores of rows that had not been
+learned. The scores are f without the bias: in a stream that is the last batch's alone, and the
+offset of the sigmoid, which comes from many, takes its place.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.model_selection import StratifiedKFold
 
 from mercer.core.arrays import Array, Index, is_sparse
 from mercer.core.kinds import Numbers, Record
 from mercer.core.memory import require_memory
-from mercer.estimators.discrimination.calibration import WINDOW, Calibrated, held_out_scores
-from mercer.estimators.shared.labels import one_vs_rest, read_labels, row_weights
-from mercer.estimators.shared.stream import first_classes, freeze, known_codes, require_frozen
+from mercer.estimators.discrimination.base import MarginClassifier
+from mercer.estimators.shared.labels import read_labels, row_weights
+from mercer.estimators.shared.stream import first_classes, known_codes
 from mercer.estimators.shared.table import (
     merged_rows,
     read_any_inputs,
     read_any_rows,
     restored_on_error,
 )
-from mercer.estimators.support_vector.record import check_sigmoid
+from mercer.estimators.support_vector.base import check_sigmoid
+from mercer.inference.base import Solution
 from mercer.inference.med import MED
 from mercer.kernels import Kernel, Precomputed
 from mercer.kernels.features.fourier import product
 from mercer.linalg.dense.gram import DenseGram
-from mercer.losses.base import is_number
 from mercer.losses.binary.margins import Margin
+from mercer.losses.calibration import class_probabilities, fit_sigmoid, shifted
 from mercer.process.features import FeatureProcess
 from mercer.process.process import Process
 
+WINDOW = 2000  # held-out scores that are kept: the function changes, and memory must not grow
+FOLDS = 5
 FLOOR = 1.1  # of C in a stream: below 1 nothing is learned, and just above it hardly anything
 
 
-class MEDClassifier(Calibrated):
+@dataclass(eq=False, repr=False, kw_only=True)
+class MEDClassifier(MarginClassifier):
     """Maximum entropy discrimination: minimise 1/2 |f|^2 + sum_i w_i g_C(y_i (f(x_i) + b)).
 
     g_C is :class:`mercer.losses.Margin`; f has the prior of ``amplitude`` times the kernel, b is
@@ -104,50 +115,18 @@ class MEDClassifier(Calibrated):
     """
 
     _freezes: ClassVar[tuple[str, ...]] = ("kernel", "amplitude")
-    stream_: Array
-    feature_weights_: Array
-
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        amplitude: float = 0.01,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        class_weight: Any = None,
-        bias_rule: str = "exact",
-        schedule: str = "sqrt",
-        calibration: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
-    ) -> None:
-        self.C = C
-        self.amplitude = amplitude
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.bias_rule = bias_rule
-        self.schedule = schedule
-        self.calibration = calibration
-        self.tol = tol
-        self.max_iter = max_iter
+    C: float = field(default=100.0, kw_only=False)
+    amplitude: float = 0.01
+    bias_rule: str = "exact"
+    schedule: str = "sqrt"
+    calibration: str | None = None
+    tol: float = 1e-8
+    max_iter: int = 200
 
     def _check_params(self) -> None:
-        for name in ("C", "amplitude", "tol"):
-            if not is_number(getattr(self, name), 0.0, np.inf):
-                raise ValueError(
-                    f"{name} must be a positive finite number, got {getattr(self, name)!r}"
-                )
-        if self.C <= 1.0:
-            raise ValueError(
-                f"C must be above 1, got {self.C!r}: at C <= 1 no row has any weight and nothing "
-                "is learned; for a softer margin make the amplitude smaller"
-            )
-        if not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1:
+        super()._check_params()
+        self._check_slack(self.C)
+        if self.max_iter < 1:
             raise ValueError(f"max_iter must be a positive number of steps: {self.max_iter!r}")
         for name, known in (("bias_rule", ("exact", "median")), ("schedule", ("sqrt", "constant"))):
             if getattr(self, name) not in known:
@@ -189,7 +168,7 @@ class MEDClassifier(Calibrated):
         """
         with restored_on_error(self):
             self._check_params()
-            require_frozen(self)
+            self._require_frozen()
             first = not hasattr(self, "classes_")
             X, y = read_any_rows(self, X, y, sparse=self._takes_sparse(), reset=first)
             if self._precomputed():
@@ -197,10 +176,7 @@ class MEDClassifier(Calibrated):
                     "a precomputed kernel says nothing of rows to come: give partial_fit the "
                     "kernel itself, or use fit"
                 )
-            if isinstance(self.class_weight, str):
-                raise ValueError(
-                    f"class_weight={self.class_weight!r} needs all rows at once: give a dict"
-                )
+            self._check_stream_weights()
             self.classes_ = first_classes(y, classes, getattr(self, "classes_", None))
             codes = known_codes(y, self.classes_)
             weights = row_weights(self.class_weight, self.classes_, codes, sample_weight)
@@ -230,8 +206,9 @@ class MEDClassifier(Calibrated):
         sample = self.kernel_.features(X[:1])
         self.feature_weights_ = np.zeros((k, 0 if sample is None else sample.shape[1]))
         self.intercept_, self.stream_ = np.zeros(k), np.zeros(2)
-        self._begin_calibration(k)
-        freeze(self)
+        # scores, class and weight of held-out rows; the sigmoid is empty as long as there are none
+        self._held, self.slope_, self.offsets_ = np.zeros((0, k + 2)), np.zeros(0), np.zeros(0)
+        self._freeze()
 
     def _learn(self, X: Any, codes: Index, weights: Array, C: float) -> None:
         """Condition once more, by Theorem 1: what was learned before is the prior of the batch."""
@@ -242,27 +219,20 @@ class MEDClassifier(Calibrated):
         with np.errstate(over="ignore", invalid="ignore"):  # the solver refuses what is not finite
             F = self.kernel_.features(points) if m else None
             K = product(F, F) if m else self._kernel_matrix(X, points, first)
-        Y = one_vs_rest(codes[first], len(self.classes_))[:, -len(self.intercept_) :]
         before = self._before(points, F)
+        batch = _Batch(K, self._signs(codes[first]), codes[first], total, before)
         inference = MED(self.tol, self.max_iter, self.bias_rule, self.intercept_)
-        solution = inference.solve(
-            DenseGram.given(K),
-            Y,
-            Margin(C),
-            mean=before,
-            basis=np.ones((n, 1)),
-            weights=total,
-        )
+        solution = batch.solve(inference, Margin(C), slice(None))
         # as long as f is zero its scores say nothing, whatever was seen (a single row, one class)
         fresh = not (len(self.support_) or self.feature_weights_.any())
         scores: Array | None = before
         if self.calibration is not None and fresh:
-            scores = held_out_scores(inference, Margin(C), K, Y, total, before, codes[first])
+            scores = batch.held_out(inference, Margin(C))
         self._append(first, points, F, np.ascontiguousarray(solution.alpha.T))
         assert solution.beta is not None
         self.intercept_ = solution.beta[0]
         self.stream_ = self.stream_ + np.array([1.0, X.shape[0]])
-        used = {"used": int(np.count_nonzero(weights > 0.0)), "distinct": n}
+        used: dict[str, Any] = {"used": int(np.count_nonzero(weights > 0.0)), "distinct": n}
         more: dict[str, Any] = {
             "C": C,
             "batches": int(self.stream_[0]),
@@ -274,9 +244,10 @@ class MEDClassifier(Calibrated):
                 f"C / sqrt(t) has reached its floor {C}: from here on every batch counts the "
                 "same; start with a larger C and a smaller amplitude for a longer stream"
             )
-        self._tell(inference, solution.report, used | {"weight": float(total.sum())}, **more)
-        by = "folds" if fresh else "scores before each batch"
-        self._calibrate(scores, codes[first], total, by)
+        used |= {"weight": float(total.sum())}
+        self._tell_batch(inference, solution.report, used, **more)
+        if self.calibration is not None:
+            self._calibrate(scores, batch, "folds" if fresh else "scores before each batch")
 
     def _before(self, points: Any, F: Any) -> Array:
         """Return f without bias (n, k); F are the features of the points, None if there are none.
@@ -311,6 +282,52 @@ class MEDClassifier(Calibrated):
         self.support_vectors_ = np.concatenate([self.support_vectors_, points[held]])
         self.dual_coef_ = np.column_stack([self.dual_coef_, coefficients[:, held]])
 
+    # ------------------------------------------------------------------ probabilities
+    def _calibrate(self, scores: Array | None, batch: _Batch, by: str) -> None:
+        """Fit the sigmoid to the scores kept and those of a batch (n, k), None: it has none."""
+        if scores is not None:
+            new = np.column_stack([scores, batch.codes, batch.weights])
+            held = np.concatenate([self._held, new])
+            k = scores.shape[1]
+            slope, self.offsets_ = fit_sigmoid(
+                held[:, :k], held[:, k].astype(np.intp), held[:, k + 1], len(self.classes_)
+            )
+            self.slope_ = np.array([slope])
+            # of a batch larger than the window rows from all over it, of older ones the latest
+            rows = np.unique(np.linspace(0, len(new) - 1, WINDOW).astype(np.intp))
+            self._held = np.concatenate([self._held, new[rows]])[-WINDOW:]
+        self.report_["calibration"] = {
+            "by": by if scores is not None else "none: a class of the batch has a single row",
+            "slope": float(self.slope_[0]) if len(self.slope_) else None,
+            "scores": len(self._held),
+        }
+
+    def _shifted(self, f: Array) -> Array:
+        """Return f + b (q, k), moved to the middle of the sigmoid where there is one."""
+        if not len(self.slope_):
+            return f
+        return shifted(f - self.intercept_, float(self.slope_[0]), self.offsets_)
+
+    @property
+    def predict_proba(self) -> Any:
+        """Probabilities (q, k) in the order of ``classes_``; absent without ``calibration``."""
+        if self.calibration is None:
+            raise AttributeError(
+                "maximum entropy discrimination has no probabilities: its variance does not shrink "
+                "with the data; calibration='sigmoid' fits some to held-out scores, "
+                "sklearn.calibration.CalibratedClassifierCV has other ways"
+            )
+        return self._predict_proba
+
+    def _predict_proba(self, X: Any) -> Array:
+        d = self.decision_function(X)
+        if not len(self.slope_):
+            raise ValueError(
+                "there is no held-out score to calibrate with yet: learn one more batch, with "
+                "rows of every class, before asking for probabilities"
+            )
+        return class_probabilities(d, float(self.slope_[0]))
+
     # ------------------------------------------------------------------ what was learned
     def _posterior(self, bias: Array | None) -> Process:
         """The same function in weight space, where the kernel has features."""
@@ -332,9 +349,20 @@ class MEDClassifier(Calibrated):
         m = self.feature_weights_.shape[1]
         kept = f"{m} weights of its features" if m else f"{len(self.support_)} support vectors"
         divergence = float(np.sum(report["inference"]["objective"]))
+        learned = super()._summary_rows()
+        found = report.get("calibration")
+        if found is not None:
+            slope, scores = found["slope"], f"{found['scores']} held-out scores"
+            if slope is None:
+                text = "none yet: there are no held-out scores"
+            elif slope:
+                text = f"sigmoid of slope {slope:.4g} on {scores}"
+            else:
+                text = f"sigmoid on {scores}, which say nothing: the shares of the classes"
+            learned.append(("Quality", "probabilities", text))
         lines = [
             ("Data", "rows", f"{int(rows)}, batches: {int(batches)}"),
-            *super()._summary_rows(),
+            *learned,
             ("Model", "kept of each function" if m else "kept", kept),
             ("Model", "C of the last batch", f"{report['C']:.6g}"),
             ("Model", "bias", report["bias"]),
@@ -379,3 +407,43 @@ class MEDClassifier(Calibrated):
         F = self.kernel_.features(X)
         if F is None or F.shape != (1, m) or not np.isfinite(self.posteriors_[0].mean(X)).all():
             raise ValueError("the kernel of the model does not belong to its feature weights")
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """K (n, n), Y (n, k) of -1 and +1, classes and weights (n,), and the scores before (n, k)."""
+
+    K: Array
+    Y: Array
+    codes: Index
+    weights: Array
+    before: Array
+
+    def solve(self, inference: MED, loss: Margin, rows: Any) -> Solution:
+        """Return what is learned from some of the rows, or from all: ``slice(None)``."""
+        K = self.K if isinstance(rows, slice) else np.ascontiguousarray(self.K[np.ix_(rows, rows)])
+        return inference.solve(
+            DenseGram.given(K),
+            self.Y[rows],
+            loss,
+            mean=self.before[rows],
+            basis=np.ones((len(K), 1)),
+            weights=self.weights[rows],
+        )
+
+    def held_out(self, inference: MED, loss: Margin) -> Array | None:
+        """Return f without bias (n, k) of each row by a fit that has not seen it: five folds.
+
+        The folds are stratified by class, fewer where a class has fewer rows; None if one has a
+        single row.
+        """
+        counts = np.bincount(self.codes)
+        folds = int(min(FOLDS, counts[counts > 0].min()))
+        if folds < 2 or np.count_nonzero(counts) < 2:
+            return None
+        scores = np.empty(self.Y.shape)
+        split = StratifiedKFold(folds, shuffle=True, random_state=0)
+        for train, test in split.split(self.codes, self.codes):
+            coefficients = np.ascontiguousarray(self.solve(inference, loss, train).alpha.T)
+            scores[test] = self.before[test] + self.K[np.ix_(test, train)] @ coefficients.T
+        return scores

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
@@ -24,16 +25,14 @@ from mercer.estimators.shared.labels import (
     Vertices,
     encode,
     merge_vertices,
-    one_vs_rest,
     row_weights,
     split_labels,
 )
-from mercer.estimators.shared.stream import freeze, require_moderate
+from mercer.estimators.shared.stream import require_moderate
 from mercer.estimators.shared.table import check_weights, read_inputs, restored_on_error
 from mercer.inference.base import Inference, Report
 from mercer.inference.graph.exact import AtOnce, Manifold, Smoothed, Whole
 from mercer.inference.graph.landmarks import Landmarked
-from mercer.kernels import Kernel
 from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.graph import neighbour_graph
 from mercer.losses.base import Loss, is_number
@@ -42,6 +41,7 @@ MOST = 1e300  # kernel values whose sums are finite; what rounding then does, th
 Smooth = Callable[[Array, Index, Any, Index], Smoothed]  # of Manifold.smooth
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GraphMachine(MarginClassifier):
     """The classifier behind LapMEDClassifier, LapSVC and LapLSClassifier: a child states its loss.
 
@@ -50,48 +50,18 @@ class GraphMachine(MarginClassifier):
     conditioned on smoothness, and the inference of the loss then works on that prior.
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        beta: float = 0.5,
-        gamma_A: float | None = None,
-        gamma_I: float | None = None,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        n_neighbors: int = 10,
-        heat: float | None = None,
-        unlabelled: Any = None,
-        class_weight: Any = None,
-    ) -> None:
-        self.C = C
-        self.beta = beta
-        self.gamma_A = gamma_A
-        self.gamma_I = gamma_I
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.n_neighbors = n_neighbors
-        self.heat = heat
-        self.unlabelled = unlabelled
-        self.class_weight = class_weight
-
-    def _set_all(self, given: dict[str, Any]) -> None:
-        """Set the parameters of a constructor that has more of them: ``given`` is its locals()."""
-        for name in given.keys() - {"self", "__class__"}:
-            setattr(self, name, given[name])
+    C: float = field(default=100.0, kw_only=False)
+    beta: float = 0.5
+    gamma_A: float | None = None  # noqa: N815  # the letters of Belkin et al.
+    gamma_I: float | None = None  # noqa: N815  # and this
+    n_neighbors: int = 10
+    heat: float | None = None
+    unlabelled: Any = None
 
     # ------------------------------------------------------------------ hooks
     @abstractmethod
     def _parts(self, C: float, labelled: float) -> tuple[Inference, Loss]:
         """Return inference and loss of a batch with labelled rows of this total weight."""
-
-    def _scaled(self, kernel: Kernel) -> Kernel:
-        """Return the kernel with its amplitude."""
-        return kernel
 
     def _remember(self, manifold: Manifold, rows: int) -> None:
         """Keep the points that the function needs, of a table of so many rows."""
@@ -143,9 +113,10 @@ class GraphMachine(MarginClassifier):
                 "a graph of neighbours needs the rows themselves, and a precomputed kernel does "
                 "not have them: give the kernel as a function of rows"
             )
-        self.kernel_ = self._scaled(kernel)
+        amplitude = float(getattr(self, "amplitude", 1.0))
+        self.kernel_ = kernel if amplitude == 1.0 else amplitude * kernel
         self.intercept_ = np.zeros(1 if len(self.classes_) == 2 else len(self.classes_))
-        freeze(self)
+        self._freeze()
 
     def _learn(self, batch: Vertices, smooth: Smooth, rows: int) -> None:
         """Condition on the graph of all rows, then on the labels, by the inference of the loss."""
@@ -160,10 +131,9 @@ class GraphMachine(MarginClassifier):
         if K is not None:
             require_memory(len(at), 3, "a batch", "learn, batch by batch,")
             inference, loss = self._parts(C, labelled)
-            Y = one_vs_rest(batch.codes, len(self.classes_))[:, -len(self.intercept_) :]
             solution = inference.solve(
                 DenseGram.given(0.5 * (K + K.T)),
-                Y,
+                self._signs(batch.codes),
                 loss,
                 mean=step.latent(),
                 basis=np.ones((len(at), 1)),
@@ -172,7 +142,7 @@ class GraphMachine(MarginClassifier):
             assert solution.beta is not None
             c, self.intercept_, report = solution.alpha, solution.beta[0], solution.report
         self._remember(step.learn(c), rows)
-        self._tell(
+        self._tell_batch(
             inference,
             report,
             {"used": rows, "distinct": n, "weight": labelled},
@@ -234,13 +204,9 @@ class GraphMachine(MarginClassifier):
 
     # ------------------------------------------------------------------ parameters
     def _check_params(self) -> None:
-        """Refuse parameters that no fit can have had."""
-        params = self.get_params(deep=False)
-        for name in ("C", "tol", "amplitude"):
-            if not is_number(params.get(name, 1.0), 0.0, np.inf):
-                raise ValueError(f"{name} must be a positive finite number, got {params[name]!r}")
+        super()._check_params()
         for name in ("gamma_A", "gamma_I"):
-            value, zero = params[name], name == "gamma_I"
+            value, zero = getattr(self, name), name == "gamma_I"
             if value is not None and not (is_number(value, 0.0, np.inf) or (zero and _zero(value))):
                 raise ValueError(f"{name} must be a positive finite number or None, got {value!r}")
         if (self.gamma_A is None) != (self.gamma_I is None):
@@ -256,9 +222,6 @@ class GraphMachine(MarginClassifier):
             raise ValueError(
                 f"heat must be a positive number, numpy.inf for weights of one, or None: {heat!r}"
             )
-        limit = params.get("max_iter", 1)
-        if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < -1:
-            raise ValueError(f"max_iter must be a number of steps, or -1 for no limit: {limit!r}")
 
     def _check_count(self, name: str, least: int) -> None:
         value = getattr(self, name)
@@ -283,13 +246,13 @@ def _sparse(data: Array, indices: Index, indptr: Index) -> Any:
 def _whole(extent: Index, **given: Any) -> Whole:
     if np.any(np.diff(extent) < 0):
         raise ValueError("the extents of the memory do not rise")
-    return Whole(None, **given, extent=extent)  # type: ignore[arg-type]  # set by GraphStream._restored
+    return Whole(None, **given, extent=extent)  # type: ignore[arg-type]  # set by LapMEDClassifier
 
 
 def _landmarked(place: Index, **given: Any) -> Landmarked:
     if len(np.unique(place)) != len(place):
         raise ValueError("a landmark of the memory is named twice")
-    limits = dict.fromkeys(("per_batch", "most", "support"), 0)  # set by GraphStream._restored
+    limits = dict.fromkeys(("per_batch", "most", "support"), 0)  # set by LapMEDClassifier
     return Landmarked(None, **given, place=place, **limits)  # type: ignore[arg-type]  # and this
 
 

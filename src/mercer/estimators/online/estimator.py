@@ -29,10 +29,8 @@ from mercer.estimators.shared.stream import (
     check_budget,
     check_forgetting,
     first_classes,
-    freeze,
     is_plain,
     known_codes,
-    require_frozen,
     require_moderate,
 )
 from mercer.estimators.shared.table import build_table, check_weights, read_rows, restored_on_error
@@ -251,7 +249,7 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
     # ------------------------------------------------------------------ the flow
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
         begun = hasattr(self, "posteriors_")
-        require_frozen(self)
+        self._require_frozen()
         rho, drift = check_forgetting(self.rho), check_drift(self.drift)
         budget = check_budget(self.budget)
         if not (begun and is_plain(self, X, y)):
@@ -330,7 +328,7 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
                     owner.set_params(length_scale=float(np.sqrt(d)))
             kernel.set_params(variance=AMPLITUDE)
             kernel, factor = likely_length(kernel + Constant(BIAS), inside, S, w)
-        freeze(self)
+        self._freeze()
         self.classes_, self.units_, self.loss_ = classes, units, LOGISTIC
         self.kernel_ = units.kernel_in_user_units(kernel)
         self.posteriors_ = [StreamPosterior.empty(kernel, d, m)]

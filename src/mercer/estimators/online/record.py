@@ -8,9 +8,9 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record
-from mercer.core.record import COLUMNS, Each, Fields, Maybe, One, Recorded
+from mercer.core.record import COLUMNS, Each, Fields, Maybe, One
 from mercer.estimators.shared.record import UNITS
-from mercer.estimators.shared.stream import Prequential, freeze, frozen
+from mercer.estimators.shared.stream import Freezes, Prequential
 from mercer.inference.stream.latent import PANEL, Explicit, Growing
 from mercer.kernels.base import Kernel
 from mercer.losses import Logistic
@@ -72,7 +72,7 @@ STREAM = Fields(
 )
 
 
-class OnlineRecord(Recorded):
+class OnlineRecord(Freezes):
     """What a model file holds of a stream."""
 
     @classmethod
@@ -90,11 +90,8 @@ class OnlineRecord(Recorded):
             "_report": PlainReport(),
         }
 
-    def _stored_params(self) -> dict[str, Any]:
-        return super()._stored_params() | frozen(self)
-
     def _restored(self) -> None:
-        freeze(self)
+        super()._restored()
         cast(Any, self).loss_ = Logistic()
 
     def _check_fitted(self) -> None:

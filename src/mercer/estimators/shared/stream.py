@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import numbers
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from sklearn.utils.validation import column_or_1d
 
 from mercer.core.arrays import Array, Index
 from mercer.core.component import Component
+from mercer.core.record import Recorded
 from mercer.kernels.base import Kernel
 
 LARGEST = 1e18  # prior variance of f of which double precision still has a posterior one
@@ -149,32 +150,38 @@ def known_codes(y: Any, classes: NDArray[Any]) -> Index:
     return np.array([number[value] for value in values], dtype=np.intp)
 
 
-def freeze(machine: Any) -> None:
-    """Remember the parameters ``_freezes`` of a machine, at the start of a stream or in ``fit``.
+class Freezes(Recorded):
+    """An estimator whose parameters ``_freezes`` stay as they are from the first batch on.
 
-    Copies: a kernel may be changed in place, by ``set_params(kernel__length_scale=...)``.
+    Copies of them are kept: a kernel may be changed in place, by
+    ``set_params(kernel__length_scale=...)``.
     """
-    if machine._freezes:
-        machine._frozen = {name: _copied(getattr(machine, name)) for name in machine._freezes}
 
+    _freezes: ClassVar[tuple[str, ...]] = ()
+    _frozen: dict[str, Any] | None = None
 
-def require_frozen(machine: Any) -> None:
-    """Refuse to continue a stream after one of its frozen parameters was changed."""
-    for name, kept in frozen(machine).items():
-        now = getattr(machine, name)
-        # the first is ten times as fast, and a stream may come row by row
-        if not _alike(now, kept) and now != kept:
-            raise ValueError(
-                f"{name} was changed in the middle of a stream, from {kept!r} to {now!r}, but what "
-                f"was learned so far depends on it. Start a new model with the new {name}, or call "
-                f"fit, which starts from scratch; to continue, set {name} back"
-            )
+    def _freeze(self) -> None:
+        """Remember the parameters, at the start of a stream or in ``fit``."""
+        if self._freezes:
+            self._frozen = {name: _copied(getattr(self, name)) for name in self._freezes}
 
+    def _require_frozen(self) -> None:
+        """Refuse to continue a stream after one of its frozen parameters was changed."""
+        for name, kept in (self._frozen or {}).items():
+            now = getattr(self, name)
+            # the first is ten times as fast, and a stream may come row by row
+            if not _alike(now, kept) and now != kept:
+                raise ValueError(
+                    f"{name} was changed in the middle of a stream, from {kept!r} to {now!r}, but "
+                    f"what was learned so far depends on it. Start a new model with the new {name},"
+                    f" or call fit, which starts from scratch; to continue, set {name} back"
+                )
 
-def frozen(machine: Any) -> dict[str, Any]:
-    """Return the frozen parameters by name: none of a machine that has not learned."""
-    found: dict[str, Any] = vars(machine).get("_frozen", {})
-    return found
+    def _stored_params(self) -> dict[str, Any]:
+        return super()._stored_params() | (self._frozen or {})
+
+    def _restored(self) -> None:
+        self._freeze()
 
 
 def _copied(value: Any) -> Any:

@@ -1,26 +1,36 @@
-"""SVC: support vector classification with scikit-learn's parameters."""
+"""SVC: support vector classification with scikit-learn's parameters.
+
+The Bayesian one: exp(-(1 - y f)_+) does not sum to one over the labels; divided by its sum it is a
+likelihood, and everything that a Gaussian process has follows: an evidence that chooses amplitude
+(C) and length scales, error bars, probabilities. At the parameters found the hinge itself gives the
+sparse mode. Reference: Seeger, Bayesian methods for support vector machines and Gaussian processes,
+chapter 4.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
 from mercer.core.kinds import Numbers, Record
+from mercer.core.record import EstimatorOf, Maybe
+from mercer.estimators.gaussian_process.classifier import GPClassifier
 from mercer.estimators.shared.table import check_weights
-from mercer.estimators.support_vector.base import SupportClassifier, SupportProblem
-from mercer.estimators.support_vector.bayesian import ByEvidence
-from mercer.estimators.support_vector.record import check_sigmoid
-from mercer.inference.base import Report, Solution
+from mercer.estimators.support_vector.base import check_sigmoid
+from mercer.estimators.support_vector.dual import SupportClassifier, SupportProblem
+from mercer.inference.base import Solution
 from mercer.inference.programme import Programme, dual_of
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, Polynomial
 from mercer.left_out.figures import LeftOut
 from mercer.left_out.span import JITTER, Trained
-from mercer.losses import Hinge
+from mercer.losses import Hinge, NormalizedHinge
 from mercer.losses.calibration import class_probabilities, fit_sigmoid, shifted
 
 LEFT_OUT = (
@@ -28,7 +38,8 @@ LEFT_OUT = (
 )
 
 
-class SVC(ByEvidence, SupportClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class SVC(SupportClassifier):
     """Support vector classification: minimise 1/2 |f|^2 + C sum_i w_i (1 - y_i f_i)_+.
 
     Several classes are one machine each against the rest, all on the same rows of K. With an
@@ -105,42 +116,13 @@ class SVC(ByEvidence, SupportClassifier):
     """
 
     _hard_margin = True
-    _trained: Trained
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        probability: str | None = None,
-        class_weight: Any = None,
-        bias: bool = True,
-        tol: float = 1e-3,
-        cache_size: float = 1000.0,
-        max_iter: int = -1,
-        inference: Any = None,
-        search: Any = "evidence",
-        discriminant: str = "mean",
-        random_state: Any = None,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.probability = probability
-        self.class_weight = class_weight
-        self.bias = bias
-        self.tol = tol
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.inference = inference
-        self.search = search
-        self.discriminant = discriminant
-        self.random_state = random_state
+    C: float = field(default=1.0, kw_only=False)
+    probability: str | None = None
+    bias: bool = True
+    inference: Any = None
+    search: Any = "evidence"
+    discriminant: str = "mean"
+    random_state: Any = None
 
     # ------------------------------------------------------------------ fit
     def _check_params(self) -> None:
@@ -149,9 +131,50 @@ class SVC(ByEvidence, SupportClassifier):
             raise ValueError(f"probability must be None, 'loo' or 'cv', got {self.probability!r}")
         self._check_bayesian()
 
+    def _check_bayesian(self) -> None:
+        """Refuse parameters that have no meaning beside an inference."""
+        if self.discriminant not in ("mean", "mode"):
+            raise ValueError(f"discriminant must be 'mean' or 'mode', not {self.discriminant!r}")
+        if self.inference is None:
+            return
+        if self.probability is not None:
+            raise ValueError(
+                "with an inference the probabilities are those of the posterior: leave "
+                "probability=None"
+            )
+        if self.C != 1.0 or self.gamma != "scale" or self.coef0 != 0.0:
+            raise ValueError(
+                "C, gamma and coef0 are learned by their evidence: leave them as they are, or give "
+                "a kernel object, whose parameters are where the search begins, and search=None to "
+                "keep them"
+            )
+        if not self.bias:
+            raise ValueError(
+                "a support vector machine with an inference has no free bias: a constant part of "
+                "the kernel, whose variance is learned, takes its place; leave bias=True as it is"
+            )
+        if isinstance(self.kernel, str) and self.kernel in ("precomputed", "sigmoid"):
+            raise ValueError(
+                f"kernel={self.kernel!r} has no parameters that an evidence could choose; use a "
+                "kernel of mercer.kernels"
+            )
+
     def _learned_kernel(self, X: Any, y: Any, sample_weight: Any) -> Kernel | None:
-        self.bayes_ = None if self.inference is None else self._learn(X, y, sample_weight)
-        return None if self.bayes_ is None else self.bayes_.kernel_
+        """Fit the normalised hinge to the table as it was given, with the names of its columns."""
+        self.bayes_: GPClassifier | None = None
+        if self.inference is None:
+            return None
+        named = isinstance(self.kernel, str) and self.kernel == "poly"
+        learner = GPClassifier(
+            1.0 * Polynomial(self.degree) if named else self.kernel,
+            loss=NormalizedHinge().fix(),
+            inference=self.inference,
+            search=self.search,
+            class_weight=self.class_weight,
+            random_state=self.random_state,
+        )
+        self.bayes_ = learner.fit(X, y, sample_weight)
+        return self.bayes_.kernel_
 
     def _has_bias(self) -> bool:
         return self.bias and getattr(self, "bayes_", None) is None
@@ -174,9 +197,9 @@ class SVC(ByEvidence, SupportClassifier):
             )
         return super()._function(solution, problem)
 
-    def _told(self, problem: SupportProblem, report: Report) -> dict[str, Any]:
-        told = super()._told(problem, report) | {"left_out": LEFT_OUT}
-        return told if self.bayes_ is None else told | {"posterior": self.bayes_.report_}
+    def _remarks(self) -> dict[str, Any]:
+        posterior = {} if self.bayes_ is None else {"posterior": self.bayes_.report_}
+        return {"left_out": LEFT_OUT, **posterior}
 
     def _conclude(self, problem: SupportProblem, solution: Solution, sample_weight: Any) -> None:
         self._trained = Trained(
@@ -189,8 +212,8 @@ class SVC(ByEvidence, SupportClassifier):
             problem.total,
             self._has_bias(),
             problem.place,
-            problem.targets.values,
-            problem.targets.weights,
+            problem.values,
+            problem.weights,
             problem.X[problem.place < 0],
         )
         self._calibrate(problem, sample_weight)
@@ -200,7 +223,7 @@ class SVC(ByEvidence, SupportClassifier):
         self.slope_, self.offsets_ = np.ones(0), np.zeros(0)
         if self.probability is None:
             return
-        codes = problem.targets.values.astype(np.intp)
+        codes = problem.values.astype(np.intp)
         if self.probability == "loo":
             outputs = self._trained.left_out
             labels, weights = codes[problem.first], problem.total
@@ -222,6 +245,25 @@ class SVC(ByEvidence, SupportClassifier):
         if self.probability == "loo":
             self.report_["probability"]["jitter"] = JITTER
         self.slope_, self.offsets_ = np.array([slope]), offsets
+
+    # ------------------------------------------------------------------ the Bayesian machine
+    @property
+    def log_evidence_(self) -> float:
+        """Log evidence of the normalised hinge at the parameters found."""
+        value = self._bayesian("log_evidence_").log_evidence_
+        assert value is not None
+        return float(value)
+
+    def _bayesian(self, what: str) -> GPClassifier:
+        learner: GPClassifier | None = getattr(self, "bayes_", None)
+        if learner is None:
+            raise AttributeError(f"{what} needs inference='variational' or 'ep'")
+        return learner
+
+    def _by_mean(self) -> GPClassifier | None:
+        """Return the learner whose posterior mean predicts, None if the support vectors do."""
+        check_is_fitted(self)
+        return self.bayes_ if self.discriminant == "mean" else None
 
     # ------------------------------------------------------------------ rows left out
     @property
@@ -303,17 +345,30 @@ class SVC(ByEvidence, SupportClassifier):
 
     def _probabilities(self, f: Array) -> Array:
         """Return the probabilities (q, k) of values f (q, 1) or (q, k) at the mode."""
-        if self.inference is not None:
-            return self._at_mode(f)
-        d = self._shifted(f)
-        return class_probabilities(d[:, 0] if d.shape[1] == 1 else d, float(self.slope_[0]))
+        if self.inference is None:
+            d = self._shifted(f)
+            return class_probabilities(d[:, 0] if d.shape[1] == 1 else d, float(self.slope_[0]))
+        log_p = -NormalizedHinge().value(np.asarray(1.0), f)
+        if f.shape[1] == 1:
+            p = np.exp(log_p[:, 0])
+            return np.column_stack([1.0 - p, p])
+        e = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+        return np.asarray(e / e.sum(axis=1, keepdims=True))
 
     # ------------------------------------------------------------------ model files
     @classmethod
     def _record(cls) -> Record:
-        return {**super()._record(), "slope_": Numbers("p", 0.0), "offsets_": Numbers("q")}
+        return {
+            **super()._record(),
+            "bayes_": Maybe(EstimatorOf(GPClassifier)),
+            "slope_": Numbers("p", 0.0),
+            "offsets_": Numbers("q"),
+        }
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
-        calibrated = self.probability is not None
-        check_sigmoid(self.slope_, self.offsets_, len(self.intercept_), calibrated)
+        if (self.bayes_ is None) != (self.inference is None):
+            raise ValueError("the posterior of the model and its inference do not belong together")
+        check_sigmoid(
+            self.slope_, self.offsets_, len(self.intercept_), self.probability is not None
+        )
