@@ -1,12 +1,14 @@
 """The posterior of a stream: a process that is conditioned again with every batch.
 
 Formulas (1) and (2) for m latent functions on the same points, each with its own alpha and C
-(:class:`mercer.inference.stream.latent.Latent`), which absorb examples, forget, drift and are
-projected onto fewer points.
+(:class:`mercer.inference.stream.Latent`), which absorb examples, forget, drift and are
+projected onto fewer points. What a stream chooses by the evidence of the labels: how much of what
+was learned still holds, before each batch; and how smooth a kernel is, once, on the first.
 """
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,11 +18,18 @@ from scipy.linalg import cholesky, solve_triangular
 from mercer.core.arrays import Array
 from mercer.core.memory import keep_pages
 from mercer.inference.base import Solution
-from mercer.inference.stream.block import BlockSolution, absorb
-from mercer.inference.stream.latent import Growing, Latent, chosen
+from mercer.inference.stream import BlockSolution, Growing, Latent, absorb, chosen
 from mercer.kernels.base import Kernel
+from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.operators import PosteriorOperator, SeveralOperator
 from mercer.process.process import BATCH_BYTES, Prior, Process
+
+SHARES = np.array([0.0, 0.03, 0.1, 0.3, 0.6, 0.9])  # of drift, for drift="auto"
+HAZARD = 0.05  # prior probability of any change before a batch, the same for each kind
+LOG_PRIOR = np.log(np.r_[1.0 - HAZARD, np.full(len(SHARES) - 1, HAZARD / (len(SHARES) - 1))])
+FACTORS = (1.0, 0.5, 0.25, 0.125)  # of the length scale
+PRICE = 1.0  # nats that each halving must gain: few rows do not outvote the default
+ROWS = 128  # that are asked, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,3 +220,38 @@ class StreamPosterior(Process):
         K = self.kernel(self.points)
         gains = sum(latent.gain - latent.explicit().information(K) for latent in self.latents)
         return max(0.5 * (self.moved + gains), 0.0)  # a loss of nothing rounds below zero
+
+
+def likely_share(stream: StreamPosterior, X: Array, S: Array, w: Array) -> tuple[float, float]:
+    """Return the most probable share given the labels S (b, m) at X, and its log prior.
+
+    p(share | labels) is proportional to p(labels | share) p(share), the first by its lower bound.
+    The log prior, added to the bound on the labels, leaves a lower bound: the law of the labels is
+    the sum over all shares, and this is one term.
+    """
+    value = stream.evidence(X, S, w, SHARES) + LOG_PRIOR
+    best = int(value.argmax())
+    return float(SHARES[best]), float(LOG_PRIOR[best])
+
+
+def likely_length(kernel: Kernel, X: Array, S: Array, w: Array) -> tuple[Kernel, float]:
+    """Return the kernel with the length scale of the largest evidence, and its factor.
+
+    The evidence is the sequential one of the labels S (n, m) at X (n, d), of at most 128 rows
+    evenly spread over those given. A kernel without a tied length scale is returned unchanged.
+    """
+    best, chosen = -np.inf, (kernel, 1.0)
+    if not tied_scales(kernel) or len(X) < 2:
+        return chosen
+    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), ROWS)).astype(np.intp))
+    for factor in FACTORS:
+        other = copy.deepcopy(kernel)
+        for owner in tied_scales(other):
+            owner.set_params(length_scale=factor * owner.get_params()["length_scale"])
+        _, blocks = StreamPosterior.empty(other, X.shape[1], S.shape[1]).absorb(
+            X[rows], S[rows], w[rows]
+        )
+        value = sum(block.log_q for block in blocks) + PRICE * np.log2(factor)
+        if value > best:
+            best, chosen = value, (other, factor)
+    return chosen

@@ -1,15 +1,8 @@
-"""OnlineLogisticClassifier: Bayesian logistic regression with a kernel, learned from a stream.
-
-What an online learner chooses by the evidence of the labels: a share of drift, a length scale.
-
-How much of what was learned still holds is asked before each batch; how smooth a kernel given by
-name is, once, on the first batch.
-"""
+"""OnlineLogisticClassifier: Bayesian logistic regression with a kernel, learned from a stream."""
 
 from __future__ import annotations
 
-import copy
-import numbers
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,91 +13,50 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import inference as inferences
 from mercer.core.arrays import Array, location_scale
 from mercer.core.memory import require_memory
-from mercer.estimators.online.predictions import StreamPredictions, class_logs
 from mercer.estimators.online.record import OnlineRecord
 from mercer.estimators.shared import labels
 from mercer.estimators.shared.parts import positional, resolve_kernel, standardizes, start_length
 from mercer.estimators.shared.stream import (
     Prequential,
     check_budget,
+    check_drift,
     check_forgetting,
     first_classes,
     is_plain,
     known_codes,
     require_moderate,
 )
-from mercer.estimators.shared.table import build_table, check_weights, read_rows, restored_on_error
-from mercer.estimators.shared.units import Units, no_units
+from mercer.estimators.shared.summary import Rows, Summarised
+from mercer.estimators.shared.table import (
+    build_table,
+    check_weights,
+    read_inputs,
+    read_rows,
+    restored_on_error,
+)
+from mercer.estimators.shared.units import Units, describe_units, no_units
+from mercer.inference.base import Report
 from mercer.inference.sites.bound import Bound
 from mercer.kernels import Constant
-from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram
 from mercer.losses import Logistic
-from mercer.process.stream import StreamPosterior
-
-SHARES = np.array([0.0, 0.03, 0.1, 0.3, 0.6, 0.9])  # of drift, for drift="auto"
-HAZARD = 0.05  # prior probability of any change before a batch, the same for each kind
-LOG_PRIOR = np.log(np.r_[1.0 - HAZARD, np.full(len(SHARES) - 1, HAZARD / (len(SHARES) - 1))])
-FACTORS = (1.0, 0.5, 0.25, 0.125)  # of the length scale
-PRICE = 1.0  # nats that each halving must gain: few rows do not outvote the default
-ROWS = 128  # that are asked, at most
-
-
-def check_drift(drift: Any) -> float | None:
-    """Return the share if it is a number in [0, 1), and None for "auto"."""
-    if isinstance(drift, str) and drift == "auto":
-        return None
-    real = isinstance(drift, numbers.Real) and not isinstance(drift, bool)
-    if not real or not 0.0 <= float(drift) < 1.0:
-        raise ValueError(
-            f'drift must be a number in [0, 1), where 0 is no drift, or "auto", not {drift!r}'
-        )
-    return float(drift)
-
-
-def likely_share(stream: StreamPosterior, X: Array, S: Array, w: Array) -> tuple[float, float]:
-    """Return the most probable share given the labels S (b, m) at X, and its log prior.
-
-    p(share | labels) is proportional to p(labels | share) p(share), the first by its lower bound.
-    The log prior, added to the bound on the labels, leaves a lower bound: the law of the labels is
-    the sum over all shares, and this is one term.
-    """
-    value = stream.evidence(X, S, w, SHARES) + LOG_PRIOR
-    best = int(value.argmax())
-    return float(SHARES[best]), float(LOG_PRIOR[best])
-
-
-def likely_length(kernel: Kernel, X: Array, S: Array, w: Array) -> tuple[Kernel, float]:
-    """Return the kernel with the length scale of the largest evidence, and its factor.
-
-    The evidence is the sequential one of the labels S (n, m) at X (n, d), of at most 128 rows
-    evenly spread over those given. A kernel without a tied length scale is returned unchanged.
-    """
-    best, chosen = -np.inf, (kernel, 1.0)
-    if not tied_scales(kernel) or len(X) < 2:
-        return chosen
-    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), ROWS)).astype(np.intp))
-    for factor in FACTORS:
-        other = copy.deepcopy(kernel)
-        for owner in tied_scales(other):
-            owner.set_params(length_scale=factor * owner.get_params()["length_scale"])
-        _, blocks = StreamPosterior.empty(other, X.shape[1], S.shape[1]).absorb(
-            X[rows], S[rows], w[rows]
-        )
-        value = sum(block.log_q for block in blocks) + PRICE * np.log2(factor)
-        if value > best:
-            best, chosen = value, (other, factor)
-    return chosen
-
+from mercer.losses.numbers.averages import log_averaged
+from mercer.process.stream import StreamPosterior, likely_length, likely_share
 
 AMPLITUDE, BIAS = 4.0, 1.0  # prior variances of a kernel given by name, and of its constant
 BLOCK = 128  # examples that are absorbed together, at most
 SMALL = 1000  # points whose matrices (8 MB each) fit anywhere: asking the system takes longer
 LOGISTIC = Logistic()
+NOT_KEPT = (
+    "a stream is learned in one pass and its rows are not kept, so none can be left out; "
+    "prequential_ has the figures of each row predicted before it was learned"
+)
+COMPUTED = ("standardize", "search", "gram", "degrees_of_freedom", "left_out")  # in report_
 
 
-class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+@dataclass(eq=False, repr=False, kw_only=True)
+class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Bayesian kernel logistic regression, one example or one batch at a time.
 
     At any time the posterior of the latent function is a Gaussian process, and it is the prior for
@@ -187,23 +139,12 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
     """
 
     _freezes: ClassVar[tuple[str, ...]] = ("kernel", "standardize")
-
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        rho: float = 1.0,
-        drift: float | str = 0.0,
-        budget: int | None = None,
-        inference: Any = None,
-        standardize: bool | str = "auto",
-    ) -> None:
-        self.kernel = kernel
-        self.rho = rho
-        self.drift = drift
-        self.budget = budget
-        self.inference = inference
-        self.standardize = standardize
+    kernel: Any = field(default=None, kw_only=False)
+    rho: float = 1.0
+    drift: float | str = 0.0
+    budget: int | None = None
+    inference: Any = None
+    standardize: bool | str = "auto"
 
     # ------------------------------------------------------------------ learning
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -398,6 +339,103 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
         self.log_evidence_ = float(bound.evidence(gram, S, LOGISTIC, solution).value)
         ended = {k: v for k, v in solution.report.plain().items() if k != "columns"}
         self._report = self._report | {"inference": {"name": "Bound", **ended}}
+
+    # ------------------------------------------------------------------ what was learned
+    @property
+    def stream_(self) -> StreamPosterior:
+        """The posterior of the latent functions, given all rows so far: ``posteriors_[0]``."""
+        return self.posteriors_[0]
+
+    @property
+    def left_out_(self) -> None:
+        """None: see ``report_["left_out"]``."""
+        check_is_fitted(self, "posteriors_")
+
+    @property
+    def loo_(self) -> None:
+        """Alias of ``left_out_``."""
+        return self.left_out_
+
+    @property
+    def report_(self) -> dict[str, Any]:
+        """What was done; the divergence lost to the budget is computed when it is asked for."""
+        check_is_fitted(self, "posteriors_")
+        figures = self._report
+        return figures | {
+            "standardize": {"on": figures["scales"]["standardize"]} | describe_units(self.units_),
+            "search": None,
+            "inference": Report().plain() | figures["inference"],
+            "gram": "dense",
+            "degrees_of_freedom": None,
+            "left_out": NOT_KEPT,
+            "budget": figures["budget"] | {"divergence_lost": self.stream_.lost()},
+        }
+
+    @report_.setter
+    def report_(self, given: dict[str, Any]) -> None:
+        """Entries of the caller's are kept, in model files too, and batches add to the others."""
+        self._report = {key: value for key, value in given.items() if key not in COMPUTED}
+
+    def _summary_rows(self) -> Rows:
+        report, seen = self.report_, self.prequential_
+        rows, kept = report["rows"], report["budget"]
+        lines = [
+            ("Data", "rows", f"{rows['seen']}, batches: {rows['batches']}"),
+            ("Data", "columns", str(self.n_features_in_)),
+            ("Model", "kernel", repr(self.kernel_)),
+            ("Model", "points kept", str(kept["points"])),
+            ("Quality", "log evidence, at least", f"{self.log_evidence_:.4f}"),
+        ]
+        if seen.weight:
+            text = f"log loss {seen.log_loss:.4f}, accuracy {seen.accuracy:.4f}"
+            lines.append(("Quality", "before each update", text))
+        if kept["projections"]:
+            lines.append(("Numerics", "divergence lost", f"{kept['divergence_lost']:.4g}"))
+        return lines
+
+    # ------------------------------------------------------------------ predictions
+    def _marginals(self, X: Any) -> tuple[Array, Array]:
+        check_is_fitted(self, "posteriors_")
+        return self.stream_.marginals(self.units_.standardised(read_inputs(self, X)))
+
+    def predict_latent(self, X: Any) -> tuple[Array, Array]:
+        """Return mean and standard deviation of f at X: (q,), or (q, k) for several classes."""
+        mean, var = self._marginals(X)
+        std = np.sqrt(var)
+        return (mean[:, 0], std[:, 0]) if mean.shape[1] == 1 else (mean, std)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithms of :meth:`predict_proba`; finite."""
+        return class_logs(*self._marginals(X))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class (q, k), averaged over the posterior of f."""
+        p = np.exp(self.predict_log_proba(X))
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the log odds of ``classes_[1]`` (q,); for several classes log probabilities."""
+        log_p = self.predict_log_proba(X)
+        return np.asarray(log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class at X: (q,)."""
+        check_is_fitted(self, "posteriors_")
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+
+def class_logs(mean: Array, var: Array) -> Array:
+    """Return log probabilities (q, k) of the classes from latent means and variances (q, m).
+
+    One latent function is two classes; of several, each is one class against the rest, and the
+    probabilities are normalised over the classes.
+    """
+    if mean.shape[1] == 1:  # the less probable class first: the other is what is left of one
+        less = log_averaged(-np.abs(mean), var)
+        more = np.where(mean == 0.0, less, np.log1p(-np.exp(less)))
+        return np.hstack([np.where(mean < 0.0, more, less), np.where(mean < 0.0, less, more)])
+    log_p = log_averaged(mean, var)
+    return np.asarray(log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True))
 
 
 def _signs(codes: Any, k: int) -> Array:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer.core.arrays import Array
 from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record
 from mercer.core.record import COLUMNS, Each, Fields, Maybe, One
 from mercer.estimators.shared.record import UNITS
 from mercer.estimators.shared.stream import Freezes, Prequential
-from mercer.inference.stream.latent import PANEL, Explicit, Growing
+from mercer.estimators.shared.units import Units
+from mercer.inference.stream import PANEL, Explicit, Growing
 from mercer.kernels.base import Kernel
 from mercer.losses import Logistic
 from mercer.process.stream import StreamPosterior
@@ -73,7 +75,20 @@ STREAM = Fields(
 
 
 class OnlineRecord(Freezes):
-    """What a model file holds of a stream."""
+    """What a model file holds of a stream.
+
+    ``_report`` are the figures that batches add to; ``report_`` is made of them.
+    """
+
+    classes_: NDArray[Any]
+    posteriors_: list[StreamPosterior]
+    units_: Units
+    kernel_: Kernel
+    loss_: Logistic
+    prequential_: Prequential
+    log_evidence_: float
+    n_features_in_: int
+    _report: dict[str, Any]
 
     @classmethod
     def _record(cls) -> Record:
@@ -92,12 +107,11 @@ class OnlineRecord(Freezes):
 
     def _restored(self) -> None:
         super()._restored()
-        cast(Any, self).loss_ = Logistic()
+        self.loss_ = Logistic()
 
     def _check_fitted(self) -> None:
-        machine = cast(Any, self)
-        stream = machine.stream_
-        if not len(stream.points) or len(machine.units_.y_scale) != len(stream.latents):
+        stream = self.posteriors_[0]
+        if not len(stream.points) or len(self.units_.y_scale) != len(stream.latents):
             raise ValueError("there are no points, or the units are not those of the machines")
         if len({type(latent) for latent in stream.latents}) != 1:
             raise ValueError("the latent functions are not of one form")

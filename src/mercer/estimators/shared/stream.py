@@ -67,6 +67,18 @@ def check_forgetting(rho: Any) -> float:
     return float(rho)
 
 
+def check_drift(drift: Any) -> float | None:
+    """Return the share if it is a number in [0, 1), and None for "auto"."""
+    if isinstance(drift, str) and drift == "auto":
+        return None
+    real = isinstance(drift, numbers.Real) and not isinstance(drift, bool)
+    if not real or not 0.0 <= float(drift) < 1.0:
+        raise ValueError(
+            f'drift must be a number in [0, 1), where 0 is no drift, or "auto", not {drift!r}'
+        )
+    return float(drift)
+
+
 def check_budget(budget: Any) -> int | None:
     """Return the number of points to keep; None or infinity keeps all."""
     if budget is None or (isinstance(budget, float) and budget == np.inf):

@@ -271,7 +271,8 @@ class OneAgainstRest(ClassifierMixin, SupportVectorMachine):  # type: ignore[mis
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row of X (q, d)."""
-        return decided(self.classes_, self.decision_function(X))
+        f = self.decision_function(X)  # which asks first whether there is a fit
+        return decided(self.classes_, f)
 
 
 def check_sigmoid(slope: Array, offsets: Array, k: int, calibrated: bool) -> None:
