@@ -139,9 +139,8 @@ class Ascent:
 
     def _sums(self, beta: Array) -> Array:
         """The coefficient of each point, (n,)."""
-        return np.asarray(
-            np.bincount(self.columns, beta, len(self.rows.all_points)), dtype=np.float64
-        )
+        sums = np.bincount(self.columns, beta, len(self.rows.all_points))
+        return np.asarray(sums, dtype=np.float64)
 
     def _take(self, kept: Index | None) -> None:
         """Work on the variables ``kept`` (None: all) from here on; the rows are ready for them."""
@@ -153,20 +152,10 @@ class Ascent:
             place = np.full(len(self.rows.all_points), -1, dtype=np.intp)
             place[self.rows.active] = np.arange(len(self.rows.active))
             self.now_columns = place[self.columns[kept]]
-            begin, end = (
-                np.searchsorted(kept, P.segments[:, 0]),
-                np.searchsorted(kept, P.segments[:, 1]),
-            )
+            begin, end = (np.searchsorted(kept, P.segments[:, side]) for side in (0, 1))
             segments = np.column_stack([begin, end, self.now_columns[begin]]).astype(np.int64)
-            self.now = Programme(
-                P.linear[kept],
-                P.low[kept],
-                P.high[kept],
-                P.kink[kept],
-                P.start[kept],
-                segments,
-                P.bias,
-            )
+            arrays = (each[kept] for each in (P.linear, P.low, P.high, P.kink, P.start))
+            self.now = Programme(*arrays, segments, P.bias)
             self.now_beta, self.now_slope = self.beta[kept], self.slope[kept]
             self.now_diagonal = self.diagonal[kept]
         self.pause, self.steps = self._pause(), 0
@@ -183,31 +172,13 @@ class Ascent:
     def climb(self, tol: float, limit: int) -> tuple[int, float, float, bool]:
         """Up to ``limit`` steps: how many, the violation, the gain, and whether to call again."""
         P, rows = self.now, self.rows
-        made, violation, wanted, rows.next_free, rows.spare, rows.clock, left, gained = (
-            machines.climb(
-                rows.table,
-                rows.slot_of,
-                rows.row_in,
-                rows.used,
-                rows.seen,
-                rows.next_free,
-                rows.spare,
-                rows.single,
-                rows.columns,
-                rows.variance,
-                P.segments,
-                self.now_slope,
-                self.now_beta,
-                P.low,
-                P.high,
-                P.kink,
-                self.now_diagonal,
-                P.bias,
-                tol,
-                limit,
-                rows.clock,
-            )
+        cache = (rows.table, rows.slot_of, rows.row_in, rows.used, rows.seen, rows.next_free)
+        points = (rows.spare, rows.single, rows.columns, rows.variance)
+        state = (P.segments, self.now_slope, self.now_beta, P.low, P.high, P.kink)
+        ended = machines.climb(
+            *cache, *points, *state, self.now_diagonal, P.bias, tol, limit, rows.clock
         )
+        made, violation, wanted, rows.next_free, rows.spare, rows.clock, left, gained = ended
         rows.lost += left
         self.pause -= made
         self.steps += made
@@ -221,10 +192,8 @@ class Ascent:
         """The wanted row and those likely to be wanted next: of the most violating variables."""
         up, down = directions(self.now, self.now_beta, self.now_slope)
         half = min(BATCH // 2, len(up) - 1)
-        likely = np.concatenate(
-            [np.argpartition(-up, half)[:half], np.argpartition(down, half)[:half]]
-        )
-        candidates = np.unique(self.now_columns[likely])
+        likely = [np.argpartition(-up, half)[:half], np.argpartition(down, half)[:half]]
+        candidates = np.unique(self.now_columns[np.concatenate(likely)])
         missing = candidates[(self.rows.slot_of[candidates] < 0) & (candidates != wanted)]
         return np.concatenate([[wanted], missing[: BATCH - 1]]).astype(np.intp)
 
@@ -255,8 +224,7 @@ class Ascent:
 
     def widen(self, again: bool) -> None:
         """After restore: work on the variables that are needed (``again``), or on all."""
-        kept: Index | None = None
-        active: Index | None = None
+        kept = active = None
         if again:
             keep = np.zeros(len(self.rows.all_points), dtype=bool)
             keep[self.columns[_needed(self.P, self.beta, self.slope)]] = True
@@ -277,9 +245,9 @@ def _needed(P: Programme, beta: Array, slope: Array) -> Mask:
     needed = np.zeros(len(beta), dtype=bool)
     for begin, end, _ in P.segments:
         rise, fall = up[begin:end], down[begin:end]
-        most, least = (rise.max(), fall.min()) if P.bias else (0.0, 0.0)
+        most, least = rise.max(), fall.min()
         if not P.bias:  # a variable moves alone: it stays aside while it is safe by the violation
-            most = max(rise.max(), -fall.min(), 0.0)
+            most = max(most, -least, 0.0)
             least = -most
         needed[begin:end] = (rise >= least) | (fall <= most)
         needed[begin + int(np.argmax(rise))] = True

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Evidence, Inference, Report, Solution, ones_if_none
+from mercer.inference.base import Report, Solution, ones_if_none
+from mercer.inference.mode.newton import ModeInference
 from mercer.inference.programme import Ascent, Mask, Programme, directions, dual_of
 from mercer.linalg.gram import Gram, NoSpread
 from mercer.linalg.rows import RowCache
@@ -25,20 +26,17 @@ UNLIMITED = 1 << 62
 RETURNS = 5
 
 
-class SMO(Inference):
+class SMO(ModeInference):
     """Sequential minimal optimisation: the mode of a loss of straight lines (hinge, tube, pinball).
 
     It computes rows of K as it needs them, and keeps most coefficients at zero or at their bound.
 
     Parameters
     ----------
-    tol : float, default=1e-3
-        Largest violation of optimality, > 0, in units of f. Below 1e-5 rows of K are kept in double
-        precision, otherwise in single.
-    max_iter : int, default=-1
-        Most steps, -1 for no limit; reaching it is reported, not raised.
-    cache_size : float, default=1000.0
-        Megabytes for rows of K.
+    tol : > 0, default 1e-3. Largest violation of optimality, in units of f. Below 1e-5 rows of K
+        are kept in double precision, otherwise in single.
+    max_iter : >= -1, default -1, no limit. Most steps; reaching it is reported, not raised.
+    cache_size : > 0, default 1000. Megabytes for rows of K.
 
     References
     ----------
@@ -57,8 +55,7 @@ class SMO(Inference):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("pieces",)
-    has_evidence: ClassVar[bool] = False
-    reports: ClassVar[tuple[str, ...]] = ("converged", "iterations", "gap", "objective")
+    factors_repeatedly: ClassVar[bool] = False
 
     def __init__(self, tol: float = 1e-3, max_iter: int = -1, cache_size: float = 1000.0) -> None:
         self.tol = tol
@@ -104,21 +101,6 @@ class SMO(Inference):
         found = self.ascend(gram, programmes)
         beta = None if unit is None or found.beta is None else found.beta / unit
         return replace(found, z=found.z + before, beta=beta, weights=w)
-
-    def evidence(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        solution: Solution,
-        *,
-        spread: Array | None = None,
-    ) -> Evidence:
-        """Refuse: a mode has no evidence."""
-        raise ValueError(
-            "SMO ends in a mode, which has no evidence; use inference='variational' or 'ep' with a "
-            "loss that is a likelihood (NormalizedHinge for Hinge)"
-        )
 
     def ascend(self, gram: Gram, programmes: Sequence[Programme]) -> Solution:
         """Maximise the programmes, one for each of m functions on the n points of ``gram``.
@@ -195,11 +177,8 @@ class SMO(Inference):
             rows.reset()  # whoever uses the rows next means all points
         beta, slope = ascent.beta, ascent.slope
         level, free = _levels(programme, beta, slope), programme.free(beta)
-        if violation <= tol:
-            message = "converged"
-        else:
-            ended = steps >= limit
-            message = "iteration limit" if ended else "no step lowers the violation further"
+        converged, limited = bool(violation <= tol), bool(violation > tol and steps >= limit)
+        ended = "iteration limit" if limited else "no step lowers the violation further"
         details = {
             "violation": float(violation),
             "objective": _objective(programme, beta, slope),
@@ -207,36 +186,41 @@ class SMO(Inference):
             "fewest_active": int(narrowest),
             "returns": returns,
             "precision": str(rows.table.dtype),
-            "limited": bool(violation > tol and steps >= limit),
+            "limited": limited,
             "free": int(np.count_nonzero(free & (beta != 0.0))),
             "bounded": int(np.count_nonzero(~free & (beta != 0.0))),
         }
-        gap = _gap(programme, beta, slope, level)
-        report = Report(bool(violation <= tol), int(steps), gap, message, details)
-        return Optimum(beta, slope, level, free, report)
+        gap, message = _gap(programme, beta, slope, level), "converged" if converged else ended
+        return Optimum(
+            beta, slope, level, free, Report(converged, int(steps), gap, message, details)
+        )
 
 
-@dataclass(frozen=True)
-class Optimum:
-    """Where one programme ended.
+class Optimum(NamedTuple):
+    """Where one programme of N variables ended."""
 
-    Attributes
-    ----------
-    beta : (N,) the variables.
-    slope : (N,) p - K b.
-    level : (g,) the multiplier of each segment: slope -+ eps of its free variables.
-    free : (N,) which variables lie between their bounds, and not at a kink.
-    report : ``gap`` is the duality gap; the details are the violation and the objective, rows of K
-        computed and their precision, the fewest variables that were active at a time, how often
-        those set aside came back, whether ``max_iter`` ended it, and how many variables that are
-        not zero are free and at a bound.
-    """
+    beta: Array  # (N,) the variables
+    slope: Array  # (N,) p - K b
+    level: Array  # (g,) the multiplier of each segment: slope -+ eps of its free variables
+    free: Mask  # (N,) which variables lie between their bounds, and not at a kink
+    report: Report  # with the duality gap; the details are those of JOINED
 
-    beta: Array
-    slope: Array
-    level: Array
-    free: Mask
-    report: Report
+
+# How the details of several programmes are joined: the violation and the objective, rows of K
+# computed and their precision, the fewest variables that were active at a time, how often those
+# set aside came back, whether max_iter ended it, and how many variables that are not zero are free
+# and at a bound.
+JOINED: dict[str, Callable[[list[Any]], Any]] = {
+    "violation": max,
+    "objective": list,
+    "rows_computed": max,
+    "fewest_active": min,
+    "returns": max,
+    "precision": max,
+    "limited": any,
+    "free": list,
+    "bounded": list,
+}
 
 
 def _constant(basis: Array | None) -> float | None:
@@ -260,17 +244,7 @@ def _joined(reports: Sequence[Report]) -> Report:
         sum(report.iterations or 0 for report in reports),
         sum(report.gap or 0.0 for report in reports),
         "; ".join(sorted({report.message for report in reports})),
-        {
-            "violation": max(d["violation"] for d in each),
-            "objective": [d["objective"] for d in each],
-            "rows_computed": max(d["rows_computed"] for d in each),
-            "fewest_active": min(d["fewest_active"] for d in each),
-            "returns": max(d["returns"] for d in each),
-            "precision": each[0]["precision"],
-            "limited": any(d["limited"] for d in each),
-            "free": [d["free"] for d in each],
-            "bounded": [d["bounded"] for d in each],
-        },
+        {name: join([details[name] for details in each]) for name, join in JOINED.items()},
         tuple(reports) if len(reports) > 1 else (),
     )
 

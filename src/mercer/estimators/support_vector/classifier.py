@@ -48,42 +48,33 @@ class SVC(SupportClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the hinge loss, > 0, in units of f squared; numpy.inf is a hard margin.
-    kernel : str, Kernel or callable, default="rbf"
-        "rbf", "linear", "poly" or "precomputed" as in scikit-learn, a name of ``mercer.kernels``, a
-        Kernel, or a function of X (n, d) and Z (m, d) that returns (n, m).
-    degree : int, default=3
-        Degree of "poly", >= 1.
-    gamma : "scale", "auto" or float, default="scale"
-        Of "rbf" and "poly", > 0, in units of 1 / x^2: "scale" is 1 / (d Var[X]), "auto" 1 / d.
-    coef0 : float, default=0.0
-        Constant of "poly", >= 0.
-    probability : None, "loo" or "cv", default=None
-        Fit a sigmoid (several classes: a softmax with one slope and an offset per class) on
-        leave-one-out or 5-fold outputs. Then ``decision_function`` is shifted so that its zero is
-        p = 1/2, and ``predict`` never contradicts ``predict_proba``.
-    class_weight : None, "balanced" or dict, default=None
-        Factor of the weights of the rows of each class, 1 where a class is missing; "balanced" is
-        n / (k * rows of the class).
-    bias : bool, default=True
-        Whether there is an unpenalised offset.
-    tol : float, default=1e-3
-        Largest violation of optimality, > 0, in units of f; below 1e-5 rows of K are kept in double
-        precision.
-    cache_size : float, default=1000.0
-        Megabytes for rows of K, > 0.
-    max_iter : int, default=-1
-        Most steps, -1 for no limit; reaching it is a ConvergenceWarning, and in ``report_``.
-    inference : None, "variational", "ep" or Inference, default=None
-        The Bayesian machine. A constant part of the kernel takes the place of the bias.
-    search : None, "evidence" or Search, default="evidence"
-        Of the Bayesian machine; None keeps the kernel as it is.
-    discriminant : "mean" or "mode", default="mean"
-        Of the Bayesian machine: "mode" predicts with the sparse solution of the hinge at the
-        parameters found.
-    random_state : None, int, RandomState or Generator, default=None
-        For the folds of ``probability="cv"``, and for the search; None is a fixed seed.
+    C : > 0, default 1. Weight of the hinge loss, in units of f squared; numpy.inf is a hard margin.
+    kernel : "rbf" (default), "linear", "poly" or "precomputed" as in scikit-learn, a name of
+        ``mercer.kernels``, a Kernel, or a function of X (n, d) and Z (m, d) that returns (n, m).
+    degree : >= 1, default 3. Degree of "poly".
+    gamma : > 0, "scale" (default, 1 / (d Var[X])) or "auto" (1 / d). Of "rbf" and "poly", in units
+        of 1 / x^2.
+    coef0 : >= 0, default 0. Constant of "poly".
+    probability : None (default), "loo" or "cv": fit a sigmoid (several classes: a softmax with one
+        slope and an offset per class) on leave-one-out or 5-fold outputs. Then
+        ``decision_function`` is shifted so that its zero is p = 1/2, and ``predict`` never
+        contradicts ``predict_proba``.
+    class_weight : None (default), "balanced" or dict. Factor of the weights of the rows of each
+        class, 1 where a class is missing; "balanced" is n / (k * rows of the class).
+    bias : default True. Whether there is an unpenalised offset.
+    tol : > 0, default 1e-3. Largest violation of optimality, in units of f; below 1e-5 rows of K
+        are kept in double precision.
+    cache_size : > 0, default 1000. Megabytes for rows of K.
+    max_iter : >= -1, default -1, no limit. Most steps; reaching it is a ConvergenceWarning, and in
+        ``report_``.
+    inference : None (default), "variational", "ep" or Inference. The Bayesian machine. A constant
+        part of the kernel takes the place of the bias.
+    search : "evidence" (default), Search or None, which keeps the kernel as it is. Of the Bayesian
+        machine.
+    discriminant : "mean" (default) or "mode". Of the Bayesian machine: "mode" predicts with the
+        sparse solution of the hinge at the parameters found.
+    random_state : None (default, a fixed seed), int, RandomState or Generator. For the folds of
+        ``probability="cv"``, and for the search.
 
     Attributes
     ----------
@@ -202,20 +193,10 @@ class SVC(SupportClassifier):
         return {"left_out": LEFT_OUT, **posterior}
 
     def _conclude(self, problem: SupportProblem, solution: Solution, sample_weight: Any) -> None:
-        self._trained = Trained(
-            problem.gram.kernel,
-            problem.gram.points,
-            np.abs(solution.alpha),
-            solution.z,
-            problem.Y,
-            self._bound(problem),
-            problem.total,
-            self._has_bias(),
-            problem.place,
-            problem.values,
-            problem.weights,
-            problem.X[problem.place < 0],
-        )
+        gram, multipliers, bound = problem.gram, np.abs(solution.alpha), self._bound(problem)
+        found = (gram.kernel, gram.points, multipliers, solution.z, problem.Y, bound)
+        given = (problem.place, problem.values, problem.weights, problem.X[problem.place < 0])
+        self._trained = Trained(*found, problem.total, self._has_bias(), *given)
         self._calibrate(problem, sample_weight)
 
     def _calibrate(self, problem: SupportProblem, sample_weight: Any) -> None:

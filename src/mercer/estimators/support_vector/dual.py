@@ -128,8 +128,17 @@ class DualMachine(SupportVectorMachine):
         gram, Y = _rows_on_demand(kernel, table, first), self._columns(values[first])
         problem = SupportProblem(table, values, weights, first, place, total, Y, gram)
         programmes = [self._programme(column, problem) for column in np.ascontiguousarray(Y.T)]
-        solution = self._solver().ascend(gram, programmes)
-        self._keep_support(kernel, problem, *self._function(solution, problem))
+        limit = self.max_iter
+        if getattr(self, "C", 1.0) == np.inf and limit < 0:
+            limit = HARD_MARGIN_STEPS  # classes that cannot be separated would climb forever
+        solution = SMO(self.tol, limit, self.cache_size).ascend(gram, programmes)
+        coefficients, bias = self._function(solution, problem)
+        support = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
+        support = support[np.argsort(first[support])]  # by row of the table
+        self.kernel_, self.support_ = kernel, first[support]
+        self.support_vectors_ = np.ascontiguousarray(table[self.support_])
+        self.dual_coef_ = np.ascontiguousarray(coefficients[:, support])
+        self.intercept_ = np.asarray(bias, dtype=np.float64)
         rows = {
             "used": int(np.count_nonzero(weights > 0.0)),
             "distinct": len(first),
@@ -141,24 +150,6 @@ class DualMachine(SupportVectorMachine):
         told |= {} if note is None else {"kernel": note}
         self._tell("SMO", solution.report, rows, **told, **self._remarks())
         self._conclude(problem, solution, sample_weight)
-
-    def _solver(self) -> SMO:
-        limit = self.max_iter
-        if getattr(self, "C", 1.0) == np.inf and limit < 0:
-            limit = HARD_MARGIN_STEPS  # classes that cannot be separated would climb forever
-        return SMO(self.tol, limit, self.cache_size)
-
-    def _keep_support(
-        self, kernel: Kernel, problem: SupportProblem, coefficients: Array, bias: Array
-    ) -> None:
-        """Keep the points with a non-zero coefficient: coefficients (k, n), bias (k,)."""
-        support = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
-        support = support[np.argsort(problem.first[support])]  # by row of the table
-        self.kernel_ = kernel
-        self.support_ = problem.first[support]
-        self.support_vectors_ = np.ascontiguousarray(problem.X[self.support_])
-        self.dual_coef_ = np.ascontiguousarray(coefficients[:, support])
-        self.intercept_ = np.asarray(bias, dtype=np.float64)
 
     # ------------------------------------------------------------------ summary
     def _summary_rows(self) -> list[tuple[str, str, str]]:
@@ -178,10 +169,12 @@ class DualMachine(SupportVectorMachine):
             rows.append(("Model", "remark on the kernel", report["kernel"]))
         names = [name for name in ("C", "nu", "epsilon") if hasattr(self, name)]
         rows += [("Model", name, f"{getattr(self, name):g}") for name in names]
-        rows += self._found()
+        if hasattr(self, "epsilon_"):
+            rows.append(("Model", "half width of the tube, found", f"{self.epsilon_:.4g}"))
         free = ""
         if "free" in ended:
-            free = f": {_each(ended['free'])} free, {_each(ended['bounded'])} at the bound"
+            free, bounded = (" + ".join(map(str, ended[key])) for key in ("free", "bounded"))
+            free = f": {free} free, {bounded} at the bound"
         rows.append(("Model", "support vectors", f"{len(self.support_)}{free}"))
         rows += [("Quality", label, value) for label, value in self._quality()]
         text = "converged" if ended["converged"] else f"not converged ({ended['message']})"
@@ -190,10 +183,6 @@ class DualMachine(SupportVectorMachine):
         rows.append(("Numerics", "SMO", text if gap is None else f"{text}, duality gap {gap:.2g}"))
         rows.append(("Numerics", "rows of the kernel matrix", str(report["precision"])))
         return rows
-
-    def _found(self) -> list[tuple[str, str, str]]:
-        """Return rows of the summary about further parameters that were found."""
-        return []
 
     def _quality(self) -> list[tuple[str, str]]:
         """Return labels and values of the summary on rows left out."""
@@ -224,10 +213,6 @@ def _rows_on_demand(kernel: Kernel, X: Array, first: Index) -> RowGram:
             "stands alone; use Precomputed(matrix) inside a composed kernel"
         )
     return RowGram(Precomputed(X), first[:, None].astype(np.float64))
-
-
-def _each(counts: list[int]) -> str:
-    return " + ".join(str(count) for count in counts)
 
 
 def _indefinite(gram: RowGram) -> str | None:

@@ -44,13 +44,11 @@ class NuSVC(SupportClassifier, _NuMachine):
 
     Parameters
     ----------
-    nu : float, default=0.5
-        In (0, 1], and at most 2 min(n+, n-)/n for weighted counts n+ and n- of two classes, which
-        is checked.
-    kernel, degree, gamma, coef0 : default "rbf", 3, "scale" and 0.0; see :class:`SVC`.
-    class_weight : None, "balanced" or dict, default=None
-        See :class:`SVC`.
-    tol, cache_size, max_iter : default 1e-3, 1000.0 and -1; see :class:`SVC`.
+    nu : in (0, 1], default 0.5, and at most 2 min(n+, n-)/n for weighted counts n+ and n- of two
+        classes, which is checked.
+    class_weight : None (default), "balanced" or dict; see :class:`SVC`.
+    kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`; default "rbf", 3,
+        "scale", 0, 1e-3, 1000 and -1.
 
     Attributes
     ----------
@@ -106,12 +104,10 @@ class NuSVR(SupportRegressor, _NuMachine):
 
     Parameters
     ----------
-    nu : float, default=0.5
-        In (0, 1].
-    C : float, default=1.0
-        Weight of the loss, > 0 and finite; see :class:`SVR`.
+    nu : in (0, 1], default 0.5.
+    C : > 0 and finite, default 1. Weight of the loss; see :class:`SVR`.
     kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`; default "rbf", 3,
-        "scale", 0.0, 1e-3, 1000.0 and -1.
+        "scale", 0, 1e-3, 1000 and -1.
 
     Attributes
     ----------
@@ -152,9 +148,6 @@ class NuSVR(SupportRegressor, _NuMachine):
         self.epsilon_ = float(0.5 * (above - below)[0])
         return solution.alpha.T, 0.5 * (above + below)
 
-    def _found(self) -> list[tuple[str, str, str]]:
-        return [("Model", "half width of the tube, found", f"{self.epsilon_:.4g}")]
-
     @classmethod
     def _record(cls) -> Record:
         return {**super()._record(), "epsilon_": Plain(float)}
@@ -165,11 +158,10 @@ class OneClassSVM(OutlierMixin, _NuMachine):  # type: ignore[misc]  # scikit-lea
 
     Parameters
     ----------
-    nu : float, default=0.5
-        In (0, 1]: bounds the fraction of training rows outside from above, and that of support
-        vectors from below.
+    nu : in (0, 1], default 0.5. Bounds the fraction of training rows outside from above, and that
+        of support vectors from below.
     kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`; default "rbf", 3,
-        "scale", 0.0, 1e-3, 1000.0 and -1.
+        "scale", 0, 1e-3, 1000 and -1.
 
     Attributes
     ----------

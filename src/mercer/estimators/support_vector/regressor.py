@@ -35,20 +35,15 @@ class SVR(SupportRegressor):
 
     Parameters
     ----------
-    kernel, degree, gamma, coef0 : default "rbf", 3, "scale" and 0.0; see :class:`SVC`.
-    C : float, default=1.0
-        Weight of the loss, > 0 and finite, in units of f squared over those of y.
-    epsilon : float, default=0.1
-        Half width of the tube without loss, >= 0, in the units of y.
-    bias : bool, default=True
-        Whether there is an unpenalised offset.
-    tol, cache_size, max_iter : default 1e-3, 1000.0 and -1; see :class:`SVC`.
+    C : > 0 and finite, default 1. Weight of the loss, in units of f squared over those of y.
+    epsilon : >= 0, default 0.1. Half width of the tube without loss, in the units of y.
+    bias : default True. Whether there is an unpenalised offset.
+    kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`; default "rbf", 3,
+        "scale", 0, 1e-3, 1000 and -1.
 
     Attributes
     ----------
-    support_, support_vectors_, dual_coef_, intercept_, kernel_, posteriors_, report_, n_iter_ : see
-        :class:`SVC`.
-    left_out_ : None; ``report_["left_out"]`` says why.
+    left_out_ : None; ``report_["left_out"]`` says why. All others: see :class:`SVC`.
 
     References
     ----------
