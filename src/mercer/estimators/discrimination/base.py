@@ -6,17 +6,60 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import StratifiedKFold
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 from mercer.estimators.support_vector.base import OneAgainstRest
-from mercer.inference.base import Inference, Report
+from mercer.inference.base import Inference, Report, Solution
 from mercer.kernels import Kernel
-from mercer.losses.base import is_number
+from mercer.linalg.dense.gram import DenseGram
+from mercer.losses.base import Loss, is_number
 
+FOLDS = 5
 NO_LEFT_OUT = (
     "none: there is no formula for the scores without one of the rows; "
     "sklearn.model_selection.cross_val_predict fits again without some of them"
 )
+
+
+@dataclass(frozen=True)
+class BatchProblem:
+    """K (n, n), Y (n, k) of -1 and +1, classes and weights (n,), and the scores before (n, k)."""
+
+    K: Array
+    Y: Array
+    codes: Index
+    weights: Array
+    before: Array | None
+
+    def solve(self, inference: Inference, loss: Loss, rows: Index | None = None) -> Solution:
+        """Return what is learned from some of the rows, None: from all, with a free bias."""
+        if rows is not None:
+            K, before = np.ascontiguousarray(self.K[np.ix_(rows, rows)]), self.before
+            codes, weights = self.codes[rows], self.weights[rows]
+            before = None if before is None else before[rows]
+            return BatchProblem(K, self.Y[rows], codes, weights, before).solve(inference, loss)
+        basis = np.ones((len(self.K), 1))
+        options = {"mean": self.before, "basis": basis, "weights": self.weights}
+        return inference.solve(DenseGram.given(self.K), self.Y, loss, **options)
+
+    def held_out(self, inference: Inference, loss: Loss) -> Array | None:
+        """Return f without bias (n, k) of each row by a fit that has not seen it: five folds.
+
+        The folds are stratified by class, fewer where a class has fewer rows; None if one has a
+        single row.
+        """
+        counts = np.bincount(self.codes)
+        folds = int(min(FOLDS, counts[counts > 0].min()))
+        if folds < 2 or np.count_nonzero(counts) < 2:
+            return None
+        scores, before = np.empty(self.Y.shape), self.before
+        assert before is not None
+        split = StratifiedKFold(folds, shuffle=True, random_state=0)
+        for train, test in split.split(self.codes, self.codes):
+            coefficients = np.ascontiguousarray(self.solve(inference, loss, train).alpha.T)
+            scores[test] = before[test] + self.K[np.ix_(test, train)] @ coefficients.T
+        return scores
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

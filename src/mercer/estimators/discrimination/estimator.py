@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 
 from mercer.core.arrays import Array, Index, is_sparse
 from mercer.core.kinds import Numbers, Record
 from mercer.core.memory import require_memory
-from mercer.estimators.discrimination.base import MarginClassifier
+from mercer.estimators.discrimination.base import BatchProblem, MarginClassifier
 from mercer.estimators.shared.labels import read_labels, row_weights
 from mercer.estimators.shared.stream import first_classes, known_codes
 from mercer.estimators.shared.table import (
@@ -25,19 +24,16 @@ from mercer.estimators.shared.table import (
     read_any_rows,
     restored_on_error,
 )
-from mercer.estimators.support_vector.base import check_sigmoid
-from mercer.inference.base import Solution
+from mercer.estimators.support_vector.base import check_sigmoid, require_square
 from mercer.inference.med import MED
 from mercer.kernels import Kernel, Precomputed
 from mercer.kernels.features.fourier import product
-from mercer.linalg.dense.gram import DenseGram
 from mercer.losses.binary.margins import Margin
 from mercer.losses.calibration import class_probabilities, fit_sigmoid, shifted
 from mercer.process.features import FeatureProcess
 from mercer.process.process import Process
 
 WINDOW = 2000  # held-out scores that are kept: the function changes, and memory must not grow
-FOLDS = 5
 FLOOR = 1.1  # of C in a stream: below 1 nothing is learned, and just above it hardly anything
 
 
@@ -81,13 +77,11 @@ class MEDClassifier(MarginClassifier):
     ----------
     posteriors_ : list with one :class:`mercer.process.Process`; its mean is f + b, k outputs.
     support_ : rows that are support vectors, counted from the beginning of the stream.
-    support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,): the function is
-        ``dual_coef_ @ kernel_(support_vectors_, x) + intercept_``. A precomputed kernel has the
-        amplitude in ``dual_coef_``.
+    support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,), as of :class:`SVC`. A
+        precomputed kernel has the amplitude in ``dual_coef_``.
     feature_weights_ : (k, m). A kernel that offers m features (linear, TF-IDF, random Fourier,
-        Nystroem, Fisher) has no support vectors; there the function is
-        ``feature_weights_ @ kernel_.features(x) + intercept_``, and memory does not grow. For any
-        other kernel m = 0.
+        Nystroem, Fisher) has no support vectors: the function is
+        ``feature_weights_ @ kernel_.features(x) + intercept_``; memory does not grow. Else m = 0.
     stream_ : (2,) batches and rows seen.
     kernel_ : the kernel, amplitude included.
     slope_, offsets_ : of the calibration; empty where there is none.
@@ -128,13 +122,11 @@ class MEDClassifier(MarginClassifier):
         self._check_slack(self.C)
         if self.max_iter < 1:
             raise ValueError(f"max_iter must be a positive number of steps: {self.max_iter!r}")
-        for name, known in (("bias_rule", ("exact", "median")), ("schedule", ("sqrt", "constant"))):
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name} must be {known[0]!r} or {known[1]!r}, got {getattr(self, name)!r}"
-                )
-        if self.calibration not in (None, "sigmoid"):
-            raise ValueError(f"calibration must be None or 'sigmoid', got {self.calibration!r}")
+        choices = (("exact", "median"), ("sqrt", "constant"), (None, "sigmoid"))
+        for name, known in zip(("bias_rule", "schedule", "calibration"), choices, strict=True):
+            given = getattr(self, name)
+            if given not in known:
+                raise ValueError(f"{name} must be {known[0]!r} or {known[1]!r}, got {given!r}")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -218,11 +210,15 @@ class MEDClassifier(MarginClassifier):
         points = X[first]
         with np.errstate(over="ignore", invalid="ignore"):  # the solver refuses what is not finite
             F = self.kernel_.features(points) if m else None
-            K = product(F, F) if m else self._kernel_matrix(X, points, first)
+            if self.kernel_.pairwise:
+                require_square(self.kernel_, X, len(X))
+                K = np.asarray(self.amplitude * X[np.ix_(first, first)])
+            else:
+                K = product(F, F) if m else self.kernel_(points)
         before = self._before(points, F)
-        batch = _Batch(K, self._signs(codes[first]), codes[first], total, before)
+        batch = BatchProblem(K, self._signs(codes[first]), codes[first], total, before)
         inference = MED(self.tol, self.max_iter, self.bias_rule, self.intercept_)
-        solution = batch.solve(inference, Margin(C), slice(None))
+        solution = batch.solve(inference, Margin(C))
         # as long as f is zero its scores say nothing, whatever was seen (a single row, one class)
         fresh = not (len(self.support_) or self.feature_weights_.any())
         scores: Array | None = before
@@ -232,20 +228,16 @@ class MEDClassifier(MarginClassifier):
         assert solution.beta is not None
         self.intercept_ = solution.beta[0]
         self.stream_ = self.stream_ + np.array([1.0, X.shape[0]])
-        used: dict[str, Any] = {"used": int(np.count_nonzero(weights > 0.0)), "distinct": n}
-        more: dict[str, Any] = {
-            "C": C,
-            "batches": int(self.stream_[0]),
-            "bias": self.bias_rule,
-            "support": int(np.count_nonzero(np.any(solution.alpha != 0.0, axis=1))),
-        }
+        used, weight = int(np.count_nonzero(weights > 0.0)), float(total.sum())
+        support = int(np.count_nonzero(np.any(solution.alpha != 0.0, axis=1)))
+        more = {"C": C, "batches": int(self.stream_[0]), "bias": self.bias_rule, "support": support}
         if C < self.C and C <= FLOOR:
             more["schedule"] = (
                 f"C / sqrt(t) has reached its floor {C}: from here on every batch counts the "
                 "same; start with a larger C and a smaller amplitude for a longer stream"
             )
-        used |= {"weight": float(total.sum())}
-        self._tell_batch(inference, solution.report, used, **more)
+        rows = {"used": used, "distinct": n, "weight": weight}
+        self._tell_batch(inference, solution.report, rows, **more)
         if self.calibration is not None:
             self._calibrate(scores, batch, "folds" if fresh else "scores before each batch")
 
@@ -260,16 +252,6 @@ class MEDClassifier(MarginClassifier):
             return np.zeros((points.shape[0], len(self.intercept_)))
         return self._posterior(None).mean(points)
 
-    def _kernel_matrix(self, X: Array, points: Array, first: Index) -> Array:
-        if not self.kernel_.pairwise:
-            return self.kernel_(points)
-        if not isinstance(self.kernel_, Precomputed) or X.shape[1] < len(X):
-            raise ValueError(
-                "a precomputed kernel needs the square matrix of all training rows as X, and "
-                "stands alone; use Precomputed(matrix) inside a composed kernel"
-            )
-        return np.asarray(self.amplitude * X[np.ix_(first, first)])
-
     def _append(self, first: Index, points: Any, F: Any, coefficients: Array) -> None:
         """Take the support vectors of a batch into f; coefficients is (k, n)."""
         if F is not None:  # w = sum_i y_i a_i phi(x_i): memory does not grow
@@ -283,7 +265,7 @@ class MEDClassifier(MarginClassifier):
         self.dual_coef_ = np.column_stack([self.dual_coef_, coefficients[:, held]])
 
     # ------------------------------------------------------------------ probabilities
-    def _calibrate(self, scores: Array | None, batch: _Batch, by: str) -> None:
+    def _calibrate(self, scores: Array | None, batch: BatchProblem, by: str) -> None:
         """Fit the sigmoid to the scores kept and those of a batch (n, k), None: it has none."""
         if scores is not None:
             new = np.column_stack([scores, batch.codes, batch.weights])
@@ -340,9 +322,7 @@ class MEDClassifier(MarginClassifier):
 
     def _takes_sparse(self) -> bool:
         given = self.kernel
-        if isinstance(given, str):
-            return given == "linear"
-        return isinstance(given, Kernel) and given.takes_sparse
+        return given.takes_sparse if isinstance(given, Kernel) else given == "linear"
 
     def _summary_rows(self) -> list[tuple[str, str, str]]:
         report, (batches, rows) = self.report_, self.stream_
@@ -407,43 +387,3 @@ class MEDClassifier(MarginClassifier):
         F = self.kernel_.features(X)
         if F is None or F.shape != (1, m) or not np.isfinite(self.posteriors_[0].mean(X)).all():
             raise ValueError("the kernel of the model does not belong to its feature weights")
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """K (n, n), Y (n, k) of -1 and +1, classes and weights (n,), and the scores before (n, k)."""
-
-    K: Array
-    Y: Array
-    codes: Index
-    weights: Array
-    before: Array
-
-    def solve(self, inference: MED, loss: Margin, rows: Any) -> Solution:
-        """Return what is learned from some of the rows, or from all: ``slice(None)``."""
-        K = self.K if isinstance(rows, slice) else np.ascontiguousarray(self.K[np.ix_(rows, rows)])
-        return inference.solve(
-            DenseGram.given(K),
-            self.Y[rows],
-            loss,
-            mean=self.before[rows],
-            basis=np.ones((len(K), 1)),
-            weights=self.weights[rows],
-        )
-
-    def held_out(self, inference: MED, loss: Margin) -> Array | None:
-        """Return f without bias (n, k) of each row by a fit that has not seen it: five folds.
-
-        The folds are stratified by class, fewer where a class has fewer rows; None if one has a
-        single row.
-        """
-        counts = np.bincount(self.codes)
-        folds = int(min(FOLDS, counts[counts > 0].min()))
-        if folds < 2 or np.count_nonzero(counts) < 2:
-            return None
-        scores = np.empty(self.Y.shape)
-        split = StratifiedKFold(folds, shuffle=True, random_state=0)
-        for train, test in split.split(self.codes, self.codes):
-            coefficients = np.ascontiguousarray(self.solve(inference, loss, train).alpha.T)
-            scores[test] = self.before[test] + self.K[np.ix_(test, train)] @ coefficients.T
-        return scores

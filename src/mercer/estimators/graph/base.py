@@ -19,7 +19,7 @@ from mercer.core.arrays import Array, Index
 from mercer.core.kinds import Numbers, Plain, Record, Rows
 from mercer.core.memory import require_memory
 from mercer.core.record import Fields, Maybe, One
-from mercer.estimators.discrimination.base import MarginClassifier
+from mercer.estimators.discrimination.base import BatchProblem, MarginClassifier
 from mercer.estimators.shared.labels import (
     Labelled,
     Vertices,
@@ -33,7 +33,6 @@ from mercer.estimators.shared.table import check_weights, read_inputs, restored_
 from mercer.inference.base import Inference, Report
 from mercer.inference.graph.exact import AtOnce, Manifold, Smoothed, Whole
 from mercer.inference.graph.landmarks import Landmarked
-from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.graph import neighbour_graph
 from mercer.losses.base import Loss, is_number
 
@@ -131,14 +130,9 @@ class GraphMachine(MarginClassifier):
         if K is not None:
             require_memory(len(at), 3, "a batch", "learn, batch by batch,")
             inference, loss = self._parts(C, labelled)
-            solution = inference.solve(
-                DenseGram.given(0.5 * (K + K.T)),
-                self._signs(batch.codes),
-                loss,
-                mean=step.latent(),
-                basis=np.ones((len(at), 1)),
-                weights=batch.weights,
-            )
+            Y, K_new = self._signs(batch.codes), 0.5 * (K + K.T)
+            problem = BatchProblem(K_new, Y, batch.codes, batch.weights, step.latent())
+            solution = problem.solve(inference, loss)
             assert solution.beta is not None
             c, self.intercept_, report = solution.alpha, solution.beta[0], solution.report
         self._remember(step.learn(c), rows)

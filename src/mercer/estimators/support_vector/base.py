@@ -285,6 +285,15 @@ def check_sigmoid(slope: Array, offsets: Array, k: int, calibrated: bool) -> Non
         )
 
 
+def require_square(kernel: Kernel, X: Array, n: int) -> None:
+    """Refuse values X (n, d) of a precomputed kernel that are not those of all rows."""
+    if not isinstance(kernel, Precomputed) or X.shape[1] < n:
+        raise ValueError(
+            "a precomputed kernel needs the square matrix of all training rows as X, and "
+            "stands alone; use Precomputed(matrix) inside a composed kernel"
+        )
+
+
 def _constant(X: Array) -> Array:
     """The basis of a bias: ones (n, 1)."""
     return np.ones((len(X), 1))

@@ -16,6 +16,7 @@ from mercer.estimators.support_vector.base import (
     NO_LEFT_OUT,
     OneAgainstRest,
     SupportVectorMachine,
+    require_square,
 )
 from mercer.inference.base import Solution
 from mercer.inference.programme import Programme
@@ -207,11 +208,7 @@ def _rows_on_demand(kernel: Kernel, X: Array, first: Index) -> RowGram:
     """Return K on the points X[first]; a precomputed X becomes a matrix and its row numbers."""
     if not kernel.pairwise:
         return RowGram(kernel, np.ascontiguousarray(X[first]))
-    if not isinstance(kernel, Precomputed) or X.shape[1] < len(first):
-        raise ValueError(
-            "a precomputed kernel needs the square matrix of all training rows as X, and "
-            "stands alone; use Precomputed(matrix) inside a composed kernel"
-        )
+    require_square(kernel, X, len(first))
     return RowGram(Precomputed(X), first[:, None].astype(np.float64))
 
 
