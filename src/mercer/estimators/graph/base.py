@@ -31,8 +31,7 @@ from mercer.estimators.shared.labels import (
 from mercer.estimators.shared.stream import require_moderate
 from mercer.estimators.shared.table import check_weights, read_inputs, restored_on_error
 from mercer.inference.base import Inference, Report
-from mercer.inference.graph.exact import AtOnce, Manifold, Smoothed, Whole
-from mercer.inference.graph.landmarks import Landmarked
+from mercer.inference.graph import Landmarked, Manifold, Smoothed, Whole, at_once
 from mercer.linalg.graph import neighbour_graph
 from mercer.losses.base import Loss, is_number
 
@@ -101,7 +100,7 @@ class GraphMachine(MarginClassifier):
             Labelled(self.classes_, codes, weights[known], counts).check_two()
             self._begin(X, weights)
             batch = merge_vertices(X, weights, known, codes, counts)
-            self._learn(batch, partial(AtOnce, self.kernel_), len(X))
+            self._learn(batch, partial(at_once, self.kernel_), len(X))
             return self
 
     def _begin(self, X: Array, weights: Array) -> None:
@@ -126,12 +125,12 @@ class GraphMachine(MarginClassifier):
         C, beta = self._weights(labelled, n)
         step = smooth(batch.points, batch.rows, 2.0 * beta * graph.laplacian, at)
         inference, c, report = None, np.zeros((0, len(self.intercept_))), Report(iterations=0)
-        K = step.covariance() if len(at) else None
+        K = step.covariance if len(at) else None
         if K is not None:
             require_memory(len(at), 3, "a batch", "learn, batch by batch,")
             inference, loss = self._parts(C, labelled)
             Y, K_new = self._signs(batch.codes), 0.5 * (K + K.T)
-            problem = BatchProblem(K_new, Y, batch.codes, batch.weights, step.latent())
+            problem = BatchProblem(K_new, Y, batch.codes, batch.weights, step.latent)
             solution = problem.solve(inference, loss)
             assert solution.beta is not None
             c, self.intercept_, report = solution.alpha, solution.beta[0], solution.report

@@ -20,8 +20,7 @@ from mercer.estimators.shared.stream import first_classes, known_codes
 from mercer.estimators.shared.table import check_weights, read_inputs, restored_on_error
 from mercer.inference.base import Inference, Report
 from mercer.inference.exact import Exact
-from mercer.inference.graph.exact import Manifold, ManifoldOperator, Whole
-from mercer.inference.graph.landmarks import Landmarked, landmarked
+from mercer.inference.graph import Landmarked, Manifold, ManifoldOperator, Whole, landmarked
 from mercer.inference.med import MED
 from mercer.inference.smo import SMO
 from mercer.linalg.operators import PosteriorOperator
@@ -240,7 +239,7 @@ class LapMEDClassifier(GraphMachine):
         """The prior of the next batch: mean f without bias, covariance k_new."""
         memory, operator = self.memory_, ManifoldOperator(self.memory_)
         try:
-            operator.root  # noqa: B018  # computed here, so that a memory without it is refused
+            operator.Q  # noqa: B018  # computed here, so that a memory without it is refused
         except ValueError as error:
             raise AttributeError(str(error)) from error
         prior = Prior(self.kernel_, memory.weights.shape[1])
