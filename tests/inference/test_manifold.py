@@ -195,7 +195,7 @@ def test_without_residual_nothing_but_landmarks_is_kept(rng: np.random.Generator
     assert len(part.points) == 12
     assert not part.coef.any()
     with pytest.raises(ValueError, match="residual=True"):
-        part.operator()
+        part.root_of_operator()
 
 
 def test_values_stay_as_they_were(rng: np.random.Generator) -> None:

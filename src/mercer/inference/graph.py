@@ -28,8 +28,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -83,24 +83,16 @@ class Manifold(ABC):
         """
 
     @abstractmethod
+    def root_of_operator(self) -> Array:
+        """Return Q (r, p) of C = Q'Q with k_t(x, z) = k(x, z) - k(x, points) C k(points, z)."""
+
     def operator(self) -> RootOperator:
-        """Return C with k_t(x, z) = k(x, z) - k(x, points) C k(points, z)."""
+        """Return C, computed when a covariance is first asked for: a mean does not need it."""
+        return RootOperator(self.root_of_operator)
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return plain values on the memory, for a report."""
-
-
-class ManifoldOperator(RootOperator):
-    """C of a manifold, computed when a covariance is first asked for: a mean does not need it."""
-
-    def __init__(self, manifold: Manifold) -> None:
-        self.manifold = manifold
-
-    @cached_property
-    def Q(self) -> Array:
-        """See :meth:`Manifold.operator`."""
-        return self.manifold.operator().Q
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,10 +125,10 @@ class Whole(Manifold):
         root = Smoothness(self.kernel(self.points), self.graph).root()
         return replace(self, root=root, extent=np.full(len(root), len(self.points)))
 
-    def operator(self) -> RootOperator:
+    def root_of_operator(self) -> Array:
         root = self.rooted().root
         assert root is not None
-        return RootOperator(root)
+        return root
 
     def smooth(self, X: Array, rows: Index, M: Any, at: Index) -> Smoothed:
         whole, N, n = self.rooted(), len(self.points), len(X)
@@ -279,8 +271,8 @@ class Landmarked(Manifold):
             phi=np.concatenate([old, here], axis=1),
         )
         U, at = cholesky(G, lower=True), len(self.points) + at
-        found = after._at(at, U) if len(at) else (np.zeros((0, 0)), None)
-        return Smoothed(*found, partial(after.learned, at, U))
+        K, f = after._at(at, U) if len(at) else (np.zeros((0, 0)), None)
+        return Smoothed(K, f, partial(after.learned, at, U))
 
     def _at(self, at: Index, U: Array) -> tuple[Array, Array]:
         """Return k_t (l, l) and f (l, k) at the points ``at`` (l,); U U' = G."""
@@ -302,7 +294,7 @@ class Landmarked(Manifold):
             np.add.at(coef, at, c)
         return _pruned(replace(self, h=h, coef=coef), U)
 
-    def operator(self) -> RootOperator:
+    def root_of_operator(self) -> Array:
         if not self.residual:
             raise ValueError(
                 "without the residual the covariance is that of the landmarks alone, and not the "
@@ -312,7 +304,7 @@ class Landmarked(Manifold):
         shrunk = np.sqrt(np.maximum(1.0 - 1.0 / values, 0.0))  # rounding: eigenvalues are >= 1
         root = np.zeros((len(self.G), len(self.points)))
         root[:, self.place] = _solve(self.R, V * shrunk, "T").T
-        return RootOperator(root)
+        return root
 
     def describe(self) -> dict[str, Any]:
         held = int(np.count_nonzero(np.any(self.coef != 0.0, axis=1)))
@@ -365,7 +357,7 @@ def _pruned(part: Landmarked, U: Array) -> Landmarked:
     )
 
 
-def _solve(R: Array, V: Array, trans: str = "N") -> Array:
+def _solve(R: Array, V: Array, trans: Literal["N", "T"] = "N") -> Array:
     """R^-1 V, also for no landmarks; R^-T V with trans="T"."""
     if not len(R):
         return np.zeros((0, V.shape[1]))

@@ -13,7 +13,8 @@ variables are brought up to date, and whoever violates optimality comes back. Th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,8 +155,9 @@ class Ascent:
             self.now_columns = place[self.columns[kept]]
             begin, end = (np.searchsorted(kept, P.segments[:, side]) for side in (0, 1))
             segments = np.column_stack([begin, end, self.now_columns[begin]]).astype(np.int64)
-            arrays = (each[kept] for each in (P.linear, P.low, P.high, P.kink, P.start))
-            self.now = Programme(*arrays, segments, P.bias)
+            names = ("linear", "low", "high", "kink", "start")
+            arrays: dict[str, Any] = {name: getattr(P, name)[kept] for name in names}
+            self.now = replace(P, **arrays, segments=segments, order=None)
             self.now_beta, self.now_slope = self.beta[kept], self.slope[kept]
             self.now_diagonal = self.diagonal[kept]
         self.pause, self.steps = self._pause(), 0
@@ -174,9 +176,9 @@ class Ascent:
         P, rows = self.now, self.rows
         cache = (rows.table, rows.slot_of, rows.row_in, rows.used, rows.seen, rows.next_free)
         points = (rows.spare, rows.single, rows.columns, rows.variance)
-        state = (P.segments, self.now_slope, self.now_beta, P.low, P.high, P.kink)
+        state, box = (self.now_slope, self.now_beta), (P.low, P.high, P.kink, self.now_diagonal)
         ended = machines.climb(
-            *cache, *points, *state, self.now_diagonal, P.bias, tol, limit, rows.clock
+            *cache, *points, P.segments, *state, *box, P.bias, tol, limit, rows.clock
         )
         made, violation, wanted, rows.next_free, rows.spare, rows.clock, left, gained = ended
         rows.lost += left

@@ -12,7 +12,9 @@ no graph Laplacian allows, nor K is inverted. Theory (M7).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -222,17 +224,20 @@ class Smoothness:
 
 
 class RootOperator(PosteriorOperator):
-    """C = Q'Q, Q (r, n), as :mod:`mercer.linalg.operators` describes it."""
+    """C = Q'Q, Q (r, n); a function makes it when a covariance is first asked for."""
 
-    def __init__(self, Q: Array) -> None:
-        self.Q = Q
+    def __init__(self, root: Callable[[], Array]) -> None:
+        self._root = root
+
+    @cached_property
+    def Q(self) -> Array:
+        """(r, n), made now unless it is there."""
+        return self._root()
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        """A' C B, shape (p, q)."""
         left = self.Q @ A
         return np.asarray(left.T @ (left if B is A else self.Q @ B))
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        """diag(A' C A), shape (p,)."""
         left = self.Q @ A
         return np.asarray(np.einsum("ij,ij->j", left, left))

@@ -39,9 +39,8 @@ class BatchProblem:
             codes, weights = self.codes[rows], self.weights[rows]
             before = None if before is None else before[rows]
             return BatchProblem(K, self.Y[rows], codes, weights, before).solve(inference, loss)
-        basis = np.ones((len(self.K), 1))
-        options = {"mean": self.before, "basis": basis, "weights": self.weights}
-        return inference.solve(DenseGram.given(self.K), self.Y, loss, **options)
+        gram, one, w = DenseGram.given(self.K), np.ones((len(self.K), 1)), self.weights
+        return inference.solve(gram, self.Y, loss, mean=self.before, basis=one, weights=w)
 
     def held_out(self, inference: Inference, loss: Loss) -> Array | None:
         """Return f without bias (n, k) of each row by a fit that has not seen it: five folds.

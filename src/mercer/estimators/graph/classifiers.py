@@ -20,7 +20,7 @@ from mercer.estimators.shared.stream import first_classes, known_codes
 from mercer.estimators.shared.table import check_weights, read_inputs, restored_on_error
 from mercer.inference.base import Inference, Report
 from mercer.inference.exact import Exact
-from mercer.inference.graph import Landmarked, Manifold, ManifoldOperator, Whole, landmarked
+from mercer.inference.graph import Landmarked, Manifold, Whole, landmarked
 from mercer.inference.med import MED
 from mercer.inference.smo import SMO
 from mercer.linalg.operators import PosteriorOperator
@@ -232,12 +232,12 @@ class LapMEDClassifier(GraphMachine):
 
     # ------------------------------------------------------------------ what was learned
     def _operator(self) -> PosteriorOperator:
-        return ManifoldOperator(self.memory_)
+        return self.memory_.operator()
 
     @property
     def process_(self) -> Posterior:
         """The prior of the next batch: mean f without bias, covariance k_new."""
-        memory, operator = self.memory_, ManifoldOperator(self.memory_)
+        memory, operator = self.memory_, self.memory_.operator()
         try:
             operator.Q  # noqa: B018  # computed here, so that a memory without it is refused
         except ValueError as error:

@@ -18,9 +18,7 @@ from mercer.estimators.shared import labels
 from mercer.estimators.shared.parts import positional, resolve_kernel, standardizes, start_length
 from mercer.estimators.shared.stream import (
     Prequential,
-    check_budget,
-    check_drift,
-    check_forgetting,
+    check_stream,
     first_classes,
     is_plain,
     known_codes,
@@ -67,40 +65,33 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
 
     Parameters
     ----------
-    kernel : Kernel, name, scikit-learn kernel, callable or None, default None
-        None is "rbf". A kernel given by name gets a variance of 4, plus a constant of variance 1,
-        on columns standardised by the first batch. Its length scale is the total standard
-        deviation of these columns, or a half, a quarter or an eighth of that, whichever has the
-        largest evidence there (``report_["scales"]``). All of this is then frozen. A kernel object
-        is used unchanged, in your units.
-    rho : float in (0, 1], default 1
-        Forgetting: before each batch the posterior precision becomes rho times itself plus (1 -
-        rho) times that of the prior, and the mean follows by the same weights. 1 forgets nothing.
-    drift : float in [0, 1) or "auto", default 0
-        The share of the latent function that is renewed before each batch: f becomes sqrt(1 -
-        drift) f + sqrt(drift) g, with g drawn from the prior. This models a function that changes
-        in time, with correlation (1 - drift)^(t/2) over t batches. "auto" chooses for each batch
-        the most probable of a few shares given its labels (of its first 128 rows), with a prior
-        probability of 5% that there is any change before it.
-    budget : int of at least 1, or None, default None
-        The largest number of points to keep; None keeps all. Beyond it the posterior is projected:
+    kernel : Kernel, name, scikit-learn kernel, callable or None (default, "rbf"). A kernel given by
+        name gets a variance of 4, plus a constant of variance 1, on columns standardised by the
+        first batch. Its length scale is the total standard deviation of these columns, or a half, a
+        quarter or an eighth of that, whichever has the largest evidence there
+        (``report_["scales"]``). All of this is then frozen. A kernel object is used unchanged.
+    rho : in (0, 1], default 1, which forgets nothing. Before each batch the posterior precision
+        becomes rho times itself plus (1 - rho) times that of the prior; the mean follows.
+    drift : in [0, 1), default 0, or "auto". The share of the latent function that is renewed before
+        each batch: f becomes sqrt(1 - drift) f + sqrt(drift) g, with g drawn from the prior, which
+        has correlation (1 - drift)^(t/2) over t batches. "auto" chooses for each batch the most
+        probable of a few shares given its labels (of its first 128 rows), with a prior probability
+        of 5% that there is any change before it.
+    budget : >= 1, or None (default), which keeps all points. Beyond it the posterior is projected:
         it stays the same on the kept points, with the prior's law of everything else given those.
-        The divergence this costs, in nats, is summed in ``report_["budget"]``. Batches of less than
-        a tenth of the budget are projected to as much as a tenth below it, so that not every batch
-        needs a projection.
-    inference : :class:`mercer.inference.Bound` or None, default None
-        Tolerance and number of steps of :meth:`fit` and :meth:`refine`; None is ``Bound()``.
-    standardize : bool or "auto", default "auto"
-        Whether to standardise the columns by the first batch. "auto" does so for a kernel given by
-        name; a kernel object is in your units, and True is refused for it.
+        ``report_["budget"]`` sums the divergence this costs, in nats. Batches of less than a tenth
+        of the budget are projected to as much as a tenth below it: not each needs a projection.
+    inference : :class:`mercer.inference.Bound` or None (default, ``Bound()``). Tolerance and number
+        of steps of :meth:`fit` and :meth:`refine`.
+    standardize : bool or "auto" (default). Whether to standardise the columns by the first batch;
+        "auto" for a kernel given by name. A kernel object is in your units: True is refused for it.
 
     Attributes
     ----------
     classes_ : (k,) the labels, sorted.
     posteriors_ : list of one process, the posterior of the latent functions in standardised units.
     log_evidence_ : float, a lower bound on log p(labels | inputs) in nats: the sum of the bounds on
-        each label given those before it; with several classes, summed over one latent function
-        for each.
+        each label given those before it, over the latent functions.
     prequential_ : ``log_loss`` (nats per row) and ``accuracy`` of each row predicted before the
         batch (or the block of 128 rows) with which it was learned.
     kernel_ : the kernel in your units.
@@ -156,7 +147,43 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
         an error. After any error the learner is as it was before the call.
         """
         with restored_on_error(self):
-            self._partial_fit(X, y, classes, sample_weight)
+            begun = hasattr(self, "posteriors_")
+            self._require_frozen()
+            rho, drift, budget = check_stream(self.rho, self.drift, self.budget)
+            if not (begun and is_plain(self, X, y)):
+                X, y = read_rows(self, X, y, reset=not begun)
+            w = check_weights(sample_weight, len(X))
+            known = first_classes(y, classes, self.classes_ if begun else None)
+            codes = known_codes(y, known)
+            X, codes, w = (each[w > 0.0] for each in (X, codes, w))
+            S = _signs(codes, len(known))
+            if not begun:
+                self._begin(known, X, S, w, rows=len(X))
+            n = len(self.stream_.points)
+            size = n + len(X) if budget is None else min(n + len(X), max(n, budget) + BLOCK)
+            if size > SMALL:
+                require_memory(size, 2 * len(self.stream_.latents))
+            inside = self.units_.standardised(X)
+            require_moderate(self.stream_.kernel, inside)
+            before, first = self.stream_.forget(rho), slice(0, BLOCK)
+            share, surprise = drift, 0.0
+            if share is None:
+                share, surprise = likely_share(before, inside[first], S[first], w[first])
+            stream, figures = before.drift(share), self.prequential_
+            value, projections = self.log_evidence_ + surprise, 0
+            for i in range(0, len(X), BLOCK):
+                part = slice(i, i + BLOCK)
+                size = len(stream.points) + len(X[part])
+                after, blocks = stream.absorb(inside[part], S[part], w[part], budget)
+                value += sum(block.log_q for block in blocks)
+                mean = np.column_stack([block.mean for block in blocks])
+                var = np.maximum(np.column_stack([block.var for block in blocks]), 0.0)
+                if drift is None and share and i == 0:  # a change that was not foreseen
+                    mean, var = before.marginals(inside[part])
+                figures = figures.add(class_logs(mean, var), codes[part], w[part])
+                stream, projections = after, projections + (len(after.points) < size)
+            self.posteriors_, self.prequential_, self.log_evidence_ = [stream], figures, value
+            self._count(len(X), float(w.sum()), projections, share)
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -166,7 +193,19 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
         ``sample_weight`` (n,) is 1 if None. :meth:`partial_fit` may follow.
         """
         with restored_on_error(self):
-            self._fit(X, y, sample_weight)
+            _, _, budget = check_stream(self.rho, self.drift, self.budget)
+            X, y = read_rows(self, X, y)
+            given = labels.read_labels(y, None, sample_weight)
+            given.check_two()
+            S = _signs(given.codes, len(given.classes))
+            table = build_table(X, S, given.weights, by_row=False, flat=S.shape[1] == 1, alike=True)
+            rows = given.rows[table.keep]
+            self._begin(given.classes, table.points, table.mean, table.total, rows=len(rows))
+            self._solve_together(self.units_.standardised(table.points), table.mean, table.total)
+            size = len(self.stream_.points)
+            if budget is not None:
+                self.posteriors_ = [self.stream_.within(budget)]
+            self._count(len(rows), float(rows.sum()), int(len(self.stream_.points) < size))
         return self
 
     def refine(self) -> Self:
@@ -188,61 +227,6 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
         return self
 
     # ------------------------------------------------------------------ the flow
-    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
-        begun = hasattr(self, "posteriors_")
-        self._require_frozen()
-        rho, drift = check_forgetting(self.rho), check_drift(self.drift)
-        budget = check_budget(self.budget)
-        if not (begun and is_plain(self, X, y)):
-            X, y = read_rows(self, X, y, reset=not begun)
-        w = check_weights(sample_weight, len(X))
-        known = first_classes(y, classes, self.classes_ if begun else None)
-        codes = known_codes(y, known)
-        use = w > 0.0
-        X, codes, w = X[use], codes[use], w[use]
-        S = _signs(codes, len(known))
-        if not begun:
-            self._begin(known, X, S, w, rows=len(X))
-        self._require_room(len(X), budget)
-        inside = self.units_.standardised(X)
-        require_moderate(self.stream_.kernel, inside)
-        before, first = self.stream_.forget(rho), slice(0, BLOCK)
-        share, surprise = drift, 0.0
-        if share is None:
-            share, surprise = likely_share(before, inside[first], S[first], w[first])
-        stream, figures = before.drift(share), self.prequential_
-        value, projections = self.log_evidence_ + surprise, 0
-        for i in range(0, len(X), BLOCK):
-            part = slice(i, i + BLOCK)
-            size = len(stream.points) + len(X[part])
-            after, blocks = stream.absorb(inside[part], S[part], w[part], budget)
-            value += sum(block.log_q for block in blocks)
-            mean = np.column_stack([block.mean for block in blocks])
-            var = np.maximum(np.column_stack([block.var for block in blocks]), 0.0)
-            if drift is None and share and i == 0:  # a change that was not foreseen
-                mean, var = before.marginals(inside[part])
-            figures = figures.add(class_logs(mean, var), codes[part], w[part])
-            stream, projections = after, projections + (len(after.points) < size)
-        self.posteriors_, self.prequential_, self.log_evidence_ = [stream], figures, value
-        self._count(len(X), float(w.sum()), projections, share)
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        check_forgetting(self.rho)
-        check_drift(self.drift)
-        budget = check_budget(self.budget)
-        X, y = read_rows(self, X, y)
-        given = labels.read_labels(y, None, sample_weight)
-        given.check_two()
-        S = _signs(given.codes, len(given.classes))
-        table = build_table(X, S, given.weights, by_row=False, flat=S.shape[1] == 1, alike=True)
-        rows = given.rows[table.keep]
-        self._begin(given.classes, table.points, table.mean, table.total, rows=len(rows))
-        self._solve_together(self.units_.standardised(table.points), table.mean, table.total)
-        size = len(self.stream_.points)
-        if budget is not None:
-            self.posteriors_ = [self.stream_.within(budget)]
-        self._count(len(rows), float(rows.sum()), int(len(self.stream_.points) < size))
-
     def _begin(self, classes: NDArray[Any], X: Array, S: Array, w: Array, *, rows: int) -> None:
         """Freeze units and kernel by the first batch X (b, d), in your units, labels S (b, m).
 
@@ -296,17 +280,12 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
 
     def _count(self, rows: int, weight: float, projections: int, share: float = 0.0) -> None:
         """Add one batch to the figures of the report, in a copy."""
-        counts, kept, drift = (self._report[key] for key in ("rows", "budget", "drift"))
+        before, kept, drift = (self._report[key] for key in ("rows", "budget", "drift"))
+        seen, batches = before["seen"] + rows, before["batches"] + 1
+        projections += kept["projections"]
         self._report = self._report | {
-            "rows": {
-                "seen": counts["seen"] + rows,
-                "weight": counts["weight"] + weight,
-                "batches": counts["batches"] + 1,
-            },
-            "budget": {
-                "points": len(self.stream_.points),
-                "projections": kept["projections"] + projections,
-            },
+            "rows": {"seen": seen, "weight": before["weight"] + weight, "batches": batches},
+            "budget": {"points": len(self.stream_.points), "projections": projections},
             "drift": {"share": share, "changes": drift["changes"] + (share > 0.0)},
         }
 
@@ -319,13 +298,6 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
             )
         bound.check(LOGISTIC)
         return bound
-
-    def _require_room(self, rows: int, budget: int | None) -> None:
-        """Refuse a batch whose matrices do not fit into memory."""
-        n = len(self.stream_.points)
-        size = n + rows if budget is None else min(n + rows, max(n, budget) + BLOCK)
-        if size > SMALL:
-            require_memory(size, 2 * len(self.stream_.latents))
 
     def _solve_together(self, points: Array, S: Array, w: Array) -> None:
         """Find the bounds of all points (n, d) together, labels S (n, m), weights w (n,)."""

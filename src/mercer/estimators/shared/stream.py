@@ -1,8 +1,4 @@
-"""What estimators with ``partial_fit`` share.
-
-Checks of a batch and its labels; the parameters that the first batch freezes; and prequential
-figures, in which every example is predicted before it is learned.
-"""
+"""What estimators with ``partial_fit`` share: checks, frozen parameters, prequential figures."""
 
 from __future__ import annotations
 
@@ -25,9 +21,8 @@ LARGEST = 1e18  # prior variance of f of which double precision still has a post
 
 
 def is_plain(machine: Any, X: Any, y: Any) -> bool:
-    """Return whether X and y can be used without conversion.
+    """Return whether X (n, d) are finite doubles without names, and y (n,) labels.
 
-    X is (n, d) doubles, all finite, for an estimator fitted without column names, and y is (n,).
     scikit-learn's validation of a batch takes a tenth of the time of learning it.
     """
     return (
@@ -59,40 +54,31 @@ def require_moderate(kernel: Kernel, X: Array, most: float = LARGEST) -> None:
         )
 
 
-def check_forgetting(rho: Any) -> float:
-    """Return rho if it is a number in (0, 1]."""
-    real = isinstance(rho, numbers.Real) and not isinstance(rho, bool)
-    if not real or not 0.0 < float(rho) <= 1.0:
+def check_stream(rho: Any, drift: Any, budget: Any) -> tuple[float, float | None, int | None]:
+    """Return the forgetting, the drift (None for "auto") and the points to keep (None: all)."""
+
+    def real(value: Any) -> bool:
+        return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+    if not real(rho) or not 0.0 < float(rho) <= 1.0:
         raise ValueError(f"rho must be a number in (0, 1], 1 to forget nothing, not {rho!r}")
-    return float(rho)
-
-
-def check_drift(drift: Any) -> float | None:
-    """Return the share if it is a number in [0, 1), and None for "auto"."""
-    if isinstance(drift, str) and drift == "auto":
-        return None
-    real = isinstance(drift, numbers.Real) and not isinstance(drift, bool)
-    if not real or not 0.0 <= float(drift) < 1.0:
+    auto = isinstance(drift, str) and drift == "auto"
+    if not auto and (not real(drift) or not 0.0 <= float(drift) < 1.0):
         raise ValueError(
             f'drift must be a number in [0, 1), where 0 is no drift, or "auto", not {drift!r}'
         )
-    return float(drift)
-
-
-def check_budget(budget: Any) -> int | None:
-    """Return the number of points to keep; None or infinity keeps all."""
-    if budget is None or (isinstance(budget, float) and budget == np.inf):
-        return None
-    if isinstance(budget, bool) or not isinstance(budget, numbers.Integral) or budget < 1:
+    if isinstance(budget, float) and budget == np.inf:
+        budget = None
+    whole = isinstance(budget, numbers.Integral) and not isinstance(budget, bool)
+    if budget is not None and not (whole and budget >= 1):
         raise ValueError(f"budget must be a number of points, at least 1, or None, not {budget!r}")
-    return int(budget)
+    return float(rho), None if auto else float(drift), None if budget is None else int(budget)
 
 
 def first_classes(y: Any, classes: Any, known: NDArray[Any] | None) -> NDArray[Any]:
-    """Return the sorted classes of a stream.
+    """Return the sorted classes of a stream: those ``known``, those given, or those of y.
 
-    ``known`` are those of a stream already begun, with which ``classes`` must agree; without
-    either, the classes are those of the first batch y.
+    ``known`` are those of a stream already begun, with which ``classes`` must agree.
 
     Examples
     --------
@@ -226,18 +212,11 @@ def _alike(a: Any, b: Any) -> bool:
 
 @dataclass(frozen=True)
 class Prequential:
-    """Running sums over a stream, so that memory stays flat.
+    """Running sums over a stream whose examples are predicted before they are learned."""
 
-    Attributes
-    ----------
-    weight : total weight of the examples predicted so far.
-    log_loss_sum : sum of -log P(label) before each was learned.
-    right : weight of those whose label was the most probable one.
-    """
-
-    weight: float = 0.0
-    log_loss_sum: float = 0.0
-    right: float = 0.0
+    weight: float = 0.0  # of the examples so far
+    log_loss_sum: float = 0.0  # of -log P(label)
+    right: float = 0.0  # weight of those whose label was the most probable one
 
     @property
     def log_loss(self) -> float:
@@ -259,10 +238,6 @@ class Prequential:
         >>> Prequential().add(p, np.array([0, 1]), np.ones(2)).accuracy
         1.0
         """
-        seen = log_p[np.arange(len(codes)), codes]
-        right = w @ (log_p.argmax(axis=1) == codes)
-        return Prequential(
-            self.weight + float(w.sum()),
-            self.log_loss_sum - float(w @ seen),
-            self.right + float(right),
-        )
+        seen = self.log_loss_sum - float(w @ log_p[np.arange(len(codes)), codes])
+        right = self.right + float(w @ (log_p.argmax(axis=1) == codes))
+        return Prequential(self.weight + float(w.sum()), seen, right)

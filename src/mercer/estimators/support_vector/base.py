@@ -51,6 +51,7 @@ class SupportRecord(Freezes):
     n_iter_: int
     report_: dict[str, Any]
     classes_: NDArray[Any]  # of classifiers
+    stream_: Array  # of streams
     _param_types: ClassVar[dict[str, tuple[type, ...]]] = {
         **dict.fromkeys(("C", "nu", "epsilon", "tol", "cache_size", "coef0", "degree"), _NUMBER),
         "gamma": (str, *_NUMBER),
