@@ -6,9 +6,9 @@
 The steps run in compiled code on the variables that can still be part of a violating pair. One at a
 bound (or at its kink) whose slopes lie strictly outside those of all possible partners,
 up_t < min down and down_t > max up, belongs to no violating pair now and mostly never again
-(Joachims 1998; Fan, Chen & Lin 2005). It is set aside, and the rows of K, the slopes and the bounds
-of the others move together in memory. Nothing is decided by this: before the end the slopes of all
-variables are brought up to date, and whoever violates optimality comes back. Theory (S3), (S4).
+(Joachims 1998; Fan, Chen & Lin 2005). It is set aside, and what the others have moves together in
+memory. Before the end the slopes of all variables are brought up to date, and whoever violates
+optimality comes back. Theory (S3), (S4).
 """
 
 from __future__ import annotations
@@ -31,26 +31,18 @@ Mask = NDArray[np.bool_]
 class Programme:
     """A quadratic programme over N variables, which belong to the n points of a Gram.
 
-    Attributes
-    ----------
-    linear : (N,) p.
-    low, high : (N,) the box, low <= 0 <= high.
-    kink : (N,) eps.
-    start : (N,) a feasible point.
-    segments : (g, 3) rows (begin, end, column): variables begin .. end-1 have a fixed sum and
-        belong to the points column, column + 1, ...
-    bias : whether the sums are fixed; without, there is one segment.
-    order : (n,) the point of each column, or None: as they are.
+    Of the segments (begin, end, column) the variables begin .. end-1 have a fixed sum and belong to
+    the points column, column + 1, ...
     """
 
-    linear: Array
-    low: Array
+    linear: Array  # (N,) p
+    low: Array  # (N,) the box, low <= 0 <= high
     high: Array
-    kink: Array
-    start: Array
-    segments: NDArray[np.int64]
-    bias: bool = True
-    order: Index | None = None
+    kink: Array  # (N,) eps
+    start: Array  # (N,) a feasible point
+    segments: NDArray[np.int64]  # (g, 3)
+    bias: bool = True  # whether the sums are fixed; without, there is one segment
+    order: Index | None = None  # (n,) the point of each column; None: as they are
 
     def columns(self) -> Index:
         """The column of each variable, (N,)."""
@@ -121,12 +113,9 @@ WORTH, LEAST_SHARE, SMALLEST = 0.25, 0.05, 500
 class Ascent:
     """A programme on the way to its maximum.
 
-    Attributes
-    ----------
-    pause : steps until the next look at what could be set aside.
-    steps : made since variables were set aside or came back.
-    beta, slope : (N,) of all variables; those of the active ones lie in ``now_*`` while some
-        are aside.
+    ``beta``, ``slope`` (N,) are those of all variables; those of the active ones lie in ``now_*``
+    while some are aside. ``pause`` are the steps until the next look at what could be set aside,
+    ``steps`` those since variables were set aside or came back.
     """
 
     def __init__(self, programme: Programme, rows: RowCache) -> None:
@@ -163,7 +152,6 @@ class Ascent:
         self.pause, self.steps = self._pause(), 0
 
     def _pause(self) -> int:
-        """Steps until the next look at what could be set aside."""
         return max(SMALLEST, len(self.now_beta) // 8)
 
     @property
@@ -176,9 +164,9 @@ class Ascent:
         P, rows = self.now, self.rows
         cache = (rows.table, rows.slot_of, rows.row_in, rows.used, rows.seen, rows.next_free)
         points = (rows.spare, rows.single, rows.columns, rows.variance)
-        state, box = (self.now_slope, self.now_beta), (P.low, P.high, P.kink, self.now_diagonal)
+        state, diagonal = (self.now_slope, self.now_beta, P.low, P.high, P.kink), self.now_diagonal
         ended = machines.climb(
-            *cache, *points, P.segments, *state, *box, P.bias, tol, limit, rows.clock
+            *cache, *points, P.segments, *state, diagonal, P.bias, tol, limit, rows.clock
         )
         made, violation, wanted, rows.next_free, rows.spare, rows.clock, left, gained = ended
         rows.lost += left

@@ -42,15 +42,11 @@ LEAST = 1e-6  # share of the largest pivot that a kept point must have
 
 
 class BlockFactor(CholeskyOperator, Factor):
-    """C = (K + W^-1)^-1 = R^-T R^-1 for R (b, b), lower triangular, and W (b,) > 0.
-
-    ``gain`` is log|I + K W|.
-    """
+    """C = (K + W^-1)^-1 = R^-T R^-1, R (b, b) lower triangular, W (b,) > 0; gain = log|I + K W|."""
 
     def __init__(self, R: Array, W: Array, gain: float) -> None:
         super().__init__(R.T, np.ones(len(R)))
-        self.W = W
-        self.gain = gain
+        self.W, self.gain = W, gain
 
     def solve(self, V: Array) -> Array:
         return self.half_transposed(self.half(V))
@@ -81,23 +77,17 @@ class BlockFactor(CholeskyOperator, Factor):
 class BlockSolution(Solution):
     """The posterior of one latent function given b examples, by way of those before each of them.
 
-    Attributes
-    ----------
-    R : (b, b) lower triangular, and v : (b,), as above.
-    mean, var : (b,) of each example before the block, from the caller.
-    xi : (b,) the variational parameters (23).
-    M, kappa : (b,) mean and variance of each example just before it was absorbed.
-    log_q : sum of the log bounds on the probability of each label given those before it: a lower
-        bound on the log evidence of the block.
-    gain : log |K| - log |K after the block|, the sum of log(1 + 2 w l kappa).
+    ``log_q`` is the sum of the log bounds on the probability of each label given those before it: a
+    lower bound on the log evidence of the block. ``gain`` is log |K| - log |K after the block|, the
+    sum of log(1 + 2 w l kappa).
     """
 
-    R: Array
-    v: Array
-    mean: Array
+    R: Array  # (b, b) lower triangular, as above
+    v: Array  # (b,) as above
+    mean: Array  # (b,) of each example before the block, from the caller
     var: Array
-    xi: Array
-    M: Array
+    xi: Array  # (b,) the variational parameters (23)
+    M: Array  # (b,) mean and, kappa, variance of each example just before it was absorbed
     kappa: Array
     log_q: float
     gain: float
@@ -106,9 +96,8 @@ class BlockSolution(Solution):
 def absorb(mean: Array, cov: Array, S: Array, w: Array) -> BlockSolution:
     """Absorb b examples in their order: labels S = -1 or +1 (b,) of weight w > 0 (b,).
 
-    ``mean`` (b,) and ``cov`` (b, b) are those of the latent function before the block; the lower
-    triangle of ``cov`` is read. One pass over the b columns, compiled: each label waits for the
-    one before it.
+    ``mean`` (b,) and ``cov`` (b, b), of which the lower triangle is read, are those of the latent
+    function before the block.
 
     Examples
     --------
@@ -124,30 +113,15 @@ def absorb(mean: Array, cov: Array, S: Array, w: Array) -> BlockSolution:
     v, xi, M, kappa = found
     lam = np.array([native.curvature(each) for each in xi.tolist()])
     W = 2.0 * w * lam
-    return BlockSolution(
-        back_solve(R.T, v[:, None]) if b else np.empty((0, 1)),
-        W,
-        (S / (4.0 * lam) - mean)[:, None],
-        BlockFactor(R, W, gain),
-        None,
-        w,
-        ONE_PASS,
-        R=R,
-        v=v,
-        mean=mean,
-        var=cov.diagonal().copy(),
-        xi=xi,
-        M=M,
-        kappa=kappa,
-        log_q=log_q,
-        gain=gain,
-    )
+    alpha = back_solve(R.T, v[:, None]) if b else np.empty((0, 1))
+    z, factor = (S / (4.0 * lam) - mean)[:, None], BlockFactor(R, W, gain)
+    own = {"R": R, "v": v, "mean": mean, "var": cov.diagonal().copy(), "xi": xi, "M": M}
+    own |= {"kappa": kappa, "log_q": log_q, "gain": gain}
+    return BlockSolution(alpha, W, z, factor, None, w, ONE_PASS, **own)
 
 
 class Latent(PosteriorOperator):
     """The operator C of one latent function on n points, with its alpha (n,).
-
-    A child states ``parts`` and ``grown``; mean and covariance follow.
 
     ``gain`` is -log|I - C K|, the log of |prior| / |posterior|, as if no point had been dropped:
     with what :meth:`Explicit.information` finds, it says what the projections cost.
@@ -200,8 +174,8 @@ class Explicit(Latent):
     """C, symmetric, and alpha (N,).
 
     Right after :meth:`absorb`, C (n, n) is that of the points before it and E (b, N) what the new
-    examples add: the whole is C, bordered by zeros, plus E'E. If points are dropped at once, this
-    is a matrix of b rows to project, not of N. :meth:`settled` adds it up; E is then None.
+    examples add: the whole is C, bordered by zeros, plus E'E, and b rows are less to project than
+    N. :meth:`settled` adds it up; E is then None.
     """
 
     C: Array
@@ -252,12 +226,8 @@ class Explicit(Latent):
     def drift(self, share: float, K: Array) -> Explicit:
         """Return the law of sqrt(1 - share) f + sqrt(share) g, g ~ N(0, K) independent of f.
 
-        The covariance becomes (1 - share) S + share K and the mean sqrt(1 - share) m:
-
-            C' = (1 - share) C,    alpha' = sqrt(1 - share) alpha.
-
-        The prior is what it was: f is now a process with kernel k(x, z) (1 - share)^(|s - t|/2)
-        over the steps s, t.
+        C' = (1 - share) C, alpha' = sqrt(1 - share) alpha. The prior is what it was: f is now a
+        process with kernel k(x, z) (1 - share)^(|s - t|/2) over the steps s, t.
         """
         kept = 1.0 - share
         after = Explicit(kept * self.C, np.sqrt(kept) * self.alpha, 0.0)
@@ -272,8 +242,8 @@ class Explicit(Latent):
     def stakes(self) -> Array:
         """Return C_ii + alpha_i^2 (N,): what dropping a point costs, about, for unit variance left.
 
-        Twice the divergence of dropping one point, of prior variance v given all others, is at
-        least alpha^2 v - C v - log(1 - C v), where C v < 1: it grows with both.
+        Twice the divergence is at least alpha^2 v - C v - log(1 - C v) for a point of prior
+        variance v given all others, where C v < 1: it grows with both.
         """
         found = np.square(self.alpha)
         found[: len(self.C)] += self.C.diagonal()
@@ -297,8 +267,7 @@ class Explicit(Latent):
         A (k, d) = K_kk^-1 K_kd; both indices ascend. With B = [I, A]', kept points first,
         C' = B'C B and alpha' = B'alpha: nothing cancels.
         """
-        n = len(self.C)
-        old, gone = keep[keep < n], drop[drop < n]
+        old, gone = (index[index < len(self.C)] for index in (keep, drop))
         lost = A[:, : len(gone)]  # of the points that C knows
         mine, rest = self.C[old], self.C[gone]
         half = 0.5 * (lost @ rest[:, gone])
@@ -318,7 +287,7 @@ class Growing(Latent):
 
     Panel i holds rows i PANEL ... of R and has a column for each row up to its own last. The rows
     after the n-th are spare; ``taken`` (one number, shared by all who hold the last panel) says how
-    many rows someone has written, so that two continuations of one state do not meet.
+    many rows someone has written: two continuations of one state do not meet.
     """
 
     panels: tuple[Array, ...]

@@ -9,6 +9,7 @@ was learned still holds, before each batch; and how smooth a kernel is, once, on
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,7 +19,7 @@ from scipy.linalg import cholesky, solve_triangular
 from mercer.core.arrays import Array
 from mercer.core.memory import keep_pages
 from mercer.inference.base import Solution
-from mercer.inference.stream import BlockSolution, Growing, Latent, absorb, chosen
+from mercer.inference.stream import BlockSolution, Explicit, Growing, Latent, absorb, chosen
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.operators import PosteriorOperator, SeveralOperator
@@ -36,22 +37,16 @@ ROWS = 128  # that are asked, at most
 class StreamPosterior(Process):
     """What has been learned so far; a value: every step returns another one.
 
-    Attributes
-    ----------
-    kernel : the prior covariance, without noise parts.
-    points : (n, d).
-    latents : m latent functions.
-    S, w : labels (n, m) and weights (n,) of the points, or None once the stream has forgotten or
-        been projected: then the points are no longer the examples.
-    moved : sum over the projections of what :meth:`Explicit.moved` returns.
+    ``S`` and ``w`` are None once the stream has forgotten or been projected: then the points are no
+    longer the examples.
     """
 
-    kernel: Kernel
-    points: Array
-    latents: tuple[Latent, ...]
-    S: Array | None
-    w: Array | None
-    moved: float = 0.0
+    kernel: Kernel  # the prior covariance, without noise parts
+    points: Array  # (n, d)
+    latents: tuple[Latent, ...]  # m of them
+    S: Array | None  # (n, m) labels of the points
+    w: Array | None  # (n,) weights of the points
+    moved: float = 0.0  # sum over the projections of what Explicit.moved returns
 
     @classmethod
     def empty(cls, kernel: Kernel, d: int, m: int) -> StreamPosterior:
@@ -129,13 +124,11 @@ class StreamPosterior(Process):
     def absorb(
         self, X: Array, S: Array, w: Array, budget: int | None = None
     ) -> tuple[StreamPosterior, list[BlockSolution]]:
-        """Absorb X (b, d) with labels S (b, m) and weights w (b,), in this order.
+        """Condition on X (b, d) with labels S (b, m) and weights w (b,), in this order.
 
-        Conditioning by the sequential bound. Also return what the batch did to each of the m
-        latent functions.
-
-        With a ``budget`` the result is projected, as by :meth:`within`; after few examples (less
-        than a tenth of it) to a little below it, so that not every batch needs a projection.
+        Also return what the batch did to each of the m latent functions. With a ``budget`` the
+        result is projected, as by :meth:`within`; after few examples (less than a tenth of it) to a
+        little below it, so that not every batch needs a projection.
         """
         n, points = len(self.points), np.concatenate([self.points, X])
         over = budget is not None and len(points) > budget
@@ -149,7 +142,7 @@ class StreamPosterior(Process):
             for latent, labels in zip(self.latents, S.T, strict=True)
         ]
         blocks, latents = [block for _, block in steps], tuple(latent for latent, _ in steps)
-        after = StreamPosterior(self.kernel, points, latents, None, None, self.moved)
+        after = replace(self, points=points, latents=latents, S=None, w=None)
         if over and budget is not None:
             return after._projected(whole, budget - max(0, budget // 10 - len(X))), blocks
         if self.S is not None and self.w is not None:
@@ -158,19 +151,20 @@ class StreamPosterior(Process):
 
     def forget(self, rho: float) -> StreamPosterior:
         """Return the stream with the posterior moved towards the prior; rho = 1 changes nothing."""
-        if rho == 1.0 or not len(self.points):
-            return self
-        K = self.kernel(self.points)
-        latents = tuple(latent.explicit().forget(rho, K) for latent in self.latents)
-        return StreamPosterior(self.kernel, self.points, latents, None, None, self.moved)
+        return self if rho == 1.0 else self._changed(Explicit.forget, rho)
 
     def drift(self, share: float) -> StreamPosterior:
         """Return the stream with a share of every latent function renewed; 0 changes nothing."""
-        if share == 0.0 or not len(self.points):
+        return self if share == 0.0 else self._changed(Explicit.drift, share)
+
+    def _changed(
+        self, change: Callable[[Explicit, float, Array], Explicit], size: float
+    ) -> StreamPosterior:
+        if not len(self.points):
             return self
         K = self.kernel(self.points)
-        latents = tuple(latent.explicit().drift(share, K) for latent in self.latents)
-        return StreamPosterior(self.kernel, self.points, latents, None, None, self.moved)
+        latents = tuple(change(latent.explicit(), size, K) for latent in self.latents)
+        return replace(self, latents=latents, S=None, w=None)
 
     def evidence(self, X: Array, S: Array, w: Array, shares: Array) -> Array:
         """Return for each share (s,) the log bound on the labels S (b, m) at X, had it drifted so.
@@ -186,16 +180,12 @@ class StreamPosterior(Process):
         return value
 
     def within(self, budget: int) -> StreamPosterior:
-        """Return the projection onto at most ``budget`` of the points.
+        """Return the projection onto at most ``budget`` of the points, chosen as by ``chosen``.
 
-        q stays as it is on those, with the law of the prior elsewhere given them.
-
-        As :meth:`Posterior.project`, C' = B C B' and alpha' = B alpha; here B = [I, A] for points
-        that are kept or dropped. :meth:`lost` returns what this cost.
-
-        The points are chosen greedily, each the one with the largest prior variance left by those
-        before it, times its stake (:meth:`Explicit.stakes`), which is what the posterior learned
-        from it: points that have been forgotten go first.
+        q stays as it is on those, with the law of the prior elsewhere given them: as in
+        :meth:`Posterior.project`, C' = B C B' and alpha' = B alpha, here with B = [I, A] for points
+        that are kept or dropped. The stake of a point (:meth:`Explicit.stakes`) is what the
+        posterior learned from it: forgotten ones go first. :meth:`lost` returns what this cost.
         """
         if len(self.points) <= budget:
             return self

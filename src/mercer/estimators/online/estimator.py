@@ -155,7 +155,8 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
             w = check_weights(sample_weight, len(X))
             known = first_classes(y, classes, self.classes_ if begun else None)
             codes = known_codes(y, known)
-            X, codes, w = (each[w > 0.0] for each in (X, codes, w))
+            use = w > 0.0
+            X, codes, w = X[use], codes[use], w[use]
             S = _signs(codes, len(known))
             if not begun:
                 self._begin(known, X, S, w, rows=len(X))
