@@ -1,7 +1,4 @@
-"""What classifiers of partly labelled rows share: a prior conditioned on a graph; theory (M6).
-
-The record of the memory of a stream on graphs: it continues bit for bit.
-"""
+"""What classifiers of partly labelled rows share: a prior conditioned on a graph; theory (M6)."""
 
 from __future__ import annotations
 
@@ -95,8 +92,7 @@ class GraphMachine(MarginClassifier):
                     "and some of at least two classes are needed"
                 )
             self.classes_, codes = encode(labels)
-            shares = row_weights(self.class_weight, self.classes_, codes)
-            counts = weights[known] * shares
+            counts = weights[known] * row_weights(self.class_weight, self.classes_, codes)
             Labelled(self.classes_, codes, weights[known], counts).check_two()
             self._begin(X, weights)
             batch = merge_vertices(X, weights, known, codes, counts)
@@ -135,21 +131,11 @@ class GraphMachine(MarginClassifier):
             assert solution.beta is not None
             c, self.intercept_, report = solution.alpha, solution.beta[0], solution.report
         self._remember(step.learn(c), rows)
-        self._tell_batch(
-            inference,
-            report,
-            {"used": rows, "distinct": n, "weight": labelled},
-            C=C if len(at) else None,
-            beta=beta,
-            labelled=len(at),
-            graph={
-                "vertices": n,
-                "edges": graph.edges,
-                "n_neighbors": graph.n_neighbors,
-                "heat": graph.heat,
-            },
-            **self._remarks(K, C),
-        )
+        counts = {"used": rows, "distinct": n, "weight": labelled}
+        edges = {"edges": graph.edges, "n_neighbors": graph.n_neighbors, "heat": graph.heat}
+        more = {"C": C if len(at) else None, "beta": beta, "labelled": len(at)}
+        more |= {"graph": {"vertices": n, **edges}, **self._remarks(K, C)}
+        self._tell_batch(inference, report, counts, **more)
 
     def _weights(self, labelled: float, n: int) -> tuple[float, float]:
         """Return C and beta of a batch of n points, ``labelled`` of them with a label.
@@ -182,13 +168,10 @@ class GraphMachine(MarginClassifier):
         graph = report["graph"]
         heat = "infinite: weights of one" if graph["heat"] is None else f"{graph['heat']:.4g}"
         slack = "no labels" if report["C"] is None else f"{report['C']:.6g}"
+        last = f"{graph['vertices']} distinct, {report['labelled']} labels"
         return [
             *rows,
-            (
-                "Data",
-                "rows of the last batch",
-                f"{graph['vertices']} distinct, {report['labelled']} labels",
-            ),
+            ("Data", "rows of the last batch", last),
             ("Data", "graph", f"{graph['edges']} edges, {graph['n_neighbors']} neighbours"),
             ("Data", "heat", heat),
             ("Model", "C", slack),
@@ -249,6 +232,7 @@ def _landmarked(place: Index, **given: Any) -> Landmarked:
     return Landmarked(None, **given, place=place, **limits)  # type: ignore[arg-type]  # and this
 
 
+# the memory of a stream: p points, q landmarks, r rows of the root, e entries of the graph
 _POINTS: Record = {
     "points": Numbers("p d"),
     "rows": Rows("p"),
@@ -261,30 +245,19 @@ _GRAPH = {
     "indptr": Rows("p+1", rising=False),
 }
 _FACTOR = Numbers("q q", diagonal="positive")
-# p points, q landmarks, r rows of the root, e entries of the graph
-MEMORY = One(
-    {
-        "Whole": Fields(
-            _whole,
-            {
-                **_POINTS,
-                "graph": Fields(_sparse, _GRAPH),
-                "root": Maybe(Numbers("r p")),
-                "extent": Rows("r", rising=False, below="p+1"),
-            },
-        ),
-        "Landmarked": Fields(
-            _landmarked,
-            {
-                **_POINTS,
-                "place": Rows("q", rising=False, below="p"),
-                "R": _FACTOR,
-                "G": _FACTOR,
-                "h": Numbers("q k"),
-                "phi": Numbers("q p"),
-                "residual": Plain(bool),
-                "gone": Plain(int, 0),
-            },
-        ),
-    }
-)
+_WHOLE: Record = {
+    "graph": Fields(_sparse, _GRAPH),
+    "root": Maybe(Numbers("r p")),
+    "extent": Rows("r", rising=False, below="p+1"),
+}
+_LANDMARKED: Record = {
+    "place": Rows("q", rising=False, below="p"),
+    "R": _FACTOR,
+    "G": _FACTOR,
+    "h": Numbers("q k"),
+    "phi": Numbers("q p"),
+    "residual": Plain(bool),
+    "gone": Plain(int, 0),
+}
+_FORMS = {"Whole": (_whole, _WHOLE), "Landmarked": (_landmarked, _LANDMARKED)}
+MEMORY = One({name: Fields(make, _POINTS | own) for name, (make, own) in _FORMS.items()})

@@ -1,8 +1,4 @@
-"""Three classifiers of partly labelled rows, on the prior that the graph of all rows conditions.
-
-``LapMEDClassifier`` is maximum-entropy discrimination, also in streams; ``LapSVC`` the support
-vector machine, and ``LapLSClassifier`` the least squares of manifold regularisation.
-"""
+"""Three classifiers of partly labelled rows, on the prior that the graph of all rows conditions."""
 
 from __future__ import annotations
 
@@ -83,14 +79,11 @@ class LapMEDClassifier(GraphMachine):
 
     Attributes
     ----------
-    posteriors_ : list with one :class:`mercer.process.Posterior`: mean f + b, k outputs, covariance
-        k_new.
-    support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,): the function is
-        ``dual_coef_ @ kernel_(support_vectors_, x) + intercept_``. Unlabelled rows are among them.
-    support_ : (s,) their rows, counted from the beginning of the stream.
+    posteriors_ : list with one :class:`mercer.process.Posterior`: mean f + b, covariance k_new.
+    support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,), as of :class:`SVC`;
+        unlabelled rows are among them. ``support_`` counts from the beginning of the stream.
     stream_ : (2,) batches and rows learned.
-    process_ : the prior of the next batch, a :class:`mercer.process.Posterior`: mean f without
-        bias, covariance k_new.
+    process_ : the prior of the next batch, a Posterior: mean f without bias, covariance k_new.
     kernel_ : the kernel before any smoothing, amplitude included.
     memory_, waiting_ : what carries the stream, and (u, d) rows too few for a graph so far.
     left_out_ : None.
@@ -159,7 +152,10 @@ class LapMEDClassifier(GraphMachine):
                     "leave it out of classes"
                 )
             codes = known_codes(labels, self.classes_)
-            counts = weights[known] * self._shares(codes)
+            self._check_stream_weights()
+            counts = weights[known]
+            if len(codes):
+                counts = counts * row_weights(self.class_weight, self.classes_, codes)
             if first:
                 self._begin(X, weights)
             batch = self._gathered(X, weights, known, codes, counts)
@@ -168,11 +164,6 @@ class LapMEDClassifier(GraphMachine):
             else:  # Theorem 2: condition once more
                 self._learn(batch, self._memory_for(len(batch.points)).smooth, len(X))
             return self
-
-    def _shares(self, codes: Index) -> Array:
-        """Class weights of the labelled rows."""
-        self._check_stream_weights()
-        return row_weights(self.class_weight, self.classes_, codes) if len(codes) else np.zeros(0)
 
     def _begin(self, X: Array, weights: Array) -> None:
         super()._begin(X, weights)
@@ -298,11 +289,8 @@ class LapMEDClassifier(GraphMachine):
         return MED(self.tol, self.max_iter, near=self.intercept_), Margin(C)
 
     def _remarks(self, K: Array | None, C: float) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "memory": self.memory_.describe(),
-            "batches": int(self.stream_[0]),
-            "waiting": 0,
-        }
+        found: dict[str, Any] = {"memory": self.memory_.describe()}
+        found |= {"batches": int(self.stream_[0]), "waiting": 0}
         if K is None:
             return found
         scale = C * float(np.median(K.diagonal()))

@@ -38,8 +38,8 @@ class RiverClassifier(_rivers_base()):  # type: ignore[misc]  # the base depends
 
     Parameters
     ----------
-    model : estimator with ``partial_fit``, or None (default):
-        ``OnlineLogisticClassifier(budget=300)``. ``learner`` is a copy, and continues if the model is fitted.
+    model : estimator with ``partial_fit``, or None (default): ``OnlineLogisticClassifier`` with a
+        budget of 300. ``learner`` is a copy, and continues if the model is fitted.
     classes : list of all labels of the stream, or None (default): those of the first examples.
     first : >= 1, default 50. Examples to hold before they are learned together: they set the
         scales. Until then all classes seen so far are equally probable.

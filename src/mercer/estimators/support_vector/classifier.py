@@ -120,14 +120,10 @@ class SVC(SupportClassifier):
         super()._check_params()
         if self.probability not in (None, "loo", "cv"):
             raise ValueError(f"probability must be None, 'loo' or 'cv', got {self.probability!r}")
-        self._check_bayesian()
-
-    def _check_bayesian(self) -> None:
-        """Refuse parameters that have no meaning beside an inference."""
         if self.discriminant not in ("mean", "mode"):
             raise ValueError(f"discriminant must be 'mean' or 'mode', not {self.discriminant!r}")
         if self.inference is None:
-            return
+            return  # what follows has no meaning beside an inference
         if self.probability is not None:
             raise ValueError(
                 "with an inference the probabilities are those of the posterior: leave "
