@@ -58,21 +58,13 @@ class Smoothed(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Manifold(ABC):
-    """k functions f(x) = k(x, points) weights; a value: every step returns another one.
+    """k functions f(x) = k(x, points) weights; a value: every step returns another one."""
 
-    Attributes
-    ----------
-    kernel : the kernel before any smoothing.
-    points, rows : (p, d), and their places in the stream (p,), rising.
-    coef : (p, k) c of (3), zero for points without a label.
-    weights : (p, k).
-    """
-
-    kernel: Kernel
-    points: Array
-    rows: Index
-    coef: Array
-    weights: Array
+    kernel: Kernel  # before any smoothing
+    points: Array  # (p, d)
+    rows: Index  # (p,) their places in the stream, rising
+    coef: Array  # (p, k) c of (3), zero for points without a label
+    weights: Array  # (p, k)
 
     @abstractmethod
     def smooth(self, X: Array, rows: Index, M: Any, at: Index) -> Smoothed:
@@ -99,17 +91,13 @@ class Manifold(ABC):
 class Whole(Manifold):
     """All rows, exact.
 
-    Attributes
-    ----------
-    graph : (p, p) sparse, the matrices M of the batches side by side.
-    root : (r, p) Q with C = Q'Q, block lower triangular: the rows of batch t are
-        T_t' [-k_{t-1}(X_t, .) part, I], P_t = T_t T_t'; None if it is yet to be computed.
-    extent : (r,) columns of each row of the root beyond which it is zero.
+    The root Q of C = Q'Q is block lower triangular: the rows of batch t are
+    T_t' [-k_{t-1}(X_t, .) part, I], P_t = T_t T_t'.
     """
 
-    graph: Any
-    root: Array | None
-    extent: Index
+    graph: Any  # (p, p) sparse, the matrices M of the batches side by side
+    root: Array | None  # (r, p) Q, None if it is yet to be computed
+    extent: Index  # (r,) columns of each row of the root beyond which it is zero
 
     @classmethod
     def empty(cls, kernel: Kernel, d: int, k: int) -> Whole:
@@ -213,24 +201,16 @@ def at_once(kernel: Kernel, X: Array, rows: Index, M: Any, at: Index) -> Smoothe
 class Landmarked(Manifold):
     """Landmarks Z = points[place]; the other points are support vectors.
 
-    Attributes
-    ----------
-    place : (m,) the landmarks, in the order in which they were taken.
-    R, G : (m, m) as above, R lower triangular.
-    h : (m, k) over all labelled rows, those included whose support vectors were dropped.
-    phi : (m, p) of the points.
-    residual : whether k_t has the brackets.
-    per_batch, most, support : limits of the new landmarks of a batch, of all landmarks, and of the
-        support vectors that are kept.
-    gone : support vectors that were dropped: the landmarks alone represent them since.
+    At most ``per_batch`` landmarks are taken of a batch, ``most`` in all, and ``support`` support
+    vectors are kept; the landmarks alone represent those that have gone.
     """
 
-    place: Index
-    R: Array
-    G: Array
-    h: Array
-    phi: Array
-    residual: bool
+    place: Index  # (m,) the landmarks, in the order in which they were taken
+    R: Array  # (m, m) lower triangular
+    G: Array  # (m, m)
+    h: Array  # (m, k) over all labelled rows, those included whose support vectors have gone
+    phi: Array  # (m, p) of the points
+    residual: bool  # whether k_t has the brackets
     per_batch: int
     most: int
     support: int

@@ -11,7 +11,7 @@ Theory (M1), (M3).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class Batch:
 
 
 class Bordered:
-    """The equations (YKY + diag(d)) x + y m = right, y'x = defect, d > 0, factored once.
+    """The equations (YKY + diag(d)) x + y m = right, y'x = defect, d > 0.
 
     Factored as I + d^-1/2 YKY d^-1/2, whose eigenvalues are at least 1. Where K has no full rank
     and d is small, rounding can make one negative; then d is raised by the rounding of K, by
@@ -107,8 +107,7 @@ class Bordered:
         return np.asarray(self.scale * solved[:, 0])
 
 
-@dataclass(frozen=True)
-class _Point:
+class _Point(NamedTuple):
     """A point of the interior: a and its multipliers s, the room t = C - a/w and v, the bias."""
 
     a: Array
@@ -180,7 +179,7 @@ def interior(batch: Batch, max_iter: int) -> tuple[Array, Array, float, int, flo
 
 def _near_path(p: _Point, changes: tuple[Array, ...], size: float) -> float:
     """Shorten a step that takes a product t v far below one, from where it hardly returns."""
-    _, _, dt, dv = changes
+    dt, dv = changes[2:]
     low = min(0.1, float(np.min(p.t * p.v)))
     while size > 1e-12 and np.min((p.t + size * dt) * (p.v + size * dv)) < low:
         size *= 0.7
@@ -202,9 +201,7 @@ def room(values: list[Array], changes: list[Array]) -> float:
 
 
 def feasible_bias(y: Array, f: Array, C: float, previous: float = 0.0) -> float | None:
-    """Return the bias nearest to ``previous`` for which no row misses the margin 1 - 1/C.
-
-    None if there is no such bias. With rows of one class only there always is.
+    """Return the bias nearest to ``previous`` for which no row misses the margin 1 - 1/C, or None.
 
     Examples
     --------

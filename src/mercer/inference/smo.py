@@ -1,7 +1,4 @@
-"""SMO: the mode of a loss of straight lines, by steps along pairs of coefficients.
-
-:mod:`mercer.inference.programme` makes the steps; here what came out is judged and put together.
-"""
+"""SMO: the mode of a loss of straight lines; :mod:`mercer.inference.programme` makes the steps."""
 
 from __future__ import annotations
 
@@ -19,11 +16,9 @@ from mercer.linalg.gram import Gram, NoSpread
 from mercer.linalg.rows import RowCache
 from mercer.losses.base import Loss, is_number
 
-# Below this tolerance the rows of K are kept in double precision.
-SINGLE_TOL = 1e-5
+SINGLE_TOL = 1e-5  # below this tolerance the rows of K are kept in double precision
 UNLIMITED = 1 << 62
-# How often variables that were set aside may come back before none is set aside any more.
-RETURNS = 5
+RETURNS = 5  # of variables that were set aside, before none is set aside any more
 
 
 class SMO(ModeInference):
@@ -126,22 +121,11 @@ class SMO(ModeInference):
             W[at[optimum.free], j] = np.inf
             levels.append(optimum.level)
             reports.append(optimum.report)
-        return Solution(
-            alpha,
-            W[:, 0] if len(programmes) == 1 else W,
-            z,
-            NoSpread(gram.diag()),
-            np.column_stack(levels),
-            np.ones(n),
-            _joined(reports),
-        )
+        W, beta = W[:, 0] if len(programmes) == 1 else W, np.column_stack(levels)
+        return Solution(alpha, W, z, NoSpread(gram.diag()), beta, np.ones(n), _joined(reports))
 
     def climb(self, programme: Programme, rows: RowCache) -> Optimum:
-        """Maximise until no pair (or variable) violates optimality by more than ``tol``.
-
-        Variables that cannot move are set aside on the way; the violation in the end is that of
-        all variables.
-        """
+        """Maximise until no pair (or variable) violates optimality by more than ``tol``."""
         tol, ascent = self.tol, Ascent(programme, rows)
         reached = _objective(programme, ascent.beta, ascent.slope)
         limit, steps = (self.max_iter if self.max_iter >= 0 else UNLIMITED), 0

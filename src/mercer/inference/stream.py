@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve, solve_triangular
@@ -115,7 +115,14 @@ def absorb(mean: Array, cov: Array, S: Array, w: Array) -> BlockSolution:
     W = 2.0 * w * lam
     alpha = back_solve(R.T, v[:, None]) if b else np.empty((0, 1))
     z, factor = (S / (4.0 * lam) - mean)[:, None], BlockFactor(R, W, gain)
-    own = {"R": R, "v": v, "mean": mean, "var": cov.diagonal().copy(), "xi": xi, "M": M}
+    own: dict[str, Any] = {
+        "R": R,
+        "v": v,
+        "mean": mean,
+        "var": cov.diagonal().copy(),
+        "xi": xi,
+        "M": M,
+    }
     own |= {"kappa": kappa, "log_q": log_q, "gain": gain}
     return BlockSolution(alpha, W, z, factor, None, w, ONE_PASS, **own)
 
@@ -137,9 +144,9 @@ class Latent(PosteriorOperator):
     def grown(self, B: Array, block: BlockSolution) -> Self:
         """Return the function given a block of b examples; B (n, b) is that of :meth:`parts`."""
 
-    @abstractmethod
-    def settled(self) -> Self:
+    def settled(self) -> Latent:
         """Return the same with nothing left to be done later."""
+        return self
 
     @abstractmethod
     def explicit(self) -> Explicit:
@@ -149,11 +156,6 @@ class Latent(PosteriorOperator):
         """Return mean (q,) and reduction of the variance (q,) for K = k(P, X) (n, q)."""
         mean, A, B = self.parts(K)
         return mean, np.einsum("ij,ij->j", A, B)
-
-    def joint(self, K: Array) -> tuple[Array, Array]:
-        """Return mean (b,) and reduction of the whole covariance (b, b) for K = k(P, X) (n, b)."""
-        mean, A, B = self.parts(K)
-        return mean, np.asarray(A.T @ B)
 
     def absorb(self, K: Array, prior: Array, S: Array, w: Array) -> tuple[Self, BlockSolution]:
         """Absorb b examples: K = k(P, X) (n, b), prior = k(X, X) (b, b), labels, weights (b,)."""
@@ -300,11 +302,6 @@ class Growing(Latent):
         """Return the latent function before any example."""
         return cls((), np.zeros(0), 0.0, [0])
 
-    @classmethod
-    def of(cls, R: Array, v: Array, gain: float) -> Growing:
-        """Return the state of a whole factor R (n, n)."""
-        return cls.empty()._with(R, v, gain)
-
     def rows(self, i: int) -> Array:
         """Return the used rows of panel i, all its columns."""
         return self.panels[i][: len(self.v) - i * PANEL]
@@ -324,17 +321,14 @@ class Growing(Latent):
         return np.asarray(T.T @ self.v), T, T
 
     def grown(self, B: Array, block: BlockSolution) -> Growing:
-        return self._with(np.hstack([B.T, block.R]), block.v, self.gain + block.gain)
-
-    def settled(self) -> Growing:
-        return self
+        return self.with_rows(np.hstack([B.T, block.R]), block.v, self.gain + block.gain)
 
     def explicit(self) -> Explicit:
         G = self.whiten(np.eye(len(self.v)))
         return Explicit(G.T @ G, G.T @ self.v, self.gain)
 
-    def _with(self, rows: Array, v: Array, gain: float) -> Growing:
-        """Return the state with further rows of R (b, n + b)."""
+    def with_rows(self, rows: Array, v: Array, gain: float) -> Growing:
+        """Return the state with further rows of R (b, n + b), and v (b,) of them."""
         n, panels, taken = len(self.v), list(self.panels), self.taken
         if panels and taken[0] != n:  # someone else wrote the spare rows of the last panel
             panels[-1], taken = panels[-1].copy(), [n]

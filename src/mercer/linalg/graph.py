@@ -1,6 +1,4 @@
-"""Graph: the normalised Laplacian of nearest neighbours, sparse, computed in the log domain.
-
-Theory (M5).
+"""Graph: the normalised Laplacian of nearest neighbours, sparse; theory (M5).
 
 Smoothness: a prior conditioned on f'M f, for a singular matrix M of a graph.
 
@@ -34,18 +32,14 @@ ENTRIES = 1 << 22  # differences of coordinates that are held at a time
 class Graph:
     """A neighbourhood graph of n points.
 
-    Attributes
-    ----------
-    laplacian : (n, n) sparse, symmetric, L = I - D^-1/2 W D^-1/2 with eigenvalues in [0, 2]. Its
-        null vectors are D^1/2 times the indicator of a component, not constants. A point without
-        neighbours has a row of zeros: it is not shrunk.
-    heat : h of the weights exp(-d^2 / (4 h)), infinite if all of them are one.
-    n_neighbors : neighbours that each point selected; there is an edge if either end did.
+    ``laplacian`` (n, n) is sparse and symmetric, L = I - D^-1/2 W D^-1/2 with eigenvalues in
+    [0, 2]. Its null vectors are D^1/2 times the indicator of a component, not constants. A point
+    without neighbours has a row of zeros: it is not shrunk.
     """
 
     laplacian: Any
-    heat: float
-    n_neighbors: int
+    heat: float  # h of the weights exp(-d^2 / (4 h)), infinite if all of them are one
+    n_neighbors: int  # that each point selected; there is an edge if either end did
 
     @property
     def edges(self) -> int:
@@ -66,11 +60,8 @@ def neighbour_graph(X: Array, n_neighbors: int = 10, heat: float | None = None) 
     Notes
     -----
     With s_ij = -d_ij^2 / (4 h) and log d_i = log sum_j exp(s_ij), the normalised weight is
-    exp(s_ij - (log d_i + log d_j) / 2) <= 1, also where every exp(s_ij) underflows.
-
-    References
-    ----------
-    Hou & Hero (2018), section 3; Belkin, Niyogi & Sindhwani (2006) for the heat kernel.
+    exp(s_ij - (log d_i + log d_j) / 2) <= 1, also where every exp(s_ij) underflows. Hou & Hero
+    (2018), section 3; Belkin, Niyogi & Sindhwani (2006) for the heat kernel.
 
     Examples
     --------
@@ -136,9 +127,7 @@ def _default_heat(farthest: Array, squares: Array) -> float:
     known = farthest[np.isfinite(farthest)]
     middle = float(np.median(known)) if len(known) else 0.0
     positive = squares[(squares > 0.0) & np.isfinite(squares)]
-    if middle > 0.0:
-        return middle
-    return float(np.median(positive)) if len(positive) else np.inf
+    return middle or (float(np.median(positive)) if len(positive) else np.inf)
 
 
 def _log_degrees(rows: Index, logs: Array, n: int) -> Array:
@@ -167,12 +156,9 @@ class Smoothness:
 
     Notes
     -----
-    B is the pivoted Cholesky factor of M, O(n^3) as all that follows; an eigendecomposition of M
-    would do as well and take ten times as long. Three n x n arrays exist at a time, K among them.
-
-    References
-    ----------
-    Hou & Hero (2018), equation (3), without its inverse of 2 beta L.
+    B is the pivoted Cholesky factor of M, O(n^3), a tenth of the time of an eigendecomposition.
+    Three n x n arrays exist at a time, K among them. Hou & Hero (2018), equation (3), without its
+    inverse of 2 beta L.
 
     Examples
     --------

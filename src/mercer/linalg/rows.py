@@ -134,9 +134,9 @@ class RowCache:
         self.columns = np.ascontiguousarray(self.single.T)
         n = len(self.points)
         self.slot_of = np.full(n, -1, dtype=np.int64)
-        self.seen = np.zeros(n, dtype=np.uint8)
-        self.row_in = np.zeros(0, dtype=np.int64)
-        self.used = np.zeros(0, dtype=np.int64)
+        self.seen: NDArray[np.uint8] = np.zeros(n, dtype=np.uint8)
+        self.row_in: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.used: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._lay()
 
     def _lay(self) -> None:

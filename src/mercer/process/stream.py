@@ -66,7 +66,7 @@ class StreamPosterior(Process):
             R = cholesky(K + np.diag(1.0 / precision), lower=True)
             v = solve_triangular(R, target, lower=True)
             gain = 2.0 * float(np.log(R.diagonal()).sum()) + float(np.log(precision).sum())
-            latents.append(Growing.of(R, v, gain))
+            latents.append(Growing.empty().with_rows(R, v, gain))
         return cls(kernel, points, tuple(latents), S, solution.weights)
 
     # ------------------------------------------------------------------ the process
@@ -137,10 +137,8 @@ class StreamPosterior(Process):
             K, prior = whole[:n, n:], whole[n:, n:]
         else:
             K, prior = self.kernel(self.points, X), self.kernel(X)
-        steps = [
-            latent.absorb(K, prior, labels, w)
-            for latent, labels in zip(self.latents, S.T, strict=True)
-        ]
+        pairs = zip(self.latents, S.T, strict=True)
+        steps = [latent.absorb(K, prior, labels, w) for latent, labels in pairs]
         blocks, latents = [block for _, block in steps], tuple(latent for latent, _ in steps)
         after = replace(self, points=points, latents=latents, S=None, w=None)
         if over and budget is not None:
@@ -173,7 +171,8 @@ class StreamPosterior(Process):
         """
         K, prior, value = self.kernel(self.points, X), self.kernel(X), np.zeros(len(shares))
         for latent, labels in zip(self.latents, S.T, strict=True):
-            mean, reduction = latent.joint(K)
+            mean, A, B = latent.parts(K)
+            reduction = A.T @ B
             for i, kept in enumerate(1.0 - shares):
                 block = absorb(np.sqrt(kept) * mean, prior - kept * reduction, labels, w)
                 value[i] += block.log_q
@@ -216,8 +215,7 @@ def likely_share(stream: StreamPosterior, X: Array, S: Array, w: Array) -> tuple
     """Return the most probable share given the labels S (b, m) at X, and its log prior.
 
     p(share | labels) is proportional to p(labels | share) p(share), the first by its lower bound.
-    The log prior, added to the bound on the labels, leaves a lower bound: the law of the labels is
-    the sum over all shares, and this is one term.
+    The log prior added leaves a lower bound: one term of the sum over all shares.
     """
     value = stream.evidence(X, S, w, SHARES) + LOG_PRIOR
     best = int(value.argmax())
@@ -228,7 +226,7 @@ def likely_length(kernel: Kernel, X: Array, S: Array, w: Array) -> tuple[Kernel,
     """Return the kernel with the length scale of the largest evidence, and its factor.
 
     The evidence is the sequential one of the labels S (n, m) at X (n, d), of at most 128 rows
-    evenly spread over those given. A kernel without a tied length scale is returned unchanged.
+    evenly spread. A kernel without a tied length scale is returned unchanged.
     """
     best, chosen = -np.inf, (kernel, 1.0)
     if not tied_scales(kernel) or len(X) < 2:
@@ -238,9 +236,8 @@ def likely_length(kernel: Kernel, X: Array, S: Array, w: Array) -> tuple[Kernel,
         other = copy.deepcopy(kernel)
         for owner in tied_scales(other):
             owner.set_params(length_scale=factor * owner.get_params()["length_scale"])
-        _, blocks = StreamPosterior.empty(other, X.shape[1], S.shape[1]).absorb(
-            X[rows], S[rows], w[rows]
-        )
+        stream = StreamPosterior.empty(other, X.shape[1], S.shape[1])
+        _, blocks = stream.absorb(X[rows], S[rows], w[rows])
         value = sum(block.log_q for block in blocks) + PRICE * np.log2(factor)
         if value > best:
             best, chosen = value, (other, factor)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from mercer.core.arrays import Array, Index
 from mercer.estimators.support_vector.base import OneAgainstRest
-from mercer.inference.base import Inference, Report, Solution
+from mercer.inference.base import Inference, Solution
 from mercer.kernels import Kernel
 from mercer.linalg.dense.gram import DenseGram
 from mercer.losses.base import Loss, is_number
 
 FOLDS = 5
-NO_LEFT_OUT = (
-    "none: there is no formula for the scores without one of the rows; "
-    "sklearn.model_selection.cross_val_predict fits again without some of them"
-)
 
 
 @dataclass(frozen=True)
@@ -32,13 +28,8 @@ class BatchProblem:
     weights: Array
     before: Array | None
 
-    def solve(self, inference: Inference, loss: Loss, rows: Index | None = None) -> Solution:
-        """Return what is learned from some of the rows, None: from all, with a free bias."""
-        if rows is not None:
-            K, before = np.ascontiguousarray(self.K[np.ix_(rows, rows)]), self.before
-            codes, weights = self.codes[rows], self.weights[rows]
-            before = None if before is None else before[rows]
-            return BatchProblem(K, self.Y[rows], codes, weights, before).solve(inference, loss)
+    def solve(self, inference: Inference, loss: Loss) -> Solution:
+        """Return what is learned from the batch, with a free bias."""
         gram, one, w = DenseGram.given(self.K), np.ones((len(self.K), 1)), self.weights
         return inference.solve(gram, self.Y, loss, mean=self.before, basis=one, weights=w)
 
@@ -56,7 +47,10 @@ class BatchProblem:
         assert before is not None
         split = StratifiedKFold(folds, shuffle=True, random_state=0)
         for train, test in split.split(self.codes, self.codes):
-            coefficients = np.ascontiguousarray(self.solve(inference, loss, train).alpha.T)
+            K = np.ascontiguousarray(self.K[np.ix_(train, train)])
+            rows = (self.Y[train], self.codes[train], self.weights[train], before[train])
+            found = BatchProblem(K, *rows).solve(inference, loss)
+            coefficients = np.ascontiguousarray(found.alpha.T)
             scores[test] = before[test] + self.K[np.ix_(test, train)] @ coefficients.T
         return scores
 
@@ -64,6 +58,11 @@ class BatchProblem:
 @dataclass(eq=False, repr=False, kw_only=True)
 class MarginClassifier(OneAgainstRest):
     """The classifier behind MEDClassifier and those on graphs; a child states how it learns."""
+
+    _no_left_out: ClassVar[str] = (
+        "none: there is no formula for the scores without one of the rows; "
+        "sklearn.model_selection.cross_val_predict fits again without some of them"
+    )
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -93,13 +92,6 @@ class MarginClassifier(OneAgainstRest):
         if kernel is None:
             raise ValueError("a kernel of noise alone has nothing to say of new rows")
         return kernel
-
-    def _tell_batch(
-        self, inference: Inference | None, report: Report, rows: dict[str, Any], **more: Any
-    ) -> None:
-        """Set ``report_`` of a batch; ``inference`` is None of one without labels."""
-        name = None if inference is None else type(inference).__name__
-        self._tell(name, report, rows, left_out=NO_LEFT_OUT, **more)
 
     def _summary_rows(self) -> list[tuple[str, str, str]]:
         ended = self.report_["inference"]

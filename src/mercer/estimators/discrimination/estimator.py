@@ -44,9 +44,7 @@ class MEDClassifier(MarginClassifier):
     g_C is :class:`mercer.losses.Margin`; f has the prior of ``amplitude`` times the kernel, b is
     free. The posterior of one batch is the prior of the next (:meth:`partial_fit`). Several
     classes are one function each against the rest. For large C it is the support vector machine.
-
-    Without ``calibration`` there are no probabilities: the variance of f stays that of the prior,
-    whatever is seen.
+    Without ``calibration`` there are no probabilities: the variance of f stays that of the prior.
 
     Parameters
     ----------
@@ -56,8 +54,7 @@ class MEDClassifier(MarginClassifier):
         make it smaller, not C: amplitude * C is what C is for :class:`SVC`, as long as C is large.
     kernel, degree, gamma, coef0 : default "rbf", 3, "scale", 0; see :class:`SVC`. What depends on
         the data (``gamma="scale"``, the frequencies of :class:`~mercer.kernels.TFIDF`) is that of
-        the first batch. Sparse rows are taken with ``"linear"`` and
-        :class:`~mercer.kernels.TFIDF`.
+        the first batch. Sparse rows are taken with ``"linear"`` and TFIDF.
     class_weight : None (default, all 1), "balanced" (in ``fit`` only) or a dict from class to
         weight >= 0.
     bias_rule : "exact" (default), the optimum, or "median", that of the paper, for comparison.
@@ -237,7 +234,7 @@ class MEDClassifier(MarginClassifier):
                 "same; start with a larger C and a smaller amplitude for a longer stream"
             )
         rows = {"used": used, "distinct": n, "weight": weight}
-        self._tell_batch(inference, solution.report, rows, **more)
+        self._tell(inference, solution.report, rows, **more)
         if self.calibration is not None:
             self._calibrate(scores, batch, "folds" if fresh else "scores before each batch")
 

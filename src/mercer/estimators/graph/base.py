@@ -133,9 +133,9 @@ class GraphMachine(MarginClassifier):
         self._remember(step.learn(c), rows)
         counts = {"used": rows, "distinct": n, "weight": labelled}
         edges = {"edges": graph.edges, "n_neighbors": graph.n_neighbors, "heat": graph.heat}
-        more = {"C": C if len(at) else None, "beta": beta, "labelled": len(at)}
+        more: dict[str, Any] = {"C": C if len(at) else None, "beta": beta, "labelled": len(at)}
         more |= {"graph": {"vertices": n, **edges}, **self._remarks(K, C)}
-        self._tell_batch(inference, report, counts, **more)
+        self._tell(inference, report, counts, **more)
 
     def _weights(self, labelled: float, n: int) -> tuple[float, float]:
         """Return C and beta of a batch of n points, ``labelled`` of them with a label.
@@ -259,5 +259,9 @@ _LANDMARKED: Record = {
     "residual": Plain(bool),
     "gone": Plain(int, 0),
 }
-_FORMS = {"Whole": (_whole, _WHOLE), "Landmarked": (_landmarked, _LANDMARKED)}
-MEMORY = One({name: Fields(make, _POINTS | own) for name, (make, own) in _FORMS.items()})
+MEMORY = One(
+    {
+        "Whole": Fields(_whole, {**_POINTS, **_WHOLE}),
+        "Landmarked": Fields(_landmarked, {**_POINTS, **_LANDMARKED}),
+    }
+)

@@ -183,9 +183,7 @@ class LapMEDClassifier(GraphMachine):
         if not np.any(counts > 0.0) and len(points) < enough:
             self.waiting_, self.waiting_rows_ = points, rows
             if not hasattr(self, "report_"):
-                self._tell_batch(
-                    None, Report(iterations=0), {"used": 0, "distinct": 0, "weight": 0.0}
-                )
+                self._tell(None, Report(iterations=0), {"used": 0, "distinct": 0, "weight": 0.0})
             self.report_ = self.report_ | {"waiting": len(points)}
             return None
         labelled = np.append(np.zeros(u, dtype=bool), known[use])
@@ -316,18 +314,16 @@ class LapSVC(GraphMachine):
     """Support vector classification of partly labelled rows.
 
     Minimise 1/2 |f|^2 + beta f(X)'L f(X) + C sum_i w_i (1 - y_i (f(x_i) + b))_+ over functions f
-    on the whole space: the sum is over the labelled rows, L is the normalised Laplacian of the
-    neighbourhood graph of all rows. The loss is that of :class:`SVC`, to which it falls back
-    without unlabelled rows and with ``beta=0``. The prior is that of :class:`LapMEDClassifier`:
-    all but C, tol and max_iter, parameters and attributes, is described there.
+    on the whole space. The loss is that of :class:`SVC`, to which it falls back without unlabelled
+    rows and with ``beta=0``. The prior is that of :class:`LapMEDClassifier`: L, and all parameters
+    and attributes but C, tol and max_iter, are described there.
 
     Parameters
     ----------
     C : > 0, default 100. Weight of the hinge loss, and the largest coefficient a row can get.
-    beta, gamma_A, gamma_I : default 0.5, None, None.
+    beta, gamma_A, gamma_I, n_neighbors, heat, unlabelled, class_weight : default 0.5, None, None,
+        10, None, None, None.
     kernel, degree, gamma, coef0 : default "rbf", 3, "scale", 0; "scale" counts all rows.
-    n_neighbors, heat, unlabelled : default 10, None, None.
-    class_weight : None (default, all 1), "balanced" (over the labelled rows) or a dict.
     tol : > 0, default 1e-6. Largest violation of optimality, in units of f.
     max_iter : default -1, no limit. Steps at most; reaching it is a ConvergenceWarning.
 
@@ -357,17 +353,15 @@ class LapLSClassifier(GraphMachine):
     """Least-squares classification of partly labelled rows, on labels -1 and +1.
 
     Minimise 1/2 |f|^2 + beta f(X)'L f(X) + C sum_i w_i (y_i - f(x_i) - b)^2 over functions f on
-    the whole space: the sum is over the labelled rows, L is the normalised Laplacian of the
-    neighbourhood graph of all rows. The prior is that of :class:`LapMEDClassifier`: all but C,
-    parameters and attributes, is described there.
+    the whole space. The prior is that of :class:`LapMEDClassifier`: L, and all parameters and
+    attributes but C, are described there.
 
     Parameters
     ----------
     C : > 0, default 100. Weight of the squares, 1 / (2 noise variance of a label).
-    beta, gamma_A, gamma_I : default 0.5, None, None.
+    beta, gamma_A, gamma_I, n_neighbors, heat, unlabelled, class_weight : default 0.5, None, None,
+        10, None, None, None.
     kernel, degree, gamma, coef0 : default "rbf", 3, "scale", 0; "scale" counts all rows.
-    n_neighbors, heat, unlabelled : default 10, None, None.
-    class_weight : None (default, all 1), "balanced" (over the labelled rows) or a dict.
 
     References
     ----------

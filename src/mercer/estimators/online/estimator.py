@@ -324,10 +324,7 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
         """None: see ``report_["left_out"]``."""
         check_is_fitted(self, "posteriors_")
 
-    @property
-    def loo_(self) -> None:
-        """Alias of ``left_out_``."""
-        return self.left_out_
+    loo_ = left_out_
 
     @property
     def report_(self) -> dict[str, Any]:

@@ -43,30 +43,21 @@ def _settled(latent: Explicit) -> dict[str, Any]:
 
 
 _PANEL = Fields(lambda rows: rows, {"rows": Numbers("a b")}, own="a b", parts=lambda a: {"rows": a})
+_GROWING: Record = {"panels": Each(_PANEL), "v": Numbers("n"), "gain": Plain(float)}
+_EXPLICIT: Record = {"C": Numbers("n n"), "alpha": Numbers("n"), "gain": Plain(float)}
+_LATENT = One(
+    {
+        "Growing": Fields(_growing, _GROWING, parts=_used),
+        "Explicit": Fields(Explicit, _EXPLICIT, parts=_settled),
+    }
+)
 # k latent functions on n points
 STREAM = Fields(
     StreamPosterior,
     {
         "kernel": PartOf(Kernel),
         "points": Numbers("n d"),
-        "latents": Each(
-            One(
-                {
-                    "Growing": Fields(
-                        _growing,
-                        {"panels": Each(_PANEL), "v": Numbers("n"), "gain": Plain(float)},
-                        parts=_used,
-                    ),
-                    "Explicit": Fields(
-                        Explicit,
-                        {"C": Numbers("n n"), "alpha": Numbers("n"), "gain": Plain(float)},
-                        parts=_settled,
-                    ),
-                }
-            ),
-            "k",
-            make=tuple,
-        ),
+        "latents": Each(_LATENT, "k", make=tuple),
         "S": Maybe(Numbers("n k")),
         "w": Maybe(Numbers("n")),
         "moved": Plain(float),

@@ -92,34 +92,27 @@ def first_classes(y: Any, classes: Any, known: NDArray[Any] | None) -> NDArray[A
                 f"{known.tolist()}; start another learner for them"
             )
         return known
-    if classes is not None:
-        found = _distinct(column_or_1d(classes))
-        if len(found) < 2:
-            raise ValueError("classes must name at least two labels")
-        return found
-    values = column_or_1d(y, warn=True)
-    found = _distinct(values)
-    check_classification_targets(values)
-    if len(found) < 2:
-        raise ValueError(
-            f"the first batch has only one class, {found.tolist()[0]!r}: give all labels of the "
-            "stream as classes=[...] at the first call of partial_fit"
-        )
-    return found
-
-
-def _distinct(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the distinct labels, sorted; refuse None and NaN."""
+    values = column_or_1d(y, warn=True) if classes is None else column_or_1d(classes)
     gaps = [v for v in values.tolist() if v is None or (isinstance(v, float) and v != v)]
     if gaps:
         raise ValueError(f"{gaps[0]!r} is not a label: it cannot be one of the classes of a stream")
     try:
-        return np.unique(values)
+        found = np.unique(values)
     except TypeError:
         raise TypeError(
             "some labels are strings and others are numbers, which cannot be sorted: make them all "
             "strings or all numbers"
         ) from None
+    if classes is None:
+        check_classification_targets(values)
+    if len(found) < 2 and classes is not None:
+        raise ValueError("classes must name at least two labels")
+    if len(found) < 2:
+        raise ValueError(
+            f"the first batch has only one class, {found.tolist()[0]!r}: give all labels of the "
+            "stream as classes=[...] at the first call of partial_fit"
+        )
+    return np.asarray(found)
 
 
 def known_codes(y: Any, classes: NDArray[Any]) -> Index:

@@ -31,10 +31,6 @@ from mercer.search.optimize import Search
 
 NAMED = ("rbf", "linear", "poly", "sigmoid")  # as in scikit-learn
 SECTIONS = ("Data", "Model", "Quality", "Numerics")  # of a summary
-NO_LEFT_OUT = (
-    "none: the span of the free vectors, by which SVC leaves out a row without fitting again, is a "
-    "rule for its loss; sklearn.model_selection.cross_val_predict fits again"
-)
 _NUMBER = (int, float)
 _PRECISIONS = ("float32", "float64")
 
@@ -91,6 +87,10 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
     The fields of a machine and its parents are the parameters of its constructor.
     """
 
+    _no_left_out: ClassVar[str] = (
+        "none: the span of the free vectors, by which SVC leaves out a row without fitting again, "
+        "is a rule for its loss; sklearn.model_selection.cross_val_predict fits again"
+    )
     kernel: Any = "rbf"
     degree: int = 3
     gamma: Any = "scale"
@@ -179,8 +179,11 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
         """Another name of ``left_out_``."""
         return self.left_out_
 
-    def _tell(self, name: str | None, report: Report, rows: dict[str, Any], **more: Any) -> None:
-        """Set ``report_`` of the inference of that name; warn if it stopped too early."""
+    def _tell(
+        self, inference: Inference | None, report: Report, rows: dict[str, Any], **more: Any
+    ) -> None:
+        """Set ``report_``, None of a batch without labels; warn if it stopped too early."""
+        name = None if inference is None else type(inference).__name__
         self.report_ = {
             "rows": rows,
             "standardize": {"on": False},
@@ -188,7 +191,7 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
             "inference": {"name": name} | report.plain(),
             "gram": "dense",
             "degrees_of_freedom": None,
-            "left_out": NO_LEFT_OUT,
+            "left_out": self._no_left_out,
             "precision": "float64",
             **more,
         }
@@ -199,14 +202,15 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
     def _warn(self, report: Report) -> None:
         """Warn that the steps ended above the tolerance."""
         params, details = self.get_params(deep=False), report.details
-        violated = "violation" in details  # else an interior point, judged by its gap
-        reached = f"violation of {details['violation']:.2g}" if violated else ""
+        violation = details.get("violation")  # None of an interior point, judged by its gap
+        gap = f"duality gap of {report.gap:.2g}"
         ended = (
             f"{type(self).__name__} ended after {report.iterations} steps "
             f"(max_iter={params['max_iter']}) with a "
-            f"{reached or f'duality gap of {report.gap:.2g}'}, above tol={params['tol']:g}"
+            f"{gap if violation is None else f'violation of {violation:.2g}'}, "
+            f"above tol={params['tol']:g}"
         )
-        if not violated:
+        if violation is None:
             remedy = "raise max_iter, choose a larger tol or scale the columns"
         elif details["limited"]:
             softer = ", or choose a smaller C" if "C" in params else ""

@@ -193,10 +193,7 @@ class SVC(SupportClassifier):
         found = (gram.kernel, gram.points, multipliers, solution.z, problem.Y, bound)
         given = (problem.place, problem.values, problem.weights, problem.X[problem.place < 0])
         self._trained = Trained(*found, problem.total, self._has_bias(), *given)
-        self._calibrate(problem, sample_weight)
-
-    def _calibrate(self, problem: SupportProblem, sample_weight: Any) -> None:
-        """Fit the sigmoid on outputs of rows left out, where probabilities are asked for."""
+        # the sigmoid on outputs of rows left out, where probabilities are asked for
         self.slope_, self.offsets_ = np.ones(0), np.zeros(0)
         if self.probability is None:
             return

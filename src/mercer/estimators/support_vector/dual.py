@@ -13,7 +13,6 @@ from mercer.estimators.shared.labels import read_labels
 from mercer.estimators.shared.table import merged, read_rows, restored_on_error
 from mercer.estimators.support_vector.base import (
     NAMED,
-    NO_LEFT_OUT,
     OneAgainstRest,
     SupportVectorMachine,
     require_square,
@@ -30,28 +29,16 @@ SAMPLE = 200  # points by which a kernel of the user's own is judged
 
 @dataclass(frozen=True)
 class SupportProblem:
-    """A fit with equal rows merged to n points.
+    """A fit of N rows of d columns, with equal ones merged to n points."""
 
-    Attributes
-    ----------
-    X : (N, d) the rows as given.
-    values : (N,) targets, or classes as numbers: equal rows are merged where these are equal.
-    weights : (N,) how often each row counts, class weights included.
-    first : (n,) a row of each point.
-    place : (N,) the point of each row, -1 for one of weight zero.
-    total : (n,) total weights.
-    Y : (n, k) the target of each machine.
-    gram : K on the points.
-    """
-
-    X: Array
-    values: Array
-    weights: Array
-    first: Index
-    place: Index
-    total: Array
-    Y: Array
-    gram: RowGram
+    X: Array  # (N, d)
+    values: Array  # (N,) targets, or classes as numbers: rows are merged where these are equal
+    weights: Array  # (N,) how often each row counts, class weights included
+    first: Index  # (n,) a row of each point
+    place: Index  # (N,) the point of each row, -1 for one of weight zero
+    total: Array  # (n,) total weights
+    Y: Array  # (n, k) the target of each machine
+    gram: RowGram  # K on the points
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -132,7 +119,8 @@ class DualMachine(SupportVectorMachine):
         limit = self.max_iter
         if getattr(self, "C", 1.0) == np.inf and limit < 0:
             limit = HARD_MARGIN_STEPS  # classes that cannot be separated would climb forever
-        solution = SMO(self.tol, limit, self.cache_size).ascend(gram, programmes)
+        solver = SMO(self.tol, limit, self.cache_size)
+        solution = solver.ascend(gram, programmes)
         coefficients, bias = self._function(solution, problem)
         support = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
         support = support[np.argsort(first[support])]  # by row of the table
@@ -149,7 +137,7 @@ class DualMachine(SupportVectorMachine):
         named = isinstance(self.kernel, str) and self.kernel in NAMED
         note = None if named else _indefinite(gram)
         told |= {} if note is None else {"kernel": note}
-        self._tell("SMO", solution.report, rows, **told, **self._remarks())
+        self._tell(solver, solution.report, rows, **told, **self._remarks())
         self._conclude(problem, solution, sample_weight)
 
     # ------------------------------------------------------------------ summary
@@ -187,7 +175,7 @@ class DualMachine(SupportVectorMachine):
 
     def _quality(self) -> list[tuple[str, str]]:
         """Return labels and values of the summary on rows left out."""
-        return [("rows left out", str(self.report_.get("left_out", NO_LEFT_OUT)))]
+        return [("rows left out", str(self.report_.get("left_out", self._no_left_out)))]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
