@@ -169,10 +169,9 @@ class Whole(Manifold):
 
 
 def at_once(kernel: Kernel, X: Array, rows: Index, M: Any, at: Index) -> Smoothed:
-    """Condition the prior of a kernel on the graph of the only batch there is.
+    """Return :meth:`Whole.smooth` of the only batch, without the root that a further one needs.
 
-    The same as :meth:`Whole.smooth` on no points, without the root that only a further batch needs;
-    with M = 0 the kernel stays as it is.
+    With M = 0 the kernel stays as it is.
     """
     smooth: Smoothness | None = None
     half = np.zeros((0, len(at)))

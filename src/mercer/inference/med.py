@@ -50,6 +50,10 @@ class Batch:
         """The kernel's amplitude, by which coefficients are compared with margins."""
         return max(float(np.mean(np.diagonal(self.K))), 1e-300)
 
+    def unit(self, a: Array) -> float:
+        """What a coefficient is measured by: the one that moves f by 1, or the largest if less."""
+        return min(1.0 / self.level, float(a.max()))
+
     def forces(self, a: Array) -> Array:
         """Return c - YKYa (n,): one minus the margins without bias."""
         return np.asarray(self.c - self.y * (self.K @ (self.y * a)))
@@ -128,12 +132,12 @@ class _Point(NamedTuple):
         dv = (goal - third - v * dt) / t - v
         return (da, ds, dt, dv), db, room([a, s, t, v], [da, ds, dt, dv])
 
-    def residual(self, batch: Batch, level: float) -> float:
+    def residual(self, batch: Batch) -> float:
         """How far the point is from the optimum, in units of what is subtracted."""
         force = batch.forces(self.a) - self.b * batch.y
-        unit = max(1.0, float(np.abs(force).max()), level * float(self.a.sum()))
+        unit = max(1.0, float(np.abs(force).max()), batch.level * float(self.a.sum()))
         return max(
-            float(np.max(self.a * self.s)) / coefficient_unit(self.a, level),
+            float(np.max(self.a * self.s)) / batch.unit(self.a),
             float(np.abs(force - self.v + self.s).max()) / unit,
             float(np.abs(self.v * self.t - 1.0).max()),
             abs(float(batch.y @ self.a)) / float(self.a.sum()) if batch.free else 0.0,
@@ -144,17 +148,15 @@ def interior(batch: Batch, max_iter: int) -> tuple[Array, Array, float, int, flo
     """Mehrotra's predictor-corrector; return a, the multipliers s of a >= 0, b, steps, jitter.
 
     v = 1 / (C - a/w) is a separate variable: its product with the room t = C - a/w is driven to
-    one as a s is driven to zero (both together while they are above one), so that neither end of
-    the interval stops the steps.
+    one as a s is driven to zero, so that neither end of the interval stops the steps.
     """
-    w, C, level, none = batch.w, batch.C, batch.level, np.zeros(len(batch.w))
-    whole = float(batch.share.sum())
+    w, C, none, whole = batch.w, batch.C, np.zeros(len(batch.w)), float(batch.share.sum())
     a = 0.5 * C * w
     s = np.full(len(w), max(1.0, float(np.abs(batch.forces(a)).max())))
     p = _Point(a, s, C - a / w, s, 0.0)
     best, since, jitter = np.inf, 0, 0.0
     for step in range(max_iter):
-        left = p.residual(batch, level)
+        left = p.residual(batch)
         best, since = (left, step) if left < 0.5 * best else (best, since)
         if left < 1e-10 or step - since > PATIENCE:
             return p.a, p.s, p.b, step, jitter
@@ -162,7 +164,7 @@ def interior(batch: Batch, max_iter: int) -> tuple[Array, Array, float, int, flo
         jitter = max(jitter, equations.jitter)
         (da, ds, dt, dv), db, size = p.direction(batch, equations, 0.0, none, none)
         mu = float(p.a @ p.s) / whole
-        least = 1e-13 * coefficient_unit(p.a, level) / float(batch.share.max())
+        least = 1e-13 * batch.unit(p.a) / float(batch.share.max())
         ahead = float((p.a + size * da) @ (p.s + size * ds)) / whole
         aim = max(mu * min(1.0, max(ahead / mu, 0.0)) ** 3, least)
         second, third = da * ds, np.minimum(dt * dv, 0.9)
@@ -184,11 +186,6 @@ def _near_path(p: _Point, changes: tuple[Array, ...], size: float) -> float:
     while size > 1e-12 and np.min((p.t + size * dt) * (p.v + size * dv)) < low:
         size *= 0.7
     return size
-
-
-def coefficient_unit(a: Array, level: float) -> float:
-    """What a coefficient is measured by: the one that moves f by 1, or the largest if less."""
-    return min(1.0 / level, float(a.max()))
 
 
 def room(values: list[Array], changes: list[Array]) -> float:
@@ -252,10 +249,7 @@ class MED(ModeInference):
     def __init__(
         self, tol: float = 1e-8, max_iter: int = 200, bias: str = "exact", near: Any = 0.0
     ) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
-        self.bias = bias
-        self.near = near
+        self.tol, self.max_iter, self.bias, self.near = tol, max_iter, bias, near
 
     def check(self, loss: Loss) -> None:
         """Refuse another loss than :class:`mercer.losses.Margin`, whose dual this maximises."""
@@ -304,8 +298,17 @@ class MED(ModeInference):
             a, latent, beta[0, j], report = self._maximise(batch, f0[:, j], float(near[j]))
             alpha[:, j], z[:, j] = labels * a, latent + beta[0, j]
             reports.append(report)
-        W, report = w[:, None] * loss.derivatives(y, z)[1], _joined(reports)
-        W, kept = W[:, 0] if m == 1 else W, beta if free else None
+        W, kept = w[:, None] * loss.derivatives(y, z)[1], beta if free else None
+        objective = [one.details["objective"] for one in reports]
+        jitter = max(one.details["jitter"] for one in reports)
+        report = Report(
+            all(one.converged for one in reports),
+            max(one.iterations or 0 for one in reports),
+            max(one.gap or 0.0 for one in reports),
+            details={"objective": objective, "jitter": jitter},
+            columns=tuple(reports) if m > 1 else (),
+        )
+        W = W[:, 0] if m == 1 else W
         return Solution(alpha, W, z, NoSpread(gram.diag()), kept, w, report)
 
     def _maximise(self, batch: Batch, f0: Array, near: float) -> tuple[Array, Array, float, Report]:
@@ -331,20 +334,6 @@ class MED(ModeInference):
         return a, latent, bias, report
 
 
-def _joined(reports: list[Report]) -> Report:
-    """One report of several columns: the worst of them."""
-    return Report(
-        all(one.converged for one in reports),
-        max(one.iterations or 0 for one in reports),
-        max(one.gap or 0.0 for one in reports),
-        details={
-            "objective": [one.details["objective"] for one in reports],
-            "jitter": max(one.details["jitter"] for one in reports),
-        },
-        columns=tuple(reports) if len(reports) > 1 else (),
-    )
-
-
 def _polished(batch: Batch, a: Array, s: Array, b: float) -> tuple[Array, float, float]:
     """Newton steps on c - YKYa - b y = 1/(C - a/w) over the support vectors alone.
 
@@ -354,7 +343,7 @@ def _polished(batch: Batch, a: Array, s: Array, b: float) -> tuple[Array, float,
     that of the interior point included. Returns a, b and the jitter.
     """
     y, w, C, jitter = batch.y, batch.w, batch.C, 0.0
-    inside = a > s * coefficient_unit(a, batch.level)
+    inside = a > s * batch.unit(a)
     best, best_b = _balanced(batch, np.where(inside, a, 0.0)), b
     best_gap = batch.gap(best, batch.latent(best), b)
     for turn in range(ROUNDS):

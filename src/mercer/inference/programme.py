@@ -113,8 +113,8 @@ WORTH, LEAST_SHARE, SMALLEST = 0.25, 0.05, 500
 class Ascent:
     """A programme on the way to its maximum.
 
-    ``beta``, ``slope`` (N,) are those of all variables; those of the active ones lie in ``now_*``
-    while some are aside. ``pause`` are the steps until the next look at what could be set aside,
+    ``beta``, ``slope`` (N,) are those of all variables; those of the active ones, ``kept`` (None:
+    all), lie in ``now_*``. ``pause`` are the steps until the next look at what could be set aside,
     ``steps`` those since variables were set aside or came back.
     """
 
@@ -153,11 +153,6 @@ class Ascent:
 
     def _pause(self) -> int:
         return max(SMALLEST, len(self.now_beta) // 8)
-
-    @property
-    def whole(self) -> bool:
-        """Whether no variable is set aside."""
-        return self.kept is None
 
     def climb(self, tol: float, limit: int) -> tuple[int, float, float, bool]:
         """Up to ``limit`` steps: how many, the violation, the gain, and whether to call again."""

@@ -100,9 +100,9 @@ class SMO(ModeInference):
     def ascend(self, gram: Gram, programmes: Sequence[Programme]) -> Solution:
         """Maximise the programmes, one for each of m functions on the n points of ``gram``.
 
-        Of the solution ``alpha`` (n, m) are the sums of each point's variables, ``beta`` (g, m) the
-        multipliers of the g segments, ``z`` (n, m) K alpha, plus the multiplier where there is one,
-        and ``W`` is infinite where a function is held at a kink of its loss.
+        ``alpha`` (n, m) are the sums of each point's variables, ``beta`` (g, m) the multipliers of
+        the g segments, ``z`` (n, m) is K alpha, plus the multiplier where there is one; ``W`` is
+        infinite where a function is held at a kink of its loss.
         """
         n, single = len(gram.points), self.tol >= SINGLE_TOL
         alpha, z, W = (np.zeros((n, len(programmes))) for _ in range(3))
@@ -121,8 +121,17 @@ class SMO(ModeInference):
             W[at[optimum.free], j] = np.inf
             levels.append(optimum.level)
             reports.append(optimum.report)
+        each = [report.details for report in reports]
+        joined = Report(
+            all(report.converged for report in reports),
+            sum(report.iterations or 0 for report in reports),
+            sum(report.gap or 0.0 for report in reports),
+            "; ".join(sorted({report.message for report in reports})),
+            {name: join([details[name] for details in each]) for name, join in JOINED.items()},
+            tuple(reports) if len(reports) > 1 else (),
+        )
         W, beta = W[:, 0] if len(programmes) == 1 else W, np.column_stack(levels)
-        return Solution(alpha, W, z, NoSpread(gram.diag()), beta, np.ones(n), _joined(reports))
+        return Solution(alpha, W, z, NoSpread(gram.diag()), beta, np.ones(n), joined)
 
     def climb(self, programme: Programme, rows: RowCache) -> Optimum:
         """Maximise until no pair (or variable) violates optimality by more than ``tol``."""
@@ -145,7 +154,7 @@ class SMO(ModeInference):
                 reached += grown
                 stuck = stuck or grown <= 1e-12 * abs(reached)  # the tolerance cannot be reached
                 since, grown = 0, 0.0
-            if steps >= limit or (ascent.whole and (violation <= tol or stuck)):
+            if steps >= limit or (ascent.kept is None and (violation <= tol or stuck)):
                 break
             if violation <= tol or stuck:
                 violation = ascent.restore()
@@ -156,7 +165,7 @@ class SMO(ModeInference):
                 ascent.widen(again=shrinking)
             elif shrinking and ascent.pause <= 0:
                 ascent.shrink()
-        if not ascent.whole:
+        if ascent.kept is not None:
             violation = ascent.restore()
             rows.reset()  # whoever uses the rows next means all points
         beta, slope = ascent.beta, ascent.slope
@@ -218,19 +227,6 @@ def _constant(basis: Array | None) -> float | None:
             "inference='dual', or basis='constant'"
         )
     return value
-
-
-def _joined(reports: Sequence[Report]) -> Report:
-    """One report for several programmes: sums, the worst violation, all converged or not."""
-    each = [report.details for report in reports]
-    return Report(
-        all(report.converged for report in reports),
-        sum(report.iterations or 0 for report in reports),
-        sum(report.gap or 0.0 for report in reports),
-        "; ".join(sorted({report.message for report in reports})),
-        {name: join([details[name] for details in each]) for name, join in JOINED.items()},
-        tuple(reports) if len(reports) > 1 else (),
-    )
 
 
 def _objective(P: Programme, beta: Array, slope: Array) -> float:

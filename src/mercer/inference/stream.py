@@ -10,13 +10,11 @@ recurrences (18)-(23) are a Cholesky factor built column by column,
 in which the pivot of an example needs its own l, and that needs the mean and variance after the
 examples before it. So alpha = R^-T v and C = R^-T R^-1 in formulas (1) and (2).
 
-A latent function in a stream has its C and alpha in one of two forms. ``Growing`` holds a
-triangular factor of C^-1 that grows by rows: for a stream that is kept whole, theory (O6).
-``Explicit`` holds C itself: for one that forgets, drifts or is projected onto fewer points, theory
-(O8), (O9), (O10). Both are values: absorbing examples returns another one.
+A latent function in a stream is ``Growing``, by a triangular factor of C^-1 that grows by rows: for
+a stream that is kept whole, theory (O6); or ``Explicit``, by C itself: for one that forgets, drifts
+or is projected onto fewer points, theory (O8), (O9), (O10). Both are values.
 
-Reference: Jaakkola & Haussler (1999), section 3; (8) with its sign corrected.
-Theory (O1) to (O5), (O7).
+Reference: Jaakkola & Haussler (1999), section 3; (8) with its sign corrected. Theory (O1) to (O7).
 """
 
 from __future__ import annotations
@@ -212,8 +210,8 @@ class Explicit(Latent):
     def forget(self, rho: float, K: Array) -> Explicit:
         """Return q^rho p^(1 - rho), normalised, for the prior p = N(0, K) on the points.
 
-        The precision becomes rho S^-1 + (1 - rho) K^-1 and the mean follows by the same weights.
-        With C = (K + N)^-1 and alpha = C y that is N / rho in place of N, so
+        The precision becomes rho S^-1 + (1 - rho) K^-1: with C = (K + N)^-1 and alpha = C y that is
+        N / rho in place of N, so
 
             C' = rho (I - (1 - rho) C K)^-1 C,    alpha' = rho (I - (1 - rho) C K)^-1 alpha,
 

@@ -82,7 +82,11 @@ def neighbour_graph(X: Array, n_neighbors: int = 10, heat: float | None = None) 
     far = np.isinf(squares)
     logs = np.where(far, -np.inf, -np.where(far, 0.0, squares) / (4.0 * h))  # h = inf: zeros
     rows, columns, logs = np.append(i, j), np.append(j, i), np.append(logs, logs)
-    degree = _log_degrees(rows, logs, n)
+    top = np.full(n, -np.inf)
+    np.maximum.at(top, rows, logs)
+    shift = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):  # log sum exp of each row, -inf for a row of none
+        degree = shift + np.log(np.bincount(rows, np.exp(logs - shift[rows]), n))
     known = np.isfinite(degree[rows]) & np.isfinite(degree[columns])
     rows, columns, logs = rows[known], columns[known], logs[known]
     weights = np.exp(logs - 0.5 * (degree[rows] + degree[columns]))
@@ -128,15 +132,6 @@ def _default_heat(farthest: Array, squares: Array) -> float:
     middle = float(np.median(known)) if len(known) else 0.0
     positive = squares[(squares > 0.0) & np.isfinite(squares)]
     return middle or (float(np.median(positive)) if len(positive) else np.inf)
-
-
-def _log_degrees(rows: Index, logs: Array, n: int) -> Array:
-    """Return log sum exp of the logs of each row (n,), -inf for a row of none."""
-    top = np.full(n, -np.inf)
-    np.maximum.at(top, rows, logs)
-    shift = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(shift + np.log(np.bincount(rows, np.exp(logs - shift[rows]), n)))
 
 
 NOTHING = 8.0 * float(np.finfo(np.float64).eps)  # pivots of M, in units of its largest, are noise

@@ -81,6 +81,8 @@ class RowCache:
     single, columns, variance : the points for the compiled RBF row, empty if it does not apply.
     """
 
+    seen: NDArray[np.uint8]
+
     def __init__(self, kernel: Kernel, points: Array, cache_bytes: float, *, single: bool) -> None:
         n = len(points)
         dtype = np.dtype(np.float32 if single else np.float64)
@@ -134,7 +136,7 @@ class RowCache:
         self.columns = np.ascontiguousarray(self.single.T)
         n = len(self.points)
         self.slot_of = np.full(n, -1, dtype=np.int64)
-        self.seen: NDArray[np.uint8] = np.zeros(n, dtype=np.uint8)
+        self.seen = np.zeros(n, dtype=np.uint8)
         self.row_in: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.used: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._lay()
@@ -202,8 +204,7 @@ class RowCache:
 
     def product_at(self, index: Index, beta: Array) -> Array:
         """(K beta)[index] for beta (n,) over all points, past the cache and whatever is active."""
-        result = np.zeros(len(index))
-        source = np.flatnonzero(beta)
+        result, source = np.zeros(len(index)), np.flatnonzero(beta)
         if not len(source):
             return result
         if len(self.all_single):

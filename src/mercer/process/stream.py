@@ -1,9 +1,8 @@
 """The posterior of a stream: a process that is conditioned again with every batch.
 
 Formulas (1) and (2) for m latent functions on the same points, each with its own alpha and C
-(:class:`mercer.inference.stream.Latent`), which absorb examples, forget, drift and are
-projected onto fewer points. What a stream chooses by the evidence of the labels: how much of what
-was learned still holds, before each batch; and how smooth a kernel is, once, on the first.
+(:class:`mercer.inference.stream.Latent`). What is chosen by the evidence of the labels: before each
+batch how much of what was learned still holds, on the first one how smooth a kernel is.
 """
 
 from __future__ import annotations

@@ -67,8 +67,7 @@ class MEDClassifier(MarginClassifier):
         all. The offset of the sigmoid takes the place of the bias (which is the last batch's
         alone): the zero of ``decision_function`` is p = 1/2.
     tol : > 0, default 1e-8. Duality gap at which a batch is solved, relative to the objective.
-    max_iter : >= 1, default 200. Steps of the interior point at most; reaching it is a
-        ConvergenceWarning.
+    max_iter : >= 1, default 200. Most steps; reaching it is a ConvergenceWarning.
 
     Attributes
     ----------
@@ -84,8 +83,7 @@ class MEDClassifier(MarginClassifier):
     slope_, offsets_ : of the calibration; empty where there is none.
     left_out_ : None.
     report_ : of the last batch: ``inference`` (duality gap, objective, which is the divergence from
-        the prior, and jitter, what rounding made the solver add to a diagonal on its way, mostly
-        0), ``C``, and ``support``, its support vectors.
+        the prior, and jitter, see :class:`mercer.inference.MED`), ``C`` and its ``support``.
     classes_, n_features_in_, feature_names_in_
 
     References
@@ -176,14 +174,10 @@ class MEDClassifier(MarginClassifier):
                 )
             if first:
                 self._begin(X, weights)
-            self._learn(X, codes, weights, self._slack())
+            t = 1.0 if self.schedule == "constant" else self.stream_[0] + 1.0
+            C = float(min(self.C, max(self.C / np.sqrt(t), FLOOR)))
+            self._learn(X, codes, weights, C)
             return self
-
-    def _slack(self) -> float:
-        """C of the batch that comes."""
-        t = self.stream_[0] + 1.0
-        share = 1.0 if self.schedule == "constant" else np.sqrt(t)
-        return float(min(self.C, max(self.C / share, FLOOR)))
 
     def _begin(self, X: Any, weights: Array) -> None:
         """The state before the first batch: the kernel, frozen, and f = 0."""
@@ -212,7 +206,12 @@ class MEDClassifier(MarginClassifier):
                 K = np.asarray(self.amplitude * X[np.ix_(first, first)])
             else:
                 K = product(F, F) if m else self.kernel_(points)
-        before = self._before(points, F)
+        if F is not None:
+            before = FeatureProcess(self.kernel_, self.feature_weights_).of_features(F)
+        elif len(self.support_):
+            before = self._posterior(None).mean(points)
+        else:  # f is zero before the first rows, and those of a precomputed kernel come once only
+            before = np.zeros((n, len(self.intercept_)))
         batch = BatchProblem(K, self._signs(codes[first]), codes[first], total, before)
         inference = MED(self.tol, self.max_iter, self.bias_rule, self.intercept_)
         solution = batch.solve(inference, Margin(C))
@@ -237,17 +236,6 @@ class MEDClassifier(MarginClassifier):
         self._tell(inference, solution.report, rows, **more)
         if self.calibration is not None:
             self._calibrate(scores, batch, "folds" if fresh else "scores before each batch")
-
-    def _before(self, points: Any, F: Any) -> Array:
-        """Return f without bias (n, k); F are the features of the points, None if there are none.
-
-        Rows of a precomputed kernel come once only: f is zero before them.
-        """
-        if F is not None:
-            return FeatureProcess(self.kernel_, self.feature_weights_).of_features(F)
-        if not len(self.support_):
-            return np.zeros((points.shape[0], len(self.intercept_)))
-        return self._posterior(None).mean(points)
 
     def _append(self, first: Index, points: Any, F: Any, coefficients: Array) -> None:
         """Take the support vectors of a batch into f; coefficients is (k, n)."""

@@ -43,9 +43,8 @@ class LapMEDClassifier(GraphMachine):
 
     Parameters
     ----------
-    C : > 1, default 100. Slack parameter, the same for every batch: the kernel shrinks by itself as
-        rows come, and that averages over the batches. ``report_["slack"]`` says when C k_new(x, x)
-        comes near 1, where nothing more is learned.
+    C : > 1, default 100. Slack parameter of every batch: the kernel shrinks by itself as rows come.
+        ``report_["slack"]`` says when C k_new(x, x) comes near 1, where nothing more is learned.
     beta : >= 0, default 0.5. Weight of the smoothness.
     gamma_A, gamma_I : > 0 and >= 0, default None. The weights of Belkin, Niyogi & Sindhwani, both
         or none, instead of C and beta: C = 1 / (2 l gamma_A), beta = gamma_I / (2 gamma_A n^2) for
@@ -70,12 +69,9 @@ class LapMEDClassifier(GraphMachine):
         support vectors. False drops it, and memory no longer grows with the labelled rows.
     max_support : >= 0, default 5000. Support vectors that are kept beside the landmarks; those that
         matter least beyond are represented by the landmarks alone.
-    merge : >= 1, default "auto". Rows that unlabelled batches must have together to make a graph;
-        until then they wait (and join a batch with labels if one comes). "auto" is
-        ``n_neighbors + 1``, 1 never waits.
-    tol : > 0, default 1e-8. Duality gap at which a batch is solved, relative to the objective.
-    max_iter : >= 1, default 200. Steps of the interior point at most; reaching it is a
-        ConvergenceWarning.
+    merge : >= 1, default "auto", ``n_neighbors + 1``. Rows that unlabelled batches must have
+        together to make a graph; until then they wait (and join a batch with labels if one comes).
+    tol, max_iter : > 0 and >= 1, default 1e-8 and 200; see :class:`MEDClassifier`.
 
     Attributes
     ----------

@@ -57,11 +57,10 @@ COMPUTED = ("standardize", "search", "gram", "degrees_of_freedom", "left_out")  
 class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Bayesian kernel logistic regression, one example or one batch at a time.
 
-    At any time the posterior of the latent function is a Gaussian process, and it is the prior for
-    what comes next. Each example becomes a Gaussian observation by the best quadratic bound on the
-    logistic given all examples before it: one pass, no step size. The result depends slightly on
-    the order of the examples; :meth:`fit` and :meth:`refine` find the bounds of all examples
-    together, which do not.
+    The posterior of the latent function is a Gaussian process, and the prior for what comes next.
+    Each example becomes a Gaussian observation by the best quadratic bound on the logistic given
+    all examples before it: one pass, no step size. The result depends slightly on the order of the
+    examples; :meth:`fit` and :meth:`refine` find the bounds of all together, which do not.
 
     Parameters
     ----------
@@ -79,8 +78,8 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
         of 5% that there is any change before it.
     budget : >= 1, or None (default), which keeps all points. Beyond it the posterior is projected:
         it stays the same on the kept points, with the prior's law of everything else given those.
-        ``report_["budget"]`` sums the divergence this costs, in nats. Batches of less than a tenth
-        of the budget are projected to as much as a tenth below it: not each needs a projection.
+        ``report_["budget"]`` sums the divergence this costs, in nats. After small batches it is
+        projected to as much as a tenth below the budget: not each needs a projection.
     inference : :class:`mercer.inference.Bound` or None (default, ``Bound()``). Tolerance and number
         of steps of :meth:`fit` and :meth:`refine`.
     standardize : bool or "auto" (default). Whether to standardise the columns by the first batch;
@@ -88,23 +87,21 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
 
     Attributes
     ----------
-    classes_ : (k,) the labels, sorted.
     posteriors_ : list of one process, the posterior of the latent functions in standardised units.
     log_evidence_ : float, a lower bound on log p(labels | inputs) in nats: the sum of the bounds on
         each label given those before it, over the latent functions.
     prequential_ : ``log_loss`` (nats per row) and ``accuracy`` of each row predicted before the
         batch (or the block of 128 rows) with which it was learned.
-    kernel_ : the kernel in your units.
+    classes_, kernel_ : (k,) the labels, sorted; and the kernel in your units.
     report_ : dict, what was done.
     left_out_ : None; ``report_["left_out"]`` is the reason. ``loo_`` is an alias.
     n_features_in_, feature_names_in_ : number and names of the columns.
 
     Notes
     -----
-    Several classes have one latent function each, against the rest, on the same points; their
-    probabilities are normalised. A row of weight w counts as w rows that share one bound; w rows
-    one by one have a bound each, and the result differs slightly. Forgetting or drift without a
-    budget costs O(n^3) per batch, everything else O(n^2) per row.
+    Several classes have one latent function each, against the rest; their probabilities are
+    normalised. A row of weight w counts as w rows that share one bound, which is not quite the same
+    as one each. Forgetting or drift without a budget costs O(n^3) per batch, the rest O(n^2) a row.
 
     References
     ----------
@@ -227,12 +224,8 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
             self._solve_together(stream.points, stream.S, stream.w)
         return self
 
-    # ------------------------------------------------------------------ the flow
     def _begin(self, classes: NDArray[Any], X: Array, S: Array, w: Array, *, rows: int) -> None:
-        """Freeze units and kernel by the first batch X (b, d), in your units, labels S (b, m).
-
-        ``rows`` is the number of rows that were given, before equal ones were merged.
-        """
+        """Freeze units and kernel by the first batch X (b, d), labels S (b, m), of so many rows."""
         d, m = X.shape[1], S.shape[1]
         self._bound()  # refuse another inference before any work
         kernel, named = resolve_kernel(self.kernel, getattr(self, "feature_names_in_", None), d)
@@ -259,13 +252,8 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
         self.kernel_ = units.kernel_in_user_units(kernel)
         self.posteriors_ = [StreamPosterior.empty(kernel, d, m)]
         self.prequential_, self.log_evidence_ = Prequential(), 0.0
-        scales: dict[str, Any] = {
-            "rows": rows,
-            "standardize": standardize,
-            "x_shift": units.x_shift.tolist(),
-            "x_scale": units.x_scale.tolist(),
-            "length_factor": factor,
-        }
+        scales = {"rows": rows, "standardize": standardize, "x_shift": units.x_shift.tolist()}
+        scales |= {"x_scale": units.x_scale.tolist(), "length_factor": factor}
         if named and rows == 1:
             scales["message"] = (
                 "the first batch had one row, which has no spread: every column counts as one of "
@@ -397,8 +385,7 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
 def class_logs(mean: Array, var: Array) -> Array:
     """Return log probabilities (q, k) of the classes from latent means and variances (q, m).
 
-    One latent function is two classes; of several, each is one class against the rest, and the
-    probabilities are normalised over the classes.
+    One latent function is two classes; of several each is one class against the rest.
     """
     if mean.shape[1] == 1:  # the less probable class first: the other is what is left of one
         less = log_averaged(-np.abs(mean), var)

@@ -129,10 +129,7 @@ class RiverClassifier(_rivers_base()):  # type: ignore[misc]  # the base depends
         return hasattr(self.learner, "classes_")
 
     def _known(self, x: Any) -> list[Any]:
-        """Return the features, those of x if there are none yet; refuse an x with others.
-
-        x is a dict, or a data frame: what matters is its keys.
-        """
+        """Return the features, those of x if there are none yet; refuse an x with other keys."""
         given = list(x.keys())
         if self.features is None:
             if not given:

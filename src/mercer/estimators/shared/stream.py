@@ -144,8 +144,7 @@ def known_codes(y: Any, classes: NDArray[Any]) -> Index:
 class Freezes(Recorded):
     """An estimator whose parameters ``_freezes`` stay as they are from the first batch on.
 
-    Copies of them are kept: a kernel may be changed in place, by
-    ``set_params(kernel__length_scale=...)``.
+    Copies are kept: ``set_params(kernel__length_scale=...)`` changes a kernel in place.
     """
 
     _freezes: ClassVar[tuple[str, ...]] = ()

@@ -37,10 +37,7 @@ def _filled(bound: Array, total: float) -> Array:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NuSVC(SupportClassifier, _NuMachine):
-    """Classification; nu bounds the fractions of margin errors and of support vectors.
-
-    At most a fraction nu of the rows lies within the margin, and at least a fraction nu of them are
-    support vectors.
+    """Classification; nu bounds margin errors from above and support vectors from below.
 
     Parameters
     ----------
@@ -92,9 +89,7 @@ class NuSVC(SupportClassifier, _NuMachine):
         negative, positive = solution.beta  # b + rho and b - rho
         rho = 0.5 * (negative - positive)
         if not np.all(rho > 0):
-            raise ValueError(
-                "the margin of this nu is zero: choose a smaller nu, or another kernel"
-            )
+            raise ValueError("the margin of this nu is zero: choose a smaller nu or another kernel")
         return solution.alpha.T / rho[:, None], 0.5 * (negative + positive) / rho
 
 
