@@ -11,6 +11,7 @@ Theory (M1), (M3).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ class Batch:
         """Products a s of the central path: bounded coefficients grow with w, free ones do not."""
         return np.sqrt(self.w)
 
-    @property
+    @cached_property
     def level(self) -> float:
         """The kernel's amplitude, by which coefficients are compared with margins."""
         return max(float(np.mean(np.diagonal(self.K))), 1e-300)

@@ -139,7 +139,7 @@ class StreamPosterior(Process):
         pairs = zip(self.latents, S.T, strict=True)
         steps = [latent.absorb(K, prior, labels, w) for latent, labels in pairs]
         blocks, latents = [block for _, block in steps], tuple(latent for latent, _ in steps)
-        after = replace(self, points=points, latents=latents, S=None, w=None)
+        after = StreamPosterior(self.kernel, points, latents, None, None, self.moved)
         if over and budget is not None:
             return after._projected(whole, budget - max(0, budget // 10 - len(X))), blocks
         if self.S is not None and self.w is not None:
