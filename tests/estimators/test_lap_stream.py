@@ -11,8 +11,7 @@ import pytest
 
 import mercer
 from mercer import LapMEDClassifier, MEDClassifier
-from mercer.inference.graph.exact import Whole
-from mercer.inference.graph.landmarks import Landmarked
+from mercer.inference.graph import Landmarked, Whole
 from mercer.kernels import RBF
 from tests.reference import manifold, med
 
@@ -301,9 +300,9 @@ def test_after_an_interrupt_it_is_as_before(
         raise KeyboardInterrupt
 
     where = {
-        "smooth": "mercer.inference.graph.exact.Whole.smooth",
+        "smooth": "mercer.inference.graph.Whole.smooth",
         "discriminate": "mercer.inference.med.MED.solve",
-        "learn": "mercer.inference.graph.exact.WholeSmoothed.learn",
+        "learn": "mercer.inference.graph.Whole.learned",
     }[place]
     monkeypatch.setattr(where, stop)
     with pytest.raises(KeyboardInterrupt):

@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 
 import mercer
 from mercer import MEDClassifier
-from mercer.estimators.discrimination import calibration as med_calibration
+from mercer.estimators.discrimination import estimator as med_calibration
 from mercer.kernels import RBF
 from mercer.losses.calibration import fit_platt
 

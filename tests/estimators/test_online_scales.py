@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from mercer import OnlineLogisticClassifier
-from mercer.estimators.online.estimator import likely_length
 from mercer.inference import Bound
 from mercer.kernels import RBF, Constant, Linear
-from mercer.process.stream import StreamPosterior
+from mercer.process.stream import StreamPosterior, likely_length
 from tests.estimators.test_online import table
 
 

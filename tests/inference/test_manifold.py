@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.inference.graph.exact import AtOnce, Manifold, Whole
-from mercer.inference.graph.landmarks import Landmarked, landmarked
+from mercer.inference.graph import Landmarked, Manifold, Whole, at_once, landmarked
 from mercer.kernels import RBF
 from mercer.linalg.graph import neighbour_graph
 from tests.reference.manifold import (
@@ -96,18 +95,18 @@ def test_step_knows_the_new_kernel(rng: np.random.Generator) -> None:
     step = whole.smooth(X, np.arange(25), 4.0 * neighbour_graph(X, 4).laplacian, at)
     after = step.learn(np.zeros((3, 2)))
     mean, cov = values(after, X[at])
-    np.testing.assert_allclose(step.covariance(), cov, atol=1e-12)
-    np.testing.assert_allclose(step.latent(), mean, atol=1e-12)
+    np.testing.assert_allclose(step.covariance, cov, atol=1e-12)
+    np.testing.assert_allclose(step.latent, mean, atol=1e-12)
 
 
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 def test_at_once_is_a_stream_of_one_batch(rng: np.random.Generator, beta: float) -> None:
     (X,), at = batches(rng, (30,)), np.array([2, 5, 5, 20])
     M, rows = 2.0 * beta * neighbour_graph(X, 4).laplacian, np.arange(30)
-    one = AtOnce(KERNEL, X, rows, M, at)
+    one = at_once(KERNEL, X, rows, M, at)
     other = Whole.empty(KERNEL, 2, 2).smooth(X, rows, M, at)
-    np.testing.assert_allclose(one.covariance(), other.covariance(), atol=1e-12)
-    assert one.latent() is None
+    np.testing.assert_allclose(one.covariance, other.covariance, atol=1e-12)
+    assert one.latent is None
     c = rng.normal(size=(4, 2))
     for a, b in zip(values(one.learn(c), X), values(other.learn(c), X), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-11)
@@ -196,7 +195,7 @@ def test_without_residual_nothing_but_landmarks_is_kept(rng: np.random.Generator
     assert len(part.points) == 12
     assert not part.coef.any()
     with pytest.raises(ValueError, match="residual=True"):
-        part.operator()
+        part.root_of_operator()
 
 
 def test_values_stay_as_they_were(rng: np.random.Generator) -> None:

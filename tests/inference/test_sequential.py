@@ -7,10 +7,9 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import expit
 
-import mercer.inference.stream.latent as module
+import mercer.inference.stream as module
 from mercer._native.sequential import best_xi, curvature, curvature_slope, log_bound
-from mercer.inference.stream.block import absorb
-from mercer.inference.stream.latent import Explicit, Growing
+from mercer.inference.stream import Explicit, Growing, absorb
 from mercer.kernels import RBF, Constant
 from mercer.linalg.operators import ExplicitOperator
 from mercer.losses import Logistic

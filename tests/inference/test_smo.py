@@ -172,7 +172,7 @@ def test_what_it_cannot_do_is_refused(rng: np.random.Generator) -> None:
     with pytest.raises(ValueError, match="constant as unpenalised basis"):
         SMO().solve(RowGram(RBF(), X), np.sign(X), Hinge(), basis=X)
     found = SMO().solve(RowGram(RBF(), X), np.sign(X), Hinge())
-    with pytest.raises(ValueError, match="has no evidence"):
+    with pytest.raises(ValueError, match="no spread and therefore no evidence"):
         SMO().evidence(RowGram(RBF(), X), np.sign(X), Hinge(), found)
 
 

@@ -73,7 +73,7 @@ def test_smoothing_is_conditioning(rng: np.random.Generator) -> None:
     """The prior given observations 0 of B'f with unit noise, M = B B', is the same process."""
     X, Z = rng.normal(size=(15, 2)), rng.normal(size=(4, 2))
     kernel, M = RBF(1.0), 4.0 * neighbour_graph(X, 4).laplacian
-    operator = RootOperator(Smoothness(kernel(X), M).root())
+    operator = RootOperator(Smoothness(kernel(X), M).root)
     process = Posterior(Prior(kernel), X, np.zeros((15, 1)), operator)
     values, U = np.linalg.eigh(M.toarray())
     B = U * np.sqrt(np.maximum(values, 0.0))

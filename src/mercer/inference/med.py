@@ -11,7 +11,8 @@ Theory (M1), (M3).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,8 +23,6 @@ from mercer.inference.mode.newton import ModeInference
 from mercer.linalg.gram import Gram, NoSpread
 from mercer.losses.base import Loss
 from mercer.losses.binary.margins import Margin
-
-__all__ = ["MED", "feasible_bias"]
 
 NEAR = 0.995  # share of the way to a bound that a step may go
 PATIENCE = 30  # steps after which the residual must have been halved: rounding ends it earlier
@@ -44,24 +43,41 @@ class Batch:
 
     @property
     def share(self) -> Array:
-        """How the products a s of unequal rows relate on the central path.
-
-        Bounded coefficients grow with w and free ones do not: between the two.
-        """
+        """Products a s of the central path: bounded coefficients grow with w, free ones do not."""
         return np.sqrt(self.w)
+
+    @cached_property
+    def level(self) -> float:
+        """The kernel's amplitude, by which coefficients are compared with margins."""
+        return max(float(np.mean(np.diagonal(self.K))), 1e-300)
+
+    def unit(self, a: Array) -> float:
+        """What a coefficient is measured by: the one that moves f by 1, or the largest if less."""
+        return min(1.0 / self.level, float(a.max()))
 
     def forces(self, a: Array) -> Array:
         """Return c - YKYa (n,): one minus the margins without bias."""
         return np.asarray(self.c - self.y * (self.K @ (self.y * a)))
 
+    def latent(self, a: Array) -> Array:
+        """Return f0 + K (y a) (n,)."""
+        return np.asarray(self.y * (1.0 - self.forces(a)))
+
+    def gap(self, a: Array, latent: Array, bias: float) -> float:
+        """P - D, as the sum of g + g* - a u over the rows, none of which is negative."""
+        loss, y, w = Margin(self.C), self.y, self.w
+        dual = loss.value(y, latent + bias) + loss.conjugate(y, -y * a / w) + a / w
+        rows = w * dual - a * (1.0 - y * (latent + bias))
+        return float(np.sum(rows) + abs(bias * (y @ a)))
+
 
 class Bordered:
-    """The equations (YKY + diag(d)) x + y m = right, y'x = defect, d > 0, factored once.
+    """The equations (YKY + diag(d)) x + y m = right, y'x = defect, d > 0.
 
-    Factored as I + d^-1/2 YKY d^-1/2, whose eigenvalues are at least 1, whatever d is. Where K has
-    no full rank and d is small, rounding can make one negative; then d is raised by the rounding
-    of K. That turns the step a little, and leaves alone where the steps end. ``jitter`` is by how
-    much, in units of the largest value of K. Without a free bias m = 0, and y'x is whatever it is.
+    Factored as I + d^-1/2 YKY d^-1/2, whose eigenvalues are at least 1. Where K has no full rank
+    and d is small, rounding can make one negative; then d is raised by the rounding of K, by
+    ``jitter`` in units of the largest value of K. That turns the step, and not where the steps end.
+    Without a free bias m = 0.
     """
 
     def __init__(self, batch: Batch, d: Array) -> None:
@@ -96,8 +112,7 @@ class Bordered:
         return np.asarray(self.scale * solved[:, 0])
 
 
-@dataclass(frozen=True)
-class _Point:
+class _Point(NamedTuple):
     """A point of the interior: a and its multipliers s, the room t = C - a/w and v, the bias."""
 
     a: Array
@@ -109,12 +124,8 @@ class _Point:
     def direction(
         self, batch: Batch, equations: Bordered, aim: float, second: Array, third: Array
     ) -> tuple[tuple[Array, Array, Array, Array], float, float]:
-        """Newton towards a s = aim share, t v = max(1, aim).
-
-        Returns the changes of a, s, t, v, that of b, and how far it may go.
-        """
-        a, s, t, v = self.a, self.s, self.t, self.v
-        goal = max(1.0, aim)
+        """Newton to a s = aim share, t v = max(1, aim): changes of a, s, t, v; of b; the step."""
+        a, s, t, v, goal = self.a, self.s, self.t, self.v, max(1.0, aim)
         force = batch.forces(a) - self.b * batch.y
         right = force + (aim * batch.share - second) / a - (goal - third) / t
         da, db = equations.solve(right, -float(batch.y @ a))
@@ -122,12 +133,12 @@ class _Point:
         dv = (goal - third - v * dt) / t - v
         return (da, ds, dt, dv), db, room([a, s, t, v], [da, ds, dt, dv])
 
-    def residual(self, batch: Batch, level: float) -> float:
+    def residual(self, batch: Batch) -> float:
         """How far the point is from the optimum, in units of what is subtracted."""
         force = batch.forces(self.a) - self.b * batch.y
-        unit = max(1.0, float(np.abs(force).max()), level * float(self.a.sum()))
+        unit = max(1.0, float(np.abs(force).max()), batch.level * float(self.a.sum()))
         return max(
-            float(np.max(self.a * self.s)) / coefficient_unit(self.a, level),
+            float(np.max(self.a * self.s)) / batch.unit(self.a),
             float(np.abs(force - self.v + self.s).max()) / unit,
             float(np.abs(self.v * self.t - 1.0).max()),
             abs(float(batch.y @ self.a)) / float(self.a.sum()) if batch.free else 0.0,
@@ -138,18 +149,15 @@ def interior(batch: Batch, max_iter: int) -> tuple[Array, Array, float, int, flo
     """Mehrotra's predictor-corrector; return a, the multipliers s of a >= 0, b, steps, jitter.
 
     v = 1 / (C - a/w) is a separate variable: its product with the room t = C - a/w is driven to
-    one as a s is driven to zero (both together while they are above one), so that neither end of
-    the interval stops the steps.
+    one as a s is driven to zero, so that neither end of the interval stops the steps.
     """
-    w, C = batch.w, batch.C
-    level, none = level_of(batch), np.zeros(len(w))
-    whole = float(batch.share.sum())
+    w, C, none, whole = batch.w, batch.C, np.zeros(len(batch.w)), float(batch.share.sum())
     a = 0.5 * C * w
     s = np.full(len(w), max(1.0, float(np.abs(batch.forces(a)).max())))
     p = _Point(a, s, C - a / w, s, 0.0)
     best, since, jitter = np.inf, 0, 0.0
     for step in range(max_iter):
-        left = p.residual(batch, level)
+        left = p.residual(batch)
         best, since = (left, step) if left < 0.5 * best else (best, since)
         if left < 1e-10 or step - since > PATIENCE:
             return p.a, p.s, p.b, step, jitter
@@ -157,7 +165,7 @@ def interior(batch: Batch, max_iter: int) -> tuple[Array, Array, float, int, flo
         jitter = max(jitter, equations.jitter)
         (da, ds, dt, dv), db, size = p.direction(batch, equations, 0.0, none, none)
         mu = float(p.a @ p.s) / whole
-        least = 1e-13 * coefficient_unit(p.a, level) / float(batch.share.max())
+        least = 1e-13 * batch.unit(p.a) / float(batch.share.max())
         ahead = float((p.a + size * da) @ (p.s + size * ds)) / whole
         aim = max(mu * min(1.0, max(ahead / mu, 0.0)) ** 3, least)
         second, third = da * ds, np.minimum(dt * dv, 0.9)
@@ -174,21 +182,11 @@ def interior(batch: Batch, max_iter: int) -> tuple[Array, Array, float, int, flo
 
 def _near_path(p: _Point, changes: tuple[Array, ...], size: float) -> float:
     """Shorten a step that takes a product t v far below one, from where it hardly returns."""
-    _, _, dt, dv = changes
+    dt, dv = changes[2:]
     low = min(0.1, float(np.min(p.t * p.v)))
     while size > 1e-12 and np.min((p.t + size * dt) * (p.v + size * dv)) < low:
         size *= 0.7
     return size
-
-
-def level_of(batch: Batch) -> float:
-    """The kernel's amplitude, by which coefficients are compared with margins."""
-    return max(float(np.mean(np.diagonal(batch.K))), 1e-300)
-
-
-def coefficient_unit(a: Array, level: float) -> float:
-    """What a coefficient is measured by: the one that moves f by 1, or the largest if less."""
-    return min(1.0 / level, float(a.max()))
 
 
 def room(values: list[Array], changes: list[Array]) -> float:
@@ -201,9 +199,7 @@ def room(values: list[Array], changes: list[Array]) -> float:
 
 
 def feasible_bias(y: Array, f: Array, C: float, previous: float = 0.0) -> float | None:
-    """Return the bias nearest to ``previous`` for which no row misses the margin 1 - 1/C.
-
-    None if there is no such bias. With rows of one class only there always is.
+    """Return the bias nearest to ``previous`` for which no row misses the margin 1 - 1/C, or None.
 
     Examples
     --------
@@ -233,12 +229,9 @@ class MED(ModeInference):
     near : default 0. Where the optimal b is not unique (rows of one class only) it is the one
         nearest to this: a number, or one for each column of y.
 
-    Notes
-    -----
     ``report.details`` has ``objective``, the dual value of each column, which is the divergence of
     the posterior from the prior, and ``jitter``, the largest share of the kernel's largest value
-    that was added to the diagonal of the equations of a step (mostly 0): it turns a step, and the
-    optimum is that of K itself.
+    that was added to the diagonal of the equations of a step (mostly 0).
 
     Reference: Hou & Hero (2018), Theorem 1 with the exact bias; Mehrotra (1992) for the steps.
 
@@ -257,10 +250,7 @@ class MED(ModeInference):
     def __init__(
         self, tol: float = 1e-8, max_iter: int = 200, bias: str = "exact", near: Any = 0.0
     ) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
-        self.bias = bias
-        self.near = near
+        self.tol, self.max_iter, self.bias, self.near = tol, max_iter, bias, near
 
     def check(self, loss: Loss) -> None:
         """Refuse another loss than :class:`mercer.losses.Margin`, whose dual this maximises."""
@@ -292,7 +282,15 @@ class MED(ModeInference):
             raise ValueError("MED takes no basis but a constant: give a column of ones, or None")
         f0 = np.zeros((n, m)) if mean is None else mean
         K = gram.matrix
-        _check(K, y, w, f0)
+        if not np.all(np.abs(y) == 1.0):
+            raise ValueError("y must be -1 or +1 in every row")
+        if not (np.all(w > 0.0) and np.isfinite(w).all()):
+            raise ValueError("weights must be positive and finite; leave rows of weight zero out")
+        if not (np.isfinite(f0).all() and np.isfinite(K).all()):  # the steps would end nowhere
+            raise ValueError(
+                "the kernel or the scores before the batch have values that are not finite: scale "
+                "the columns, or use a kernel that is finite on them"
+            )
         near = np.broadcast_to(np.asarray(self.near, dtype=np.float64), (m,))
         alpha, z, beta, reports = np.empty((n, m)), np.empty((n, m)), np.zeros((1, m)), []
         for j in range(m):
@@ -301,28 +299,32 @@ class MED(ModeInference):
             a, latent, beta[0, j], report = self._maximise(batch, f0[:, j], float(near[j]))
             alpha[:, j], z[:, j] = labels * a, latent + beta[0, j]
             reports.append(report)
-        curvature = w[:, None] * loss.derivatives(y, z)[1]
-        return Solution(
-            alpha,
-            curvature[:, 0] if m == 1 else curvature,
-            z,
-            NoSpread(gram.diag()),
-            beta if free else None,
-            w,
-            _joined(reports),
+        W, kept = w[:, None] * loss.derivatives(y, z)[1], beta if free else None
+        objective = [one.details["objective"] for one in reports]
+        jitter = max(one.details["jitter"] for one in reports)
+        report = Report(
+            all(one.converged for one in reports),
+            max(one.iterations or 0 for one in reports),
+            max(one.gap or 0.0 for one in reports),
+            details={"objective": objective, "jitter": jitter},
+            columns=tuple(reports) if m > 1 else (),
         )
+        W = W[:, 0] if m == 1 else W
+        return Solution(alpha, W, z, NoSpread(gram.diag()), kept, w, report)
 
     def _maximise(self, batch: Batch, f0: Array, near: float) -> tuple[Array, Array, float, Report]:
         """Solve for one column: a (n,), f (n,) without the bias, b, and how it ended."""
         y, w, C = batch.y, batch.w, batch.C
-        bias = feasible_bias(y, f0, C, near) if batch.free else _feasible_zero(batch)
+        bias = 0.0 if np.all(batch.c <= 1.0 / C) else None  # no row misses the margin 1 - 1/C
+        if batch.free:
+            bias = feasible_bias(y, f0, C, near)
         steps, a, jitter = 0, np.zeros(len(y)), 0.0
         if bias is None:
             a, multipliers, bias, steps, jitter = interior(batch, self.max_iter)
             a, bias, more = _polished(batch, a, multipliers, bias)
             jitter = max(jitter, more)
-        latent = _latent(batch, a)
-        gap = _gap(batch, a, latent, bias)
+        latent = batch.latent(a)
+        gap = batch.gap(a, latent, bias)
         with np.errstate(divide="ignore"):
             value = float(0.5 * a @ (batch.c + batch.forces(a)) + w @ np.log1p(-a / (w * C)))
         solved = bool(gap <= self.tol * max(1.0, abs(value)))
@@ -333,60 +335,18 @@ class MED(ModeInference):
         return a, latent, bias, report
 
 
-def _joined(reports: list[Report]) -> Report:
-    """One report of several columns: the worst of them."""
-    return Report(
-        converged=all(one.converged for one in reports),
-        iterations=max(one.iterations or 0 for one in reports),
-        gap=max(one.gap or 0.0 for one in reports),
-        details={
-            "objective": [one.details["objective"] for one in reports],
-            "jitter": max(one.details["jitter"] for one in reports),
-        },
-        columns=tuple(reports) if len(reports) > 1 else (),
-    )
-
-
-def _check(K: Array, y: Array, w: Array, f0: Array) -> None:
-    """Refuse what has no optimum: with values that are not finite the steps end nowhere."""
-    if not np.all(np.abs(y) == 1.0):
-        raise ValueError("y must be -1 or +1 in every row")
-    if not (np.all(w > 0.0) and np.isfinite(w).all()):
-        raise ValueError("weights must be positive and finite; leave rows of weight zero out")
-    if not (np.isfinite(f0).all() and np.isfinite(K).all()):
-        raise ValueError(
-            "the kernel or the scores before the batch have values that are not finite: scale the "
-            "columns, or use a kernel that is finite on them"
-        )
-
-
-def _feasible_zero(batch: Batch) -> float | None:
-    """Return the bias zero if no row misses the margin 1 - 1/C with it, else None."""
-    return 0.0 if np.all(batch.c <= 1.0 / batch.C) else None
-
-
-def _gap(batch: Batch, a: Array, latent: Array, bias: float) -> float:
-    """P - D, as the sum of g + g* - a u over the rows, none of which is negative."""
-    loss, w = Margin(batch.C), batch.w
-    u = 1.0 - batch.y * (latent + bias)
-    rows = w * (
-        loss.value(batch.y, latent + bias) + loss.conjugate(batch.y, -batch.y * a / w) + a / w
-    )
-    return float(np.sum(rows - a * u) + abs(bias * (batch.y @ a)))
-
-
 def _polished(batch: Batch, a: Array, s: Array, b: float) -> tuple[Array, float, float]:
     """Newton steps on c - YKYa - b y = 1/(C - a/w) over the support vectors alone.
 
     Which rows those are is read off the interior point (a against its multiplier s) and corrected:
     a coefficient that would be negative leaves, a row that misses the margin enters; all such rows
     at first, then one at a time, since exchanges of many can go in circles. The best gap counts,
-    that of the interior point included. Returns the coefficients, the bias and the jitter.
+    that of the interior point included. Returns a, b and the jitter.
     """
     y, w, C, jitter = batch.y, batch.w, batch.C, 0.0
-    inside = a > s * coefficient_unit(a, level_of(batch))
+    inside = a > s * batch.unit(a)
     best, best_b = _balanced(batch, np.where(inside, a, 0.0)), b
-    best_gap = _gap(batch, best, _latent(batch, best), b)
+    best_gap = batch.gap(best, batch.latent(best), b)
     for turn in range(ROUNDS):
         S = np.flatnonzero(inside)
         if not (np.any(y[S] > 0.0) and np.any(y[S] < 0.0) if batch.free else len(S)):
@@ -400,8 +360,8 @@ def _polished(batch: Batch, a: Array, s: Array, b: float) -> tuple[Array, float,
         full = np.zeros(len(y))
         full[S] = x
         full = _balanced(batch, full)
-        latent = _latent(batch, full)
-        gap = _gap(batch, full, latent, bias)
+        latent = batch.latent(full)
+        gap = batch.gap(full, latent, bias)
         if gap < max(best_gap, 1e-12 * a.sum()):  # below that gaps differ by rounding only
             best, best_gap, best_b = full, gap, bias
         excess = np.where(inside, 0.0, 1.0 - y * (latent + bias) - 1.0 / C)
@@ -409,11 +369,6 @@ def _polished(batch: Batch, a: Array, s: Array, b: float) -> tuple[Array, float,
             break
         inside[excess > 1e-12 if turn < ALL_AT_ONCE else np.argmax(excess)] = True
     return best, best_b, jitter
-
-
-def _latent(batch: Batch, a: Array) -> Array:
-    """Return f0 + K (y a) (n,)."""
-    return np.asarray(batch.y * (1.0 - batch.forces(a)))
 
 
 def _newton(part: Batch, a: Array, b: float) -> tuple[Array, float, float]:

@@ -6,14 +6,15 @@
 The steps run in compiled code on the variables that can still be part of a violating pair. One at a
 bound (or at its kink) whose slopes lie strictly outside those of all possible partners,
 up_t < min down and down_t > max up, belongs to no violating pair now and mostly never again
-(Joachims 1998; Fan, Chen & Lin 2005). It is set aside, and the rows of K, the slopes and the bounds
-of the others move together in memory. Nothing is decided by this: before the end the slopes of all
-variables are brought up to date, and whoever violates optimality comes back. Theory (S3), (S4).
+(Joachims 1998; Fan, Chen & Lin 2005). It is set aside, and what the others have moves together in
+memory. Before the end the slopes of all variables are brought up to date, and whoever violates
+optimality comes back. Theory (S3), (S4).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,26 +31,18 @@ Mask = NDArray[np.bool_]
 class Programme:
     """A quadratic programme over N variables, which belong to the n points of a Gram.
 
-    Attributes
-    ----------
-    linear : (N,) p.
-    low, high : (N,) the box, low <= 0 <= high.
-    kink : (N,) eps.
-    start : (N,) a feasible point.
-    segments : (g, 3) rows (begin, end, column): variables begin .. end-1 have a fixed sum and
-        belong to the points column, column + 1, ...
-    bias : whether the sums are fixed; without, there is one segment.
-    order : (n,) the point of each column, or None: as they are.
+    Of the segments (begin, end, column) the variables begin .. end-1 have a fixed sum and belong to
+    the points column, column + 1, ...
     """
 
-    linear: Array
-    low: Array
+    linear: Array  # (N,) p
+    low: Array  # (N,) the box, low <= 0 <= high
     high: Array
-    kink: Array
-    start: Array
-    segments: NDArray[np.int64]
-    bias: bool = True
-    order: Index | None = None
+    kink: Array  # (N,) eps
+    start: Array  # (N,) a feasible point
+    segments: NDArray[np.int64]  # (g, 3)
+    bias: bool = True  # whether the sums are fixed; without, there is one segment
+    order: Index | None = None  # (n,) the point of each column; None: as they are
 
     def columns(self) -> Index:
         """The column of each variable, (N,)."""
@@ -120,12 +113,9 @@ WORTH, LEAST_SHARE, SMALLEST = 0.25, 0.05, 500
 class Ascent:
     """A programme on the way to its maximum.
 
-    Attributes
-    ----------
-    pause : steps until the next look at what could be set aside.
-    steps : made since variables were set aside or came back.
-    beta, slope : (N,) of all variables; those of the active ones lie in ``now_*`` while some
-        are aside.
+    ``beta``, ``slope`` (N,) are those of all variables; those of the active ones, ``kept`` (None:
+    all), lie in ``now_*``. ``pause`` are the steps until the next look at what could be set aside,
+    ``steps`` those since variables were set aside or came back.
     """
 
     def __init__(self, programme: Programme, rows: RowCache) -> None:
@@ -139,9 +129,8 @@ class Ascent:
 
     def _sums(self, beta: Array) -> Array:
         """The coefficient of each point, (n,)."""
-        return np.asarray(
-            np.bincount(self.columns, beta, len(self.rows.all_points)), dtype=np.float64
-        )
+        sums = np.bincount(self.columns, beta, len(self.rows.all_points))
+        return np.asarray(sums, dtype=np.float64)
 
     def _take(self, kept: Index | None) -> None:
         """Work on the variables ``kept`` (None: all) from here on; the rows are ready for them."""
@@ -153,61 +142,28 @@ class Ascent:
             place = np.full(len(self.rows.all_points), -1, dtype=np.intp)
             place[self.rows.active] = np.arange(len(self.rows.active))
             self.now_columns = place[self.columns[kept]]
-            begin, end = (
-                np.searchsorted(kept, P.segments[:, 0]),
-                np.searchsorted(kept, P.segments[:, 1]),
-            )
+            begin, end = (np.searchsorted(kept, P.segments[:, side]) for side in (0, 1))
             segments = np.column_stack([begin, end, self.now_columns[begin]]).astype(np.int64)
-            self.now = Programme(
-                P.linear[kept],
-                P.low[kept],
-                P.high[kept],
-                P.kink[kept],
-                P.start[kept],
-                segments,
-                P.bias,
-            )
+            names = ("linear", "low", "high", "kink", "start")
+            arrays: dict[str, Any] = {name: getattr(P, name)[kept] for name in names}
+            self.now = replace(P, **arrays, segments=segments, order=None)
             self.now_beta, self.now_slope = self.beta[kept], self.slope[kept]
             self.now_diagonal = self.diagonal[kept]
         self.pause, self.steps = self._pause(), 0
 
     def _pause(self) -> int:
-        """Steps until the next look at what could be set aside."""
         return max(SMALLEST, len(self.now_beta) // 8)
-
-    @property
-    def whole(self) -> bool:
-        """Whether no variable is set aside."""
-        return self.kept is None
 
     def climb(self, tol: float, limit: int) -> tuple[int, float, float, bool]:
         """Up to ``limit`` steps: how many, the violation, the gain, and whether to call again."""
         P, rows = self.now, self.rows
-        made, violation, wanted, rows.next_free, rows.spare, rows.clock, left, gained = (
-            machines.climb(
-                rows.table,
-                rows.slot_of,
-                rows.row_in,
-                rows.used,
-                rows.seen,
-                rows.next_free,
-                rows.spare,
-                rows.single,
-                rows.columns,
-                rows.variance,
-                P.segments,
-                self.now_slope,
-                self.now_beta,
-                P.low,
-                P.high,
-                P.kink,
-                self.now_diagonal,
-                P.bias,
-                tol,
-                limit,
-                rows.clock,
-            )
+        cache = (rows.table, rows.slot_of, rows.row_in, rows.used, rows.seen, rows.next_free)
+        points = (rows.spare, rows.single, rows.columns, rows.variance)
+        state, diagonal = (self.now_slope, self.now_beta, P.low, P.high, P.kink), self.now_diagonal
+        ended = machines.climb(
+            *cache, *points, P.segments, *state, diagonal, P.bias, tol, limit, rows.clock
         )
+        made, violation, wanted, rows.next_free, rows.spare, rows.clock, left, gained = ended
         rows.lost += left
         self.pause -= made
         self.steps += made
@@ -221,10 +177,8 @@ class Ascent:
         """The wanted row and those likely to be wanted next: of the most violating variables."""
         up, down = directions(self.now, self.now_beta, self.now_slope)
         half = min(BATCH // 2, len(up) - 1)
-        likely = np.concatenate(
-            [np.argpartition(-up, half)[:half], np.argpartition(down, half)[:half]]
-        )
-        candidates = np.unique(self.now_columns[likely])
+        likely = [np.argpartition(-up, half)[:half], np.argpartition(down, half)[:half]]
+        candidates = np.unique(self.now_columns[np.concatenate(likely)])
         missing = candidates[(self.rows.slot_of[candidates] < 0) & (candidates != wanted)]
         return np.concatenate([[wanted], missing[: BATCH - 1]]).astype(np.intp)
 
@@ -255,8 +209,7 @@ class Ascent:
 
     def widen(self, again: bool) -> None:
         """After restore: work on the variables that are needed (``again``), or on all."""
-        kept: Index | None = None
-        active: Index | None = None
+        kept = active = None
         if again:
             keep = np.zeros(len(self.rows.all_points), dtype=bool)
             keep[self.columns[_needed(self.P, self.beta, self.slope)]] = True
@@ -277,9 +230,9 @@ def _needed(P: Programme, beta: Array, slope: Array) -> Mask:
     needed = np.zeros(len(beta), dtype=bool)
     for begin, end, _ in P.segments:
         rise, fall = up[begin:end], down[begin:end]
-        most, least = (rise.max(), fall.min()) if P.bias else (0.0, 0.0)
+        most, least = rise.max(), fall.min()
         if not P.bias:  # a variable moves alone: it stays aside while it is safe by the violation
-            most = max(rise.max(), -fall.min(), 0.0)
+            most = max(most, -least, 0.0)
             least = -most
         needed[begin:end] = (rise >= least) | (fall <= most)
         needed[begin + int(np.argmax(rise))] = True

@@ -1,44 +1,37 @@
-"""SMO: the mode of a loss of straight lines, by steps along pairs of coefficients.
-
-:mod:`mercer.inference.programme` makes the steps; here what came out is judged and put together.
-"""
+"""SMO: the mode of a loss of straight lines; :mod:`mercer.inference.programme` makes the steps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Evidence, Inference, Report, Solution, ones_if_none
+from mercer.inference.base import Report, Solution, ones_if_none
+from mercer.inference.mode.newton import ModeInference
 from mercer.inference.programme import Ascent, Mask, Programme, directions, dual_of
 from mercer.linalg.gram import Gram, NoSpread
 from mercer.linalg.rows import RowCache
 from mercer.losses.base import Loss, is_number
 
-# Below this tolerance the rows of K are kept in double precision.
-SINGLE_TOL = 1e-5
+SINGLE_TOL = 1e-5  # below this tolerance the rows of K are kept in double precision
 UNLIMITED = 1 << 62
-# How often variables that were set aside may come back before none is set aside any more.
-RETURNS = 5
+RETURNS = 5  # of variables that were set aside, before none is set aside any more
 
 
-class SMO(Inference):
+class SMO(ModeInference):
     """Sequential minimal optimisation: the mode of a loss of straight lines (hinge, tube, pinball).
 
     It computes rows of K as it needs them, and keeps most coefficients at zero or at their bound.
 
     Parameters
     ----------
-    tol : float, default=1e-3
-        Largest violation of optimality, > 0, in units of f. Below 1e-5 rows of K are kept in double
-        precision, otherwise in single.
-    max_iter : int, default=-1
-        Most steps, -1 for no limit; reaching it is reported, not raised.
-    cache_size : float, default=1000.0
-        Megabytes for rows of K.
+    tol : > 0, default 1e-3. Largest violation of optimality, in units of f. Below 1e-5 rows of K
+        are kept in double precision, otherwise in single.
+    max_iter : >= -1, default -1, no limit. Most steps; reaching it is reported, not raised.
+    cache_size : > 0, default 1000. Megabytes for rows of K.
 
     References
     ----------
@@ -57,8 +50,7 @@ class SMO(Inference):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("pieces",)
-    has_evidence: ClassVar[bool] = False
-    reports: ClassVar[tuple[str, ...]] = ("converged", "iterations", "gap", "objective")
+    factors_repeatedly: ClassVar[bool] = False
 
     def __init__(self, tol: float = 1e-3, max_iter: int = -1, cache_size: float = 1000.0) -> None:
         self.tol = tol
@@ -105,27 +97,12 @@ class SMO(Inference):
         beta = None if unit is None or found.beta is None else found.beta / unit
         return replace(found, z=found.z + before, beta=beta, weights=w)
 
-    def evidence(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        solution: Solution,
-        *,
-        spread: Array | None = None,
-    ) -> Evidence:
-        """Refuse: a mode has no evidence."""
-        raise ValueError(
-            "SMO ends in a mode, which has no evidence; use inference='variational' or 'ep' with a "
-            "loss that is a likelihood (NormalizedHinge for Hinge)"
-        )
-
     def ascend(self, gram: Gram, programmes: Sequence[Programme]) -> Solution:
         """Maximise the programmes, one for each of m functions on the n points of ``gram``.
 
-        Of the solution ``alpha`` (n, m) are the sums of each point's variables, ``beta`` (g, m) the
-        multipliers of the g segments, ``z`` (n, m) K alpha, plus the multiplier where there is one,
-        and ``W`` is infinite where a function is held at a kink of its loss.
+        ``alpha`` (n, m) are the sums of each point's variables, ``beta`` (g, m) the multipliers of
+        the g segments, ``z`` (n, m) is K alpha, plus the multiplier where there is one; ``W`` is
+        infinite where a function is held at a kink of its loss.
         """
         n, single = len(gram.points), self.tol >= SINGLE_TOL
         alpha, z, W = (np.zeros((n, len(programmes))) for _ in range(3))
@@ -144,22 +121,20 @@ class SMO(Inference):
             W[at[optimum.free], j] = np.inf
             levels.append(optimum.level)
             reports.append(optimum.report)
-        return Solution(
-            alpha,
-            W[:, 0] if len(programmes) == 1 else W,
-            z,
-            NoSpread(gram.diag()),
-            np.column_stack(levels),
-            np.ones(n),
-            _joined(reports),
+        each = [report.details for report in reports]
+        joined = Report(
+            all(report.converged for report in reports),
+            sum(report.iterations or 0 for report in reports),
+            sum(report.gap or 0.0 for report in reports),
+            "; ".join(sorted({report.message for report in reports})),
+            {name: join([details[name] for details in each]) for name, join in JOINED.items()},
+            tuple(reports) if len(reports) > 1 else (),
         )
+        W, beta = W[:, 0] if len(programmes) == 1 else W, np.column_stack(levels)
+        return Solution(alpha, W, z, NoSpread(gram.diag()), beta, np.ones(n), joined)
 
     def climb(self, programme: Programme, rows: RowCache) -> Optimum:
-        """Maximise until no pair (or variable) violates optimality by more than ``tol``.
-
-        Variables that cannot move are set aside on the way; the violation in the end is that of
-        all variables.
-        """
+        """Maximise until no pair (or variable) violates optimality by more than ``tol``."""
         tol, ascent = self.tol, Ascent(programme, rows)
         reached = _objective(programme, ascent.beta, ascent.slope)
         limit, steps = (self.max_iter if self.max_iter >= 0 else UNLIMITED), 0
@@ -179,7 +154,7 @@ class SMO(Inference):
                 reached += grown
                 stuck = stuck or grown <= 1e-12 * abs(reached)  # the tolerance cannot be reached
                 since, grown = 0, 0.0
-            if steps >= limit or (ascent.whole and (violation <= tol or stuck)):
+            if steps >= limit or (ascent.kept is None and (violation <= tol or stuck)):
                 break
             if violation <= tol or stuck:
                 violation = ascent.restore()
@@ -190,16 +165,13 @@ class SMO(Inference):
                 ascent.widen(again=shrinking)
             elif shrinking and ascent.pause <= 0:
                 ascent.shrink()
-        if not ascent.whole:
+        if ascent.kept is not None:
             violation = ascent.restore()
             rows.reset()  # whoever uses the rows next means all points
         beta, slope = ascent.beta, ascent.slope
         level, free = _levels(programme, beta, slope), programme.free(beta)
-        if violation <= tol:
-            message = "converged"
-        else:
-            ended = steps >= limit
-            message = "iteration limit" if ended else "no step lowers the violation further"
+        converged, limited = bool(violation <= tol), bool(violation > tol and steps >= limit)
+        ended = "iteration limit" if limited else "no step lowers the violation further"
         details = {
             "violation": float(violation),
             "objective": _objective(programme, beta, slope),
@@ -207,36 +179,41 @@ class SMO(Inference):
             "fewest_active": int(narrowest),
             "returns": returns,
             "precision": str(rows.table.dtype),
-            "limited": bool(violation > tol and steps >= limit),
+            "limited": limited,
             "free": int(np.count_nonzero(free & (beta != 0.0))),
             "bounded": int(np.count_nonzero(~free & (beta != 0.0))),
         }
-        gap = _gap(programme, beta, slope, level)
-        report = Report(bool(violation <= tol), int(steps), gap, message, details)
-        return Optimum(beta, slope, level, free, report)
+        gap, message = _gap(programme, beta, slope, level), "converged" if converged else ended
+        return Optimum(
+            beta, slope, level, free, Report(converged, int(steps), gap, message, details)
+        )
 
 
-@dataclass(frozen=True)
-class Optimum:
-    """Where one programme ended.
+class Optimum(NamedTuple):
+    """Where one programme of N variables ended."""
 
-    Attributes
-    ----------
-    beta : (N,) the variables.
-    slope : (N,) p - K b.
-    level : (g,) the multiplier of each segment: slope -+ eps of its free variables.
-    free : (N,) which variables lie between their bounds, and not at a kink.
-    report : ``gap`` is the duality gap; the details are the violation and the objective, rows of K
-        computed and their precision, the fewest variables that were active at a time, how often
-        those set aside came back, whether ``max_iter`` ended it, and how many variables that are
-        not zero are free and at a bound.
-    """
+    beta: Array  # (N,) the variables
+    slope: Array  # (N,) p - K b
+    level: Array  # (g,) the multiplier of each segment: slope -+ eps of its free variables
+    free: Mask  # (N,) which variables lie between their bounds, and not at a kink
+    report: Report  # with the duality gap; the details are those of JOINED
 
-    beta: Array
-    slope: Array
-    level: Array
-    free: Mask
-    report: Report
+
+# How the details of several programmes are joined: the violation and the objective, rows of K
+# computed and their precision, the fewest variables that were active at a time, how often those
+# set aside came back, whether max_iter ended it, and how many variables that are not zero are free
+# and at a bound.
+JOINED: dict[str, Callable[[list[Any]], Any]] = {
+    "violation": max,
+    "objective": list,
+    "rows_computed": max,
+    "fewest_active": min,
+    "returns": max,
+    "precision": max,
+    "limited": any,
+    "free": list,
+    "bounded": list,
+}
 
 
 def _constant(basis: Array | None) -> float | None:
@@ -250,29 +227,6 @@ def _constant(basis: Array | None) -> float | None:
             "inference='dual', or basis='constant'"
         )
     return value
-
-
-def _joined(reports: Sequence[Report]) -> Report:
-    """One report for several programmes: sums, the worst violation, all converged or not."""
-    each = [report.details for report in reports]
-    return Report(
-        all(report.converged for report in reports),
-        sum(report.iterations or 0 for report in reports),
-        sum(report.gap or 0.0 for report in reports),
-        "; ".join(sorted({report.message for report in reports})),
-        {
-            "violation": max(d["violation"] for d in each),
-            "objective": [d["objective"] for d in each],
-            "rows_computed": max(d["rows_computed"] for d in each),
-            "fewest_active": min(d["fewest_active"] for d in each),
-            "returns": max(d["returns"] for d in each),
-            "precision": each[0]["precision"],
-            "limited": any(d["limited"] for d in each),
-            "free": [d["free"] for d in each],
-            "bounded": [d["bounded"] for d in each],
-        },
-        tuple(reports) if len(reports) > 1 else (),
-    )
 
 
 def _objective(P: Programme, beta: Array, slope: Array) -> float:

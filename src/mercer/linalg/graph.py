@@ -1,6 +1,4 @@
-"""Graph: the normalised Laplacian of nearest neighbours, sparse, computed in the log domain.
-
-Theory (M5).
+"""Graph: the normalised Laplacian of nearest neighbours, sparse; theory (M5).
 
 Smoothness: a prior conditioned on f'M f, for a singular matrix M of a graph.
 
@@ -12,7 +10,9 @@ no graph Laplacian allows, nor K is inverted. Theory (M7).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,18 +32,14 @@ ENTRIES = 1 << 22  # differences of coordinates that are held at a time
 class Graph:
     """A neighbourhood graph of n points.
 
-    Attributes
-    ----------
-    laplacian : (n, n) sparse, symmetric, L = I - D^-1/2 W D^-1/2 with eigenvalues in [0, 2]. Its
-        null vectors are D^1/2 times the indicator of a component, not constants. A point without
-        neighbours has a row of zeros: it is not shrunk.
-    heat : h of the weights exp(-d^2 / (4 h)), infinite if all of them are one.
-    n_neighbors : neighbours that each point selected; there is an edge if either end did.
+    ``laplacian`` (n, n) is sparse and symmetric, L = I - D^-1/2 W D^-1/2 with eigenvalues in
+    [0, 2]. Its null vectors are D^1/2 times the indicator of a component, not constants. A point
+    without neighbours has a row of zeros: it is not shrunk.
     """
 
     laplacian: Any
-    heat: float
-    n_neighbors: int
+    heat: float  # h of the weights exp(-d^2 / (4 h)), infinite if all of them are one
+    n_neighbors: int  # that each point selected; there is an edge if either end did
 
     @property
     def edges(self) -> int:
@@ -64,11 +60,8 @@ def neighbour_graph(X: Array, n_neighbors: int = 10, heat: float | None = None) 
     Notes
     -----
     With s_ij = -d_ij^2 / (4 h) and log d_i = log sum_j exp(s_ij), the normalised weight is
-    exp(s_ij - (log d_i + log d_j) / 2) <= 1, also where every exp(s_ij) underflows.
-
-    References
-    ----------
-    Hou & Hero (2018), section 3; Belkin, Niyogi & Sindhwani (2006) for the heat kernel.
+    exp(s_ij - (log d_i + log d_j) / 2) <= 1, also where every exp(s_ij) underflows. Hou & Hero
+    (2018), section 3; Belkin, Niyogi & Sindhwani (2006) for the heat kernel.
 
     Examples
     --------
@@ -89,7 +82,11 @@ def neighbour_graph(X: Array, n_neighbors: int = 10, heat: float | None = None) 
     far = np.isinf(squares)
     logs = np.where(far, -np.inf, -np.where(far, 0.0, squares) / (4.0 * h))  # h = inf: zeros
     rows, columns, logs = np.append(i, j), np.append(j, i), np.append(logs, logs)
-    degree = _log_degrees(rows, logs, n)
+    top = np.full(n, -np.inf)
+    np.maximum.at(top, rows, logs)
+    shift = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):  # log sum exp of each row, -inf for a row of none
+        degree = shift + np.log(np.bincount(rows, np.exp(logs - shift[rows]), n))
     known = np.isfinite(degree[rows]) & np.isfinite(degree[columns])
     rows, columns, logs = rows[known], columns[known], logs[known]
     weights = np.exp(logs - 0.5 * (degree[rows] + degree[columns]))
@@ -134,18 +131,7 @@ def _default_heat(farthest: Array, squares: Array) -> float:
     known = farthest[np.isfinite(farthest)]
     middle = float(np.median(known)) if len(known) else 0.0
     positive = squares[(squares > 0.0) & np.isfinite(squares)]
-    if middle > 0.0:
-        return middle
-    return float(np.median(positive)) if len(positive) else np.inf
-
-
-def _log_degrees(rows: Index, logs: Array, n: int) -> Array:
-    """Return log sum exp of the logs of each row (n,), -inf for a row of none."""
-    top = np.full(n, -np.inf)
-    np.maximum.at(top, rows, logs)
-    shift = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(shift + np.log(np.bincount(rows, np.exp(logs - shift[rows]), n)))
+    return middle or (float(np.median(positive)) if len(positive) else np.inf)
 
 
 NOTHING = 8.0 * float(np.finfo(np.float64).eps)  # pivots of M, in units of its largest, are noise
@@ -165,12 +151,9 @@ class Smoothness:
 
     Notes
     -----
-    B is the pivoted Cholesky factor of M, O(n^3) as all that follows; an eigendecomposition of M
-    would do as well and take ten times as long. Three n x n arrays exist at a time, K among them.
-
-    References
-    ----------
-    Hou & Hero (2018), equation (3), without its inverse of 2 beta L.
+    B is the pivoted Cholesky factor of M, O(n^3), a tenth of the time of an eigendecomposition.
+    Three n x n arrays exist at a time, K among them. Hou & Hero (2018), equation (3), without its
+    inverse of 2 beta L.
 
     Examples
     --------
@@ -222,17 +205,20 @@ class Smoothness:
 
 
 class RootOperator(PosteriorOperator):
-    """C = Q'Q, Q (r, n), as :mod:`mercer.linalg.operators` describes it."""
+    """C = Q'Q, Q (r, n); a function makes it when a covariance is first asked for."""
 
-    def __init__(self, Q: Array) -> None:
-        self.Q = Q
+    def __init__(self, root: Callable[[], Array]) -> None:
+        self._root = root
+
+    @cached_property
+    def Q(self) -> Array:
+        """(r, n), made now unless it is there."""
+        return self._root()
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        """A' C B, shape (p, q)."""
         left = self.Q @ A
         return np.asarray(left.T @ (left if B is A else self.Q @ B))
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        """diag(A' C A), shape (p,)."""
         left = self.Q @ A
         return np.asarray(np.einsum("ij,ij->j", left, left))

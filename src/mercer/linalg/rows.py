@@ -25,13 +25,7 @@ BLOCK = 1 << 22
 
 
 class RowGram(Gram):
-    """K = k(P, P) of which rows are computed when they are asked for, and nothing is kept.
-
-    Parameters
-    ----------
-    kernel : the kernel.
-    points : (n, d).
-    """
+    """K = k(P, P), P (n, d), of which rows are computed when asked for, and nothing is kept."""
 
     def __init__(self, kernel: Kernel, points: Array) -> None:
         self.kernel, self.points = kernel, points
@@ -65,15 +59,13 @@ class RowGram(Gram):
 class RowCache:
     """Rows k(x_i, X) of the n training points, computed in blocks and kept while there is room.
 
-    The rows that were not used for longest leave first.
-
-    The cache can be restricted to some of the points: rows and columns of the others leave, and
-    what remains moves together, so that a solver that has set points aside reads short rows only.
+    The rows that were not used for longest leave first. The cache can be restricted to some of the
+    points: rows and columns of the others leave, and what remains moves together, so that a solver
+    that has set points aside reads short rows only.
 
     Parameters
     ----------
-    kernel : the kernel.
-    points : (n, d).
+    kernel, points : the kernel, and (n, d).
     cache_bytes : most memory for rows; at least 64 rows are kept whatever it says. Rows that are
         cheap to compute use less while few of them are wanted again.
     single : keep rows in single precision (relative error 4e-7 of a kernel value).
@@ -89,6 +81,8 @@ class RowCache:
     single, columns, variance : the points for the compiled RBF row, empty if it does not apply.
     """
 
+    seen: NDArray[np.uint8]
+
     def __init__(self, kernel: Kernel, points: Array, cache_bytes: float, *, single: bool) -> None:
         n = len(points)
         dtype = np.dtype(np.float32 if single else np.float64)
@@ -96,9 +90,6 @@ class RowCache:
         self.kernel = kernel
         self.memory: NDArray[Any] = np.empty(rows * n, dtype=dtype)
         self.clock, self.lost, self.next_free = 1, 0, 0
-        self.row_in = np.zeros(0, dtype=np.int64)
-        self.used = np.zeros(0, dtype=np.int64)
-        self.seen = np.zeros(0, dtype=np.uint8)
         self.all_points = points
         self.all_single, self.variance = np.zeros((0, 0), dtype=np.float32), 1.0
         form = kernel.as_rbf(points, points.mean(axis=0)) if single else None
@@ -124,9 +115,7 @@ class RowCache:
         """Keep the rows and columns ``keep`` (ascending places among the present points)."""
         slots, used, seen = self.slot_of[keep], self.used, self.seen[keep]
         held = np.flatnonzero(slots >= 0)
-        held = held[
-            np.argsort(slots[held])
-        ]  # in the order of the slots: rows move to the left only
+        held = held[np.argsort(slots[held])]  # in the order of the slots: rows move left only
         before, ages = slots[held], used[slots[held]]
         self.active = self.active[keep]
         machines.compact(self.memory, len(self.slot_of), before, keep.astype(np.int64))
@@ -148,8 +137,8 @@ class RowCache:
         n = len(self.points)
         self.slot_of = np.full(n, -1, dtype=np.int64)
         self.seen = np.zeros(n, dtype=np.uint8)
-        self.row_in = np.zeros(0, dtype=np.int64)
-        self.used = np.zeros(0, dtype=np.int64)
+        self.row_in: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.used: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._lay()
 
     def _lay(self) -> None:
@@ -196,9 +185,8 @@ class RowCache:
 
     def _compute(self, index: Index, slots: NDArray[np.int64]) -> None:
         if len(self.single):
-            machines.rbf_rows(
-                np.ascontiguousarray(self.single[index]), self.columns, slots, self.table
-            )
+            some = np.ascontiguousarray(self.single[index])
+            machines.rbf_rows(some, self.columns, slots, self.table)
             if self.variance != 1.0:
                 self.table[slots] *= self.table.dtype.type(self.variance)
         else:
@@ -216,8 +204,7 @@ class RowCache:
 
     def product_at(self, index: Index, beta: Array) -> Array:
         """(K beta)[index] for beta (n,) over all points, past the cache and whatever is active."""
-        result = np.zeros(len(index))
-        source = np.flatnonzero(beta)
+        result, source = np.zeros(len(index)), np.flatnonzero(beta)
         if not len(source):
             return result
         if len(self.all_single):

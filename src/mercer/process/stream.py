@@ -1,12 +1,14 @@
 """The posterior of a stream: a process that is conditioned again with every batch.
 
 Formulas (1) and (2) for m latent functions on the same points, each with its own alpha and C
-(:class:`mercer.inference.stream.latent.Latent`), which absorb examples, forget, drift and are
-projected onto fewer points.
+(:class:`mercer.inference.stream.Latent`). What is chosen by the evidence of the labels: before each
+batch how much of what was learned still holds, on the first one how smooth a kernel is.
 """
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,33 +18,34 @@ from scipy.linalg import cholesky, solve_triangular
 from mercer.core.arrays import Array
 from mercer.core.memory import keep_pages
 from mercer.inference.base import Solution
-from mercer.inference.stream.block import BlockSolution, absorb
-from mercer.inference.stream.latent import Growing, Latent, chosen
+from mercer.inference.stream import BlockSolution, Explicit, Growing, Latent, absorb, chosen
 from mercer.kernels.base import Kernel
+from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.operators import PosteriorOperator, SeveralOperator
 from mercer.process.process import BATCH_BYTES, Prior, Process
+
+SHARES = np.array([0.0, 0.03, 0.1, 0.3, 0.6, 0.9])  # of drift, for drift="auto"
+HAZARD = 0.05  # prior probability of any change before a batch, the same for each kind
+LOG_PRIOR = np.log(np.r_[1.0 - HAZARD, np.full(len(SHARES) - 1, HAZARD / (len(SHARES) - 1))])
+FACTORS = (1.0, 0.5, 0.25, 0.125)  # of the length scale
+PRICE = 1.0  # nats that each halving must gain: few rows do not outvote the default
+ROWS = 128  # that are asked, at most
 
 
 @dataclass(frozen=True, eq=False)
 class StreamPosterior(Process):
     """What has been learned so far; a value: every step returns another one.
 
-    Attributes
-    ----------
-    kernel : the prior covariance, without noise parts.
-    points : (n, d).
-    latents : m latent functions.
-    S, w : labels (n, m) and weights (n,) of the points, or None once the stream has forgotten or
-        been projected: then the points are no longer the examples.
-    moved : sum over the projections of what :meth:`Explicit.moved` returns.
+    ``S`` and ``w`` are None once the stream has forgotten or been projected: then the points are no
+    longer the examples.
     """
 
-    kernel: Kernel
-    points: Array
-    latents: tuple[Latent, ...]
-    S: Array | None
-    w: Array | None
-    moved: float = 0.0
+    kernel: Kernel  # the prior covariance, without noise parts
+    points: Array  # (n, d)
+    latents: tuple[Latent, ...]  # m of them
+    S: Array | None  # (n, m) labels of the points
+    w: Array | None  # (n,) weights of the points
+    moved: float = 0.0  # sum over the projections of what Explicit.moved returns
 
     @classmethod
     def empty(cls, kernel: Kernel, d: int, m: int) -> StreamPosterior:
@@ -62,7 +65,7 @@ class StreamPosterior(Process):
             R = cholesky(K + np.diag(1.0 / precision), lower=True)
             v = solve_triangular(R, target, lower=True)
             gain = 2.0 * float(np.log(R.diagonal()).sum()) + float(np.log(precision).sum())
-            latents.append(Growing.of(R, v, gain))
+            latents.append(Growing.empty().with_rows(R, v, gain))
         return cls(kernel, points, tuple(latents), S, solution.weights)
 
     # ------------------------------------------------------------------ the process
@@ -120,13 +123,11 @@ class StreamPosterior(Process):
     def absorb(
         self, X: Array, S: Array, w: Array, budget: int | None = None
     ) -> tuple[StreamPosterior, list[BlockSolution]]:
-        """Absorb X (b, d) with labels S (b, m) and weights w (b,), in this order.
+        """Condition on X (b, d) with labels S (b, m) and weights w (b,), in this order.
 
-        Conditioning by the sequential bound. Also return what the batch did to each of the m
-        latent functions.
-
-        With a ``budget`` the result is projected, as by :meth:`within`; after few examples (less
-        than a tenth of it) to a little below it, so that not every batch needs a projection.
+        Also return what the batch did to each of the m latent functions. With a ``budget`` the
+        result is projected, as by :meth:`within`; after few examples (less than a tenth of it) to a
+        little below it, so that not every batch needs a projection.
         """
         n, points = len(self.points), np.concatenate([self.points, X])
         over = budget is not None and len(points) > budget
@@ -135,10 +136,8 @@ class StreamPosterior(Process):
             K, prior = whole[:n, n:], whole[n:, n:]
         else:
             K, prior = self.kernel(self.points, X), self.kernel(X)
-        steps = [
-            latent.absorb(K, prior, labels, w)
-            for latent, labels in zip(self.latents, S.T, strict=True)
-        ]
+        pairs = zip(self.latents, S.T, strict=True)
+        steps = [latent.absorb(K, prior, labels, w) for latent, labels in pairs]
         blocks, latents = [block for _, block in steps], tuple(latent for latent, _ in steps)
         after = StreamPosterior(self.kernel, points, latents, None, None, self.moved)
         if over and budget is not None:
@@ -149,19 +148,20 @@ class StreamPosterior(Process):
 
     def forget(self, rho: float) -> StreamPosterior:
         """Return the stream with the posterior moved towards the prior; rho = 1 changes nothing."""
-        if rho == 1.0 or not len(self.points):
-            return self
-        K = self.kernel(self.points)
-        latents = tuple(latent.explicit().forget(rho, K) for latent in self.latents)
-        return StreamPosterior(self.kernel, self.points, latents, None, None, self.moved)
+        return self if rho == 1.0 else self._changed(Explicit.forget, rho)
 
     def drift(self, share: float) -> StreamPosterior:
         """Return the stream with a share of every latent function renewed; 0 changes nothing."""
-        if share == 0.0 or not len(self.points):
+        return self if share == 0.0 else self._changed(Explicit.drift, share)
+
+    def _changed(
+        self, change: Callable[[Explicit, float, Array], Explicit], size: float
+    ) -> StreamPosterior:
+        if not len(self.points):
             return self
         K = self.kernel(self.points)
-        latents = tuple(latent.explicit().drift(share, K) for latent in self.latents)
-        return StreamPosterior(self.kernel, self.points, latents, None, None, self.moved)
+        latents = tuple(change(latent.explicit(), size, K) for latent in self.latents)
+        return replace(self, latents=latents, S=None, w=None)
 
     def evidence(self, X: Array, S: Array, w: Array, shares: Array) -> Array:
         """Return for each share (s,) the log bound on the labels S (b, m) at X, had it drifted so.
@@ -170,23 +170,20 @@ class StreamPosterior(Process):
         """
         K, prior, value = self.kernel(self.points, X), self.kernel(X), np.zeros(len(shares))
         for latent, labels in zip(self.latents, S.T, strict=True):
-            mean, reduction = latent.joint(K)
+            mean, A, B = latent.parts(K)
+            reduction = A.T @ B
             for i, kept in enumerate(1.0 - shares):
                 block = absorb(np.sqrt(kept) * mean, prior - kept * reduction, labels, w)
                 value[i] += block.log_q
         return value
 
     def within(self, budget: int) -> StreamPosterior:
-        """Return the projection onto at most ``budget`` of the points.
+        """Return the projection onto at most ``budget`` of the points, chosen as by ``chosen``.
 
-        q stays as it is on those, with the law of the prior elsewhere given them.
-
-        As :meth:`Posterior.project`, C' = B C B' and alpha' = B alpha; here B = [I, A] for points
-        that are kept or dropped. :meth:`lost` returns what this cost.
-
-        The points are chosen greedily, each the one with the largest prior variance left by those
-        before it, times its stake (:meth:`Explicit.stakes`), which is what the posterior learned
-        from it: points that have been forgotten go first.
+        q stays as it is on those, with the law of the prior elsewhere given them: as in
+        :meth:`Posterior.project`, C' = B C B' and alpha' = B alpha, here with B = [I, A] for points
+        that are kept or dropped. The stake of a point (:meth:`Explicit.stakes`) is what the
+        posterior learned from it: forgotten ones go first. :meth:`lost` returns what this cost.
         """
         if len(self.points) <= budget:
             return self
@@ -211,3 +208,36 @@ class StreamPosterior(Process):
         K = self.kernel(self.points)
         gains = sum(latent.gain - latent.explicit().information(K) for latent in self.latents)
         return max(0.5 * (self.moved + gains), 0.0)  # a loss of nothing rounds below zero
+
+
+def likely_share(stream: StreamPosterior, X: Array, S: Array, w: Array) -> tuple[float, float]:
+    """Return the most probable share given the labels S (b, m) at X, and its log prior.
+
+    p(share | labels) is proportional to p(labels | share) p(share), the first by its lower bound.
+    The log prior added leaves a lower bound: one term of the sum over all shares.
+    """
+    value = stream.evidence(X, S, w, SHARES) + LOG_PRIOR
+    best = int(value.argmax())
+    return float(SHARES[best]), float(LOG_PRIOR[best])
+
+
+def likely_length(kernel: Kernel, X: Array, S: Array, w: Array) -> tuple[Kernel, float]:
+    """Return the kernel with the length scale of the largest evidence, and its factor.
+
+    The evidence is the sequential one of the labels S (n, m) at X (n, d), of at most 128 rows
+    evenly spread. A kernel without a tied length scale is returned unchanged.
+    """
+    best, chosen = -np.inf, (kernel, 1.0)
+    if not tied_scales(kernel) or len(X) < 2:
+        return chosen
+    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), ROWS)).astype(np.intp))
+    for factor in FACTORS:
+        other = copy.deepcopy(kernel)
+        for owner in tied_scales(other):
+            owner.set_params(length_scale=factor * owner.get_params()["length_scale"])
+        stream = StreamPosterior.empty(other, X.shape[1], S.shape[1])
+        _, blocks = stream.absorb(X[rows], S[rows], w[rows])
+        value = sum(block.log_q for block in blocks) + PRICE * np.log2(factor)
+        if value > best:
+            best, chosen = value, (other, factor)
+    return chosen

@@ -1,33 +1,90 @@
-"""What MEDClassifier and the classifiers on graphs share: report and summary."""
+"""What MEDClassifier and the classifiers on graphs share: parameters, report and summary."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
 
-from mercer.core.arrays import Array
-from mercer.core.errors import outside
-from mercer.estimators.shared.summary import Summary
+from mercer.core.arrays import Array, Index
 from mercer.estimators.support_vector.base import OneAgainstRest
-from mercer.inference.base import Inference, Report
+from mercer.inference.base import Inference, Solution
 from mercer.kernels import Kernel
+from mercer.linalg.dense.gram import DenseGram
+from mercer.losses.base import Loss, is_number
 
-NO_LEFT_OUT = (
-    "none: there is no formula for the scores without one of the rows; "
-    "sklearn.model_selection.cross_val_predict fits again without some of them"
-)
-SECTIONS = ("Data", "Model", "Quality", "Numerics")
+FOLDS = 5
 
 
+@dataclass(frozen=True)
+class BatchProblem:
+    """K (n, n), Y (n, k) of -1 and +1, classes and weights (n,), and the scores before (n, k)."""
+
+    K: Array
+    Y: Array
+    codes: Index
+    weights: Array
+    before: Array | None
+
+    def solve(self, inference: Inference, loss: Loss) -> Solution:
+        """Return what is learned from the batch, with a free bias."""
+        gram, one, w = DenseGram.given(self.K), np.ones((len(self.K), 1)), self.weights
+        return inference.solve(gram, self.Y, loss, mean=self.before, basis=one, weights=w)
+
+    def held_out(self, inference: Inference, loss: Loss) -> Array | None:
+        """Return f without bias (n, k) of each row by a fit that has not seen it: five folds.
+
+        The folds are stratified by class, fewer where a class has fewer rows; None if one has a
+        single row.
+        """
+        counts = np.bincount(self.codes)
+        folds = int(min(FOLDS, counts[counts > 0].min()))
+        if folds < 2 or np.count_nonzero(counts) < 2:
+            return None
+        scores, before = np.empty(self.Y.shape), self.before
+        assert before is not None
+        split = StratifiedKFold(folds, shuffle=True, random_state=0)
+        for train, test in split.split(self.codes, self.codes):
+            K = np.ascontiguousarray(self.K[np.ix_(train, train)])
+            rows = (self.Y[train], self.codes[train], self.weights[train], before[train])
+            found = BatchProblem(K, *rows).solve(inference, loss)
+            coefficients = np.ascontiguousarray(found.alpha.T)
+            scores[test] = before[test] + self.K[np.ix_(test, train)] @ coefficients.T
+        return scores
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class MarginClassifier(OneAgainstRest):
     """The classifier behind MEDClassifier and those on graphs; a child states how it learns."""
 
-    n_features_in_: int
-    n_iter_: int
+    _no_left_out: ClassVar[str] = (
+        "none: there is no formula for the scores without one of the rows; "
+        "sklearn.model_selection.cross_val_predict fits again without some of them"
+    )
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        params = self.get_params(deep=False)
+        for name in ("C", "amplitude", "tol"):
+            if not is_number(params.get(name, 1.0), 0.0, np.inf):
+                raise ValueError(f"{name} must be a positive finite number, got {params[name]!r}")
+
+    def _check_slack(self, C: float) -> None:
+        """Refuse a slack parameter of :class:`mercer.losses.Margin` with which f stays zero."""
+        if C <= 1.0:
+            raise ValueError(
+                f"C must be above 1, got {C!r}: at C <= 1 no row has any weight and nothing "
+                "is learned; for a softer margin make the amplitude smaller"
+            )
+
+    def _check_stream_weights(self) -> None:
+        """Refuse class weights that batches to come would change."""
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} needs all rows at once: give a dict"
+            )
 
     def _signal(self, X: Any, weights: Array) -> Kernel:
         """Return the kernel without its noise parts, what it takes from data taken from X."""
@@ -36,45 +93,7 @@ class MarginClassifier(OneAgainstRest):
             raise ValueError("a kernel of noise alone has nothing to say of new rows")
         return kernel
 
-    # ------------------------------------------------------------------ report and summary
-    def _tell(
-        self, inference: Inference | None, report: Report, rows: Mapping[str, Any], **more: Any
-    ) -> None:
-        """Set ``report_`` of a batch, None of one without labels; warn if it stopped too early."""
-        self.report_ = {
-            "rows": dict(rows),
-            "standardize": {"on": False},
-            "search": None,
-            "inference": {"name": inference and type(inference).__name__} | report.plain(),
-            "gram": "dense",
-            "degrees_of_freedom": None,
-            "left_out": NO_LEFT_OUT,
-            "precision": "float64",
-            **more,
-        }
-        self.n_iter_ = max(1, report.iterations or 0)
-        if not report.converged:
-            self._warn(report)
-
-    def _warn(self, report: Report) -> None:
-        """Warn that the inference stopped before its tolerance."""
-        limits = self.get_params(deep=False)
-        warnings.warn(
-            f"{type(self).__name__} ended after {report.iterations} steps "
-            f"(max_iter={limits['max_iter']}) with a duality gap of {report.gap:.2g}, above "
-            f"tol={limits['tol']:g}: raise max_iter, choose a larger tol or scale the columns",
-            ConvergenceWarning,
-            stacklevel=outside(),
-        )
-
-    def summary(self) -> Summary:
-        """Return what was learned, in words; readable as text and as HTML."""
-        check_is_fitted(self, "support_vectors_")
-        rows = sorted(self._summary_rows(), key=lambda row: SECTIONS.index(row[0]))
-        return Summary(type(self).__name__, tuple(rows))
-
     def _summary_rows(self) -> list[tuple[str, str, str]]:
-        """Return rows (section, label, value) in any order of the sections: those of all."""
         ended = self.report_["inference"]
         text = "converged" if ended["converged"] else "not converged"
         if ended["iterations"] is not None:

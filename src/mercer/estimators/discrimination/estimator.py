@@ -1,7 +1,13 @@
-"""MEDClassifier: maximum entropy discrimination, at once or batch by batch; theory (M4)."""
+"""MEDClassifier: maximum entropy discrimination, at once or batch by batch; theory (M4).
+
+Its probabilities, where they are asked for, are Platt's sigmoid of scores of rows that had not been
+learned. The scores are f without the bias: in a stream that is the last batch's alone, and the
+offset of the sigmoid, which comes from many, takes its place.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,37 +15,36 @@ import numpy as np
 from mercer.core.arrays import Array, Index, is_sparse
 from mercer.core.kinds import Numbers, Record
 from mercer.core.memory import require_memory
-from mercer.estimators.discrimination.calibration import WINDOW, Calibrated, held_out_scores
-from mercer.estimators.shared.labels import one_vs_rest, read_labels, row_weights
-from mercer.estimators.shared.stream import first_classes, freeze, known_codes, require_frozen
+from mercer.estimators.discrimination.base import BatchProblem, MarginClassifier
+from mercer.estimators.shared.labels import read_labels, row_weights
+from mercer.estimators.shared.stream import first_classes, known_codes
 from mercer.estimators.shared.table import (
     merged_rows,
     read_any_inputs,
     read_any_rows,
     restored_on_error,
 )
-from mercer.estimators.support_vector.record import check_sigmoid
+from mercer.estimators.support_vector.base import check_sigmoid, require_square
 from mercer.inference.med import MED
 from mercer.kernels import Kernel, Precomputed
 from mercer.kernels.features.fourier import product
-from mercer.linalg.dense.gram import DenseGram
-from mercer.losses.base import is_number
 from mercer.losses.binary.margins import Margin
+from mercer.losses.calibration import class_probabilities, fit_sigmoid, shifted
 from mercer.process.features import FeatureProcess
 from mercer.process.process import Process
 
+WINDOW = 2000  # held-out scores that are kept: the function changes, and memory must not grow
 FLOOR = 1.1  # of C in a stream: below 1 nothing is learned, and just above it hardly anything
 
 
-class MEDClassifier(Calibrated):
+@dataclass(eq=False, repr=False, kw_only=True)
+class MEDClassifier(MarginClassifier):
     """Maximum entropy discrimination: minimise 1/2 |f|^2 + sum_i w_i g_C(y_i (f(x_i) + b)).
 
     g_C is :class:`mercer.losses.Margin`; f has the prior of ``amplitude`` times the kernel, b is
     free. The posterior of one batch is the prior of the next (:meth:`partial_fit`). Several
     classes are one function each against the rest. For large C it is the support vector machine.
-
-    Without ``calibration`` there are no probabilities: the variance of f stays that of the prior,
-    whatever is seen.
+    Without ``calibration`` there are no probabilities: the variance of f stays that of the prior.
 
     Parameters
     ----------
@@ -49,8 +54,7 @@ class MEDClassifier(Calibrated):
         make it smaller, not C: amplitude * C is what C is for :class:`SVC`, as long as C is large.
     kernel, degree, gamma, coef0 : default "rbf", 3, "scale", 0; see :class:`SVC`. What depends on
         the data (``gamma="scale"``, the frequencies of :class:`~mercer.kernels.TFIDF`) is that of
-        the first batch. Sparse rows are taken with ``"linear"`` and
-        :class:`~mercer.kernels.TFIDF`.
+        the first batch. Sparse rows are taken with ``"linear"`` and TFIDF.
     class_weight : None (default, all 1), "balanced" (in ``fit`` only) or a dict from class to
         weight >= 0.
     bias_rule : "exact" (default), the optimum, or "median", that of the paper, for comparison.
@@ -63,27 +67,23 @@ class MEDClassifier(Calibrated):
         all. The offset of the sigmoid takes the place of the bias (which is the last batch's
         alone): the zero of ``decision_function`` is p = 1/2.
     tol : > 0, default 1e-8. Duality gap at which a batch is solved, relative to the objective.
-    max_iter : >= 1, default 200. Steps of the interior point at most; reaching it is a
-        ConvergenceWarning.
+    max_iter : >= 1, default 200. Most steps; reaching it is a ConvergenceWarning.
 
     Attributes
     ----------
     posteriors_ : list with one :class:`mercer.process.Process`; its mean is f + b, k outputs.
     support_ : rows that are support vectors, counted from the beginning of the stream.
-    support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,): the function is
-        ``dual_coef_ @ kernel_(support_vectors_, x) + intercept_``. A precomputed kernel has the
-        amplitude in ``dual_coef_``.
+    support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,), as of :class:`SVC`. A
+        precomputed kernel has the amplitude in ``dual_coef_``.
     feature_weights_ : (k, m). A kernel that offers m features (linear, TF-IDF, random Fourier,
-        Nystroem, Fisher) has no support vectors; there the function is
-        ``feature_weights_ @ kernel_.features(x) + intercept_``, and memory does not grow. For any
-        other kernel m = 0.
+        Nystroem, Fisher) has no support vectors: the function is
+        ``feature_weights_ @ kernel_.features(x) + intercept_``; memory does not grow. Else m = 0.
     stream_ : (2,) batches and rows seen.
     kernel_ : the kernel, amplitude included.
     slope_, offsets_ : of the calibration; empty where there is none.
     left_out_ : None.
     report_ : of the last batch: ``inference`` (duality gap, objective, which is the divergence from
-        the prior, and jitter, what rounding made the solver add to a diagonal on its way, mostly
-        0), ``C``, and ``support``, its support vectors.
+        the prior, and jitter, see :class:`mercer.inference.MED`), ``C`` and its ``support``.
     classes_, n_features_in_, feature_names_in_
 
     References
@@ -104,58 +104,24 @@ class MEDClassifier(Calibrated):
     """
 
     _freezes: ClassVar[tuple[str, ...]] = ("kernel", "amplitude")
-    stream_: Array
-    feature_weights_: Array
-
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        amplitude: float = 0.01,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        class_weight: Any = None,
-        bias_rule: str = "exact",
-        schedule: str = "sqrt",
-        calibration: str | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 200,
-    ) -> None:
-        self.C = C
-        self.amplitude = amplitude
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.bias_rule = bias_rule
-        self.schedule = schedule
-        self.calibration = calibration
-        self.tol = tol
-        self.max_iter = max_iter
+    C: float = field(default=100.0, kw_only=False)
+    amplitude: float = 0.01
+    bias_rule: str = "exact"
+    schedule: str = "sqrt"
+    calibration: str | None = None
+    tol: float = 1e-8
+    max_iter: int = 200
 
     def _check_params(self) -> None:
-        for name in ("C", "amplitude", "tol"):
-            if not is_number(getattr(self, name), 0.0, np.inf):
-                raise ValueError(
-                    f"{name} must be a positive finite number, got {getattr(self, name)!r}"
-                )
-        if self.C <= 1.0:
-            raise ValueError(
-                f"C must be above 1, got {self.C!r}: at C <= 1 no row has any weight and nothing "
-                "is learned; for a softer margin make the amplitude smaller"
-            )
-        if not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1:
+        super()._check_params()
+        self._check_slack(self.C)
+        if self.max_iter < 1:
             raise ValueError(f"max_iter must be a positive number of steps: {self.max_iter!r}")
-        for name, known in (("bias_rule", ("exact", "median")), ("schedule", ("sqrt", "constant"))):
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name} must be {known[0]!r} or {known[1]!r}, got {getattr(self, name)!r}"
-                )
-        if self.calibration not in (None, "sigmoid"):
-            raise ValueError(f"calibration must be None or 'sigmoid', got {self.calibration!r}")
+        choices = (("exact", "median"), ("sqrt", "constant"), (None, "sigmoid"))
+        for name, known in zip(("bias_rule", "schedule", "calibration"), choices, strict=True):
+            given = getattr(self, name)
+            if given not in known:
+                raise ValueError(f"{name} must be {known[0]!r} or {known[1]!r}, got {given!r}")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -189,7 +155,7 @@ class MEDClassifier(Calibrated):
         """
         with restored_on_error(self):
             self._check_params()
-            require_frozen(self)
+            self._require_frozen()
             first = not hasattr(self, "classes_")
             X, y = read_any_rows(self, X, y, sparse=self._takes_sparse(), reset=first)
             if self._precomputed():
@@ -197,10 +163,7 @@ class MEDClassifier(Calibrated):
                     "a precomputed kernel says nothing of rows to come: give partial_fit the "
                     "kernel itself, or use fit"
                 )
-            if isinstance(self.class_weight, str):
-                raise ValueError(
-                    f"class_weight={self.class_weight!r} needs all rows at once: give a dict"
-                )
+            self._check_stream_weights()
             self.classes_ = first_classes(y, classes, getattr(self, "classes_", None))
             codes = known_codes(y, self.classes_)
             weights = row_weights(self.class_weight, self.classes_, codes, sample_weight)
@@ -211,14 +174,10 @@ class MEDClassifier(Calibrated):
                 )
             if first:
                 self._begin(X, weights)
-            self._learn(X, codes, weights, self._slack())
+            t = 1.0 if self.schedule == "constant" else self.stream_[0] + 1.0
+            C = float(min(self.C, max(self.C / np.sqrt(t), FLOOR)))
+            self._learn(X, codes, weights, C)
             return self
-
-    def _slack(self) -> float:
-        """C of the batch that comes."""
-        t = self.stream_[0] + 1.0
-        share = 1.0 if self.schedule == "constant" else np.sqrt(t)
-        return float(min(self.C, max(self.C / share, FLOOR)))
 
     def _begin(self, X: Any, weights: Array) -> None:
         """The state before the first batch: the kernel, frozen, and f = 0."""
@@ -230,8 +189,9 @@ class MEDClassifier(Calibrated):
         sample = self.kernel_.features(X[:1])
         self.feature_weights_ = np.zeros((k, 0 if sample is None else sample.shape[1]))
         self.intercept_, self.stream_ = np.zeros(k), np.zeros(2)
-        self._begin_calibration(k)
-        freeze(self)
+        # scores, class and weight of held-out rows; the sigmoid is empty as long as there are none
+        self._held, self.slope_, self.offsets_ = np.zeros((0, k + 2)), np.zeros(0), np.zeros(0)
+        self._freeze()
 
     def _learn(self, X: Any, codes: Index, weights: Array, C: float) -> None:
         """Condition once more, by Theorem 1: what was learned before is the prior of the batch."""
@@ -241,63 +201,41 @@ class MEDClassifier(Calibrated):
         points = X[first]
         with np.errstate(over="ignore", invalid="ignore"):  # the solver refuses what is not finite
             F = self.kernel_.features(points) if m else None
-            K = product(F, F) if m else self._kernel_matrix(X, points, first)
-        Y = one_vs_rest(codes[first], len(self.classes_))[:, -len(self.intercept_) :]
-        before = self._before(points, F)
+            if self.kernel_.pairwise:
+                require_square(self.kernel_, X, len(X))
+                K = np.asarray(self.amplitude * X[np.ix_(first, first)])
+            else:
+                K = product(F, F) if m else self.kernel_(points)
+        if F is not None:
+            before = FeatureProcess(self.kernel_, self.feature_weights_).of_features(F)
+        elif len(self.support_):
+            before = self._posterior(None).mean(points)
+        else:  # f is zero before the first rows, and those of a precomputed kernel come once only
+            before = np.zeros((n, len(self.intercept_)))
+        batch = BatchProblem(K, self._signs(codes[first]), codes[first], total, before)
         inference = MED(self.tol, self.max_iter, self.bias_rule, self.intercept_)
-        solution = inference.solve(
-            DenseGram.given(K),
-            Y,
-            Margin(C),
-            mean=before,
-            basis=np.ones((n, 1)),
-            weights=total,
-        )
+        solution = batch.solve(inference, Margin(C))
         # as long as f is zero its scores say nothing, whatever was seen (a single row, one class)
         fresh = not (len(self.support_) or self.feature_weights_.any())
         scores: Array | None = before
         if self.calibration is not None and fresh:
-            scores = held_out_scores(inference, Margin(C), K, Y, total, before, codes[first])
+            scores = batch.held_out(inference, Margin(C))
         self._append(first, points, F, np.ascontiguousarray(solution.alpha.T))
         assert solution.beta is not None
         self.intercept_ = solution.beta[0]
         self.stream_ = self.stream_ + np.array([1.0, X.shape[0]])
-        used = {"used": int(np.count_nonzero(weights > 0.0)), "distinct": n}
-        more: dict[str, Any] = {
-            "C": C,
-            "batches": int(self.stream_[0]),
-            "bias": self.bias_rule,
-            "support": int(np.count_nonzero(np.any(solution.alpha != 0.0, axis=1))),
-        }
+        used, weight = int(np.count_nonzero(weights > 0.0)), float(total.sum())
+        support = int(np.count_nonzero(np.any(solution.alpha != 0.0, axis=1)))
+        more = {"C": C, "batches": int(self.stream_[0]), "bias": self.bias_rule, "support": support}
         if C < self.C and C <= FLOOR:
             more["schedule"] = (
                 f"C / sqrt(t) has reached its floor {C}: from here on every batch counts the "
                 "same; start with a larger C and a smaller amplitude for a longer stream"
             )
-        self._tell(inference, solution.report, used | {"weight": float(total.sum())}, **more)
-        by = "folds" if fresh else "scores before each batch"
-        self._calibrate(scores, codes[first], total, by)
-
-    def _before(self, points: Any, F: Any) -> Array:
-        """Return f without bias (n, k); F are the features of the points, None if there are none.
-
-        Rows of a precomputed kernel come once only: f is zero before them.
-        """
-        if F is not None:
-            return FeatureProcess(self.kernel_, self.feature_weights_).of_features(F)
-        if not len(self.support_):
-            return np.zeros((points.shape[0], len(self.intercept_)))
-        return self._posterior(None).mean(points)
-
-    def _kernel_matrix(self, X: Array, points: Array, first: Index) -> Array:
-        if not self.kernel_.pairwise:
-            return self.kernel_(points)
-        if not isinstance(self.kernel_, Precomputed) or X.shape[1] < len(X):
-            raise ValueError(
-                "a precomputed kernel needs the square matrix of all training rows as X, and "
-                "stands alone; use Precomputed(matrix) inside a composed kernel"
-            )
-        return np.asarray(self.amplitude * X[np.ix_(first, first)])
+        rows = {"used": used, "distinct": n, "weight": weight}
+        self._tell(inference, solution.report, rows, **more)
+        if self.calibration is not None:
+            self._calibrate(scores, batch, "folds" if fresh else "scores before each batch")
 
     def _append(self, first: Index, points: Any, F: Any, coefficients: Array) -> None:
         """Take the support vectors of a batch into f; coefficients is (k, n)."""
@@ -311,6 +249,52 @@ class MEDClassifier(Calibrated):
         self.support_vectors_ = np.concatenate([self.support_vectors_, points[held]])
         self.dual_coef_ = np.column_stack([self.dual_coef_, coefficients[:, held]])
 
+    # ------------------------------------------------------------------ probabilities
+    def _calibrate(self, scores: Array | None, batch: BatchProblem, by: str) -> None:
+        """Fit the sigmoid to the scores kept and those of a batch (n, k), None: it has none."""
+        if scores is not None:
+            new = np.column_stack([scores, batch.codes, batch.weights])
+            held = np.concatenate([self._held, new])
+            k = scores.shape[1]
+            slope, self.offsets_ = fit_sigmoid(
+                held[:, :k], held[:, k].astype(np.intp), held[:, k + 1], len(self.classes_)
+            )
+            self.slope_ = np.array([slope])
+            # of a batch larger than the window rows from all over it, of older ones the latest
+            rows = np.unique(np.linspace(0, len(new) - 1, WINDOW).astype(np.intp))
+            self._held = np.concatenate([self._held, new[rows]])[-WINDOW:]
+        self.report_["calibration"] = {
+            "by": by if scores is not None else "none: a class of the batch has a single row",
+            "slope": float(self.slope_[0]) if len(self.slope_) else None,
+            "scores": len(self._held),
+        }
+
+    def _shifted(self, f: Array) -> Array:
+        """Return f + b (q, k), moved to the middle of the sigmoid where there is one."""
+        if not len(self.slope_):
+            return f
+        return shifted(f - self.intercept_, float(self.slope_[0]), self.offsets_)
+
+    @property
+    def predict_proba(self) -> Any:
+        """Probabilities (q, k) in the order of ``classes_``; absent without ``calibration``."""
+        if self.calibration is None:
+            raise AttributeError(
+                "maximum entropy discrimination has no probabilities: its variance does not shrink "
+                "with the data; calibration='sigmoid' fits some to held-out scores, "
+                "sklearn.calibration.CalibratedClassifierCV has other ways"
+            )
+        return self._predict_proba
+
+    def _predict_proba(self, X: Any) -> Array:
+        d = self.decision_function(X)
+        if not len(self.slope_):
+            raise ValueError(
+                "there is no held-out score to calibrate with yet: learn one more batch, with "
+                "rows of every class, before asking for probabilities"
+            )
+        return class_probabilities(d, float(self.slope_[0]))
+
     # ------------------------------------------------------------------ what was learned
     def _posterior(self, bias: Array | None) -> Process:
         """The same function in weight space, where the kernel has features."""
@@ -323,18 +307,27 @@ class MEDClassifier(Calibrated):
 
     def _takes_sparse(self) -> bool:
         given = self.kernel
-        if isinstance(given, str):
-            return given == "linear"
-        return isinstance(given, Kernel) and given.takes_sparse
+        return given.takes_sparse if isinstance(given, Kernel) else given == "linear"
 
     def _summary_rows(self) -> list[tuple[str, str, str]]:
         report, (batches, rows) = self.report_, self.stream_
         m = self.feature_weights_.shape[1]
         kept = f"{m} weights of its features" if m else f"{len(self.support_)} support vectors"
         divergence = float(np.sum(report["inference"]["objective"]))
+        learned = super()._summary_rows()
+        found = report.get("calibration")
+        if found is not None:
+            slope, scores = found["slope"], f"{found['scores']} held-out scores"
+            if slope is None:
+                text = "none yet: there are no held-out scores"
+            elif slope:
+                text = f"sigmoid of slope {slope:.4g} on {scores}"
+            else:
+                text = f"sigmoid on {scores}, which say nothing: the shares of the classes"
+            learned.append(("Quality", "probabilities", text))
         lines = [
             ("Data", "rows", f"{int(rows)}, batches: {int(batches)}"),
-            *super()._summary_rows(),
+            *learned,
             ("Model", "kept of each function" if m else "kept", kept),
             ("Model", "C of the last batch", f"{report['C']:.6g}"),
             ("Model", "bias", report["bias"]),

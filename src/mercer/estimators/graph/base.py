@@ -1,12 +1,10 @@
-"""What classifiers of partly labelled rows share: a prior conditioned on a graph; theory (M6).
-
-The record of the memory of a stream on graphs: it continues bit for bit.
-"""
+"""What classifiers of partly labelled rows share: a prior conditioned on a graph; theory (M6)."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
@@ -18,23 +16,19 @@ from mercer.core.arrays import Array, Index
 from mercer.core.kinds import Numbers, Plain, Record, Rows
 from mercer.core.memory import require_memory
 from mercer.core.record import Fields, Maybe, One
-from mercer.estimators.discrimination.base import MarginClassifier
+from mercer.estimators.discrimination.base import BatchProblem, MarginClassifier
 from mercer.estimators.shared.labels import (
     Labelled,
     Vertices,
     encode,
     merge_vertices,
-    one_vs_rest,
     row_weights,
     split_labels,
 )
-from mercer.estimators.shared.stream import freeze, require_moderate
+from mercer.estimators.shared.stream import require_moderate
 from mercer.estimators.shared.table import check_weights, read_inputs, restored_on_error
 from mercer.inference.base import Inference, Report
-from mercer.inference.graph.exact import AtOnce, Manifold, Smoothed, Whole
-from mercer.inference.graph.landmarks import Landmarked
-from mercer.kernels import Kernel
-from mercer.linalg.dense.gram import DenseGram
+from mercer.inference.graph import Landmarked, Manifold, Smoothed, Whole, at_once
 from mercer.linalg.graph import neighbour_graph
 from mercer.losses.base import Loss, is_number
 
@@ -42,6 +36,7 @@ MOST = 1e300  # kernel values whose sums are finite; what rounding then does, th
 Smooth = Callable[[Array, Index, Any, Index], Smoothed]  # of Manifold.smooth
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GraphMachine(MarginClassifier):
     """The classifier behind LapMEDClassifier, LapSVC and LapLSClassifier: a child states its loss.
 
@@ -50,48 +45,18 @@ class GraphMachine(MarginClassifier):
     conditioned on smoothness, and the inference of the loss then works on that prior.
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        beta: float = 0.5,
-        gamma_A: float | None = None,
-        gamma_I: float | None = None,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        n_neighbors: int = 10,
-        heat: float | None = None,
-        unlabelled: Any = None,
-        class_weight: Any = None,
-    ) -> None:
-        self.C = C
-        self.beta = beta
-        self.gamma_A = gamma_A
-        self.gamma_I = gamma_I
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.n_neighbors = n_neighbors
-        self.heat = heat
-        self.unlabelled = unlabelled
-        self.class_weight = class_weight
-
-    def _set_all(self, given: dict[str, Any]) -> None:
-        """Set the parameters of a constructor that has more of them: ``given`` is its locals()."""
-        for name in given.keys() - {"self", "__class__"}:
-            setattr(self, name, given[name])
+    C: float = field(default=100.0, kw_only=False)
+    beta: float = 0.5
+    gamma_A: float | None = None  # noqa: N815  # the letters of Belkin et al.
+    gamma_I: float | None = None  # noqa: N815  # and this
+    n_neighbors: int = 10
+    heat: float | None = None
+    unlabelled: Any = None
 
     # ------------------------------------------------------------------ hooks
     @abstractmethod
     def _parts(self, C: float, labelled: float) -> tuple[Inference, Loss]:
         """Return inference and loss of a batch with labelled rows of this total weight."""
-
-    def _scaled(self, kernel: Kernel) -> Kernel:
-        """Return the kernel with its amplitude."""
-        return kernel
 
     def _remember(self, manifold: Manifold, rows: int) -> None:
         """Keep the points that the function needs, of a table of so many rows."""
@@ -127,12 +92,11 @@ class GraphMachine(MarginClassifier):
                     "and some of at least two classes are needed"
                 )
             self.classes_, codes = encode(labels)
-            shares = row_weights(self.class_weight, self.classes_, codes)
-            counts = weights[known] * shares
+            counts = weights[known] * row_weights(self.class_weight, self.classes_, codes)
             Labelled(self.classes_, codes, weights[known], counts).check_two()
             self._begin(X, weights)
             batch = merge_vertices(X, weights, known, codes, counts)
-            self._learn(batch, partial(AtOnce, self.kernel_), len(X))
+            self._learn(batch, partial(at_once, self.kernel_), len(X))
             return self
 
     def _begin(self, X: Array, weights: Array) -> None:
@@ -143,9 +107,10 @@ class GraphMachine(MarginClassifier):
                 "a graph of neighbours needs the rows themselves, and a precomputed kernel does "
                 "not have them: give the kernel as a function of rows"
             )
-        self.kernel_ = self._scaled(kernel)
+        amplitude = float(getattr(self, "amplitude", 1.0))
+        self.kernel_ = kernel if amplitude == 1.0 else amplitude * kernel
         self.intercept_ = np.zeros(1 if len(self.classes_) == 2 else len(self.classes_))
-        freeze(self)
+        self._freeze()
 
     def _learn(self, batch: Vertices, smooth: Smooth, rows: int) -> None:
         """Condition on the graph of all rows, then on the labels, by the inference of the loss."""
@@ -156,37 +121,21 @@ class GraphMachine(MarginClassifier):
         C, beta = self._weights(labelled, n)
         step = smooth(batch.points, batch.rows, 2.0 * beta * graph.laplacian, at)
         inference, c, report = None, np.zeros((0, len(self.intercept_))), Report(iterations=0)
-        K = step.covariance() if len(at) else None
+        K = step.covariance if len(at) else None
         if K is not None:
             require_memory(len(at), 3, "a batch", "learn, batch by batch,")
             inference, loss = self._parts(C, labelled)
-            Y = one_vs_rest(batch.codes, len(self.classes_))[:, -len(self.intercept_) :]
-            solution = inference.solve(
-                DenseGram.given(0.5 * (K + K.T)),
-                Y,
-                loss,
-                mean=step.latent(),
-                basis=np.ones((len(at), 1)),
-                weights=batch.weights,
-            )
+            Y, K_new = self._signs(batch.codes), 0.5 * (K + K.T)
+            problem = BatchProblem(K_new, Y, batch.codes, batch.weights, step.latent)
+            solution = problem.solve(inference, loss)
             assert solution.beta is not None
             c, self.intercept_, report = solution.alpha, solution.beta[0], solution.report
         self._remember(step.learn(c), rows)
-        self._tell(
-            inference,
-            report,
-            {"used": rows, "distinct": n, "weight": labelled},
-            C=C if len(at) else None,
-            beta=beta,
-            labelled=len(at),
-            graph={
-                "vertices": n,
-                "edges": graph.edges,
-                "n_neighbors": graph.n_neighbors,
-                "heat": graph.heat,
-            },
-            **self._remarks(K, C),
-        )
+        counts = {"used": rows, "distinct": n, "weight": labelled}
+        edges = {"edges": graph.edges, "n_neighbors": graph.n_neighbors, "heat": graph.heat}
+        more: dict[str, Any] = {"C": C if len(at) else None, "beta": beta, "labelled": len(at)}
+        more |= {"graph": {"vertices": n, **edges}, **self._remarks(K, C)}
+        self._tell(inference, report, counts, **more)
 
     def _weights(self, labelled: float, n: int) -> tuple[float, float]:
         """Return C and beta of a batch of n points, ``labelled`` of them with a label.
@@ -219,13 +168,10 @@ class GraphMachine(MarginClassifier):
         graph = report["graph"]
         heat = "infinite: weights of one" if graph["heat"] is None else f"{graph['heat']:.4g}"
         slack = "no labels" if report["C"] is None else f"{report['C']:.6g}"
+        last = f"{graph['vertices']} distinct, {report['labelled']} labels"
         return [
             *rows,
-            (
-                "Data",
-                "rows of the last batch",
-                f"{graph['vertices']} distinct, {report['labelled']} labels",
-            ),
+            ("Data", "rows of the last batch", last),
             ("Data", "graph", f"{graph['edges']} edges, {graph['n_neighbors']} neighbours"),
             ("Data", "heat", heat),
             ("Model", "C", slack),
@@ -234,13 +180,9 @@ class GraphMachine(MarginClassifier):
 
     # ------------------------------------------------------------------ parameters
     def _check_params(self) -> None:
-        """Refuse parameters that no fit can have had."""
-        params = self.get_params(deep=False)
-        for name in ("C", "tol", "amplitude"):
-            if not is_number(params.get(name, 1.0), 0.0, np.inf):
-                raise ValueError(f"{name} must be a positive finite number, got {params[name]!r}")
+        super()._check_params()
         for name in ("gamma_A", "gamma_I"):
-            value, zero = params[name], name == "gamma_I"
+            value, zero = getattr(self, name), name == "gamma_I"
             if value is not None and not (is_number(value, 0.0, np.inf) or (zero and _zero(value))):
                 raise ValueError(f"{name} must be a positive finite number or None, got {value!r}")
         if (self.gamma_A is None) != (self.gamma_I is None):
@@ -256,9 +198,6 @@ class GraphMachine(MarginClassifier):
             raise ValueError(
                 f"heat must be a positive number, numpy.inf for weights of one, or None: {heat!r}"
             )
-        limit = params.get("max_iter", 1)
-        if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < -1:
-            raise ValueError(f"max_iter must be a number of steps, or -1 for no limit: {limit!r}")
 
     def _check_count(self, name: str, least: int) -> None:
         value = getattr(self, name)
@@ -283,16 +222,17 @@ def _sparse(data: Array, indices: Index, indptr: Index) -> Any:
 def _whole(extent: Index, **given: Any) -> Whole:
     if np.any(np.diff(extent) < 0):
         raise ValueError("the extents of the memory do not rise")
-    return Whole(None, **given, extent=extent)  # type: ignore[arg-type]  # set by GraphStream._restored
+    return Whole(None, **given, extent=extent)  # type: ignore[arg-type]  # set by LapMEDClassifier
 
 
 def _landmarked(place: Index, **given: Any) -> Landmarked:
     if len(np.unique(place)) != len(place):
         raise ValueError("a landmark of the memory is named twice")
-    limits = dict.fromkeys(("per_batch", "most", "support"), 0)  # set by GraphStream._restored
+    limits = dict.fromkeys(("per_batch", "most", "support"), 0)  # set by LapMEDClassifier
     return Landmarked(None, **given, place=place, **limits)  # type: ignore[arg-type]  # and this
 
 
+# the memory of a stream: p points, q landmarks, r rows of the root, e entries of the graph
 _POINTS: Record = {
     "points": Numbers("p d"),
     "rows": Rows("p"),
@@ -305,30 +245,23 @@ _GRAPH = {
     "indptr": Rows("p+1", rising=False),
 }
 _FACTOR = Numbers("q q", diagonal="positive")
-# p points, q landmarks, r rows of the root, e entries of the graph
+_WHOLE: Record = {
+    "graph": Fields(_sparse, _GRAPH),
+    "root": Maybe(Numbers("r p")),
+    "extent": Rows("r", rising=False, below="p+1"),
+}
+_LANDMARKED: Record = {
+    "place": Rows("q", rising=False, below="p"),
+    "R": _FACTOR,
+    "G": _FACTOR,
+    "h": Numbers("q k"),
+    "phi": Numbers("q p"),
+    "residual": Plain(bool),
+    "gone": Plain(int, 0),
+}
 MEMORY = One(
     {
-        "Whole": Fields(
-            _whole,
-            {
-                **_POINTS,
-                "graph": Fields(_sparse, _GRAPH),
-                "root": Maybe(Numbers("r p")),
-                "extent": Rows("r", rising=False, below="p+1"),
-            },
-        ),
-        "Landmarked": Fields(
-            _landmarked,
-            {
-                **_POINTS,
-                "place": Rows("q", rising=False, below="p"),
-                "R": _FACTOR,
-                "G": _FACTOR,
-                "h": Numbers("q k"),
-                "phi": Numbers("q p"),
-                "residual": Plain(bool),
-                "gone": Plain(int, 0),
-            },
-        ),
+        "Whole": Fields(_whole, {**_POINTS, **_WHOLE}),
+        "Landmarked": Fields(_landmarked, {**_POINTS, **_LANDMARKED}),
     }
 )

@@ -1,32 +1,35 @@
-"""Three classifiers of partly labelled rows, on the prior that the graph of all rows conditions.
-
-``LapMEDClassifier`` is maximum-entropy discrimination, also in streams; ``LapSVC`` the support
-vector machine, and ``LapLSClassifier`` the least squares of manifold regularisation.
-"""
+"""Three classifiers of partly labelled rows, on the prior that the graph of all rows conditions."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mercer.core.arrays import Array
-from mercer.estimators.graph.base import GraphMachine
-from mercer.estimators.graph.stream import GraphStream
-from mercer.estimators.support_vector.base import SupportVectorMachine
+from mercer.core.arrays import Array, Index
+from mercer.core.kinds import Numbers, Record
+from mercer.estimators.graph.base import MEMORY, GraphMachine
+from mercer.estimators.shared.labels import Vertices, merge_vertices, row_weights, split_labels
+from mercer.estimators.shared.stream import first_classes, known_codes
+from mercer.estimators.shared.table import check_weights, read_inputs, restored_on_error
 from mercer.inference.base import Inference, Report
 from mercer.inference.exact import Exact
+from mercer.inference.graph import Landmarked, Manifold, Whole, landmarked
 from mercer.inference.med import MED
 from mercer.inference.smo import SMO
-from mercer.kernels import Kernel
+from mercer.linalg.operators import PosteriorOperator
 from mercer.losses import Gaussian, Hinge
 from mercer.losses.base import Loss
 from mercer.losses.binary.margins import Margin
+from mercer.process.process import Posterior, Prior
 
 NEAR_ONE = 3.0  # C k(x, x) from which on there is little to learn
 
 
-class LapMEDClassifier(GraphStream):
+@dataclass(eq=False, repr=False, kw_only=True)
+class LapMEDClassifier(GraphMachine):
     """Maximum entropy discrimination of partly labelled rows, at once or batch by batch.
 
     Minimise 1/2 |f|^2 + beta f(X)'L f(X) + sum_i w_i g_C(y_i (f(x_i) + b)): the sum is over the
@@ -40,9 +43,8 @@ class LapMEDClassifier(GraphStream):
 
     Parameters
     ----------
-    C : > 1, default 100. Slack parameter, the same for every batch: the kernel shrinks by itself as
-        rows come, and that averages over the batches. ``report_["slack"]`` says when C k_new(x, x)
-        comes near 1, where nothing more is learned.
+    C : > 1, default 100. Slack parameter of every batch: the kernel shrinks by itself as rows come.
+        ``report_["slack"]`` says when C k_new(x, x) comes near 1, where nothing more is learned.
     beta : >= 0, default 0.5. Weight of the smoothness.
     gamma_A, gamma_I : > 0 and >= 0, default None. The weights of Belkin, Niyogi & Sindhwani, both
         or none, instead of C and beta: C = 1 / (2 l gamma_A), beta = gamma_I / (2 gamma_A n^2) for
@@ -67,23 +69,17 @@ class LapMEDClassifier(GraphStream):
         support vectors. False drops it, and memory no longer grows with the labelled rows.
     max_support : >= 0, default 5000. Support vectors that are kept beside the landmarks; those that
         matter least beyond are represented by the landmarks alone.
-    merge : >= 1, default "auto". Rows that unlabelled batches must have together to make a graph;
-        until then they wait (and join a batch with labels if one comes). "auto" is
-        ``n_neighbors + 1``, 1 never waits.
-    tol : > 0, default 1e-8. Duality gap at which a batch is solved, relative to the objective.
-    max_iter : >= 1, default 200. Steps of the interior point at most; reaching it is a
-        ConvergenceWarning.
+    merge : >= 1, default "auto", ``n_neighbors + 1``. Rows that unlabelled batches must have
+        together to make a graph; until then they wait (and join a batch with labels if one comes).
+    tol, max_iter : > 0 and >= 1, default 1e-8 and 200; see :class:`MEDClassifier`.
 
     Attributes
     ----------
-    posteriors_ : list with one :class:`mercer.process.Posterior`: mean f + b, k outputs, covariance
-        k_new.
-    support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,): the function is
-        ``dual_coef_ @ kernel_(support_vectors_, x) + intercept_``. Unlabelled rows are among them.
-    support_ : (s,) their rows, counted from the beginning of the stream.
+    posteriors_ : list with one :class:`mercer.process.Posterior`: mean f + b, covariance k_new.
+    support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,), as of :class:`SVC`;
+        unlabelled rows are among them. ``support_`` counts from the beginning of the stream.
     stream_ : (2,) batches and rows learned.
-    process_ : the prior of the next batch, a :class:`mercer.process.Posterior`: mean f without
-        bias, covariance k_new.
+    process_ : the prior of the next batch, a Posterior: mean f without bias, covariance k_new.
     kernel_ : the kernel before any smoothing, amplitude included.
     memory_, waiting_ : what carries the stream, and (u, d) rows too few for a graph so far.
     left_out_ : None.
@@ -110,43 +106,172 @@ class LapMEDClassifier(GraphStream):
     array(['a'], dtype='<U1')
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        beta: float = 0.5,
-        gamma_A: float | None = None,
-        gamma_I: float | None = None,
-        amplitude: float = 1.0,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        n_neighbors: int = 10,
-        heat: float | None = None,
-        unlabelled: Any = None,
-        class_weight: Any = None,
-        budget: int | None = 2000,
-        landmarks: int = 20,
-        max_landmarks: int = 1000,
-        residual: bool = True,
-        max_support: int = 5000,
-        merge: int | str = "auto",
-        tol: float = 1e-8,
-        max_iter: int = 200,
-    ) -> None:
-        self._set_all(locals())
+    _freezes: ClassVar[tuple[str, ...]] = ("kernel", "amplitude")
+    amplitude: float = 1.0
+    budget: int | None = 2000
+    landmarks: int = 20
+    max_landmarks: int = 1000
+    residual: bool = True
+    max_support: int = 5000
+    merge: int | str = "auto"
+    tol: float = 1e-8
+    max_iter: int = 200
 
+    # ------------------------------------------------------------------ streams
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn from one more batch X (n, d), y (n,), in which None or NaN stands for no label.
+
+        Without y, or without any label in it, a batch changes the kernel only; if it has fewer
+        rows than ``merge`` it waits for more. Rows of one class only are fine. ``classes`` are all
+        labels that will ever occur, for the first call: without them they are those of its batch.
+        ``kernel`` and ``amplitude`` are frozen by it: a stream in which one of them is changed is
+        refused. If anything fails, the classifier stays as it was.
+        """
+        with restored_on_error(self):
+            self._check_params()
+            self._require_frozen()
+            first = not hasattr(self, "classes_")
+            X = read_inputs(self, X, fitted=not first)
+            weights = check_weights(sample_weight, len(X))
+            known, labels = split_labels(y, len(X), self.unlabelled)
+            if first and classes is None and not known.any():
+                raise ValueError(
+                    "the first batch has no label: give all labels of the stream as "
+                    "classes=[...] at the first call of partial_fit"
+                )
+            self.classes_ = first_classes(labels, classes, getattr(self, "classes_", None))
+            if self.unlabelled in self.classes_.tolist():
+                raise ValueError(
+                    f"classes name {self.unlabelled!r}, which unlabelled= says is not a label: "
+                    "leave it out of classes"
+                )
+            codes = known_codes(labels, self.classes_)
+            self._check_stream_weights()
+            counts = weights[known]
+            if len(codes):
+                counts = counts * row_weights(self.class_weight, self.classes_, codes)
+            if first:
+                self._begin(X, weights)
+            batch = self._gathered(X, weights, known, codes, counts)
+            if batch is None:
+                self.stream_ = self.stream_ + np.array([0.0, len(X)])
+            else:  # Theorem 2: condition once more
+                self._learn(batch, self._memory_for(len(batch.points)).smooth, len(X))
+            return self
+
+    def _begin(self, X: Array, weights: Array) -> None:
+        super()._begin(X, weights)
+        d, k = self.n_features_in_, len(self.intercept_)
+        self.stream_ = np.zeros(2)
+        self.waiting_, self.waiting_rows_ = np.zeros((0, d)), np.zeros(0)
+        self._keep(Whole.empty(self.kernel_, d, k))
+
+    def _gathered(
+        self, X: Array, weights: Array, known: NDArray[np.bool_], codes: Index, counts: Array
+    ) -> Vertices | None:
+        """Return the batch together with the rows that waited, or None: it waits, too."""
+        u, use = len(self.waiting_), weights > 0.0
+        rows = np.append(self.waiting_rows_, np.flatnonzero(use) + self.stream_[1])
+        points = np.concatenate([self.waiting_, X[use]])
+        enough = self.n_neighbors + 1 if self.merge == "auto" else int(self.merge)
+        if not np.any(counts > 0.0) and len(points) < enough:
+            self.waiting_, self.waiting_rows_ = points, rows
+            if not hasattr(self, "report_"):
+                self._tell(None, Report(iterations=0), {"used": 0, "distinct": 0, "weight": 0.0})
+            self.report_ = self.report_ | {"waiting": len(points)}
+            return None
+        labelled = np.append(np.zeros(u, dtype=bool), known[use])
+        kept = use[known]
+        batch = merge_vertices(points, np.ones(len(points)), labelled, codes[kept], counts[kept])
+        self.waiting_, self.waiting_rows_ = self.waiting_[:0], self.waiting_rows_[:0]
+        return replace(batch, rows=rows[batch.rows].astype(np.intp))
+
+    def _memory_for(self, n: int) -> Manifold:
+        """The memory that takes n more rows: exact within the budget, landmarks beyond it."""
+        memory = self._limited(self.memory_)
+        exact = self.budget is None or len(memory.points) + n <= self.budget
+        if exact or not isinstance(memory, Whole):
+            return memory
+        count = max(self.landmarks * int(self.stream_[0]), self.max_landmarks // 2)
+        limits = (self.landmarks, self.max_landmarks, self.max_support)
+        return landmarked(memory, bool(self.residual), *limits, count)
+
+    def _limited(self, memory: Manifold) -> Manifold:
+        """Return the memory with the limits that the parameters set now."""
+        if not isinstance(memory, Landmarked):
+            return memory
+        most, support = self.max_landmarks, self.max_support
+        return replace(memory, per_batch=self.landmarks, most=most, support=support)
+
+    def _remember(self, manifold: Manifold, rows: int) -> None:
+        """Keep all points: the next batch needs them."""
+        self._keep(manifold)
+        self.stream_ = self.stream_ + np.array([1.0, rows])
+
+    def _keep(self, manifold: Manifold) -> None:
+        self.memory_ = manifold
+        self.support_, self.support_vectors_ = manifold.rows, manifold.points
+        self.dual_coef_ = np.ascontiguousarray(manifold.weights.T)
+
+    # ------------------------------------------------------------------ what was learned
+    def _operator(self) -> PosteriorOperator:
+        return self.memory_.operator()
+
+    @property
+    def process_(self) -> Posterior:
+        """The prior of the next batch: mean f without bias, covariance k_new."""
+        memory, operator = self.memory_, self.memory_.operator()
+        try:
+            operator.Q  # noqa: B018  # computed here, so that a memory without it is refused
+        except ValueError as error:
+            raise AttributeError(str(error)) from error
+        prior = Prior(self.kernel_, memory.weights.shape[1])
+        return Posterior(prior, memory.points, memory.weights, operator)
+
+    def _summary_rows(self) -> list[tuple[str, str, str]]:
+        rows, report = super()._summary_rows(), self.report_
+        if report.get("waiting"):
+            rows.append(("Data", "rows that wait for a graph", str(report["waiting"])))
+        if "memory" in report:
+            rows.append(("Model", "memory", _memory(report["memory"])))
+        if "slack" in report:
+            rows.append(("Model", "slack", report["slack"]))
+        return rows
+
+    # ------------------------------------------------------------------ model files
+    @classmethod
+    def _record(cls) -> Record:
+        inside = ("support_", "support_vectors_", "dual_coef_")  # the memory has them
+        rest = {name: kind for name, kind in super()._record().items() if name not in inside}
+        return {
+            **rest,
+            "memory_": MEMORY,
+            "stream_": Numbers("2", 0.0, whole=True),
+            "waiting_": Numbers("u d"),
+            "waiting_rows_": Numbers("u", 0.0, whole=True),
+        }
+
+    def _restored(self) -> None:
+        super()._restored()
+        self._keep(self._limited(replace(self.memory_, kernel=self.kernel_)))
+
+    # ------------------------------------------------------------------ parts and parameters
     def _check_params(self) -> None:
         super()._check_params()
-        if self.gamma_A is None and self.C <= 1.0:
-            raise ValueError(
-                f"C must be above 1, got {self.C!r}: at C <= 1 no row has any weight and nothing "
-                "is learned; for a softer margin make the amplitude smaller"
-            )
-
-    def _scaled(self, kernel: Kernel) -> Kernel:
-        return kernel if self.amplitude == 1.0 else float(self.amplitude) * kernel
+        if self.gamma_A is None:
+            self._check_slack(self.C)
+        for name in ("landmarks", "max_landmarks", "max_support"):
+            self._check_count(name, 0)
+        if self.budget is not None:
+            self._check_count("budget", 0)
+        if self.merge != "auto":
+            self._check_count("merge", 1)
+        if not isinstance(self.residual, (bool, np.bool_)):
+            raise ValueError(f"residual must be True or False, got {self.residual!r}")
+        if not self.residual and not (self.landmarks and self.max_landmarks):
+            raise ValueError("without residual and landmarks nothing would be kept: give landmarks")
 
     def _parts(self, C: float, labelled: float) -> tuple[Inference, Loss]:
         """Theorem 2: the dual with the conditioned kernel."""
@@ -158,7 +283,8 @@ class LapMEDClassifier(GraphStream):
         return MED(self.tol, self.max_iter, near=self.intercept_), Margin(C)
 
     def _remarks(self, K: Array | None, C: float) -> dict[str, Any]:
-        found = super()._remarks(K, C)
+        found: dict[str, Any] = {"memory": self.memory_.describe()}
+        found |= {"batches": int(self.stream_[0]), "waiting": 0}
         if K is None:
             return found
         scale = C * float(np.median(K.diagonal()))
@@ -170,22 +296,30 @@ class LapMEDClassifier(GraphStream):
         return found | {"margin_scale": scale}
 
 
+def _memory(kept: dict[str, Any]) -> str:
+    if kept["form"] == "exact":
+        return f"exact, {kept['points']} rows"
+    residual = f"{kept['support']} support vectors" if kept["residual"] else "no residual"
+    dropped = kept["dropped_support_vectors"]
+    gone = f", {dropped} more dropped" if dropped else ""
+    return f"{kept['landmarks']} landmarks, {residual}{gone}"
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class LapSVC(GraphMachine):
     """Support vector classification of partly labelled rows.
 
     Minimise 1/2 |f|^2 + beta f(X)'L f(X) + C sum_i w_i (1 - y_i (f(x_i) + b))_+ over functions f
-    on the whole space: the sum is over the labelled rows, L is the normalised Laplacian of the
-    neighbourhood graph of all rows. The loss is that of :class:`SVC`, to which it falls back
-    without unlabelled rows and with ``beta=0``. The prior is that of :class:`LapMEDClassifier`:
-    all but C, tol and max_iter, parameters and attributes, is described there.
+    on the whole space. The loss is that of :class:`SVC`, to which it falls back without unlabelled
+    rows and with ``beta=0``. The prior is that of :class:`LapMEDClassifier`: L, and all parameters
+    and attributes but C, tol and max_iter, are described there.
 
     Parameters
     ----------
     C : > 0, default 100. Weight of the hinge loss, and the largest coefficient a row can get.
-    beta, gamma_A, gamma_I : default 0.5, None, None.
+    beta, gamma_A, gamma_I, n_neighbors, heat, unlabelled, class_weight : default 0.5, None, None,
+        10, None, None, None.
     kernel, degree, gamma, coef0 : default "rbf", 3, "scale", 0; "scale" counts all rows.
-    n_neighbors, heat, unlabelled : default 10, None, None.
-    class_weight : None (default, all 1), "balanced" (over the labelled rows) or a dict.
     tol : > 0, default 1e-6. Largest violation of optimality, in units of f.
     max_iter : default -1, no limit. Steps at most; reaching it is a ConvergenceWarning.
 
@@ -203,52 +337,27 @@ class LapSVC(GraphMachine):
     array(['a', 'b'], dtype='<U1')
     """
 
-    tol: float
-    max_iter: int
-
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        beta: float = 0.5,
-        gamma_A: float | None = None,
-        gamma_I: float | None = None,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        n_neighbors: int = 10,
-        heat: float | None = None,
-        unlabelled: Any = None,
-        class_weight: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = -1,
-    ) -> None:
-        self._set_all(locals())
+    tol: float = 1e-6
+    max_iter: int = -1
 
     def _parts(self, C: float, labelled: float) -> tuple[Inference, Loss]:
         """The dual of the hinge, as in SVC (GPML 6.38)."""
         return SMO(tol=self.tol, max_iter=self.max_iter), Hinge(C)
-
-    def _warn(self, report: Report) -> None:
-        SupportVectorMachine._warn(self, report)  # what SMO has to say
 
 
 class LapLSClassifier(GraphMachine):
     """Least-squares classification of partly labelled rows, on labels -1 and +1.
 
     Minimise 1/2 |f|^2 + beta f(X)'L f(X) + C sum_i w_i (y_i - f(x_i) - b)^2 over functions f on
-    the whole space: the sum is over the labelled rows, L is the normalised Laplacian of the
-    neighbourhood graph of all rows. The prior is that of :class:`LapMEDClassifier`: all but C,
-    parameters and attributes, is described there.
+    the whole space. The prior is that of :class:`LapMEDClassifier`: L, and all parameters and
+    attributes but C, are described there.
 
     Parameters
     ----------
     C : > 0, default 100. Weight of the squares, 1 / (2 noise variance of a label).
-    beta, gamma_A, gamma_I : default 0.5, None, None.
+    beta, gamma_A, gamma_I, n_neighbors, heat, unlabelled, class_weight : default 0.5, None, None,
+        10, None, None, None.
     kernel, degree, gamma, coef0 : default "rbf", 3, "scale", 0; "scale" counts all rows.
-    n_neighbors, heat, unlabelled : default 10, None, None.
-    class_weight : None (default, all 1), "balanced" (over the labelled rows) or a dict.
 
     References
     ----------

@@ -1,15 +1,8 @@
-"""OnlineLogisticClassifier: Bayesian logistic regression with a kernel, learned from a stream.
-
-What an online learner chooses by the evidence of the labels: a share of drift, a length scale.
-
-How much of what was learned still holds is asked before each batch; how smooth a kernel given by
-name is, once, on the first batch.
-"""
+"""OnlineLogisticClassifier: Bayesian logistic regression with a kernel, learned from a stream."""
 
 from __future__ import annotations
 
-import copy
-import numbers
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,150 +13,95 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import inference as inferences
 from mercer.core.arrays import Array, location_scale
 from mercer.core.memory import require_memory
-from mercer.estimators.online.predictions import StreamPredictions, class_logs
 from mercer.estimators.online.record import OnlineRecord
 from mercer.estimators.shared import labels
 from mercer.estimators.shared.parts import positional, resolve_kernel, standardizes, start_length
 from mercer.estimators.shared.stream import (
     Prequential,
-    check_budget,
-    check_forgetting,
+    check_stream,
     first_classes,
-    freeze,
     is_plain,
     known_codes,
-    require_frozen,
     require_moderate,
 )
-from mercer.estimators.shared.table import build_table, check_weights, read_rows, restored_on_error
-from mercer.estimators.shared.units import Units, no_units
+from mercer.estimators.shared.summary import Rows, Summarised
+from mercer.estimators.shared.table import (
+    build_table,
+    check_weights,
+    read_inputs,
+    read_rows,
+    restored_on_error,
+)
+from mercer.estimators.shared.units import Units, describe_units, no_units
+from mercer.inference.base import Report
 from mercer.inference.sites.bound import Bound
 from mercer.kernels import Constant
-from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram
 from mercer.losses import Logistic
-from mercer.process.stream import StreamPosterior
-
-SHARES = np.array([0.0, 0.03, 0.1, 0.3, 0.6, 0.9])  # of drift, for drift="auto"
-HAZARD = 0.05  # prior probability of any change before a batch, the same for each kind
-LOG_PRIOR = np.log(np.r_[1.0 - HAZARD, np.full(len(SHARES) - 1, HAZARD / (len(SHARES) - 1))])
-FACTORS = (1.0, 0.5, 0.25, 0.125)  # of the length scale
-PRICE = 1.0  # nats that each halving must gain: few rows do not outvote the default
-ROWS = 128  # that are asked, at most
-
-
-def check_drift(drift: Any) -> float | None:
-    """Return the share if it is a number in [0, 1), and None for "auto"."""
-    if isinstance(drift, str) and drift == "auto":
-        return None
-    real = isinstance(drift, numbers.Real) and not isinstance(drift, bool)
-    if not real or not 0.0 <= float(drift) < 1.0:
-        raise ValueError(
-            f'drift must be a number in [0, 1), where 0 is no drift, or "auto", not {drift!r}'
-        )
-    return float(drift)
-
-
-def likely_share(stream: StreamPosterior, X: Array, S: Array, w: Array) -> tuple[float, float]:
-    """Return the most probable share given the labels S (b, m) at X, and its log prior.
-
-    p(share | labels) is proportional to p(labels | share) p(share), the first by its lower bound.
-    The log prior, added to the bound on the labels, leaves a lower bound: the law of the labels is
-    the sum over all shares, and this is one term.
-    """
-    value = stream.evidence(X, S, w, SHARES) + LOG_PRIOR
-    best = int(value.argmax())
-    return float(SHARES[best]), float(LOG_PRIOR[best])
-
-
-def likely_length(kernel: Kernel, X: Array, S: Array, w: Array) -> tuple[Kernel, float]:
-    """Return the kernel with the length scale of the largest evidence, and its factor.
-
-    The evidence is the sequential one of the labels S (n, m) at X (n, d), of at most 128 rows
-    evenly spread over those given. A kernel without a tied length scale is returned unchanged.
-    """
-    best, chosen = -np.inf, (kernel, 1.0)
-    if not tied_scales(kernel) or len(X) < 2:
-        return chosen
-    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), ROWS)).astype(np.intp))
-    for factor in FACTORS:
-        other = copy.deepcopy(kernel)
-        for owner in tied_scales(other):
-            owner.set_params(length_scale=factor * owner.get_params()["length_scale"])
-        _, blocks = StreamPosterior.empty(other, X.shape[1], S.shape[1]).absorb(
-            X[rows], S[rows], w[rows]
-        )
-        value = sum(block.log_q for block in blocks) + PRICE * np.log2(factor)
-        if value > best:
-            best, chosen = value, (other, factor)
-    return chosen
-
+from mercer.losses.numbers.averages import log_averaged
+from mercer.process.stream import StreamPosterior, likely_length, likely_share
 
 AMPLITUDE, BIAS = 4.0, 1.0  # prior variances of a kernel given by name, and of its constant
 BLOCK = 128  # examples that are absorbed together, at most
 SMALL = 1000  # points whose matrices (8 MB each) fit anywhere: asking the system takes longer
 LOGISTIC = Logistic()
+NOT_KEPT = (
+    "a stream is learned in one pass and its rows are not kept, so none can be left out; "
+    "prequential_ has the figures of each row predicted before it was learned"
+)
+COMPUTED = ("standardize", "search", "gram", "degrees_of_freedom", "left_out")  # in report_
 
 
-class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+@dataclass(eq=False, repr=False, kw_only=True)
+class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Bayesian kernel logistic regression, one example or one batch at a time.
 
-    At any time the posterior of the latent function is a Gaussian process, and it is the prior for
-    what comes next. Each example becomes a Gaussian observation by the best quadratic bound on the
-    logistic given all examples before it: one pass, no step size. The result depends slightly on
-    the order of the examples; :meth:`fit` and :meth:`refine` find the bounds of all examples
-    together, which do not.
+    The posterior of the latent function is a Gaussian process, and the prior for what comes next.
+    Each example becomes a Gaussian observation by the best quadratic bound on the logistic given
+    all examples before it: one pass, no step size. The result depends slightly on the order of the
+    examples; :meth:`fit` and :meth:`refine` find the bounds of all together, which do not.
 
     Parameters
     ----------
-    kernel : Kernel, name, scikit-learn kernel, callable or None, default None
-        None is "rbf". A kernel given by name gets a variance of 4, plus a constant of variance 1,
-        on columns standardised by the first batch. Its length scale is the total standard
-        deviation of these columns, or a half, a quarter or an eighth of that, whichever has the
-        largest evidence there (``report_["scales"]``). All of this is then frozen. A kernel object
-        is used unchanged, in your units.
-    rho : float in (0, 1], default 1
-        Forgetting: before each batch the posterior precision becomes rho times itself plus (1 -
-        rho) times that of the prior, and the mean follows by the same weights. 1 forgets nothing.
-    drift : float in [0, 1) or "auto", default 0
-        The share of the latent function that is renewed before each batch: f becomes sqrt(1 -
-        drift) f + sqrt(drift) g, with g drawn from the prior. This models a function that changes
-        in time, with correlation (1 - drift)^(t/2) over t batches. "auto" chooses for each batch
-        the most probable of a few shares given its labels (of its first 128 rows), with a prior
-        probability of 5% that there is any change before it.
-    budget : int of at least 1, or None, default None
-        The largest number of points to keep; None keeps all. Beyond it the posterior is projected:
+    kernel : Kernel, name, scikit-learn kernel, callable or None (default, "rbf"). A kernel given by
+        name gets a variance of 4, plus a constant of variance 1, on columns standardised by the
+        first batch. Its length scale is the total standard deviation of these columns, or a half, a
+        quarter or an eighth of that, whichever has the largest evidence there
+        (``report_["scales"]``). All of this is then frozen. A kernel object is used unchanged.
+    rho : in (0, 1], default 1, which forgets nothing. Before each batch the posterior precision
+        becomes rho times itself plus (1 - rho) times that of the prior; the mean follows.
+    drift : in [0, 1), default 0, or "auto". The share of the latent function that is renewed before
+        each batch: f becomes sqrt(1 - drift) f + sqrt(drift) g, with g drawn from the prior, which
+        has correlation (1 - drift)^(t/2) over t batches. "auto" chooses for each batch the most
+        probable of a few shares given its labels (of its first 128 rows), with a prior probability
+        of 5% that there is any change before it.
+    budget : >= 1, or None (default), which keeps all points. Beyond it the posterior is projected:
         it stays the same on the kept points, with the prior's law of everything else given those.
-        The divergence this costs, in nats, is summed in ``report_["budget"]``. Batches of less than
-        a tenth of the budget are projected to as much as a tenth below it, so that not every batch
-        needs a projection.
-    inference : :class:`mercer.inference.Bound` or None, default None
-        Tolerance and number of steps of :meth:`fit` and :meth:`refine`; None is ``Bound()``.
-    standardize : bool or "auto", default "auto"
-        Whether to standardise the columns by the first batch. "auto" does so for a kernel given by
-        name; a kernel object is in your units, and True is refused for it.
+        ``report_["budget"]`` sums the divergence this costs, in nats. After small batches it is
+        projected to as much as a tenth below the budget: not each needs a projection.
+    inference : :class:`mercer.inference.Bound` or None (default, ``Bound()``). Tolerance and number
+        of steps of :meth:`fit` and :meth:`refine`.
+    standardize : bool or "auto" (default). Whether to standardise the columns by the first batch;
+        "auto" for a kernel given by name. A kernel object is in your units: True is refused for it.
 
     Attributes
     ----------
-    classes_ : (k,) the labels, sorted.
     posteriors_ : list of one process, the posterior of the latent functions in standardised units.
     log_evidence_ : float, a lower bound on log p(labels | inputs) in nats: the sum of the bounds on
-        each label given those before it; with several classes, summed over one latent function
-        for each.
+        each label given those before it, over the latent functions.
     prequential_ : ``log_loss`` (nats per row) and ``accuracy`` of each row predicted before the
         batch (or the block of 128 rows) with which it was learned.
-    kernel_ : the kernel in your units.
+    classes_, kernel_ : (k,) the labels, sorted; and the kernel in your units.
     report_ : dict, what was done.
     left_out_ : None; ``report_["left_out"]`` is the reason. ``loo_`` is an alias.
     n_features_in_, feature_names_in_ : number and names of the columns.
 
     Notes
     -----
-    Several classes have one latent function each, against the rest, on the same points; their
-    probabilities are normalised. A row of weight w counts as w rows that share one bound; w rows
-    one by one have a bound each, and the result differs slightly. Forgetting or drift without a
-    budget costs O(n^3) per batch, everything else O(n^2) per row.
+    Several classes have one latent function each, against the rest; their probabilities are
+    normalised. A row of weight w counts as w rows that share one bound, which is not quite the same
+    as one each. Forgetting or drift without a budget costs O(n^3) per batch, the rest O(n^2) a row.
 
     References
     ----------
@@ -189,23 +127,12 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
     """
 
     _freezes: ClassVar[tuple[str, ...]] = ("kernel", "standardize")
-
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        rho: float = 1.0,
-        drift: float | str = 0.0,
-        budget: int | None = None,
-        inference: Any = None,
-        standardize: bool | str = "auto",
-    ) -> None:
-        self.kernel = kernel
-        self.rho = rho
-        self.drift = drift
-        self.budget = budget
-        self.inference = inference
-        self.standardize = standardize
+    kernel: Any = field(default=None, kw_only=False)
+    rho: float = 1.0
+    drift: float | str = 0.0
+    budget: int | None = None
+    inference: Any = None
+    standardize: bool | str = "auto"
 
     # ------------------------------------------------------------------ learning
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -217,7 +144,44 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
         an error. After any error the learner is as it was before the call.
         """
         with restored_on_error(self):
-            self._partial_fit(X, y, classes, sample_weight)
+            begun = hasattr(self, "posteriors_")
+            self._require_frozen()
+            rho, drift, budget = check_stream(self.rho, self.drift, self.budget)
+            if not (begun and is_plain(self, X, y)):
+                X, y = read_rows(self, X, y, reset=not begun)
+            w = check_weights(sample_weight, len(X))
+            known = first_classes(y, classes, self.classes_ if begun else None)
+            codes = known_codes(y, known)
+            use = w > 0.0
+            X, codes, w = X[use], codes[use], w[use]
+            S = _signs(codes, len(known))
+            if not begun:
+                self._begin(known, X, S, w, rows=len(X))
+            n = len(self.stream_.points)
+            size = n + len(X) if budget is None else min(n + len(X), max(n, budget) + BLOCK)
+            if size > SMALL:
+                require_memory(size, 2 * len(self.stream_.latents))
+            inside = self.units_.standardised(X)
+            require_moderate(self.stream_.kernel, inside)
+            before, first = self.stream_.forget(rho), slice(0, BLOCK)
+            share, surprise = drift, 0.0
+            if share is None:
+                share, surprise = likely_share(before, inside[first], S[first], w[first])
+            stream, figures = before.drift(share), self.prequential_
+            value, projections = self.log_evidence_ + surprise, 0
+            for i in range(0, len(X), BLOCK):
+                part = slice(i, i + BLOCK)
+                size = len(stream.points) + len(X[part])
+                after, blocks = stream.absorb(inside[part], S[part], w[part], budget)
+                value += sum(block.log_q for block in blocks)
+                mean = np.column_stack([block.mean for block in blocks])
+                var = np.maximum(np.column_stack([block.var for block in blocks]), 0.0)
+                if drift is None and share and i == 0:  # a change that was not foreseen
+                    mean, var = before.marginals(inside[part])
+                figures = figures.add(class_logs(mean, var), codes[part], w[part])
+                stream, projections = after, projections + (len(after.points) < size)
+            self.posteriors_, self.prequential_, self.log_evidence_ = [stream], figures, value
+            self._count(len(X), float(w.sum()), projections, share)
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -227,7 +191,19 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
         ``sample_weight`` (n,) is 1 if None. :meth:`partial_fit` may follow.
         """
         with restored_on_error(self):
-            self._fit(X, y, sample_weight)
+            _, _, budget = check_stream(self.rho, self.drift, self.budget)
+            X, y = read_rows(self, X, y)
+            given = labels.read_labels(y, None, sample_weight)
+            given.check_two()
+            S = _signs(given.codes, len(given.classes))
+            table = build_table(X, S, given.weights, by_row=False, flat=S.shape[1] == 1, alike=True)
+            rows = given.rows[table.keep]
+            self._begin(given.classes, table.points, table.mean, table.total, rows=len(rows))
+            self._solve_together(self.units_.standardised(table.points), table.mean, table.total)
+            size = len(self.stream_.points)
+            if budget is not None:
+                self.posteriors_ = [self.stream_.within(budget)]
+            self._count(len(rows), float(rows.sum()), int(len(self.stream_.points) < size))
         return self
 
     def refine(self) -> Self:
@@ -248,67 +224,8 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
             self._solve_together(stream.points, stream.S, stream.w)
         return self
 
-    # ------------------------------------------------------------------ the flow
-    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
-        begun = hasattr(self, "posteriors_")
-        require_frozen(self)
-        rho, drift = check_forgetting(self.rho), check_drift(self.drift)
-        budget = check_budget(self.budget)
-        if not (begun and is_plain(self, X, y)):
-            X, y = read_rows(self, X, y, reset=not begun)
-        w = check_weights(sample_weight, len(X))
-        known = first_classes(y, classes, self.classes_ if begun else None)
-        codes = known_codes(y, known)
-        use = w > 0.0
-        X, codes, w = X[use], codes[use], w[use]
-        S = _signs(codes, len(known))
-        if not begun:
-            self._begin(known, X, S, w, rows=len(X))
-        self._require_room(len(X), budget)
-        inside = self.units_.standardised(X)
-        require_moderate(self.stream_.kernel, inside)
-        before, first = self.stream_.forget(rho), slice(0, BLOCK)
-        share, surprise = drift, 0.0
-        if share is None:
-            share, surprise = likely_share(before, inside[first], S[first], w[first])
-        stream, figures = before.drift(share), self.prequential_
-        value, projections = self.log_evidence_ + surprise, 0
-        for i in range(0, len(X), BLOCK):
-            part = slice(i, i + BLOCK)
-            size = len(stream.points) + len(X[part])
-            after, blocks = stream.absorb(inside[part], S[part], w[part], budget)
-            value += sum(block.log_q for block in blocks)
-            mean = np.column_stack([block.mean for block in blocks])
-            var = np.maximum(np.column_stack([block.var for block in blocks]), 0.0)
-            if drift is None and share and i == 0:  # a change that was not foreseen
-                mean, var = before.marginals(inside[part])
-            figures = figures.add(class_logs(mean, var), codes[part], w[part])
-            stream, projections = after, projections + (len(after.points) < size)
-        self.posteriors_, self.prequential_, self.log_evidence_ = [stream], figures, value
-        self._count(len(X), float(w.sum()), projections, share)
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        check_forgetting(self.rho)
-        check_drift(self.drift)
-        budget = check_budget(self.budget)
-        X, y = read_rows(self, X, y)
-        given = labels.read_labels(y, None, sample_weight)
-        given.check_two()
-        S = _signs(given.codes, len(given.classes))
-        table = build_table(X, S, given.weights, by_row=False, flat=S.shape[1] == 1, alike=True)
-        rows = given.rows[table.keep]
-        self._begin(given.classes, table.points, table.mean, table.total, rows=len(rows))
-        self._solve_together(self.units_.standardised(table.points), table.mean, table.total)
-        size = len(self.stream_.points)
-        if budget is not None:
-            self.posteriors_ = [self.stream_.within(budget)]
-        self._count(len(rows), float(rows.sum()), int(len(self.stream_.points) < size))
-
     def _begin(self, classes: NDArray[Any], X: Array, S: Array, w: Array, *, rows: int) -> None:
-        """Freeze units and kernel by the first batch X (b, d), in your units, labels S (b, m).
-
-        ``rows`` is the number of rows that were given, before equal ones were merged.
-        """
+        """Freeze units and kernel by the first batch X (b, d), labels S (b, m), of so many rows."""
         d, m = X.shape[1], S.shape[1]
         self._bound()  # refuse another inference before any work
         kernel, named = resolve_kernel(self.kernel, getattr(self, "feature_names_in_", None), d)
@@ -330,18 +247,13 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
                     owner.set_params(length_scale=float(np.sqrt(d)))
             kernel.set_params(variance=AMPLITUDE)
             kernel, factor = likely_length(kernel + Constant(BIAS), inside, S, w)
-        freeze(self)
+        self._freeze()
         self.classes_, self.units_, self.loss_ = classes, units, LOGISTIC
         self.kernel_ = units.kernel_in_user_units(kernel)
         self.posteriors_ = [StreamPosterior.empty(kernel, d, m)]
         self.prequential_, self.log_evidence_ = Prequential(), 0.0
-        scales: dict[str, Any] = {
-            "rows": rows,
-            "standardize": standardize,
-            "x_shift": units.x_shift.tolist(),
-            "x_scale": units.x_scale.tolist(),
-            "length_factor": factor,
-        }
+        scales = {"rows": rows, "standardize": standardize, "x_shift": units.x_shift.tolist()}
+        scales |= {"x_scale": units.x_scale.tolist(), "length_factor": factor}
         if named and rows == 1:
             scales["message"] = (
                 "the first batch had one row, which has no spread: every column counts as one of "
@@ -357,17 +269,12 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
 
     def _count(self, rows: int, weight: float, projections: int, share: float = 0.0) -> None:
         """Add one batch to the figures of the report, in a copy."""
-        counts, kept, drift = (self._report[key] for key in ("rows", "budget", "drift"))
+        before, kept, drift = (self._report[key] for key in ("rows", "budget", "drift"))
+        seen, batches = before["seen"] + rows, before["batches"] + 1
+        projections += kept["projections"]
         self._report = self._report | {
-            "rows": {
-                "seen": counts["seen"] + rows,
-                "weight": counts["weight"] + weight,
-                "batches": counts["batches"] + 1,
-            },
-            "budget": {
-                "points": len(self.stream_.points),
-                "projections": kept["projections"] + projections,
-            },
+            "rows": {"seen": seen, "weight": before["weight"] + weight, "batches": batches},
+            "budget": {"points": len(self.stream_.points), "projections": projections},
             "drift": {"share": share, "changes": drift["changes"] + (share > 0.0)},
         }
 
@@ -381,13 +288,6 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
         bound.check(LOGISTIC)
         return bound
 
-    def _require_room(self, rows: int, budget: int | None) -> None:
-        """Refuse a batch whose matrices do not fit into memory."""
-        n = len(self.stream_.points)
-        size = n + rows if budget is None else min(n + rows, max(n, budget) + BLOCK)
-        if size > SMALL:
-            require_memory(size, 2 * len(self.stream_.latents))
-
     def _solve_together(self, points: Array, S: Array, w: Array) -> None:
         """Find the bounds of all points (n, d) together, labels S (n, m), weights w (n,)."""
         bound, kernel = self._bound(), self.stream_.kernel
@@ -400,6 +300,99 @@ class OnlineLogisticClassifier(OnlineRecord, StreamPredictions, ClassifierMixin,
         self.log_evidence_ = float(bound.evidence(gram, S, LOGISTIC, solution).value)
         ended = {k: v for k, v in solution.report.plain().items() if k != "columns"}
         self._report = self._report | {"inference": {"name": "Bound", **ended}}
+
+    # ------------------------------------------------------------------ what was learned
+    @property
+    def stream_(self) -> StreamPosterior:
+        """The posterior of the latent functions, given all rows so far: ``posteriors_[0]``."""
+        return self.posteriors_[0]
+
+    @property
+    def left_out_(self) -> None:
+        """None: see ``report_["left_out"]``."""
+        check_is_fitted(self, "posteriors_")
+
+    loo_ = left_out_
+
+    @property
+    def report_(self) -> dict[str, Any]:
+        """What was done; the divergence lost to the budget is computed when it is asked for."""
+        check_is_fitted(self, "posteriors_")
+        figures = self._report
+        return figures | {
+            "standardize": {"on": figures["scales"]["standardize"]} | describe_units(self.units_),
+            "search": None,
+            "inference": Report().plain() | figures["inference"],
+            "gram": "dense",
+            "degrees_of_freedom": None,
+            "left_out": NOT_KEPT,
+            "budget": figures["budget"] | {"divergence_lost": self.stream_.lost()},
+        }
+
+    @report_.setter
+    def report_(self, given: dict[str, Any]) -> None:
+        """Entries of the caller's are kept, in model files too, and batches add to the others."""
+        self._report = {key: value for key, value in given.items() if key not in COMPUTED}
+
+    def _summary_rows(self) -> Rows:
+        report, seen = self.report_, self.prequential_
+        rows, kept = report["rows"], report["budget"]
+        lines = [
+            ("Data", "rows", f"{rows['seen']}, batches: {rows['batches']}"),
+            ("Data", "columns", str(self.n_features_in_)),
+            ("Model", "kernel", repr(self.kernel_)),
+            ("Model", "points kept", str(kept["points"])),
+            ("Quality", "log evidence, at least", f"{self.log_evidence_:.4f}"),
+        ]
+        if seen.weight:
+            text = f"log loss {seen.log_loss:.4f}, accuracy {seen.accuracy:.4f}"
+            lines.append(("Quality", "before each update", text))
+        if kept["projections"]:
+            lines.append(("Numerics", "divergence lost", f"{kept['divergence_lost']:.4g}"))
+        return lines
+
+    # ------------------------------------------------------------------ predictions
+    def _marginals(self, X: Any) -> tuple[Array, Array]:
+        check_is_fitted(self, "posteriors_")
+        return self.stream_.marginals(self.units_.standardised(read_inputs(self, X)))
+
+    def predict_latent(self, X: Any) -> tuple[Array, Array]:
+        """Return mean and standard deviation of f at X: (q,), or (q, k) for several classes."""
+        mean, var = self._marginals(X)
+        std = np.sqrt(var)
+        return (mean[:, 0], std[:, 0]) if mean.shape[1] == 1 else (mean, std)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithms of :meth:`predict_proba`; finite."""
+        return class_logs(*self._marginals(X))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class (q, k), averaged over the posterior of f."""
+        p = np.exp(self.predict_log_proba(X))
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the log odds of ``classes_[1]`` (q,); for several classes log probabilities."""
+        log_p = self.predict_log_proba(X)
+        return np.asarray(log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class at X: (q,)."""
+        check_is_fitted(self, "posteriors_")
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+
+def class_logs(mean: Array, var: Array) -> Array:
+    """Return log probabilities (q, k) of the classes from latent means and variances (q, m).
+
+    One latent function is two classes; of several each is one class against the rest.
+    """
+    if mean.shape[1] == 1:  # the less probable class first: the other is what is left of one
+        less = log_averaged(-np.abs(mean), var)
+        more = np.where(mean == 0.0, less, np.log1p(-np.exp(less)))
+        return np.hstack([np.where(mean < 0.0, more, less), np.where(mean < 0.0, less, more)])
+    log_p = log_averaged(mean, var)
+    return np.asarray(log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True))
 
 
 def _signs(codes: Any, k: int) -> Array:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer.core.arrays import Array
 from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record
-from mercer.core.record import COLUMNS, Each, Fields, Maybe, One, Recorded
+from mercer.core.record import COLUMNS, Each, Fields, Maybe, One
 from mercer.estimators.shared.record import UNITS
-from mercer.estimators.shared.stream import Prequential, freeze, frozen
-from mercer.inference.stream.latent import PANEL, Explicit, Growing
+from mercer.estimators.shared.stream import Freezes, Prequential
+from mercer.estimators.shared.units import Units
+from mercer.inference.stream import PANEL, Explicit, Growing
 from mercer.kernels.base import Kernel
 from mercer.losses import Logistic
 from mercer.process.stream import StreamPosterior
@@ -41,30 +43,21 @@ def _settled(latent: Explicit) -> dict[str, Any]:
 
 
 _PANEL = Fields(lambda rows: rows, {"rows": Numbers("a b")}, own="a b", parts=lambda a: {"rows": a})
+_GROWING: Record = {"panels": Each(_PANEL), "v": Numbers("n"), "gain": Plain(float)}
+_EXPLICIT: Record = {"C": Numbers("n n"), "alpha": Numbers("n"), "gain": Plain(float)}
+_LATENT = One(
+    {
+        "Growing": Fields(_growing, _GROWING, parts=_used),
+        "Explicit": Fields(Explicit, _EXPLICIT, parts=_settled),
+    }
+)
 # k latent functions on n points
 STREAM = Fields(
     StreamPosterior,
     {
         "kernel": PartOf(Kernel),
         "points": Numbers("n d"),
-        "latents": Each(
-            One(
-                {
-                    "Growing": Fields(
-                        _growing,
-                        {"panels": Each(_PANEL), "v": Numbers("n"), "gain": Plain(float)},
-                        parts=_used,
-                    ),
-                    "Explicit": Fields(
-                        Explicit,
-                        {"C": Numbers("n n"), "alpha": Numbers("n"), "gain": Plain(float)},
-                        parts=_settled,
-                    ),
-                }
-            ),
-            "k",
-            make=tuple,
-        ),
+        "latents": Each(_LATENT, "k", make=tuple),
         "S": Maybe(Numbers("n k")),
         "w": Maybe(Numbers("n")),
         "moved": Plain(float),
@@ -72,8 +65,21 @@ STREAM = Fields(
 )
 
 
-class OnlineRecord(Recorded):
-    """What a model file holds of a stream."""
+class OnlineRecord(Freezes):
+    """What a model file holds of a stream.
+
+    ``_report`` are the figures that batches add to; ``report_`` is made of them.
+    """
+
+    classes_: NDArray[Any]
+    posteriors_: list[StreamPosterior]
+    units_: Units
+    kernel_: Kernel
+    loss_: Logistic
+    prequential_: Prequential
+    log_evidence_: float
+    n_features_in_: int
+    _report: dict[str, Any]
 
     @classmethod
     def _record(cls) -> Record:
@@ -90,17 +96,13 @@ class OnlineRecord(Recorded):
             "_report": PlainReport(),
         }
 
-    def _stored_params(self) -> dict[str, Any]:
-        return super()._stored_params() | frozen(self)
-
     def _restored(self) -> None:
-        freeze(self)
-        cast(Any, self).loss_ = Logistic()
+        super()._restored()
+        self.loss_ = Logistic()
 
     def _check_fitted(self) -> None:
-        machine = cast(Any, self)
-        stream = machine.stream_
-        if not len(stream.points) or len(machine.units_.y_scale) != len(stream.latents):
+        stream = self.posteriors_[0]
+        if not len(stream.points) or len(self.units_.y_scale) != len(stream.latents):
             raise ValueError("there are no points, or the units are not those of the machines")
         if len({type(latent) for latent in stream.latents}) != 1:
             raise ValueError("the latent functions are not of one form")

@@ -6,7 +6,7 @@ Examples are dicts; the features of the first one, in its order, are those of al
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -15,66 +15,6 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
-
-
-class NamedFeatures:
-    """Names in their order; None before the first example.
-
-    Examples
-    --------
-    >>> names = NamedFeatures().known({"b": 1, "a": 2})
-    >>> names.row({"a": 3, "b": 4})
-    array([4., 3.])
-    """
-
-    def __init__(self, names: Iterable[Any] | None = None) -> None:
-        self.names = None if names is None else list(names)
-
-    def known(self, x: Any) -> NamedFeatures:
-        """Return the names, those of x if there are none yet; refuse an x with others.
-
-        x is a dict, or a data frame: what matters is its keys.
-        """
-        given = list(x.keys())
-        if self.names is None:
-            if not given:
-                raise ValueError("the first example has no features; it decides which there are")
-            return NamedFeatures(given)
-        missing = [name for name in self.names if name not in x]
-        if missing:
-            raise ValueError(
-                f"the example has no feature {missing[0]!r}, which the first one had; give every "
-                "feature a value, e.g. with river.preprocessing.StatImputer before the model"
-            )
-        if len(given) > len(self.names):
-            new = next(name for name in given if name not in self.names)
-            raise ValueError(
-                f"the example has a feature {new!r} that the first one did not have; select the "
-                f"features {self.names}, e.g. with river.compose.Select"
-            )
-        return self
-
-    def row(self, x: Mapping[Any, Any]) -> Array:
-        """Return the values of x (d,)."""
-        values = np.empty(len(self.names or ()))
-        for i, name in enumerate(self.names or ()):
-            try:
-                values[i] = x[name]
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"feature {name!r} is {x[name]!r}, which is not a number; encode it, e.g. with "
-                    "river.preprocessing.OneHotEncoder before the model"
-                ) from None
-            if not np.isfinite(values[i]):
-                raise ValueError(
-                    f"feature {name!r} is {x[name]!r}; fill it, e.g. with "
-                    "river.preprocessing.StatImputer before the model"
-                )
-        return values
-
-    def table(self, X: Any) -> Array:
-        """Return the values of a data frame X as (b, d)."""
-        return np.asarray(X[self.names], dtype=np.float64)
 
 
 def _of_learner(name: str) -> property:
@@ -98,23 +38,19 @@ class RiverClassifier(_rivers_base()):  # type: ignore[misc]  # the base depends
 
     Parameters
     ----------
-    model : estimator with ``partial_fit``, or None, default None
-        None is ``OnlineLogisticClassifier(budget=300)``. The model itself is not changed:
-        ``learner`` is a copy, and continues if the model is fitted.
-    classes : list of labels or None, default None
-        All labels of the stream; None takes those of the first examples.
-    first : int of at least 1, default 50
-        The number of examples to hold before they are learned together: they set the scales. Until
-        then all classes seen so far are equally probable.
-    batch : int of at least 1, default 1
-        The number of examples to hold before they are learned together, afterwards; 1 learns each
-        at once. With a budget, a hundred cost little more than one, and predictions are at most
-        that many examples behind.
+    model : estimator with ``partial_fit``, or None (default): ``OnlineLogisticClassifier`` with a
+        budget of 300. ``learner`` is a copy, and continues if the model is fitted.
+    classes : list of all labels of the stream, or None (default): those of the first examples.
+    first : >= 1, default 50. Examples to hold before they are learned together: they set the
+        scales. Until then all classes seen so far are equally probable.
+    batch : >= 1, default 1, which learns each at once. Examples to hold before they are learned
+        together, afterwards. With a budget, a hundred cost little more than one, and predictions
+        are at most that many examples behind.
 
     Attributes
     ----------
     learner : the fitted estimator, for :func:`mercer.save`.
-    features : names of the features, in the order of the first example.
+    features : names of the features, in the order of the first example; None before it.
     posteriors_, report_, left_out_, loo_ : those of the learner, where it has them.
 
     Examples
@@ -142,13 +78,10 @@ class RiverClassifier(_rivers_base()):  # type: ignore[misc]  # the base depends
             if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
                 raise ValueError(f"{name} must be a count of examples, at least 1, not {count!r}")
         self.learner = _copied(model)
-        self._names = NamedFeatures(getattr(self.learner, "feature_names_in_", None))
+        self.features: list[Any] | None = None
+        if hasattr(self.learner, "feature_names_in_"):
+            self.features = list(self.learner.feature_names_in_)
         self._held: tuple[tuple[Array, Any, float], ...] = ()
-
-    @property
-    def features(self) -> list[Any] | None:
-        """Names of the features, in their order; None before the first example."""
-        return self._names.names
 
     @property
     def _multiclass(self) -> bool:
@@ -166,28 +99,26 @@ class RiverClassifier(_rivers_base()):  # type: ignore[misc]  # the base depends
     # ------------------------------------------------------------------ learning
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn the label y of the features x, with weight w > 0; an error changes nothing."""
-        names = self._names.known(x)
-        held = (*self._held, (names.row(x), y, float(w)))
-        if len(held) < (self.batch if self._begun() else self.first):
-            self._names, self._held = names, held
-            return
+        names = self._known(x)
+        held = (*self._held, (_row(x, names), y, float(w)))
         rows, labels, weights = zip(*held, strict=True)
-        if not self._begun() and self.classes is None and len(set(labels)) < 2:
-            self._names, self._held = names, held  # one class so far: wait for another
-            return
-        self._learn(np.array(rows), list(labels), np.array(weights))
-        self._names, self._held = names, ()
+        enough = len(held) >= (self.batch if self._begun() else self.first)
+        # of one class so far: wait for another
+        if enough and (self._begun() or self.classes is not None or len(set(labels)) > 1):
+            self._learn(np.array(rows), list(labels), np.array(weights))
+            held = ()
+        self.features, self._held = names, held
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn a data frame X (b, d) and its labels y (b,), after the examples that are held."""
-        names = self._names.known(X)
-        rows, labels = names.table(X), list(y)
+        names = self._known(X)
+        rows, labels = np.asarray(X[names], dtype=np.float64), list(y)
         if self._held:
             before, given, _ = zip(*self._held, strict=True)
             rows, labels = np.vstack([*before, rows]), [*given, *labels]
         weights = np.r_[[each[2] for each in self._held], np.ones(len(labels) - len(self._held))]
         self._learn(rows, labels, weights)
-        self._names, self._held = names, ()
+        self.features, self._held = names, ()
 
     def _learn(self, rows: Array, labels: list[Any], weights: Array) -> None:
         classes = None if self._begun() else self.classes
@@ -197,10 +128,31 @@ class RiverClassifier(_rivers_base()):  # type: ignore[misc]  # the base depends
     def _begun(self) -> bool:
         return hasattr(self.learner, "classes_")
 
+    def _known(self, x: Any) -> list[Any]:
+        """Return the features, those of x if there are none yet; refuse an x with other keys."""
+        given = list(x.keys())
+        if self.features is None:
+            if not given:
+                raise ValueError("the first example has no features; it decides which there are")
+            return given
+        missing = [name for name in self.features if name not in x]
+        if missing:
+            raise ValueError(
+                f"the example has no feature {missing[0]!r}, which the first one had; give every "
+                "feature a value, e.g. with river.preprocessing.StatImputer before the model"
+            )
+        if len(given) > len(self.features):
+            new = next(name for name in given if name not in self.features)
+            raise ValueError(
+                f"the example has a feature {new!r} that the first one did not have; select the "
+                f"features {self.features}, e.g. with river.compose.Select"
+            )
+        return self.features
+
     # ------------------------------------------------------------------ predicting
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Return the probability of each class; before the first update all are equal."""
-        row = self._names.known(x).row(x)
+        row = _row(x, self._known(x))
         if not self._begun():
             known = set([y for _, y, _ in self._held] if self.classes is None else self.classes)
             return dict.fromkeys(known, 1.0 / len(known)) if known else {}
@@ -210,15 +162,34 @@ class RiverClassifier(_rivers_base()):  # type: ignore[misc]  # the base depends
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Return the most probable class, or None if no class has been seen."""
         if self._begun() and not hasattr(self.learner, "predict_proba"):
-            return self.learner.predict(self._names.known(x).row(x)[None]).tolist()[0]
+            return self.learner.predict(_row(x, self._known(x))[None]).tolist()[0]
         p = self.predict_proba_one(x)
         return max(p, key=lambda label: p[label]) if p else None
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return the probabilities for a data frame X (b, d), one column per class."""
         check_is_fitted(self.learner, "classes_")
-        p = self.learner.predict_proba(self._names.known(X).table(X))
+        p = self.learner.predict_proba(np.asarray(X[self._known(X)], dtype=np.float64))
         return type(X)(p, index=X.index, columns=self.learner.classes_.tolist())
+
+
+def _row(x: Mapping[Any, Any], names: list[Any]) -> Array:
+    """Return the values of x (d,) in the order of the names."""
+    values = np.empty(len(names))
+    for i, name in enumerate(names):
+        try:
+            values[i] = x[name]
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"feature {name!r} is {x[name]!r}, which is not a number; encode it, e.g. with "
+                "river.preprocessing.OneHotEncoder before the model"
+            ) from None
+        if not np.isfinite(values[i]):
+            raise ValueError(
+                f"feature {name!r} is {x[name]!r}; fill it, e.g. with "
+                "river.preprocessing.StatImputer before the model"
+            )
+    return values
 
 
 def _copied(model: Any) -> Any:

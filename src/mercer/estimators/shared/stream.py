@@ -1,15 +1,11 @@
-"""What estimators with ``partial_fit`` share.
-
-Checks of a batch and its labels; the parameters that the first batch freezes; and prequential
-figures, in which every example is predicted before it is learned.
-"""
+"""What estimators with ``partial_fit`` share: checks, frozen parameters, prequential figures."""
 
 from __future__ import annotations
 
 import copy
 import numbers
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +14,15 @@ from sklearn.utils.validation import column_or_1d
 
 from mercer.core.arrays import Array, Index
 from mercer.core.component import Component
+from mercer.core.record import Recorded
 from mercer.kernels.base import Kernel
 
 LARGEST = 1e18  # prior variance of f of which double precision still has a posterior one
 
 
 def is_plain(machine: Any, X: Any, y: Any) -> bool:
-    """Return whether X and y can be used without conversion.
+    """Return whether X (n, d) are finite doubles without names, and y (n,) labels.
 
-    X is (n, d) doubles, all finite, for an estimator fitted without column names, and y is (n,).
     scikit-learn's validation of a batch takes a tenth of the time of learning it.
     """
     return (
@@ -58,28 +54,31 @@ def require_moderate(kernel: Kernel, X: Array, most: float = LARGEST) -> None:
         )
 
 
-def check_forgetting(rho: Any) -> float:
-    """Return rho if it is a number in (0, 1]."""
-    real = isinstance(rho, numbers.Real) and not isinstance(rho, bool)
-    if not real or not 0.0 < float(rho) <= 1.0:
+def check_stream(rho: Any, drift: Any, budget: Any) -> tuple[float, float | None, int | None]:
+    """Return the forgetting, the drift (None for "auto") and the points to keep (None: all)."""
+
+    def real(value: Any) -> bool:
+        return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+    if not real(rho) or not 0.0 < float(rho) <= 1.0:
         raise ValueError(f"rho must be a number in (0, 1], 1 to forget nothing, not {rho!r}")
-    return float(rho)
-
-
-def check_budget(budget: Any) -> int | None:
-    """Return the number of points to keep; None or infinity keeps all."""
-    if budget is None or (isinstance(budget, float) and budget == np.inf):
-        return None
-    if isinstance(budget, bool) or not isinstance(budget, numbers.Integral) or budget < 1:
+    auto = isinstance(drift, str) and drift == "auto"
+    if not auto and (not real(drift) or not 0.0 <= float(drift) < 1.0):
+        raise ValueError(
+            f'drift must be a number in [0, 1), where 0 is no drift, or "auto", not {drift!r}'
+        )
+    if isinstance(budget, float) and budget == np.inf:
+        budget = None
+    whole = isinstance(budget, numbers.Integral) and not isinstance(budget, bool)
+    if budget is not None and not (whole and budget >= 1):
         raise ValueError(f"budget must be a number of points, at least 1, or None, not {budget!r}")
-    return int(budget)
+    return float(rho), None if auto else float(drift), None if budget is None else int(budget)
 
 
 def first_classes(y: Any, classes: Any, known: NDArray[Any] | None) -> NDArray[Any]:
-    """Return the sorted classes of a stream.
+    """Return the sorted classes of a stream: those ``known``, those given, or those of y.
 
-    ``known`` are those of a stream already begun, with which ``classes`` must agree; without
-    either, the classes are those of the first batch y.
+    ``known`` are those of a stream already begun, with which ``classes`` must agree.
 
     Examples
     --------
@@ -93,34 +92,27 @@ def first_classes(y: Any, classes: Any, known: NDArray[Any] | None) -> NDArray[A
                 f"{known.tolist()}; start another learner for them"
             )
         return known
-    if classes is not None:
-        found = _distinct(column_or_1d(classes))
-        if len(found) < 2:
-            raise ValueError("classes must name at least two labels")
-        return found
-    values = column_or_1d(y, warn=True)
-    found = _distinct(values)
-    check_classification_targets(values)
-    if len(found) < 2:
-        raise ValueError(
-            f"the first batch has only one class, {found.tolist()[0]!r}: give all labels of the "
-            "stream as classes=[...] at the first call of partial_fit"
-        )
-    return found
-
-
-def _distinct(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the distinct labels, sorted; refuse None and NaN."""
+    values = column_or_1d(y, warn=True) if classes is None else column_or_1d(classes)
     gaps = [v for v in values.tolist() if v is None or (isinstance(v, float) and v != v)]
     if gaps:
         raise ValueError(f"{gaps[0]!r} is not a label: it cannot be one of the classes of a stream")
     try:
-        return np.unique(values)
+        found = np.unique(values)
     except TypeError:
         raise TypeError(
             "some labels are strings and others are numbers, which cannot be sorted: make them all "
             "strings or all numbers"
         ) from None
+    if classes is None:
+        check_classification_targets(values)
+    if len(found) < 2 and classes is not None:
+        raise ValueError("classes must name at least two labels")
+    if len(found) < 2:
+        raise ValueError(
+            f"the first batch has only one class, {found.tolist()[0]!r}: give all labels of the "
+            "stream as classes=[...] at the first call of partial_fit"
+        )
+    return np.asarray(found)
 
 
 def known_codes(y: Any, classes: NDArray[Any]) -> Index:
@@ -149,32 +141,37 @@ def known_codes(y: Any, classes: NDArray[Any]) -> Index:
     return np.array([number[value] for value in values], dtype=np.intp)
 
 
-def freeze(machine: Any) -> None:
-    """Remember the parameters ``_freezes`` of a machine, at the start of a stream or in ``fit``.
+class Freezes(Recorded):
+    """An estimator whose parameters ``_freezes`` stay as they are from the first batch on.
 
-    Copies: a kernel may be changed in place, by ``set_params(kernel__length_scale=...)``.
+    Copies are kept: ``set_params(kernel__length_scale=...)`` changes a kernel in place.
     """
-    if machine._freezes:
-        machine._frozen = {name: _copied(getattr(machine, name)) for name in machine._freezes}
 
+    _freezes: ClassVar[tuple[str, ...]] = ()
+    _frozen: dict[str, Any] | None = None
 
-def require_frozen(machine: Any) -> None:
-    """Refuse to continue a stream after one of its frozen parameters was changed."""
-    for name, kept in frozen(machine).items():
-        now = getattr(machine, name)
-        # the first is ten times as fast, and a stream may come row by row
-        if not _alike(now, kept) and now != kept:
-            raise ValueError(
-                f"{name} was changed in the middle of a stream, from {kept!r} to {now!r}, but what "
-                f"was learned so far depends on it. Start a new model with the new {name}, or call "
-                f"fit, which starts from scratch; to continue, set {name} back"
-            )
+    def _freeze(self) -> None:
+        """Remember the parameters, at the start of a stream or in ``fit``."""
+        if self._freezes:
+            self._frozen = {name: _copied(getattr(self, name)) for name in self._freezes}
 
+    def _require_frozen(self) -> None:
+        """Refuse to continue a stream after one of its frozen parameters was changed."""
+        for name, kept in (self._frozen or {}).items():
+            now = getattr(self, name)
+            # the first is ten times as fast, and a stream may come row by row
+            if not _alike(now, kept) and now != kept:
+                raise ValueError(
+                    f"{name} was changed in the middle of a stream, from {kept!r} to {now!r}, but "
+                    f"what was learned so far depends on it. Start a new model with the new {name},"
+                    f" or call fit, which starts from scratch; to continue, set {name} back"
+                )
 
-def frozen(machine: Any) -> dict[str, Any]:
-    """Return the frozen parameters by name: none of a machine that has not learned."""
-    found: dict[str, Any] = vars(machine).get("_frozen", {})
-    return found
+    def _stored_params(self) -> dict[str, Any]:
+        return super()._stored_params() | (self._frozen or {})
+
+    def _restored(self) -> None:
+        self._freeze()
 
 
 def _copied(value: Any) -> Any:
@@ -207,18 +204,11 @@ def _alike(a: Any, b: Any) -> bool:
 
 @dataclass(frozen=True)
 class Prequential:
-    """Running sums over a stream, so that memory stays flat.
+    """Running sums over a stream whose examples are predicted before they are learned."""
 
-    Attributes
-    ----------
-    weight : total weight of the examples predicted so far.
-    log_loss_sum : sum of -log P(label) before each was learned.
-    right : weight of those whose label was the most probable one.
-    """
-
-    weight: float = 0.0
-    log_loss_sum: float = 0.0
-    right: float = 0.0
+    weight: float = 0.0  # of the examples so far
+    log_loss_sum: float = 0.0  # of -log P(label)
+    right: float = 0.0  # weight of those whose label was the most probable one
 
     @property
     def log_loss(self) -> float:
@@ -240,10 +230,6 @@ class Prequential:
         >>> Prequential().add(p, np.array([0, 1]), np.ones(2)).accuracy
         1.0
         """
-        seen = log_p[np.arange(len(codes)), codes]
-        right = w @ (log_p.argmax(axis=1) == codes)
-        return Prequential(
-            self.weight + float(w.sum()),
-            self.log_loss_sum - float(w @ seen),
-            self.right + float(right),
-        )
+        seen = self.log_loss_sum - float(w @ log_p[np.arange(len(codes)), codes])
+        right = self.right + float(w @ (log_p.argmax(axis=1) == codes))
+        return Prequential(self.weight + float(w.sum()), seen, right)

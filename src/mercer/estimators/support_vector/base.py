@@ -1,76 +1,104 @@
-"""What support vector machines share: kernel, flow of a fit, posterior, report and summary."""
+"""What support vector machines share: record, kernel, posterior, report and summary."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from types import NoneType
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, Index, is_sparse
 from mercer.core.errors import outside
-from mercer.estimators.shared.labels import decided, one_vs_rest, read_labels
+from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record, Rows
+from mercer.core.record import COLUMNS
+from mercer.estimators.shared.labels import decided, one_vs_rest
+from mercer.estimators.shared.stream import Freezes
 from mercer.estimators.shared.summary import Summary
-from mercer.estimators.shared.table import (
-    check_target,
-    check_weights,
-    merged,
-    read_inputs,
-    read_rows,
-    restored_on_error,
-)
-from mercer.estimators.support_vector.record import SupportRecord
-from mercer.inference.base import Report, Solution
-from mercer.inference.programme import Programme
-from mercer.inference.smo import SMO
+from mercer.estimators.shared.table import read_inputs
+from mercer.inference.base import Inference, Report
 from mercer.kernels import RBF, Kernel, Linear, Polynomial, Precomputed, as_kernel
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.operators import ExplicitOperator, PosteriorOperator
-from mercer.linalg.rows import RowGram
 from mercer.process.process import Posterior, Prior, Process
+from mercer.search.optimize import Search
 
-HARD_MARGIN_STEPS = 1_000_000
 NAMED = ("rbf", "linear", "poly", "sigmoid")  # as in scikit-learn
-SAMPLE = 200  # points by which a kernel of the user's own is judged
-NO_LEFT_OUT = (
-    "none: the span of the free vectors, by which SVC leaves out a row without fitting again, is a "
-    "rule for its loss; sklearn.model_selection.cross_val_predict fits again"
-)
+SECTIONS = ("Data", "Model", "Quality", "Numerics")  # of a summary
+_NUMBER = (int, float)
+_PRECISIONS = ("float32", "float64")
 
 
-class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
-    """A function of support vectors, ``dual_coef_ @ k(support_vectors_, x) + intercept_``."""
+class SupportRecord(Freezes):
+    """What a model file holds: k machines (one for two classes) on s support vectors, d columns."""
 
     support_: Index
     support_vectors_: Array
     dual_coef_: Array
     intercept_: Array
     kernel_: Kernel
+    n_features_in_: int
+    n_iter_: int
     report_: dict[str, Any]
-    kernel: Any
-    degree: int
-    gamma: Any
-    coef0: float
-    tol: float
-    max_iter: int
-    _hard_margin: ClassVar[bool] = False  # whether C = inf has a meaning
+    classes_: NDArray[Any]  # of classifiers
+    stream_: Array  # of streams
+    _param_types: ClassVar[dict[str, tuple[type, ...]]] = {
+        **dict.fromkeys(("C", "nu", "epsilon", "tol", "cache_size", "coef0", "degree"), _NUMBER),
+        "gamma": (str, *_NUMBER),
+        "kernel": (str, Kernel),
+        "bias": (bool, int),
+        "max_iter": (int,),
+        **dict.fromkeys(("probability", "calibration"), (str, NoneType)),
+        "inference": (str, Inference, NoneType),
+        "search": (str, Search, NoneType),
+        "discriminant": (str,),
+        "class_weight": (str, dict, NoneType),
+        "random_state": (int, NoneType),
+    }
+
+    @classmethod
+    def _record(cls) -> Record:
+        classes: Record = {"classes_": Labels()} if issubclass(cls, ClassifierMixin) else {}
+        k = "k" if classes else "1"
+        return {
+            **COLUMNS,
+            **classes,
+            "kernel_": PartOf(Kernel),
+            "intercept_": Numbers(k),
+            "support_": Rows("s"),
+            "support_vectors_": Numbers("s d"),
+            "dual_coef_": Numbers(f"{k} s"),
+            "n_iter_": Plain(int, 1),
+            "report_": PlainReport(),
+        }
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """A function of support vectors, ``dual_coef_ @ k(support_vectors_, x) + intercept_``.
+
+    The fields of a machine and its parents are the parameters of its constructor.
+    """
+
+    _no_left_out: ClassVar[str] = (
+        "none: the span of the free vectors, by which SVC leaves out a row without fitting again, "
+        "is a rule for its loss; sklearn.model_selection.cross_val_predict fits again"
+    )
+    kernel: Any = "rbf"
+    degree: int = 3
+    gamma: Any = "scale"
+    coef0: float = 0.0
 
     def _check_params(self) -> None:
         """Refuse parameters that no fit can have had."""
-        for name in ("C", "tol", "cache_size"):
-            value = getattr(self, name, 1.0)
-            if not (isinstance(value, (int, float, np.number)) and value > 0):
-                raise ValueError(f"{name} must be a positive number, got {value!r}")
-        if getattr(self, "C", 1.0) == np.inf and not self._hard_margin:
-            raise ValueError("C must be finite: only SVC has a hard margin")
-        limit = self.max_iter
-        if not isinstance(limit, (int, np.integer)) or limit < -1:
+        limit = self.get_params(deep=False).get("max_iter", 1)
+        if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < -1:
             raise ValueError(f"max_iter must be a number of steps, or -1 for no limit: {limit!r}")
 
     # ------------------------------------------------------------------ the kernel
@@ -138,7 +166,7 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
         """Return what the process sees of X: of kernel values with all rows those it needs."""
         return X[:, self.support_] if self._precomputed() else X
 
-    # ------------------------------------------------------------------ report
+    # ------------------------------------------------------------------ report and summary
     @property
     def left_out_(self) -> LeftOut | None:
         """None; ``report_["left_out"]`` says why."""
@@ -150,15 +178,40 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
         """Another name of ``left_out_``."""
         return self.left_out_
 
+    def _tell(
+        self, inference: Inference | None, report: Report, rows: dict[str, Any], **more: Any
+    ) -> None:
+        """Set ``report_``, None of a batch without labels; warn if it stopped too early."""
+        name = None if inference is None else type(inference).__name__
+        self.report_ = {
+            "rows": rows,
+            "standardize": {"on": False},
+            "search": None,
+            "inference": {"name": name} | report.plain(),
+            "gram": "dense",
+            "degrees_of_freedom": None,
+            "left_out": self._no_left_out,
+            "precision": "float64",
+            **more,
+        }
+        self.n_iter_ = max(1, report.iterations or 0)
+        if not report.converged:
+            self._warn(report)
+
     def _warn(self, report: Report) -> None:
         """Warn that the steps ended above the tolerance."""
         params, details = self.get_params(deep=False), report.details
+        violation = details.get("violation")  # None of an interior point, judged by its gap
+        gap = f"duality gap of {report.gap:.2g}"
         ended = (
             f"{type(self).__name__} ended after {report.iterations} steps "
-            f"(max_iter={params['max_iter']}) with a violation of {details['violation']:.2g}, "
+            f"(max_iter={params['max_iter']}) with a "
+            f"{gap if violation is None else f'violation of {violation:.2g}'}, "
             f"above tol={params['tol']:g}"
         )
-        if details["limited"]:
+        if violation is None:
+            remedy = "raise max_iter, choose a larger tol or scale the columns"
+        elif details["limited"]:
             softer = ", or choose a smaller C" if "C" in params else ""
             remedy = (
                 "raise max_iter (-1 is no limit), scale the columns (for example with "
@@ -171,12 +224,45 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
             remedy = f"choose a larger tol,{exact} or scale the columns"
         warnings.warn(f"{ended}: {remedy}", ConvergenceWarning, stacklevel=outside())
 
+    def summary(self) -> Summary:
+        """Return what was learned, in words; readable as text and as HTML."""
+        check_is_fitted(self, "support_vectors_")
+        rows = sorted(self._summary_rows(), key=lambda row: SECTIONS.index(row[0]))
+        return Summary(type(self).__name__, tuple(rows))
 
+    @abstractmethod
+    def _summary_rows(self) -> list[tuple[str, str, str]]:
+        """Return rows (section, label, value), the sections in any order."""
+
+    # ------------------------------------------------------------------ model files
+    def _check_fitted(self) -> None:
+        """Refuse a kernel that does not fit the arrays: predict one of the support vectors."""
+        self._check_params()
+        if not str(self.report_.get("precision")).startswith(_PRECISIONS):
+            raise ValueError(f"the precision in the report is none of {', '.join(_PRECISIONS)}")
+        if self._precomputed():
+            if not self.kernel_.pairwise or self.support_.max(initial=-1) >= self.n_features_in_:
+                raise ValueError("a precomputed kernel has a column for each training row")
+            return
+        if self.kernel_.pairwise:
+            raise ValueError("the kernel is a precomputed one, and the parameter kernel is not")
+        self._check_kernel()
+
+    def _check_kernel(self) -> None:
+        if not np.isfinite(self.posteriors_[0].mean(self.support_vectors_[:1])).all():
+            raise ValueError("the kernel of the model does not belong to its support vectors")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class OneAgainstRest(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]  # scikit-learn ships no types
     """Several classes are one function each against the rest, all on the same points."""
 
-    classes_: NDArray[Any]
-    class_weight: Any
+    class_weight: Any = None
+
+    def _signs(self, codes: Index) -> Array:
+        """Return the target of each machine as -1 and +1, (n, 1) for two classes or (n, k)."""
+        Y = one_vs_rest(codes, len(self.classes_))
+        return Y[:, 1:] if len(self.classes_) == 2 else Y
 
     def _shifted(self, f: Array) -> Array:
         """Return the scores (q, k) by which the classes are decided: f + b itself."""
@@ -189,225 +275,27 @@ class OneAgainstRest(ClassifierMixin, SupportVectorMachine):  # type: ignore[mis
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row of X (q, d)."""
-        f = self.decision_function(X)
+        f = self.decision_function(X)  # which asks first whether there is a fit
         return decided(self.classes_, f)
 
 
-@dataclass(frozen=True)
-class Targets:
-    """What the rows of a fit are to have.
-
-    Attributes
-    ----------
-    values : (N,) targets, or classes as numbers: equal rows are merged where these are equal.
-    weights : (N,) how often each row counts, class weights included.
-    classes : (k,) the labels, or None.
-    """
-
-    values: Array
-    weights: Array
-    classes: NDArray[Any] | None = None
-
-    def columns(self, first: Index) -> Array:
-        """The target of each machine at the rows ``first``: (n, 1), or -1 and +1 for k classes."""
-        if self.classes is None:
-            return self.values[first][:, None]
-        Y = one_vs_rest(self.values[first].astype(np.intp), len(self.classes))
-        return Y[:, 1:] if len(self.classes) == 2 else Y
+def check_sigmoid(slope: Array, offsets: Array, k: int, calibrated: bool) -> None:
+    """Refuse a slope and offsets of other sizes than those of k calibrated machines."""
+    wanted = ((1,), (k,)) if calibrated else ((0,), (0,))
+    if (slope.shape, offsets.shape) != wanted:
+        raise ValueError(
+            f"slope_ and offsets_ have shapes {slope.shape} and {offsets.shape}, expected "
+            f"{wanted[0]} and {wanted[1]}"
+        )
 
 
-@dataclass(frozen=True)
-class SupportProblem:
-    """A fit with equal rows merged to n points.
-
-    Attributes
-    ----------
-    X, targets : (N, d) and those of the rows as given.
-    first : (n,) a row of each point.
-    place : (N,) the point of each row, -1 for one of weight zero.
-    total : (n,) total weights.
-    Y : (n, k) the target of each machine.
-    gram : K on the points.
-    """
-
-    X: Array
-    targets: Targets
-    first: Index
-    place: Index
-    total: Array
-    Y: Array
-    gram: RowGram
-
-
-class DualMachine(SupportVectorMachine):
-    """The flow of SVC, SVR, NuSVC, NuSVR and OneClassSVM; a child states its targets and its dual.
-
-    read -> targets -> kernel -> merge -> solve -> condition -> report
-    """
-
-    n_iter_: int
-    cache_size: float
-
-    # ------------------------------------------------------------------ what a child states
-    @abstractmethod
-    def _read_targets(self, y: Any, sample_weight: Any, n: int) -> Targets:
-        """Return the targets of n rows, checked."""
-
-    @abstractmethod
-    def _programme(self, y: Array, problem: SupportProblem) -> Programme:
-        """Return the dual of one machine with targets y (n,)."""
-
-    def _read(self, X: Any, y: Any) -> tuple[Array, Any]:
-        """Return the table (N, d) and its targets."""
-        return read_rows(self, X, y)
-
-    def _learned_kernel(self, X: Any, y: Any, sample_weight: Any) -> Kernel | None:
-        """Return the kernel if it is learned from the table as it was given."""
-        return None
-
-    def _function(self, solution: Solution, problem: SupportProblem) -> tuple[Array, Array]:
-        """Return the coefficients (k, n) and the biases (k,) of the functions that were found."""
-        assert solution.beta is not None
-        return solution.alpha.T, solution.beta[0]
-
-    def _conclude(self, problem: SupportProblem, solution: Solution, sample_weight: Any) -> None:
-        """Do what is left to do with a fitted machine."""
-
-    # ------------------------------------------------------------------ the flow
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from X (n, d) and targets y (n,), which OneClassSVM does not need.
-
-        ``sample_weight`` (n,): a row of weight w counts as w equal rows. If anything fails, the
-        estimator stays as it was.
-        """
-        with restored_on_error(self):
-            self._fit(X, y, sample_weight)
-        return self
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        table, labels = self._read(X, y)
-        self._check_params()
-        targets = self._read_targets(labels, sample_weight, len(table))
-        kernel = self._learned_kernel(X, labels, sample_weight)
-        kernel = self._resolved(table, targets.weights) if kernel is None else kernel
-        first, total, place = merged(table, targets.values, targets.weights)
-        gram = _rows_on_demand(kernel, table, first)
-        problem = SupportProblem(table, targets, first, place, total, targets.columns(first), gram)
-        columns = np.ascontiguousarray(problem.Y.T)
-        programmes = [self._programme(column, problem) for column in columns]
-        solution = self._solver().ascend(gram, programmes)
-        coefficients, bias = self._function(solution, problem)
-        if targets.classes is not None:
-            self.classes_ = targets.classes
-        self._keep_support(kernel, problem, coefficients, bias)
-        self.report_ = self._told(problem, solution.report)
-        self.n_iter_ = max(1, solution.report.iterations or 0)
-        if not solution.report.converged:
-            self._warn(solution.report)
-        self._conclude(problem, solution, sample_weight)
-
-    def _solver(self) -> SMO:
-        limit = self.max_iter
-        if getattr(self, "C", 1.0) == np.inf and limit < 0:
-            limit = HARD_MARGIN_STEPS  # classes that cannot be separated would climb forever
-        return SMO(self.tol, limit, self.cache_size)
-
-    def _keep_support(
-        self, kernel: Kernel, problem: SupportProblem, coefficients: Array, bias: Array
-    ) -> None:
-        """Keep the points with a non-zero coefficient: coefficients (k, n), bias (k,)."""
-        support = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
-        support = support[np.argsort(problem.first[support])]  # by row of the table
-        self.kernel_ = kernel
-        self.support_ = problem.first[support]
-        self.support_vectors_ = np.ascontiguousarray(problem.X[self.support_])
-        self.dual_coef_ = np.ascontiguousarray(coefficients[:, support])
-        self.intercept_ = np.asarray(bias, dtype=np.float64)
-
-    # ------------------------------------------------------------------ report and summary
-    def _told(self, problem: SupportProblem, report: Report) -> dict[str, Any]:
-        weights = problem.targets.weights
-        told = {
-            "rows": {
-                "used": int(np.count_nonzero(weights > 0.0)),
-                "distinct": len(problem.first),
-                "weight": float(problem.total.sum()),
-            },
-            "standardize": {"on": False},
-            "search": None,
-            "inference": {"name": "SMO"} | report.plain(),
-            "gram": "rows on demand",
-            "degrees_of_freedom": None,
-            "left_out": NO_LEFT_OUT,
-            "precision": report.details["precision"],
-        }
-        named = isinstance(self.kernel, str) and self.kernel in NAMED
-        note = None if named else _indefinite(problem.gram)
-        return told if note is None else told | {"kernel": note}
-
-    def summary(self) -> Summary:
-        """Return what was learned, in words; readable as text and as HTML."""
-        check_is_fitted(self, "support_vectors_")
-        report = self.report_
-        ended = report.get("inference", report)  # files of version 0.1 have one level less
-        rows = [("Data", "columns", str(len(self.support_vectors_.T)))]
-        if "rows" in report:
-            counts = report["rows"]
-            rows.insert(0, ("Data", "rows", f"{counts['used']} ({counts['distinct']} distinct)"))
-            if counts["weight"] != counts["used"]:
-                rows.append(("Data", "total weight", f"{counts['weight']:.6g}"))
-        classes = getattr(self, "classes_", None)
-        if classes is not None:
-            rows.append(("Data", "classes", ", ".join(str(label) for label in classes)))
-        rows.append(("Model", "kernel", repr(self.kernel_)))
-        if "kernel" in report:
-            rows.append(("Model", "remark on the kernel", report["kernel"]))
-        names = [name for name in ("C", "nu", "epsilon") if hasattr(self, name)]
-        rows += [("Model", name, f"{getattr(self, name):g}") for name in names]
-        rows += self._found()
-        free = ""
-        if "free" in ended:
-            free = f": {_each(ended['free'])} free, {_each(ended['bounded'])} at the bound"
-        rows.append(("Model", "support vectors", f"{len(self.support_)}{free}"))
-        rows += [("Quality", label, value) for label, value in self._quality()]
-        text = "converged" if ended["converged"] else f"not converged ({ended['message']})"
-        text += f" after {ended['iterations']} steps, largest violation {ended['violation']:.2g}"
-        gap = ended.get("gap")
-        rows.append(("Numerics", "SMO", text if gap is None else f"{text}, duality gap {gap:.2g}"))
-        rows.append(("Numerics", "rows of the kernel matrix", str(report["precision"])))
-        return Summary(type(self).__name__, tuple(rows))
-
-    def _found(self) -> list[tuple[str, str, str]]:
-        """Return rows of the summary about further parameters that were found."""
-        return []
-
-    def _quality(self) -> list[tuple[str, str]]:
-        """Return labels and values of the summary on rows left out."""
-        return [("rows left out", str(self.report_.get("left_out", NO_LEFT_OUT)))]
-
-
-class SupportClassifier(OneAgainstRest, DualMachine):
-    """The flow for classes."""
-
-    def _read_targets(self, y: Any, sample_weight: Any, n: int) -> Targets:
-        given = read_labels(y, self.class_weight, sample_weight)
-        given.check_two()
-        return Targets(given.codes.astype(np.float64), given.weights, given.classes)
-
-
-class SupportRegressor(RegressorMixin, DualMachine):  # type: ignore[misc]  # scikit-learn ships no types
-    """One function of a real target."""
-
-    def _read(self, X: Any, y: Any) -> tuple[Array, Any]:
-        check_target(y)
-        return super()._read(X, y)
-
-    def _read_targets(self, y: Any, sample_weight: Any, n: int) -> Targets:
-        return Targets(np.asarray(y, dtype=np.float64), check_weights(sample_weight, n))
-
-    def predict(self, X: Any) -> Array:
-        """Return f at X (q, d), shape (q,)."""
-        return np.asarray(self._latent(X)[:, 0])
+def require_square(kernel: Kernel, X: Array, n: int) -> None:
+    """Refuse values X (n, d) of a precomputed kernel that are not those of all rows."""
+    if not isinstance(kernel, Precomputed) or X.shape[1] < n:
+        raise ValueError(
+            "a precomputed kernel needs the square matrix of all training rows as X, and "
+            "stands alone; use Precomputed(matrix) inside a composed kernel"
+        )
 
 
 def _constant(X: Array) -> Array:
@@ -415,49 +303,18 @@ def _constant(X: Array) -> Array:
     return np.ones((len(X), 1))
 
 
-def _rows_on_demand(kernel: Kernel, X: Array, first: Index) -> RowGram:
-    """Return K on the points X[first]; a precomputed X becomes a matrix and its row numbers."""
-    if not kernel.pairwise:
-        return RowGram(kernel, np.ascontiguousarray(X[first]))
-    if not isinstance(kernel, Precomputed) or X.shape[1] < len(first):
-        raise ValueError(
-            "a precomputed kernel needs the square matrix of all training rows as X, and "
-            "stands alone; use Precomputed(matrix) inside a composed kernel"
-        )
-    return RowGram(Precomputed(X), first[:, None].astype(np.float64))
-
-
-def _each(counts: list[int]) -> str:
-    return " + ".join(str(count) for count in counts)
-
-
-def _indefinite(gram: RowGram) -> str | None:
-    """Say that the kernel is not positive semidefinite on some of the points, or None."""
-    pick = np.unique(np.linspace(0, len(gram.points) - 1, SAMPLE).astype(np.intp))
-    values = np.linalg.eigvalsh(gram.kernel(np.ascontiguousarray(gram.points[pick])))
-    if values[0] >= -1e-8 * np.abs(values).max():
-        return None
-    return (
-        f"not positive semidefinite: on {len(pick)} points its eigenvalues reach from "
-        f"{values[0]:.3g} to {values[-1]:.3g}, and where the steps ended is not known to be the "
-        "optimum"
-    )
-
-
 def _gamma(gamma: Any, X: Array, weights: Array) -> float:
-    if isinstance(gamma, str):
-        if gamma == "auto":
-            return 1.0 / float(X.shape[1])
-        if gamma == "scale":
-            share = weights / weights.sum()
-            with np.errstate(over="ignore", invalid="ignore"):
-                mean = float(share @ X.mean(axis=1))
-                variance = float(share @ ((X - mean) ** 2).mean(axis=1))
-            if not np.isfinite(variance):
-                raise ValueError("the variance of the columns overflows: scale them")
-            return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
-        raise ValueError(f"gamma must be 'scale', 'auto' or a positive number, got {gamma!r}")
-    if not gamma > 0:
+    if isinstance(gamma, str) and gamma == "auto":
+        return 1.0 / float(X.shape[1])
+    if isinstance(gamma, str) and gamma == "scale":
+        share = weights / weights.sum()
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = float(share @ X.mean(axis=1))
+            variance = float(share @ ((X - mean) ** 2).mean(axis=1))
+        if not np.isfinite(variance):
+            raise ValueError("the variance of the columns overflows: scale them")
+        return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
+    if isinstance(gamma, str) or not gamma > 0:
         raise ValueError(f"gamma must be 'scale', 'auto' or a positive number, got {gamma!r}")
     return float(gamma)
 

@@ -1,26 +1,36 @@
-"""SVC: support vector classification with scikit-learn's parameters."""
+"""SVC: support vector classification with scikit-learn's parameters.
+
+The Bayesian one: exp(-(1 - y f)_+) does not sum to one over the labels; divided by its sum it is a
+likelihood, and everything that a Gaussian process has follows: an evidence that chooses amplitude
+(C) and length scales, error bars, probabilities. At the parameters found the hinge itself gives the
+sparse mode. Reference: Seeger, Bayesian methods for support vector machines and Gaussian processes,
+chapter 4.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
 from mercer.core.kinds import Numbers, Record
+from mercer.core.record import EstimatorOf, Maybe
+from mercer.estimators.gaussian_process.classifier import GPClassifier
 from mercer.estimators.shared.table import check_weights
-from mercer.estimators.support_vector.base import SupportClassifier, SupportProblem
-from mercer.estimators.support_vector.bayesian import ByEvidence
-from mercer.estimators.support_vector.record import check_sigmoid
-from mercer.inference.base import Report, Solution
+from mercer.estimators.support_vector.base import check_sigmoid
+from mercer.estimators.support_vector.dual import SupportClassifier, SupportProblem
+from mercer.inference.base import Solution
 from mercer.inference.programme import Programme, dual_of
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, Polynomial
 from mercer.left_out.figures import LeftOut
 from mercer.left_out.span import JITTER, Trained
-from mercer.losses import Hinge
+from mercer.losses import Hinge, NormalizedHinge
 from mercer.losses.calibration import class_probabilities, fit_sigmoid, shifted
 
 LEFT_OUT = (
@@ -28,7 +38,8 @@ LEFT_OUT = (
 )
 
 
-class SVC(ByEvidence, SupportClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class SVC(SupportClassifier):
     """Support vector classification: minimise 1/2 |f|^2 + C sum_i w_i (1 - y_i f_i)_+.
 
     Several classes are one machine each against the rest, all on the same rows of K. With an
@@ -37,42 +48,33 @@ class SVC(ByEvidence, SupportClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the hinge loss, > 0, in units of f squared; numpy.inf is a hard margin.
-    kernel : str, Kernel or callable, default="rbf"
-        "rbf", "linear", "poly" or "precomputed" as in scikit-learn, a name of ``mercer.kernels``, a
-        Kernel, or a function of X (n, d) and Z (m, d) that returns (n, m).
-    degree : int, default=3
-        Degree of "poly", >= 1.
-    gamma : "scale", "auto" or float, default="scale"
-        Of "rbf" and "poly", > 0, in units of 1 / x^2: "scale" is 1 / (d Var[X]), "auto" 1 / d.
-    coef0 : float, default=0.0
-        Constant of "poly", >= 0.
-    probability : None, "loo" or "cv", default=None
-        Fit a sigmoid (several classes: a softmax with one slope and an offset per class) on
-        leave-one-out or 5-fold outputs. Then ``decision_function`` is shifted so that its zero is
-        p = 1/2, and ``predict`` never contradicts ``predict_proba``.
-    class_weight : None, "balanced" or dict, default=None
-        Factor of the weights of the rows of each class, 1 where a class is missing; "balanced" is
-        n / (k * rows of the class).
-    bias : bool, default=True
-        Whether there is an unpenalised offset.
-    tol : float, default=1e-3
-        Largest violation of optimality, > 0, in units of f; below 1e-5 rows of K are kept in double
-        precision.
-    cache_size : float, default=1000.0
-        Megabytes for rows of K, > 0.
-    max_iter : int, default=-1
-        Most steps, -1 for no limit; reaching it is a ConvergenceWarning, and in ``report_``.
-    inference : None, "variational", "ep" or Inference, default=None
-        The Bayesian machine. A constant part of the kernel takes the place of the bias.
-    search : None, "evidence" or Search, default="evidence"
-        Of the Bayesian machine; None keeps the kernel as it is.
-    discriminant : "mean" or "mode", default="mean"
-        Of the Bayesian machine: "mode" predicts with the sparse solution of the hinge at the
-        parameters found.
-    random_state : None, int, RandomState or Generator, default=None
-        For the folds of ``probability="cv"``, and for the search; None is a fixed seed.
+    C : > 0, default 1. Weight of the hinge loss, in units of f squared; numpy.inf is a hard margin.
+    kernel : "rbf" (default), "linear", "poly" or "precomputed" as in scikit-learn, a name of
+        ``mercer.kernels``, a Kernel, or a function of X (n, d) and Z (m, d) that returns (n, m).
+    degree : >= 1, default 3. Degree of "poly".
+    gamma : > 0, "scale" (default, 1 / (d Var[X])) or "auto" (1 / d). Of "rbf" and "poly", in units
+        of 1 / x^2.
+    coef0 : >= 0, default 0. Constant of "poly".
+    probability : None (default), "loo" or "cv": fit a sigmoid (several classes: a softmax with one
+        slope and an offset per class) on leave-one-out or 5-fold outputs. Then
+        ``decision_function`` is shifted so that its zero is p = 1/2, and ``predict`` never
+        contradicts ``predict_proba``.
+    class_weight : None (default), "balanced" or dict. Factor of the weights of the rows of each
+        class, 1 where a class is missing; "balanced" is n / (k * rows of the class).
+    bias : default True. Whether there is an unpenalised offset.
+    tol : > 0, default 1e-3. Largest violation of optimality, in units of f; below 1e-5 rows of K
+        are kept in double precision.
+    cache_size : > 0, default 1000. Megabytes for rows of K.
+    max_iter : >= -1, default -1, no limit. Most steps; reaching it is a ConvergenceWarning, and in
+        ``report_``.
+    inference : None (default), "variational", "ep" or Inference. The Bayesian machine. A constant
+        part of the kernel takes the place of the bias.
+    search : "evidence" (default), Search or None, which keeps the kernel as it is. Of the Bayesian
+        machine.
+    discriminant : "mean" (default) or "mode". Of the Bayesian machine: "mode" predicts with the
+        sparse solution of the hinge at the parameters found.
+    random_state : None (default, a fixed seed), int, RandomState or Generator. For the folds of
+        ``probability="cv"``, and for the search.
 
     Attributes
     ----------
@@ -105,53 +107,61 @@ class SVC(ByEvidence, SupportClassifier):
     """
 
     _hard_margin = True
-    _trained: Trained
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        probability: str | None = None,
-        class_weight: Any = None,
-        bias: bool = True,
-        tol: float = 1e-3,
-        cache_size: float = 1000.0,
-        max_iter: int = -1,
-        inference: Any = None,
-        search: Any = "evidence",
-        discriminant: str = "mean",
-        random_state: Any = None,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.probability = probability
-        self.class_weight = class_weight
-        self.bias = bias
-        self.tol = tol
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.inference = inference
-        self.search = search
-        self.discriminant = discriminant
-        self.random_state = random_state
+    C: float = field(default=1.0, kw_only=False)
+    probability: str | None = None
+    bias: bool = True
+    inference: Any = None
+    search: Any = "evidence"
+    discriminant: str = "mean"
+    random_state: Any = None
 
     # ------------------------------------------------------------------ fit
     def _check_params(self) -> None:
         super()._check_params()
         if self.probability not in (None, "loo", "cv"):
             raise ValueError(f"probability must be None, 'loo' or 'cv', got {self.probability!r}")
-        self._check_bayesian()
+        if self.discriminant not in ("mean", "mode"):
+            raise ValueError(f"discriminant must be 'mean' or 'mode', not {self.discriminant!r}")
+        if self.inference is None:
+            return  # what follows has no meaning beside an inference
+        if self.probability is not None:
+            raise ValueError(
+                "with an inference the probabilities are those of the posterior: leave "
+                "probability=None"
+            )
+        if self.C != 1.0 or self.gamma != "scale" or self.coef0 != 0.0:
+            raise ValueError(
+                "C, gamma and coef0 are learned by their evidence: leave them as they are, or give "
+                "a kernel object, whose parameters are where the search begins, and search=None to "
+                "keep them"
+            )
+        if not self.bias:
+            raise ValueError(
+                "a support vector machine with an inference has no free bias: a constant part of "
+                "the kernel, whose variance is learned, takes its place; leave bias=True as it is"
+            )
+        if isinstance(self.kernel, str) and self.kernel in ("precomputed", "sigmoid"):
+            raise ValueError(
+                f"kernel={self.kernel!r} has no parameters that an evidence could choose; use a "
+                "kernel of mercer.kernels"
+            )
 
     def _learned_kernel(self, X: Any, y: Any, sample_weight: Any) -> Kernel | None:
-        self.bayes_ = None if self.inference is None else self._learn(X, y, sample_weight)
-        return None if self.bayes_ is None else self.bayes_.kernel_
+        """Fit the normalised hinge to the table as it was given, with the names of its columns."""
+        self.bayes_: GPClassifier | None = None
+        if self.inference is None:
+            return None
+        named = isinstance(self.kernel, str) and self.kernel == "poly"
+        learner = GPClassifier(
+            1.0 * Polynomial(self.degree) if named else self.kernel,
+            loss=NormalizedHinge().fix(),
+            inference=self.inference,
+            search=self.search,
+            class_weight=self.class_weight,
+            random_state=self.random_state,
+        )
+        self.bayes_ = learner.fit(X, y, sample_weight)
+        return self.bayes_.kernel_
 
     def _has_bias(self) -> bool:
         return self.bias and getattr(self, "bayes_", None) is None
@@ -174,33 +184,20 @@ class SVC(ByEvidence, SupportClassifier):
             )
         return super()._function(solution, problem)
 
-    def _told(self, problem: SupportProblem, report: Report) -> dict[str, Any]:
-        told = super()._told(problem, report) | {"left_out": LEFT_OUT}
-        return told if self.bayes_ is None else told | {"posterior": self.bayes_.report_}
+    def _remarks(self) -> dict[str, Any]:
+        posterior = {} if self.bayes_ is None else {"posterior": self.bayes_.report_}
+        return {"left_out": LEFT_OUT, **posterior}
 
     def _conclude(self, problem: SupportProblem, solution: Solution, sample_weight: Any) -> None:
-        self._trained = Trained(
-            problem.gram.kernel,
-            problem.gram.points,
-            np.abs(solution.alpha),
-            solution.z,
-            problem.Y,
-            self._bound(problem),
-            problem.total,
-            self._has_bias(),
-            problem.place,
-            problem.targets.values,
-            problem.targets.weights,
-            problem.X[problem.place < 0],
-        )
-        self._calibrate(problem, sample_weight)
-
-    def _calibrate(self, problem: SupportProblem, sample_weight: Any) -> None:
-        """Fit the sigmoid on outputs of rows left out, where probabilities are asked for."""
+        gram, multipliers, bound = problem.gram, np.abs(solution.alpha), self._bound(problem)
+        found = (gram.kernel, gram.points, multipliers, solution.z, problem.Y, bound)
+        given = (problem.place, problem.values, problem.weights, problem.X[problem.place < 0])
+        self._trained = Trained(*found, problem.total, self._has_bias(), *given)
+        # the sigmoid on outputs of rows left out, where probabilities are asked for
         self.slope_, self.offsets_ = np.ones(0), np.zeros(0)
         if self.probability is None:
             return
-        codes = problem.targets.values.astype(np.intp)
+        codes = problem.values.astype(np.intp)
         if self.probability == "loo":
             outputs = self._trained.left_out
             labels, weights = codes[problem.first], problem.total
@@ -222,6 +219,25 @@ class SVC(ByEvidence, SupportClassifier):
         if self.probability == "loo":
             self.report_["probability"]["jitter"] = JITTER
         self.slope_, self.offsets_ = np.array([slope]), offsets
+
+    # ------------------------------------------------------------------ the Bayesian machine
+    @property
+    def log_evidence_(self) -> float:
+        """Log evidence of the normalised hinge at the parameters found."""
+        value = self._bayesian("log_evidence_").log_evidence_
+        assert value is not None
+        return float(value)
+
+    def _bayesian(self, what: str) -> GPClassifier:
+        learner: GPClassifier | None = getattr(self, "bayes_", None)
+        if learner is None:
+            raise AttributeError(f"{what} needs inference='variational' or 'ep'")
+        return learner
+
+    def _by_mean(self) -> GPClassifier | None:
+        """Return the learner whose posterior mean predicts, None if the support vectors do."""
+        check_is_fitted(self)
+        return self.bayes_ if self.discriminant == "mean" else None
 
     # ------------------------------------------------------------------ rows left out
     @property
@@ -303,17 +319,30 @@ class SVC(ByEvidence, SupportClassifier):
 
     def _probabilities(self, f: Array) -> Array:
         """Return the probabilities (q, k) of values f (q, 1) or (q, k) at the mode."""
-        if self.inference is not None:
-            return self._at_mode(f)
-        d = self._shifted(f)
-        return class_probabilities(d[:, 0] if d.shape[1] == 1 else d, float(self.slope_[0]))
+        if self.inference is None:
+            d = self._shifted(f)
+            return class_probabilities(d[:, 0] if d.shape[1] == 1 else d, float(self.slope_[0]))
+        log_p = -NormalizedHinge().value(np.asarray(1.0), f)
+        if f.shape[1] == 1:
+            p = np.exp(log_p[:, 0])
+            return np.column_stack([1.0 - p, p])
+        e = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+        return np.asarray(e / e.sum(axis=1, keepdims=True))
 
     # ------------------------------------------------------------------ model files
     @classmethod
     def _record(cls) -> Record:
-        return {**super()._record(), "slope_": Numbers("p", 0.0), "offsets_": Numbers("q")}
+        return {
+            **super()._record(),
+            "bayes_": Maybe(EstimatorOf(GPClassifier)),
+            "slope_": Numbers("p", 0.0),
+            "offsets_": Numbers("q"),
+        }
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
-        calibrated = self.probability is not None
-        check_sigmoid(self.slope_, self.offsets_, len(self.intercept_), calibrated)
+        if (self.bayes_ is None) != (self.inference is None):
+            raise ValueError("the posterior of the model and its inference do not belong together")
+        check_sigmoid(
+            self.slope_, self.offsets_, len(self.intercept_), self.probability is not None
+        )

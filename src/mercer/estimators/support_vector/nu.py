@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,40 +12,17 @@ from sklearn.base import OutlierMixin
 from mercer.core.arrays import Array
 from mercer.core.kinds import Plain, Record
 from mercer.estimators.shared.table import check_weights, read_inputs
-from mercer.estimators.support_vector.base import (
-    DualMachine,
-    SupportClassifier,
-    SupportProblem,
-    SupportRegressor,
-    Targets,
-)
+from mercer.estimators.support_vector.dual import DualMachine, SupportClassifier, SupportProblem
+from mercer.estimators.support_vector.regressor import SupportRegressor
 from mercer.inference.base import Solution
 from mercer.inference.programme import Programme, one_segment
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _NuMachine(DualMachine):
     """The parameters that the three share."""
 
-    def __init__(
-        self,
-        *,
-        nu: float = 0.5,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        cache_size: float = 1000.0,
-        max_iter: int = -1,
-    ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.cache_size = cache_size
-        self.max_iter = max_iter
+    nu: float = 0.5
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -57,27 +35,21 @@ def _filled(bound: Array, total: float) -> Array:
     return np.asarray(np.clip(total - (np.cumsum(bound) - bound), 0.0, bound))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NuSVC(SupportClassifier, _NuMachine):
-    """Classification; nu bounds the fractions of margin errors and of support vectors.
-
-    At most a fraction nu of the rows lies within the margin, and at least a fraction nu of them are
-    support vectors.
+    """Classification; nu bounds margin errors from above and support vectors from below.
 
     Parameters
     ----------
-    nu : float, default=0.5
-        In (0, 1], and at most 2 min(n+, n-)/n for weighted counts n+ and n- of two classes, which
-        is checked.
-    kernel, degree, gamma, coef0 : default "rbf", 3, "scale" and 0.0; see :class:`SVC`.
-    class_weight : None, "balanced" or dict, default=None
-        See :class:`SVC`.
-    tol, cache_size, max_iter : default 1e-3, 1000.0 and -1; see :class:`SVC`.
+    nu : in (0, 1], default 0.5, and at most 2 min(n+, n-)/n for weighted counts n+ and n- of two
+        classes, which is checked.
+    class_weight : None (default), "balanced" or dict; see :class:`SVC`.
+    kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`; default "rbf", 3,
+        "scale", 0, 1e-3, 1000 and -1.
 
     Attributes
     ----------
-    support_, support_vectors_, dual_coef_, intercept_, kernel_, posteriors_, report_, n_iter_ : see
-        :class:`SVC`.
-    left_out_ : None; ``report_["left_out"]`` says why.
+    left_out_ : None; ``report_["left_out"]`` says why. All others: see :class:`SVC`.
 
     References
     ----------
@@ -91,31 +63,6 @@ class NuSVC(SupportClassifier, _NuMachine):
     >>> NuSVC().fit(X, [0, 0, 1, 1]).predict([[0.2], [2.8]])
     array([0, 1])
     """
-
-    def __init__(
-        self,
-        *,
-        nu: float = 0.5,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        class_weight: Any = None,
-        tol: float = 1e-3,
-        cache_size: float = 1000.0,
-        max_iter: int = -1,
-    ) -> None:
-        super().__init__(
-            nu=nu,
-            kernel=kernel,
-            degree=degree,
-            gamma=gamma,
-            coef0=coef0,
-            tol=tol,
-            cache_size=cache_size,
-            max_iter=max_iter,
-        )
-        self.class_weight = class_weight
 
     def _programme(self, y: Array, problem: SupportProblem) -> Programme:
         """min 1/2 b'K b with sums over the classes -nu/2 sum w and +nu/2 sum w."""
@@ -142,30 +89,25 @@ class NuSVC(SupportClassifier, _NuMachine):
         negative, positive = solution.beta  # b + rho and b - rho
         rho = 0.5 * (negative - positive)
         if not np.all(rho > 0):
-            raise ValueError(
-                "the margin of this nu is zero: choose a smaller nu, or another kernel"
-            )
+            raise ValueError("the margin of this nu is zero: choose a smaller nu or another kernel")
         return solution.alpha.T / rho[:, None], 0.5 * (negative + positive) / rho
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NuSVR(SupportRegressor, _NuMachine):
     """Regression whose tube is found; nu bounds the fraction of rows outside it from above.
 
     Parameters
     ----------
-    nu : float, default=0.5
-        In (0, 1].
-    C : float, default=1.0
-        Weight of the loss, > 0 and finite; see :class:`SVR`.
-    kernel, degree, gamma, coef0 : default "rbf", 3, "scale" and 0.0; see :class:`SVC`.
-    tol, cache_size, max_iter : default 1e-3, 1000.0 and -1; see :class:`SVC`.
+    nu : in (0, 1], default 0.5.
+    C : > 0 and finite, default 1. Weight of the loss; see :class:`SVR`.
+    kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`; default "rbf", 3,
+        "scale", 0, 1e-3, 1000 and -1.
 
     Attributes
     ----------
     epsilon_ : half width of the tube that was found, in the units of y.
-    support_, support_vectors_, dual_coef_, intercept_, kernel_, posteriors_, report_, n_iter_ : see
-        :class:`SVC`.
-    left_out_ : None; ``report_["left_out"]`` says why.
+    left_out_ : None; ``report_["left_out"]`` says why. All others: see :class:`SVC`.
 
     References
     ----------
@@ -180,32 +122,7 @@ class NuSVR(SupportRegressor, _NuMachine):
     True
     """
 
-    epsilon_: float
-
-    def __init__(
-        self,
-        *,
-        nu: float = 0.5,
-        C: float = 1.0,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        cache_size: float = 1000.0,
-        max_iter: int = -1,
-    ) -> None:
-        super().__init__(
-            nu=nu,
-            kernel=kernel,
-            degree=degree,
-            gamma=gamma,
-            coef0=coef0,
-            tol=tol,
-            cache_size=cache_size,
-            max_iter=max_iter,
-        )
-        self.C = C
+    C: float = 1.0
 
     def _programme(self, y: Array, problem: SupportProblem) -> Programme:
         """Two variables for each point, one above and one below the tube: equal sums of either."""
@@ -226,9 +143,6 @@ class NuSVR(SupportRegressor, _NuMachine):
         self.epsilon_ = float(0.5 * (above - below)[0])
         return solution.alpha.T, 0.5 * (above + below)
 
-    def _found(self) -> list[tuple[str, str, str]]:
-        return [("Model", "half width of the tube, found", f"{self.epsilon_:.4g}")]
-
     @classmethod
     def _record(cls) -> Record:
         return {**super()._record(), "epsilon_": Plain(float)}
@@ -239,18 +153,15 @@ class OneClassSVM(OutlierMixin, _NuMachine):  # type: ignore[misc]  # scikit-lea
 
     Parameters
     ----------
-    nu : float, default=0.5
-        In (0, 1]: bounds the fraction of training rows outside from above, and that of support
-        vectors from below.
-    kernel, degree, gamma, coef0 : default "rbf", 3, "scale" and 0.0; see :class:`SVC`.
-    tol, cache_size, max_iter : default 1e-3, 1000.0 and -1; see :class:`SVC`.
+    nu : in (0, 1], default 0.5. Bounds the fraction of training rows outside from above, and that
+        of support vectors from below.
+    kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`; default "rbf", 3,
+        "scale", 0, 1e-3, 1000 and -1.
 
     Attributes
     ----------
     offset_ : rho, (1,).
-    support_, support_vectors_, dual_coef_, intercept_, kernel_, posteriors_, report_, n_iter_ : see
-        :class:`SVC`.
-    left_out_ : None; ``report_["left_out"]`` says why.
+    left_out_ : None; ``report_["left_out"]`` says why. All others: see :class:`SVC`.
 
     References
     ----------
@@ -268,8 +179,8 @@ class OneClassSVM(OutlierMixin, _NuMachine):  # type: ignore[misc]  # scikit-lea
     def _read(self, X: Any, y: Any) -> tuple[Array, Any]:
         return read_inputs(self, X, fitted=False), None
 
-    def _read_targets(self, y: Any, sample_weight: Any, n: int) -> Targets:
-        return Targets(np.zeros(n), check_weights(sample_weight, n))
+    def _targets(self, y: Any, sample_weight: Any, n: int) -> tuple[Array, Array]:
+        return np.zeros(n), check_weights(sample_weight, n)
 
     def _programme(self, y: Array, problem: SupportProblem) -> Programme:
         """min 1/2 b'K b with 0 <= b_i <= w_i and sum b = nu sum w."""

@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import RegressorMixin
 
 from mercer.core.arrays import Array
-from mercer.estimators.support_vector.base import SupportProblem, SupportRegressor
+from mercer.estimators.shared.table import check_target, check_weights
+from mercer.estimators.support_vector.dual import DualMachine, SupportProblem
 from mercer.inference.programme import Programme, one_segment
 
 
+class SupportRegressor(RegressorMixin, DualMachine):  # type: ignore[misc]  # scikit-learn ships no types
+    """One function of a real target."""
+
+    def _read(self, X: Any, y: Any) -> tuple[Array, Any]:
+        check_target(y)
+        return super()._read(X, y)
+
+    def _targets(self, y: Any, sample_weight: Any, n: int) -> tuple[Array, Array]:
+        return np.asarray(y, dtype=np.float64), check_weights(sample_weight, n)
+
+    def predict(self, X: Any) -> Array:
+        """Return f at X (q, d), shape (q,)."""
+        return np.asarray(self._latent(X)[:, 0])
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class SVR(SupportRegressor):
     """Support vector regression: minimise 1/2 |f|^2 + C sum_i w_i (|y_i - f_i| - epsilon)_+.
 
     Parameters
     ----------
-    kernel, degree, gamma, coef0 : default "rbf", 3, "scale" and 0.0; see :class:`SVC`.
-    C : float, default=1.0
-        Weight of the loss, > 0 and finite, in units of f squared over those of y.
-    epsilon : float, default=0.1
-        Half width of the tube without loss, >= 0, in the units of y.
-    bias : bool, default=True
-        Whether there is an unpenalised offset.
-    tol, cache_size, max_iter : default 1e-3, 1000.0 and -1; see :class:`SVC`.
+    C : > 0 and finite, default 1. Weight of the loss, in units of f squared over those of y.
+    epsilon : >= 0, default 0.1. Half width of the tube without loss, in the units of y.
+    bias : default True. Whether there is an unpenalised offset.
+    kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`; default "rbf", 3,
+        "scale", 0, 1e-3, 1000 and -1.
 
     Attributes
     ----------
-    support_, support_vectors_, dual_coef_, intercept_, kernel_, posteriors_, report_, n_iter_ : see
-        :class:`SVC`.
-    left_out_ : None; ``report_["left_out"]`` says why.
+    left_out_ : None; ``report_["left_out"]`` says why. All others: see :class:`SVC`.
 
     References
     ----------
@@ -44,30 +58,9 @@ class SVR(SupportRegressor):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        C: float = 1.0,
-        epsilon: float = 0.1,
-        bias: bool = True,
-        tol: float = 1e-3,
-        cache_size: float = 1000.0,
-        max_iter: int = -1,
-    ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.C = C
-        self.epsilon = epsilon
-        self.bias = bias
-        self.tol = tol
-        self.cache_size = cache_size
-        self.max_iter = max_iter
+    C: float = 1.0
+    epsilon: float = 0.1
+    bias: bool = True
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -76,6 +69,5 @@ class SVR(SupportRegressor):
 
     def _programme(self, y: Array, problem: SupportProblem) -> Programme:
         """GPML (6.41): b_i in [-C w_i, C w_i], and epsilon |b_i| is subtracted."""
-        n, bound = len(y), self.C * problem.total
-        kink = np.full(n, float(self.epsilon))
+        n, bound, kink = len(y), self.C * problem.total, np.full(len(y), float(self.epsilon))
         return Programme(y, -bound, bound, kink, np.zeros(n), one_segment(n), self.bias)

@@ -12,7 +12,7 @@ from mercer.export.kernels.forms import cross, diagonal
 from mercer.export.machines.moments import in_units, traced
 from mercer.export.processes.averages import averaged, probability, softmax_averaged
 from mercer.export.processes.process import Traced
-from mercer.inference.stream.latent import Growing
+from mercer.inference.stream import Growing
 
 
 def gaussian_process(model: Any, X: Value, std: bool) -> dict[str, Value]:

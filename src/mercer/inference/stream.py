@@ -1,33 +1,132 @@
-"""A latent function in a stream: its C and alpha of formulas (1) and (2), in one of two forms.
+"""Sequential variational logistic regression: examples one after the other, in blocks.
 
-``Growing`` holds a triangular factor of C^-1 that grows by rows: for a stream that is kept whole,
-theory (O6). ``Explicit`` holds C itself: for one that forgets, drifts or is projected onto fewer
-points, theory (O8), (O9), (O10). Both are values: absorbing examples returns another one, and the
-old one stays as it was. Theory (O3), (O4).
+This is the quadratic bound (:class:`mercer.inference.Bound`) in its sequential form. Each example
+turns into a Gaussian observation y = S/(4 l) of precision W = 2 w l, with the xi that is best for
+the posterior before it. On a block of b examples with prior mean M and covariance K, the
+recurrences (18)-(23) are a Cholesky factor built column by column,
 
-Which points of a stream to keep: a pivoted Cholesky factor, by variance left and by stake.
+    R R' = K + diag(1/W),    v = R^-1 (y - M),
+
+in which the pivot of an example needs its own l, and that needs the mean and variance after the
+examples before it. So alpha = R^-T v and C = R^-T R^-1 in formulas (1) and (2).
+
+A latent function in a stream is ``Growing``, by a triangular factor of C^-1 that grows by rows: for
+a stream that is kept whole, theory (O6); or ``Explicit``, by C itself: for one that forgets, drifts
+or is projected onto fewer points, theory (O8), (O9), (O10). Both are values.
+
+Reference: Jaakkola & Haussler (1999), section 3; (8) with its sign corrected. Theory (O1) to (O7).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve, solve_triangular
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpstrf, dtrtri
 
-from mercer.core.arrays import Array, Index
-from mercer.inference.stream.block import BlockSolution, absorb
-from mercer.linalg.operators import PosteriorOperator
+from mercer._native import sequential as native
+from mercer.core.arrays import Array, Index, back_solve
+from mercer.inference.base import Report, Solution
+from mercer.linalg.gram import Factor
+from mercer.linalg.operators import CholeskyOperator, PosteriorOperator
+
+ONE_PASS = Report()  # a closed form for each example: there is nothing to converge
+PANEL = 256  # rows of a panel: growth copies nothing, and half of the square is never stored
+LEAST = 1e-6  # share of the largest pivot that a kept point must have
+
+
+class BlockFactor(CholeskyOperator, Factor):
+    """C = (K + W^-1)^-1 = R^-T R^-1, R (b, b) lower triangular, W (b,) > 0; gain = log|I + K W|."""
+
+    def __init__(self, R: Array, W: Array, gain: float) -> None:
+        super().__init__(R.T, np.ones(len(R)))
+        self.W, self.gain = W, gain
+
+    def solve(self, V: Array) -> Array:
+        return self.half_transposed(self.half(V))
+
+    def quad(self, A: Array, B: Array) -> Array:
+        return self.reduce(A, B, None, None)
+
+    def quad_diag(self, A: Array) -> Array:
+        return self.reduce_diag(A, None)
+
+    def diag(self) -> Array:
+        return self.quad_diag(np.eye(len(self.W)))
+
+    def cov_diag(self) -> Array:
+        return np.asarray((1.0 - self.diag() / self.W) / self.W)
+
+    def logdet(self) -> float:
+        return self.gain
+
+    def logdet_noisy(self) -> float:
+        return 2.0 * float(np.log(self.cholesky.diagonal()).sum())
+
+    def operator(self) -> CholeskyOperator:
+        return CholeskyOperator(self.cholesky, self.scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockSolution(Solution):
+    """The posterior of one latent function given b examples, by way of those before each of them.
+
+    ``log_q`` is the sum of the log bounds on the probability of each label given those before it: a
+    lower bound on the log evidence of the block. ``gain`` is log |K| - log |K after the block|, the
+    sum of log(1 + 2 w l kappa).
+    """
+
+    R: Array  # (b, b) lower triangular, as above
+    v: Array  # (b,) as above
+    mean: Array  # (b,) of each example before the block, from the caller
+    var: Array
+    xi: Array  # (b,) the variational parameters (23)
+    M: Array  # (b,) mean and, kappa, variance of each example just before it was absorbed
+    kappa: Array
+    log_q: float
+    gain: float
+
+
+def absorb(mean: Array, cov: Array, S: Array, w: Array) -> BlockSolution:
+    """Absorb b examples in their order: labels S = -1 or +1 (b,) of weight w > 0 (b,).
+
+    ``mean`` (b,) and ``cov`` (b, b), of which the lower triangle is read, are those of the latent
+    function before the block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> block = absorb(np.zeros(1), np.array([[3.0]]), np.ones(1), np.ones(1))
+    >>> block.xi.round(6)
+    array([1.648394])
+    """
+    b = len(mean)
+    R, found = np.empty((b, b)), np.empty((4, b))
+    mean, cov, S, w = (np.ascontiguousarray(each, dtype=np.float64) for each in (mean, cov, S, w))
+    log_q, gain = native.absorb(mean, cov, S, w, R, found)
+    v, xi, M, kappa = found
+    lam = np.array([native.curvature(each) for each in xi.tolist()])
+    W = 2.0 * w * lam
+    alpha = back_solve(R.T, v[:, None]) if b else np.empty((0, 1))
+    z, factor = (S / (4.0 * lam) - mean)[:, None], BlockFactor(R, W, gain)
+    own: dict[str, Any] = {
+        "R": R,
+        "v": v,
+        "mean": mean,
+        "var": cov.diagonal().copy(),
+        "xi": xi,
+        "M": M,
+    }
+    own |= {"kappa": kappa, "log_q": log_q, "gain": gain}
+    return BlockSolution(alpha, W, z, factor, None, w, ONE_PASS, **own)
 
 
 class Latent(PosteriorOperator):
     """The operator C of one latent function on n points, with its alpha (n,).
-
-    A child states ``parts`` and ``grown``; mean and covariance follow.
 
     ``gain`` is -log|I - C K|, the log of |prior| / |posterior|, as if no point had been dropped:
     with what :meth:`Explicit.information` finds, it says what the projections cost.
@@ -43,9 +142,9 @@ class Latent(PosteriorOperator):
     def grown(self, B: Array, block: BlockSolution) -> Self:
         """Return the function given a block of b examples; B (n, b) is that of :meth:`parts`."""
 
-    @abstractmethod
-    def settled(self) -> Self:
+    def settled(self) -> Latent:
         """Return the same with nothing left to be done later."""
+        return self
 
     @abstractmethod
     def explicit(self) -> Explicit:
@@ -55,11 +154,6 @@ class Latent(PosteriorOperator):
         """Return mean (q,) and reduction of the variance (q,) for K = k(P, X) (n, q)."""
         mean, A, B = self.parts(K)
         return mean, np.einsum("ij,ij->j", A, B)
-
-    def joint(self, K: Array) -> tuple[Array, Array]:
-        """Return mean (b,) and reduction of the whole covariance (b, b) for K = k(P, X) (n, b)."""
-        mean, A, B = self.parts(K)
-        return mean, np.asarray(A.T @ B)
 
     def absorb(self, K: Array, prior: Array, S: Array, w: Array) -> tuple[Self, BlockSolution]:
         """Absorb b examples: K = k(P, X) (n, b), prior = k(X, X) (b, b), labels, weights (b,)."""
@@ -80,8 +174,8 @@ class Explicit(Latent):
     """C, symmetric, and alpha (N,).
 
     Right after :meth:`absorb`, C (n, n) is that of the points before it and E (b, N) what the new
-    examples add: the whole is C, bordered by zeros, plus E'E. If points are dropped at once, this
-    is a matrix of b rows to project, not of N. :meth:`settled` adds it up; E is then None.
+    examples add: the whole is C, bordered by zeros, plus E'E, and b rows are less to project than
+    N. :meth:`settled` adds it up; E is then None.
     """
 
     C: Array
@@ -116,8 +210,8 @@ class Explicit(Latent):
     def forget(self, rho: float, K: Array) -> Explicit:
         """Return q^rho p^(1 - rho), normalised, for the prior p = N(0, K) on the points.
 
-        The precision becomes rho S^-1 + (1 - rho) K^-1 and the mean follows by the same weights.
-        With C = (K + N)^-1 and alpha = C y that is N / rho in place of N, so
+        The precision becomes rho S^-1 + (1 - rho) K^-1: with C = (K + N)^-1 and alpha = C y that is
+        N / rho in place of N, so
 
             C' = rho (I - (1 - rho) C K)^-1 C,    alpha' = rho (I - (1 - rho) C K)^-1 alpha,
 
@@ -132,12 +226,8 @@ class Explicit(Latent):
     def drift(self, share: float, K: Array) -> Explicit:
         """Return the law of sqrt(1 - share) f + sqrt(share) g, g ~ N(0, K) independent of f.
 
-        The covariance becomes (1 - share) S + share K and the mean sqrt(1 - share) m:
-
-            C' = (1 - share) C,    alpha' = sqrt(1 - share) alpha.
-
-        The prior is what it was: f is now a process with kernel k(x, z) (1 - share)^(|s - t|/2)
-        over the steps s, t.
+        C' = (1 - share) C, alpha' = sqrt(1 - share) alpha. The prior is what it was: f is now a
+        process with kernel k(x, z) (1 - share)^(|s - t|/2) over the steps s, t.
         """
         kept = 1.0 - share
         after = Explicit(kept * self.C, np.sqrt(kept) * self.alpha, 0.0)
@@ -152,8 +242,8 @@ class Explicit(Latent):
     def stakes(self) -> Array:
         """Return C_ii + alpha_i^2 (N,): what dropping a point costs, about, for unit variance left.
 
-        Twice the divergence of dropping one point, of prior variance v given all others, is at
-        least alpha^2 v - C v - log(1 - C v), where C v < 1: it grows with both.
+        Twice the divergence is at least alpha^2 v - C v - log(1 - C v) for a point of prior
+        variance v given all others, where C v < 1: it grows with both.
         """
         found = np.square(self.alpha)
         found[: len(self.C)] += self.C.diagonal()
@@ -177,8 +267,7 @@ class Explicit(Latent):
         A (k, d) = K_kk^-1 K_kd; both indices ascend. With B = [I, A]', kept points first,
         C' = B'C B and alpha' = B'alpha: nothing cancels.
         """
-        n = len(self.C)
-        old, gone = keep[keep < n], drop[drop < n]
+        old, gone = (index[index < len(self.C)] for index in (keep, drop))
         lost = A[:, : len(gone)]  # of the points that C knows
         mine, rest = self.C[old], self.C[gone]
         half = 0.5 * (lost @ rest[:, gone])
@@ -192,16 +281,13 @@ class Explicit(Latent):
         return Explicit(C, self.alpha[keep] + A @ self.alpha[drop], self.gain)
 
 
-PANEL = 256  # rows of a panel: growth copies nothing, and half of the square is never stored
-
-
 @dataclass(frozen=True, eq=False)
 class Growing(Latent):
     """R in panels of rows, R R' = K + diag(1/(2 w l)), and v = R^-1 y (n,).
 
     Panel i holds rows i PANEL ... of R and has a column for each row up to its own last. The rows
     after the n-th are spare; ``taken`` (one number, shared by all who hold the last panel) says how
-    many rows someone has written, so that two continuations of one state do not meet.
+    many rows someone has written: two continuations of one state do not meet.
     """
 
     panels: tuple[Array, ...]
@@ -213,11 +299,6 @@ class Growing(Latent):
     def empty(cls) -> Growing:
         """Return the latent function before any example."""
         return cls((), np.zeros(0), 0.0, [0])
-
-    @classmethod
-    def of(cls, R: Array, v: Array, gain: float) -> Growing:
-        """Return the state of a whole factor R (n, n)."""
-        return cls.empty()._with(R, v, gain)
 
     def rows(self, i: int) -> Array:
         """Return the used rows of panel i, all its columns."""
@@ -238,17 +319,14 @@ class Growing(Latent):
         return np.asarray(T.T @ self.v), T, T
 
     def grown(self, B: Array, block: BlockSolution) -> Growing:
-        return self._with(np.hstack([B.T, block.R]), block.v, self.gain + block.gain)
-
-    def settled(self) -> Growing:
-        return self
+        return self.with_rows(np.hstack([B.T, block.R]), block.v, self.gain + block.gain)
 
     def explicit(self) -> Explicit:
         G = self.whiten(np.eye(len(self.v)))
         return Explicit(G.T @ G, G.T @ self.v, self.gain)
 
-    def _with(self, rows: Array, v: Array, gain: float) -> Growing:
-        """Return the state with further rows of R (b, n + b)."""
+    def with_rows(self, rows: Array, v: Array, gain: float) -> Growing:
+        """Return the state with further rows of R (b, n + b), and v (b,) of them."""
         n, panels, taken = len(self.v), list(self.panels), self.taken
         if panels and taken[0] != n:  # someone else wrote the spare rows of the last panel
             panels[-1], taken = panels[-1].copy(), [n]
@@ -266,23 +344,13 @@ class Growing(Latent):
         return Growing(tuple(panels), np.concatenate([self.v, v]), gain, taken)
 
 
-LEAST = 1e-6  # share of the largest pivot that a kept point must have
-
-
-@dataclass(frozen=True)
-class Kept:
-    """The points to keep and to drop, both ascending.
-
-    Attributes
-    ----------
-    A : (k, d) = K_kk^-1 K_kd.
-    V : (d, d) = K_dd - K_dk A, the prior covariance of the dropped given the kept.
-    """
+class Kept(NamedTuple):
+    """The points to keep and to drop, both ascending."""
 
     keep: Index
     drop: Index
-    A: Array
-    V: Array
+    A: Array  # (k, d) = K_kk^-1 K_kd
+    V: Array  # (d, d) = K_dd - K_dk A, the prior covariance of the dropped given the kept
 
 
 def chosen(K: Array, stakes: Array, budget: int) -> Kept:

@@ -1,0 +1,213 @@
+"""The flow of support vector machines that solve a dual by SMO."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from mercer.core.arrays import Array, Index
+from mercer.estimators.shared.labels import read_labels
+from mercer.estimators.shared.table import merged, read_rows, restored_on_error
+from mercer.estimators.support_vector.base import (
+    NAMED,
+    OneAgainstRest,
+    SupportVectorMachine,
+    require_square,
+)
+from mercer.inference.base import Solution
+from mercer.inference.programme import Programme
+from mercer.inference.smo import SMO
+from mercer.kernels import Kernel, Precomputed
+from mercer.linalg.rows import RowGram
+
+HARD_MARGIN_STEPS = 1_000_000
+SAMPLE = 200  # points by which a kernel of the user's own is judged
+
+
+@dataclass(frozen=True)
+class SupportProblem:
+    """A fit of N rows of d columns, with equal ones merged to n points."""
+
+    X: Array  # (N, d)
+    values: Array  # (N,) targets, or classes as numbers: rows are merged where these are equal
+    weights: Array  # (N,) how often each row counts, class weights included
+    first: Index  # (n,) a row of each point
+    place: Index  # (N,) the point of each row, -1 for one of weight zero
+    total: Array  # (n,) total weights
+    Y: Array  # (n, k) the target of each machine
+    gram: RowGram  # K on the points
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class DualMachine(SupportVectorMachine):
+    """The flow of SVC, SVR, NuSVC, NuSVR and OneClassSVM; a child states its targets and its dual.
+
+    read -> targets -> kernel -> merge -> solve -> condition -> report
+    """
+
+    _hard_margin: ClassVar[bool] = False  # whether C = inf has a meaning
+    tol: float = 1e-3
+    cache_size: float = 1000.0
+    max_iter: int = -1
+
+    def _check_params(self) -> None:
+        for name in ("C", "tol", "cache_size"):
+            value = getattr(self, name, 1.0)
+            if not (isinstance(value, (int, float, np.number)) and value > 0):
+                raise ValueError(f"{name} must be a positive number, got {value!r}")
+        if getattr(self, "C", 1.0) == np.inf and not self._hard_margin:
+            raise ValueError("C must be finite: only SVC has a hard margin")
+        super()._check_params()
+
+    # ------------------------------------------------------------------ what a child states
+    @abstractmethod
+    def _targets(self, y: Any, sample_weight: Any, n: int) -> tuple[Array, Array]:
+        """Return targets and weights of n rows (n,), checked; a classifier keeps its classes."""
+
+    @abstractmethod
+    def _programme(self, y: Array, problem: SupportProblem) -> Programme:
+        """Return the dual of one machine with targets y (n,)."""
+
+    def _read(self, X: Any, y: Any) -> tuple[Array, Any]:
+        """Return the table (N, d) and its targets."""
+        return read_rows(self, X, y)
+
+    def _columns(self, values: Array) -> Array:
+        """Return the target of each machine (n, k)."""
+        return values[:, None]
+
+    def _learned_kernel(self, X: Any, y: Any, sample_weight: Any) -> Kernel | None:
+        """Return the kernel if it is learned from the table as it was given."""
+        return None
+
+    def _function(self, solution: Solution, problem: SupportProblem) -> tuple[Array, Array]:
+        """Return the coefficients (k, n) and the biases (k,) of the functions that were found."""
+        assert solution.beta is not None
+        return solution.alpha.T, solution.beta[0]
+
+    def _remarks(self) -> dict[str, Any]:
+        """Return what else to report."""
+        return {}
+
+    def _conclude(self, problem: SupportProblem, solution: Solution, sample_weight: Any) -> None:
+        """Do what is left to do with a fitted machine."""
+
+    # ------------------------------------------------------------------ the flow
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from X (n, d) and targets y (n,), which OneClassSVM does not need.
+
+        ``sample_weight`` (n,): a row of weight w counts as w equal rows. If anything fails, the
+        estimator stays as it was.
+        """
+        with restored_on_error(self):
+            self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        table, y = self._read(X, y)
+        self._check_params()
+        values, weights = self._targets(y, sample_weight, len(table))
+        kernel = self._learned_kernel(X, y, sample_weight)
+        kernel = self._resolved(table, weights) if kernel is None else kernel
+        first, total, place = merged(table, values, weights)
+        gram, Y = _rows_on_demand(kernel, table, first), self._columns(values[first])
+        problem = SupportProblem(table, values, weights, first, place, total, Y, gram)
+        programmes = [self._programme(column, problem) for column in np.ascontiguousarray(Y.T)]
+        limit = self.max_iter
+        if getattr(self, "C", 1.0) == np.inf and limit < 0:
+            limit = HARD_MARGIN_STEPS  # classes that cannot be separated would climb forever
+        solver = SMO(self.tol, limit, self.cache_size)
+        solution = solver.ascend(gram, programmes)
+        coefficients, bias = self._function(solution, problem)
+        support = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
+        support = support[np.argsort(first[support])]  # by row of the table
+        self.kernel_, self.support_ = kernel, first[support]
+        self.support_vectors_ = np.ascontiguousarray(table[self.support_])
+        self.dual_coef_ = np.ascontiguousarray(coefficients[:, support])
+        self.intercept_ = np.asarray(bias, dtype=np.float64)
+        rows = {
+            "used": int(np.count_nonzero(weights > 0.0)),
+            "distinct": len(first),
+            "weight": float(total.sum()),
+        }
+        told = {"gram": "rows on demand", "precision": solution.report.details["precision"]}
+        named = isinstance(self.kernel, str) and self.kernel in NAMED
+        note = None if named else _indefinite(gram)
+        told |= {} if note is None else {"kernel": note}
+        self._tell(solver, solution.report, rows, **told, **self._remarks())
+        self._conclude(problem, solution, sample_weight)
+
+    # ------------------------------------------------------------------ summary
+    def _summary_rows(self) -> list[tuple[str, str, str]]:
+        report = self.report_
+        ended = report.get("inference", report)  # files of version 0.1 have one level less
+        rows = [("Data", "columns", str(len(self.support_vectors_.T)))]
+        if "rows" in report:
+            counts = report["rows"]
+            rows.insert(0, ("Data", "rows", f"{counts['used']} ({counts['distinct']} distinct)"))
+            if counts["weight"] != counts["used"]:
+                rows.append(("Data", "total weight", f"{counts['weight']:.6g}"))
+        classes = getattr(self, "classes_", None)
+        if classes is not None:
+            rows.append(("Data", "classes", ", ".join(str(label) for label in classes)))
+        rows.append(("Model", "kernel", repr(self.kernel_)))
+        if "kernel" in report:
+            rows.append(("Model", "remark on the kernel", report["kernel"]))
+        names = [name for name in ("C", "nu", "epsilon") if hasattr(self, name)]
+        rows += [("Model", name, f"{getattr(self, name):g}") for name in names]
+        if hasattr(self, "epsilon_"):
+            rows.append(("Model", "half width of the tube, found", f"{self.epsilon_:.4g}"))
+        free = ""
+        if "free" in ended:
+            free, bounded = (" + ".join(map(str, ended[key])) for key in ("free", "bounded"))
+            free = f": {free} free, {bounded} at the bound"
+        rows.append(("Model", "support vectors", f"{len(self.support_)}{free}"))
+        rows += [("Quality", label, value) for label, value in self._quality()]
+        text = "converged" if ended["converged"] else f"not converged ({ended['message']})"
+        text += f" after {ended['iterations']} steps, largest violation {ended['violation']:.2g}"
+        gap = ended.get("gap")
+        rows.append(("Numerics", "SMO", text if gap is None else f"{text}, duality gap {gap:.2g}"))
+        rows.append(("Numerics", "rows of the kernel matrix", str(report["precision"])))
+        return rows
+
+    def _quality(self) -> list[tuple[str, str]]:
+        """Return labels and values of the summary on rows left out."""
+        return [("rows left out", str(self.report_.get("left_out", self._no_left_out)))]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SupportClassifier(OneAgainstRest, DualMachine):
+    """The flow for classes."""
+
+    def _targets(self, y: Any, sample_weight: Any, n: int) -> tuple[Array, Array]:
+        given = read_labels(y, self.class_weight, sample_weight)
+        given.check_two()
+        self.classes_ = given.classes
+        return given.codes.astype(np.float64), given.weights
+
+    def _columns(self, values: Array) -> Array:
+        return self._signs(values.astype(np.intp))
+
+
+def _rows_on_demand(kernel: Kernel, X: Array, first: Index) -> RowGram:
+    """Return K on the points X[first]; a precomputed X becomes a matrix and its row numbers."""
+    if not kernel.pairwise:
+        return RowGram(kernel, np.ascontiguousarray(X[first]))
+    require_square(kernel, X, len(first))
+    return RowGram(Precomputed(X), first[:, None].astype(np.float64))
+
+
+def _indefinite(gram: RowGram) -> str | None:
+    """Say that the kernel is not positive semidefinite on some of the points, or None."""
+    pick = np.unique(np.linspace(0, len(gram.points) - 1, SAMPLE).astype(np.intp))
+    values = np.linalg.eigvalsh(gram.kernel(np.ascontiguousarray(gram.points[pick])))
+    if values[0] >= -1e-8 * np.abs(values).max():
+        return None
+    return (
+        f"not positive semidefinite: on {len(pick)} points its eigenvalues reach from "
+        f"{values[0]:.3g} to {values[-1]:.3g}, and where the steps ended is not known to be the "
+        "optimum"
+    )

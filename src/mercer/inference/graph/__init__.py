@@ -1,1 +1,0 @@
-"""Posteriors that are smooth along a graph of the inputs."""

@@ -1,1 +1,0 @@
-"""Posteriors that are conditioned again with every batch."""
