@@ -98,14 +98,7 @@ def _places(frame: Frame, name: str) -> list[Any]:
 
 
 def run(
-    *,
-    model: str,
-    table: str,
-    top: int,
-    delimiter: str,
-    seed: int,
-    quiet: bool,
-    as_json: bool,
+    *, model: str, table: str, top: int, delimiter: str, seed: int, quiet: bool, as_json: bool
 ) -> None:
     """Do the command; the parameters are its options."""
     require("rich", "printing")

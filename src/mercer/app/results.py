@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mercer.app import terminal as console
-from mercer.tables import LeftOutTable, TableModel
+from mercer.tables import TableModel
 from mercer.tables.choose.ranking import evidence_of
-from mercer.tables.quality import quality
 from mercer.tables.report.words import ENCODED
 
 NAMES = {
@@ -35,7 +34,7 @@ def plain_of(model: TableModel) -> dict[str, Any]:
         "kernel": _written(model.machine_, "kernel_"),
         "loss": _written(model.machine_, "loss_"),
         "log_evidence": evidence_of(model.machine_),
-        "leave_one_out": _figures(left)
+        "leave_one_out": left.quality
         | {
             "rows": len(left.y),
             "log_density": left.score,
@@ -47,12 +46,6 @@ def plain_of(model: TableModel) -> dict[str, Any]:
         "remarks": list(model.notes_),
         "seconds": model.seconds_,
     }
-
-
-def _figures(left: LeftOutTable) -> dict[str, float]:
-    if left.mean is None or left.std is None:
-        return {}
-    return quality(left.y, left.mean, left.std, left.log_density, left.weights)
 
 
 def _written(machine: Any, name: str) -> str | None:

@@ -60,11 +60,7 @@ class ClassPredictions(Display):
             )
         counted = loo.weights > 0
         return cls.from_predictions(
-            np.asarray(y)[counted],
-            loo.proba[counted],
-            classes=estimator.classes_,
-            ax=ax,
-            **options,
+            np.asarray(y)[counted], loo.proba[counted], classes=estimator.classes_, ax=ax, **options
         )
 
 

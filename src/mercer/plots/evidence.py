@@ -56,14 +56,7 @@ class EvidenceDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        parameter: str,
-        *,
-        values: Any = None,
-        ax: Any = None,
+        cls, estimator: Any, X: Any, y: Any, parameter: str, *, values: Any = None, ax: Any = None
     ) -> Self:
         """Evaluate the evidence of the data of the fit along ``parameter``.
 

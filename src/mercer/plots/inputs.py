@@ -92,11 +92,7 @@ def shuffled_effects(
 
 def answers(estimator: Any) -> tuple[Callable[[Any], Array], str]:
     """Return the predictions for rows as numbers, and whether they are probabilities."""
-    units = {
-        "predict_proba": "probability",
-        "decision_function": "score",
-        "predict": "prediction",
-    }
+    units = {"predict_proba": "probability", "decision_function": "score", "predict": "prediction"}
     name = next(name for name in units if hasattr(estimator, name))
 
     def answer(table: Any) -> Array:

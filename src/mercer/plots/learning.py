@@ -197,14 +197,7 @@ class LearningDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        steps: int = 4,
-        seed: int = 0,
-        ax: Any = None,
+        cls, estimator: Any, X: Any, y: Any, *, steps: int = 4, seed: int = 0, ax: Any = None
     ) -> Self:
         """Fit copies of the estimator on nested parts of X (n, d), at most 512 rows in all.
 

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
-from mercer.core.arrays import Array
 from mercer.core.words import shown
 from mercer.tables.choose.candidates import Candidate, candidates_for, with_kernel
 from mercer.tables.choose.left_out import constant
@@ -97,7 +96,7 @@ def fit(
     goal_kept = goal.take(kept)
     encoder, X = fit_encoder(frame.take(kept), columns, goal_kept.weights)
     line = X.shape[1] == 1 and [c.kind for c in columns if c.used] == ["numeric"]
-    k = 0 if goal.classes is None else len(goal.classes)
+    k = goal.k
     every = candidates_for(goal.kind, X, line, k, goal.weights is not None)
     chosen = [] if kernel is not None and candidates is None else _chosen(every, candidates)
     if kernel is not None:
@@ -168,10 +167,8 @@ def _chosen(every: list[Candidate], names: Sequence[str] | None) -> list[Candida
 
 
 def _ranking(found: Screening, target: Target, best: str) -> list[Row]:
-    k = 0 if target.classes is None else len(target.classes)
-    y: Array = target.values[found.rows]
-    plain = "the mean of the target" if k == 0 else "the share of each class"
-    guess = constant(y, k, target.counts(found.rows))
+    plain = "the share of each class" if target.k else "the mean of the target"
+    guess = constant(target.values[found.rows], target.k, target.counts(found.rows))
     base = row_of("constant", f"no inputs: {plain}, to compare with", None, guess, 0.0)
     rows = [replace(t.row, chosen=t.candidate.name == best) for t in found.tried]
     return ranked([*rows, base])

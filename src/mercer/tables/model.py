@@ -18,7 +18,7 @@ from mercer.core.words import shown
 from mercer.persist import save
 from mercer.tables.choose.check import cross_validate
 from mercer.tables.choose.left_out import LeftOutTable
-from mercer.tables.choose.ranking import HEAD, Row
+from mercer.tables.choose.ranking import Row
 from mercer.tables.data.columns import Column
 from mercer.tables.data.encode import encoded
 from mercer.tables.data.frame import Frame, as_frame
@@ -38,10 +38,9 @@ class Listing:
 
     def head(self) -> list[str]:
         """Return the column names; the error is named by what it is."""
-        names = list(HEAD)
-        names[2] = "RMSE" if self.kind == "regression" else "error"
-        names[1] = "log density" if self.kind == "regression" else "log probability"
-        return names
+        quantity = self.kind == "regression"
+        own = ("log density", "RMSE") if quantity else ("log probability", "error")
+        return ["machine", *own, "calibration", "evidence", "LOO bound", "seconds", "size", "by"]
 
     def cells(self) -> list[list[str]]:
         """Return the rows as text."""
@@ -216,9 +215,9 @@ class TableModel(TableRecord):
 
         It shows the training rows, so that it is there after fitting, not after loading.
         """
-        from mercer.tables.report import write_table_report
+        from mercer.tables.report import table_report, write_report
 
-        write_table_report(self, os.fspath(path))
+        write_report(os.fspath(path), table_report(self))
 
     def plot(self, what: str = "auto", ax: Any = None) -> Any:
         """Draw the model with matplotlib and return the display (needs ``mercer[report]``).

@@ -179,11 +179,7 @@ class Learner:
         return Figures(len(y), round(wrong), len(y), log_loss)
 
 
-LEARNERS = (
-    mercer.OnlineLogisticClassifier,
-    mercer.MEDClassifier,
-    mercer.LapMEDClassifier,
-)
+LEARNERS = (mercer.OnlineLogisticClassifier, mercer.MEDClassifier, mercer.LapMEDClassifier)
 
 
 @dataclass(frozen=True)

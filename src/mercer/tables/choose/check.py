@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import KFold, StratifiedKFold
 
+from mercer.core.arrays import Array, Index
 from mercer.search.optimize import interrupted
-from mercer.tables.choose.left_out import LeftOutTable, of_classes, of_quantity
+from mercer.tables.choose.left_out import LeftOutTable, in_turn
 from mercer.tables.choose.refit import Resumed, parameters_of
 from mercer.tables.choose.screen import reporter
 from mercer.tables.data.encode import encoded, fit_encoder
@@ -29,28 +30,22 @@ def cross_validate(model: Any, table: Any, folds: int, progress: Any) -> LeftOut
     weights = _weights(model, frame)
     if weights is not None:
         frame, weights = frame.take(weights > 0.0), weights[weights > 0.0]
-    target = replace(_target(model, frame), weights=weights)
-    known, k = np.flatnonzero(target.known), 0 if target.classes is None else len(target.classes)
+    kind = "regression" if model.classes_ is None else "classification"
+    target = replace(read_target(frame, model.target_, kind), weights=weights)
+    known, k = np.flatnonzero(target.known), target.k
     y = target.values[known]
     if k and int(np.bincount(y.astype(np.intp)).min()) < folds:
         raise ValueError(f"a class has fewer than {folds} rows: choose fewer folds")
-    tell = reporter(progress)
-    mean, std, density = (np.empty(len(y)) for _ in range(3))
-    proba = np.zeros((len(y), max(1, k)))
-    kind = StratifiedKFold if k else KFold
-    for i, (_, test) in enumerate(kind(folds, shuffle=True, random_state=0).split(known, y)):
-        if tell is not None:
-            tell({"stage": f"fold {i + 1} of {folds}", "step": i, "steps": folds})
-        part, step = _fitted(model, frame, target, known[test])
-        X = encoded(step, frame.take(known[test]), model.columns_)
-        if k:
-            proba[test] = part.predict_proba(X)
-            continue
-        mean[test], std[test] = part.predict(X, return_std=True)
-        density[test] = part.predictive_log_density(X, y[test])
-    by = f"{folds} folds"
-    left = of_classes(y, proba, by) if k else of_quantity(y, mean, std, density, by)
-    return replace(left, weights=target.counts(known))
+    tell = reporter(progress) or (lambda event: None)
+    steps = itertools.count()
+
+    def part(train: Index, test: Index) -> tuple[Any, Array]:
+        i = next(steps)
+        tell({"stage": f"fold {i + 1} of {folds}", "step": i, "steps": folds})
+        machine, step = _fitted(model, frame, target, known[test])
+        return machine, encoded(step, frame.take(known[test]), model.columns_)
+
+    return in_turn(part, y, k, 0, folds, target.counts(known))
 
 
 def _weights(model: Any, frame: Any) -> Any:
@@ -63,11 +58,6 @@ def _weights(model: Any, frame: Any) -> Any:
             f"{frame.n}: give the training table, whose weights are known"
         )
     return model.weights_
-
-
-def _target(model: Any, frame: Any) -> Target:
-    kind = "regression" if model.classes_ is None else "classification"
-    return read_target(frame, model.target_, kind)
 
 
 def _fitted(model: Any, frame: Any, target: Target, hidden: Any) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from mercer.tables.choose.refit import Final, parameters_of
 from mercer.tables.choose.screen import Screening
 from mercer.tables.data.columns import Column
 from mercer.tables.data.target import Target
-from mercer.tables.quality import quality, surprise
+from mercer.tables.quality import surprise
 
 CLOSE = 0.005  # nats per row
 FEW = 10  # rows, of which figures say next to nothing
@@ -86,10 +86,7 @@ def of_numbers(report: dict[str, Any]) -> list[str]:
 
 def of_intervals(left: LeftOutTable) -> list[str]:
     """Whether the 90 % intervals of rows left out hold what they promise, of a quantity."""
-    if left.mean is None or left.std is None:
-        return []
-    figures = quality(left.y, left.mean, left.std, left.log_density, left.weights)
-    share, n = figures["coverage90"], int(figures["rows"])
+    share, n = left.quality.get("coverage90", 0.9), int(left.quality.get("rows", 0))
     if n < 20 or surprise(share, 0.9, n) > 0.001:
         return []
     side = "too narrow" if share < 0.9 else "too wide"

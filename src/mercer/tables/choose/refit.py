@@ -46,9 +46,7 @@ class Resumed(Optimize):
         progress: Any = False,
         balance: bool = True,
     ) -> None:
-        super().__init__(
-            criterion=criterion, restarts=0, max_iter=max_iter, balance=balance, progress=progress
-        )
+        super().__init__(criterion, 0, max_iter=max_iter, balance=balance, progress=progress)
         self.found = found
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
@@ -93,10 +91,7 @@ MATRICES = 10  # n x n arrays that a fit may need
 
 @dataclass
 class Final:
-    """The machine that predicts, the rows it was fitted to, and its rows left out.
-
-    ``stopped`` if a person ended its search.
-    """
+    """The machine that predicts, its rows and those left out; ``stopped`` by a person."""
 
     machine: Any
     rows: Index
@@ -128,15 +123,13 @@ def refit(
         silent(best.candidate, best.machine)
         return Final(best.machine, rows, best.left, screening.rows, best.notes)
     rows, notes = _drawn(best, rows, known, screened, clock, seed)
-    stage = f"{best.candidate.name} on {len(rows)} rows"
+    stage, criterion = f"{best.candidate.name} on {len(rows)} rows", best.candidate.criterion
     clock.tell(stage=stage)
     machine = clone(best.machine)
     advance = clock.watch(limit, LAST, stage=stage)
-    if best.candidate.criterion is not None:
-        found, balance = parameters_of(best.machine), not best.candidate.repeats
-        machine.set_params(
-            search=Resumed(found, best.candidate.criterion, progress=advance, balance=balance)
-        )
+    if criterion is not None:
+        options: Any = {"progress": advance, "balance": not best.candidate.repeats}
+        machine.set_params(search=Resumed(parameters_of(best.machine), criterion, **options))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fitted(machine, X[rows], target.labels(rows), target.counts(rows))
@@ -144,10 +137,8 @@ def refit(
             notes.append("the search for hyperparameters on all rows was ended by the time budget")
         silent(best.candidate, machine)
         labelled = rows[target.known[rows]]
-        k = 0 if target.classes is None else len(target.classes)
-        left = own_left_out(
-            machine, X[labelled], target.values[labelled], k, target.counts(labelled)
-        )
+        y, counts = target.values[labelled], target.counts(labelled)
+        left = own_left_out(machine, X[labelled], y, target.k, counts)
     notes += list(dict.fromkeys(str(w.message) for w in caught))
     if left is None:  # nothing of its own: the figures of the screening stand for it
         left, labelled = best.left, screening.rows
@@ -190,7 +181,7 @@ def growth(ratio: Any) -> Any:
 def affordable(tried: Tried, rows: int, screened: int, clock: Clock) -> int:
     """Return how many rows a refit can take: all of them, if they fit into the time left.
 
-    Never fewer than were screened, never more than there are.
+    Never fewer than were screened.
     """
     need = (1.0 + LAST if tried.candidate.criterion else 1.0) * max(_each(tried), 1e-4)
     ratios = np.geomspace(1.0, 1e3, 1000)
@@ -211,14 +202,11 @@ def choose(screening: Screening, target: Target, clock: Clock) -> tuple[Tried, l
     others = [
         t
         for t in screening.tried
-        if t.left is not None
-        and best.left is not None
-        and t.left.score > best.left.score - NEAR
-        and affordable(t, total, screened, clock) == total
+        if t.score > best.score - NEAR and affordable(t, total, screened, clock) == total
     ]
     if not others:
         return best, []
-    found = max(others, key=lambda t: t.left.score if t.left is not None else -np.inf)
+    found = max(others, key=lambda t: t.score)
     note = (
         f"{best.candidate.name} has the greatest score; {found.candidate.name} is nearly as good "
         f"and can be fitted to all {total} rows in the time"
@@ -280,7 +268,11 @@ def final_round(
             continue
         else:
             stopped = found.stopped
-            if final is None or _better(found, final):
+            # scores are compared of the same rows alone
+            if final is None or (
+                np.array_equal(found.left_rows, final.left_rows)
+                and found.left.score > final.left.score
+            ):
                 best, final = tried, found
         if stopped:
             notes.append(
@@ -290,12 +282,12 @@ def final_round(
             )
             break
     if best is not first:
-        notes += [
+        notes.append(
             f"{best.candidate.name} was behind {first.candidate.name} on {len(screening.rows)} "
             "rows, and is the best on all"
-        ]
+        )
     if best.candidate.repeats:
-        notes = [*notes, *note_of_repeats(final.left, X[final.left_rows])]
+        notes += note_of_repeats(final.left, X[final.left_rows])
     return best, replace(final, notes=[*notes, *final.notes], stopped=stopped)
 
 
@@ -307,31 +299,20 @@ def _others(first: Tried, screening: Screening, target: Target, clock: Clock) ->
     the first cannot take all rows, there are no figures of the same rows.
     """
     total, screened = int(target.known.sum()), len(screening.rows)
-    if total == screened or first.candidate.unlabelled or not _own(first):
+
+    def comparable(t: Tried) -> bool:
+        own = t.left is not None and t.left.by == "leave-one-out"
+        whole = affordable(t, total, screened, clock) == total
+        return own and whole and not t.candidate.unlabelled
+
+    if total == screened or not comparable(first):
         return []
-    if affordable(first, total, screened, clock) < total:
-        return []
-    assert first.left is not None
     found = [
-        (t.left.score, t)
+        t
         for t in screening.tried
         if t is not first
-        and t.left is not None
-        and _own(t)
-        and not t.candidate.unlabelled
-        and t.left.score > first.left.score - CLOSE
-        and affordable(t, total, screened, clock) == total
+        and comparable(t)
+        and t.score > first.score - CLOSE
         and expected(t, screening, target) < clock.left / 2
     ]
-    found.sort(key=lambda pair: -pair[0])
-    return [t for _, t in found[: MOST - 1]]
-
-
-def _better(found: Final, final: Final) -> bool:
-    """Whether the rows left out say so: the same ones of both."""
-    same = np.array_equal(found.left_rows, final.left_rows)
-    return same and found.left.score > final.left.score
-
-
-def _own(tried: Tried) -> bool:
-    return tried.left is not None and tried.left.by == "leave-one-out"
+    return sorted(found, key=lambda t: -t.score)[: MOST - 1]

@@ -46,12 +46,17 @@ class Target:
         return None if self.weights is None else self.weights[rows]
 
     @property
+    def k(self) -> int:
+        """The number of classes, 0 of a quantity."""
+        return 0 if self.classes is None else len(self.classes)
+
+    @property
     def known(self) -> NDArray[np.bool_]:
         """Which rows have a target, (n,)."""
         return np.isfinite(self.values) if self.classes is None else self.values >= 0
 
-    def labels(self, rows: Any) -> Any:
-        """Return the targets of some rows as a machine wants them; None for no label."""
+    def labels(self, rows: Any = slice(None)) -> Any:
+        """Return the targets of rows (default: all) as a machine wants them; None for no label."""
         if self.classes is None:
             return self.values[rows]
         codes = self.values[rows].astype(np.intp)
@@ -77,9 +82,7 @@ def read_target(frame: Frame, name: str, kind: str | None = None) -> Target:
         raise ValueError(f"{what} has no value in any row")
     if stored == "date":
         raise ValueError(f"{what} holds dates: turn them into a number of days, or into classes")
-    quantity = stored == "number" and len(known) != 2
-    quantity = quantity if kind is None else kind == "regression"
-    if quantity:
+    if (stored == "number" and len(known) != 2) if kind is None else kind == "regression":
         return _quantity(name, column, stored, known, lost, kind)
     return _classes(name, column, absent, known, lost)
 
@@ -122,10 +125,7 @@ def _classes(name: str, column: Any, absent: Any, known: list[Any], lost: int) -
         # scikit-learn takes fractions for a quantity: as classes they are words
         column = np.array([str(v) for v in column.tolist()], dtype=object)
         known = sorted(str(v) for v in known)
-    if isinstance(known[0], float):
-        labels: Any = np.array([int(v) for v in known])
-    else:
-        labels = np.array(known)
+    labels = np.array([int(v) if isinstance(v, float) else v for v in known])
     place = {value: code for code, value in enumerate(known)}
     codes = np.array(
         [-1.0 if gone else place[v] for v, gone in zip(column.tolist(), absent, strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ class AlongDisplay(Display):
     values: Any
     curves: dict[str, Array]
     half: Array | None = None
-    groups: bool = field(default=False)
+    groups: bool = False
 
     def draw(self, ax: Any) -> None:
         at = np.arange(len(self.values)) if self.groups else self.values
@@ -65,31 +65,25 @@ class AlongDisplay(Display):
 
 def along(view: View, name: str) -> AlongDisplay | None:
     """Return the display of one column; None of a text, which has no order and no groups."""
-    kind = next(c.kind for c in view.columns if c.name == name)
+    kind = next(c.kind for c in view.model.columns_ if c.name == name)
     column = view.frame.columns[name]
     if kind == "text":
         return None
     groups = kind == "categorical"
-    values = _groups(column) if groups else _grid(column)
-    table = typical(view.frame, name, values)
-    shown_values = values
+    values = _groups(column) if groups else np.linspace(np.nanmin(column), np.nanmax(column), GRID)
+    table, classes = typical(view.frame, name, values), view.model.classes_
     if kind == "date":
         seconds = np.round(values * 86400).astype("timedelta64[s]")
-        shown_values = np.datetime64("1970-01-01T00:00:00") + seconds
-    if not view.quantity:
-        curves = _curves(view, table)
-        return AlongDisplay(name, "probability", shown_values, curves, None, groups)
-    mean, std = view.model.predict(table, return_std=True)
-    half = ndtri(0.95) * np.asarray(std)
-    return AlongDisplay(name, view.target, shown_values, {"": np.asarray(mean)}, half, groups)
-
-
-def _curves(view: View, table: Any) -> dict[str, Array]:
-    proba, classes = view.predict_proba(table), view.model.classes_
-    if len(classes) == 2:
-        return {str(classes[1]): proba[:, 1]}
-    most = np.argsort(-np.bincount(view.codes, minlength=len(classes)), kind="stable")[:CURVES]
-    return {str(classes[c]): proba[:, c] for c in sorted(most.tolist())}
+        values = np.datetime64("1970-01-01T00:00:00") + seconds
+    if classes is None:
+        mean, std = view.model.predict(table, return_std=True)
+        half = ndtri(0.95) * np.asarray(std)
+        return AlongDisplay(name, view.target, values, {"": np.asarray(mean)}, half, groups)
+    counts = np.bincount(view.left.codes, minlength=len(classes))
+    most = np.argsort(-counts, kind="stable")[:CURVES].tolist() if len(classes) > 2 else [1]
+    proba = view.model.predict_proba(table)
+    curves = {str(classes[c]): proba[:, c] for c in sorted(most)}
+    return AlongDisplay(name, "probability", values, curves, None, groups)
 
 
 def typical(frame: Any, name: str, values: Any) -> Any:
@@ -100,10 +94,6 @@ def typical(frame: Any, name: str, values: Any) -> Any:
         columns[other] = np.full(len(values), middle, dtype=column.dtype)
     columns[name] = values
     return replace(frame, columns=columns, n=len(values))
-
-
-def _grid(column: Array) -> Array:
-    return np.linspace(np.nanmin(column), np.nanmax(column), GRID)
 
 
 def _groups(column: Any) -> Any:
@@ -132,7 +122,7 @@ def learning(view: View) -> LearningDisplay:
         short = Optimize(criterion, restarts=0, max_iter=STEPS, balance=balance)
         machine.set_params(search=short)
     X = view.model.encode(take_rows(view.frame, view.rows))
-    y: Any = view.left.y if view.quantity else view.codes
+    y: Any = view.left.y if view.quantity else view.left.codes
     return LearningDisplay.compute(machine, X, y, seconds=SECONDS, weights=view.left.weights)
 
 
@@ -145,7 +135,6 @@ def learning_picture(view: View) -> Picture | None:
     if display.gain is None:
         return None
     first, last = float(display.scores[0]), float(display.scores[-1])
-    verdict = _verdict(*display.gain)
     rows = "labelled rows" if view.model.kind_ == "partly" else "rows"
     return Picture(
         "Learning curve",
@@ -153,7 +142,7 @@ def learning_picture(view: View) -> Picture | None:
         f"{display.unit} of rows held out against the number of rows learned from: {first:.3f} "
         f"with {display.sizes[0]} rows, {last:.3f} with {display.sizes[-1]}.",
         f"The model learned anew from parts of at most {display.sizes[-1]} {rows} and predicted "
-        f"others that it had not seen; smaller is better. {verdict}",
+        f"others that it had not seen; smaller is better. {_verdict(*display.gain)}",
     )
 
 

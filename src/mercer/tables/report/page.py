@@ -1,8 +1,6 @@
 """A page: chapters of text, cards, tables and pictures; HTML without scripts, all text escaped.
 
-Pictures inside the page: displays as SVG text, without pyplot and without state.
-
-Text from tables is drawn literally, never as mathematics.
+Pictures are displays as SVG text, without pyplot; text from tables is never mathematics.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ import base64
 import hashlib
 import io
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.resources import files
@@ -98,10 +95,7 @@ def html(page: Page) -> str:
     template = environment.from_string(folder.joinpath("report.html.j2").read_text("utf-8"))
     return str(
         template.render(
-            page=page,
-            style=style,
-            style_digest=f"'sha256-{digest}'",
-            version=version("mercer"),
+            page=page, style=style, style_digest=f"'sha256-{digest}'", version=version("mercer")
         )
     )
 
@@ -141,13 +135,10 @@ def picture(*displays: Display, width: float = 6.4, height: float = 4.2) -> str:
         # only the measuring font lacks such letters; the reader's browser has its own
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=(width, height), layout="constrained")
-        for ax, display in zip(_panels(figure, displays), displays, strict=True):
+        panels = figure.subplots(1, len(displays), squeeze=False)[0]
+        for ax, display in zip(panels, displays, strict=True):
             display.plot(ax)
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     svg = text.getvalue()
     code = base64.b64encode(svg[svg.index("<svg") :].encode()).decode()
     return f"data:image/svg+xml;base64,{code}"
-
-
-def _panels(figure: Any, displays: Sequence[Display]) -> list[Any]:
-    return list(figure.subplots(1, len(displays), squeeze=False)[0])

@@ -32,12 +32,13 @@ def in_words(machine: Any) -> list[str]:
             f"The penalty C is {shape(penalty)}: the greater it is, the more closely the training "
             "rows are followed."
         )
-    support = getattr(machine, "support_", None)
-    if support is not None:
-        said.append(f"{len(support)} training rows (support vectors) carry the decision.")
-    relevant = getattr(machine, "relevance_vectors_", None)
-    if relevant is not None:
-        said.append(f"{len(relevant)} training rows (relevance vectors) carry the prediction.")
+    carriers = {
+        "support_": "(support vectors) carry the decision",
+        "relevance_vectors_": "(relevance vectors) carry the prediction",
+    }
+    for name, what in carriers.items():
+        if getattr(machine, name, None) is not None:
+            said.append(f"{len(getattr(machine, name))} training rows {what}.")
     return said
 
 
