@@ -12,9 +12,9 @@ import numpy as np
 
 from mercer.app import terminal as console
 from mercer.app.files.table import frame_of, read_table
-from mercer.app.terminal import AppError, progress, require
+from mercer.app.results import table_model
+from mercer.app.terminal import progress, require
 from mercer.core.arrays import Array
-from mercer.persist import load
 from mercer.tables import Frame, TableModel
 
 ROWS, AVERAGED, GRID = 200, 40, 7  # rows shuffled, rows averaged over, places along an input
@@ -102,12 +102,8 @@ def run(
 ) -> None:
     """Do the command; the parameters are its options."""
     require("rich", "printing")
-    fitted = load(model)
-    if not isinstance(fitted, TableModel):
-        raise AppError(
-            f"{model} holds one {type(fitted).__name__}: `mercer info` describes it; explain is "
-            "for models that `mercer fit` chose"
-        )
+    remedy = ": `mercer info` describes it; explain is for models that `mercer fit` chose"
+    fitted = table_model(model, remedy)
     data = read_table(table, delimiter)
     names = [str(name) for name in fitted.feature_names_in_]
     data.check(names, "an input of the model")

@@ -13,7 +13,7 @@ import numpy as np
 
 import mercer
 from mercer.app import terminal as console
-from mercer.app.files.formats import parquet_rows
+from mercer.app.files.formats import is_parquet, parquet_rows
 from mercer.app.files.outputs import check_outputs, written
 from mercer.app.files.table import FileTable, frame_of
 from mercer.app.stream.rows import batches, read_inputs
@@ -132,7 +132,7 @@ def rows_of(path: str) -> int | None:
     """
     if not os.path.isfile(path):
         return None
-    if path.lower().endswith((".parquet", ".pq")):
+    if is_parquet(path):
         return parquet_rows(path)
     with open(path, "rb") as file:
         lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))

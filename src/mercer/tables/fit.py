@@ -96,11 +96,10 @@ def fit(
     goal_kept = goal.take(kept)
     encoder, X = fit_encoder(frame.take(kept), columns, goal_kept.weights)
     line = X.shape[1] == 1 and [c.kind for c in columns if c.used] == ["numeric"]
-    k = goal.k
-    every = candidates_for(goal.kind, X, line, k, goal.weights is not None)
+    every = candidates_for(goal.kind, X, line, goal.k, goal.weights is not None)
     chosen = [] if kernel is not None and candidates is None else _chosen(every, candidates)
     if kernel is not None:
-        chosen.append(with_kernel(goal.kind, kernel, k))
+        chosen.append(with_kernel(goal.kind, kernel, goal.k))
     share = ALONE if len(X) <= ROWS else SCREENING
     with threadpool_limits(1):  # matrices of 500 rows gain nothing from threads, and wait for them
         found = screen(chosen, X, goal_kept, clock, share, seed)
@@ -108,22 +107,22 @@ def fit(
     ranking = _ranking(found, goal_kept, best.candidate.name)
     return TableModel(
         Pipeline([("columns", encoder), ("machine", final.machine)]),
-        kind=goal.kind,
-        target=target,
-        classes=goal.classes,
-        columns=columns,
-        ranking=ranking,
-        left_out=final.left,
-        left_rows=there[kept[final.left_rows]],
-        rows=there[kept[final.rows]],
-        given=whole.n,
-        notes=[*notes_of_weights(counts), *notes_of(goal, columns, found, final, ranking)],
-        seconds=clock.elapsed,
-        influence=influence(final.machine, X[final.rows], goal_kept.counts(final.rows)),
-        frame=whole,
-        weights=counts,
-        weighted_by=column,
-        interrupted=found.interrupted or final.stopped,
+        goal.kind,
+        target,
+        goal.classes,
+        columns,
+        ranking,
+        left_out_=final.left,
+        left_rows_=there[kept[final.left_rows]],
+        rows_=there[kept[final.rows]],
+        given_=whole.n,
+        notes_=[*notes_of_weights(counts), *notes_of(goal, columns, found, final, ranking)],
+        seconds_=clock.elapsed,
+        influence_=influence(final.machine, X[final.rows], goal_kept.counts(final.rows)),
+        frame_=whole,
+        weights_=counts,
+        weighted_by_=column,
+        interrupted_=found.interrupted or final.stopped,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.app.files.formats import is_parquet
 from mercer.app.terminal import AppError, require
 from mercer.core.arrays import Array
 from mercer.persist import check_target, replacing
@@ -25,7 +26,7 @@ def written(path: str) -> Iterator[Callable[[Columns], None]]:
     number, and no more rows in memory than it is given at a time; parquet, by its suffix, is
     written at the end from all of them. If the body fails, what stood at ``path`` stays.
     """
-    if path.lower().endswith((".parquet", ".pq")):
+    if is_parquet(path):
         polars = require("polars", "writing parquet")
         parts: list[Columns] = []
         yield parts.append

@@ -59,7 +59,7 @@ KINDS = {
     "med": ("kernel",),
     "lapmed": ("budget", "kernel"),
 }
-_PARAMETERS = {"forget": "rho"}  # options with another name than the parameter
+PARAMETERS = {"forget": "rho"}  # options with another name than the parameter
 
 
 def make(kind: str, given: dict[str, Any]) -> Any:
@@ -68,7 +68,7 @@ def make(kind: str, given: dict[str, Any]) -> Any:
     Discrimination measures distances in all columns alike, so they are standardised by the first
     batch, as the logistic learner does by itself.
     """
-    options = {_PARAMETERS.get(name, name): value for name, value in given.items()}
+    options = {PARAMETERS.get(name, name): value for name, value in given.items()}
     if kind == "logistic":
         return mercer.OnlineLogisticClassifier(**({"budget": BUDGET} | options))
     if kind == "med":
@@ -204,15 +204,6 @@ class Position:
 
 
 @dataclass(frozen=True)
-class StreamColumns:
-    """The target, the inputs in their order, and those of them that are words."""
-
-    target: str
-    names: list[str]
-    words: list[str]
-
-
-@dataclass(frozen=True)
 class StoredStream:
     """What a model file says: position and target are None if no stream has written it."""
 
@@ -223,19 +214,21 @@ class StoredStream:
     position: Position | None
 
 
-def write(path: str, learner: Learner, columns: StreamColumns, position: Position) -> None:
+def write(
+    path: str, learner: Learner, target: str, names: list[str], words: list[str], position: Position
+) -> None:
     """Write the learner with the names of its inputs; an older file is replaced in one step.
 
     The learner itself has no names: it is given arrays, whose columns are already in order.
     """
-    told = {"target": columns.target, "rows": position.rows, "words": columns.words}
+    told = {"target": target, "rows": position.rows, "words": words}
     machine = copy.copy(learner.machine)
     machine.report_ = machine.report_ | {"table": told | {"stream": asdict(position)}}
     model: Any = machine
     if isinstance(learner.model, Pipeline):
         steps = [(name, copy.copy(step)) for name, step in learner.model.steps[:-1]]
         model = Pipeline([*steps, (learner.model.steps[-1][0], machine)])
-    _first(model).feature_names_in_ = np.array(columns.names, dtype=object)
+    _first(model).feature_names_in_ = np.array(names, dtype=object)
     mercer.save(model, path)
 
 
@@ -244,10 +237,10 @@ def read(path: str) -> StoredStream:
     model = mercer.load(path)
     learner = Learner(model)
     if not isinstance(learner.machine, LEARNERS):
-        known = ", ".join(cls.__name__ for cls in LEARNERS)
+        others = ", ".join(cls.__name__ for cls in LEARNERS)
         raise AppError(
             f"{path} holds a {type(learner.machine).__name__}, which does not learn from streams; "
-            f"{known} do"
+            f"{others} do"
         )
     first = _first(model)
     names = getattr(first, "feature_names_in_", None)
@@ -261,9 +254,8 @@ def read(path: str) -> StoredStream:
         if figures["log_loss"] is None:  # a report writes what is not finite as None
             figures = figures | {"log_loss": math.inf}
         position = Position(**(stream | {"figures": Figures(**figures)}))
-    known_names = None if names is None else [str(name) for name in names]
-    words = list(told.get("words", []))
-    return StoredStream(learner, known_names, words, told.get("target"), position)
+    known = None if names is None else [str(name) for name in names]
+    return StoredStream(learner, known, list(told.get("words", [])), told.get("target"), position)
 
 
 def _first(model: Any) -> Any:

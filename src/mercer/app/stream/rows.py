@@ -1,13 +1,4 @@
-"""Inputs of a stream: columns of numbers, and columns of words that become indicators.
-
-Batches of a stream: from files one after the other, or from standard input as it comes.
-
-Labels of a stream as text: what counts as one, and as the same one.
-
-The rows of a batch: inputs, labels as text, and where each stands.
-
-Refusing labels of a batch that the learner cannot have.
-"""
+"""The rows of a stream: batches from files or a pipe, their inputs and their labels as text."""
 
 from __future__ import annotations
 
@@ -18,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import compress, islice
 from typing import Any, TextIO
 
 import numpy as np
@@ -27,7 +18,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import mercer
-from mercer.app.files.formats import MISSING, open_rows, parquet_parts, parse_number, utf8
+from mercer.app.files.formats import (
+    MISSING,
+    is_parquet,
+    open_rows,
+    parquet_parts,
+    parse_number,
+    utf8,
+)
 from mercer.app.files.table import FileTable
 from mercer.app.terminal import AppError, quoted, shown
 from mercer.core.arrays import Array
@@ -42,26 +40,19 @@ def batches(paths: Sequence[str], delimiter: str, size: int) -> Iterator[FileTab
     A file may have a header and no rows: nothing came that hour.
     """
     for path in paths:
-        if path.lower().endswith((".parquet", ".pq")):
-            yield from _parts(path, size)
+        if is_parquet(path):
+            done = 0
+            for columns, count in parquet_parts(path, size):
+                yield FileTable(path, columns, [f"row {done + i + 1}" for i in range(count)])
+                done += count
             continue
-        with _opened(path) as file, utf8(_name(path)):
-            yield from _batches(file, _name(path), delimiter, size)
-
-
-def _batches(file: TextIO, name: str, delimiter: str, size: int) -> Iterator[FileTable]:
-    names, rows = open_rows(file, name, delimiter)
-    while found := list(islice(rows, size)):
-        columns = zip(*(fields for _, fields in found), strict=True)
-        places = [f"line {line}" for line, _ in found]
-        yield FileTable(name, {n: list(c) for n, c in zip(names, columns, strict=True)}, places)
-
-
-def _parts(path: str, size: int) -> Iterator[FileTable]:
-    done = 0
-    for columns, count in parquet_parts(path, size):
-        yield FileTable(path, columns, [f"row {done + i + 1}" for i in range(count)])
-        done += count
+        label = "standard input" if path == STDIN else path
+        with _opened(path) as file, utf8(label):
+            names, rows = open_rows(file, label, delimiter)
+            while found := list(islice(rows, size)):
+                cells = zip(*(fields for _, fields in found), strict=True)
+                columns = {n: list(c) for n, c in zip(names, cells, strict=True)}
+                yield FileTable(label, columns, [f"line {line}" for line, _ in found])
 
 
 @contextlib.contextmanager
@@ -75,10 +66,6 @@ def _opened(path: str) -> Iterator[TextIO]:
         yield file
     finally:
         file.detach()  # standard input stays open: it is not ours
-
-
-def _name(path: str) -> str:
-    return "standard input" if path == STDIN else path
 
 
 _WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
@@ -166,14 +153,12 @@ def with_words(model: Any, names: Sequence[str], words: Sequence[str]) -> Any:
     machine = model.steps[-1][1] if isinstance(model, Pipeline) else model
     if isinstance(machine, mercer.OnlineLogisticClassifier):
         machine.set_params(standardize=False)  # a rare word would be far from all others
-    where: dict[bool, list[int]] = {True: [], False: []}
-    for j, name in enumerate(names):
-        where[name in words].append(j)
     indicators = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    steps: list[Any] = [("words", indicators, where[True])]
-    if where[False]:
-        steps.insert(0, ("numbers", StandardScaler(), where[False]))
-    front = ColumnTransformer(steps, sparse_threshold=0.0)
+    steps = [
+        ("numbers", StandardScaler(), [j for j, name in enumerate(names) if name not in words]),
+        ("words", indicators, [j for j, name in enumerate(names) if name in words]),
+    ]
+    front = ColumnTransformer([step for step in steps if step[2]], sparse_threshold=0.0)
     return Pipeline([("columns", front), ("machine", machine)])
 
 
@@ -210,10 +195,8 @@ class StreamRows:
 
     def keep(self, mask: Array) -> StreamRows:
         """Return the rows where the mask (b,) is True."""
-        kept = np.flatnonzero(mask)
-        return StreamRows(
-            self.X[kept], [self.labels[i] for i in kept], [self.places[i] for i in kept]
-        )
+        labels, places = (list(compress(each, mask)) for each in (self.labels, self.places))
+        return StreamRows(self.X[mask], labels, places)
 
     def content(self) -> bytes:
         """Return all values, such that other rows have others."""
@@ -283,7 +266,10 @@ def check_labels(rows: StreamRows, known: list[str], begun: bool, named: bool = 
             f"{rows.place}: the first batch has {found}: name all classes of the stream with "
             "--classes a,b,..., or make the batches longer with --batch"
         )
-    if not begun and not named and _quantity(known, len(rows.labels)):
+    numbers = [parse_number(label) for label in known]
+    fractions = all(v is not None and not v.is_integer() for v in numbers)
+    many = 2 * len(known) > len(rows.labels) + 2 and (fractions or len(known) > MOST)
+    if many and not begun and not named:
         raise AppError(
             f"{rows.place}: the target has {len(known)} different labels in {len(rows.labels)} "
             f"rows, such as '{shown(known[0], 40)}': a stream learns classes, and a quantity is "
@@ -296,10 +282,3 @@ def check_labels(rows: StreamRows, known: list[str], begun: bool, named: bool = 
                 f"{place}: the label '{shown(label, 40)}' is none of the classes {quoted(known)}; "
                 f"mend it, or {remedy} all classes of the stream in --classes a,b,..."
             )
-
-
-def _quantity(known: list[str], rows: int) -> bool:
-    """Whether labels are fractions, almost every row one of its own, or too many in any case."""
-    numbers = [parse_number(label) for label in known]
-    fractions = all(v is not None and not v.is_integer() for v in numbers)
-    return 2 * len(known) > rows + 2 and (fractions or len(known) > MOST)

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from mercer.app.files.table import FileTable
-from mercer.app.stream.learner import Figures, Learner, Position, StreamColumns, write
+from mercer.app.stream.learner import Figures, Learner, Position, write
 from mercer.app.stream.rows import (
     Reader,
     StreamRows,
@@ -96,10 +96,8 @@ class Session:
     def _recognise(self, rows: StreamRows) -> None:
         """Pass over rows that the checkpoint has learned, if they are those."""
         self._count(rows)
-        there = self.reached == self.position.read
-        if self.reached > self.position.read or (
-            there and self._digest.hexdigest() != self.position.digest
-        ):
+        same = self._digest.hexdigest() == self.position.digest
+        if self.reached > self.position.read or (self.reached == self.position.read and not same):
             raise AppError(
                 f"the rows given are not the {self.position.read} that {self.checkpoint} has "
                 "read: give the same files in the same order, or pass --from "
@@ -124,8 +122,8 @@ class Session:
             return
         if self.names is None or self.words is None or not self.learner.begun:
             return
-        about = StreamColumns(self.target, self.names, self.words)
-        write(self.checkpoint, self.learner, about, self.position)
+        columns = (self.target, self.names, self.words)
+        write(self.checkpoint, self.learner, *columns, self.position)
         self.saved = self.position.batches
 
     def _told(self, source: str, figures: Figures, notes: list[str]) -> dict[str, Any]:
@@ -210,14 +208,13 @@ def _json(event: Event) -> None:
 
 
 class Text:
-    """Lines for a reader, under a header."""
+    """Lines for a reader, under a header; each note when it comes for the first time."""
 
     def __init__(self) -> None:
         self._headed = False
         self._noted: set[str] = set()
 
     def __call__(self, event: Event) -> None:
-        """Print one event, and each note when it comes for the first time."""
         match event["event"]:
             case "resume":
                 text = f"going on after {event['rows']} rows that {event['model']} has learned"

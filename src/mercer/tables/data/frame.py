@@ -144,7 +144,7 @@ def _column(name: str, values: Any) -> tuple[Any, bool]:
     known = [v for v in listed if not _absent(v)]
     if all(isinstance(v, (bool, np.bool_)) for v in known) and known:
         words = {True: "true", False: "false"}
-        return _objects(None if _absent(v) else words[bool(v)] for v in listed), False
+        return objects(None if _absent(v) else words[bool(v)] for v in listed), False
     if all(_number(v) for v in known):
         floats = [np.nan if _absent(v) else float(v) for v in listed]
         return _finite(name, np.array(floats, dtype=np.float64)), False
@@ -154,7 +154,7 @@ def _column(name: str, values: Any) -> tuple[Any, bool]:
     if len(texts) == len(known) or (
         2 * len(texts) > len(known) and all(isinstance(v, str) or _number(v) for v in known)
     ):
-        return _objects(None if _absent(v) else str(v) for v in listed), False
+        return objects(None if _absent(v) else str(v) for v in listed), False
     odd = next(v for v in known if not _number(v))
     what = f"'{shown(odd, 40)}'" if isinstance(odd, str) else f"a {type(odd).__name__}"
     raise ValueError(
@@ -179,7 +179,8 @@ def days(value: Any) -> float:
     return (value.replace(tzinfo=None) - EPOCH).total_seconds() / DAY
 
 
-def _objects(values: Any) -> Any:
+def objects(values: Any) -> Any:
+    """Return the values as an array of objects, (n,)."""
     listed = list(values)
     out = np.empty(len(listed), dtype=object)
     out[:] = listed
