@@ -12,8 +12,9 @@ from mercer.app.fit import check_printing
 from mercer.app.results import plain_of, show_model
 from mercer.app.terminal import progress
 from mercer.core.arrays import Array
+from mercer.plots.rows import normal_log_density
 from mercer.tables import TableModel
-from mercer.tables.quality import QUALITY_NAMES, normal_log_density, quality, quality_cells
+from mercer.tables.quality import QUALITY_NAMES, quality, quality_cells
 
 Indices = NDArray[np.int64]
 

@@ -22,7 +22,7 @@ def run(*, as_json: bool) -> None:
             package: f"{_version(package)} (mercer[{extra}])" for package, extra in EXTRAS.items()
         },
         "linear algebra": _libraries(),
-        "checks": _checks(),
+        "checks": {"compiled core": _core(), "known result": _known_result()},
     }
     if as_json:
         console.print_json(sections)
@@ -54,10 +54,6 @@ def _libraries() -> dict[str, str]:
         name = " ".join(str(word) for word in words if word)
         found[f"library {i}"] = f"{name}, {entry['num_threads']} threads"
     return found
-
-
-def _checks() -> dict[str, str]:
-    return {"compiled core": _core(), "known result": _known_result()}
 
 
 def _core() -> str:

@@ -20,15 +20,9 @@ from mercer.core.words import shape, shown
 __all__ = ["AppError", "quoted", "require", "shown"]
 
 EXTRAS = {
-    "click": "cli",
-    "rich": "cli",
-    "matplotlib": "report",
-    "jinja2": "report",
-    "onnx": "onnx",
+    "click": "cli", "rich": "cli", "matplotlib": "report", "jinja2": "report", "onnx": "onnx",
     "polars": "data",
-}
-
-
+}  # fmt: skip
 Progress = Callable[[dict[str, Any]], None]  # told of every step, with "stage" and figures
 
 

@@ -108,6 +108,12 @@ def recorded(log_density: Array, y: Array, every: Array | None = None) -> Array:
     return np.asarray(log_density if step == 0.0 else np.minimum(log_density, -np.log(step)))
 
 
+def normal_log_density(y: Array, mean: Any, std: Any) -> Array:
+    """Return log N(y_i; mean_i, std_i^2), shape (n,)."""
+    z = (y - mean) / std
+    return np.asarray(-0.5 * z**2 - np.log(std) - 0.5 * np.log(2 * np.pi))
+
+
 def note_of_step(log_density: Array, y: Array) -> str:
     """Return what a reader should know of a mean of :func:`recorded`, if any density was cut.
 

@@ -10,6 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
+import numpy as np
+
+from mercer.core.arrays import Array
+
 INK, BLUE, ORANGE, PALE, GREY = "#1f2937", "#1d4ed8", "#c2410c", "#fed7aa", "#6b7280"
 MANY = 1000  # points; from here on they are stored as an image inside a vector picture
 CLASSES = (BLUE, ORANGE, "#047857", "#7e22ce", "#854d0e", "#be185d", "#0e7490", "#374151")
@@ -32,8 +36,16 @@ class Display(ABC):
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on ``ax``, or on a new figure, and return the display."""
-        self.ax_ = new_axes() if ax is None else ax
-        self.figure_ = self.ax_.figure
+        if ax is None:
+            try:
+                import matplotlib.pyplot as plt
+            except ModuleNotFoundError:
+                raise ImportError(
+                    "plotting needs matplotlib, which is not installed: "
+                    'pip install "mercer[report]"'
+                ) from None
+            ax = plt.subplots(layout="constrained")[1]
+        self.ax_, self.figure_ = ax, ax.figure
         self.draw(self.ax_)
         return self
 
@@ -42,28 +54,37 @@ class Display(ABC):
         """Put the picture on the axes."""
 
 
-def new_axes() -> Any:
-    """Return the axes of a new figure of pyplot; a sentence if matplotlib is not there."""
-    try:
-        import matplotlib.pyplot as plt
-    except ModuleNotFoundError:
-        raise ImportError(
-            'plotting needs matplotlib, which is not installed: pip install "mercer[report]"'
-        ) from None
-    return plt.subplots(layout="constrained")[1]
+def label_axes(ax: Any, x: str, y: str) -> None:
+    """Write what stands at the axes, literally: names from tables are no mathematics."""
+    ax.set_xlabel(x, parse_math=False)
+    ax.set_ylabel(y, parse_math=False)
+
+
+def add_legend(ax: Any, place: str = "best", **options: Any) -> None:
+    """Put a legend of literal texts on the axes, without a frame unless one is asked for."""
+    for text in ax.legend(loc=place, **({"fontsize": 9, "frameon": False} | options)).get_texts():
+        text.set_parse_math(False)
+
+
+def unit_square(ax: Any, margin: float = 0.02) -> None:
+    """Show shares from 0 to 1 against shares from 0 to 1."""
+    ends = (-margin, 1.0 + margin)
+    ax.set(xlim=ends, ylim=ends, aspect="equal")
+
+
+def same_length(what: str, *arrays: Any) -> list[Array]:
+    """Return the arrays as float64 (k,), or refuse others, with a sentence on ``what``."""
+    found = [np.asarray(a, dtype=np.float64) for a in arrays]
+    if len({a.shape for a in found}) > 1 or found[0].ndim != 1:
+        raise ValueError(f"{what} need one dimension and the same length")
+    return found
 
 
 def class_style(i: int) -> dict[str, Any]:
     """Return colour and marker of class i; pairs repeat only after 64 classes."""
-    return {
-        "color": CLASSES[i % len(CLASSES)],
-        "marker": MARKERS[(i + i // len(CLASSES)) % len(MARKERS)],
-    }
+    return {"color": CLASSES[i % 8], "marker": MARKERS[(i + i // 8) % 8]}
 
 
 def class_line(i: int) -> dict[str, Any]:
     """Return colour and line of class i."""
-    return {
-        "color": CLASSES[i % len(CLASSES)],
-        "linestyle": LINES[(i + i // len(CLASSES)) % len(LINES)],
-    }
+    return {"color": CLASSES[i % 8], "linestyle": LINES[(i + i // 8) % 4]}

@@ -21,9 +21,9 @@ from mercer.core.words import shown
 from mercer.persist import save
 from mercer.persist.pipelines import Step
 from mercer.tables.choose.calibrated import SigmoidClassifier
-from mercer.tables.choose.check import cross_validate
 from mercer.tables.choose.left_out import LeftOutTable
 from mercer.tables.choose.ranking import Row
+from mercer.tables.choose.refit import cross_validate
 from mercer.tables.data.columns import Column
 from mercer.tables.data.encode import DateFeatures, encoded
 from mercer.tables.data.frame import Frame, as_frame

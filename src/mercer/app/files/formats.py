@@ -33,12 +33,9 @@ def read_csv(path: str, delimiter: str = ",") -> tuple[list[str], list[list[str]
     """Return the names, the columns as text, and the line in the file where each row begins."""
     with open(path, encoding="utf-8-sig", newline="") as file, utf8(path):
         names, rows = open_rows(file, path, delimiter)
-        lines, kept = [], []
-        for line, row in rows:
-            lines.append(line)
-            kept.append(row)
-    columns = [list(column) for column in zip(*kept, strict=True)] or [[] for _ in names]
-    return names, columns, lines
+        found = list(rows)
+    columns = [list(c) for c in zip(*(row for _, row in found), strict=True)] or [[] for _ in names]
+    return names, columns, [line for line, _ in found]
 
 
 @contextlib.contextmanager

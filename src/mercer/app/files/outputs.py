@@ -6,6 +6,7 @@ import contextlib
 import csv
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,8 @@ def _joined(parts: Sequence[Columns]) -> dict[str, Any]:
     for name in parts[0] if parts else ():
         each = [part[name] for part in parts]
         if any(isinstance(c, list) for c in each):  # labels; a part without any has NaN
-            values = [v for c in each for v in (c if isinstance(c, list) else [None] * len(c))]
-            found[name] = values
+            lists = (c if isinstance(c, list) else [None] * len(c) for c in each)
+            found[name] = list(chain.from_iterable(lists))
         else:
             found[name] = np.concatenate(each)
     return found

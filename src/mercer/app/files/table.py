@@ -1,7 +1,4 @@
-"""Tables: columns of numbers by name, from CSV or parquet files, and back.
-
-From a table as it was read to a frame: text becomes numbers, dates and truth values.
-"""
+"""Tables as they were read from CSV or parquet files, and the frames that they become."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from mercer.app.files.formats import MISSING, is_parquet, parse_number, read_csv
 from mercer.app.terminal import AppError, quoted, shown
 from mercer.core.arrays import Array
 from mercer.core.words import did_you_mean
-from mercer.tables.data.frame import Frame, days, objects
+from mercer.tables.data.frame import Frame, days, joined, objects
 
 
 @dataclass(frozen=True)
@@ -115,14 +112,8 @@ def frame_of(
     Without kinds a column of text is numbers if all of it is, else dates in ISO form if all of it
     is, else text. Numbers with a few other texts among them are refused: which is the mistake?
     """
-    columns: dict[str, Any] = {}
-    dates = set()
-    for name in names:
-        wanted = None if kinds is None else KINDS[kinds[name]]
-        columns[name], date = _column(data, name, wanted)
-        if date:
-            dates.add(name)
-    return Frame(columns, frozenset(dates), len(data.places))
+    wanted = dict.fromkeys(names) if kinds is None else {n: KINDS[kinds[n]] for n in names}
+    return joined({n: _column(data, n, wanted[n]) for n in names}, len(data.places))
 
 
 def _column(data: FileTable, name: str, wanted: str | None) -> tuple[Any, bool]:

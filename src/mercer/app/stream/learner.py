@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,18 +23,12 @@ from mercer.core.arrays import Array
 
 @dataclass(frozen=True)
 class Figures:
-    """Sums over rows.
-
-    Attributes
-    ----------
-    rows, wrong : labelled rows that were predicted before they were learned, and the errors.
-    told, log_loss : rows for which there were probabilities, and the sum of -log P(label).
-    """
+    """Sums over labelled rows that were predicted before they were learned."""
 
     rows: int = 0
     wrong: int = 0
-    told: int = 0
-    log_loss: float = 0.0
+    told: int = 0  # rows for which there were probabilities
+    log_loss: float = 0.0  # the sum of -log P(label)
 
     def __add__(self, other: Figures) -> Figures:
         return Figures(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
@@ -121,7 +115,11 @@ class Learner:
 
         After an error the learner is as it was; the sentence says where the rows stand.
         """
-        value = self._values(rows)
+        if self.begun:  # the classes, as text and as the learner has them
+            value = {text_of(label): label for label in self.machine.classes_.tolist()}
+        else:
+            seen = {label for label in rows.labels if label is not None}
+            value = values_of(self.classes or sorted(seen))
         check_labels(rows, list(value), self.begun, self.classes is not None)
         y = np.empty(len(rows.labels), dtype=object)
         y[:] = [None if label is None else value[label] for label in rows.labels]
@@ -137,13 +135,6 @@ class Learner:
         report = self.machine.report_
         found = [report.get("scales", {}).get("message"), report.get("slack")]
         return [text for text in [*found, report.get("schedule")] if text is not None]
-
-    def _values(self, rows: StreamRows) -> dict[str, Any]:
-        """Return the classes, as text and as the learner has them."""
-        if self.begun:
-            return {text_of(label): label for label in self.machine.classes_.tolist()}
-        seen = {label for label in rows.labels if label is not None}
-        return values_of(self.classes or sorted(seen))
 
     def _scaled(self, X: Array) -> Array:
         if not isinstance(self.model, Pipeline):
@@ -184,23 +175,15 @@ LEARNERS = (mercer.OnlineLogisticClassifier, mercer.MEDClassifier, mercer.LapMED
 
 @dataclass(frozen=True)
 class Position:
-    """How far a stream has come.
+    """How far a stream has come."""
 
-    Attributes
-    ----------
-    size, drop : the options --batch and --drop-missing.
-    batches, read : batches and rows that were read, ``rows`` of these were learned.
-    digest : SHA-256 of all that was read, by which a stream given again is recognised.
-    figures : the sums so far.
-    """
-
-    size: int
-    drop: bool
+    size: int  # --batch
+    drop: bool  # --drop-missing
     batches: int = 0
     read: int = 0
-    rows: int = 0
-    digest: str = ""
-    figures: Figures = field(default_factory=Figures)
+    rows: int = 0  # of those read that were learned
+    digest: str = ""  # SHA-256 of all that was read: a stream given again is recognised by it
+    figures: Figures = Figures()
 
 
 @dataclass(frozen=True)

@@ -211,33 +211,29 @@ class StreamRows:
         return first if len(self.places) == 1 else f"{first} to {last}"
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Which columns are read of each table, and what a gap means."""
+def read_rows(
+    table: FileTable, target: str, names: list[str], words: list[str], partly: bool, drop: bool
+) -> tuple[StreamRows, Array]:
+    """Return all rows, and a mask (b,) of those to learn from; refuse the others.
 
-    target: str
-    names: list[str]
-    words: list[str]  # those of the names whose columns are words
-    partly: bool  # rows without a label are learned from
-    drop: bool  # rows with a gap that is not allowed are left out
-
-    def read(self, table: FileTable) -> tuple[StreamRows, Array]:
-        """Return all rows, and a mask (b,) of those to learn from; refuse the others."""
-        table.check([self.target], "the target")
-        table.check(self.names, "an input")
-        X, gaps = read_inputs(table, self.names, self.words)
-        keep = table.complete(gaps, self.names, None if self.drop else "--drop-missing")
-        labels = [label_of(value) for value in table.columns[self.target]]
-        if not self.partly:
-            absent = np.array([label is None for label in labels])
-            if absent.any() and not self.drop:
-                raise AppError(
-                    f"{table.path}, {table.places[int(absent.argmax())]}: column "
-                    f"'{shown(self.target)}' has no label; pass --drop-missing to leave such rows "
-                    "out, or --learner lapmed to learn from them too"
-                )
-            keep = keep & ~absent
-        return StreamRows(X, labels, [f"{table.path}, {place}" for place in table.places]), keep
+    ``words`` are those of the names whose columns are words. Rows without a label are learned from
+    if ``partly``; rows with a gap that is not allowed are left out if ``drop``.
+    """
+    table.check([target], "the target")
+    table.check(names, "an input")
+    X, gaps = read_inputs(table, names, words)
+    keep = table.complete(gaps, names, None if drop else "--drop-missing")
+    labels = [label_of(value) for value in table.columns[target]]
+    if not partly:
+        absent = np.array([label is None for label in labels])
+        if absent.any() and not drop:
+            raise AppError(
+                f"{table.path}, {table.places[int(absent.argmax())]}: column "
+                f"'{shown(target)}' has no label; pass --drop-missing to leave such rows "
+                "out, or --learner lapmed to learn from them too"
+            )
+        keep = keep & ~absent
+    return StreamRows(X, labels, [f"{table.path}, {place}" for place in table.places]), keep
 
 
 def input_names(table: FileTable, target: str, features: Sequence[str] | None) -> list[str]:

@@ -20,9 +20,9 @@ from typing import Any
 from mercer.app.files.table import FileTable
 from mercer.app.stream.learner import Figures, Learner, Position, write
 from mercer.app.stream.rows import (
-    Reader,
     StreamRows,
     input_names,
+    read_rows,
     warn_of_new_words,
     with_words,
     word_columns,
@@ -54,8 +54,8 @@ class Session:
     def step(self, table: FileTable) -> dict[str, Any] | None:
         """Learn a table and return what there is to tell; None if it had been learned before."""
         names, words = self._columns(table)
-        reader = Reader(self.target, names, words, self.learner.partly, self.position.drop)
-        rows, keep = reader.read(table)
+        kept = (self.learner.partly, self.position.drop)
+        rows, keep = read_rows(table, self.target, names, words, *kept)
         if self.reached < self.position.read:
             self._recognise(rows)
             return None
@@ -118,9 +118,8 @@ class Session:
 
     def save(self) -> None:
         """Write the checkpoint, if one is asked for and there is something new."""
-        if self.checkpoint is None or self.position.batches == self.saved:
-            return
-        if self.names is None or self.words is None or not self.learner.begun:
+        nothing_new = self.position.batches == self.saved or not self.learner.begun
+        if self.checkpoint is None or self.names is None or self.words is None or nothing_new:
             return
         columns = (self.target, self.names, self.words)
         write(self.checkpoint, self.learner, *columns, self.position)
@@ -149,9 +148,7 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self.sound = True
-        self._held = False
-        self._received = 0
+        self.sound, self._held, self._received = True, False, 0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
@@ -196,15 +193,14 @@ HEADER = "".join(f"{name.strip():>{width}}" for name, width in COLUMNS.items())
 
 def printer(quiet: bool, as_json: bool) -> Callable[[Event], None]:
     """Return what prints an event: nothing, a line of JSON, or text."""
+
+    def in_json(event: Event) -> None:
+        sys.stdout.write(json.dumps(finite(event), ensure_ascii=False) + "\n")
+        sys.stdout.flush()  # at once: whoever reads may be waiting for it
+
     if quiet:
         return lambda event: None
-    return _json if as_json else Text()
-
-
-def _json(event: Event) -> None:
-    """One line of JSON, at once: whoever reads may be waiting for it."""
-    sys.stdout.write(json.dumps(finite(event), ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+    return in_json if as_json else Text()
 
 
 class Text:

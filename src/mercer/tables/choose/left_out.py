@@ -19,9 +19,9 @@ from mercer.estimators.shared.labels import binary_targets, one_vs_rest
 from mercer.estimators.shared.predictions import log_probabilities
 from mercer.plots.classes import reliability_bins
 from mercer.plots.regression import coverage
-from mercer.plots.rows import recorded
+from mercer.plots.rows import normal_log_density, recorded
 from mercer.tables.data.weights import fitted
-from mercer.tables.quality import normal_log_density, quality
+from mercer.tables.quality import quality
 
 FOLDS = 5
 TINY = float(np.finfo(float).tiny)

@@ -129,17 +129,17 @@ def influence(machine: Any, X: Array, weights: Array | None = None) -> Array:
     if not posteriors or not hasattr(posteriors[0], "alpha"):
         return size
     points, alpha = np.asarray(posteriors[0].points), np.abs(posteriors[0].alpha).sum(axis=1)
-    inside = machine.units_.standardised(X)
-    if points.shape != inside.shape[:1] + points.shape[1:] or not np.array_equal(points, inside):
-        place: dict[bytes, list[int]] = {}
-        for i, row in enumerate(np.ascontiguousarray(inside)):
-            place.setdefault(row.tobytes(), []).append(i)
-        for row, value in zip(np.ascontiguousarray(points), alpha, strict=True):
-            same = place.get(row.tobytes(), [])
-            w = np.ones(len(same)) if weights is None else weights[same]
-            size[same] += value * w / w.sum()
-        return _shares(size)
-    return _shares(alpha)
+    inside = np.ascontiguousarray(machine.units_.standardised(X))
+    if np.array_equal(points, inside):
+        return _shares(alpha)
+    place: dict[bytes, list[int]] = {}
+    for i, row in enumerate(inside):
+        place.setdefault(row.tobytes(), []).append(i)
+    for row, value in zip(np.ascontiguousarray(points), alpha, strict=True):
+        same = place.get(row.tobytes(), [])
+        w = np.ones(len(same)) if weights is None else weights[same]
+        size[same] += value * w / w.sum()
+    return _shares(size)
 
 
 def _shares(size: Array) -> Array:

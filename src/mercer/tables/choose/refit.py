@@ -1,11 +1,13 @@
 """Refit: the best candidate on all rows, or on as many as time and memory allow.
 
 Its search resumes at the parameters that were found on fewer rows. Candidates that came out close
-there are compared once more on all of them: the finalists.
+there are compared once more on all of them: the finalists. On request the chosen machine, encoder
+included, is fitted anew in each fold of a cross-validation.
 """
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -18,10 +20,12 @@ from mercer.core.component import Names
 from mercer.core.memory import available_bytes
 from mercer.search import Criterion, Optimize, Result, Space
 from mercer.search.optimize import interrupted
-from mercer.tables.choose.left_out import LeftOutTable, note_of_repeats, own_left_out
-from mercer.tables.choose.screen import FAILURES, LAST, Clock, Screening, Tried
-from mercer.tables.data.target import Target
-from mercer.tables.data.weights import fitted
+from mercer.tables.choose.left_out import LeftOutTable, in_turn, note_of_repeats, own_left_out
+from mercer.tables.choose.screen import FAILURES, LAST, Clock, Screening, Tried, reporter
+from mercer.tables.data.encode import encoded, fit_encoder
+from mercer.tables.data.frame import as_frame
+from mercer.tables.data.target import Target, read_target
+from mercer.tables.data.weights import fitted, read_weights
 
 
 class Resumed(Optimize):
@@ -116,8 +120,7 @@ def refit(
     """
     known = np.flatnonzero(target.known)
     rows = np.arange(len(X)) if best.candidate.unlabelled else known
-    if best.left is None:
-        raise ValueError("a candidate without figures cannot be refitted")
+    assert best.left is not None
     screened = len(screening.rows) + best.candidate.unlabelled * len(screening.others)
     if len(rows) == screened:
         silent(best.candidate, best.machine)
@@ -146,11 +149,6 @@ def refit(
     return Final(machine, rows, left, labelled, notes, stopped)
 
 
-def _each(best: Tried) -> float:
-    """Return the seconds of one evaluation of the search, or of one fit without a search."""
-    return best.seconds / max(1, best.evaluations)
-
-
 def silent(candidate: Any, machine: Any) -> None:
     """Leave the progress bar out of the model: the search by name is the same one."""
     if candidate.criterion is not None:
@@ -161,7 +159,7 @@ def silent(candidate: Any, machine: Any) -> None:
 def expected(tried: Tried, screening: Screening, target: Target) -> float:
     """Return the seconds that a refit will take, from those of the screening."""
     count = RESUMED + LAST if tried.candidate.criterion is not None else 1.0
-    return count * _each(tried) * float(growth(target.known.sum() / len(screening.rows)))
+    return count * tried.each * float(growth(target.known.sum() / len(screening.rows)))
 
 
 def growth(ratio: Any) -> Any:
@@ -183,7 +181,7 @@ def affordable(tried: Tried, rows: int, screened: int, clock: Clock) -> int:
 
     Never fewer than were screened.
     """
-    need = (1.0 + LAST if tried.candidate.criterion else 1.0) * max(_each(tried), 1e-4)
+    need = (1.0 + LAST if tried.candidate.criterion else 1.0) * max(tried.each, 1e-4)
     ratios = np.geomspace(1.0, 1e3, 1000)
     inside = np.searchsorted(growth(ratios), max(1.0, clock.left / need), side="right")
     by_time = int(screened * ratios[inside - 1] + 1e-6)
@@ -316,3 +314,57 @@ def _others(first: Tried, screening: Screening, target: Target, clock: Clock) ->
         and expected(t, screening, target) < clock.left / 2
     ]
     return sorted(found, key=lambda t: -t.score)[: MOST - 1]
+
+
+def cross_validate(model: Any, table: Any, folds: int, progress: Any) -> LeftOutTable:
+    """Return predictions of each row with a target by a pipeline that did not see it."""
+    frame = model.frame_ if table is None else as_frame(table)
+    if frame is None:
+        raise ValueError("a model file does not hold the training table: give it as table=...")
+    if not isinstance(folds, int) or folds < 2:
+        raise ValueError(f"folds must be a whole number, at least 2, not {folds!r}")
+    weights = model.weights_  # of its column, or those that were given in ``fit``
+    if model.weighted_by_ is not None:
+        weights = read_weights(frame, model.weighted_by_)
+    elif weights is not None and len(weights) != frame.n:
+        raise ValueError(
+            f"the model was fitted to {len(weights)} weighted rows, and this table has "
+            f"{frame.n}: give the training table, whose weights are known"
+        )
+    if weights is not None:
+        frame, weights = frame.take(weights > 0.0), weights[weights > 0.0]
+    kind = "regression" if model.classes_ is None else "classification"
+    target = replace(read_target(frame, model.target_, kind), weights=weights)
+    known, k = np.flatnonzero(target.known), target.k
+    y = target.values[known]
+    if k and int(np.bincount(y.astype(np.intp)).min()) < folds:
+        raise ValueError(f"a class has fewer than {folds} rows: choose fewer folds")
+    tell = reporter(progress) or (lambda event: None)
+    steps = itertools.count()
+
+    def part(train: Index, test: Index) -> tuple[Any, Array]:
+        i = next(steps)
+        tell({"stage": f"fold {i + 1} of {folds}", "step": i, "steps": folds})
+        machine, step = _fitted(model, frame, target, known[test])
+        return machine, encoded(step, frame.take(known[test]), model.columns_)
+
+    return in_turn(part, y, k, 0, folds, target.counts(known))
+
+
+def _fitted(model: Any, frame: Any, target: Target, hidden: Any) -> tuple[Any, Any]:
+    """Return machine and encoder, fitted without the targets of the hidden rows."""
+    machine = clone(model.machine_)
+    params, found = machine.get_params(deep=False), parameters_of(model.machine_)
+    search = params.get("search")
+    criterion, balance = getattr(search, "criterion", search), getattr(search, "balance", True)
+    if isinstance(criterion, str) and "gram" in params and found:  # the others search as they do
+        machine.set_params(search=Resumed(found, criterion, balance=balance))
+    rows = np.setdiff1d(np.arange(frame.n), hidden)
+    if not model.learns_unlabelled_:
+        rows = rows[target.known[rows]]
+    weights = target.counts(rows)
+    step, X = fit_encoder(frame.take(rows), model.columns_, weights)
+    fitted(machine, X, target.labels(rows), weights)
+    if interrupted(getattr(machine, "report_", None)):
+        raise KeyboardInterrupt  # its search has taken it for a wish to end early
+    return machine, step

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
 from mercer.core.arrays import Array, Index
 from mercer.search import Optimize
@@ -23,7 +24,7 @@ from mercer.tables.choose.candidates import Candidate
 from mercer.tables.choose.left_out import FOLDS, LeftOutTable, by_folds, own_left_out
 from mercer.tables.choose.ranking import Row, failed, row_of
 from mercer.tables.data.target import Target
-from mercer.tables.data.weights import fitted, takes_weights
+from mercer.tables.data.weights import fitted
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -111,6 +112,11 @@ class Tried:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def each(self) -> float:
+        """Seconds of one evaluation of the search, or of one fit without a search."""
+        return self.seconds / max(1, self.evaluations)
+
+    @property
     def score(self) -> float:
         """That of its rows left out; minus infinity where there are none."""
         return -np.inf if self.left is None else self.left.score
@@ -180,7 +186,8 @@ def screen(
         rows = np.concatenate([known, others]) if candidate.unlabelled else known
         part = target.take(rows)
         if part.weights is not None and not all(
-            takes_weights(machine) for machine in candidate.make(X[rows], part.weights)
+            has_fit_parameter(machine, "sample_weight")
+            for machine in candidate.make(X[rows], part.weights)
         ):
             reason = "not tried: it cannot be fitted to weighted rows"
             found.tried.append(_without(candidate, 0.0, reason))

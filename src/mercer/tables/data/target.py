@@ -19,23 +19,14 @@ MOST = 30  # classes at most
 
 @dataclass(frozen=True)
 class Target:
-    """The target column.
-
-    Attributes
-    ----------
-    name, kind : the column; "regression", "binary", "multiclass" or "partly".
-    values : (n,) the quantity, NaN where missing, or the code of the class, -1 where missing.
-    classes : (k,) the labels, sorted; None for a quantity.
-    notes : what a reader should know.
-    weights : (n,) how often each row counts; None: once.
-    """
+    """The target column, and how often each row counts."""
 
     name: str
-    kind: str
-    values: Array
-    classes: NDArray[Any] | None = None
+    kind: str  # "regression", "binary", "multiclass" or "partly"
+    values: Array  # (n,) the quantity, NaN where missing, or the code of the class, -1 there
+    classes: NDArray[Any] | None = None  # (k,) the labels, sorted; None for a quantity
     notes: list[str] = field(default_factory=list)
-    weights: Array | None = None
+    weights: Array | None = None  # (n,); None: once
 
     def take(self, rows: Any) -> Target:
         """Return the target of some rows."""
@@ -96,9 +87,7 @@ def _quantity(
         raise ValueError(f"{what} holds text, such as '{shown(known[0], 30)}': {advice}")
     if len(known) < 2:
         raise ValueError(f"{what} has the same value in every row: there is nothing to learn")
-    notes = []
-    if lost:
-        notes.append(f"{lost} rows have no value of {what} and were left out")
+    notes = [f"{lost} rows have no value of {what} and were left out"] if lost else []
     if kind is None and len(known) <= 10 and all(float(v).is_integer() for v in known):
         notes.append(
             f"{what} has {len(known)} different whole numbers and was taken for a quantity; if "
@@ -130,11 +119,8 @@ def _classes(name: str, column: Any, absent: Any, known: list[Any], lost: int) -
     codes = np.array(
         [-1.0 if gone else place[v] for v, gone in zip(column.tolist(), absent, strict=True)]
     )
-    notes = []
-    if lost:
-        notes.append(
-            f"{lost} rows have no label; machines for partly labelled rows learn from them"
-        )
+    partly = f"{lost} rows have no label; machines for partly labelled rows learn from them"
+    notes = [partly] if lost else []
     counts = np.bincount(codes[codes >= 0].astype(np.intp))
     rare = [str(v) for v, c in zip(known, counts, strict=True) if c < 5]
     if rare:

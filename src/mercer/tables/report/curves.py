@@ -13,7 +13,7 @@ from mercer.core.arrays import Array
 from mercer.core.words import shown
 from mercer.plots.learning import LearningDisplay
 from mercer.plots.rows import take_rows
-from mercer.plots.style import ORANGE, PALE, Display, class_line
+from mercer.plots.style import ORANGE, PALE, Display, add_legend, class_line, label_axes
 from mercer.search import Optimize
 from mercer.tables.report.page import Picture, picture
 from mercer.tables.report.view import View
@@ -54,13 +54,11 @@ class AlongDisplay(Display):
         if self.groups:
             labels = [shown(str(v), 14) for v in self.values]
             ax.set_xticks(at, labels=labels, rotation=30, ha="right", parse_math=False)
-        ax.set_xlabel(shown(self.name, 24), parse_math=False)
-        ax.set_ylabel(shown(self.target, 30), parse_math=False)
+        label_axes(ax, shown(self.name, 24), shown(self.target, 30))
         if self.half is None:
             ax.set_ylim(-0.03, 1.03)
-            above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}  # not on the curves
-            for text in ax.legend(ncols=2, fontsize=8, frameon=False, **above).get_texts():
-                text.set_parse_math(False)
+            # above the axes, not on the curves
+            add_legend(ax, "lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, fontsize=8)
 
 
 def along(view: View, name: str) -> AlongDisplay | None:
