@@ -89,8 +89,9 @@ _ROOMS = (
     "search", "testing",
 )  # fmt: skip
 
+_PUBLIC = ["__version__", *sorted([*_HOMES, *_ROOMS])]
 if not TYPE_CHECKING:  # type checkers read the imports above
-    __all__ = ["__version__", *sorted([*_HOMES, *_ROOMS])]
+    __all__ = _PUBLIC
 
 
 def __getattr__(name: str) -> Any:
@@ -105,4 +106,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_PUBLIC)

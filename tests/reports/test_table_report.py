@@ -18,11 +18,10 @@ from mercer.tables.choose.ranking import Row
 from mercer.tables.choose.screen import ROWS
 from mercer.tables.report import draw, table_report
 from mercer.tables.report.chapters import CLASSES, QUANTITY, SCREENED, _day, _short, _why
-from mercer.tables.report.curves import _verdict, typical
+from mercer.tables.report.curves import View, _verdict, typical
 from mercer.tables.report.figures import class_cards, mistakes, quantity_cards
 from mercer.tables.report.grids import ranking_grid, surprising, why
 from mercer.tables.report.page import Card, Chapter, Grid, Page, html
-from mercer.tables.report.view import View
 from mercer.tables.report.words import in_words
 
 EVIL = '"><script>alert(1)</script>'

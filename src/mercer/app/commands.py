@@ -18,9 +18,7 @@ _QUIET = option("--quiet", "-q", is_flag=True, help="Print neither progress nor 
 _REPORT = option("--report", type=_FILE, help="Write a report with pictures, one HTML file.")
 
 
-def _names(
-    context: click.Context, parameter: click.Parameter, value: str | None
-) -> list[str] | None:
+def _names(_: Any, parameter: Any, value: str | None) -> list[str] | None:
     """Split "a,b" into names; a name that contains a comma is quoted as in a CSV header."""
     if value is None:
         return None
@@ -30,7 +28,7 @@ def _names(
     return names
 
 
-def _one_character(context: click.Context, parameter: click.Parameter, value: str) -> str:
+def _one_character(_: Any, parameter: Any, value: str) -> str:
     value = "\t" if value == "\\t" else value
     if len(value) != 1 or value in '"\r\n':
         raise click.BadParameter("give one character, or \\t for tabs")
@@ -43,8 +41,6 @@ _FEATURES = option(
 _DELIMITER = option(
     "--delimiter", default=",", callback=_one_character, help="What separates the fields of a CSV."
 )
-
-
 _KIND = option(
     "--kind", type=click.Choice(["regression", "classification"]),
     help="What the target is, if its values mislead.",
@@ -66,7 +62,7 @@ _PRINTED = (_QUIET, _JSON)
 _READ = (_DELIMITER, _SEED, *_PRINTED)
 
 
-def _share(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+def _share(_: Any, parameter: Any, value: str | None) -> Any:
     """Return "auto" or the number."""
     if value is None or value == "auto":
         return value
@@ -79,16 +75,8 @@ def _share(context: click.Context, parameter: click.Parameter, value: str | None
     return share
 
 
-def _version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if value:
-        from importlib.metadata import version
-
-        click.echo(f"mercer {version('mercer')}")
-        context.exit()
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version)
+@click.version_option(package_name="mercer", message="mercer %(version)s", help=None)
 def group() -> None:
     """Probabilistic kernel machines: fit a table, predict with honest uncertainty.
 

@@ -45,14 +45,18 @@ def relevance(model: TableModel, frame: Frame, seed: int = 0) -> dict[str, float
 def dependence(model: TableModel, frame: Frame, name: str, seed: int = 0) -> dict[str, Any]:
     """Return the average prediction as one column takes its values, with a band.
 
-    Keys: "at" (the values), "class" (None for a quantity), "mean", "low", "high". A quantity: the
-    mean of f over rows, and 1.645 times the mean deviation of f on both sides, noise left out.
-    Classes: the probability of the last class of two, of each of several; the band holds the
-    middle 90 % of the rows.
+    A quantity: the mean of f over rows, and 1.645 times the mean deviation of f on both sides,
+    noise left out. Classes: the probability of the last class of two, of each of several; the band
+    holds the middle 90 % of the rows.
     """
     rng = np.random.default_rng(seed)
     part = frame.take(np.sort(rng.permutation(frame.n)[:AVERAGED]))
-    values = _places(frame, name)
+    known = frame.columns[name][~frame.missing(name)]
+    if known.dtype == object:  # the most frequent texts
+        texts, counts = np.unique(known.astype(str), return_counts=True)
+        values: list[Any] = texts[np.argsort(-counts, kind="stable")][:GRID].tolist()
+    else:
+        values = np.unique(np.quantile(known, np.linspace(0.05, 0.95, GRID))).tolist()
     every = []
     for value in values:
         column = np.full(part.n, value, dtype=part.columns[name].dtype)
@@ -75,16 +79,6 @@ def _band(model: TableModel, X: Array) -> tuple[Array, Array, Array]:
     wide = 1.6448536269514722 * float(np.mean(std)) if std is not None else 0.0
     middle = float(np.mean(machine.predict(X)))
     return np.array([middle]), np.array([middle - wide]), np.array([middle + wide])
-
-
-def _places(frame: Frame, name: str) -> list[Any]:
-    """Return the values to go through: quantiles of numbers, the most frequent texts."""
-    column = frame.columns[name][~frame.missing(name)]
-    if column.dtype == object:
-        values, counts = np.unique(column.astype(str), return_counts=True)
-        return [str(v) for v in values[np.argsort(-counts, kind="stable")][:GRID]]
-    places = np.quantile(column, np.linspace(0.05, 0.95, GRID))
-    return [float(v) for v in np.unique(places)]
 
 
 def run(

@@ -76,10 +76,7 @@ def run(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Do the command; the parameters are its options.
-
-    A kernel asks for one Gaussian process, with no other candidates unless they are named.
-    """
+    """Do the command; the parameters are its options."""
     check_outputs([output, report], [table])
     check_kernel(options["kernel"])
     check_printing(report)

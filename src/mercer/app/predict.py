@@ -83,10 +83,7 @@ def run(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Do the command; the parameters are its options.
-
-    The table is read, predicted and written in parts, so that it may be longer than the memory.
-    """
+    """Do the command; the parameters are its options."""
     check_outputs([output], [model, table])
     require("rich", "printing")
     fitted = mercer.load(model)
@@ -110,15 +107,12 @@ def run(
 
 
 def rows_of(path: str) -> int | None:
-    """Return about how many rows a file has, for a bar; None of a pipe, which is read once.
-
-    A field of a CSV may contain line breaks.
-    """
+    """Return about how many rows a file has, for a bar; None of a pipe, which is read once."""
     if not os.path.isfile(path):
         return None
     if is_parquet(path):
         return parquet_rows(path)
-    with open(path, "rb") as file:
+    with open(path, "rb") as file:  # about: a field may contain line breaks
         lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
     return max(0, lines - 1)
 

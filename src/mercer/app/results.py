@@ -76,25 +76,20 @@ def show_model(model: TableModel) -> None:
     show_ranking(model)
     chosen, left = model.chosen_, model.left_out_
     what = "RMSE" if model.kind_ == "regression" else "error"
+    rows = f"{len(model.rows_)} of {model.given_} rows"
+    if model.weights_ is not None:
+        by = "" if model.weighted_by_ is None else f" by '{model.weighted_by_}'"
+        rows += f", weighted{by}: {float(model.weights_[model.rows_].sum()):.6g} in all"
     console.print_pairs(
         f"Chosen: {chosen.name}",
         [
             ("what it is", chosen.sentence),
-            ("fitted to", f"{len(model.rows_)} of {model.given_} rows{_weighted(model)}"),
+            ("fitted to", rows),
             (f"{left.by}: log density", left.score),
             (f"{left.by}: {what}", left.error),
             (f"{left.by}: calibration error", left.calibration),
         ],
     )
-    machine = model.machine_  # its units are those behind the encoder
-    console.print_summary(machine.summary().rows(ENCODED) if hasattr(machine, "summary") else [])
+    console.print_summary(model.machine_.summary().rows(ENCODED))  # units behind the encoder
     for note in model.notes_:
         console.say(f"note: {note}")
-
-
-def _weighted(model: TableModel) -> str:
-    if model.weights_ is None:
-        return ""
-    total = float(model.weights_[model.rows_].sum())
-    by = "" if model.weighted_by_ is None else f" by '{model.weighted_by_}'"
-    return f", weighted{by}: {total:.6g} in all"

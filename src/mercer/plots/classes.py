@@ -1,7 +1,4 @@
-"""Displays of classifiers: discrimination (ROC, precision and recall) and reliability.
-
-Both can be made from an estimator, from predictions, or from leave-one-out figures.
-"""
+"""Displays of classifiers: discrimination (ROC, precision and recall) and reliability."""
 
 from __future__ import annotations
 
@@ -14,16 +11,7 @@ import numpy as np
 from mercer.core.arrays import Array, Index
 from mercer.core.words import shown
 from mercer.plots.regression import sampling_band
-from mercer.plots.style import (
-    BLUE,
-    GREY,
-    ORANGE,
-    Display,
-    add_legend,
-    class_line,
-    label_axes,
-    unit_square,
-)
+from mercer.plots.style import BLUE, GREY, ORANGE, Display, class_line
 
 
 class ClassPredictions(Display):
@@ -165,8 +153,8 @@ class DiscriminationDisplay(ClassPredictions):
             ax.plot([0, 1], [0, 1], color=GREY, lw=1)
         words = ("share of false alarms", "share found") if roc else ("recall", "precision")
         ax.set(xlabel=words[0], ylabel=words[1])
-        unit_square(ax)
-        add_legend(ax, "lower right" if roc else "lower left")
+        self._square(ax)
+        self._legend(ax, "lower right" if roc else "lower left")
 
 
 def _curve(
@@ -185,15 +173,12 @@ def _curve(
 
 @dataclass(frozen=True)
 class Bins:
-    """Groups of rows with like probabilities: mean predicted, share observed, counts (b,).
-
-    ``rows`` (b,) are the counts, or of weighted rows, how many that count alike they are worth.
-    """
+    """Groups of rows with like probabilities: mean predicted, share observed, counts (b,)."""
 
     predicted: Array
     observed: Array
     counts: Array
-    rows: Array
+    rows: Array  # the counts; of weighted rows, how many that count alike they are worth
 
     @property
     def error(self) -> float:
@@ -266,6 +251,6 @@ class ReliabilityDisplay(ClassPredictions):
         ax.vlines(b.predicted, low, high, color=GREY, lw=1.2, label="honest, within chance")
         ax.plot(b.predicted, b.observed, "o-", color=BLUE, ms=5, lw=1.5, label="this model")
         what = self.event if len(self.event) < 30 else self.event[:28] + "…'"
-        label_axes(ax, f"probability of {what}", "share of rows where it came true")
-        unit_square(ax)
-        add_legend(ax, "upper left")
+        self._label(ax, f"probability of {what}", "share of rows where it came true")
+        self._square(ax)
+        self._legend(ax, "upper left")

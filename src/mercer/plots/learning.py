@@ -14,7 +14,7 @@ from sklearn.base import clone, is_classifier
 from mercer.core.arrays import Array, Index
 from mercer.plots.regression import effective
 from mercer.plots.rows import normal_log_density, recorded, take_rows
-from mercer.plots.style import BLUE, GREY, Display, add_legend, same_length
+from mercer.plots.style import BLUE, GREY, Display, same_length
 from mercer.search.optimize import interrupted
 
 ROWS = 512  # rows in use: the last fit is on three quarters of them
@@ -42,8 +42,7 @@ def nested_scores(
 
     At most 512 rows are used; each step has twice the rows of the one before. A step that would
     end after ``seconds`` (twice the rows take eight times as long) is left out. Rows count as
-    often as their ``weights`` (n,) say, learned from or held out. A density of a quantity counts no
-    more than the steps allow in which it was written down.
+    often as their ``weights`` (n,) say, learned from or held out.
     """
     y = np.asarray(y)
     order = np.random.default_rng(seed).permutation(len(y))[:ROWS]
@@ -92,12 +91,9 @@ def nested_scores(
 
 def _every_class_first(rows: Index, y: Array) -> Index:
     """Rows in an order that meets two of every class before anything else."""
-    seen: dict[Any, int] = {}
-    late = []
-    for label in y[rows].tolist():
-        seen[label] = seen.get(label, 0) + 1
-        late.append(seen[label] > 2)
-    return np.asarray(rows[np.argsort(np.array(late), kind="stable")])
+    labels = y[rows].tolist()
+    late = [labels[:i].count(label) > 1 for i, label in enumerate(labels)]
+    return np.asarray(rows[np.argsort(late, kind="stable")])
 
 
 def _density(model: Any, X: Any, y: Array, every: Array) -> Array:
@@ -170,8 +166,8 @@ class LearningDisplay(Display):
         cls, sizes: Any, scores: Any, spread: Any, *, unit: str, ax: Any = None, **options: Any
     ) -> Self:
         """Draw scores (k,) that are known; ``options`` are ``constant`` and ``gain``."""
-        first, *others = same_length("sizes, scores and spread", sizes, scores, spread)
-        return cls(first.astype(np.int64), *others, unit, **options).plot(ax)
+        n, mean, error = same_length("sizes, scores and spread", sizes, scores, spread)
+        return cls(n.astype(np.int64), mean, error, unit, **options).plot(ax)
 
     @classmethod
     def from_estimator(
@@ -187,20 +183,13 @@ class LearningDisplay(Display):
 
     @classmethod
     def compute(cls, estimator: Any, X: Any, y: Any, **options: Any) -> Self:
-        """Return the display without drawing it; ``options`` are steps, seed, seconds, weights.
-
-        Steps that would take longer than ``seconds`` (twice the rows, eight times the time) are
-        left out. ``weights`` (n,) are how often each row counts.
-        """
+        """Return the display without drawing it; ``options`` are those of :func:`nested_scores`."""
         found = nested_scores(estimator, X, y, **options)
         each, w = [scores for _, scores in found.known], found.weights
-        return cls(
-            np.array([n for n, _ in found.known]),
-            *np.array([_mean_and_error(scores, w) for scores in each]).T,
-            found.unit,
-            found.constant,
-            None if len(each) < 2 else _mean_and_error(each[-2] - each[-1], w),
-        )
+        sizes = np.array([n for n, _ in found.known])
+        means, errors = np.array([_mean_and_error(scores, w) for scores in each]).T
+        gain = None if len(each) < 2 else _mean_and_error(each[-2] - each[-1], w)
+        return cls(sizes, means, errors, found.unit, found.constant, gain)
 
     def draw(self, ax: Any) -> None:
         style = {"fmt": "o-", "color": BLUE, "lw": 1.8, "ms": 5, "capsize": 3}
@@ -212,7 +201,7 @@ class LearningDisplay(Display):
         ax.set_xticks(self.sizes, labels=[str(n) for n in self.sizes])
         ax.minorticks_off()
         ax.set(xlabel="rows learned from", ylabel=self.unit)
-        add_legend(ax)
+        self._legend(ax)
 
 
 def _mean_and_error(values: Array, weights: Array) -> tuple[float, float]:

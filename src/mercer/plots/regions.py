@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.words import shown
-from mercer.plots.style import INK, Display, add_legend, class_style, label_axes
+from mercer.plots.style import INK, Display, class_style
 
 GRID = 120
 
@@ -76,8 +76,12 @@ class DecisionRegionDisplay(Display):
         x0, x1 = (np.linspace(low[c] - room[c], high[c] + room[c], grid) for c in columns)
         at = np.tile(np.median(X, axis=0), (grid * grid, 1))
         at[:, a], at[:, b] = np.tile(x0, grid), np.repeat(x1, grid)
-        codes, sure = _decisions(estimator, at)
         classes, points = np.asarray(estimator.classes_), None
+        if hasattr(estimator, "predict_proba"):
+            p = np.asarray(estimator.predict_proba(at))
+            codes, sure = p.argmax(axis=1), p.max(axis=1)
+        else:  # the method has no probability
+            codes, sure = _codes(classes, estimator.predict(at)), np.ones(len(at))
         if y is not None and X.shape[1] == 2:
             points = (X[:, list(columns)], _codes(classes, y))
         words = (f"column {a}", f"column {b}") if names is None else names
@@ -107,17 +111,9 @@ class DecisionRegionDisplay(Display):
                 style = {"color": "#9ca3af", "marker": "."} if c < 0 else class_style(int(c))
                 here = X[codes == c]
                 ax.scatter(*here.T, s=18, edgecolors="white", linewidths=0.4, label=name, **style)
-            add_legend(ax, frameon=None)
-        label_axes(ax, *(shown(name, 30) for name in self.names))
+            self._legend(ax, frameon=None)
+        self._label(ax, *(shown(name, 30) for name in self.names))
         ax.set(xlim=box[:2], ylim=box[2:])
-
-
-def _decisions(estimator: Any, at: Array) -> tuple[Array, Array]:
-    """Class (q,) as a code and its probability (q,), or 1 where the method has none."""
-    if hasattr(estimator, "predict_proba"):
-        p = np.asarray(estimator.predict_proba(at))
-        return p.argmax(axis=1), p.max(axis=1)
-    return _codes(np.asarray(estimator.classes_), estimator.predict(at)), np.ones(len(at))
 
 
 def _codes(classes: Array, labels: Any) -> Array:

@@ -1,8 +1,4 @@
-"""Displays of regressions: observed values, residuals, coverage of intervals, and bands.
-
-Each can be made from an estimator, from predictions (y, mean and standard deviation), or from
-leave-one-out figures.
-"""
+"""Displays of regressions: observed values, residuals, coverage of intervals, and bands."""
 
 from __future__ import annotations
 
@@ -17,16 +13,7 @@ from scipy.special import ndtri
 
 from mercer.core.arrays import Array
 from mercer.core.words import shown
-from mercer.plots.style import (
-    BLUE,
-    MANY,
-    ORANGE,
-    PALE,
-    Display,
-    add_legend,
-    label_axes,
-    unit_square,
-)
+from mercer.plots.style import BLUE, MANY, ORANGE, PALE, Display
 
 
 class GaussianPredictions(Display):
@@ -129,8 +116,8 @@ class ObservedDisplay(GaussianPredictions):
         ax.plot(mean, y, "o", ms=3, color=BLUE, alpha=0.7, rasterized=many, label="observed")
         ends = [min(mean.min(), y.min()), max(mean.max(), y.max())]
         ax.plot(ends, ends, color=ORANGE, lw=1, label="observed = predicted")
-        label_axes(ax, "predicted", f"observed {shown(self.target, 30)}")
-        add_legend(ax, "upper left")
+        self._label(ax, "predicted", f"observed {shown(self.target, 30)}")
+        self._legend(ax, "upper left")
 
 
 @dataclass(repr=False, eq=False)
@@ -246,8 +233,8 @@ class CoverageDisplay(GaussianPredictions):
         ax.plot([0, 1], [0, 1], color=ORANGE, lw=1)
         ax.plot(self.levels, self.shares, color=BLUE, lw=2, label="this model")
         ax.set(xlabel="probability of the interval", ylabel="share of rows inside")
-        unit_square(ax, 0.0)
-        add_legend(ax, "upper left")
+        self._square(ax, 0.0)
+        self._legend(ax, "upper left")
 
 
 GRID = 200
@@ -324,8 +311,8 @@ class BandDisplay(Display):
         points = None
         if y is not None and X.shape[1] == 1:
             points = (X[:, 0], np.asarray(y, dtype=np.float64))
-        name = ("x" if X.shape[1] == 1 else f"column {column}") if name is None else name
-        words = {"name": name, "target": target}
+        usual = "x" if X.shape[1] == 1 else f"column {column}"
+        words = {"name": usual if name is None else name, "target": target}
         predicted = gaussian(estimator, at)
         return cls.from_predictions(grid, *predicted, levels=levels, points=points, ax=ax, **words)
 
@@ -339,5 +326,5 @@ class BandDisplay(Display):
             many = len(self.points[0]) > MANY
             style: dict[str, Any] = {"ms": 3, "alpha": 0.7, "rasterized": many}
             ax.plot(*self.points, "o", color=BLUE, label="observed", **style)
-        label_axes(ax, shown(self.name, 30), shown(self.target, 30))
-        add_legend(ax)
+        self._label(ax, shown(self.name, 30), shown(self.target, 30))
+        self._legend(ax)

@@ -1,7 +1,4 @@
-"""Rows and columns of a table, whatever holds it: array, data frame, or columns by name.
-
-Recorded: a quantity is written down in steps, and no density is finer than they are.
-"""
+"""Rows and columns of a table, whatever holds it; the steps in which a quantity is recorded."""
 
 from __future__ import annotations
 

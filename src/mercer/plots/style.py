@@ -8,6 +8,7 @@ colour. matplotlib is imported when something is drawn.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -26,9 +27,6 @@ class Display(ABC):
 
     ``plot(ax=None)`` draws and returns the display. Afterwards ``ax_`` are the axes (matplotlib)
     and ``figure_`` is their figure, to be changed or saved. Without ``ax`` a new figure is opened.
-
-    Children are data classes without repr and equality: arrays are too long for the one and have no
-    single truth for the other.
     """
 
     ax_: Any
@@ -37,39 +35,43 @@ class Display(ABC):
     def plot(self, ax: Any = None) -> Self:
         """Draw on ``ax``, or on a new figure, and return the display."""
         if ax is None:
-            try:
-                import matplotlib.pyplot as plt
-            except ModuleNotFoundError:
-                raise ImportError(
-                    "plotting needs matplotlib, which is not installed: "
-                    'pip install "mercer[report]"'
-                ) from None
-            ax = plt.subplots(layout="constrained")[1]
+            ax = optional("matplotlib.pyplot", "plotting").subplots(layout="constrained")[1]
         self.ax_, self.figure_ = ax, ax.figure
-        self.draw(self.ax_)
+        self.draw(ax)
         return self
 
     @abstractmethod
     def draw(self, ax: Any) -> None:
         """Put the picture on the axes."""
 
+    @staticmethod
+    def _label(ax: Any, x: str, y: str) -> None:
+        """Write what stands at the axes, literally: names from tables are no mathematics."""
+        ax.set_xlabel(x, parse_math=False)
+        ax.set_ylabel(y, parse_math=False)
 
-def label_axes(ax: Any, x: str, y: str) -> None:
-    """Write what stands at the axes, literally: names from tables are no mathematics."""
-    ax.set_xlabel(x, parse_math=False)
-    ax.set_ylabel(y, parse_math=False)
+    @staticmethod
+    def _legend(ax: Any, place: str = "best", **options: Any) -> None:
+        """Put a legend of literal texts on the axes, without a frame unless one is asked for."""
+        legend = ax.legend(loc=place, **({"fontsize": 9, "frameon": False} | options))
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+
+    @staticmethod
+    def _square(ax: Any, margin: float = 0.02) -> None:
+        """Show shares from 0 to 1 against shares from 0 to 1."""
+        ax.set(xlim=(-margin, 1.0 + margin), ylim=(-margin, 1.0 + margin), aspect="equal")
 
 
-def add_legend(ax: Any, place: str = "best", **options: Any) -> None:
-    """Put a legend of literal texts on the axes, without a frame unless one is asked for."""
-    for text in ax.legend(loc=place, **({"fontsize": 9, "frameon": False} | options)).get_texts():
-        text.set_parse_math(False)
-
-
-def unit_square(ax: Any, margin: float = 0.02) -> None:
-    """Show shares from 0 to 1 against shares from 0 to 1."""
-    ends = (-margin, 1.0 + margin)
-    ax.set(xlim=ends, ylim=ends, aspect="equal")
+def optional(module: str, purpose: str) -> Any:
+    """Import a module that the extra "report" brings, or say so in a sentence."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError:
+        package = module.partition(".")[0]
+        raise ImportError(
+            f'{purpose} needs {package}, which is not installed: pip install "mercer[report]"'
+        ) from None
 
 
 def same_length(what: str, *arrays: Any) -> list[Array]:

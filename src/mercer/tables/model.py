@@ -1,7 +1,4 @@
-"""TableModel: a pipeline fitted to a table, with the account of how it was chosen.
-
-Listing: the ranking as a table of text, and of HTML in a notebook.
-"""
+"""TableModel: a pipeline fitted to a table, with the account of how it was chosen."""
 
 from __future__ import annotations
 
@@ -22,20 +19,19 @@ from mercer.persist import save
 from mercer.persist.pipelines import Step
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.left_out import LeftOutTable
-from mercer.tables.choose.ranking import Row
+from mercer.tables.choose.ranking import FIGURES, Row
 from mercer.tables.choose.refit import cross_validate
 from mercer.tables.data.columns import Column
 from mercer.tables.data.encode import DateFeatures, encoded
 from mercer.tables.data.frame import Frame, as_frame
 
 OWN: dict[str, type] = {"DateFeatures": DateFeatures, "SigmoidClassifier": SigmoidClassifier}
-_TEXT, _FIGURE = Plain(str), Maybe(Plain(float))
-_FIGURES = ("score", "error", "loss", "calibration", "evidence", "loo_bound")
+_TEXT = Plain(str)
 _RANKED = {
     "name": _TEXT,
     "sentence": _TEXT,
     "chosen": Plain(bool),
-    **dict.fromkeys(_FIGURES, _FIGURE),
+    **dict.fromkeys(FIGURES, Maybe(Plain(float))),
     "seconds": Plain(float, 0.0),
     "size": Maybe(Plain(int, 0)),
     "by": _TEXT,
@@ -57,12 +53,12 @@ _LEFT_OUT = {
 CAPTION = "ranked by the log density of rows left out, per row"
 
 
+@dataclass(eq=False, repr=False)
 class Listing:
     """The ranking of a :class:`TableModel`, best first; ``rows()`` gives plain dictionaries."""
 
-    def __init__(self, ranking: list[Row], kind: str) -> None:
-        self.ranking = ranking
-        self.kind = kind
+    ranking: list[Row]
+    kind: str
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows as dictionaries, e.g. for a data frame."""
@@ -81,11 +77,9 @@ class Listing:
     def __str__(self) -> str:
         cells = [self.head(), *self.cells()]
         widths = [max(len(row[j]) for row in cells) for j in range(len(cells[0]))]
+        sides = ["<", *[">"] * (len(widths) - 2), "<"]  # words left, numbers right
         lines = [
-            "  ".join(
-                c.ljust(w) if j in (0, len(widths) - 1) else c.rjust(w)
-                for j, (c, w) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
+            "  ".join(f"{c:{s}{w}}" for c, s, w in zip(row, sides, widths, strict=True)).rstrip()
             for row in cells
         ]
         return "\n".join([CAPTION, *lines])

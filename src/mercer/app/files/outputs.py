@@ -42,7 +42,9 @@ def written(path: str) -> Iterator[Callable[[Columns], None]]:
             if not file.tell():
                 writer.writerow(columns)
             lists = (c if isinstance(c, list) else c.tolist() for c in columns.values())
-            writer.writerows([_cell(v) for v in row] for row in zip(*lists, strict=True))
+            for row in zip(*lists, strict=True):
+                known = ("" if v is None or v != v else v for v in row)
+                writer.writerow([v if isinstance(v, str) else repr(v) for v in known])
 
         yield write
 
@@ -60,17 +62,8 @@ def _joined(parts: Sequence[Columns]) -> dict[str, Any]:
     return found
 
 
-def _cell(value: Any) -> str:
-    if value is None or value != value:
-        return ""
-    return value if isinstance(value, str) else repr(value)
-
-
 def check_outputs(outputs: Sequence[str | None], inputs: Sequence[str] = ()) -> None:
-    """Refuse, before any work, what cannot be written later.
-
-    An output that is one of the inputs, twice the same output, a folder that is not there.
-    """
+    """Refuse, before any work, outputs that are inputs or twice the same, and lost folders."""
     seen = {os.path.realpath(path): path for path in inputs}
     for path in outputs:
         if path is None:

@@ -18,18 +18,11 @@ from mercer.tables.data.frame import Frame, days, joined, objects
 
 @dataclass(frozen=True)
 class FileTable:
-    """A table as it was read: every column as text (CSV) or as numbers (parquet).
+    """A table as it was read: every column as text (CSV) or as numbers (parquet)."""
 
-    Attributes
-    ----------
-    path : where it came from, for messages.
-    columns : by name, each of length n.
-    places : (n,) where each row stands, "line 7" or "row 7".
-    """
-
-    path: str
-    columns: Mapping[str, Sequence[str] | Array]
-    places: Sequence[str]
+    path: str  # where it came from, for messages
+    columns: Mapping[str, Sequence[str] | Array]  # by name, each of length n
+    places: Sequence[str]  # (n,) where each row stands, "line 7" or "row 7"
 
     @property
     def names(self) -> list[str]:

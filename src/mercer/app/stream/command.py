@@ -1,7 +1,4 @@
-"""``mercer stream``: batches from files or a pipe are learned one after the other.
-
-How a stream begins: afresh, from a learner that exists, or where a checkpoint stopped.
-"""
+"""``mercer stream``: how a stream begins, and its batches learned one after the other."""
 
 from __future__ import annotations
 

@@ -1,15 +1,11 @@
-"""The learner of a stream: made by name, fed batches, kept in checkpoints.
-
-Its figures are taken before each batch: every labelled row is predicted before it is learned. A
-checkpoint is one model file with the learner and how far it has come.
-"""
+"""The learner of a stream: made by name, fed batches, kept in checkpoints."""
 
 from __future__ import annotations
 
 import copy
 import math
 from dataclasses import asdict, astuple, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -19,6 +15,7 @@ import mercer
 from mercer.app.stream.rows import StreamRows, check_labels, text_of, values_of
 from mercer.app.terminal import AppError
 from mercer.core.arrays import Array
+from mercer.tables.data.frame import objects
 
 
 @dataclass(frozen=True)
@@ -57,11 +54,7 @@ PARAMETERS = {"forget": "rho"}  # options with another name than the parameter
 
 
 def make(kind: str, given: dict[str, Any]) -> Any:
-    """Return the unfitted model; ``given`` are those of budget, forget, drift, kernel not None.
-
-    Discrimination measures distances in all columns alike, so they are standardised by the first
-    batch, as the logistic learner does by itself.
-    """
+    """Return the unfitted model; ``given`` are those of budget, forget, drift, kernel not None."""
     options = {PARAMETERS.get(name, name): value for name, value in given.items()}
     if kind == "logistic":
         return mercer.OnlineLogisticClassifier(**({"budget": BUDGET} | options))
@@ -69,18 +62,16 @@ def make(kind: str, given: dict[str, Any]) -> Any:
         machine: Any = mercer.MEDClassifier(calibration="sigmoid", **options)
     else:
         machine = mercer.LapMEDClassifier(**options)
+    # distances count in all columns alike; the logistic learner standardises by itself
     return Pipeline([("scale", StandardScaler()), ("machine", machine)])
 
 
 @dataclass(frozen=True)
 class Learner:
-    """A model that learns batches of rows with labels as text.
-
-    ``classes`` are all labels of the stream as text; None: those of the first batch.
-    """
+    """A model that learns batches of rows with labels as text."""
 
     model: Any
-    classes: list[str] | None = None
+    classes: list[str] | None = None  # all labels of the stream; None: those of the first batch
 
     @property
     def machine(self) -> Any:
@@ -121,14 +112,22 @@ class Learner:
             seen = {label for label in rows.labels if label is not None}
             value = values_of(self.classes or sorted(seen))
         check_labels(rows, list(value), self.begun, self.classes is not None)
-        y = np.empty(len(rows.labels), dtype=object)
-        y[:] = [None if label is None else value[label] for label in rows.labels]
+        y = objects(None if label is None else value[label] for label in rows.labels)
         try:
             X = self._scaled(rows.X)
             before = self._before(X, y) if self.informed else Figures()
-            return self._absorbed(X, y, list(value.values()), before)
+            machine, classes = self.machine, None if self.begun else list(value.values())
+            old = getattr(machine, "prequential_", None)
+            machine.partial_fit(X, y if self.partly else np.array(y.tolist()), classes=classes)
         except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
             raise AppError(f"{rows.place}: {error}") from error
+        new = getattr(machine, "prequential_", None)
+        if new is None:
+            return before
+        wrong, log_loss = new.weight - new.right, new.log_loss_sum
+        if old is not None:
+            wrong, log_loss = wrong - (old.weight - old.right), log_loss - old.log_loss_sum
+        return Figures(len(y), round(wrong), len(y), log_loss)
 
     def remarks(self) -> list[str]:
         """Return what the machine itself says that its user should know."""
@@ -156,19 +155,6 @@ class Learner:
         with np.errstate(divide="ignore"):  # a class that was ruled out costs infinitely much
             return Figures(len(X), wrong, len(X), float(-np.log(p).sum()))
 
-    def _absorbed(self, X: Array, y: Any, classes: list[Any], before: Figures) -> Figures:
-        machine, first = self.machine, not self.begun
-        old = getattr(machine, "prequential_", None)
-        given = y if self.partly else np.array(y.tolist())
-        machine.partial_fit(X, given, classes=classes if first else None)
-        new = getattr(machine, "prequential_", None)
-        if new is None:
-            return before
-        wrong, log_loss = new.weight - new.right, new.log_loss_sum
-        if old is not None:
-            wrong, log_loss = wrong - (old.weight - old.right), log_loss - old.log_loss_sum
-        return Figures(len(y), round(wrong), len(y), log_loss)
-
 
 LEARNERS = (mercer.OnlineLogisticClassifier, mercer.MEDClassifier, mercer.LapMEDClassifier)
 
@@ -186,8 +172,7 @@ class Position:
     figures: Figures = Figures()
 
 
-@dataclass(frozen=True)
-class StoredStream:
+class StoredStream(NamedTuple):
     """What a model file says: position and target are None if no stream has written it."""
 
     learner: Learner
@@ -229,14 +214,12 @@ def read(path: str) -> StoredStream:
     names = getattr(first, "feature_names_in_", None)
     if names is not None:
         del first.feature_names_in_
-    told = learner.machine.report_.get("table", {})
-    stream = told.get("stream")
-    position = None
-    if stream is not None:
-        figures = stream["figures"]
+    told, position = learner.machine.report_.get("table", {}), None
+    if "stream" in told:
+        figures = dict(told["stream"]["figures"])
         if figures["log_loss"] is None:  # a report writes what is not finite as None
-            figures = figures | {"log_loss": math.inf}
-        position = Position(**(stream | {"figures": Figures(**figures)}))
+            figures["log_loss"] = math.inf
+        position = Position(**(told["stream"] | {"figures": Figures(**figures)}))
     known = None if names is None else [str(name) for name in names]
     return StoredStream(learner, known, list(told.get("words", [])), told.get("target"), position)
 

@@ -34,10 +34,9 @@ STDIN = "-"
 
 
 def batches(paths: Sequence[str], delimiter: str, size: int) -> Iterator[FileTable]:
-    """Yield tables of ``size`` rows; the last one of each file may be shorter.
+    """Yield tables of ``size`` rows; the last one of each file may be shorter, or have none.
 
     A CSV is read no further than the batch needs, so that a pipe is learned from while it fills.
-    A file may have a header and no rows: nothing came that hour.
     """
     for path in paths:
         if is_parquet(path):
@@ -180,23 +179,16 @@ def warn_of_new_words(model: Any, X: Array, names: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class StreamRows:
-    """b rows of a stream.
+    """b rows of a stream."""
 
-    Attributes
-    ----------
-    X : (b, d) inputs, NaN where a number is missing; objects if some are words.
-    labels : b texts, None where there is none.
-    places : b places such as "data.csv, line 7".
-    """
-
-    X: Any
-    labels: list[str | None]
-    places: list[str]
+    X: Any  # (b, d) inputs, NaN where a number is missing; objects if some are words
+    labels: list[str | None]  # None where there is none
+    places: list[str]  # such as "data.csv, line 7"
 
     def keep(self, mask: Array) -> StreamRows:
         """Return the rows where the mask (b,) is True."""
-        labels, places = (list(compress(each, mask)) for each in (self.labels, self.places))
-        return StreamRows(self.X[mask], labels, places)
+        labels = list(compress(self.labels, mask))
+        return StreamRows(self.X[mask], labels, list(compress(self.places, mask)))
 
     def content(self) -> bytes:
         """Return all values, such that other rows have others."""

@@ -30,28 +30,15 @@ REPEATED = 5  # rows with the inputs of another one, before they are worth a mac
 
 @dataclass(frozen=True)
 class Candidate:
-    """A family of machines.
-
-    Attributes
-    ----------
-    name, sentence : what it is, and for whom.
-    make : unfitted machines for inputs X (n, d) and weights (n,) or None; the best of them by its
-        rows left out stands for the family.
-    criterion : of the search that the machines do, or None; a search can be cut short and resumed.
-    unlabelled : whether rows without a label help.
-    repeats : whether rows that are repeated say how much noise there is; otherwise they say how
-        much a row counts.
-    pilot : whether a fit may take long and cannot be interrupted: fewer rows then say first how
-        long.
-    """
+    """A family of machines; the best of them by its rows left out stands for it."""
 
     name: str
     sentence: str
-    make: Make
-    criterion: str | None = None
-    unlabelled: bool = False
-    repeats: bool = False
-    pilot: bool = False
+    make: Make  # unfitted machines for inputs X (n, d) and weights (n,) or None
+    criterion: str | None = None  # of their search, which can be cut short and resumed
+    unlabelled: bool = False  # rows without a label help
+    repeats: bool = False  # repeated rows say how much noise there is, not how much a row counts
+    pilot: bool = False  # a fit may take long: fewer rows say first how long
 
 
 def candidates_for(
@@ -65,7 +52,7 @@ def candidates_for(
     """
     if kind == "regression":
         return _quantities(X, line, repeated(X) >= REPEATED and not weighted)
-    return _classes(k) + (_graphs() if kind == "partly" else [])
+    return _classes(k) + (_GRAPHS if kind == "partly" else [])
 
 
 def with_kernel(kind: str, kernel: Any, k: int) -> Candidate:
@@ -160,11 +147,10 @@ def _support(X: Array, weights: Array | None) -> list[Any]:
     return [SVC(C=C, gamma=float(np.round(g, 6)), probability="loo") for C, g in grid]
 
 
-def _graphs() -> list[Candidate]:
-    return [
-        Candidate("manifold support vectors", "support vectors on a graph of all rows, labelled "
-                  "or not", lambda X, w: [SigmoidClassifier(LapSVC(C=C)) for C in (1.0, 100.0)],
-                  unlabelled=True),
-        Candidate("manifold discrimination", "maximum entropy discrimination on a graph of all "
-                  "rows", lambda X, w: [SigmoidClassifier(LapMEDClassifier())], unlabelled=True),
-    ]  # fmt: skip
+_GRAPHS = [
+    Candidate("manifold support vectors", "support vectors on a graph of all rows, labelled "
+              "or not", lambda X, w: [SigmoidClassifier(LapSVC(C=C)) for C in (1.0, 100.0)],
+              unlabelled=True),
+    Candidate("manifold discrimination", "maximum entropy discrimination on a graph of all "
+              "rows", lambda X, w: [SigmoidClassifier(LapMEDClassifier())], unlabelled=True),
+]  # fmt: skip

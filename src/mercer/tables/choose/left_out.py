@@ -1,7 +1,4 @@
-"""LeftOutTable: every training row predicted from others, and what these predictions are worth.
-
-Repeats: rows that have the inputs of others, and what is known of the rows that have not.
-"""
+"""LeftOutTable: rows predicted from others, what that is worth, and rows that are repeated."""
 
 from __future__ import annotations
 
@@ -99,8 +96,8 @@ def of_quantity(
     y: Array, mean: Any, std: Any, log_density: Any, by: str, weights: Array | None = None
 ) -> LeftOutTable:
     """Return the figures of a quantity."""
-    arrays = (np.asarray(a) for a in (log_density, mean, std))
-    return LeftOutTable(y, *arrays, None, by, weights)
+    density, mean, std = (np.asarray(a) for a in (log_density, mean, std))
+    return LeftOutTable(y, density, mean, std, None, by, weights)
 
 
 def of_classes(codes: Array, proba: Array, by: str, weights: Array | None = None) -> LeftOutTable:
@@ -119,7 +116,8 @@ def own_left_out(
     """
     by = "leave-one-out"
     if hasattr(machine, "held_out_proba"):
-        return of_classes(y, *machine.held_out_proba(y), weights)
+        proba, by = machine.held_out_proba(y)
+        return of_classes(y, proba, by, weights)
     loo = getattr(machine, "loo_", None)
     # relevance vectors: the figures hold the functions that the rows themselves have chosen
     if loo is None or hasattr(machine, "relevance_rows_"):
@@ -161,12 +159,7 @@ def by_folds(
 
 
 def in_turn(
-    part: Callable[[Index, Index], tuple[Any, Array]],
-    y: Array,
-    k: int,
-    seed: int,
-    folds: int,
-    weights: Array | None,
+    part: Callable[..., Any], y: Array, k: int, seed: int, folds: int, weights: Array | None
 ) -> LeftOutTable:
     """Return predictions of each fold of y (n,): ``part(train, test)`` is a machine, its inputs."""
     mean, std, density = (np.empty(len(y)) for _ in range(3))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from mercer.tables.choose.left_out import LeftOutTable
+
+FIGURES = ("score", "error", "loss", "calibration", "evidence", "loo_bound")
 
 
 @dataclass(frozen=True)
@@ -60,18 +61,14 @@ def row_of(
 ) -> Row:
     """Return the row of a fitted machine with its rows left out."""
     figures = (left.score, left.error, -left.score, left.calibration)
-    others = (evidence_of(machine), _bound(machine), seconds, _size(machine), left.by)
+    others: Any = (evidence_of(machine), _bound(machine), seconds, _size(machine), left.by)
     return Row(name, sentence, chosen, *figures, *others)
 
 
 def failed(name: str, sentence: str, seconds: float, reason: str) -> Row:
     """Return the row of a machine without figures."""
-    return Row(name, sentence, False, *[None] * 6, seconds, None, reason)
-
-
-def ranked(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows, best first, those without figures last."""
-    return sorted(rows, key=lambda row: np.inf if row.score is None else -row.score)
+    none: dict[str, Any] = dict.fromkeys([*FIGURES, "size"])
+    return Row(name, sentence, False, seconds=seconds, by=reason, **none)
 
 
 def evidence_of(machine: Any) -> float | None:

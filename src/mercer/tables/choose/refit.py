@@ -1,8 +1,6 @@
-"""Refit: the best candidate on all rows, or on as many as time and memory allow.
+"""Refit: the best candidates on all rows, or on as many as time and memory allow.
 
-Its search resumes at the parameters that were found on fewer rows. Candidates that came out close
-there are compared once more on all of them: the finalists. On request the chosen machine, encoder
-included, is fitted anew in each fold of a cross-validation.
+Their searches resume at what was found on fewer rows; those that came out close are compared again.
 """
 
 from __future__ import annotations
@@ -29,15 +27,10 @@ from mercer.tables.data.weights import fitted, read_weights
 
 
 class Resumed(Optimize):
-    """Maximise a criterion from one start: parameters found before, by full name.
+    """Maximise a criterion from one start: what was found before, {"kernel__variance": 1.0, ...}.
 
     Where one value stands for a tied length scale and several were found, their geometric mean is
-    taken as it is: the search over all of them follows.
-
-    Parameters
-    ----------
-    found : parameters by full name, e.g. {"kernel__variance": 1.0}.
-    criterion, max_iter, progress, balance : see :class:`~mercer.search.Optimize`.
+    taken as it is: the search over all of them follows. The other parameters are Optimize's.
     """
 
     names: ClassVar[Names] = {}  # it resumes what others began
@@ -125,7 +118,17 @@ def refit(
     if len(rows) == screened:
         silent(best.candidate, best.machine)
         return Final(best.machine, rows, best.left, screening.rows, best.notes)
-    rows, notes = _drawn(best, rows, known, screened, clock, seed)
+    notes = []
+    most = affordable(best, len(rows), screened, clock)
+    if len(rows) > most:  # draw as many at random, those with a target first
+        rng = np.random.default_rng(seed)
+        kept = rng.permutation(known)[:most]
+        others = rng.permutation(np.setdiff1d(rows, known))[: max(0, most - len(kept))]
+        notes.append(
+            f"refitted on {len(kept) + len(others)} of {len(rows)} rows, drawn at random: as many "
+            "as the time budget or the memory allows"
+        )
+        rows = np.sort(np.concatenate([kept, others]))
     stage, criterion = f"{best.candidate.name} on {len(rows)} rows", best.candidate.criterion
     clock.tell(stage=stage)
     machine = clone(best.machine)
@@ -177,10 +180,7 @@ def growth(ratio: Any) -> Any:
 
 
 def affordable(tried: Tried, rows: int, screened: int, clock: Clock) -> int:
-    """Return how many rows a refit can take: all of them, if they fit into the time left.
-
-    Never fewer than were screened.
-    """
+    """Return how many rows, at least those screened, a refit can take in the time left."""
     need = (1.0 + LAST if tried.candidate.criterion else 1.0) * max(tried.each, 1e-4)
     ratios = np.geomspace(1.0, 1e3, 1000)
     inside = np.searchsorted(growth(ratios), max(1.0, clock.left / need), side="right")
@@ -205,27 +205,9 @@ def choose(screening: Screening, target: Target, clock: Clock) -> tuple[Tried, l
     if not others:
         return best, []
     found = max(others, key=lambda t: t.score)
-    note = (
+    return found, [
         f"{best.candidate.name} has the greatest score; {found.candidate.name} is nearly as good "
         f"and can be fitted to all {total} rows in the time"
-    )
-    return found, [note]
-
-
-def _drawn(
-    best: Tried, rows: Index, known: Index, screened: int, clock: Clock, seed: int
-) -> tuple[Index, list[str]]:
-    """Return the rows of the refit, drawn at random if not all can be taken."""
-    limit = affordable(best, len(rows), screened, clock)
-    if len(rows) <= limit:
-        return rows, []
-    rng = np.random.default_rng(seed)
-    kept = rng.permutation(known)[:limit]
-    others = np.setdiff1d(rows, known)
-    kept = np.concatenate([kept, rng.permutation(others)[: max(0, limit - len(kept))]])
-    return np.sort(kept), [
-        f"refitted on {len(kept)} of {len(rows)} rows, drawn at random: as many as the time budget "
-        "or the memory allows"
     ]
 
 
@@ -238,12 +220,10 @@ def final_round(
 ) -> tuple[Tried, Final]:
     """Fit the best candidates to all rows, as far as there is time, and return the best there.
 
-    The order may change with the number of rows: a flexible machine gains more from them. Each is
-    given what the others are not expected to need, at least an equal share of the time left; one
-    that is not expected to end within it is left out, and one that fails. This is one step of
-    successive halving, with rows as the resource.
-
-    Reference: Jamieson & Talwalkar (2016), Non-stochastic best arm identification.
+    A flexible machine gains more from rows. Each is given what the others are not expected to need,
+    at least an equal share of the time left; one that is not expected to end within it is left out,
+    and one that fails. This is one step of successive halving, with rows as the resource
+    (Jamieson & Talwalkar 2016, Non-stochastic best arm identification).
     """
     first, notes = choose(screening, target, clock)
     others = [] if screening.interrupted else _others(first, screening, target, clock)
@@ -292,9 +272,8 @@ def final_round(
 def _others(first: Tried, screening: Screening, target: Target, clock: Clock) -> list[Tried]:
     """Return the candidates to compare with the first, best first.
 
-    They and the first must say themselves what they predict of rows left out: otherwise there are
-    no figures on all rows. On a table that was screened whole, the comparison has been made; where
-    the first cannot take all rows, there are no figures of the same rows.
+    There are figures of the same rows only of machines that can take all of them and say themselves
+    what they predict of those left out. A table that was screened whole needs no comparison.
     """
     total, screened = int(target.known.sum()), len(screening.rows)
 

@@ -1,8 +1,4 @@
-"""Screening: every candidate on at most 500 rows, ranked by rows left out, within a time.
-
-The clock says how much of the budget is left, stops a search whose share is spent, and tells what
-is being fitted.
-"""
+"""Screening: every candidate on at most 500 rows, ranked by rows left out, within a time."""
 
 from __future__ import annotations
 
@@ -30,16 +26,13 @@ Progress = Callable[[dict[str, Any]], None]
 
 
 class Clock:
-    """A budget of seconds, begun now.
-
-    ``spent_out``: the last watched search was stopped by the clock, not by a person.
-    """
+    """A budget of seconds, begun now."""
 
     def __init__(self, budget: float, progress: Progress | None = None) -> None:
         self.budget = budget
         self.progress = progress
         self.began = time.monotonic()
-        self.spent_out = False
+        self.spent_out = False  # the last search was stopped by the clock, not by a person
         self.evaluations = 0
 
     @property
@@ -98,17 +91,14 @@ LAST = 4.0  # evaluations that the posterior and its rows left out cost after a 
 
 @dataclass
 class Tried:
-    """A candidate that was tried: the best of its machines, its rows left out, its cost.
-
-    ``evaluations`` are those of its search, or the fits of a family without one.
-    """
+    """A candidate that was tried: the best of its machines, its rows left out, its cost."""
 
     candidate: Candidate
     machine: Any
     left: LeftOutTable | None
     row: Row
     seconds: float
-    evaluations: int
+    evaluations: int  # of its search, or the fits of a family without one
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -124,15 +114,12 @@ class Tried:
 
 @dataclass
 class Screening:
-    """What the screening found; ``interrupted`` if a person ended it early.
-
-    ``rows`` are those with a target that were screened, ``others`` those without.
-    """
+    """What the screening found."""
 
     tried: list[Tried]
-    rows: Index
-    others: Index
-    interrupted: bool = False
+    rows: Index  # with a target
+    others: Index  # without one
+    interrupted: bool = False  # a person ended it early
 
     @property
     def best(self) -> Tried:
@@ -238,7 +225,13 @@ def _try(
         for machine in candidate.make(X, weights):
             fits += 1
             try:  # one machine of a family may fail where the others do not
-                searching(candidate, machine, advance, seed)
+                if candidate.criterion is not None:
+                    search = Optimize(
+                        candidate.criterion, 1, balance=not candidate.repeats, progress=advance
+                    )
+                    machine.set_params(search=search)
+                if "random_state" in machine.get_params(deep=False):
+                    machine.set_params(random_state=seed)
                 start = time.monotonic()
                 fitted(machine, X, labels, weights)
                 cost = time.monotonic() - start
@@ -247,7 +240,10 @@ def _try(
                     raise KeyboardInterrupt
                 left = own_left_out(machine, X, y, k, counts)
                 if left is None:
-                    folds = _folds(cost, limit - (time.monotonic() - began), needed)
+                    time_left = limit - (time.monotonic() - began)
+                    if FEWEST * cost > time_left and not needed:
+                        raise ValueError(LATE)
+                    folds = FOLDS if FOLDS * cost < time_left else FEWEST
                     left = by_folds(clone(machine), X, labels, y, k, seed, folds, weights)
                     fits += folds
                 if np.isfinite(left.score) and (best is None or left.score > best[1].score):
@@ -276,19 +272,3 @@ def _pilot(machine: Any, X: Array, labels: Any, weights: Array | None, limit: fl
     fitted(machine, X[some], labels[some], None if weights is None else weights[some])
     if (1 + FEWEST) * PART**2 * (time.monotonic() - began) > limit:
         raise ValueError(LATE)
-
-
-def _folds(cost: float, left: float, needed: bool) -> int:
-    """Return as many folds as there is time for, at ``cost`` seconds each; some if ``needed``."""
-    if FEWEST * cost > left and not needed:
-        raise ValueError(LATE)
-    return FOLDS if FOLDS * cost < left else FEWEST
-
-
-def searching(candidate: Candidate, machine: Any, advance: Any, seed: int) -> None:
-    """Give the machine its search, watched by the clock, and its seed."""
-    if candidate.criterion is not None:
-        options: Any = {"restarts": 1, "balance": not candidate.repeats, "progress": advance}
-        machine.set_params(search=Optimize(candidate.criterion, **options))
-    if "random_state" in machine.get_params(deep=False):
-        machine.set_params(random_state=seed)

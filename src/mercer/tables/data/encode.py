@@ -122,8 +122,7 @@ FLAT = 1e-6  # directions smaller than this share of the largest are none
 def encoder_for(columns: Sequence[Column], rows: int) -> ColumnTransformer:
     """Return the unfitted encoder of a matrix with the used columns, in order.
 
-    All preprocessors are from a closed list, so that the pipeline can be written to a model file:
-    SimpleImputer, StandardScaler, OneHotEncoder, DateFeatures, TfidfVectorizer, TruncatedSVD.
+    Its steps are of a closed list, so that the pipeline can be written to a model file.
     """
     used = [c for c in columns if c.used]
     imputer = SimpleImputer(strategy="median", add_indicator=True)
@@ -133,7 +132,7 @@ def encoder_for(columns: Sequence[Column], rows: int) -> ColumnTransformer:
         "date": Pipeline([("cycles", DateFeatures()), ("scale", StandardScaler())]),
     }
     where = {kind: [j for j, c in enumerate(used) if c.kind == kind] for kind in (*kinds, "text")}
-    steps = [(kind, step, where[kind]) for kind, step in kinds.items() if where[kind]]
+    steps: list[Any] = [(kind, step, where[kind]) for kind, step in kinds.items() if where[kind]]
     for j in where["text"]:
         words = TfidfVectorizer(max_features=WORDS, sublinear_tf=True, min_df=2 if rows > 20 else 1)
         topics = TruncatedSVD(n_components=TOPICS, random_state=0)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mercer.core.arrays import Array
 from mercer.core.words import shown
 from mercer.tables.data.columns import hint
-from mercer.tables.data.frame import Frame
+from mercer.tables.data.frame import Frame, objects
 
 KINDS = ("regression", "classification")
 MOST = 30  # classes at most
@@ -53,9 +53,7 @@ class Target:
         codes = self.values[rows].astype(np.intp)
         if np.all(codes >= 0):
             return self.classes[codes]
-        out = np.empty(len(codes), dtype=object)
-        out[:] = [None if c < 0 else self.classes[c] for c in codes]
-        return out
+        return objects(None if c < 0 else self.classes[c] for c in codes)
 
 
 def read_target(frame: Frame, name: str, kind: str | None = None) -> Target:
@@ -74,27 +72,20 @@ def read_target(frame: Frame, name: str, kind: str | None = None) -> Target:
     if stored == "date":
         raise ValueError(f"{what} holds dates: turn them into a number of days, or into classes")
     if (stored == "number" and len(known) != 2) if kind is None else kind == "regression":
-        return _quantity(name, column, stored, known, lost, kind)
+        if stored != "number":
+            advice = hint(v for v in known if isinstance(v, str)) or "no quantity"
+            raise ValueError(f"{what} holds text, such as '{shown(known[0], 30)}': {advice}")
+        if len(known) < 2:
+            raise ValueError(f"{what} has the same value in every row: there is nothing to learn")
+        notes = [f"{lost} rows have no value of {what} and were left out"] if lost else []
+        if kind is None and len(known) <= 10 and all(float(v).is_integer() for v in known):
+            notes.append(
+                f"{what} has {len(known)} different whole numbers and was taken for a quantity; if "
+                'they name classes, ask for classification: kind="classification", or in the '
+                "command --kind classification"
+            )
+        return Target(name, "regression", column, None, notes)
     return _classes(name, column, absent, known, lost)
-
-
-def _quantity(
-    name: str, column: Any, stored: str, known: list[Any], lost: int, kind: str | None
-) -> Target:
-    what = f"the target '{shown(name)}'"
-    if stored != "number":
-        advice = hint(v for v in known if isinstance(v, str)) or "no quantity"
-        raise ValueError(f"{what} holds text, such as '{shown(known[0], 30)}': {advice}")
-    if len(known) < 2:
-        raise ValueError(f"{what} has the same value in every row: there is nothing to learn")
-    notes = [f"{lost} rows have no value of {what} and were left out"] if lost else []
-    if kind is None and len(known) <= 10 and all(float(v).is_integer() for v in known):
-        notes.append(
-            f"{what} has {len(known)} different whole numbers and was taken for a quantity; if "
-            'they name classes, ask for classification: kind="classification", or in the command '
-            "--kind classification"
-        )
-    return Target(name, "regression", column, None, notes)
 
 
 def _classes(name: str, column: Any, absent: Any, known: list[Any], lost: int) -> Target:

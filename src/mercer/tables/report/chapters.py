@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,9 @@ from mercer.plots.inputs import RelevanceDisplay
 from mercer.plots.regression import CoverageDisplay, ObservedDisplay, ResidualDisplay
 from mercer.plots.rows import take_rows
 from mercer.plots.style import Display
+from mercer.tables.choose.screen import ROWS, Progress
 from mercer.tables.quality import QUALITY_NAMES, quality_cells
-from mercer.tables.report.curves import along, learning, learning_picture
+from mercer.tables.report.curves import View, along, learning, learning_picture
 from mercer.tables.report.figures import (
     class_cards,
     class_pictures,
@@ -24,18 +24,12 @@ from mercer.tables.report.figures import (
 )
 from mercer.tables.report.grids import ranking_grid, surprising, why
 from mercer.tables.report.page import Chapter, Grid, Page, Picture, html, picture
-from mercer.tables.report.view import View
 from mercer.tables.report.words import ENCODED, facts_of, in_words
 
-Progress = Callable[[dict[str, Any]], None]
-SCREENED = 500  # rows at most, by which the candidates were ranked
+SCREENED = ROWS  # at most, by which the candidates were ranked
 
 
-def table_report(
-    model: Any,
-    progress: Progress | None = None,
-    held_out: dict[str, dict[str, float]] | None = None,
-) -> str:
+def table_report(model: Any, progress: Progress | None = None, held_out: Any = None) -> str:
     """Return the report of a fitted table model as HTML.
 
     ``progress`` is given a dictionary with "stage", "step" and "steps" before each chapter;
@@ -63,14 +57,16 @@ def _subtitle(view: View) -> str:
     kinds = {
         "regression": "A quantity",
         "binary": "One of two classes",
-        "multiclass": f"One of {np.size(view.model.classes_)} classes",
+        "multiclass": f"One of {0 if view.quantity else view.left.proba.shape[1]} classes",
         "partly": "A class, known for some of the rows",
     }
     rows, given, columns = len(view.model.rows_), view.model.given_, len(view.used)
     plural = "" if columns == 1 else "s"
     count = f"{rows} rows" if rows == given else f"{rows} of {given} rows"
     what = f"{kinds[view.model.kind_]}, predicted from {columns} column{plural} and {count}"
-    return what if view.left.weights is None else f"{what}, {view.weighted}"
+    by = view.model.weighted_by_
+    weighted = ", weighted" if by is None else f", weighted by “{shown(by, 40)}”"
+    return what if view.left.weights is None else what + weighted
 
 
 def _short(view: View) -> Chapter:

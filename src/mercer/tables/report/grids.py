@@ -96,24 +96,20 @@ def surprising(
         head = ["row", "is", "most probable", "probability of what it is", "of the most probable"]
     lines = []
     for i in np.argsort(left.log_density, kind="stable")[:MOST].tolist():
-        said = _quantity(left, i) if classes is None else _class(left, i, classes)
+        if classes is None:
+            y, mean, std = float(left.y[i]), float(left.mean[i]), float(left.std[i])
+            half = float(ndtri(0.95) * std)
+            interval = f"{shape(mean - half)} to {shape(mean + half)}"
+            said = [shape(y), interval, f"{(y - mean) / std:+.1f}"]
+        else:
+            own, best, p = int(left.codes[i]), int(left.proba[i].argmax()), left.proba[i]
+            said = [shown(str(classes[c]), 30) for c in (own, best)]
+            said += [f"{100 * p[own]:.2g} %", f"{100 * p[best]:.3g} %"]
         values = [_value(column[i]) for column in inputs.values()]
         lines.append([str(int(rows[i]) + 1), *said, *values])
     caption = "The rows with the least log density when left out; row 1 is the first row of"
     names = [shown(name, 30) for name in inputs]
     return Grid(f"{caption} the table", [*head, *names], lines, 1 if classes is None else 3)
-
-
-def _quantity(left: LeftOutTable, i: int) -> list[str]:
-    y, mean, std = float(left.y[i]), float(left.mean[i]), float(left.std[i])
-    half = float(ndtri(0.95) * std)
-    return [shape(y), f"{shape(mean - half)} to {shape(mean + half)}", f"{(y - mean) / std:+.1f}"]
-
-
-def _class(left: LeftOutTable, i: int, classes: Any) -> list[str]:
-    own, best, p = int(left.codes[i]), int(left.proba[i].argmax()), left.proba[i]
-    names = [shown(str(classes[c]), 30) for c in (own, best)]
-    return [*names, f"{100 * p[own]:.2g} %", f"{100 * p[best]:.3g} %"]
 
 
 def _value(value: Any) -> str:

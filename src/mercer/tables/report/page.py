@@ -1,7 +1,4 @@
-"""A page: chapters of text, cards, tables and pictures; HTML without scripts, all text escaped.
-
-Pictures are displays as SVG text, without pyplot; text from tables is never mathematics.
-"""
+"""A page: chapters of text, cards, tables, SVG pictures; no scripts, all text literal."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from mercer.persist import replacing
-from mercer.plots.style import GREY, INK, Display
+from mercer.plots.style import GREY, INK, Display, optional
 
 
 @dataclass(frozen=True)
@@ -80,12 +77,7 @@ class Page:
 
 def html(page: Page) -> str:
     """Return the page as one HTML document that loads nothing and runs nothing."""
-    try:
-        import jinja2
-    except ModuleNotFoundError:
-        raise ImportError(
-            'the report needs jinja2, which is not installed: pip install "mercer[report]"'
-        ) from None
+    jinja2 = optional("jinja2", "the report")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -123,18 +115,12 @@ STYLE: Any = {
 
 def picture(*displays: Display, width: float = 6.4, height: float = 4.2) -> str:
     """Return the displays, side by side, as a ``data:`` address of an SVG; sizes in inches."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise ImportError(
-            'the report needs matplotlib, which is not installed: pip install "mercer[report]"'
-        ) from None
-    text = io.StringIO()
+    mpl, text = optional("matplotlib", "the report"), io.StringIO()
     with mpl.rc_context(STYLE), warnings.catch_warnings():
         # only the measuring font lacks such letters; the reader's browser has its own
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figures = optional("matplotlib.figure", "the report")
+        figure = figures.Figure(figsize=(width, height), layout="constrained")
         panels = figure.subplots(1, len(displays), squeeze=False)[0]
         for ax, display in zip(panels, displays, strict=True):
             display.plot(ax)
