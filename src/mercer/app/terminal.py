@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from mercer.core.kinds import finite
 from mercer.core.words import shape, shown
 
 __all__ = ["AppError", "quoted", "require", "shown"]
@@ -106,6 +105,7 @@ def _text(text: str, style: str = "") -> Any:
 
 def print_json(data: Any, indent: int | None = 2) -> None:
     """Print plain values as strict JSON, at once; what is not a finite number becomes null."""
+    from mercer.core.kinds import finite  # not for --help: it brings NumPy
 
     def plain(value: Any) -> Any:
         return finite(value.tolist()) if hasattr(value, "tolist") else str(value)
