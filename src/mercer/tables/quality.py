@@ -18,7 +18,6 @@ def quality(
     """Return figures for predictions of y (n,) by Gaussians with ``mean`` and ``std`` (n,).
 
     ``weights`` (n,) say how often each row counts.
-
     ``r2`` = 1 - SS_residual / SS_total, ``rmse``, ``coverage90`` (share of y inside the central
     90 % intervals; 0.9 is honest), ``log_density`` (mean of log p(y_i), greater is better; none
     counts above what the steps allow in which y was written down).
