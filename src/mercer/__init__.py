@@ -8,43 +8,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mercer import (
-        basis,
-        export,
-        inference,
-        kernels,
-        losses,
-        persist,
-        plots,
-        process,
-        rkhs,
-        search,
-        testing,
-    )
-    from mercer.estimators.discrimination.estimator import MEDClassifier
-    from mercer.estimators.gaussian_process.classifier import GPClassifier
-    from mercer.estimators.gaussian_process.regressor import GPRegressor
-    from mercer.estimators.graph.classifiers import LapLSClassifier, LapMEDClassifier, LapSVC
-    from mercer.estimators.kernel.classifier import KernelClassifier
-    from mercer.estimators.kernel.regressor import KernelRegressor
+    from mercer import basis as basis
+    from mercer import export as export
+    from mercer import inference as inference
+    from mercer import kernels as kernels
+    from mercer import losses as losses
+    from mercer import persist as persist
+    from mercer import plots as plots
+    from mercer import process as process
+    from mercer import rkhs as rkhs
+    from mercer import search as search
+    from mercer import testing as testing
+    from mercer.estimators.discrimination.estimator import MEDClassifier as MEDClassifier
+    from mercer.estimators.gaussian_process.classifier import GPClassifier as GPClassifier
+    from mercer.estimators.gaussian_process.regressor import GPRegressor as GPRegressor
+    from mercer.estimators.graph.classifiers import LapLSClassifier as LapLSClassifier
+    from mercer.estimators.graph.classifiers import LapMEDClassifier as LapMEDClassifier
+    from mercer.estimators.graph.classifiers import LapSVC as LapSVC
+    from mercer.estimators.kernel.classifier import KernelClassifier as KernelClassifier
+    from mercer.estimators.kernel.regressor import KernelRegressor as KernelRegressor
     from mercer.estimators.least_squares.classifiers import (
-        LeastSquaresClassifier,
-        ProbabilisticLeastSquaresClassifier,
+        LeastSquaresClassifier as LeastSquaresClassifier,
     )
-    from mercer.estimators.online.estimator import OnlineLogisticClassifier
-    from mercer.estimators.online.river import RiverClassifier
-    from mercer.estimators.relevance_vector.classifier import RVClassifier
-    from mercer.estimators.relevance_vector.regressor import RVRegressor
-    from mercer.estimators.shared.summary import compare
-    from mercer.estimators.spline.estimator import SmoothingSpline
-    from mercer.estimators.support_vector.classifier import SVC
-    from mercer.estimators.support_vector.nu import NuSVC, NuSVR, OneClassSVM
-    from mercer.estimators.support_vector.regressor import SVR
-    from mercer.estimators.thin_plate.estimator import ThinPlateSpline
-    from mercer.export import to_onnx
-    from mercer.persist import load, save
-    from mercer.tables.fit import fit
-    from mercer.tables.model import TableModel
+    from mercer.estimators.least_squares.classifiers import (
+        ProbabilisticLeastSquaresClassifier as ProbabilisticLeastSquaresClassifier,
+    )
+    from mercer.estimators.online.estimator import (
+        OnlineLogisticClassifier as OnlineLogisticClassifier,
+    )
+    from mercer.estimators.online.river import RiverClassifier as RiverClassifier
+    from mercer.estimators.relevance_vector.classifier import RVClassifier as RVClassifier
+    from mercer.estimators.relevance_vector.regressor import RVRegressor as RVRegressor
+    from mercer.estimators.shared.summary import compare as compare
+    from mercer.estimators.spline.estimator import SmoothingSpline as SmoothingSpline
+    from mercer.estimators.support_vector.classifier import SVC as SVC
+    from mercer.estimators.support_vector.nu import NuSVC as NuSVC
+    from mercer.estimators.support_vector.nu import NuSVR as NuSVR
+    from mercer.estimators.support_vector.nu import OneClassSVM as OneClassSVM
+    from mercer.estimators.support_vector.regressor import SVR as SVR
+    from mercer.estimators.thin_plate.estimator import ThinPlateSpline as ThinPlateSpline
+    from mercer.export import to_onnx as to_onnx
+    from mercer.persist import load as load
+    from mercer.persist import save as save
+    from mercer.tables.fit import fit as fit
+    from mercer.tables.model import TableModel as TableModel
 
 __version__ = "0.1.0"
 
@@ -78,60 +85,13 @@ _HOMES = {
     "to_onnx": "mercer.export",
 }
 _ROOMS = (
-    "basis",
-    "export",
-    "inference",
-    "kernels",
-    "losses",
-    "persist",
-    "plots",
-    "process",
-    "rkhs",
-    "search",
-    "testing",
-)
+    "basis", "export", "inference", "kernels", "losses", "persist", "plots", "process", "rkhs",
+    "search", "testing",
+)  # fmt: skip
 
-__all__ = [
-    "SVC",
-    "SVR",
-    "GPClassifier",
-    "GPRegressor",
-    "KernelClassifier",
-    "KernelRegressor",
-    "LapLSClassifier",
-    "LapMEDClassifier",
-    "LapSVC",
-    "LeastSquaresClassifier",
-    "MEDClassifier",
-    "NuSVC",
-    "NuSVR",
-    "OneClassSVM",
-    "OnlineLogisticClassifier",
-    "ProbabilisticLeastSquaresClassifier",
-    "RVClassifier",
-    "RVRegressor",
-    "RiverClassifier",
-    "SmoothingSpline",
-    "TableModel",
-    "ThinPlateSpline",
-    "__version__",
-    "basis",
-    "compare",
-    "export",
-    "fit",
-    "inference",
-    "kernels",
-    "load",
-    "losses",
-    "persist",
-    "plots",
-    "process",
-    "rkhs",
-    "save",
-    "search",
-    "testing",
-    "to_onnx",
-]
+_PUBLIC = ["__version__", *sorted([*_HOMES, *_ROOMS])]
+if not TYPE_CHECKING:  # type checkers read the imports above
+    __all__ = _PUBLIC
 
 
 def __getattr__(name: str) -> Any:
@@ -146,4 +106,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_PUBLIC)

@@ -19,8 +19,7 @@ from mercer.plots.regression import coverage, sampling_band
 from mercer.tables.choose.notes import of_intervals, of_search
 from mercer.tables.quality import quality
 from mercer.tables.report import table_report as render
-from mercer.tables.report.curves import along
-from mercer.tables.report.view import View
+from mercer.tables.report.curves import View, along
 
 HOSTILE = [
     "<script>alert(1)</script>",

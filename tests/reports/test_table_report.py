@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 import mercer
+from mercer.tables.choose.left_out import of_classes, of_quantity
+from mercer.tables.choose.ranking import Row
 from mercer.tables.choose.screen import ROWS
 from mercer.tables.report import draw, table_report
 from mercer.tables.report.chapters import CLASSES, QUANTITY, SCREENED, _day, _short, _why
-from mercer.tables.report.curves import _verdict, typical
+from mercer.tables.report.curves import View, _verdict, typical
 from mercer.tables.report.figures import class_cards, mistakes, quantity_cards
-from mercer.tables.report.grids import ranking_grid, surprising_classes, surprising_quantities, why
+from mercer.tables.report.grids import ranking_grid, surprising, why
 from mercer.tables.report.page import Card, Chapter, Grid, Page, html
-from mercer.tables.report.view import View
 from mercer.tables.report.words import in_words
 
 EVIL = '"><script>alert(1)</script>'
@@ -191,47 +192,48 @@ def test_the_most_surprising_rows_come_first():
     y, mean, std = np.array([0.0, 9.0, 1.0]), np.array([0.0, 1.0, 2.0]), np.array([1.0, 2.0, 1.0])
     density = -0.5 * ((y - mean) / std) ** 2 - np.log(std)
     rows, inputs = np.array([4, 8, 9]), {"x": [1.5, None, float("nan")]}
-    grid = surprising_quantities(y, mean, std, density, rows, inputs)
+    grid = surprising(of_quantity(y, mean, std, density, ""), None, rows, inputs)
     assert [line[0] for line in grid.rows] == ["9", "10", "5"]
     assert grid.rows[0][3:] == ["+4.0", "missing"]
     assert grid.rows[1][3:] == ["-1.0", "missing"]
     p = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])
     codes = np.array([1, 1, 0])
-    own = np.log(p[np.arange(3), codes])
-    found = surprising_classes(codes, p, ["no", "yes"], own, rows, {})
+    found = surprising(of_classes(codes, p, ""), ["no", "yes"], rows, {})
     assert found.rows[0] == ["5", "yes", "no", "10 %", "90 %"]
 
 
 def test_cards_by_hand():
     y, mean = np.array([0.0, 2.0, 4.0]), np.array([1.0, 2.0, 3.0])
-    cards = quantity_cards(y, mean, np.full(3, 0.5), np.array([-1.0, -2.0, -3.0]))
+    given = (y, mean, np.full(3, 0.5), np.array([-1.0, -2.0, -3.0]), "")
+    cards = quantity_cards(of_quantity(*given))
     assert [c.value for c in cards] == ["0.750", "33.3 %", "0.8165", "-2.000"]
-    weighted = quantity_cards(
-        y, mean, np.full(3, 0.5), np.array([-1.0, -2.0, -3.0]), np.array([1.0, 1.0, 0.0])
-    )
+    weighted = quantity_cards(of_quantity(*given, np.array([1.0, 1.0, 0.0])))
     assert weighted[3].value == "-1.500"
     p = np.array([[0.8, 0.2], [0.6, 0.4], [0.3, 0.7], [0.6, 0.4]])
     codes = np.array([0, 0, 1, 1])
-    cards = class_cards(codes, p, np.array(["a", "b"]))
+    left = of_classes(codes, p, "")
+    cards = class_cards(left, np.array(["a", "b"]))
     assert cards[0].value == "75.0 %"
     assert cards[1].value == f"{-np.mean(np.log([0.8, 0.6, 0.7, 0.4])):.3f}"
     assert cards[3].value == "0.875"
-    assert class_cards(codes, p, np.array(["a", "b"]), None, 0.123)[2].value == "12.3 %"
-    grid = mistakes(codes, p, np.array(["a", "b"]))
+    assert cards[2].value == f"{100 * left.calibration:.1f} %"
+    (grid,) = mistakes(left, np.array(["a", "b"]))
     assert grid.rows == [["a", "2", "0"], ["b", "1", "1"]]
-    assert mistakes(codes, np.full((4, 13), 1 / 13), np.arange(13)) is None
+    assert mistakes(of_classes(codes, np.full((4, 13), 1 / 13), ""), np.arange(13)) == []
 
 
 def row(name, score, **others):
-    return {"name": name, "score": score, "sentence": "words", "by": "leave-one-out", **others}
+    none = dict.fromkeys(field.name for field in fields(Row))
+    given = {"name": name, "score": score, "sentence": "words", "by": "leave-one-out"}
+    return Row(**(none | given | others))
 
 
 def test_the_ranking_says_why():
     rows = [row("one", -1.0, chosen=True, error=0.1), row("two", -1.5), row("three", None)]
     assert "0.500 nats per row ahead of “two”" in why(rows)[1]
-    rows[1]["score"] = -1.001
+    rows[1] = row("two", -1.001)
     assert "equally well" in why(rows)[1]
-    rows[1]["score"] = -0.5
+    rows[1] = row("two", -0.5)
     assert "scored 0.500 nats per row more" in why(rows)[1]
     assert len(why([row("one", -1.0, chosen=True)])) == 1
     grid = ranking_grid(rows, quantity=False)

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from mercer import plots
 from mercer.plots.classes import reliability_bins
 from mercer.plots.regression import effective
+from mercer.tables.choose.left_out import of_classes, of_quantity
 from mercer.tables.report.figures import class_cards, mistakes, quantity_cards, quantity_pictures
 
 N = 50
@@ -28,9 +29,10 @@ def texts(cards):
 
 def test_cards_of_a_quantity():
     arrays = (Y, MEAN, STD, -(Y**2))
-    weighted = quantity_cards(*arrays, W.astype(float))
-    assert texts(weighted) == texts(quantity_cards(*(a[COPIES] for a in arrays)))
-    assert texts(weighted) != texts(quantity_cards(*arrays))
+    weighted = quantity_cards(of_quantity(*arrays, "", W.astype(float)))
+    copies = of_quantity(*(a[COPIES] for a in arrays), "")
+    assert texts(weighted) == texts(quantity_cards(copies))
+    assert texts(weighted) != texts(quantity_cards(of_quantity(*arrays, "")))
 
 
 def test_pictures_of_a_quantity():
@@ -39,7 +41,8 @@ def test_pictures_of_a_quantity():
     np.testing.assert_allclose(covered.shares, repeated.shares)
     assert covered.rows == pytest.approx(W.sum() ** 2 / (W**2).sum())
     assert covered.rows < N < repeated.rows  # copies are no further evidence of honesty
-    shown = quantity_pictures(Y, MEAN, STD, "y", weights=W.astype(float))
+    left = of_quantity(Y, MEAN, STD, -(Y**2), "", W.astype(float))
+    shown = quantity_pictures(left, "y", "all the others")
     at = plots.CoverageDisplay.compute(Y, MEAN, STD, weights=W.astype(float)).shares
     assert len(shown) == 3
     assert np.all(np.diff(at) >= 0)
@@ -53,10 +56,10 @@ def test_rows_that_count_alike():
 @pytest.mark.parametrize("k", [2, 3])
 def test_cards_and_mistakes_of_classes(k):
     codes, proba, names = classes(k)
-    weighted = class_cards(codes, proba, names, W.astype(float))
-    assert texts(weighted) == texts(class_cards(codes[COPIES], proba[COPIES], names))
-    grid = mistakes(codes, proba, names, W.astype(float))
-    assert grid.rows == mistakes(codes[COPIES], proba[COPIES], names).rows
+    weighted = of_classes(codes, proba, "", W.astype(float))
+    copies = of_classes(codes[COPIES], proba[COPIES], "")
+    assert texts(class_cards(weighted, names)) == texts(class_cards(copies, names))
+    assert mistakes(weighted, names)[0].rows == mistakes(copies, names)[0].rows
 
 
 @pytest.mark.parametrize("k", [2, 3])

@@ -226,18 +226,17 @@ def test_an_interrupt_ends_a_cross_validation(monkeypatch):
 
 
 def test_a_check_of_repeats_resumes_their_search(monkeypatch):
-    from mercer.tables.choose import check
 
     model = mercer.fit(plane(60, copies=20), "y", candidates=["repeated rows"])
     seen = []
 
-    class Spy(check.Resumed):
+    class Spy(finalists.Resumed):
         def __init__(self, found=None, criterion="evidence", max_iter=200, progress=False,
                      balance=True):  # fmt: skip
             seen.append(balance)
             super().__init__(found, criterion, max_iter, progress, balance)
 
-    monkeypatch.setattr(check, "Resumed", Spy)
+    monkeypatch.setattr(finalists, "Resumed", Spy)
     model.check(folds=2)
     assert seen
     assert not any(seen)

@@ -58,10 +58,10 @@ def test_the_report_shows_the_score_of_the_ranking_and_says_so(rng):
     y = rng.integers(3, 9, 80).astype(float)
     sharp = norm.logpdf(0.0, 0.0, 1e-3) * np.ones(80)
     left = of_quantity(y, y, np.full(80, 1e-3), sharp, "leave-one-out")
-    card = quantity_cards(left.y, left.mean, left.std, left.log_density)[-1]
+    card = quantity_cards(left)[-1]
     assert card.value == f"{left.score:.3f}" == "0.000"
     assert "none counts above 1/1" in card.words
-    wide = quantity_cards(y, y, np.ones(80), np.full(80, -1.0))[-1]
+    wide = quantity_cards(of_quantity(y, y, np.ones(80), np.full(80, -1.0), ""))[-1]
     assert wide.value == "-1.000"
     assert "counts above" not in wide.words
 

@@ -2,67 +2,67 @@
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import click
+from click import argument, option
 
 _FILE = click.Path(dir_okay=False)
 _OPEN_UNIT = click.FloatRange(0, 1, min_open=True, max_open=True)
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-_SEED = click.option("--seed", default=0, show_default=True, help="Seed of the search's starts.")
-_QUIET = click.option("--quiet", "-q", is_flag=True, help="Print neither progress nor result.")
-_REPORT = click.option("--report", type=_FILE, help="Write a report with pictures, one HTML file.")
+_JSON = option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+_SEED = option("--seed", default=0, show_default=True, help="Seed of the search's starts.")
+_QUIET = option("--quiet", "-q", is_flag=True, help="Print neither progress nor result.")
+_REPORT = option("--report", type=_FILE, help="Write a report with pictures, one HTML file.")
 
 
-def _names(context: click.Context, option: click.Parameter, value: str | None) -> list[str] | None:
+def _names(_: Any, parameter: Any, value: str | None) -> list[str] | None:
     """Split "a,b" into names; a name that contains a comma is quoted as in a CSV header."""
     if value is None:
         return None
-    import csv
-
-    names = next(csv.reader([value], skipinitialspace=True), [])
-    names = [name.strip() for name in names]
+    names = [name.strip() for name in next(csv.reader([value], skipinitialspace=True), [])]
     if not names or "" in names:
         raise click.BadParameter("give column names separated by commas")
     return names
 
 
-def _one_character(context: click.Context, option: click.Parameter, value: str) -> str:
+def _one_character(_: Any, parameter: Any, value: str) -> str:
     value = "\t" if value == "\\t" else value
     if len(value) != 1 or value in '"\r\n':
         raise click.BadParameter("give one character, or \\t for tabs")
     return value
 
 
-_FEATURES = click.option(
+_FEATURES = option(
     "--features", callback=_names, metavar="A,B,...", help="Input columns. Default: all others."
 )
-_DELIMITER = click.option(
+_DELIMITER = option(
     "--delimiter", default=",", callback=_one_character, help="What separates the fields of a CSV."
 )
-
-
-_KIND = click.option(
+_KIND = option(
     "--kind", type=click.Choice(["regression", "classification"]),
     help="What the target is, if its values mislead.",
 )  # fmt: skip
-_WEIGHTS = click.option(
+_WEIGHTS = option(
     "--weights", "--weight", metavar="COLUMN",
     help="A column of weights, no input: weight 2 counts as two equal rows, 0 as none.",
 )  # fmt: skip
-_CANDIDATES = click.option(
+_CANDIDATES = option(
     "--candidates", callback=_names, metavar="A,B,...", help="Machines to try. Default: all."
 )
-_BUDGET = click.option(
+_BUDGET = option(
     "--time-budget", default=60.0, show_default=True, help="Seconds, about.",
     type=click.FloatRange(0, min_open=True),
 )  # fmt: skip
+_DROP = option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
+_SEARCH = (_KIND, _CANDIDATES, _BUDGET)
+_PRINTED = (_QUIET, _JSON)
+_READ = (_DELIMITER, _SEED, *_PRINTED)
 
 
-_LEARNER = "Default: logistic. lapmed learns from unlabelled rows too."
-
-
-def _share(context: click.Context, option: click.Parameter, value: str | None) -> Any:
+def _share(_: Any, parameter: Any, value: str | None) -> Any:
     """Return "auto" or the number."""
     if value is None or value == "auto":
         return value
@@ -75,16 +75,8 @@ def _share(context: click.Context, option: click.Parameter, value: str | None) -
     return share
 
 
-def _version(context: click.Context, option: click.Parameter, value: bool) -> None:
-    if value:
-        from importlib.metadata import version
-
-        click.echo(f"mercer {version('mercer')}")
-        context.exit()
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version)
+@click.version_option(package_name="mercer", message="mercer %(version)s", help=None)
 def group() -> None:
     """Probabilistic kernel machines: fit a table, predict with honest uncertainty.
 
@@ -92,45 +84,52 @@ def group() -> None:
     """
 
 
-@group.command()
-@_REPORT
-@_SEED
-@_QUIET
-@_JSON
-def demo(**options: Any) -> None:
+def _command(
+    *options: Any, short_help: str | None = None, module: str | None = None
+) -> Callable[[Callable[[], None]], click.Command]:
+    """Make a command of a function that describes it; ``run`` of its module does the work."""
+
+    def made(described: Callable[[], None]) -> click.Command:
+        name = described.__name__
+
+        def run(**given: Any) -> None:
+            import_module(f"mercer.app.{module or name}").run(**given)
+
+        run.__doc__ = described.__doc__
+        for each in reversed(options):
+            run = each(run)
+        return group.command(name, short_help=short_help)(run)
+
+    return made
+
+
+@_command(_REPORT, _SEED, *_PRINTED)
+def demo() -> None:
     """Fit a bundled table and show what comes out.
 
     The table: 442 diabetes patients, ten measurements each, and the progress of the disease after a
     year (Efron, Hastie, Johnstone & Tibshirani 2004), from scikit-learn.
     """
-    from mercer.app.demo import run
-
-    run(**options)
 
 
-@group.command(short_help="Find the best kernel machine for a table.")
-@click.argument("table", type=_FILE)
-@click.option("--target", "-t", required=True, help="The column to predict.")
-@click.option("--output", "-o", required=True, type=_FILE, help="The model file to write.")
-@_REPORT
-@_FEATURES
-@_WEIGHTS
-@click.option("--kernel", help="Try a Gaussian process with it: rbf, matern12, matern52, ...")
-@click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
-@_KIND
-@_CANDIDATES
-@_BUDGET
-@click.option(
-    "--check",
-    type=click.IntRange(2),
-    metavar="FOLDS",
-    help="Check the chosen machine by cross-validation as well.",
-)
-@_DELIMITER
-@_SEED
-@_QUIET
-@_JSON
-def fit(**options: Any) -> None:
+@_command(
+    argument("table", type=_FILE),
+    option("--target", "-t", required=True, help="The column to predict."),
+    option("--output", "-o", required=True, type=_FILE, help="The model file to write."),
+    _REPORT,
+    _FEATURES,
+    _WEIGHTS,
+    option("--kernel", help="Try a Gaussian process with it: rbf, matern12, matern52, ..."),
+    _DROP,
+    *_SEARCH,
+    option(
+        "--check", type=click.IntRange(2), metavar="FOLDS",
+        help="Check the chosen machine by cross-validation as well.",
+    ),
+    *_READ,
+    short_help="Find the best kernel machine for a table.",
+)  # fmt: skip
+def fit() -> None:
     """Find the best kernel machine for TABLE (CSV or parquet) and write a model file.
 
     Numbers as target are a quantity; text, or two numbers, are classes; rows without a class are
@@ -144,22 +143,19 @@ def fit(**options: Any) -> None:
     A CSV is UTF-8 with a header line, numbers have a decimal point; empty, NA, N/A, NaN, null and
     None are missing values.
     """
-    from mercer.app.fit import run
-
-    run(**options)
 
 
-@group.command()
-@click.argument("model", type=_FILE)
-@click.argument("table", type=_FILE)
-@click.option("--output", "-o", required=True, type=_FILE, help="The table to write.")
-@click.option("--coverage", default=0.9, type=_OPEN_UNIT, help="Of the intervals. Default: 0.9.")
-@_FEATURES
-@click.option("--allow-missing", is_flag=True, help="Leave rows with missing values empty.")
-@_DELIMITER
-@_QUIET
-@_JSON
-def predict(**options: Any) -> None:
+@_command(
+    argument("model", type=_FILE),
+    argument("table", type=_FILE),
+    option("--output", "-o", required=True, type=_FILE, help="The table to write."),
+    option("--coverage", default=0.9, type=_OPEN_UNIT, help="Of the intervals. Default: 0.9."),
+    _FEATURES,
+    option("--allow-missing", is_flag=True, help="Leave rows with missing values empty."),
+    _DELIMITER,
+    *_PRINTED,
+)
+def predict() -> None:
     """Predict every row of TABLE with MODEL.
 
     Writes one row per row of TABLE with the columns prediction, std, low and high, all of them for
@@ -167,88 +163,83 @@ def predict(**options: Any) -> None:
     class or, where the method has none, the score. TABLE is read and written in parts, and may be
     longer than the memory; - is standard input, as CSV.
     """
-    from mercer.app.predict import run
-
-    run(**options)
 
 
-@group.command(short_help="Print the ranking of the machines that were tried.")
-@click.argument("model", type=_FILE)
-@click.option("--target", "-t", help="Then MODEL is a table: rank the machines for this column.")
-@_FEATURES
-@_WEIGHTS
-@_KIND
-@_CANDIDATES
-@_BUDGET
-@_DELIMITER
-@_SEED
-@_QUIET
-@_JSON
-def compare(**options: Any) -> None:
+@_command(
+    argument("model", type=_FILE),
+    option("--target", "-t", help="Then MODEL is a table: rank the machines for this column."),
+    _FEATURES,
+    _WEIGHTS,
+    *_SEARCH,
+    *_READ,
+    short_help="Print the ranking of the machines that were tried.",
+)
+def compare() -> None:
     """Print the ranking of the machines that were tried for MODEL, a file of `mercer fit`.
 
     For every machine: log density (log probability) and error of rows left out, calibration error,
     log evidence (not comparable between losses), bound of the leave-one-out error, seconds, and how
     many points it keeps. With --target, MODEL is a table, and nothing is written.
     """
-    from mercer.app.compare import run
-
-    run(**options)
 
 
-@group.command(short_help="Say which inputs matter and what they do.")
-@click.argument("model", type=_FILE)
-@click.argument("table", type=_FILE)
-@click.option(
-    "--top", default=5, show_default=True, type=click.IntRange(1), help="Inputs and rows to show."
-)
-@_DELIMITER
-@_SEED
-@_QUIET
-@_JSON
-def explain(**options: Any) -> None:
+@_command(
+    argument("model", type=_FILE),
+    argument("table", type=_FILE),
+    option(
+        "--top", default=5, show_default=True, type=click.IntRange(1),
+        help="Inputs and rows to show.",
+    ),
+    *_READ,
+    short_help="Say which inputs matter and what they do.",
+)  # fmt: skip
+def explain() -> None:
     """Say which inputs of MODEL matter, what they do, and which rows it leans on.
 
     Relevance is how much the predictions for TABLE (the training table, say) change when a column
     is shuffled. Effects are average predictions along an input, with a band. Influential are the
     training rows with the largest coefficients.
     """
-    from mercer.app.explain import run
-
-    run(**options)
 
 
-@group.command(short_help="Learn classes batch by batch, from files or a pipe.")
-@click.argument("files", type=click.Path(dir_okay=False, allow_dash=True), nargs=-1)
-@click.option("--target", "-t", required=True, help="The column with the labels.")
-@click.option("--checkpoint", "-o", type=_FILE, help="The model file to write, again and again.")
-@click.option(
-    "--every", default=10, show_default=True, type=click.IntRange(1),
-    help="Batches from one checkpoint to the next.",
+@_command(
+    argument("files", type=click.Path(dir_okay=False, allow_dash=True), nargs=-1),
+    option("--target", "-t", required=True, help="The column with the labels."),
+    option("--checkpoint", "-o", type=_FILE, help="The model file to write, again and again."),
+    option(
+        "--every", default=10, show_default=True, type=click.IntRange(1),
+        help="Batches from one checkpoint to the next.",
+    ),
+    option("--resume", is_flag=True, help="Go on where the checkpoint stopped, if it exists."),
+    option("--from", "start", type=_FILE, help="Begin with the learner in this model file."),
+    option(
+        "--learner", type=click.Choice(["logistic", "med", "lapmed"]),
+        help="Default: logistic. lapmed learns from unlabelled rows too.",
+    ),
+    option(
+        "--batch", default=100, show_default=True, type=click.IntRange(1), help="Rows of a batch."
+    ),
+    option("--classes", callback=_names, metavar="A,B,...", help="All labels of the stream."),
+    _FEATURES,
+    option("--kernel", help="rbf, matern52, linear, ... Default: rbf."),
+    option(
+        "--budget", type=click.IntRange(1), help="Points to keep. Default: 300 (logistic)."
+    ),
+    option(
+        "--forget", type=click.FloatRange(0, 1, min_open=True), metavar="RHO",
+        help="What remains of older rows after each batch; 1 forgets nothing.",
+    ),
+    option(
+        "--drift", callback=_share, metavar="SHARE",
+        help="Share of the function that is renewed before each batch, or auto.",
+    ),
+    _DROP,
+    _DELIMITER,
+    *_PRINTED,
+    short_help="Learn classes batch by batch, from files or a pipe.",
+    module="stream.command",
 )  # fmt: skip
-@click.option("--resume", is_flag=True, help="Go on where the checkpoint stopped, if it exists.")
-@click.option("--from", "start", type=_FILE, help="Begin with the learner in this model file.")
-@click.option("--learner", type=click.Choice(["logistic", "med", "lapmed"]), help=_LEARNER)
-@click.option(
-    "--batch", default=100, show_default=True, type=click.IntRange(1), help="Rows of a batch."
-)
-@click.option("--classes", callback=_names, metavar="A,B,...", help="All labels of the stream.")
-@_FEATURES
-@click.option("--kernel", help="rbf, matern52, linear, ... Default: rbf.")
-@click.option("--budget", type=click.IntRange(1), help="Points to keep. Default: 300 (logistic).")
-@click.option(
-    "--forget", type=click.FloatRange(0, 1, min_open=True), metavar="RHO",
-    help="What remains of older rows after each batch; 1 forgets nothing.",
-)  # fmt: skip
-@click.option(
-    "--drift", callback=_share, metavar="SHARE",
-    help="Share of the function that is renewed before each batch, or auto.",
-)  # fmt: skip
-@click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
-@_DELIMITER
-@_QUIET
-@_JSON
-def stream(**options: Any) -> None:
+def stream() -> None:
     """Learn classes from FILES (CSV or parquet), batch by batch, or from standard input (CSV).
 
     Every batch is predicted before it is learned: error and log loss are printed, with --json as
@@ -258,44 +249,29 @@ def stream(**options: Any) -> None:
     An interrupt ends the batch and writes the checkpoint. The same command with --resume passes
     over the rows that were learned and goes on, to the same result as without a break.
     """
-    from mercer.app.stream.command import run
-
-    run(**options)
 
 
-@group.command()
-@click.argument("model", type=_FILE)
-@click.argument("output", type=_FILE)
-@click.option("--single", is_flag=True, help="Inputs and outputs in single precision.")
-@click.option("--no-std", is_flag=True, help="Of a quantity the mean alone: a smaller file.")
-@_QUIET
-@_JSON
-def export(**options: Any) -> None:
+@_command(
+    argument("model", type=_FILE),
+    argument("output", type=_FILE),
+    option("--single", is_flag=True, help="Inputs and outputs in single precision."),
+    option("--no-std", is_flag=True, help="Of a quantity the mean alone: a smaller file."),
+    *_PRINTED,
+)
+def export() -> None:
     """Write MODEL as an ONNX graph, which predicts without mercer and without Python.
 
     OUTPUT is by custom NAME.onnx; like every output, it takes the place of an older one. The
     preprocessing of columns is part of the graph: a model that `mercer fit` chose has an input for
     each column, by its name, any other one input, X. Names, types and shapes are printed.
     """
-    from mercer.app.export import run
-
-    run(**options)
 
 
-@group.command()
-@click.argument("model", type=_FILE)
-@_JSON
-def info(**options: Any) -> None:
+@_command(argument("model", type=_FILE), _JSON)
+def info() -> None:
     """Say what is in the model file MODEL."""
-    from mercer.app.info import run
-
-    run(**options)
 
 
-@group.command(short_help="Check the installation.")
-@_JSON
-def doctor(**options: Any) -> None:
+@_command(_JSON, short_help="Check the installation.")
+def doctor() -> None:
     """Check the installation: versions, BLAS, threads, compiled core, extras, a known result."""
-    from mercer.app.doctor import run
-
-    run(**options)

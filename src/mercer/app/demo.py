@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 import mercer
 from mercer.app import terminal as console
@@ -12,10 +11,9 @@ from mercer.app.fit import check_printing
 from mercer.app.results import plain_of, show_model
 from mercer.app.terminal import progress
 from mercer.core.arrays import Array
+from mercer.plots.rows import normal_log_density
 from mercer.tables import TableModel
-from mercer.tables.quality import QUALITY_NAMES, normal_log_density, quality, quality_cells
-
-Indices = NDArray[np.int64]
+from mercer.tables.quality import QUALITY_NAMES, quality, quality_cells
 
 TARGET = "disease progression"
 TITLE = "Held-out quality: a quarter of the patients, not seen by the fit"
@@ -28,7 +26,8 @@ def run(*, report: str | None, seed: int, quiet: bool, as_json: bool) -> None:
     check_outputs([report])
     check_printing(report)
     table = load_diabetes(scaled=False)
-    train, test = _split(len(table.target), seed)
+    order = np.random.default_rng(seed).permutation(len(table.target))
+    train, test = order[len(order) // 4 :], order[: len(order) // 4]
     names = [str(name) for name in table.feature_names]
     X, y = np.ascontiguousarray(table.data), np.asarray(table.target, dtype=np.float64)
     columns = dict(zip(names, X[train].T, strict=True)) | {TARGET: y[train]}
@@ -51,18 +50,12 @@ def run(*, report: str | None, seed: int, quiet: bool, as_json: bool) -> None:
             console.say(f"report written to {report}")
 
 
-def _split(n: int, seed: int) -> tuple[Indices, Indices]:
-    order = np.random.default_rng(seed).permutation(n)
-    return order[n // 4 :], order[: n // 4]
-
-
 def compare(
     model: TableModel, X: Array, y: Array, new: dict[str, Array], truth: Array
 ) -> dict[str, dict[str, float]]:
     """Return held-out figures of the model and of two plain baselines, by name.
 
-    X (n, d), y (n,) are the rows of the fit, ``new`` and ``truth`` (q,) those held out. The
-    baselines predict with a Gaussian: around the mean of the training targets, or around a
+    The baselines predict with a Gaussian: around the mean of the training targets, or around a
     least-squares line with the residual variance SS / (n - d - 1).
     """
     from sklearn.linear_model import LinearRegression

@@ -7,8 +7,15 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import numpy as np
+import scipy.linalg  # noqa: F401  # loads its BLAS, so that it can be listed
+from threadpoolctl import threadpool_info
+
+import mercer
 from mercer.app import terminal as console
 from mercer.app.terminal import EXTRAS, AppError, require
+from mercer.kernels import RBF
+from mercer.losses import Gaussian
 
 CORE = ("mercer", "numpy", "scipy", "scikit-learn", "safetensors")
 
@@ -22,7 +29,7 @@ def run(*, as_json: bool) -> None:
             package: f"{_version(package)} (mercer[{extra}])" for package, extra in EXTRAS.items()
         },
         "linear algebra": _libraries(),
-        "checks": _checks(),
+        "checks": {"compiled core": _core(), "known result": _known_result()},
     }
     if as_json:
         console.print_json(sections)
@@ -43,10 +50,6 @@ def _version(package: str) -> str:
 
 def _libraries() -> dict[str, str]:
     """Describe the threaded libraries that NumPy and SciPy brought, and the cores there are."""
-    import numpy  # noqa: F401  # loads its BLAS, so that it can be listed
-    import scipy.linalg  # noqa: F401  # the same
-    from threadpoolctl import threadpool_info
-
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     found = {"cores": str(usable)}
     for i, entry in enumerate(threadpool_info(), start=1):
@@ -56,13 +59,7 @@ def _libraries() -> dict[str, str]:
     return found
 
 
-def _checks() -> dict[str, str]:
-    return {"compiled core": _core(), "known result": _known_result()}
-
-
 def _core() -> str:
-    import numpy as np
-
     try:
         from mercer._native import core
     except ImportError as error:
@@ -74,12 +71,6 @@ def _core() -> str:
 
 def _known_result() -> str:
     """Compare a small Gaussian process with its textbook formula, k (K + s I)^-1 y."""
-    import numpy as np
-
-    import mercer
-    from mercer.kernels import RBF
-    from mercer.losses import Gaussian
-
     X = np.linspace(-1.0, 1.0, 7)[:, None]
     y, new = np.sin(3 * X[:, 0]), np.array([[0.3], [2.0]])
     model = mercer.GPRegressor(RBF(0.5), loss=Gaussian(noise=0.01), search=None).fit(X, y)

@@ -1,20 +1,19 @@
-"""``mercer explain``: which inputs matter, what they do, and which rows the model leans on.
-
-What the inputs of a table model do: relevance by shuffling, partial dependence with bands.
-"""
+"""``mercer explain``: which inputs matter, what they do, and which rows the model leans on."""
 
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mercer.app import terminal as console
 from mercer.app.files.table import frame_of, read_table
-from mercer.app.terminal import AppError, progress, require
+from mercer.app.results import table_model
+from mercer.app.terminal import progress, require
 from mercer.core.arrays import Array
-from mercer.persist import load
+from mercer.plots.inputs import changes_by_column
 from mercer.tables import Frame, TableModel
 
 ROWS, AVERAGED, GRID = 200, 40, 7  # rows shuffled, rows averaged over, places along an input
@@ -28,46 +27,41 @@ def relevance(model: TableModel, frame: Frame, seed: int = 0) -> dict[str, float
     """
     rng = np.random.default_rng(seed)
     part = frame.take(np.sort(rng.permutation(frame.n)[:ROWS]))
-    base = _predicted(model, part)
+    answer = model.predict if model.classes_ is None else model.predict_proba
+    base = np.asarray(answer(part))
     scale = float(base.std()) or 1.0
-    found = {}
-    for name in map(str, model.feature_names_in_):
-        columns = dict(part.columns)
-        columns[name] = columns[name][rng.permutation(part.n)]
-        moved = _predicted(model, Frame(columns, part.dates, part.n))
+
+    def change(moved: Array) -> float:
         if model.classes_ is None:
-            found[name] = float(np.sqrt(np.mean((moved - base) ** 2))) / scale
-        else:
-            found[name] = float(np.abs(moved - base).sum(axis=1).mean() / 2)
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+            return float(np.sqrt(np.mean((moved - base) ** 2))) / scale
+        return float(np.abs(moved - base).sum(axis=1).mean() / 2)
 
-
-def _predicted(model: TableModel, frame: Frame) -> Array:
-    if model.classes_ is None:
-        return np.asarray(model.predict(frame), dtype=np.float64)
-    return model.predict_proba(frame)
+    names = [str(name) for name in model.feature_names_in_]
+    (found,) = changes_by_column(answer, part, names, rng, change)
+    shares = dict(zip(names, found.tolist(), strict=True))
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
 def dependence(model: TableModel, frame: Frame, name: str, seed: int = 0) -> dict[str, Any]:
     """Return the average prediction as one column takes its values, with a band.
 
-    Keys: "at" (the values), "class" (None for a quantity), "mean", "low", "high". A quantity: the
-    mean of f over rows, and 1.645 times the mean deviation of f on both sides, noise left out.
-    Classes: the probability of the last class of two, of each of several; the band holds the
-    middle 90 % of the rows.
+    A quantity: the mean of f over rows, and 1.645 times the mean deviation of f on both sides,
+    noise left out. Classes: the probability of the last class of two, of each of several; the band
+    holds the middle 90 % of the rows.
     """
     rng = np.random.default_rng(seed)
     part = frame.take(np.sort(rng.permutation(frame.n)[:AVERAGED]))
-    values = _places(frame, name)
+    known = frame.columns[name][~frame.missing(name)]
+    if known.dtype == object:  # the most frequent texts
+        texts, counts = np.unique(known.astype(str), return_counts=True)
+        values: list[Any] = texts[np.argsort(-counts, kind="stable")][:GRID].tolist()
+    else:
+        values = np.unique(np.quantile(known, np.linspace(0.05, 0.95, GRID))).tolist()
     every = []
     for value in values:
-        columns = dict(part.columns)
-        if columns[name].dtype == object:
-            columns[name] = np.full(part.n, value, dtype=object)
-        else:
-            columns[name] = np.full(part.n, float(value))
-        X = model.encode(Frame(columns, part.dates, part.n))
-        every.append(_band(model, X))
+        column = np.full(part.n, value, dtype=part.columns[name].dtype)
+        moved = replace(part, columns={**part.columns, name: column})
+        every.append(_band(model, model.encode(moved)))
     mean, low, high = (np.array([e[i] for e in every]).T for i in range(3))
     labels = [None] if model.classes_ is None else [str(c) for c in model.classes_]
     chosen = range(len(labels)) if len(labels) != 2 else [1]
@@ -87,67 +81,34 @@ def _band(model: TableModel, X: Array) -> tuple[Array, Array, Array]:
     return np.array([middle]), np.array([middle - wide]), np.array([middle + wide])
 
 
-def _places(frame: Frame, name: str) -> list[Any]:
-    """Return the values to go through: quantiles of numbers, the most frequent texts."""
-    column = frame.columns[name][~frame.missing(name)]
-    if column.dtype == object:
-        values, counts = np.unique(column.astype(str), return_counts=True)
-        return [str(v) for v in values[np.argsort(-counts, kind="stable")][:GRID]]
-    places = np.quantile(column, np.linspace(0.05, 0.95, GRID))
-    return [float(v) for v in np.unique(places)]
-
-
 def run(
-    *,
-    model: str,
-    table: str,
-    top: int,
-    delimiter: str,
-    seed: int,
-    quiet: bool,
-    as_json: bool,
+    *, model: str, table: str, top: int, delimiter: str, seed: int, quiet: bool, as_json: bool
 ) -> None:
     """Do the command; the parameters are its options."""
     require("rich", "printing")
-    fitted = load(model)
-    if not isinstance(fitted, TableModel):
-        raise AppError(
-            f"{model} holds one {type(fitted).__name__}: `mercer info` describes it; explain is "
-            "for models that `mercer fit` chose"
-        )
+    remedy = ": `mercer info` describes it; explain is for models that `mercer fit` chose"
+    fitted = table_model(model, remedy)
     data = read_table(table, delimiter)
     names = [str(name) for name in fitted.feature_names_in_]
     data.check(names, "an input of the model")
-    frame = frame_of(data, names, {c.name: c.kind for c in fitted.columns_ if c.used})
+    kinds = {c.name: c.kind for c in fitted.columns_ if c.used}
+    frame = frame_of(data, names, kinds)
     with progress(quiet or as_json) as advance:
         advance({"stage": "relevance of the inputs"})
         shares = relevance(fitted, frame, seed)
         curves = []
         for i, name in enumerate(list(shares)[:top]):
             advance({"stage": f"effect of {name}", "step": i, "steps": min(top, len(shares))})
-            if _varies(fitted, name):
+            if kinds[name] != "text":  # it has no values to go through
                 curves.append(dependence(fitted, frame, name, seed))
-    rows = influential(fitted, top)
+    order = np.argsort(-fitted.influence_, kind="stable")[:top]
+    largest = [(int(fitted.rows_[i]) + 1, float(fitted.influence_[i])) for i in order]
+    rows = [{"row": row, "share": share} for row, share in largest if share > 0.0]
     if as_json:
         plain = {"relevance": shares, "dependence": curves, "influential_rows": rows}
         console.print_json({"target": fitted.target_, "machine": fitted.chosen_.name} | plain)
     elif not quiet:
         _show(fitted, frame, shares, curves, rows)
-
-
-def influential(model: TableModel, top: int) -> list[dict[str, Any]]:
-    """Return the training rows with the largest coefficients: row (from 1) and share."""
-    order = np.argsort(-model.influence_, kind="stable")[:top]
-    return [
-        {"row": int(model.rows_[i]) + 1, "share": float(model.influence_[i])}
-        for i in order
-        if model.influence_[i] > 0.0
-    ]
-
-
-def _varies(model: TableModel, name: str) -> bool:
-    """A text column has no values to go through."""
-    return next(c for c in model.columns_ if c.name == name).kind != "text"
 
 
 def _show(

@@ -9,13 +9,7 @@ from mercer.app import terminal as console
 from mercer.app.files.outputs import check_outputs
 from mercer.app.terminal import AppError, progress, require
 
-TYPES = {
-    "FLOAT": "float32",
-    "DOUBLE": "float64",
-    "INT64": "int64",
-    "STRING": "text",
-    "BOOL": "bool",
-}
+TYPES = {"FLOAT": "float32", "DOUBLE": "float64", "STRING": "text"}  # the others in small letters
 
 
 def run(*, model: str, output: str, single: bool, no_std: bool, quiet: bool, as_json: bool) -> None:

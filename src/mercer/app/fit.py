@@ -11,10 +11,10 @@ from mercer.app import terminal as console
 from mercer.app.files.outputs import check_outputs
 from mercer.app.files.table import FileTable, frame_of, read_table
 from mercer.app.results import plain_of, show_model
-from mercer.app.terminal import AppError, Progress, progress, quoted, require, shown
+from mercer.app.terminal import AppError, progress, quoted, require, shown
 from mercer.core.words import there_is_no
 from mercer.kernels.convert import as_kernel, kernel_names
-from mercer.tables import TableModel, fit
+from mercer.tables import TableModel
 
 
 def inputs_of(
@@ -37,18 +37,13 @@ def inputs_of(
 
 
 def fit_frame(
-    data: FileTable,
-    target: str,
-    features: list[str] | None,
-    drop_missing: bool,
-    progress: Progress | None,
-    weights: str | None = None,
-    **options: Any,
+    data: FileTable, *, target: str, drop_missing: bool = False, **options: Any
 ) -> TableModel:
     """Fit the table; a person's interrupt is an interrupt: nothing is kept.
 
-    ``options`` are those of :func:`mercer.fit`: kind, time_budget, candidates, kernel, seed.
+    ``options`` are those of :func:`mercer.fit`, ``features`` and ``weights`` always among them.
     """
+    features, weights = options["features"], options["weights"]
     names = inputs_of(data, target, features, weights)
     every = [*names, target] if weights in (None, target) else [*names, target, weights]
     frame = frame_of(data, every)
@@ -62,14 +57,7 @@ def fit_frame(
         if absent.any():
             frame = frame.take(~absent)
             note = f"{int(absent.sum())} rows with missing values were left out"
-    model = fit(
-        frame,
-        target,
-        features=names if features else None,
-        weights=weights,
-        progress=progress or False,
-        **options,
-    )
+    model = mercer.fit(frame, target, **options)
     if model.interrupted_:
         raise KeyboardInterrupt
     if note is not None:
@@ -80,67 +68,43 @@ def fit_frame(
 def run(
     *,
     table: str,
-    target: str,
     output: str,
     report: str | None,
-    features: list[str] | None,
-    weights: str | None,
-    kernel: str | None,
-    kind: str | None,
-    candidates: list[str] | None,
-    time_budget: float,
     check: int | None,
-    drop_missing: bool,
     delimiter: str,
-    seed: int,
     quiet: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
-    """Do the command; the parameters are its options.
-
-    A kernel asks for one Gaussian process, with no other candidates unless they are named.
-    """
+    """Do the command; the parameters are its options."""
     check_outputs([output, report], [table])
-    check_kernel(kernel)
+    check_kernel(options["kernel"])
     check_printing(report)
     data = read_table(table, delimiter)
     with progress(quiet or as_json) as advance:
-        model = fit_frame(
-            data, target, features, drop_missing, advance,
-            weights=weights, kind=kind, candidates=candidates, kernel=kernel,
-            time_budget=time_budget, seed=seed,
-        )  # fmt: skip
+        model = fit_frame(data, progress=advance, **options)
         if check is not None:
-            model.notes_.append(checked(model, check, advance))
-    finish(model, output, report, quiet, as_json)
-
-
-def finish(model: TableModel, output: str, report: str | None, quiet: bool, as_json: bool) -> None:
-    """Write model and report, and say what was found."""
+            found = model.check(folds=check, progress=advance)
+            what = "RMSE" if model.kind_ == "regression" else "error"
+            model.notes_.append(
+                f"checked by {found.by}, everything fitted anew in each: log density "
+                f"{found.score:.4g}, {what} {found.error:.4g}, calibration error "
+                f"{found.calibration:.4g}"
+            )
+    text = None
     if report is not None:
         from mercer.tables.report import table_report, write_report
 
         with progress(quiet or as_json) as advance:
             text = table_report(model, advance)  # all is made before anything is written
-        mercer.save(model, output)
+    mercer.save(model, output)
+    if report is not None and text is not None:
         write_report(report, text)
-    else:
-        mercer.save(model, output)
     if as_json:
         console.print_json(plain_of(model) | {"model": output, "report": report})
     elif not quiet:
         show_model(model)
         console.say(f"model written to {output}" + (f", report to {report}" if report else ""))
-
-
-def checked(model: TableModel, folds: int, advance: Progress) -> str:
-    """Return a sentence of what cross-validation says of the chosen machine."""
-    found = model.check(folds=folds, progress=advance)
-    what = "RMSE" if model.kind_ == "regression" else "error"
-    return (
-        f"checked by {found.by}, everything fitted anew in each: log density {found.score:.4g}, "
-        f"{what} {found.error:.4g}, calibration error {found.calibration:.4g}"
-    )
 
 
 def check_kernel(name: str | None) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mercer.app import terminal as console
 from mercer.app.results import plain_of, show_model
 from mercer.app.terminal import require, shown
@@ -16,47 +14,31 @@ def run(*, model: str, as_json: bool) -> None:
     require("rich", "printing")
     about = describe(model)
     fitted = load(model)
+    file = [
+        ("file", f"{model} ({about['bytes']} bytes, format {about['format']})"),
+        ("written by", f"mercer {about['mercer']}"),
+    ]
+    digest = ("SHA-256", about["sha256"])
     if isinstance(fitted, TableModel):
-        _show_table_model(model, about, fitted, as_json)
+        if as_json:
+            console.print_json(about | plain_of(fitted))
+        else:
+            console.print_pairs("Model file", [*file, digest])
+            show_model(fitted)
         return
     names = [str(name) for name in getattr(fitted, "feature_names_in_", [])]
     machine = fitted.steps[-1][1] if hasattr(fitted, "steps") else fitted  # a pipeline's last
     target = machine.report_.get("table", {}).get("target")
+    summary = machine.summary().rows()
     if as_json:
-        summary = [list(row) for row in machine.summary().rows()]
-        more = {"target": target, "features": names, "summary": summary}
+        more = {"target": target, "features": names, "summary": [list(row) for row in summary]}
         console.print_json(about | more)
         return
-    console.print_pairs("Model file", _rows(model, about, fitted, names, target))
-    console.print_summary(machine.summary().rows())
-
-
-def _show_table_model(path: str, about: dict[str, Any], fitted: TableModel, as_json: bool) -> None:
-    if as_json:
-        console.print_json(about | plain_of(fitted))
-        return
+    inputs = ", ".join(shown(n, 40) for n in names)
     rows = [
-        ("file", f"{path} ({about['bytes']} bytes, format {about['format']})"),
-        ("written by", f"mercer {about['mercer']}"),
-        ("SHA-256", about["sha256"]),
-    ]
-    console.print_pairs("Model file", rows)
-    show_model(fitted)
-
-
-def _rows(
-    path: str, about: dict[str, Any], fitted: Any, names: list[str], target: str | None
-) -> list[tuple[str, str]]:
-    inputs = (
-        ", ".join(shown(n, 40) for n in names)
-        if names
-        else f"{fitted.n_features_in_} columns without names"
-    )
-    return [
-        ("file", f"{path} ({about['bytes']} bytes, format {about['format']})"),
-        ("written by", f"mercer {about['mercer']}"),
         ("estimator", about["estimator"]),
         ("target", "not recorded" if target is None else target),
-        ("inputs", inputs),
-        ("SHA-256", about["sha256"]),
+        ("inputs", inputs or f"{fitted.n_features_in_} columns without names"),
     ]
+    console.print_pairs("Model file", [*file, *rows, digest])
+    console.print_summary(summary)

@@ -1,7 +1,4 @@
-"""The entry point ``mercer``: runs a command and turns every outcome into an exit code.
-
-0 fine; 1 something the user can mend, said in one sentence; 2 wrong usage; 130 interrupted.
-"""
+"""The entry point ``mercer``: exit code 0 fine, 1 mend it, 2 wrong usage, 130 interrupted."""
 
 from __future__ import annotations
 

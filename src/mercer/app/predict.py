@@ -1,7 +1,4 @@
-"""``mercer predict``: a model file and a table become predictions.
-
-Predictions as columns of a table: numbers with intervals, or classes with probabilities.
-"""
+"""``mercer predict``: a model file and a table become predictions."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import numpy as np
 
 import mercer
 from mercer.app import terminal as console
-from mercer.app.files.formats import parquet_rows
+from mercer.app.files.formats import is_parquet, parquet_rows
 from mercer.app.files.outputs import check_outputs, written
 from mercer.app.files.table import FileTable, frame_of
 from mercer.app.stream.rows import batches, read_inputs
@@ -30,45 +27,34 @@ def predictions(fitted: Any, X: Array, keep: Array, coverage: float) -> Columns:
     A model with intervals has prediction, std, low and high; a classifier the class as prediction,
     and p_<class> or, without probabilities, its score; any other the prediction alone.
     """
-    known: Columns = dict.fromkeys(_names(fitted), np.empty(0))
+    labels = [str(label) for label in getattr(fitted, "classes_", [])]
+    names = ["prediction"]
+    if hasattr(fitted, "predict_interval"):
+        names += ["std", "low", "high"]
+    elif hasattr(fitted, "predict_proba"):
+        names += [f"p_{label}" for label in labels]
+    elif hasattr(fitted, "decision_function"):
+        names += [f"score_{label}" for label in labels] if len(labels) > 2 else ["score"]
+    known: list[Any] = [np.empty(0)] * len(names)
     if keep.any():
         with warnings.catch_warnings():
             # the columns were put in the model's order by name before: scikit-learn cannot know
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             known = _known(fitted, X[keep], coverage)
-    return {name: _spread(values, keep) for name, values in known.items()}
+    return {name: _spread(values, keep) for name, values in zip(names, known, strict=True)}
 
 
-def _names(fitted: Any) -> list[str]:
-    """Return the names of the columns, for rows of which none can be predicted."""
-    if hasattr(fitted, "predict_interval"):
-        return ["prediction", "std", "low", "high"]
-    labels = [str(label) for label in getattr(fitted, "classes_", [])]
-    if hasattr(fitted, "predict_proba"):
-        return ["prediction", *(f"p_{label}" for label in labels)]
-    if hasattr(fitted, "decision_function"):
-        several = [f"score_{label}" for label in labels]
-        return ["prediction", *(several if len(labels) > 2 else ["score"])]
-    return ["prediction"]
-
-
-def _known(fitted: Any, X: Array, coverage: float) -> Columns:
+def _known(fitted: Any, X: Array, coverage: float) -> list[Any]:
     if hasattr(fitted, "predict_interval"):
         mean, std = fitted.predict(X, return_std=True)
         if np.ndim(mean) != 1:
             raise AppError("this model predicts several targets at once: use it from Python")
-        low, high = fitted.predict_interval(X, coverage=coverage)
-        return {"prediction": mean, "std": std, "low": low, "high": high}
-    found: Columns = {"prediction": fitted.predict(X)}
-    labels = [str(label) for label in getattr(fitted, "classes_", [])]
+        return [mean, std, *fitted.predict_interval(X, coverage=coverage)]
+    found = [fitted.predict(X)]
     if hasattr(fitted, "predict_proba"):
-        p = fitted.predict_proba(X).T
-        return found | {f"p_{label}": each for label, each in zip(labels, p, strict=True)}
-    if hasattr(fitted, "decision_function"):
-        score = fitted.decision_function(X)
-        if np.ndim(score) == 1:
-            return found | {"score": score}
-        return found | {f"score_{label}": each for label, each in zip(labels, score.T, strict=True)}
+        found += [*fitted.predict_proba(X).T]
+    elif hasattr(fitted, "decision_function"):
+        found += [*np.atleast_2d(fitted.decision_function(X).T)]
     return found
 
 
@@ -97,10 +83,7 @@ def run(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Do the command; the parameters are its options.
-
-    The table is read, predicted and written in parts, so that it may be longer than the memory.
-    """
+    """Do the command; the parameters are its options."""
     check_outputs([output], [model, table])
     require("rich", "printing")
     fitted = mercer.load(model)
@@ -112,10 +95,8 @@ def run(
             machine, X, keep = _inputs(fitted, part, features, allow_missing)
             write(predictions(machine, X, keep, coverage))
             done, empty = done + len(keep), empty + int((~keep).sum())
-            event: dict[str, Any] = {"stage": f"{done} rows predicted"}
-            if total is not None:
-                event |= {"step": done, "steps": max(done, total)}
-            advance(event)
+            bar = {} if total is None else {"step": done, "steps": max(done, total)}
+            advance({"stage": f"{done} rows predicted", **bar})
         if not done:
             raise AppError(f"{table} has a header but no rows")
     if as_json:
@@ -126,15 +107,12 @@ def run(
 
 
 def rows_of(path: str) -> int | None:
-    """Return about how many rows a file has, for a bar; None of a pipe, which is read once.
-
-    A field of a CSV may contain line breaks.
-    """
+    """Return about how many rows a file has, for a bar; None of a pipe, which is read once."""
     if not os.path.isfile(path):
         return None
-    if path.lower().endswith((".parquet", ".pq")):
+    if is_parquet(path):
         return parquet_rows(path)
-    with open(path, "rb") as file:
+    with open(path, "rb") as file:  # about: a field may contain line breaks
         lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
     return max(0, lines - 1)
 
@@ -143,41 +121,23 @@ def _inputs(
     fitted: Any, data: FileTable, features: list[str] | None, allow_missing: bool
 ) -> tuple[Any, Any, Any]:
     """Return the machine, its inputs (n, d), and which rows of them it can predict, (n,)."""
-    if isinstance(fitted, TableModel):
-        X = table_inputs(fitted, data, features)
-        return fitted.machine_, X, np.ones(len(data.places), dtype=bool)
-    names = inputs_of(fitted, data, features)
-    X, gaps = read_inputs(data, names, words_of(fitted))
-    return fitted, X, data.complete(gaps, names, None if allow_missing else "--allow-missing")
-
-
-def words_of(fitted: Any) -> list[str]:
-    """Return the inputs that are words, of a model that `mercer stream` has made."""
-    machine = fitted.steps[-1][1] if hasattr(fitted, "steps") else fitted
-    return list(getattr(machine, "report_", {}).get("table", {}).get("words", []))
-
-
-def table_inputs(model: TableModel, data: FileTable, features: list[str] | None) -> Any:
-    """Return the rows of ``data`` as the model's machine sees them; gaps by the model's rules."""
-    names = [str(name) for name in model.feature_names_in_]
-    if features is not None and features != names:
-        raise AppError("this model knows its columns by name: leave --features out")
-    data.check(names, "an input of the model")
-    kinds = {c.name: c.kind for c in model.columns_ if c.used}
-    return model.encode(frame_of(data, names, kinds))
-
-
-def inputs_of(fitted: Any, data: FileTable, features: list[str] | None) -> list[str]:
-    """Return the columns of ``data`` that the model wants, in the model's order."""
     known = getattr(fitted, "feature_names_in_", None)
-    if features is None and known is not None:
-        data.check([str(name) for name in known], "an input of the model")
-        return [str(name) for name in known]
-    names = features or data.names
-    data.check(names, "an input")
+    names = features or data.names if known is None else [str(name) for name in known]
+    if isinstance(fitted, TableModel):  # gaps by the model's rules
+        if features not in (None, names):
+            raise AppError("this model knows its columns by name: leave --features out")
+        data.check(names, "an input of the model")
+        kinds = {c.name: c.kind for c in fitted.columns_ if c.used}
+        X = fitted.encode(frame_of(data, names, kinds))
+        return fitted.machine_, X, np.ones(len(data.places), dtype=bool)
+    names = names if features is None else features
+    data.check(names, "an input" if features or known is None else "an input of the model")
     if len(names) != fitted.n_features_in_:
         raise AppError(
             f"the model has {fitted.n_features_in_} inputs, and {len(names)} columns are given: "
             "name them in the model's order with --features a,b,..."
         )
-    return names
+    machine = fitted.steps[-1][1] if hasattr(fitted, "steps") else fitted
+    words = getattr(machine, "report_", {}).get("table", {}).get("words", [])  # of a stream
+    X, gaps = read_inputs(data, names, words)
+    return fitted, X, data.complete(gaps, names, None if allow_missing else "--allow-missing")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import mercer
 from mercer.app import terminal as console
-from mercer.tables import LeftOutTable, TableModel
+from mercer.app.terminal import AppError
+from mercer.tables import TableModel
 from mercer.tables.choose.ranking import evidence_of
-from mercer.tables.quality import quality
 from mercer.tables.report.words import ENCODED
 
 NAMES = {
@@ -18,11 +19,20 @@ NAMES = {
 }
 
 
+def table_model(path: str, remedy: str) -> TableModel:
+    """Return the model in a file of `mercer fit`; ``remedy`` ends the sentence about another."""
+    fitted = mercer.load(path)
+    if not isinstance(fitted, TableModel):
+        raise AppError(f"{path} holds one {type(fitted).__name__}{remedy}")
+    return fitted
+
+
 def plain_of(model: TableModel) -> dict[str, Any]:
     """Return what was learned as plain values."""
-    left = model.left_out_
+    left, machine = model.left_out_, model.machine_
+    parts = {name: getattr(machine, f"{name}_", None) for name in ("kernel", "loss")}
     return {
-        "estimator": type(model.machine_).__name__,
+        "estimator": type(machine).__name__,
         "machine": model.chosen_.name,
         "kind": model.kind_,
         "target": model.target_,
@@ -32,10 +42,9 @@ def plain_of(model: TableModel) -> dict[str, Any]:
         "rows": len(model.rows_),
         "rows_given": model.given_,
         "weights": model.weighted_by_,
-        "kernel": _written(model.machine_, "kernel_"),
-        "loss": _written(model.machine_, "loss_"),
-        "log_evidence": evidence_of(model.machine_),
-        "leave_one_out": _figures(left)
+        **{name: None if part is None else repr(part) for name, part in parts.items()},
+        "log_evidence": evidence_of(machine),
+        "leave_one_out": left.quality
         | {
             "rows": len(left.y),
             "log_density": left.score,
@@ -47,17 +56,6 @@ def plain_of(model: TableModel) -> dict[str, Any]:
         "remarks": list(model.notes_),
         "seconds": model.seconds_,
     }
-
-
-def _figures(left: LeftOutTable) -> dict[str, float]:
-    if left.mean is None or left.std is None:
-        return {}
-    return quality(left.y, left.mean, left.std, left.log_density, left.weights)
-
-
-def _written(machine: Any, name: str) -> str | None:
-    part = getattr(machine, name, None)
-    return None if part is None else repr(part)
 
 
 def show_columns(model: TableModel) -> None:
@@ -78,30 +76,20 @@ def show_model(model: TableModel) -> None:
     show_ranking(model)
     chosen, left = model.chosen_, model.left_out_
     what = "RMSE" if model.kind_ == "regression" else "error"
+    rows = f"{len(model.rows_)} of {model.given_} rows"
+    if model.weights_ is not None:
+        by = "" if model.weighted_by_ is None else f" by '{model.weighted_by_}'"
+        rows += f", weighted{by}: {float(model.weights_[model.rows_].sum()):.6g} in all"
     console.print_pairs(
         f"Chosen: {chosen.name}",
         [
             ("what it is", chosen.sentence),
-            ("fitted to", f"{len(model.rows_)} of {model.given_} rows{_weighted(model)}"),
+            ("fitted to", rows),
             (f"{left.by}: log density", left.score),
             (f"{left.by}: {what}", left.error),
             (f"{left.by}: calibration error", left.calibration),
         ],
     )
-    console.print_summary(_summary(model))
+    console.print_summary(model.machine_.summary().rows(ENCODED))  # units behind the encoder
     for note in model.notes_:
         console.say(f"note: {note}")
-
-
-def _weighted(model: TableModel) -> str:
-    if model.weights_ is None:
-        return ""
-    total = float(model.weights_[model.rows_].sum())
-    by = "" if model.weighted_by_ is None else f" by '{model.weighted_by_}'"
-    return f", weighted{by}: {total:.6g} in all"
-
-
-def _summary(model: TableModel) -> list[tuple[str, str, str]]:
-    """Return what the machine says of itself; its units are those behind the encoder."""
-    machine = model.machine_
-    return machine.summary().rows(ENCODED) if hasattr(machine, "summary") else []

@@ -1,14 +1,10 @@
-"""The terminal: results, the one sentence of an error, and a bar for work longer than a second.
-
-Text from tables is literal: never markup, never control codes.
-"""
+"""The terminal: results, errors in a sentence, a bar; text is literal, never markup or codes."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import json
-import math
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,15 +16,9 @@ from mercer.core.words import shape, shown
 __all__ = ["AppError", "quoted", "require", "shown"]
 
 EXTRAS = {
-    "click": "cli",
-    "rich": "cli",
-    "matplotlib": "report",
-    "jinja2": "report",
-    "onnx": "onnx",
+    "click": "cli", "rich": "cli", "matplotlib": "report", "jinja2": "report", "onnx": "onnx",
     "polars": "data",
-}
-
-
+}  # fmt: skip
 Progress = Callable[[dict[str, Any]], None]  # told of every step, with "stage" and figures
 
 
@@ -113,22 +103,16 @@ def _text(text: str, style: str = "") -> Any:
     return Text(shown(text, 2000), style=style)
 
 
-def print_json(data: Any) -> None:
-    """Print plain values as strict JSON; what is not a finite number becomes null."""
-    sys.stdout.write(json.dumps(finite(data), indent=2, ensure_ascii=False) + "\n")
+def print_json(data: Any, indent: int | None = 2) -> None:
+    """Print plain values as strict JSON, at once; what is not a finite number becomes null."""
+    from mercer.core.kinds import finite  # not for --help: it brings NumPy
 
+    def plain(value: Any) -> Any:
+        return finite(value.tolist()) if hasattr(value, "tolist") else str(value)
 
-def finite(data: Any) -> Any:
-    """Return ``data`` with NaN and infinities replaced by None, arrays by lists."""
-    if hasattr(data, "tolist"):
-        data = data.tolist()
-    if isinstance(data, float):
-        return data if math.isfinite(data) else None
-    if isinstance(data, dict):
-        return {str(k): finite(v) for k, v in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [finite(v) for v in data]
-    return data if data is None or isinstance(data, (bool, int, str)) else str(data)
+    text = json.dumps(finite(data), indent=indent, ensure_ascii=False, default=plain)
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()  # whoever reads may be waiting for it
 
 
 PATIENCE = 1.0  # seconds

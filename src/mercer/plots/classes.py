@@ -1,7 +1,4 @@
-"""Displays of classifiers: discrimination (ROC, precision and recall) and reliability.
-
-Both can be made from an estimator, from predictions, or from leave-one-out figures.
-"""
+"""Displays of classifiers: discrimination (ROC, precision and recall) and reliability."""
 
 from __future__ import annotations
 
@@ -58,14 +55,9 @@ class ClassPredictions(Display):
                 f"{type(estimator).__name__} has no leave-one-out probabilities (loo_ with proba): "
                 "use from_estimator with rows that were held out"
             )
-        counted = loo.weights > 0
-        return cls.from_predictions(
-            np.asarray(y)[counted],
-            loo.proba[counted],
-            classes=estimator.classes_,
-            ax=ax,
-            **options,
-        )
+        there = loo.weights > 0
+        options |= {"classes": estimator.classes_, "ax": ax}
+        return cls.from_predictions(np.asarray(y)[there], loo.proba[there], **options)
 
 
 def checked_classes(y: Any, proba: Any, classes: Any) -> tuple[Index, Array, Array]:
@@ -161,42 +153,32 @@ class DiscriminationDisplay(ClassPredictions):
             ax.plot([0, 1], [0, 1], color=GREY, lw=1)
         words = ("share of false alarms", "share found") if roc else ("recall", "precision")
         ax.set(xlabel=words[0], ylabel=words[1])
-        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-        place = "lower right" if roc else "lower left"
-        for text in ax.legend(loc=place, fontsize=9, frameon=False).get_texts():
-            text.set_parse_math(False)
+        self._square(ax)
+        self._legend(ax, "lower right" if roc else "lower left")
 
 
 def _curve(
     kind: str, label: str, truth: Array, score: Array, share: float, w: Array | None
 ) -> Curve:
-    from sklearn.metrics import (
-        average_precision_score,
-        precision_recall_curve,
-        roc_auc_score,
-        roc_curve,
-    )
+    from sklearn import metrics
 
     if kind == "roc":
-        x, y, _ = roc_curve(truth, score, sample_weight=w)
-        area = float(roc_auc_score(truth, score, sample_weight=w))
-        return Curve(label, x, y, area, float(share))
-    precision, recall, _ = precision_recall_curve(truth, score, sample_weight=w)
-    area = float(average_precision_score(truth, score, sample_weight=w))
-    return Curve(label, recall, precision, area, float(share))
+        x, y, _ = metrics.roc_curve(truth, score, sample_weight=w)
+        area = metrics.roc_auc_score(truth, score, sample_weight=w)
+    else:
+        y, x, _ = metrics.precision_recall_curve(truth, score, sample_weight=w)
+        area = metrics.average_precision_score(truth, score, sample_weight=w)
+    return Curve(label, x, y, float(area), float(share))
 
 
 @dataclass(frozen=True)
 class Bins:
-    """Groups of rows with like probabilities: mean predicted, share observed, counts (b,).
-
-    ``rows`` (b,) are the counts, or of weighted rows, how many that count alike they are worth.
-    """
+    """Groups of rows with like probabilities: mean predicted, share observed, counts (b,)."""
 
     predicted: Array
     observed: Array
     counts: Array
-    rows: Array
+    rows: Array  # the counts; of weighted rows, how many that count alike they are worth
 
     @property
     def error(self) -> float:
@@ -269,7 +251,6 @@ class ReliabilityDisplay(ClassPredictions):
         ax.vlines(b.predicted, low, high, color=GREY, lw=1.2, label="honest, within chance")
         ax.plot(b.predicted, b.observed, "o-", color=BLUE, ms=5, lw=1.5, label="this model")
         what = self.event if len(self.event) < 30 else self.event[:28] + "…'"
-        ax.set_xlabel(f"probability of {what}", parse_math=False)
-        ax.set_ylabel("share of rows where it came true")
-        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-        ax.legend(loc="upper left", fontsize=9, frameon=False)
+        self._label(ax, f"probability of {what}", "share of rows where it came true")
+        self._square(ax)
+        self._legend(ax, "upper left")

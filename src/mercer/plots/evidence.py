@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.core.arrays import Array
-from mercer.plots.style import BLUE, GREY, ORANGE, Display
+from mercer.plots.style import BLUE, GREY, ORANGE, Display, same_length
 
 
 @dataclass(repr=False, eq=False)
@@ -49,21 +49,12 @@ class EvidenceDisplay(Display):
         cls, values: Any, evidence: Any, *, parameter: str, chosen: float, ax: Any = None
     ) -> Self:
         """Draw evidences (k,) that are known."""
-        found = [np.asarray(a, dtype=np.float64) for a in (values, evidence)]
-        if found[0].ndim != 1 or found[0].shape != found[1].shape:
-            raise ValueError("values and evidence need one dimension and the same length")
-        return cls(found[0], found[1], parameter, float(chosen)).plot(ax)
+        along, found = same_length("values and evidence", values, evidence)
+        return cls(along, found, parameter, float(chosen)).plot(ax)
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        parameter: str,
-        *,
-        values: Any = None,
-        ax: Any = None,
+        cls, estimator: Any, X: Any, y: Any, parameter: str, *, values: Any = None, ax: Any = None
     ) -> Self:
         """Evaluate the evidence of the data of the fit along ``parameter``.
 
@@ -88,10 +79,22 @@ class EvidenceDisplay(Display):
         found = np.asarray(fitted[part].get_params()[path], dtype=np.float64)
         chosen = float(found.ravel()[0])
         along = chosen * np.geomspace(1 / 30, 30, 31) if values is None else np.asarray(values)
-        evidence = [
-            _evidence(estimator, X, y, fitted, part, {path: found * (value / chosen)})
-            for value in along.tolist()
-        ]
+        shift = getattr(getattr(estimator, "units_", None), "y_shift", None)
+        if shift is not None and not hasattr(estimator, "classes_"):
+            # a fit that standardised its target has a prior about the target's mean
+            y = np.asarray(y) - shift[0]
+
+        def log_evidence(value: float) -> float:
+            parts = {name: deepcopy(owner) for name, owner in fitted.items()}
+            scaled = found * (value / chosen)
+            parts[part].set_params(**{path: scaled if np.ndim(scaled) else float(scaled)})
+            model = clone(estimator).set_params(**parts, search=None, standardize=False)
+            try:
+                return float(model.fit(X, y).log_evidence_)
+            except np.linalg.LinAlgError:
+                return float("nan")
+
+        evidence = [log_evidence(value) for value in along.tolist()]
         return cls.from_predictions(along, evidence, parameter=parameter, chosen=chosen, ax=ax)
 
     def draw(self, ax: Any) -> None:
@@ -104,22 +107,4 @@ class EvidenceDisplay(Display):
         drop = top - np.nanmin(self.evidence)
         ax.set_ylim(top - min(1.05 * drop, 60.0) - 0.1, top + 0.05 * min(drop, 60.0) + 0.1)
         ax.set(xlabel=self.parameter.replace("__", "."), ylabel="log evidence")
-        ax.legend(loc="best", fontsize=9, frameon=False)
-
-
-def _evidence(
-    estimator: Any, X: Any, y: Any, fitted: dict[str, Any], part: str, change: dict[str, Any]
-) -> float:
-    """Log evidence with every parameter as given, in the user's units; NaN if it has none."""
-    parts = {name: deepcopy(owner) for name, owner in fitted.items()}
-    value = change[next(iter(change))]
-    parts[part].set_params(**{next(iter(change)): float(value) if not value.ndim else value})
-    model = clone(estimator).set_params(**parts, search=None, standardize=False)
-    units = getattr(estimator, "units_", None)
-    shift = getattr(units, "y_shift", None)
-    # a fit that standardised its target has a prior about the target's mean
-    shifted = y if shift is None or hasattr(estimator, "classes_") else np.asarray(y) - shift[0]
-    try:
-        return float(model.fit(X, shifted).log_evidence_)
-    except np.linalg.LinAlgError:
-        return float("nan")
+        self._legend(ax)

@@ -62,7 +62,12 @@ def shuffled_effects(
     >>> found.names, float(found.effects[1]), bool(found.effects[0] > 1)
     (['column 0', 'column 1'], 0.0, True)
     """
-    answer, unit = answers(estimator)
+    known = ("predict_proba", "decision_function", "predict")
+    method = next(name for name in known if hasattr(estimator, name))
+
+    def answer(part: Any) -> Array:
+        return np.asarray(getattr(estimator, method)(part), dtype=np.float64)
+
     rng = np.random.default_rng(seed)
     rows, every = rng.permutation(count_rows(table))[:ROWS], column_names(table)
     names = every if only is None else [name for name in every if name in only]
@@ -73,36 +78,39 @@ def shuffled_effects(
         rows = rows[: max(2 * FEW, int(seconds / (each * (1 + repeats * len(names)))))]
     part = take_rows(table, rows)
     base = answer(part)
-    if unit == "probability":
+    if method == "predict_proba":
         scale = 1.0
     elif scale is None:
         scale = float(base.std()) or 1.0
+
+    def change(moved: Array) -> float:
+        return float(np.sqrt(np.mean((moved - base) ** 2)) / scale)
+
+    changes = changes_by_column(answer, part, names, rng, change, repeats)
+    unit = {
+        "predict_proba": "change of the probabilities",
+        "decision_function": "change of the scores / their deviation",
+        "predict": "change of the predictions / deviation of the target",
+    }[method]
+    return Effects(changes.mean(axis=0), changes.std(axis=0), names, unit, len(rows))
+
+
+def changes_by_column(
+    answer: Callable[[Any], Array],
+    table: Any,
+    names: Sequence[str],
+    rng: np.random.Generator,
+    change: Callable[[Array], float],
+    repeats: int = 1,
+) -> Array:
+    """Return the ``change`` of the answers as each named column is shuffled, (repeats, d)."""
+    every, n = column_names(table), count_rows(table)
     changes = np.empty((repeats, len(names)))
     for j, name in enumerate(names):
         for r in range(repeats):
-            moved = with_column(part, every.index(name), rng.permutation(len(rows)))
-            changes[r, j] = np.sqrt(np.mean((answer(moved) - base) ** 2)) / scale
-    words = {
-        "probability": "change of the probabilities",
-        "score": "change of the scores / their deviation",
-        "prediction": "change of the predictions / deviation of the target",
-    }
-    return Effects(changes.mean(axis=0), changes.std(axis=0), names, words[unit], len(rows))
-
-
-def answers(estimator: Any) -> tuple[Callable[[Any], Array], str]:
-    """Return the predictions for rows as numbers, and whether they are probabilities."""
-    units = {
-        "predict_proba": "probability",
-        "decision_function": "score",
-        "predict": "prediction",
-    }
-    name = next(name for name in units if hasattr(estimator, name))
-
-    def answer(table: Any) -> Array:
-        return np.asarray(getattr(estimator, name)(table), dtype=np.float64)
-
-    return answer, units[name]
+            moved = with_column(table, every.index(name), rng.permutation(n))
+            changes[r, j] = change(answer(moved))
+    return changes
 
 
 MOST = 30  # bars

@@ -4,52 +4,45 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 
 from mercer.core.arrays import Array, Index
 from mercer.plots.regression import effective
-from mercer.plots.rows import recorded, take_rows
-from mercer.plots.style import BLUE, GREY, Display
+from mercer.plots.rows import normal_log_density, recorded, take_rows
+from mercer.plots.style import BLUE, GREY, Display, same_length
 from mercer.search.optimize import interrupted
 
 ROWS = 512  # rows in use: the last fit is on three quarters of them
 
 
-@dataclass(frozen=True)
-class Nested:
-    """Scores (h,) of the held-out rows by number of rows learned from; smaller is better.
+class Nested(NamedTuple):
+    """Scores of held-out rows, and the mean score of the answer that ignores the inputs."""
 
-    ``constant`` is the mean score of the answer that ignores the inputs, ``weights`` (h,) say how
-    often each held-out row counts.
-    """
-
-    known: list[tuple[int, Array]]
+    known: list[tuple[int, Array]]  # by number of rows learned from, (h,); smaller is better
     unit: str
     constant: float
-    weights: Array
+    weights: Array  # (h,)
 
 
 def nested_scores(
     estimator: Any,
     X: Any,
     y: Any,
-    steps: int,
-    seed: int,
-    seconds: float,
+    steps: int = 4,
+    seed: int = 0,
+    seconds: float = math.inf,
     weights: Array | None = None,
 ) -> Nested:
     """Fit copies of an estimator to nested parts of X (n, d) and score a quarter of the rows.
 
     At most 512 rows are used; each step has twice the rows of the one before. A step that would
     end after ``seconds`` (twice the rows take eight times as long) is left out. Rows count as
-    often as their ``weights`` (n,) say, learned from or held out. A density of a quantity counts no
-    more than the steps allow in which it was written down.
+    often as their ``weights`` (n,) say, learned from or held out.
     """
     y = np.asarray(y)
     order = np.random.default_rng(seed).permutation(len(y))[:ROWS]
@@ -65,16 +58,30 @@ def nested_scores(
     rest = rest if classes is None else _every_class_first(rest, y)
     least = 4 if classes is None else max(4, 2 * len(classes))
     score = _density if classes is None else _log_loss
+
+    def learned(rows: Index) -> Any:
+        """Return a copy that has learned some rows, None where it cannot from so few."""
+        given = {} if weights is None else {"sample_weight": weights[rows]}
+        try:
+            model = clone(estimator).fit(take_rows(X, rows), y[rows], **given)
+        except (ValueError, np.linalg.LinAlgError):
+            return None
+        if interrupted(getattr(model, "report_", None)):
+            raise KeyboardInterrupt  # its search has taken it for a wish to end early
+        return model
+
     known: list[tuple[int, Array]] = []
     last, began = 0.0, monotonic()
     for n in sorted({max(least, len(rest) >> k) for k in range(steps)}):
         start = monotonic()
         if start - began + 8 * last > seconds:
             break
-        found = _score(estimator, X, y, rest[:n], held, score, weights)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of small parts, which are not what the user fitted
+            model = learned(rest[:n])
+            if model is not None:
+                known.append((n, score(model, take_rows(X, held), y[held], y)))
         last = monotonic() - start
-        if found is not None:
-            known.append((n, found))
     if not known:
         raise ValueError("none of the fits on parts of the rows succeeded")
     unit = "negative log density per row" if classes is None else "log loss per row"
@@ -84,35 +91,9 @@ def nested_scores(
 
 def _every_class_first(rows: Index, y: Array) -> Index:
     """Rows in an order that meets two of every class before anything else."""
-    seen: dict[Any, int] = {}
-    late = []
-    for label in y[rows].tolist():
-        seen[label] = seen.get(label, 0) + 1
-        late.append(seen[label] > 2)
-    return np.asarray(rows[np.argsort(np.array(late), kind="stable")])
-
-
-def _score(
-    estimator: Any,
-    X: Any,
-    y: Array,
-    rows: Index,
-    held: Index,
-    score: Callable[..., Array],
-    weights: Array | None,
-) -> Array | None:
-    """Score of each held-out row (h,); None where the method cannot learn from so few rows."""
-    model = clone(estimator)
-    given = {} if weights is None else {"sample_weight": weights[rows]}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of small parts, which are not what the user fitted
-        try:
-            model.fit(take_rows(X, rows), y[rows], **given)
-        except (ValueError, np.linalg.LinAlgError):
-            return None
-        if interrupted(getattr(model, "report_", None)):
-            raise KeyboardInterrupt  # its search has taken it for a wish to end early
-        return score(model, take_rows(X, held), y[held], y)
+    labels = y[rows].tolist()
+    late = [labels[:i].count(label) > 1 for i, label in enumerate(labels)]
+    return np.asarray(rows[np.argsort(late, kind="stable")])
 
 
 def _density(model: Any, X: Any, y: Array, every: Array) -> Array:
@@ -121,13 +102,8 @@ def _density(model: Any, X: Any, y: Array, every: Array) -> Array:
         found = np.asarray(model.predictive_log_density(X, y))
     else:
         mean, std = model.predict(X, return_std=True)
-        found = _gaussian(y, mean, std)
+        found = normal_log_density(y, mean, std)
     return -recorded(found, y, every)
-
-
-def _gaussian(y: Array, mean: Any, std: Any) -> Array:
-    """Log density of y (n,)."""
-    return np.asarray(-0.5 * ((y - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi))
 
 
 def _log_loss(model: Any, X: Any, y: Array, every: Array) -> Array:
@@ -145,7 +121,7 @@ def _constant(train: Array, test: Array, classes: Array | None, w: Array, held: 
         # one row of the average weight is what the mean costs: n - 1 without weights
         spread = w @ (train - mean) ** 2 / (w.sum() - w.mean())
         std = float(np.sqrt(spread)) or 1.0
-        density = recorded(_gaussian(test, mean, std), test, np.concatenate([train, test]))
+        density = recorded(normal_log_density(test, mean, std), test, np.concatenate([train, test]))
         return -float(np.average(density, weights=held))
     total = w.sum() + len(classes)
     share = {c: (w[train == c].sum() + 1) / total for c in classes.tolist()}
@@ -190,21 +166,12 @@ class LearningDisplay(Display):
         cls, sizes: Any, scores: Any, spread: Any, *, unit: str, ax: Any = None, **options: Any
     ) -> Self:
         """Draw scores (k,) that are known; ``options`` are ``constant`` and ``gain``."""
-        found = [np.asarray(a, dtype=np.float64) for a in (sizes, scores, spread)]
-        if len({a.shape for a in found}) > 1 or found[0].ndim != 1:
-            raise ValueError("sizes, scores and spread need one dimension and the same length")
-        return cls(found[0].astype(np.int64), found[1], found[2], unit, **options).plot(ax)
+        n, mean, error = same_length("sizes, scores and spread", sizes, scores, spread)
+        return cls(n.astype(np.int64), mean, error, unit, **options).plot(ax)
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        steps: int = 4,
-        seed: int = 0,
-        ax: Any = None,
+        cls, estimator: Any, X: Any, y: Any, *, steps: int = 4, seed: int = 0, ax: Any = None
     ) -> Self:
         """Fit copies of the estimator on nested parts of X (n, d), at most 512 rows in all.
 
@@ -215,60 +182,30 @@ class LearningDisplay(Display):
         return cls.compute(estimator, X, y, steps=steps, seed=seed).plot(ax)
 
     @classmethod
-    def compute(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        steps: int = 4,
-        seed: int = 0,
-        seconds: float = math.inf,
-        weights: Array | None = None,
-    ) -> Self:
-        """Return the display without drawing it.
-
-        Steps that would take longer than ``seconds`` (twice the rows, eight times the time) are
-        left out. ``weights`` (n,) are how often each row counts.
-        """
-        found = nested_scores(estimator, X, y, steps, seed, seconds, weights)
+    def compute(cls, estimator: Any, X: Any, y: Any, **options: Any) -> Self:
+        """Return the display without drawing it; ``options`` are those of :func:`nested_scores`."""
+        found = nested_scores(estimator, X, y, **options)
         each, w = [scores for _, scores in found.known], found.weights
-        return cls(
-            np.array([n for n, _ in found.known]),
-            np.array([np.average(scores, weights=w) for scores in each]),
-            np.array([_error(scores, w) for scores in each]),
-            found.unit,
-            found.constant,
-            None if len(each) < 2 else _gain(each[-2] - each[-1], w),
-        )
+        sizes = np.array([n for n, _ in found.known])
+        means, errors = np.array([_mean_and_error(scores, w) for scores in each]).T
+        gain = None if len(each) < 2 else _mean_and_error(each[-2] - each[-1], w)
+        return cls(sizes, means, errors, found.unit, found.constant, gain)
 
     def draw(self, ax: Any) -> None:
-        ax.errorbar(
-            self.sizes,
-            self.scores,
-            self.spread,
-            fmt="o-",
-            color=BLUE,
-            lw=1.8,
-            ms=5,
-            capsize=3,
-            label="this model, rows held out",
-        )
+        style = {"fmt": "o-", "color": BLUE, "lw": 1.8, "ms": 5, "capsize": 3}
+        label = "this model, rows held out"
+        ax.errorbar(self.sizes, self.scores, self.spread, label=label, **style)
         if self.constant is not None:
             ax.axhline(self.constant, color=GREY, lw=1.2, ls="--", label="ignoring the inputs")
         ax.set_xscale("log", base=2)
         ax.set_xticks(self.sizes, labels=[str(n) for n in self.sizes])
         ax.minorticks_off()
         ax.set(xlabel="rows learned from", ylabel=self.unit)
-        ax.legend(loc="best", fontsize=9, frameon=False)
+        self._legend(ax)
 
 
-def _error(values: Array, weights: Array) -> float:
-    """Standard error of the weighted mean of values (h,)."""
-    n = effective(weights)
-    rest = values - np.average(values, weights=weights)
-    return float(np.sqrt(np.average(rest**2, weights=weights) / (n - 1.0)))
-
-
-def _gain(difference: Array, weights: Array) -> tuple[float, float]:
-    return float(np.average(difference, weights=weights)), _error(difference, weights)
+def _mean_and_error(values: Array, weights: Array) -> tuple[float, float]:
+    """Weighted mean of values (h,), and its standard error."""
+    mean = np.average(values, weights=weights)
+    variance = np.average((values - mean) ** 2, weights=weights)
+    return float(mean), float(np.sqrt(variance / (effective(weights) - 1.0)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.words import shown
-from mercer.plots.style import CLASSES, INK, Display, class_style
+from mercer.plots.style import INK, Display, class_style
 
 GRID = 120
 
@@ -70,16 +70,20 @@ class DecisionRegionDisplay(Display):
         X = np.asarray(X, dtype=np.float64)
         if X.ndim != 2 or X.shape[1] < 2 or not all(0 <= c < X.shape[1] for c in columns):
             raise ValueError(f"regions need two columns of X (n, d), d >= 2; X has {X.shape}")
-        (low, high), a, b = _ends(X, margin), *columns
-        x0, x1 = np.linspace(low[a], high[a], grid), np.linspace(low[b], high[b], grid)
+        a, b = columns
+        low, high = X.min(axis=0), X.max(axis=0)
+        room = np.where(high > low, margin * (high - low), 0.5)
+        x0, x1 = (np.linspace(low[c] - room[c], high[c] + room[c], grid) for c in columns)
         at = np.tile(np.median(X, axis=0), (grid * grid, 1))
         at[:, a], at[:, b] = np.tile(x0, grid), np.repeat(x1, grid)
-        codes, sure = _decisions(estimator, at)
         classes, points = np.asarray(estimator.classes_), None
+        if hasattr(estimator, "predict_proba"):
+            p = np.asarray(estimator.predict_proba(at))
+            codes, sure = p.argmax(axis=1), p.max(axis=1)
+        else:  # the method has no probability
+            codes, sure = _codes(classes, estimator.predict(at)), np.ones(len(at))
         if y is not None and X.shape[1] == 2:
-            places = {label: i for i, label in enumerate(classes.tolist())}
-            known = np.array([places.get(label, -1) for label in np.asarray(y).tolist()])
-            points = (X[:, list(columns)], known)
+            points = (X[:, list(columns)], _codes(classes, y))
         words = (f"column {a}", f"column {b}") if names is None else names
         square = (grid, grid)
         display = cls(x0, x1, codes.reshape(square), sure.reshape(square), classes, points, words)
@@ -88,24 +92,18 @@ class DecisionRegionDisplay(Display):
     def draw(self, ax: Any) -> None:
         from matplotlib.colors import to_rgb
 
-        colours = np.array([to_rgb(CLASSES[c % len(CLASSES)]) for c in range(len(self.classes))])
         k = len(self.classes)
+        colours = np.array([to_rgb(class_style(c)["color"]) for c in range(k)])
         # white where every class is as probable, a third of the full colour where one is certain
         share = 0.08 + 0.32 * np.clip((self.sure - 1 / k) / (1 - 1 / k), 0, 1)[..., None]
         image = 1 - share * (1 - colours[self.codes])
-        steps = [(v[1] - v[0]) / 2 for v in (self.x0, self.x1)]
-        box = (
-            self.x0[0] - steps[0],
-            self.x0[-1] + steps[0],
-            self.x1[0] - steps[1],
-            self.x1[-1] + steps[1],
-        )
+        halves = [(v, (v[1] - v[0]) / 2) for v in (self.x0, self.x1)]
+        box = tuple(end for v, half in halves for end in (v[0] - half, v[-1] + half))
         ax.imshow(image, origin="lower", extent=box, aspect="auto", interpolation="nearest")
         for c in range(k):
             inside = self.codes == c
             if inside.any() and not inside.all():
-                levels = [0.5]
-                ax.contour(self.x0, self.x1, inside, levels, colors=INK, linewidths=0.8)
+                ax.contour(self.x0, self.x1, inside, [0.5], colors=INK, linewidths=0.8)
         if self.points is not None:
             X, codes = self.points
             for c in np.unique(codes):
@@ -113,25 +111,12 @@ class DecisionRegionDisplay(Display):
                 style = {"color": "#9ca3af", "marker": "."} if c < 0 else class_style(int(c))
                 here = X[codes == c]
                 ax.scatter(*here.T, s=18, edgecolors="white", linewidths=0.4, label=name, **style)
-            for text in ax.legend(loc="best", fontsize=9).get_texts():
-                text.set_parse_math(False)
-        ax.set_xlabel(shown(self.names[0], 30), parse_math=False)
-        ax.set_ylabel(shown(self.names[1], 30), parse_math=False)
+            self._legend(ax, frameon=None)
+        self._label(ax, *(shown(name, 30) for name in self.names))
         ax.set(xlim=box[:2], ylim=box[2:])
 
 
-def _ends(X: Array, margin: float) -> tuple[Array, Array]:
-    """Ends of each column, a share of its length further out."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    room = np.where(high > low, margin * (high - low), 0.5)
-    return low - room, high + room
-
-
-def _decisions(estimator: Any, at: Array) -> tuple[Array, Array]:
-    """Class (q,) as a code and its probability (q,), or 1 where the method has none."""
-    if hasattr(estimator, "predict_proba"):
-        p = np.asarray(estimator.predict_proba(at))
-        return p.argmax(axis=1), p.max(axis=1)
-    places = {label: i for i, label in enumerate(np.asarray(estimator.classes_).tolist())}
-    labels = np.asarray(estimator.predict(at)).tolist()
-    return np.array([places[label] for label in labels]), np.ones(len(at))
+def _codes(classes: Array, labels: Any) -> Array:
+    """The place of each label among the classes, -1 where it is none of them."""
+    places = {label: i for i, label in enumerate(classes.tolist())}
+    return np.array([places.get(label, -1) for label in np.asarray(labels).tolist()])

@@ -1,8 +1,4 @@
-"""Displays of regressions: observed values, residuals, coverage of intervals, and bands.
-
-Each can be made from an estimator, from predictions (y, mean and standard deviation), or from
-leave-one-out figures.
-"""
+"""Displays of regressions: observed values, residuals, coverage of intervals, and bands."""
 
 from __future__ import annotations
 
@@ -31,16 +27,14 @@ class GaussianPredictions(Display):
     @classmethod
     def from_predictions(cls, y: Any, mean: Any, std: Any, *, ax: Any = None, **names: Any) -> Self:
         """Draw observations y (n,) against predictions with ``mean`` and ``std`` (n,)."""
-        checked = checked_predictions(y, mean, std)
-        return cls.compute(*checked, **names).plot(ax)
+        return cls.compute(*checked_predictions(y, mean, std), **names).plot(ax)
 
     @classmethod
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, **names: Any
     ) -> Self:
         """Draw the predictions of a fitted regressor for X (n, d), best rows it has not seen."""
-        mean, std = gaussian(estimator, X)
-        return cls.from_predictions(y, mean, std, ax=ax, **names)
+        return cls.from_predictions(y, *gaussian(estimator, X), ax=ax, **names)
 
     @classmethod
     def from_loo(cls, estimator: Any, y: Any, *, ax: Any = None, **names: Any) -> Self:
@@ -111,7 +105,6 @@ class ObservedDisplay(GaussianPredictions):
 
     @classmethod
     def compute(cls, y: Array, mean: Array, std: Array, **names: Any) -> Self:
-        """Return the display without drawing it."""
         return cls(y, mean, std, **names)
 
     def draw(self, ax: Any) -> None:
@@ -123,9 +116,8 @@ class ObservedDisplay(GaussianPredictions):
         ax.plot(mean, y, "o", ms=3, color=BLUE, alpha=0.7, rasterized=many, label="observed")
         ends = [min(mean.min(), y.min()), max(mean.max(), y.max())]
         ax.plot(ends, ends, color=ORANGE, lw=1, label="observed = predicted")
-        ax.set_xlabel("predicted")
-        ax.set_ylabel(f"observed {shown(self.target, 30)}", parse_math=False)
-        ax.legend(loc="upper left", fontsize=9, frameon=False)
+        self._label(ax, "predicted", f"observed {shown(self.target, 30)}")
+        self._legend(ax, "upper left")
 
 
 @dataclass(repr=False, eq=False)
@@ -153,7 +145,6 @@ class ResidualDisplay(GaussianPredictions):
 
     @classmethod
     def compute(cls, y: Array, mean: Array, std: Array, **names: Any) -> Self:
-        """Return the display without drawing it."""
         return cls(mean, (y - mean) / std)
 
     def draw(self, ax: Any) -> None:
@@ -242,8 +233,8 @@ class CoverageDisplay(GaussianPredictions):
         ax.plot([0, 1], [0, 1], color=ORANGE, lw=1)
         ax.plot(self.levels, self.shares, color=BLUE, lw=2, label="this model")
         ax.set(xlabel="probability of the interval", ylabel="share of rows inside")
-        ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-        ax.legend(loc="upper left", fontsize=9, frameon=False)
+        self._square(ax, 0.0)
+        self._legend(ax, "upper left")
 
 
 GRID = 200
@@ -317,31 +308,23 @@ class BandDisplay(Display):
         grid = np.linspace(X[:, column].min(), X[:, column].max(), GRID)
         at = np.tile(np.median(X, axis=0), (GRID, 1))
         at[:, column] = grid
-        mean, std = gaussian(estimator, at)
         points = None
         if y is not None and X.shape[1] == 1:
             points = (X[:, 0], np.asarray(y, dtype=np.float64))
-        name = ("x" if X.shape[1] == 1 else f"column {column}") if name is None else name
-        return cls.from_predictions(
-            grid, mean, std, levels=levels, points=points, name=name, target=target, ax=ax
-        )
+        usual = "x" if X.shape[1] == 1 else f"column {column}"
+        words = {"name": usual if name is None else name, "target": target}
+        predicted = gaussian(estimator, at)
+        return cls.from_predictions(grid, *predicted, levels=levels, points=points, ax=ax, **words)
 
     def draw(self, ax: Any) -> None:
         for level, shade in zip(sorted(self.levels, reverse=True), cycle(BANDS), strict=False):
-            half = ndtri((1 + level) / 2) * self.std
-            ax.fill_between(
-                self.x,
-                self.mean - half,
-                self.mean + half,
-                color=shade,
-                lw=0,
-                label=f"{100 * level:.4g} % band",
-            )
+            half, label = ndtri((1 + level) / 2) * self.std, f"{100 * level:.4g} % band"
+            ends = (self.mean - half, self.mean + half)
+            ax.fill_between(self.x, *ends, color=shade, lw=0, label=label)
         ax.plot(self.x, self.mean, color=ORANGE, lw=2, label="prediction")
         if self.points is not None:
             many = len(self.points[0]) > MANY
             style: dict[str, Any] = {"ms": 3, "alpha": 0.7, "rasterized": many}
             ax.plot(*self.points, "o", color=BLUE, label="observed", **style)
-        ax.set_xlabel(shown(self.name, 30), parse_math=False)
-        ax.set_ylabel(shown(self.target, 30), parse_math=False)
-        ax.legend(loc="best", fontsize=9, frameon=False)
+        self._label(ax, shown(self.name, 30), shown(self.target, 30))
+        self._legend(ax)

@@ -1,7 +1,4 @@
-"""Rows and columns of a table, whatever holds it: array, data frame, or columns by name.
-
-Recorded: a quantity is written down in steps, and no density is finer than they are.
-"""
+"""Rows and columns of a table, whatever holds it; the steps in which a quantity is recorded."""
 
 from __future__ import annotations
 
@@ -106,6 +103,12 @@ def recorded(log_density: Array, y: Array, every: Array | None = None) -> Array:
     """
     step = step_of(y if every is None else every)
     return np.asarray(log_density if step == 0.0 else np.minimum(log_density, -np.log(step)))
+
+
+def normal_log_density(y: Array, mean: Any, std: Any) -> Array:
+    """Return log N(y_i; mean_i, std_i^2), shape (n,)."""
+    z = (y - mean) / std
+    return np.asarray(-0.5 * z**2 - np.log(std) - 0.5 * np.log(2 * np.pi))
 
 
 def note_of_step(log_density: Array, y: Array) -> str:

@@ -10,18 +10,17 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
-from mercer.core.arrays import Array
 from mercer.core.words import shown
-from mercer.tables.choose.candidates import Candidate, candidates_for, with_kernel
+from mercer.tables.choose.candidates import candidates_for, with_kernel
 from mercer.tables.choose.left_out import constant
 from mercer.tables.choose.notes import influence, notes_of
-from mercer.tables.choose.ranking import Row, ranked, row_of
+from mercer.tables.choose.ranking import row_of
 from mercer.tables.choose.refit import final_round
-from mercer.tables.choose.screen import ROWS, Clock, Progress, Screening, reporter, screen
+from mercer.tables.choose.screen import ROWS, Clock, Progress, reporter, screen
 from mercer.tables.data.columns import infer_columns
 from mercer.tables.data.encode import fit_encoder
 from mercer.tables.data.frame import Frame, as_frame
-from mercer.tables.data.target import Target, read_target
+from mercer.tables.data.target import read_target
 from mercer.tables.data.weights import notes_of_weights, read_weights
 from mercer.tables.model import TableModel
 
@@ -86,7 +85,12 @@ def fit(
     counts = read_weights(whole, weights)
     there = np.arange(whole.n) if counts is None else np.flatnonzero(counts)
     frame = whole if len(there) == whole.n else whole.take(there)
-    _check_rows(frame, target)
+    lost = int(frame.missing(target).sum())
+    if frame.n - lost < 2:
+        raise ValueError(
+            f"Found {frame.n - lost} sample (n_samples={frame.n - lost}) with a value of "
+            f"'{shown(target)}', and {lost} rows that have no value: at least two are needed"
+        )
     goal = read_target(frame, target, kind)
     goal = replace(goal, weights=None if counts is None else counts[there])
     kept = np.arange(frame.n) if goal.kind == "partly" else np.flatnonzero(goal.known)
@@ -97,34 +101,44 @@ def fit(
     goal_kept = goal.take(kept)
     encoder, X = fit_encoder(frame.take(kept), columns, goal_kept.weights)
     line = X.shape[1] == 1 and [c.kind for c in columns if c.used] == ["numeric"]
-    k = 0 if goal.classes is None else len(goal.classes)
-    every = candidates_for(goal.kind, X, line, k, goal.weights is not None)
-    chosen = [] if kernel is not None and candidates is None else _chosen(every, candidates)
+    every = candidates_for(goal.kind, X, line, goal.k, goal.weights is not None)
+    chosen = every if kernel is None else []
+    if candidates is not None:
+        known = [c.name for c in every]
+        other = ", ".join(repr(name) for name in candidates if name not in known)
+        if other or not candidates:
+            raise ValueError(f"no candidate {other}; known are {', '.join(known)}")
+        chosen = [c for c in every if c.name in candidates]
     if kernel is not None:
-        chosen.append(with_kernel(goal.kind, kernel, k))
+        chosen.append(with_kernel(goal.kind, kernel, goal.k))
     share = ALONE if len(X) <= ROWS else SCREENING
     with threadpool_limits(1):  # matrices of 500 rows gain nothing from threads, and wait for them
         found = screen(chosen, X, goal_kept, clock, share, seed)
     best, final = final_round(found, X, goal_kept, clock, seed)
-    ranking = _ranking(found, goal_kept, best.candidate.name)
+    plain = "the share of each class" if goal.k else "the mean of the target"
+    y, weight = goal_kept.values[found.rows], goal_kept.counts(found.rows)
+    guess = constant(y, goal.k, weight)
+    base = row_of("constant", f"no inputs: {plain}, to compare with", None, guess, 0.0)
+    rows = [replace(t.row, chosen=t is best) for t in found.tried]
+    ranking = sorted([*rows, base], key=lambda r: np.inf if r.score is None else -r.score)
     return TableModel(
         Pipeline([("columns", encoder), ("machine", final.machine)]),
-        kind=goal.kind,
-        target=target,
-        classes=goal.classes,
-        columns=columns,
-        ranking=ranking,
-        left_out=final.left,
-        left_rows=there[kept[final.left_rows]],
-        rows=there[kept[final.rows]],
-        given=whole.n,
-        notes=[*notes_of_weights(counts), *notes_of(goal, columns, found, final, ranking)],
-        seconds=clock.elapsed,
-        influence=influence(final.machine, X[final.rows], goal_kept.counts(final.rows)),
-        frame=whole,
-        weights=counts,
-        weighted_by=column,
-        interrupted=found.interrupted or final.stopped,
+        goal.kind,
+        target,
+        goal.classes,
+        columns,
+        ranking,
+        left_out_=final.left,
+        left_rows_=there[kept[final.left_rows]],
+        rows_=there[kept[final.rows]],
+        given_=whole.n,
+        notes_=[*notes_of_weights(counts), *notes_of(goal, columns, found, final, ranking)],
+        seconds_=clock.elapsed,
+        influence_=influence(final.machine, X[final.rows], goal_kept.counts(final.rows)),
+        frame_=whole,
+        weights_=counts,
+        weighted_by_=column,
+        interrupted_=found.interrupted or final.stopped,
     )
 
 
@@ -146,32 +160,3 @@ def _names(
     if not names:
         raise ValueError(f"there is no column besides '{shown(target)}': nothing to learn from")
     return names
-
-
-def _check_rows(frame: Frame, target: str) -> None:
-    lost = int(frame.missing(target).sum())
-    if frame.n - lost < 2:
-        raise ValueError(
-            f"Found {frame.n - lost} sample (n_samples={frame.n - lost}) with a value of "
-            f"'{shown(target)}', and {lost} rows that have no value: at least two are needed"
-        )
-
-
-def _chosen(every: list[Candidate], names: Sequence[str] | None) -> list[Candidate]:
-    if names is None:
-        return every
-    known = [c.name for c in every]
-    lost = [name for name in names if name not in known]
-    if lost or not names:
-        raise ValueError(f"no candidate {', '.join(map(repr, lost))}; known are {', '.join(known)}")
-    return [c for c in every if c.name in names]
-
-
-def _ranking(found: Screening, target: Target, best: str) -> list[Row]:
-    k = 0 if target.classes is None else len(target.classes)
-    y: Array = target.values[found.rows]
-    plain = "the mean of the target" if k == 0 else "the share of each class"
-    guess = constant(y, k, target.counts(found.rows))
-    base = row_of("constant", f"no inputs: {plain}, to compare with", None, guess, 0.0)
-    rows = [replace(t.row, chosen=t.candidate.name == best) for t in found.tried]
-    return ranked([*rows, base])

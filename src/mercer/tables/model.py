@@ -1,36 +1,64 @@
-"""TableModel: a pipeline fitted to a table, with the account of how it was chosen.
-
-Listing: the ranking as a table of text, and of HTML in a notebook.
-"""
+"""TableModel: a pipeline fitted to a table, with the account of how it was chosen."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import asdict, dataclass
 from html import escape
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
+from mercer.core.kinds import Labels, Numbers, Plain, Record, Rows, finite
+from mercer.core.record import Each, Fields, Maybe, One, Recorded
 from mercer.core.words import shown
 from mercer.persist import save
-from mercer.tables.choose.check import cross_validate
+from mercer.persist.pipelines import Step
+from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.left_out import LeftOutTable
-from mercer.tables.choose.ranking import HEAD, Row
+from mercer.tables.choose.ranking import FIGURES, Row
+from mercer.tables.choose.refit import cross_validate
 from mercer.tables.data.columns import Column
-from mercer.tables.data.encode import encoded
+from mercer.tables.data.encode import DateFeatures, encoded
 from mercer.tables.data.frame import Frame, as_frame
-from mercer.tables.record import TableRecord
+
+OWN: dict[str, type] = {"DateFeatures": DateFeatures, "SigmoidClassifier": SigmoidClassifier}
+_TEXT = Plain(str)
+_RANKED = {
+    "name": _TEXT,
+    "sentence": _TEXT,
+    "chosen": Plain(bool),
+    **dict.fromkeys(FIGURES, Maybe(Plain(float))),
+    "seconds": Plain(float, 0.0),
+    "size": Maybe(Plain(int, 0)),
+    "by": _TEXT,
+}
+# of l rows that were left out
+_LEFT_OUT = {
+    "y": One(
+        {"codes": Rows("l", rising=False), "values": Numbers("l")},
+        lambda y: "values" if y.dtype.kind == "f" else "codes",
+    ),
+    "log_density": Numbers("l", finite=False),
+    "mean": Maybe(Numbers("l", finite=False)),
+    "std": Maybe(Numbers("l", finite=False)),
+    "proba": Maybe(Numbers("l c", finite=False)),
+    "by": _TEXT,
+    "weights": Maybe(Numbers("l", 0.0)),
+}
+
+CAPTION = "ranked by the log density of rows left out, per row"
 
 
+@dataclass(eq=False, repr=False)
 class Listing:
     """The ranking of a :class:`TableModel`, best first; ``rows()`` gives plain dictionaries."""
 
-    def __init__(self, ranking: list[Row], kind: str) -> None:
-        self.ranking = ranking
-        self.kind = kind
+    ranking: list[Row]
+    kind: str
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows as dictionaries, e.g. for a data frame."""
@@ -38,10 +66,9 @@ class Listing:
 
     def head(self) -> list[str]:
         """Return the column names; the error is named by what it is."""
-        names = list(HEAD)
-        names[2] = "RMSE" if self.kind == "regression" else "error"
-        names[1] = "log density" if self.kind == "regression" else "log probability"
-        return names
+        quantity = self.kind == "regression"
+        own = ("log density", "RMSE") if quantity else ("log probability", "error")
+        return ["machine", *own, "calibration", "evidence", "LOO bound", "seconds", "size", "by"]
 
     def cells(self) -> list[list[str]]:
         """Return the rows as text."""
@@ -50,27 +77,25 @@ class Listing:
     def __str__(self) -> str:
         cells = [self.head(), *self.cells()]
         widths = [max(len(row[j]) for row in cells) for j in range(len(cells[0]))]
+        sides = ["<", *[">"] * (len(widths) - 2), "<"]  # words left, numbers right
         lines = [
-            "  ".join(
-                c.ljust(w) if j in (0, len(widths) - 1) else c.rjust(w)
-                for j, (c, w) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
+            "  ".join(f"{c:{s}{w}}" for c, s, w in zip(row, sides, widths, strict=True)).rstrip()
             for row in cells
         ]
-        return "\n".join(["ranked by the log density of rows left out, per row", *lines])
+        return "\n".join([CAPTION, *lines])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        top = "".join(f"<th>{escape(c)}</th>" for c in self.head())
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in self.cells()
-        )
-        caption = "ranked by the log density of rows left out, per row"
-        return f"<table><caption>{caption}</caption><tr>{top}</tr>{body}</table>"
+        def line(cells: list[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{escape(c)}</{tag}>" for c in cells) + "</tr>"
+
+        body = line(self.head(), "th") + "".join(line(row, "td") for row in self.cells())
+        return f"<table><caption>{CAPTION}</caption>{body}</table>"
 
 
-class TableModel(TableRecord):
+@dataclass(eq=False, repr=False)
+class TableModel(Recorded):
     """What :func:`mercer.fit` returns: the best machine for a table, ready to predict tables.
 
     Attributes
@@ -93,44 +118,23 @@ class TableModel(TableRecord):
     frame_ : the table itself; None after loading: a model file does not hold it.
     """
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        *,
-        kind: str,
-        target: str,
-        classes: NDArray[Any] | None,
-        columns: list[Column],
-        ranking: list[Row],
-        left_out: LeftOutTable,
-        left_rows: Any,
-        rows: Any,
-        given: int,
-        notes: list[str],
-        seconds: float,
-        influence: Array,
-        frame: Frame | None = None,
-        weights: Array | None = None,
-        weighted_by: str | None = None,
-        interrupted: bool = False,
-    ) -> None:
-        self.pipeline_ = pipeline
-        self.kind_ = kind
-        self.target_ = target
-        self.classes_ = classes
-        self.columns_ = columns
-        self.ranking_ = ranking
-        self.left_out_ = left_out
-        self.left_rows_ = np.asarray(left_rows)
-        self.rows_ = np.asarray(rows)
-        self.given_ = given
-        self.notes_ = notes
-        self.seconds_ = seconds
-        self.influence_ = influence
-        self.frame_ = frame
-        self.weights_ = weights
-        self.weighted_by_ = weighted_by
-        self.interrupted_ = interrupted
+    pipeline_: Pipeline
+    kind_: str
+    target_: str
+    classes_: NDArray[Any] | None
+    columns_: list[Column]
+    ranking_: list[Row]
+    left_out_: LeftOutTable
+    left_rows_: Index
+    rows_: Index
+    given_: int
+    notes_: list[str]
+    seconds_: float
+    influence_: Array
+    frame_: Frame | None = None
+    weights_: Array | None = None
+    weighted_by_: str | None = None
+    interrupted_: bool = False
 
     # ------------------------------------------------------------------ what it is
     @property
@@ -154,10 +158,9 @@ class TableModel(TableRecord):
         return np.array([c.name for c in self.columns_ if c.used], dtype=object)
 
     def __repr__(self) -> str:
-        return (
-            f"<TableModel: {self.kind_} of '{shown(self.target_)}' by {self.chosen_.name} from "
-            f"{len(self.feature_names_in_)} columns and {len(self.rows_)} rows>"
-        )
+        size = f"{len(self.feature_names_in_)} columns and {len(self.rows_)} rows"
+        what = f"{self.kind_} of '{shown(self.target_)}' by {self.chosen_.name}"
+        return f"<TableModel: {what} from {size}>"
 
     # ------------------------------------------------------------------ predictions
     def encode(self, table: Any) -> Array:
@@ -167,9 +170,13 @@ class TableModel(TableRecord):
         if lost:
             names = ", ".join(f"'{shown(n, 40)}'" for n in lost[:8])
             raise ValueError(f"the table lacks {len(lost)} columns of the model: {names}")
-        for column in self.columns_:
-            if column.used:
-                _check_kind(frame, column)
+        for column in (c for c in self.columns_ if c.used):
+            stored = frame.kind(column.name)
+            wanted = {"numeric": "number", "date": "date"}.get(column.kind, "text")
+            if stored != wanted and not bool(frame.missing(column.name).all()):
+                raise ValueError(
+                    f"column '{shown(column.name)}' holds {stored}s here and {wanted}s in training"
+                )
         X: Array = encoded(self.pipeline_.named_steps["columns"], frame, self.columns_)
         return X
 
@@ -216,9 +223,9 @@ class TableModel(TableRecord):
 
         It shows the training rows, so that it is there after fitting, not after loading.
         """
-        from mercer.tables.report import write_table_report
+        from mercer.tables.report import table_report, write_report
 
-        write_table_report(self, os.fspath(path))
+        write_report(os.fspath(path), table_report(self))
 
     def plot(self, what: str = "auto", ax: Any = None) -> Any:
         """Draw the model with matplotlib and return the display (needs ``mercer[report]``).
@@ -239,12 +246,46 @@ class TableModel(TableRecord):
 
         return taken_apart(self)
 
+    # ------------------------------------------------------------------ model files
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
 
-def _check_kind(frame: Frame, column: Column) -> None:
-    """Refuse a column that is of another kind than it was in training."""
-    stored = frame.kind(column.name)
-    wanted = {"numeric": "number", "date": "date"}.get(column.kind, "text")
-    if stored != wanted and not bool(frame.missing(column.name).all()):
-        raise ValueError(
-            f"column '{shown(column.name)}' holds {stored}s here and {wanted}s in training"
-        )
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return nothing: a table model has no parameters, its pipeline has."""
+        return {}
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return []
+
+    @classmethod
+    def _made(cls, params: dict[str, Any]) -> Self:
+        return cls.__new__(cls)
+
+    @classmethod
+    def _record(cls) -> Record:
+        # n rows were used of the g that the table had
+        return {
+            "pipeline_": Step(OWN, whole=True),
+            "kind_": Plain(str, among=("regression", "binary", "multiclass", "partly")),
+            "target_": _TEXT,
+            "classes_": Maybe(Labels()),
+            "columns_": Each(Fields(Column, dict.fromkeys(("name", "kind", "rule"), _TEXT))),
+            "ranking_": Each(Fields(Row, _RANKED, parts=lambda row: finite(asdict(row)))),
+            "left_out_": Fields(LeftOutTable, _LEFT_OUT),
+            "left_rows_": Rows("l", rising=False),
+            "rows_": Rows("n", rising=False),
+            "given_": Plain(int, 0, size="g"),
+            "notes_": Each(_TEXT),
+            "seconds_": Plain(float, 0.0),
+            "influence_": Numbers("n", finite=False),
+            "weights_": Maybe(Numbers("g", 0.0)),
+            "weighted_by_": Maybe(_TEXT),
+        }
+
+    def _restored(self) -> None:
+        self.frame_, self.interrupted_ = None, False  # a model file does not hold them
+
+    def _check_fitted(self) -> None:
+        if (self.classes_ is None) != (self.kind_ == "regression"):
+            raise ValueError("a quantity has no classes, and everything else has some")

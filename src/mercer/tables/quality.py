@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.special import ndtr
 
@@ -20,7 +18,6 @@ def quality(
     """Return figures for predictions of y (n,) by Gaussians with ``mean`` and ``std`` (n,).
 
     ``weights`` (n,) say how often each row counts.
-
     ``r2`` = 1 - SS_residual / SS_total, ``rmse``, ``coverage90`` (share of y inside the central
     90 % intervals; 0.9 is honest), ``log_density`` (mean of log p(y_i), greater is better; none
     counts above what the steps allow in which y was written down).
@@ -53,12 +50,6 @@ def quality_cells(figures: dict[str, float]) -> list[str]:
         f"{100 * figures['coverage90']:.1f} %",
         f"{figures['log_density']:.3f}",
     ]
-
-
-def normal_log_density(y: Array, mean: Any, std: Any) -> Array:
-    """Return log N(y_i; mean_i, std_i^2), shape (n,)."""
-    z = (y - mean) / std
-    return np.asarray(-0.5 * z**2 - np.log(std) - 0.5 * np.log(2 * np.pi))
 
 
 def surprise(observed: float, level: float, n: int) -> float:

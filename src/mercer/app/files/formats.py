@@ -24,10 +24,18 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _OTHERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
+def is_parquet(path: str) -> bool:
+    """Whether a file is parquet, by its suffix."""
+    return path.lower().endswith((".parquet", ".pq"))
+
+
 def read_csv(path: str, delimiter: str = ",") -> tuple[list[str], list[list[str]], list[int]]:
     """Return the names, the columns as text, and the line in the file where each row begins."""
     with open(path, encoding="utf-8-sig", newline="") as file, utf8(path):
-        return _read(file, path, delimiter)
+        names, rows = open_rows(file, path, delimiter)
+        found = list(rows)
+    columns = [list(c) for c in zip(*(row for _, row in found), strict=True)] or [[] for _ in names]
+    return names, columns, [line for line, _ in found]
 
 
 @contextlib.contextmanager
@@ -42,34 +50,18 @@ def utf8(path: str) -> Iterator[None]:
         ) from None
 
 
-def _read(file: TextIO, path: str, delimiter: str) -> tuple[list[str], list[list[str]], list[int]]:
-    names, rows = open_rows(file, path, delimiter)
-    kept: list[list[str]] = []
-    lines: list[int] = []
-    for line, row in rows:
-        kept.append(row)
-        lines.append(line)
-    columns = [list(column) for column in zip(*kept, strict=True)] or [[] for _ in names]
-    return names, columns, lines
-
-
 def open_rows(
     file: TextIO, path: str, delimiter: str
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """Return the names and, as they are asked for, (first line, fields) of each row after them."""
-    _refuse_spreadsheet(file, path)
+    peek = getattr(getattr(file, "buffer", None), "peek", None)  # takes nothing from a pipe
+    if peek is not None and peek(4)[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):  # zip, old Excel
+        raise AppError(f"{path} is a spreadsheet, not text: save the sheet as CSV (UTF-8)")
     rows = _rows(file, path, delimiter)
     _, first = next(rows, (0, []))
     names = [name.strip() for name in first]
     _check_names(names, path, delimiter)
     return names, _checked(rows, path, len(names))
-
-
-def _refuse_spreadsheet(file: TextIO, path: str) -> None:
-    """Say in a sentence that a file is a workbook: a zip archive, or one of the old Excel."""
-    peek = getattr(getattr(file, "buffer", None), "peek", None)  # takes nothing from a pipe
-    if peek is not None and peek(4)[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
-        raise AppError(f"{path} is a spreadsheet, not text: save the sheet as CSV (UTF-8)")
 
 
 def _checked(

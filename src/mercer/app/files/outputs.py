@@ -6,10 +6,12 @@ import contextlib
 import csv
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from mercer.app.files.formats import is_parquet
 from mercer.app.terminal import AppError, require
 from mercer.core.arrays import Array
 from mercer.persist import check_target, replacing
@@ -25,7 +27,7 @@ def written(path: str) -> Iterator[Callable[[Columns], None]]:
     number, and no more rows in memory than it is given at a time; parquet, by its suffix, is
     written at the end from all of them. If the body fails, what stood at ``path`` stays.
     """
-    if path.lower().endswith((".parquet", ".pq")):
+    if is_parquet(path):
         polars = require("polars", "writing parquet")
         parts: list[Columns] = []
         yield parts.append
@@ -40,7 +42,9 @@ def written(path: str) -> Iterator[Callable[[Columns], None]]:
             if not file.tell():
                 writer.writerow(columns)
             lists = (c if isinstance(c, list) else c.tolist() for c in columns.values())
-            writer.writerows([_cell(v) for v in row] for row in zip(*lists, strict=True))
+            for row in zip(*lists, strict=True):
+                known = ("" if v is None or v != v else v for v in row)
+                writer.writerow([v if isinstance(v, str) else repr(v) for v in known])
 
         yield write
 
@@ -51,24 +55,15 @@ def _joined(parts: Sequence[Columns]) -> dict[str, Any]:
     for name in parts[0] if parts else ():
         each = [part[name] for part in parts]
         if any(isinstance(c, list) for c in each):  # labels; a part without any has NaN
-            values = [v for c in each for v in (c if isinstance(c, list) else [None] * len(c))]
-            found[name] = values
+            lists = (c if isinstance(c, list) else [None] * len(c) for c in each)
+            found[name] = list(chain.from_iterable(lists))
         else:
             found[name] = np.concatenate(each)
     return found
 
 
-def _cell(value: Any) -> str:
-    if value is None or value != value:
-        return ""
-    return value if isinstance(value, str) else repr(value)
-
-
 def check_outputs(outputs: Sequence[str | None], inputs: Sequence[str] = ()) -> None:
-    """Refuse, before any work, what cannot be written later.
-
-    An output that is one of the inputs, twice the same output, a folder that is not there.
-    """
+    """Refuse, before any work, outputs that are inputs or twice the same, and lost folders."""
     seen = {os.path.realpath(path): path for path in inputs}
     for path in outputs:
         if path is None:

@@ -1,7 +1,4 @@
-"""Tables: columns of numbers by name, from CSV or parquet files, and back.
-
-From a table as it was read to a frame: text becomes numbers, dates and truth values.
-"""
+"""Tables as they were read from CSV or parquet files, and the frames that they become."""
 
 from __future__ import annotations
 
@@ -12,27 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from mercer.app.files.formats import MISSING, parse_number, read_csv, read_parquet
+from mercer.app.files.formats import MISSING, is_parquet, parse_number, read_csv, read_parquet
 from mercer.app.terminal import AppError, quoted, shown
 from mercer.core.arrays import Array
 from mercer.core.words import did_you_mean
-from mercer.tables.data.frame import Frame, days
+from mercer.tables.data.frame import Frame, days, joined, objects
 
 
 @dataclass(frozen=True)
 class FileTable:
-    """A table as it was read: every column as text (CSV) or as numbers (parquet).
+    """A table as it was read: every column as text (CSV) or as numbers (parquet)."""
 
-    Attributes
-    ----------
-    path : where it came from, for messages.
-    columns : by name, each of length n.
-    places : (n,) where each row stands, "line 7" or "row 7".
-    """
-
-    path: str
-    columns: Mapping[str, Sequence[str] | Array]
-    places: Sequence[str]
+    path: str  # where it came from, for messages
+    columns: Mapping[str, Sequence[str] | Array]  # by name, each of length n
+    places: Sequence[str]  # (n,) where each row stands, "line 7" or "row 7"
 
     @property
     def names(self) -> list[str]:
@@ -93,18 +83,15 @@ class FileTable:
 
 def read_table(path: str, delimiter: str = ",") -> FileTable:
     """Read a table: parquet by its suffix (needs polars), anything else as strict CSV."""
-    if path.lower().endswith((".parquet", ".pq")):
+    if is_parquet(path):
         columns, rows = read_parquet(path)
-        return _with_rows(FileTable(path, columns, [f"row {i + 1}" for i in range(rows)]))
-    names, texts, lines = read_csv(path, delimiter)
-    table = FileTable(path, dict(zip(names, texts, strict=True)), [f"line {n}" for n in lines])
-    return _with_rows(table)
-
-
-def _with_rows(table: FileTable) -> FileTable:
-    if not len(table.places):
-        raise AppError(f"{table.path} has a header but no rows")
-    return table
+        places = [f"row {i + 1}" for i in range(rows)]
+    else:
+        names, texts, lines = read_csv(path, delimiter)
+        columns, places = dict(zip(names, texts, strict=True)), [f"line {n}" for n in lines]
+    if not places:
+        raise AppError(f"{path} has a header but no rows")
+    return FileTable(path, columns, places)
 
 
 KINDS = {"numeric": "number", "date": "date", "categorical": "text", "text": "text"}
@@ -118,21 +105,15 @@ def frame_of(
     Without kinds a column of text is numbers if all of it is, else dates in ISO form if all of it
     is, else text. Numbers with a few other texts among them are refused: which is the mistake?
     """
-    columns: dict[str, Any] = {}
-    dates = set()
-    for name in names:
-        wanted = None if kinds is None else KINDS[kinds[name]]
-        columns[name], date = _column(data, name, wanted)
-        if date:
-            dates.add(name)
-    return Frame(columns, frozenset(dates), len(data.places))
+    wanted = dict.fromkeys(names) if kinds is None else {n: KINDS[kinds[n]] for n in names}
+    return joined({n: _column(data, n, wanted[n]) for n in names}, len(data.places))
 
 
 def _column(data: FileTable, name: str, wanted: str | None) -> tuple[Any, bool]:
     given = data.columns[name]
     if isinstance(given, np.ndarray):
         if wanted == "text":
-            return _objects([None if v != v else _word(f"{v:g}") for v in given]), False
+            return objects([None if v != v else _word(f"{v:g}") for v in given]), False
         if wanted == "date":
             raise AppError(f"{data.path}: column '{shown(name)}' holds numbers, not dates")
         return data.numbers([name])[:, 0], False
@@ -147,7 +128,7 @@ def _column(data: FileTable, name: str, wanted: str | None) -> tuple[Any, bool]:
             f"{data.path}: column '{shown(name)}' holds something that is not a date such as "
             "2026-01-31"
         )
-    return _objects([None if t is None else _word(t) for t in texts]), False
+    return objects([None if t is None else _word(t) for t in texts]), False
 
 
 def _numeric(data: FileTable, name: str, texts: list[str | None]) -> bool:
@@ -176,9 +157,3 @@ def _dates(texts: list[str | None]) -> Any:
 
 def _word(text: str) -> str:
     return text.lower() if text.lower() in ("true", "false") else text
-
-
-def _objects(values: list[Any]) -> Any:
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out

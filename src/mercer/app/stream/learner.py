@@ -1,15 +1,11 @@
-"""The learner of a stream: made by name, fed batches, kept in checkpoints.
-
-Its figures are taken before each batch: every labelled row is predicted before it is learned. A
-checkpoint is one model file with the learner and how far it has come.
-"""
+"""The learner of a stream: made by name, fed batches, kept in checkpoints."""
 
 from __future__ import annotations
 
 import copy
 import math
-from dataclasses import asdict, astuple, dataclass, field
-from typing import Any
+from dataclasses import asdict, astuple, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -19,22 +15,17 @@ import mercer
 from mercer.app.stream.rows import StreamRows, check_labels, text_of, values_of
 from mercer.app.terminal import AppError
 from mercer.core.arrays import Array
+from mercer.tables.data.frame import objects
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Sums over rows.
-
-    Attributes
-    ----------
-    rows, wrong : labelled rows that were predicted before they were learned, and the errors.
-    told, log_loss : rows for which there were probabilities, and the sum of -log P(label).
-    """
+    """Sums over labelled rows that were predicted before they were learned."""
 
     rows: int = 0
     wrong: int = 0
-    told: int = 0
-    log_loss: float = 0.0
+    told: int = 0  # rows for which there were probabilities
+    log_loss: float = 0.0  # the sum of -log P(label)
 
     def __add__(self, other: Figures) -> Figures:
         return Figures(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
@@ -59,34 +50,28 @@ KINDS = {
     "med": ("kernel",),
     "lapmed": ("budget", "kernel"),
 }
-_PARAMETERS = {"forget": "rho"}  # options with another name than the parameter
+PARAMETERS = {"forget": "rho"}  # options with another name than the parameter
 
 
 def make(kind: str, given: dict[str, Any]) -> Any:
-    """Return the unfitted model; ``given`` are those of budget, forget, drift, kernel not None.
-
-    Discrimination measures distances in all columns alike, so they are standardised by the first
-    batch, as the logistic learner does by itself.
-    """
-    options = {_PARAMETERS.get(name, name): value for name, value in given.items()}
+    """Return the unfitted model; ``given`` are those of budget, forget, drift, kernel not None."""
+    options = {PARAMETERS.get(name, name): value for name, value in given.items()}
     if kind == "logistic":
         return mercer.OnlineLogisticClassifier(**({"budget": BUDGET} | options))
     if kind == "med":
         machine: Any = mercer.MEDClassifier(calibration="sigmoid", **options)
     else:
         machine = mercer.LapMEDClassifier(**options)
+    # distances count in all columns alike; the logistic learner standardises by itself
     return Pipeline([("scale", StandardScaler()), ("machine", machine)])
 
 
 @dataclass(frozen=True)
 class Learner:
-    """A model that learns batches of rows with labels as text.
-
-    ``classes`` are all labels of the stream as text; None: those of the first batch.
-    """
+    """A model that learns batches of rows with labels as text."""
 
     model: Any
-    classes: list[str] | None = None
+    classes: list[str] | None = None  # all labels of the stream; None: those of the first batch
 
     @property
     def machine(self) -> Any:
@@ -121,29 +106,34 @@ class Learner:
 
         After an error the learner is as it was; the sentence says where the rows stand.
         """
-        value = self._values(rows)
+        if self.begun:  # the classes, as text and as the learner has them
+            value = {text_of(label): label for label in self.machine.classes_.tolist()}
+        else:
+            seen = {label for label in rows.labels if label is not None}
+            value = values_of(self.classes or sorted(seen))
         check_labels(rows, list(value), self.begun, self.classes is not None)
-        y = np.empty(len(rows.labels), dtype=object)
-        y[:] = [None if label is None else value[label] for label in rows.labels]
+        y = objects(None if label is None else value[label] for label in rows.labels)
         try:
             X = self._scaled(rows.X)
             before = self._before(X, y) if self.informed else Figures()
-            return self._absorbed(X, y, list(value.values()), before)
+            machine, classes = self.machine, None if self.begun else list(value.values())
+            old = getattr(machine, "prequential_", None)
+            machine.partial_fit(X, y if self.partly else np.array(y.tolist()), classes=classes)
         except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
             raise AppError(f"{rows.place}: {error}") from error
+        new = getattr(machine, "prequential_", None)
+        if new is None:
+            return before
+        wrong, log_loss = new.weight - new.right, new.log_loss_sum
+        if old is not None:
+            wrong, log_loss = wrong - (old.weight - old.right), log_loss - old.log_loss_sum
+        return Figures(len(y), round(wrong), len(y), log_loss)
 
     def remarks(self) -> list[str]:
         """Return what the machine itself says that its user should know."""
         report = self.machine.report_
         found = [report.get("scales", {}).get("message"), report.get("slack")]
         return [text for text in [*found, report.get("schedule")] if text is not None]
-
-    def _values(self, rows: StreamRows) -> dict[str, Any]:
-        """Return the classes, as text and as the learner has them."""
-        if self.begun:
-            return {text_of(label): label for label in self.machine.classes_.tolist()}
-        seen = {label for label in rows.labels if label is not None}
-        return values_of(self.classes or sorted(seen))
 
     def _scaled(self, X: Array) -> Array:
         if not isinstance(self.model, Pipeline):
@@ -165,59 +155,24 @@ class Learner:
         with np.errstate(divide="ignore"):  # a class that was ruled out costs infinitely much
             return Figures(len(X), wrong, len(X), float(-np.log(p).sum()))
 
-    def _absorbed(self, X: Array, y: Any, classes: list[Any], before: Figures) -> Figures:
-        machine, first = self.machine, not self.begun
-        old = getattr(machine, "prequential_", None)
-        given = y if self.partly else np.array(y.tolist())
-        machine.partial_fit(X, given, classes=classes if first else None)
-        new = getattr(machine, "prequential_", None)
-        if new is None:
-            return before
-        wrong, log_loss = new.weight - new.right, new.log_loss_sum
-        if old is not None:
-            wrong, log_loss = wrong - (old.weight - old.right), log_loss - old.log_loss_sum
-        return Figures(len(y), round(wrong), len(y), log_loss)
 
-
-LEARNERS = (
-    mercer.OnlineLogisticClassifier,
-    mercer.MEDClassifier,
-    mercer.LapMEDClassifier,
-)
+LEARNERS = (mercer.OnlineLogisticClassifier, mercer.MEDClassifier, mercer.LapMEDClassifier)
 
 
 @dataclass(frozen=True)
 class Position:
-    """How far a stream has come.
+    """How far a stream has come."""
 
-    Attributes
-    ----------
-    size, drop : the options --batch and --drop-missing.
-    batches, read : batches and rows that were read, ``rows`` of these were learned.
-    digest : SHA-256 of all that was read, by which a stream given again is recognised.
-    figures : the sums so far.
-    """
-
-    size: int
-    drop: bool
+    size: int  # --batch
+    drop: bool  # --drop-missing
     batches: int = 0
     read: int = 0
-    rows: int = 0
-    digest: str = ""
-    figures: Figures = field(default_factory=Figures)
+    rows: int = 0  # of those read that were learned
+    digest: str = ""  # SHA-256 of all that was read: a stream given again is recognised by it
+    figures: Figures = Figures()
 
 
-@dataclass(frozen=True)
-class StreamColumns:
-    """The target, the inputs in their order, and those of them that are words."""
-
-    target: str
-    names: list[str]
-    words: list[str]
-
-
-@dataclass(frozen=True)
-class StoredStream:
+class StoredStream(NamedTuple):
     """What a model file says: position and target are None if no stream has written it."""
 
     learner: Learner
@@ -227,19 +182,21 @@ class StoredStream:
     position: Position | None
 
 
-def write(path: str, learner: Learner, columns: StreamColumns, position: Position) -> None:
+def write(
+    path: str, learner: Learner, target: str, names: list[str], words: list[str], position: Position
+) -> None:
     """Write the learner with the names of its inputs; an older file is replaced in one step.
 
     The learner itself has no names: it is given arrays, whose columns are already in order.
     """
-    told = {"target": columns.target, "rows": position.rows, "words": columns.words}
+    told = {"target": target, "rows": position.rows, "words": words}
     machine = copy.copy(learner.machine)
     machine.report_ = machine.report_ | {"table": told | {"stream": asdict(position)}}
     model: Any = machine
     if isinstance(learner.model, Pipeline):
         steps = [(name, copy.copy(step)) for name, step in learner.model.steps[:-1]]
         model = Pipeline([*steps, (learner.model.steps[-1][0], machine)])
-    _first(model).feature_names_in_ = np.array(columns.names, dtype=object)
+    _first(model).feature_names_in_ = np.array(names, dtype=object)
     mercer.save(model, path)
 
 
@@ -248,26 +205,23 @@ def read(path: str) -> StoredStream:
     model = mercer.load(path)
     learner = Learner(model)
     if not isinstance(learner.machine, LEARNERS):
-        known = ", ".join(cls.__name__ for cls in LEARNERS)
+        others = ", ".join(cls.__name__ for cls in LEARNERS)
         raise AppError(
             f"{path} holds a {type(learner.machine).__name__}, which does not learn from streams; "
-            f"{known} do"
+            f"{others} do"
         )
     first = _first(model)
     names = getattr(first, "feature_names_in_", None)
     if names is not None:
         del first.feature_names_in_
-    told = learner.machine.report_.get("table", {})
-    stream = told.get("stream")
-    position = None
-    if stream is not None:
-        figures = stream["figures"]
+    told, position = learner.machine.report_.get("table", {}), None
+    if "stream" in told:
+        figures = dict(told["stream"]["figures"])
         if figures["log_loss"] is None:  # a report writes what is not finite as None
-            figures = figures | {"log_loss": math.inf}
-        position = Position(**(stream | {"figures": Figures(**figures)}))
-    known_names = None if names is None else [str(name) for name in names]
-    words = list(told.get("words", []))
-    return StoredStream(learner, known_names, words, told.get("target"), position)
+            figures["log_loss"] = math.inf
+        position = Position(**(told["stream"] | {"figures": Figures(**figures)}))
+    known = None if names is None else [str(name) for name in names]
+    return StoredStream(learner, known, list(told.get("words", [])), told.get("target"), position)
 
 
 def _first(model: Any) -> Any:

@@ -1,13 +1,4 @@
-"""Inputs of a stream: columns of numbers, and columns of words that become indicators.
-
-Batches of a stream: from files one after the other, or from standard input as it comes.
-
-Labels of a stream as text: what counts as one, and as the same one.
-
-The rows of a batch: inputs, labels as text, and where each stands.
-
-Refusing labels of a batch that the learner cannot have.
-"""
+"""The rows of a stream: batches from files or a pipe, their inputs and their labels as text."""
 
 from __future__ import annotations
 
@@ -18,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import compress, islice
 from typing import Any, TextIO
 
 import numpy as np
@@ -27,7 +18,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import mercer
-from mercer.app.files.formats import MISSING, open_rows, parquet_parts, parse_number, utf8
+from mercer.app.files.formats import (
+    MISSING,
+    is_parquet,
+    open_rows,
+    parquet_parts,
+    parse_number,
+    utf8,
+)
 from mercer.app.files.table import FileTable
 from mercer.app.terminal import AppError, quoted, shown
 from mercer.core.arrays import Array
@@ -36,32 +34,24 @@ STDIN = "-"
 
 
 def batches(paths: Sequence[str], delimiter: str, size: int) -> Iterator[FileTable]:
-    """Yield tables of ``size`` rows; the last one of each file may be shorter.
+    """Yield tables of ``size`` rows; the last one of each file may be shorter, or have none.
 
     A CSV is read no further than the batch needs, so that a pipe is learned from while it fills.
-    A file may have a header and no rows: nothing came that hour.
     """
     for path in paths:
-        if path.lower().endswith((".parquet", ".pq")):
-            yield from _parts(path, size)
+        if is_parquet(path):
+            done = 0
+            for columns, count in parquet_parts(path, size):
+                yield FileTable(path, columns, [f"row {done + i + 1}" for i in range(count)])
+                done += count
             continue
-        with _opened(path) as file, utf8(_name(path)):
-            yield from _batches(file, _name(path), delimiter, size)
-
-
-def _batches(file: TextIO, name: str, delimiter: str, size: int) -> Iterator[FileTable]:
-    names, rows = open_rows(file, name, delimiter)
-    while found := list(islice(rows, size)):
-        columns = zip(*(fields for _, fields in found), strict=True)
-        places = [f"line {line}" for line, _ in found]
-        yield FileTable(name, {n: list(c) for n, c in zip(names, columns, strict=True)}, places)
-
-
-def _parts(path: str, size: int) -> Iterator[FileTable]:
-    done = 0
-    for columns, count in parquet_parts(path, size):
-        yield FileTable(path, columns, [f"row {done + i + 1}" for i in range(count)])
-        done += count
+        label = "standard input" if path == STDIN else path
+        with _opened(path) as file, utf8(label):
+            names, rows = open_rows(file, label, delimiter)
+            while found := list(islice(rows, size)):
+                cells = zip(*(fields for _, fields in found), strict=True)
+                columns = {n: list(c) for n, c in zip(names, cells, strict=True)}
+                yield FileTable(label, columns, [f"line {line}" for line, _ in found])
 
 
 @contextlib.contextmanager
@@ -75,10 +65,6 @@ def _opened(path: str) -> Iterator[TextIO]:
         yield file
     finally:
         file.detach()  # standard input stays open: it is not ours
-
-
-def _name(path: str) -> str:
-    return "standard input" if path == STDIN else path
 
 
 _WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
@@ -166,14 +152,12 @@ def with_words(model: Any, names: Sequence[str], words: Sequence[str]) -> Any:
     machine = model.steps[-1][1] if isinstance(model, Pipeline) else model
     if isinstance(machine, mercer.OnlineLogisticClassifier):
         machine.set_params(standardize=False)  # a rare word would be far from all others
-    where: dict[bool, list[int]] = {True: [], False: []}
-    for j, name in enumerate(names):
-        where[name in words].append(j)
     indicators = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    steps: list[Any] = [("words", indicators, where[True])]
-    if where[False]:
-        steps.insert(0, ("numbers", StandardScaler(), where[False]))
-    front = ColumnTransformer(steps, sparse_threshold=0.0)
+    steps = [
+        ("numbers", StandardScaler(), [j for j, name in enumerate(names) if name not in words]),
+        ("words", indicators, [j for j, name in enumerate(names) if name in words]),
+    ]
+    front = ColumnTransformer([step for step in steps if step[2]], sparse_threshold=0.0)
     return Pipeline([("columns", front), ("machine", machine)])
 
 
@@ -195,25 +179,16 @@ def warn_of_new_words(model: Any, X: Array, names: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class StreamRows:
-    """b rows of a stream.
+    """b rows of a stream."""
 
-    Attributes
-    ----------
-    X : (b, d) inputs, NaN where a number is missing; objects if some are words.
-    labels : b texts, None where there is none.
-    places : b places such as "data.csv, line 7".
-    """
-
-    X: Any
-    labels: list[str | None]
-    places: list[str]
+    X: Any  # (b, d) inputs, NaN where a number is missing; objects if some are words
+    labels: list[str | None]  # None where there is none
+    places: list[str]  # such as "data.csv, line 7"
 
     def keep(self, mask: Array) -> StreamRows:
         """Return the rows where the mask (b,) is True."""
-        kept = np.flatnonzero(mask)
-        return StreamRows(
-            self.X[kept], [self.labels[i] for i in kept], [self.places[i] for i in kept]
-        )
+        labels = list(compress(self.labels, mask))
+        return StreamRows(self.X[mask], labels, list(compress(self.places, mask)))
 
     def content(self) -> bytes:
         """Return all values, such that other rows have others."""
@@ -228,33 +203,29 @@ class StreamRows:
         return first if len(self.places) == 1 else f"{first} to {last}"
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Which columns are read of each table, and what a gap means."""
+def read_rows(
+    table: FileTable, target: str, names: list[str], words: list[str], partly: bool, drop: bool
+) -> tuple[StreamRows, Array]:
+    """Return all rows, and a mask (b,) of those to learn from; refuse the others.
 
-    target: str
-    names: list[str]
-    words: list[str]  # those of the names whose columns are words
-    partly: bool  # rows without a label are learned from
-    drop: bool  # rows with a gap that is not allowed are left out
-
-    def read(self, table: FileTable) -> tuple[StreamRows, Array]:
-        """Return all rows, and a mask (b,) of those to learn from; refuse the others."""
-        table.check([self.target], "the target")
-        table.check(self.names, "an input")
-        X, gaps = read_inputs(table, self.names, self.words)
-        keep = table.complete(gaps, self.names, None if self.drop else "--drop-missing")
-        labels = [label_of(value) for value in table.columns[self.target]]
-        if not self.partly:
-            absent = np.array([label is None for label in labels])
-            if absent.any() and not self.drop:
-                raise AppError(
-                    f"{table.path}, {table.places[int(absent.argmax())]}: column "
-                    f"'{shown(self.target)}' has no label; pass --drop-missing to leave such rows "
-                    "out, or --learner lapmed to learn from them too"
-                )
-            keep = keep & ~absent
-        return StreamRows(X, labels, [f"{table.path}, {place}" for place in table.places]), keep
+    ``words`` are those of the names whose columns are words. Rows without a label are learned from
+    if ``partly``; rows with a gap that is not allowed are left out if ``drop``.
+    """
+    table.check([target], "the target")
+    table.check(names, "an input")
+    X, gaps = read_inputs(table, names, words)
+    keep = table.complete(gaps, names, None if drop else "--drop-missing")
+    labels = [label_of(value) for value in table.columns[target]]
+    if not partly:
+        absent = np.array([label is None for label in labels])
+        if absent.any() and not drop:
+            raise AppError(
+                f"{table.path}, {table.places[int(absent.argmax())]}: column "
+                f"'{shown(target)}' has no label; pass --drop-missing to leave such rows "
+                "out, or --learner lapmed to learn from them too"
+            )
+        keep = keep & ~absent
+    return StreamRows(X, labels, [f"{table.path}, {place}" for place in table.places]), keep
 
 
 def input_names(table: FileTable, target: str, features: Sequence[str] | None) -> list[str]:
@@ -283,7 +254,10 @@ def check_labels(rows: StreamRows, known: list[str], begun: bool, named: bool = 
             f"{rows.place}: the first batch has {found}: name all classes of the stream with "
             "--classes a,b,..., or make the batches longer with --batch"
         )
-    if not begun and not named and _quantity(known, len(rows.labels)):
+    numbers = [parse_number(label) for label in known]
+    fractions = all(v is not None and not v.is_integer() for v in numbers)
+    many = 2 * len(known) > len(rows.labels) + 2 and (fractions or len(known) > MOST)
+    if many and not begun and not named:
         raise AppError(
             f"{rows.place}: the target has {len(known)} different labels in {len(rows.labels)} "
             f"rows, such as '{shown(known[0], 40)}': a stream learns classes, and a quantity is "
@@ -296,10 +270,3 @@ def check_labels(rows: StreamRows, known: list[str], begun: bool, named: bool = 
                 f"{place}: the label '{shown(label, 40)}' is none of the classes {quoted(known)}; "
                 f"mend it, or {remedy} all classes of the stream in --classes a,b,..."
             )
-
-
-def _quantity(known: list[str], rows: int) -> bool:
-    """Whether labels are fractions, almost every row one of its own, or too many in any case."""
-    numbers = [parse_number(label) for label in known]
-    fractions = all(v is not None and not v.is_integer() for v in numbers)
-    return 2 * len(known) > rows + 2 and (fractions or len(known) > MOST)

@@ -1,61 +1,51 @@
-"""A stream that is being learned: one batch after the other, and what is kept of it.
-
-It prints a line for each batch; an interrupt comes between two batches, not within one.
-"""
+"""A stream that is being learned: batch after batch, with a line and a checkpoint for them."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import signal
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import FrameType
 from typing import Any
 
 from mercer.app.files.table import FileTable
-from mercer.app.stream.learner import Figures, Learner, Position, StreamColumns, write
+from mercer.app.stream.learner import Figures, Learner, Position, write
 from mercer.app.stream.rows import (
-    Reader,
     StreamRows,
     input_names,
+    read_rows,
     warn_of_new_words,
     with_words,
     word_columns,
 )
-from mercer.app.terminal import AppError, finite, shown
+from mercer.app.terminal import AppError, print_json, shown
 
 
 @dataclass
 class Session:
-    """The state of the command.
-
-    Attributes
-    ----------
-    position : how far it has come; ``reached``: how many rows were read in this run.
-    names, words : the inputs, and those that are words; None until the first table is seen.
-    checkpoint : where it is written, or None; ``saved``: batches that are in that file.
-    """
+    """The state of the command."""
 
     learner: Learner
     target: str
-    names: list[str] | None
-    words: list[str] | None
+    names: list[str] | None  # the inputs; None until the first table is seen
+    words: list[str] | None  # those that are words
     position: Position
-    checkpoint: str | None
-    saved: int = 0
-    reached: int = 0
+    checkpoint: str | None  # where it is written
+    saved: int = 0  # batches that are in that file
+    reached: int = 0  # rows that were read in this run
     _digest: Any = field(default_factory=hashlib.sha256)
 
     def step(self, table: FileTable) -> dict[str, Any] | None:
         """Learn a table and return what there is to tell; None if it had been learned before."""
         names, words = self._columns(table)
-        reader = Reader(self.target, names, words, self.learner.partly, self.position.drop)
-        rows, keep = reader.read(table)
+        kept = (self.learner.partly, self.position.drop)
+        rows, keep = read_rows(table, self.target, names, words, *kept)
         if self.reached < self.position.read:
             self._recognise(rows)
             return None
@@ -76,7 +66,19 @@ class Session:
             digest=self._digest.hexdigest(),
             figures=before.figures + figures,
         )
-        return self._told(table.path, figures, [str(w.message) for w in caught])
+        here, so_far = figures.means(), self.position.figures.means()
+        return {
+            "event": "batch",
+            "batch": self.position.batches,
+            "source": table.path,
+            "rows": self.position.rows,
+            "error": here["error"],
+            "mean_error": so_far["error"],
+            "log_loss": here["log_loss"],
+            "mean_log_loss": so_far["log_loss"],
+            "points": self.learner.points if self.learner.begun else 0,
+            "notes": list(dict.fromkeys(str(w.message) for w in caught)),
+        }
 
     def _columns(self, table: FileTable) -> tuple[list[str], list[str]]:
         """Return the inputs and which of them are words: what they are in the first table."""
@@ -96,10 +98,8 @@ class Session:
     def _recognise(self, rows: StreamRows) -> None:
         """Pass over rows that the checkpoint has learned, if they are those."""
         self._count(rows)
-        there = self.reached == self.position.read
-        if self.reached > self.position.read or (
-            there and self._digest.hexdigest() != self.position.digest
-        ):
+        same = self._digest.hexdigest() == self.position.digest
+        if self.reached > self.position.read or (self.reached == self.position.read and not same):
             raise AppError(
                 f"the rows given are not the {self.position.read} that {self.checkpoint} has "
                 "read: give the same files in the same order, or pass --from "
@@ -120,28 +120,12 @@ class Session:
 
     def save(self) -> None:
         """Write the checkpoint, if one is asked for and there is something new."""
-        if self.checkpoint is None or self.position.batches == self.saved:
+        nothing_new = self.position.batches == self.saved or not self.learner.begun
+        if self.checkpoint is None or self.names is None or self.words is None or nothing_new:
             return
-        if self.names is None or self.words is None or not self.learner.begun:
-            return
-        about = StreamColumns(self.target, self.names, self.words)
-        write(self.checkpoint, self.learner, about, self.position)
+        columns = (self.target, self.names, self.words)
+        write(self.checkpoint, self.learner, *columns, self.position)
         self.saved = self.position.batches
-
-    def _told(self, source: str, figures: Figures, notes: list[str]) -> dict[str, Any]:
-        here, so_far = figures.means(), self.position.figures.means()
-        return {
-            "event": "batch",
-            "batch": self.position.batches,
-            "source": source,
-            "rows": self.position.rows,
-            "error": here["error"],
-            "mean_error": so_far["error"],
-            "log_loss": here["log_loss"],
-            "mean_log_loss": so_far["log_loss"],
-            "points": self.learner.points if self.learner.begun else 0,
-            "notes": list(dict.fromkeys(notes)),
-        }
 
 
 class Interrupts:
@@ -151,9 +135,7 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self.sound = True
-        self._held = False
-        self._received = 0
+        self.sound, self._held, self._received = True, False, 0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
@@ -200,53 +182,37 @@ def printer(quiet: bool, as_json: bool) -> Callable[[Event], None]:
     """Return what prints an event: nothing, a line of JSON, or text."""
     if quiet:
         return lambda event: None
-    return _json if as_json else Text()
-
-
-def _json(event: Event) -> None:
-    """One line of JSON, at once: whoever reads may be waiting for it."""
-    sys.stdout.write(json.dumps(finite(event), ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+    return partial(print_json, indent=None) if as_json else Text()
 
 
 class Text:
-    """Lines for a reader, under a header."""
+    """Lines for a reader, under a header; each note when it comes for the first time."""
 
     def __init__(self) -> None:
         self._headed = False
         self._noted: set[str] = set()
 
     def __call__(self, event: Event) -> None:
-        """Print one event, and each note when it comes for the first time."""
-        match event["event"]:
-            case "resume":
-                text = f"going on after {event['rows']} rows that {event['model']} has learned"
-            case "batch":
-                if not self._headed:
-                    sys.stdout.write(HEADER + "\n")
-                self._headed, text = True, _line(event)
-            case _:
-                text = _closing(event)
+        if event["event"] == "resume":
+            lines = [f"going on after {event['rows']} rows that {event['model']} has learned"]
+        elif event["event"] == "batch":
+            means = (event[k] for k in ("error", "mean_error", "log_loss", "mean_log_loss"))
+            numbers = ["-" if mean is None else f"{mean:.4f}" for mean in means]
+            cells = [str(event["batch"]), str(event["rows"]), *numbers, str(event["points"])]
+            widths = zip(cells, COLUMNS.values(), strict=True)
+            lines = [] if self._headed else [HEADER]
+            lines.append("".join(f"{cell:>{width}}" for cell, width in widths))
+            self._headed = True
+        else:
+            left = f", {event['left_out']} left out for missing values" if event["left_out"] else ""
+            text = f"{event['rows']} rows in {event['batches']} batches{left}"
+            if event["error"] is not None:
+                text += f"; error before learning {event['error']:.4f}"
+            if event["log_loss"] is not None:
+                text += f", log loss {event['log_loss']:.4f}"
+            lines = [text + (f"; model written to {event['model']}" if event["model"] else "")]
         notes = [note for note in event.get("notes", []) if note not in self._noted]
         self._noted.update(notes)
-        for each in [text, *(f"note: {note}" for note in notes)]:
-            sys.stdout.write(shown(each, 2000) + "\n")
+        for line in [*lines, *(f"note: {note}" for note in notes)]:
+            sys.stdout.write(shown(line, 2000) + "\n")
         sys.stdout.flush()
-
-
-def _closing(event: Event) -> str:
-    left = f", {event['left_out']} left out for missing values" if event["left_out"] else ""
-    text = f"{event['rows']} rows in {event['batches']} batches{left}"
-    if event["error"] is not None:
-        text += f"; error before learning {event['error']:.4f}"
-    if event["log_loss"] is not None:
-        text += f", log loss {event['log_loss']:.4f}"
-    return text + (f"; model written to {event['model']}" if event["model"] else "")
-
-
-def _line(event: Event) -> str:
-    """One batch under the header."""
-    means = (event[k] for k in ("error", "mean_error", "log_loss", "mean_log_loss"))
-    numbers = ["-" if mean is None else f"{mean:.4f}" for mean in means]
-    cells = [str(event["batch"]), str(event["rows"]), *numbers, str(event["points"])]
-    return "".join(f"{c:>{width}}" for c, width in zip(cells, COLUMNS.values(), strict=True))

@@ -24,8 +24,7 @@ FOLDS = 5
 class SigmoidClassifier(ClassifierMixin, Recorded, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """A sigmoid (several classes: a softmax) on the outputs of labelled rows that were held out.
 
-    The labels of each fifth of the labelled rows are hidden in turn; the rows themselves stay, as
-    rows without a label. The machine that predicts is fitted with all labels.
+    The labels of each fifth are hidden in turn; the rows themselves stay, as rows without a label.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,28 +30,15 @@ REPEATED = 5  # rows with the inputs of another one, before they are worth a mac
 
 @dataclass(frozen=True)
 class Candidate:
-    """A family of machines.
-
-    Attributes
-    ----------
-    name, sentence : what it is, and for whom.
-    make : unfitted machines for inputs X (n, d) and weights (n,) or None; the best of them by its
-        rows left out stands for the family.
-    criterion : of the search that the machines do, or None; a search can be cut short and resumed.
-    unlabelled : whether rows without a label help.
-    repeats : whether rows that are repeated say how much noise there is; otherwise they say how
-        much a row counts.
-    pilot : whether a fit may take long and cannot be interrupted: fewer rows then say first how
-        long.
-    """
+    """A family of machines; the best of them by its rows left out stands for it."""
 
     name: str
     sentence: str
-    make: Make
-    criterion: str | None = None
-    unlabelled: bool = False
-    repeats: bool = False
-    pilot: bool = False
+    make: Make  # unfitted machines for inputs X (n, d) and weights (n,) or None
+    criterion: str | None = None  # of their search, which can be cut short and resumed
+    unlabelled: bool = False  # rows without a label help
+    repeats: bool = False  # repeated rows say how much noise there is, not how much a row counts
+    pilot: bool = False  # a fit may take long: fewer rows say first how long
 
 
 def candidates_for(
@@ -65,7 +52,7 @@ def candidates_for(
     """
     if kind == "regression":
         return _quantities(X, line, repeated(X) >= REPEATED and not weighted)
-    return _classes(k) + (_graphs() if kind == "partly" else [])
+    return _classes(k) + (_GRAPHS if kind == "partly" else [])
 
 
 def with_kernel(kind: str, kernel: Any, k: int) -> Candidate:
@@ -81,14 +68,9 @@ def with_kernel(kind: str, kernel: Any, k: int) -> Candidate:
         )
     name = kernel if isinstance(kernel, str) else type(part).__name__
     what = "with error bars" if kind == "regression" else "behind the probabilities"
-    return Candidate(
-        f"Gaussian process, {name}",
-        f"a function {what}, with the kernel that was asked for",
-        lambda X, w: [
-            GPRegressor(kernel) if kind == "regression" else GPClassifier(kernel, **_link(k))
-        ],
-        "evidence",
-    )
+    sentence = f"a function {what}, with the kernel that was asked for"
+    machine, link = (GPRegressor, {}) if kind == "regression" else (GPClassifier, _link(k))
+    return _gp(f"Gaussian process, {name}", sentence, machine, kernel, **link)
 
 
 def _link(k: int) -> dict[str, Any]:
@@ -98,78 +80,62 @@ def _link(k: int) -> dict[str, Any]:
 
 def _quantities(X: Array, line: bool, repeats: bool) -> list[Candidate]:
     n, d = X.shape
-    found = [
-        Candidate("linear", "a straight line in every input, Bayesian",
-                  lambda X, w: [GPRegressor("linear")], "evidence"),
-        Candidate("Gaussian process", "a smooth function with error bars",
-                  lambda X, w: [GPRegressor("rbf")], "evidence"),
-        Candidate("Gaussian process, rough", "a function with kinks and error bars (Matern 5/2)",
-                  lambda X, w: [GPRegressor("matern52")], "evidence"),
-    ]  # fmt: skip
-    if line:
-        found.append(
-            Candidate("smoothing spline", "a cubic smoothing spline with error bars",
-                      lambda X, w: [SmoothingSpline()])
-        )  # fmt: skip
-    elif d <= min(30, n // 10) and _independent(X):
-        found.append(
-            Candidate("line plus process", "a straight line, and a smooth function on top of it",
-                      lambda X, w: [GPRegressor("rbf", basis="linear")], "evidence")
-        )  # fmt: skip
-    if repeats:
-        found.append(
-            Candidate("repeated rows", "a function with kinks, and what every place has of its own",
-                      lambda X, w: [GPRegressor("matern52_nugget")], "evidence", repeats=True)
-        )  # fmt: skip
-    found += [
-        Candidate("heavy tails", "a smooth function, and noise with real outliers",
-                  lambda X, w: [KernelRegressor("rbf", loss="student_t", inference="laplace")],
-                  "evidence"),
-        Candidate("support vector regression", "the tube of support vectors, as a likelihood",
-                  lambda X, w: [KernelRegressor("rbf", loss="epsilon_insensitive",
-                                             inference="variational")], "evidence"),
+    spline = Candidate("smoothing spline", "a cubic smoothing spline with error bars",
+                       lambda X, w: [SmoothingSpline()])  # fmt: skip
+    on_top = _gp("line plus process", "a straight line, and a smooth function on top of it",
+                 GPRegressor, "rbf", basis="linear")  # fmt: skip
+    places = _gp("repeated rows", "a function with kinks, and what every place has of its own",
+                 GPRegressor, "matern52_nugget")  # fmt: skip
+    # a constant and the indicators of one column are not independent
+    rank = np.linalg.matrix_rank(np.column_stack([np.ones(n), X])) if d <= min(30, n // 10) else 0
+    return [
+        _gp("linear", "a straight line in every input, Bayesian", GPRegressor, "linear"),
+        _gp("Gaussian process", "a smooth function with error bars", GPRegressor, "rbf"),
+        _gp("Gaussian process, rough", "a function with kinks and error bars (Matern 5/2)",
+            GPRegressor, "matern52"),
+        *([spline] if line else [on_top] if rank > d else []),
+        *([replace(places, repeats=True)] if repeats else []),
+        _gp("heavy tails", "a smooth function, and noise with real outliers",
+            KernelRegressor, "rbf", loss="student_t", inference="laplace"),
+        _gp("support vector regression", "the tube of support vectors, as a likelihood",
+            KernelRegressor, "rbf", loss="epsilon_insensitive", inference="variational"),
         Candidate("relevance vectors", "a sum of a few kernel functions, quick to predict",
                   lambda X, w: [RVRegressor()], pilot=True),
     ]  # fmt: skip
-    return found
 
 
-def _independent(X: Array) -> bool:
-    """Whether a constant and the columns of X (n, d) are: the indicators of one column are not."""
-    rank = np.linalg.matrix_rank(np.column_stack([np.ones(len(X)), X]))
-    return bool(rank > X.shape[1])
+def _gp(name: str, sentence: str, machine: Any, *given: Any, **options: Any) -> Candidate:
+    """Return the family of one machine whose search maximises the evidence."""
+    return Candidate(name, sentence, lambda X, w: [machine(*given, **options)], "evidence")
+
+
+def _logistic(kernel: str | None, *weights: float) -> Make:
+    return lambda X, w: [KernelClassifier(kernel, C=C, loss=losses.Logistic()) for C in weights]
 
 
 def _classes(k: int) -> list[Candidate]:
     link = _link(k)
-    found = [
+    joint = _gp("Gaussian process, joint", "one smooth function for each class, a softmax",
+                GPClassifier, "rbf")  # fmt: skip
+    return [
         Candidate("logistic", "logistic regression: log-odds that are a straight line",
-                  lambda X, w: [KernelClassifier("linear", C=C, loss=losses.Logistic())
-                             for C in (0.01, 0.1, 1.0, 10.0)]),
+                  _logistic("linear", 0.01, 0.1, 1.0, 10.0)),
         Candidate("kernel logistic", "logistic regression with a kernel",
-                  lambda X, w: [KernelClassifier(C=C, loss=losses.Logistic())
-                             for C in (0.1, 1.0, 10.0, 100.0)]),
+                  _logistic(None, 0.1, 1.0, 10.0, 100.0)),
         Candidate("support vectors", "a support vector machine, its outputs made probabilities",
                   _support),
-        Candidate("linear", "log-odds that are a straight line in every input, Bayesian",
-                  lambda X, w: [GPClassifier("linear", inference="laplace")], "evidence"),
+        _gp("linear", "log-odds that are a straight line in every input, Bayesian",
+            GPClassifier, "linear", inference="laplace"),
         Candidate("least squares", "regression on the labels with probabilities trained on rows "
                   "left out", lambda X, w: [ProbabilisticLeastSquaresClassifier()], "plsc"),
-        Candidate("Gaussian process", "a smooth function behind the probabilities",
-                  lambda X, w: [GPClassifier("rbf", **link)], "evidence"),
-        Candidate("Gaussian process, rough", "a function with kinks behind the probabilities",
-                  lambda X, w: [GPClassifier("matern52", **link)], "evidence"),
-    ]  # fmt: skip
-    if k > 2:
-        found.append(
-            Candidate("Gaussian process, joint", "one smooth function for each class, a softmax",
-                      lambda X, w: [GPClassifier("rbf")], "evidence")
-        )  # fmt: skip
-    found.append(
+        _gp("Gaussian process", "a smooth function behind the probabilities",
+            GPClassifier, "rbf", **link),
+        _gp("Gaussian process, rough", "a function with kinks behind the probabilities",
+            GPClassifier, "matern52", **link),
+        *([joint] if k > 2 else []),
         Candidate("relevance vectors", "log-odds from a few kernel functions, quick to predict",
-                  lambda X, w: [RVClassifier()], pilot=True)
-    )  # fmt: skip
-    return found
+                  lambda X, w: [RVClassifier()], pilot=True),
+    ]  # fmt: skip
 
 
 def _support(X: Array, weights: Array | None) -> list[Any]:
@@ -181,11 +147,10 @@ def _support(X: Array, weights: Array | None) -> list[Any]:
     return [SVC(C=C, gamma=float(np.round(g, 6)), probability="loo") for C, g in grid]
 
 
-def _graphs() -> list[Candidate]:
-    return [
-        Candidate("manifold support vectors", "support vectors on a graph of all rows, labelled "
-                  "or not", lambda X, w: [SigmoidClassifier(LapSVC(C=C)) for C in (1.0, 100.0)],
-                  unlabelled=True),
-        Candidate("manifold discrimination", "maximum entropy discrimination on a graph of all "
-                  "rows", lambda X, w: [SigmoidClassifier(LapMEDClassifier())], unlabelled=True),
-    ]  # fmt: skip
+_GRAPHS = [
+    Candidate("manifold support vectors", "support vectors on a graph of all rows, labelled "
+              "or not", lambda X, w: [SigmoidClassifier(LapSVC(C=C)) for C in (1.0, 100.0)],
+              unlabelled=True),
+    Candidate("manifold discrimination", "maximum entropy discrimination on a graph of all "
+              "rows", lambda X, w: [SigmoidClassifier(LapMEDClassifier())], unlabelled=True),
+]  # fmt: skip

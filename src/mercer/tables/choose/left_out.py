@@ -1,11 +1,9 @@
-"""LeftOut: every training row predicted from others, and what these predictions are worth.
-
-Repeats: rows that have the inputs of others, and what is known of the rows that have not.
-"""
+"""LeftOutTable: rows predicted from others, what that is worth, and rows that are repeated."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,13 +11,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 from mercer.estimators.shared.labels import binary_targets, one_vs_rest
 from mercer.estimators.shared.predictions import log_probabilities
 from mercer.plots.classes import reliability_bins
 from mercer.plots.regression import coverage
-from mercer.plots.rows import recorded
+from mercer.plots.rows import normal_log_density, recorded
 from mercer.tables.data.weights import fitted
+from mercer.tables.quality import quality
 
 FOLDS = 5
 TINY = float(np.finfo(float).tiny)
@@ -42,11 +41,16 @@ class LeftOutTable:
 
     y: Array
     log_density: Array
-    mean: Array | None
-    std: Array | None
-    proba: Array | None
+    mean: Any
+    std: Any
+    proba: Any
     by: str
     weights: Array | None = None
+
+    @property
+    def codes(self) -> Index:
+        """The class of each row as a whole number, (n,)."""
+        return self.y.astype(np.intp)
 
     @property
     def score(self) -> float:
@@ -61,7 +65,6 @@ class LeftOutTable:
     def error(self) -> float:
         """Root mean squared error, or the share of wrong classes."""
         if self.proba is None:
-            assert self.mean is not None
             return float(np.sqrt(self._mean((self.y - self.mean) ** 2)))
         return self._mean(self.proba.argmax(axis=1) != self.y)
 
@@ -73,26 +76,34 @@ class LeftOutTable:
         the predicted class against how often it is right, in ten groups of like weight.
         """
         if self.proba is None:
-            assert self.mean is not None
-            assert self.std is not None
             shares = coverage(self.y, self.mean, self.std, LEVELS, self.weights)
             return float(np.abs(shares - LEVELS).mean())
         best, right = self.proba.max(axis=1), self.proba.argmax(axis=1) == self.y
         return reliability_bins(best, right, weights=self.weights).error
 
+    @property
+    def quality(self) -> dict[str, float]:
+        """The figures of :func:`mercer.tables.quality.quality`; classes have none."""
+        if self.proba is not None:
+            return {}
+        return quality(self.y, self.mean, self.std, self.log_density, self.weights)
+
     def _mean(self, values: Array) -> float:
         return float(np.average(values, weights=self.weights))
 
 
-def of_quantity(y: Array, mean: Any, std: Any, log_density: Any, by: str) -> LeftOutTable:
+def of_quantity(
+    y: Array, mean: Any, std: Any, log_density: Any, by: str, weights: Array | None = None
+) -> LeftOutTable:
     """Return the figures of a quantity."""
-    return LeftOutTable(y, np.asarray(log_density), np.asarray(mean), np.asarray(std), None, by)
+    density, mean, std = (np.asarray(a) for a in (log_density, mean, std))
+    return LeftOutTable(y, density, mean, std, None, by, weights)
 
 
-def of_classes(codes: Array, proba: Array, by: str) -> LeftOutTable:
+def of_classes(codes: Array, proba: Array, by: str, weights: Array | None = None) -> LeftOutTable:
     """Return the figures of classes, ``codes`` (n,) and ``proba`` (n, k)."""
     chosen = proba[np.arange(len(codes)), codes.astype(np.intp)]
-    return LeftOutTable(codes, np.log(np.maximum(chosen, TINY)), None, None, proba, by)
+    return LeftOutTable(codes, np.log(np.maximum(chosen, TINY)), None, None, proba, by, weights)
 
 
 def own_left_out(
@@ -103,35 +114,26 @@ def own_left_out(
     X (n, d) are its inputs, y (n,) the targets or the codes of k classes, ``weights`` (n,) those
     of the fit, all positive: of a row of weight 2, one of the two is left out.
     """
-    left = _own(machine, X, y, k)
-    return left if left is None or weights is None else replace(left, weights=weights)
-
-
-def _own(machine: Any, X: Array, y: Array, k: int) -> LeftOutTable | None:
     by = "leave-one-out"
-    given = getattr(machine, "held_out_proba", None)
-    if given is not None:
-        return of_classes(y, *given(y))
-    if hasattr(machine, "relevance_rows_"):
-        return None  # its figures hold the functions that the rows themselves have chosen
+    if hasattr(machine, "held_out_proba"):
+        proba, by = machine.held_out_proba(y)
+        return of_classes(y, proba, by, weights)
     loo = getattr(machine, "loo_", None)
-    if loo is None:
+    # relevance vectors: the figures hold the functions that the rows themselves have chosen
+    if loo is None or hasattr(machine, "relevance_rows_"):
         return None
     if k == 0:
-        return of_quantity(y, loo.mean, loo.std, loo.log_density, by)
-    if getattr(loo, "proba", None) is not None:
-        return of_classes(y, loo.proba, by)
-    codes = y.astype(np.intp)
-    if getattr(loo, "cavity", None) is not None:  # margins y f of a kernel classifier
+        return of_quantity(y, loo.mean, loo.std, loo.log_density, by, weights)
+    proba, codes = getattr(loo, "proba", None), y.astype(np.intp)
+    if proba is None and getattr(loo, "cavity", None) is not None:  # margins y f
         Y = binary_targets(codes)[:, None] if k == 2 else one_vs_rest(codes, k)
-        return of_classes(y, np.exp(log_probabilities(machine.loss_, loo.cavity * Y, None)), by)
-    if (
-        getattr(loo, "log_density", None) is not None
-    ):  # of each label against the others, by least squares
+        proba = np.exp(log_probabilities(machine.loss_, loo.cavity * Y, None))
+    elif proba is None and getattr(loo, "log_density", None) is not None:
+        # of each label against the others, by least squares
         own = np.reshape(loo.log_density, (len(y), -1))
-        p = np.where(np.arange(k) == codes[:, None], np.exp(own), -np.expm1(own))
-        return of_classes(y, p if k == 2 else p / p.sum(axis=1, keepdims=True), by)
-    return None
+        proba = np.where(np.arange(k) == codes[:, None], np.exp(own), -np.expm1(own))
+        proba = proba if k == 2 else proba / proba.sum(axis=1, keepdims=True)
+    return None if proba is None else of_classes(y, proba, by, weights)
 
 
 def by_folds(
@@ -145,28 +147,35 @@ def by_folds(
     weights: Array | None = None,
 ) -> LeftOutTable:
     """Return predictions of each fifth of the rows by a machine fitted to the others."""
-    folds = min(folds, _smallest(y, k))
+    folds = min(folds, len(y) if k == 0 else int(np.bincount(y.astype(np.intp), minlength=k).min()))
     if folds < 2:
         raise ValueError("a class has one row only: it cannot be left out")
-    kind = KFold if k == 0 else StratifiedKFold
-    split = kind(folds, shuffle=True, random_state=seed).split(X, y)
+
+    def part(train: Index, test: Index) -> tuple[Any, Array]:
+        counts = None if weights is None else weights[train]
+        return fitted(clone(machine), X[train], labels[train], counts), X[test]
+
+    return in_turn(part, y, k, seed, folds, weights)
+
+
+def in_turn(
+    part: Callable[..., Any], y: Array, k: int, seed: int, folds: int, weights: Array | None
+) -> LeftOutTable:
+    """Return predictions of each fold of y (n,): ``part(train, test)`` is a machine, its inputs."""
     mean, std, density = (np.empty(len(y)) for _ in range(3))
     proba = np.zeros((len(y), max(k, 1)))
-    for train, test in split:
-        counts = None if weights is None else weights[train]
-        part = fitted(clone(machine), X[train], labels[train], counts)
+    kind = StratifiedKFold if k else KFold
+    for train, test in kind(folds, shuffle=True, random_state=seed).split(y, y):
+        machine, X = part(train, test)
         if k:
-            proba[test] = part.predict_proba(X[test])
+            proba[test] = machine.predict_proba(X)
             continue
-        mean[test], std[test] = part.predict(X[test], return_std=True)
-        density[test] = part.predictive_log_density(X[test], y[test])
+        mean[test], std[test] = machine.predict(X, return_std=True)
+        density[test] = machine.predictive_log_density(X, y[test])
     by = f"{folds} folds"
-    left = of_classes(y, proba, by) if k else of_quantity(y, mean, std, density, by)
-    return replace(left, weights=weights)
-
-
-def _smallest(y: Array, k: int) -> int:
-    return len(y) if k == 0 else int(np.bincount(y.astype(np.intp), minlength=k).min())
+    if k:
+        return of_classes(y, proba, by, weights)
+    return of_quantity(y, mean, std, density, by, weights)
 
 
 def constant(y: Array, k: int, weights: Array | None = None) -> LeftOutTable:
@@ -178,16 +187,15 @@ def constant(y: Array, k: int, weights: Array | None = None) -> LeftOutTable:
     w = np.ones(n) if weights is None else weights
     if k:
         shares = (np.bincount(y.astype(np.intp), w, k) + 1.0) / (w.sum() + k)
-        return replace(of_classes(y, np.tile(shares, (n, 1)), "class shares"), weights=weights)
+        return of_classes(y, np.tile(shares, (n, 1)), "class shares", weights)
     one, centre = np.minimum(w, 1.0), np.average(y, weights=w)
     r = y - centre
     total = w.sum() - one
     mean = -one * r / total
     variance = np.maximum((w @ r**2 - one * r**2) / total - mean**2, TINY)
     std = np.sqrt(np.maximum(variance, 1e-12 * np.average(r**2, weights=w)))
-    density = -0.5 * ((r - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
-    left = of_quantity(y, centre + mean, std, density, "leave-one-out")
-    return replace(left, weights=weights)
+    density = normal_log_density(r, mean, std)
+    return of_quantity(y, centre + mean, std, density, "leave-one-out", weights)
 
 
 def repeated(X: Array) -> int:
@@ -195,22 +203,10 @@ def repeated(X: Array) -> int:
     return len(X) - len(np.unique(X, axis=0))
 
 
-def alone(X: Array) -> NDArray[np.bool_]:
-    """Return which rows of X (n, d) share their inputs with no other, (n,).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> alone(np.array([[1.0], [2.0], [1.0]])).tolist()
-    [False, True, False]
-    """
-    _, place, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
-    return np.asarray(counts[place.ravel()] == 1)
-
-
 def note_of_repeats(left: LeftOutTable, X: Array) -> list[str]:
     """Return what to expect of new inputs; ``left`` are the figures of the rows X (n, d)."""
-    new = alone(X)
+    _, place, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    new: NDArray[np.bool_] = counts[place.ravel()] == 1
     if not new.any() or new.all():
         return []
     score = float(np.mean(recorded(left.log_density, left.y)[new]))

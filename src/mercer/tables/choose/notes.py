@@ -1,7 +1,4 @@
-"""Notes: what a reader of a fit should know, in sentences.
-
-Influence: how much each training row weighs in the function that a machine learned.
-"""
+"""What a reader of a fit should know, in sentences; the influence of each training row."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from mercer.tables.choose.refit import Final, parameters_of
 from mercer.tables.choose.screen import Screening
 from mercer.tables.data.columns import Column
 from mercer.tables.data.target import Target
-from mercer.tables.quality import quality, surprise
+from mercer.tables.quality import surprise
 
 CLOSE = 0.005  # nats per row
 FEW = 10  # rows, of which figures say next to nothing
@@ -86,10 +83,7 @@ def of_numbers(report: dict[str, Any]) -> list[str]:
 
 def of_intervals(left: LeftOutTable) -> list[str]:
     """Whether the 90 % intervals of rows left out hold what they promise, of a quantity."""
-    if left.mean is None or left.std is None:
-        return []
-    figures = quality(left.y, left.mean, left.std, left.log_density, left.weights)
-    share, n = figures["coverage90"], int(figures["rows"])
+    share, n = left.quality.get("coverage90", 0.9), int(left.quality.get("rows", 0))
     if n < 20 or surprise(share, 0.9, n) > 0.001:
         return []
     side = "too narrow" if share < 0.9 else "too wide"
@@ -100,15 +94,12 @@ def of_intervals(left: LeftOutTable) -> list[str]:
 
 
 def _kept(found: Screening, ranking: list[Row]) -> float:
-    """Return what is gained, in nats in all, since hyperparameters are kept for rows left out.
-
-    Some two nats where they maximise the evidence; where the search is for the log probability of
-    rows left out itself, about one for each of them.
-    """
+    """Return what is gained, in nats in all, since hyperparameters are kept for rows left out."""
     chosen = next(row.name for row in ranking if row.chosen)
     tried = next(t for t in found.tried if t.candidate.name == chosen)
     if tried.candidate.criterion != "plsc":
-        return 2.0
+        return 2.0  # about, where they maximise the evidence
+    # about one for each of them, where they maximise the log probability of rows left out itself
     return float(sum(np.size(value) for value in parameters_of(tried.machine).values()))
 
 
@@ -121,30 +112,26 @@ def influence(machine: Any, X: Array, weights: Array | None = None) -> Array:
     coefficients for rows.
     """
     machine = getattr(machine, "machine_", machine)
-    size = np.zeros(len(X))
-    for rows, coefficients in (("support_", "dual_coef_"), ("relevance_rows_", "weights_")):
-        where = getattr(machine, rows, None)
-        values = getattr(machine, coefficients, None)
-        if where is not None and values is not None and np.shape(values)[-1] == len(where):
-            size[np.asarray(where, dtype=np.intp)] = np.abs(values).sum(axis=0)
-            return _shares(size)
-    posteriors = getattr(machine, "posteriors_", None)
-    if not posteriors or not hasattr(posteriors[0], "alpha"):
-        return size
-    points, alpha = np.asarray(posteriors[0].points), np.abs(posteriors[0].alpha).sum(axis=1)
-    inside = machine.units_.standardised(X)
-    if points.shape != inside.shape[:1] + points.shape[1:] or not np.array_equal(points, inside):
-        place: dict[bytes, list[int]] = {}
-        for i, row in enumerate(np.ascontiguousarray(inside)):
-            place.setdefault(row.tobytes(), []).append(i)
-        for row, value in zip(np.ascontiguousarray(points), alpha, strict=True):
-            same = place.get(row.tobytes(), [])
-            w = np.ones(len(same)) if weights is None else weights[same]
-            size[same] += value * w / w.sum()
-        return _shares(size)
-    return _shares(alpha)
-
-
-def _shares(size: Array) -> Array:
+    size, posteriors = np.zeros(len(X)), getattr(machine, "posteriors_", None)
+    named = (("support_", "dual_coef_"), ("relevance_rows_", "weights_"))
+    pairs = [[getattr(machine, name, None) for name in names] for names in named]
+    known = [(rows, c) for rows, c in pairs if rows is not None and c is not None]
+    own = [(rows, c) for rows, c in known if np.shape(c)[-1] == len(rows)]
+    if own:
+        rows, coefficients = own[0]
+        size[np.asarray(rows, dtype=np.intp)] = np.abs(coefficients).sum(axis=0)
+    elif posteriors and hasattr(posteriors[0], "alpha"):
+        points, alpha = np.asarray(posteriors[0].points), np.abs(posteriors[0].alpha).sum(axis=1)
+        inside = np.ascontiguousarray(machine.units_.standardised(X))
+        if np.array_equal(points, inside):
+            size = alpha
+        else:
+            place: dict[bytes, list[int]] = {}
+            for i, row in enumerate(inside):
+                place.setdefault(row.tobytes(), []).append(i)
+            for row, value in zip(np.ascontiguousarray(points), alpha, strict=True):
+                same = place.get(row.tobytes(), [])
+                w = np.ones(len(same)) if weights is None else weights[same]
+                size[same] += value * w / w.sum()
     total = float(size.sum())
     return size / total if total > 0.0 else size

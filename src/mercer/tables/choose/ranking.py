@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,17 +9,7 @@ import numpy as np
 
 from mercer.tables.choose.left_out import LeftOutTable
 
-HEAD = (
-    "machine",
-    "score",
-    "error",
-    "calibration",
-    "evidence",
-    "LOO bound",
-    "seconds",
-    "size",
-    "by",
-)
+FIGURES = ("score", "error", "loss", "calibration", "evidence", "loo_bound")
 
 
 @dataclass(frozen=True)
@@ -59,7 +48,7 @@ class Row:
         return asdict(self)
 
     def cells(self) -> list[str]:
-        """Return the row as text, in the order of :data:`HEAD`."""
+        """Return the row as text: name, figures, seconds, size, and how rows were left out."""
         mark = "* " if self.chosen else "  "
         numbers = (self.score, self.error, self.calibration, self.evidence, self.loo_bound)
         texts = ["-" if v is None else f"{v:.4g}" for v in numbers]
@@ -71,30 +60,15 @@ def row_of(
     name: str, sentence: str, machine: Any, left: LeftOutTable, seconds: float, chosen: bool = False
 ) -> Row:
     """Return the row of a fitted machine with its rows left out."""
-    return Row(
-        name,
-        sentence,
-        chosen,
-        left.score,
-        left.error,
-        -left.score,
-        left.calibration,
-        evidence_of(machine),
-        _bound(machine),
-        seconds,
-        _size(machine),
-        left.by,
-    )
+    figures = (left.score, left.error, -left.score, left.calibration)
+    others: Any = (evidence_of(machine), _bound(machine), seconds, _size(machine), left.by)
+    return Row(name, sentence, chosen, *figures, *others)
 
 
 def failed(name: str, sentence: str, seconds: float, reason: str) -> Row:
     """Return the row of a machine without figures."""
-    return Row(name, sentence, False, None, None, None, None, None, None, seconds, None, reason)
-
-
-def ranked(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows, best first, those without figures last."""
-    return sorted(rows, key=lambda row: np.inf if row.score is None else -row.score)
+    none: dict[str, Any] = dict.fromkeys([*FIGURES, "size"])
+    return Row(name, sentence, False, seconds=seconds, by=reason, **none)
 
 
 def evidence_of(machine: Any) -> float | None:

@@ -1,11 +1,11 @@
-"""Refit: the best candidate on all rows, or on as many as time and memory allow.
+"""Refit: the best candidates on all rows, or on as many as time and memory allow.
 
-Its search resumes at the parameters that were found on fewer rows. Candidates that came out close
-there are compared once more on all of them: the finalists.
+Their searches resume at what was found on fewer rows; those that came out close are compared again.
 """
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -18,22 +18,19 @@ from mercer.core.component import Names
 from mercer.core.memory import available_bytes
 from mercer.search import Criterion, Optimize, Result, Space
 from mercer.search.optimize import interrupted
-from mercer.tables.choose.left_out import LeftOutTable, note_of_repeats, own_left_out
-from mercer.tables.choose.screen import FAILURES, LAST, Clock, Screening, Tried
-from mercer.tables.data.target import Target
-from mercer.tables.data.weights import fitted
+from mercer.tables.choose.left_out import LeftOutTable, in_turn, note_of_repeats, own_left_out
+from mercer.tables.choose.screen import FAILURES, LAST, Clock, Screening, Tried, reporter
+from mercer.tables.data.encode import encoded, fit_encoder
+from mercer.tables.data.frame import as_frame
+from mercer.tables.data.target import Target, read_target
+from mercer.tables.data.weights import fitted, read_weights
 
 
 class Resumed(Optimize):
-    """Maximise a criterion from one start: parameters found before, by full name.
+    """Maximise a criterion from one start: what was found before, {"kernel__variance": 1.0, ...}.
 
     Where one value stands for a tied length scale and several were found, their geometric mean is
-    taken as it is: the search over all of them follows.
-
-    Parameters
-    ----------
-    found : parameters by full name, e.g. {"kernel__variance": 1.0}.
-    criterion, max_iter, progress, balance : see :class:`~mercer.search.Optimize`.
+    taken as it is: the search over all of them follows. The other parameters are Optimize's.
     """
 
     names: ClassVar[Names] = {}  # it resumes what others began
@@ -46,9 +43,7 @@ class Resumed(Optimize):
         progress: Any = False,
         balance: bool = True,
     ) -> None:
-        super().__init__(
-            criterion=criterion, restarts=0, max_iter=max_iter, balance=balance, progress=progress
-        )
+        super().__init__(criterion, 0, max_iter=max_iter, balance=balance, progress=progress)
         self.found = found
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
@@ -93,10 +88,7 @@ MATRICES = 10  # n x n arrays that a fit may need
 
 @dataclass
 class Final:
-    """The machine that predicts, the rows it was fitted to, and its rows left out.
-
-    ``stopped`` if a person ended its search.
-    """
+    """The machine that predicts, its rows and those left out; ``stopped`` by a person."""
 
     machine: Any
     rows: Index
@@ -121,22 +113,29 @@ def refit(
     """
     known = np.flatnonzero(target.known)
     rows = np.arange(len(X)) if best.candidate.unlabelled else known
-    if best.left is None:
-        raise ValueError("a candidate without figures cannot be refitted")
+    assert best.left is not None
     screened = len(screening.rows) + best.candidate.unlabelled * len(screening.others)
     if len(rows) == screened:
         silent(best.candidate, best.machine)
         return Final(best.machine, rows, best.left, screening.rows, best.notes)
-    rows, notes = _drawn(best, rows, known, screened, clock, seed)
-    stage = f"{best.candidate.name} on {len(rows)} rows"
+    notes = []
+    most = affordable(best, len(rows), screened, clock)
+    if len(rows) > most:  # draw as many at random, those with a target first
+        rng = np.random.default_rng(seed)
+        kept = rng.permutation(known)[:most]
+        others = rng.permutation(np.setdiff1d(rows, known))[: max(0, most - len(kept))]
+        notes.append(
+            f"refitted on {len(kept) + len(others)} of {len(rows)} rows, drawn at random: as many "
+            "as the time budget or the memory allows"
+        )
+        rows = np.sort(np.concatenate([kept, others]))
+    stage, criterion = f"{best.candidate.name} on {len(rows)} rows", best.candidate.criterion
     clock.tell(stage=stage)
     machine = clone(best.machine)
     advance = clock.watch(limit, LAST, stage=stage)
-    if best.candidate.criterion is not None:
-        found, balance = parameters_of(best.machine), not best.candidate.repeats
-        machine.set_params(
-            search=Resumed(found, best.candidate.criterion, progress=advance, balance=balance)
-        )
+    if criterion is not None:
+        options: Any = {"progress": advance, "balance": not best.candidate.repeats}
+        machine.set_params(search=Resumed(parameters_of(best.machine), criterion, **options))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fitted(machine, X[rows], target.labels(rows), target.counts(rows))
@@ -144,20 +143,13 @@ def refit(
             notes.append("the search for hyperparameters on all rows was ended by the time budget")
         silent(best.candidate, machine)
         labelled = rows[target.known[rows]]
-        k = 0 if target.classes is None else len(target.classes)
-        left = own_left_out(
-            machine, X[labelled], target.values[labelled], k, target.counts(labelled)
-        )
+        y, counts = target.values[labelled], target.counts(labelled)
+        left = own_left_out(machine, X[labelled], y, target.k, counts)
     notes += list(dict.fromkeys(str(w.message) for w in caught))
     if left is None:  # nothing of its own: the figures of the screening stand for it
         left, labelled = best.left, screening.rows
     stopped = interrupted(getattr(machine, "report_", None)) and not clock.spent_out
     return Final(machine, rows, left, labelled, notes, stopped)
-
-
-def _each(best: Tried) -> float:
-    """Return the seconds of one evaluation of the search, or of one fit without a search."""
-    return best.seconds / max(1, best.evaluations)
 
 
 def silent(candidate: Any, machine: Any) -> None:
@@ -170,7 +162,7 @@ def silent(candidate: Any, machine: Any) -> None:
 def expected(tried: Tried, screening: Screening, target: Target) -> float:
     """Return the seconds that a refit will take, from those of the screening."""
     count = RESUMED + LAST if tried.candidate.criterion is not None else 1.0
-    return count * _each(tried) * float(growth(target.known.sum() / len(screening.rows)))
+    return count * tried.each * float(growth(target.known.sum() / len(screening.rows)))
 
 
 def growth(ratio: Any) -> Any:
@@ -188,11 +180,8 @@ def growth(ratio: Any) -> Any:
 
 
 def affordable(tried: Tried, rows: int, screened: int, clock: Clock) -> int:
-    """Return how many rows a refit can take: all of them, if they fit into the time left.
-
-    Never fewer than were screened, never more than there are.
-    """
-    need = (1.0 + LAST if tried.candidate.criterion else 1.0) * max(_each(tried), 1e-4)
+    """Return how many rows, at least those screened, a refit can take in the time left."""
+    need = (1.0 + LAST if tried.candidate.criterion else 1.0) * max(tried.each, 1e-4)
     ratios = np.geomspace(1.0, 1e3, 1000)
     inside = np.searchsorted(growth(ratios), max(1.0, clock.left / need), side="right")
     by_time = int(screened * ratios[inside - 1] + 1e-6)
@@ -211,35 +200,14 @@ def choose(screening: Screening, target: Target, clock: Clock) -> tuple[Tried, l
     others = [
         t
         for t in screening.tried
-        if t.left is not None
-        and best.left is not None
-        and t.left.score > best.left.score - NEAR
-        and affordable(t, total, screened, clock) == total
+        if t.score > best.score - NEAR and affordable(t, total, screened, clock) == total
     ]
     if not others:
         return best, []
-    found = max(others, key=lambda t: t.left.score if t.left is not None else -np.inf)
-    note = (
+    found = max(others, key=lambda t: t.score)
+    return found, [
         f"{best.candidate.name} has the greatest score; {found.candidate.name} is nearly as good "
         f"and can be fitted to all {total} rows in the time"
-    )
-    return found, [note]
-
-
-def _drawn(
-    best: Tried, rows: Index, known: Index, screened: int, clock: Clock, seed: int
-) -> tuple[Index, list[str]]:
-    """Return the rows of the refit, drawn at random if not all can be taken."""
-    limit = affordable(best, len(rows), screened, clock)
-    if len(rows) <= limit:
-        return rows, []
-    rng = np.random.default_rng(seed)
-    kept = rng.permutation(known)[:limit]
-    others = np.setdiff1d(rows, known)
-    kept = np.concatenate([kept, rng.permutation(others)[: max(0, limit - len(kept))]])
-    return np.sort(kept), [
-        f"refitted on {len(kept)} of {len(rows)} rows, drawn at random: as many as the time budget "
-        "or the memory allows"
     ]
 
 
@@ -252,12 +220,10 @@ def final_round(
 ) -> tuple[Tried, Final]:
     """Fit the best candidates to all rows, as far as there is time, and return the best there.
 
-    The order may change with the number of rows: a flexible machine gains more from them. Each is
-    given what the others are not expected to need, at least an equal share of the time left; one
-    that is not expected to end within it is left out, and one that fails. This is one step of
-    successive halving, with rows as the resource.
-
-    Reference: Jamieson & Talwalkar (2016), Non-stochastic best arm identification.
+    A flexible machine gains more from rows. Each is given what the others are not expected to need,
+    at least an equal share of the time left; one that is not expected to end within it is left out,
+    and one that fails. This is one step of successive halving, with rows as the resource
+    (Jamieson & Talwalkar 2016, Non-stochastic best arm identification).
     """
     first, notes = choose(screening, target, clock)
     others = [] if screening.interrupted else _others(first, screening, target, clock)
@@ -280,7 +246,11 @@ def final_round(
             continue
         else:
             stopped = found.stopped
-            if final is None or _better(found, final):
+            # scores are compared of the same rows alone
+            if final is None or (
+                np.array_equal(found.left_rows, final.left_rows)
+                and found.left.score > final.left.score
+            ):
                 best, final = tried, found
         if stopped:
             notes.append(
@@ -290,48 +260,90 @@ def final_round(
             )
             break
     if best is not first:
-        notes += [
+        notes.append(
             f"{best.candidate.name} was behind {first.candidate.name} on {len(screening.rows)} "
             "rows, and is the best on all"
-        ]
+        )
     if best.candidate.repeats:
-        notes = [*notes, *note_of_repeats(final.left, X[final.left_rows])]
+        notes += note_of_repeats(final.left, X[final.left_rows])
     return best, replace(final, notes=[*notes, *final.notes], stopped=stopped)
 
 
 def _others(first: Tried, screening: Screening, target: Target, clock: Clock) -> list[Tried]:
     """Return the candidates to compare with the first, best first.
 
-    They and the first must say themselves what they predict of rows left out: otherwise there are
-    no figures on all rows. On a table that was screened whole, the comparison has been made; where
-    the first cannot take all rows, there are no figures of the same rows.
+    There are figures of the same rows only of machines that can take all of them and say themselves
+    what they predict of those left out. A table that was screened whole needs no comparison.
     """
     total, screened = int(target.known.sum()), len(screening.rows)
-    if total == screened or first.candidate.unlabelled or not _own(first):
+
+    def comparable(t: Tried) -> bool:
+        own = t.left is not None and t.left.by == "leave-one-out"
+        whole = affordable(t, total, screened, clock) == total
+        return own and whole and not t.candidate.unlabelled
+
+    if total == screened or not comparable(first):
         return []
-    if affordable(first, total, screened, clock) < total:
-        return []
-    assert first.left is not None
     found = [
-        (t.left.score, t)
+        t
         for t in screening.tried
         if t is not first
-        and t.left is not None
-        and _own(t)
-        and not t.candidate.unlabelled
-        and t.left.score > first.left.score - CLOSE
-        and affordable(t, total, screened, clock) == total
+        and comparable(t)
+        and t.score > first.score - CLOSE
         and expected(t, screening, target) < clock.left / 2
     ]
-    found.sort(key=lambda pair: -pair[0])
-    return [t for _, t in found[: MOST - 1]]
+    return sorted(found, key=lambda t: -t.score)[: MOST - 1]
 
 
-def _better(found: Final, final: Final) -> bool:
-    """Whether the rows left out say so: the same ones of both."""
-    same = np.array_equal(found.left_rows, final.left_rows)
-    return same and found.left.score > final.left.score
+def cross_validate(model: Any, table: Any, folds: int, progress: Any) -> LeftOutTable:
+    """Return predictions of each row with a target by a pipeline that did not see it."""
+    frame = model.frame_ if table is None else as_frame(table)
+    if frame is None:
+        raise ValueError("a model file does not hold the training table: give it as table=...")
+    if not isinstance(folds, int) or folds < 2:
+        raise ValueError(f"folds must be a whole number, at least 2, not {folds!r}")
+    weights = model.weights_  # of its column, or those that were given in ``fit``
+    if model.weighted_by_ is not None:
+        weights = read_weights(frame, model.weighted_by_)
+    elif weights is not None and len(weights) != frame.n:
+        raise ValueError(
+            f"the model was fitted to {len(weights)} weighted rows, and this table has "
+            f"{frame.n}: give the training table, whose weights are known"
+        )
+    if weights is not None:
+        frame, weights = frame.take(weights > 0.0), weights[weights > 0.0]
+    kind = "regression" if model.classes_ is None else "classification"
+    target = replace(read_target(frame, model.target_, kind), weights=weights)
+    known, k = np.flatnonzero(target.known), target.k
+    y = target.values[known]
+    if k and int(np.bincount(y.astype(np.intp)).min()) < folds:
+        raise ValueError(f"a class has fewer than {folds} rows: choose fewer folds")
+    tell = reporter(progress) or (lambda event: None)
+    steps = itertools.count()
+
+    def part(train: Index, test: Index) -> tuple[Any, Array]:
+        i = next(steps)
+        tell({"stage": f"fold {i + 1} of {folds}", "step": i, "steps": folds})
+        machine, step = _fitted(model, frame, target, known[test])
+        return machine, encoded(step, frame.take(known[test]), model.columns_)
+
+    return in_turn(part, y, k, 0, folds, target.counts(known))
 
 
-def _own(tried: Tried) -> bool:
-    return tried.left is not None and tried.left.by == "leave-one-out"
+def _fitted(model: Any, frame: Any, target: Target, hidden: Any) -> tuple[Any, Any]:
+    """Return machine and encoder, fitted without the targets of the hidden rows."""
+    machine = clone(model.machine_)
+    params, found = machine.get_params(deep=False), parameters_of(model.machine_)
+    search = params.get("search")
+    criterion, balance = getattr(search, "criterion", search), getattr(search, "balance", True)
+    if isinstance(criterion, str) and "gram" in params and found:  # the others search as they do
+        machine.set_params(search=Resumed(found, criterion, balance=balance))
+    rows = np.setdiff1d(np.arange(frame.n), hidden)
+    if not model.learns_unlabelled_:
+        rows = rows[target.known[rows]]
+    weights = target.counts(rows)
+    step, X = fit_encoder(frame.take(rows), model.columns_, weights)
+    fitted(machine, X, target.labels(rows), weights)
+    if interrupted(getattr(machine, "report_", None)):
+        raise KeyboardInterrupt  # its search has taken it for a wish to end early
+    return machine, step

@@ -1,8 +1,4 @@
-"""Screening: every candidate on at most 500 rows, ranked by rows left out, within a time.
-
-The clock says how much of the budget is left, stops a search whose share is spent, and tells what
-is being fitted.
-"""
+"""Screening: every candidate on at most 500 rows, ranked by rows left out, within a time."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
 from mercer.core.arrays import Array, Index
 from mercer.search import Optimize
@@ -23,25 +20,19 @@ from mercer.tables.choose.candidates import Candidate
 from mercer.tables.choose.left_out import FOLDS, LeftOutTable, by_folds, own_left_out
 from mercer.tables.choose.ranking import Row, failed, row_of
 from mercer.tables.data.target import Target
-from mercer.tables.data.weights import fitted, takes_weights
+from mercer.tables.data.weights import fitted
 
 Progress = Callable[[dict[str, Any]], None]
 
 
 class Clock:
-    """A budget of seconds, begun now.
-
-    Attributes
-    ----------
-    budget : seconds in all.
-    spent_out : whether the last watched search was stopped by the clock, not by a person.
-    """
+    """A budget of seconds, begun now."""
 
     def __init__(self, budget: float, progress: Progress | None = None) -> None:
         self.budget = budget
         self.progress = progress
         self.began = time.monotonic()
-        self.spent_out = False
+        self.spent_out = False  # the last search was stopped by the clock, not by a person
         self.evaluations = 0
 
     @property
@@ -66,8 +57,7 @@ class Clock:
         evaluations, at the pace so far, are to fit into the seconds after it: what follows a
         search cannot be interrupted.
         """
-        began = time.monotonic()
-        self.spent_out, self.evaluations = False, 0
+        began, self.spent_out, self.evaluations = time.monotonic(), False, 0
 
         def advance(found: dict[str, Any]) -> None:
             self.evaluations += 1
@@ -82,15 +72,13 @@ class Clock:
 
 def reporter(progress: bool | Progress) -> Progress | None:
     """Return the function that is told of each step, or None."""
-    if callable(progress):
-        return progress
-    return _to_stderr if progress else None
 
+    def to_stderr(event: dict[str, Any]) -> None:
+        count = f", {event['evaluations']} evaluations" if "evaluations" in event else ""
+        sys.stderr.write(f"\r\033[K{event.get('stage', '')}{count}")
+        sys.stderr.flush()
 
-def _to_stderr(event: dict[str, Any]) -> None:
-    count = f", {event['evaluations']} evaluations" if "evaluations" in event else ""
-    sys.stderr.write(f"\r\033[K{event.get('stage', '')}{count}")
-    sys.stderr.flush()
+    return progress if callable(progress) else to_stderr if progress else None
 
 
 ROWS = 500
@@ -103,40 +91,48 @@ LAST = 4.0  # evaluations that the posterior and its rows left out cost after a 
 
 @dataclass
 class Tried:
-    """A candidate that was tried: the best of its machines, its rows left out, its cost.
-
-    ``evaluations`` are those of its search, or the fits of a family without one.
-    """
+    """A candidate that was tried: the best of its machines, its rows left out, its cost."""
 
     candidate: Candidate
     machine: Any
     left: LeftOutTable | None
     row: Row
     seconds: float
-    evaluations: int
+    evaluations: int  # of its search, or the fits of a family without one
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def each(self) -> float:
+        """Seconds of one evaluation of the search, or of one fit without a search."""
+        return self.seconds / max(1, self.evaluations)
+
+    @property
+    def score(self) -> float:
+        """That of its rows left out; minus infinity where there are none."""
+        return -np.inf if self.left is None else self.left.score
 
 
 @dataclass
 class Screening:
-    """What the screening found; ``interrupted`` if a person ended it early.
-
-    ``rows`` are those with a target that were screened, ``others`` those without.
-    """
+    """What the screening found."""
 
     tried: list[Tried]
-    rows: Index
-    others: Index
-    interrupted: bool = False
+    rows: Index  # with a target
+    others: Index  # without one
+    interrupted: bool = False  # a person ended it early
 
     @property
     def best(self) -> Tried:
         """The candidate with the greatest score."""
-        scored = [t for t in self.tried if t.left is not None]
-        if not scored:
+        if not self.scored:
             reasons = "; ".join(f"{t.row.name}: {t.row.by}" for t in self.tried)
             raise ValueError(f"no machine could be fitted to this table ({reasons})")
-        return max(scored, key=lambda t: t.left.score if t.left is not None else -np.inf)
+        return max(self.tried, key=lambda t: t.score)
+
+    @property
+    def scored(self) -> bool:
+        """Whether any candidate has figures."""
+        return any(t.left is not None for t in self.tried)
 
 
 def sample(target: Target, rng: np.random.Generator, rows: int = ROWS) -> tuple[Index, Index]:
@@ -169,72 +165,86 @@ def screen(
     found = Screening([], known, others)
     for i, candidate in enumerate(candidates):
         left = share * clock.budget - clock.elapsed
-        if left <= 0 and any(t.left is not None for t in found.tried):
-            row = failed(candidate.name, candidate.sentence, 0.0, "not tried: the time was up")
-            found.tried.append(Tried(candidate, None, None, row, 0.0, 0))
+        if left <= 0 and found.scored:
+            found.tried.append(_without(candidate, 0.0, "not tried: the time was up"))
             continue
         limit = max(0.1, min(left, 1.5 * left / (len(candidates) - i)))
         event = {"stage": candidate.name, "step": i, "steps": len(candidates)}
         rows = np.concatenate([known, others]) if candidate.unlabelled else known
-        if target.weights is not None and not _weighs(candidate, X[rows], target.counts(rows)):
+        part = target.take(rows)
+        if part.weights is not None and not all(
+            has_fit_parameter(machine, "sample_weight")
+            for machine in candidate.make(X[rows], part.weights)
+        ):
             reason = "not tried: it cannot be fitted to weighted rows"
-            row = failed(candidate.name, candidate.sentence, 0.0, reason)
-            found.tried.append(Tried(candidate, None, None, row, 0.0, 0))
+            found.tried.append(_without(candidate, 0.0, reason))
             continue
-        needed = all(t.left is None for t in found.tried)
         try:
             clock.spent_out = False
             clock.tell(**event)
-            found.tried.append(_try(candidate, X, target, rows, clock, limit, event, seed, needed))
+            advance = clock.watch(limit, LAST, **event)
+            trial = _try(candidate, X[rows], part, clock, advance, limit, seed, not found.scored)
+            found.tried.append(trial)
         except KeyboardInterrupt:
             if not clock.spent_out:  # a person: keep what is there, if anything is
                 found.interrupted = True
-                if not any(t.left is not None for t in found.tried):
+                if not found.scored:
                     raise
                 break
-            row = failed(candidate.name, candidate.sentence, limit, "not finished in its time")
-            found.tried.append(Tried(candidate, None, None, row, limit, 0))
+            found.tried.append(_without(candidate, limit, "not finished in its time"))
     return found
+
+
+def _without(candidate: Candidate, seconds: float, reason: str) -> Tried:
+    """Return a candidate without figures, and why it has none."""
+    row = failed(candidate.name, candidate.sentence, seconds, reason)
+    return Tried(candidate, None, None, row, seconds, 0)
 
 
 def _try(
     candidate: Candidate,
     X: Array,
     target: Target,
-    rows: Index,
     clock: Clock,
+    advance: Progress,
     limit: float,
-    event: dict[str, Any],
     seed: int,
     needed: bool,
 ) -> Tried:
-    began = time.monotonic()
-    labels, inputs = target.labels(rows), X[rows]
-    known = target.known[rows]
-    y, counts, weights = target.values[rows][known], target.counts(rows[known]), target.counts(rows)
-    k = 0 if target.classes is None else len(target.classes)
+    began, labels, weights, k = time.monotonic(), target.labels(), target.weights, target.k
+    y, counts = target.values[target.known], target.counts(target.known)
     best: tuple[Any, LeftOutTable] | None = None
     fits, failure = 0, "no finite figures"
-    advance = clock.watch(limit, LAST, **event)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             if candidate.pilot and not needed:
-                _pilot(candidate.make(inputs, weights)[0], inputs, labels, weights, limit)
+                _pilot(candidate.make(X, weights)[0], X, labels, weights, limit)
         except FAILURES as error:
-            return _failed(candidate, began, str(error))
-        for machine in candidate.make(inputs, weights):
+            return _without(candidate, time.monotonic() - began, f"failed: {error}")
+        for machine in candidate.make(X, weights):
             fits += 1
             try:  # one machine of a family may fail where the others do not
-                searching(candidate, machine, advance, seed)
+                if candidate.criterion is not None:
+                    search = Optimize(
+                        candidate.criterion, 1, balance=not candidate.repeats, progress=advance
+                    )
+                    machine.set_params(search=search)
+                if "random_state" in machine.get_params(deep=False):
+                    machine.set_params(random_state=seed)
                 start = time.monotonic()
-                fitted(machine, inputs, labels, weights)
+                fitted(machine, X, labels, weights)
                 cost = time.monotonic() - start
-                _stop_if_interrupted(machine, clock)
-                left = own_left_out(machine, inputs, y, k, counts)
+                # a search that a person interrupted keeps its best point; the screening ends
+                if interrupted(getattr(machine, "report_", None)) and not clock.spent_out:
+                    raise KeyboardInterrupt
+                left = own_left_out(machine, X, y, k, counts)
                 if left is None:
-                    folds = _folds(cost, limit - (time.monotonic() - began), needed)
-                    left = by_folds(clone(machine), inputs, labels, y, k, seed, folds, weights)
+                    time_left = limit - (time.monotonic() - began)
+                    if FEWEST * cost > time_left and not needed:
+                        raise ValueError(LATE)
+                    folds = FOLDS if FOLDS * cost < time_left else FEWEST
+                    left = by_folds(clone(machine), X, labels, y, k, seed, folds, weights)
                     fits += folds
                 if np.isfinite(left.score) and (best is None or left.score > best[1].score):
                     best = machine, left
@@ -242,19 +252,13 @@ def _try(
                 failure = str(error)
             if (time.monotonic() - began) * (1.0 + 1.0 / fits) > limit:  # nor would the next
                 break
-    if best is None:
-        return _failed(candidate, began, failure)
     seconds = time.monotonic() - began
+    if best is None:
+        return _without(candidate, seconds, f"failed: {failure}")
     row = row_of(candidate.name, candidate.sentence, *best, seconds)
     notes = list(dict.fromkeys(str(w.message) for w in caught))
     count = fits if candidate.criterion is None else clock.evaluations
     return Tried(candidate, *best, row, seconds, count, notes)
-
-
-def _failed(candidate: Candidate, began: float, reason: str) -> Tried:
-    seconds = time.monotonic() - began
-    row = failed(candidate.name, candidate.sentence, seconds, f"failed: {reason}")
-    return Tried(candidate, None, None, row, seconds, 0)
 
 
 def _pilot(machine: Any, X: Array, labels: Any, weights: Array | None, limit: float) -> None:
@@ -268,32 +272,3 @@ def _pilot(machine: Any, X: Array, labels: Any, weights: Array | None, limit: fl
     fitted(machine, X[some], labels[some], None if weights is None else weights[some])
     if (1 + FEWEST) * PART**2 * (time.monotonic() - began) > limit:
         raise ValueError(LATE)
-
-
-def _folds(cost: float, left: float, needed: bool) -> int:
-    """Return as many folds as there is time for, at ``cost`` seconds each; some if ``needed``."""
-    if FEWEST * cost > left and not needed:
-        raise ValueError(LATE)
-    return FOLDS if FOLDS * cost < left else FEWEST
-
-
-def _weighs(candidate: Candidate, X: Array, weights: Array | None) -> bool:
-    return all(takes_weights(machine) for machine in candidate.make(X, weights))
-
-
-def searching(candidate: Candidate, machine: Any, advance: Any, seed: int) -> None:
-    """Give the machine its search, watched by the clock, and its seed."""
-    names = machine.get_params(deep=False)
-    if candidate.criterion is not None:
-        balance = not candidate.repeats
-        machine.set_params(
-            search=Optimize(candidate.criterion, restarts=1, balance=balance, progress=advance)
-        )
-    if "random_state" in names:
-        machine.set_params(random_state=seed)
-
-
-def _stop_if_interrupted(machine: Any, clock: Clock) -> None:
-    """A search that a person interrupted keeps its best point; the screening ends all the same."""
-    if interrupted(getattr(machine, "report_", None)) and not clock.spent_out:
-        raise KeyboardInterrupt

@@ -1,7 +1,4 @@
-"""Columns: what kind each one is, and the rule by which it becomes numbers.
-
-Hints: what texts look like that were probably meant to be dates or numbers.
-"""
+"""Columns: what kind each one is, and the rule by which it becomes numbers."""
 
 from __future__ import annotations
 
@@ -89,14 +86,15 @@ def _column(frame: Frame, name: str, chosen: bool) -> Column:
         return Column(name, "ignored", "left out: it has no values")
     if len(different) == 1 and not lost:
         return Column(name, "ignored", "left out: every row has the same value")
+    gaps = f"; {lost} missing: the median, and an indicator" if lost else ""
     if kind == "number":
         whole = bool(np.all(known == np.floor(known)))
         if not chosen and whole and len(different) == frame.n and _ID.fullmatch(name):
             return Column(name, "ignored", "left out: it numbers the rows")
-        return Column(name, "numeric", f"standardised{_median(lost)}")
+        return Column(name, "numeric", f"standardised{gaps}")
     if kind == "date":
         rule = "the day, and its place in the year, the week and the day where they vary"
-        return Column(name, "date", f"{rule}{_median(lost)}")
+        return Column(name, "date", f"{rule}{gaps}")
     return _text(name, [str(v) for v in known], len(different), lost, chosen)
 
 
@@ -115,7 +113,3 @@ def _text(name: str, known: list[str], different: int, lost: int, chosen: bool) 
     rule = f"an indicator of each value, {different} in all; rare and new ones have none"
     rule += f"; {lost} missing: a value of their own" if lost else ""
     return Column(name, "categorical", rule + advice)
-
-
-def _median(lost: int) -> str:
-    return f"; {lost} missing: the median, and an indicator" if lost else ""

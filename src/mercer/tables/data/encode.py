@@ -1,11 +1,4 @@
-"""Encoder: from the columns of a table to the numbers that a kernel machine works on.
-
-DateFeatures: a date as the day itself and its place in the cycles that the data go through.
-
-weigh: medians and scales of a fitted encoder, with every row counted by its weight.
-
-scikit-learn's imputer knows no weights, and its column transformer hands none on.
-"""
+"""The encoder: from the columns of a table to the numbers that a kernel machine works on."""
 
 from __future__ import annotations
 
@@ -98,7 +91,8 @@ class DateFeatures(TransformerMixin, Recorded, BaseEstimator):  # type: ignore[m
 def weigh(encoder: ColumnTransformer, matrix: Any, weights: Array) -> None:
     """Set what the fitted encoder of ``matrix`` (n, d) has learned from it anew, with weights (n,).
 
-    It becomes the encoder of a matrix in which each row is repeated as often as its weight says.
+    It becomes the encoder of a matrix in which each row is repeated as often as its weight says:
+    scikit-learn's imputer knows no weights, and its column transformer hands none on.
     """
     for name, pipeline, where in encoder.transformers_:
         if name not in ("numeric", "date"):
@@ -128,30 +122,22 @@ FLAT = 1e-6  # directions smaller than this share of the largest are none
 def encoder_for(columns: Sequence[Column], rows: int) -> ColumnTransformer:
     """Return the unfitted encoder of a matrix with the used columns, in order.
 
-    All preprocessors are from a closed list, so that the pipeline can be written to a model file:
-    SimpleImputer, StandardScaler, OneHotEncoder, DateFeatures, TfidfVectorizer, TruncatedSVD.
+    Its steps are of a closed list, so that the pipeline can be written to a model file.
     """
     used = [c for c in columns if c.used]
-    where = {kind: [j for j, c in enumerate(used) if c.kind == kind] for kind in _KINDS}
-    steps: list[tuple[str, Any, Any]] = []
-    if where["numeric"]:
-        imputer = SimpleImputer(strategy="median", add_indicator=True)
-        numbers = Pipeline([("impute", imputer), ("scale", StandardScaler())])
-        steps.append(("numeric", numbers, where["numeric"]))
-    if where["categorical"]:
-        indicators = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-        steps.append(("categorical", indicators, where["categorical"]))
-    if where["date"]:
-        dates = Pipeline([("cycles", DateFeatures()), ("scale", StandardScaler())])
-        steps.append(("date", dates, where["date"]))
+    imputer = SimpleImputer(strategy="median", add_indicator=True)
+    kinds = {
+        "numeric": Pipeline([("impute", imputer), ("scale", StandardScaler())]),
+        "categorical": OneHotEncoder(handle_unknown="ignore", sparse_output=False),
+        "date": Pipeline([("cycles", DateFeatures()), ("scale", StandardScaler())]),
+    }
+    where = {kind: [j for j, c in enumerate(used) if c.kind == kind] for kind in (*kinds, "text")}
+    steps: list[Any] = [(kind, step, where[kind]) for kind, step in kinds.items() if where[kind]]
     for j in where["text"]:
         words = TfidfVectorizer(max_features=WORDS, sublinear_tf=True, min_df=2 if rows > 20 else 1)
         topics = TruncatedSVD(n_components=TOPICS, random_state=0)
         steps.append((f"text{j}", Pipeline([("words", words), ("topics", topics)]), j))
     return ColumnTransformer(steps, sparse_threshold=0.0)
-
-
-_KINDS = ("numeric", "categorical", "date", "text")
 
 
 def fit_encoder(
@@ -173,8 +159,7 @@ def fit_encoder(
     encoder.fit(matrix)
     if weights is not None:
         weigh(encoder, matrix, weights)
-    X = encoder.transform(matrix)
-    return encoder, np.ascontiguousarray(X, dtype=np.float64)
+    return encoder, np.ascontiguousarray(encoder.transform(matrix), dtype=np.float64)
 
 
 def _matrix(frame: Frame, columns: Sequence[Column]) -> Any:
@@ -207,5 +192,4 @@ def _topics(step: Any, texts: Any) -> int:
 
 def encoded(encoder: ColumnTransformer, frame: Frame, columns: Sequence[Column]) -> Any:
     """Return the rows of a table for the machine, (n, d)."""
-    X = encoder.transform(_matrix(frame, columns))
-    return np.ascontiguousarray(X, dtype=np.float64)
+    return np.ascontiguousarray(encoder.transform(_matrix(frame, columns)), dtype=np.float64)

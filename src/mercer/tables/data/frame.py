@@ -67,11 +67,8 @@ class Frame:
         out = np.empty((self.n, len(names)), dtype=object if any(texts) else np.float64)
         for j, (name, text) in enumerate(zip(names, texts, strict=True)):
             column, gap = self.columns[name], "" if text else np.nan
-            out[:, j] = (
-                np.where(self.missing(name), gap, column)
-                if text or (column.dtype == object)
-                else column
-            )
+            filled = text or column.dtype == object
+            out[:, j] = np.where(self.missing(name), gap, column) if filled else column
         return out
 
 
@@ -89,18 +86,21 @@ def as_frame(table: Any) -> Frame:
     """
     if isinstance(table, Frame):
         return table
-    columns: dict[str, Any] = {}
-    dates = set()
+    found: dict[str, tuple[Any, bool]] = {}
     for name, values in _columns(table):
-        if name in columns:
+        if name in found:
             raise ValueError(f"the column name '{shown(name)}' occurs twice")
-        columns[name], date = _column(name, values)
-        if date:
-            dates.add(name)
-    lengths = {len(c) for c in columns.values()}
+        found[name] = _column(name, values)
+    lengths = {len(c) for c, _ in found.values()}
     if len(lengths) > 1:
         raise ValueError(f"the columns have different lengths: {sorted(lengths)}")
-    return Frame(columns, frozenset(dates), lengths.pop() if lengths else 0)
+    return joined(found, lengths.pop() if lengths else 0)
+
+
+def joined(found: Mapping[str, tuple[Any, bool]], n: int) -> Frame:
+    """Return the frame of (column (n,), whether it holds dates) by name."""
+    dates = frozenset(name for name, (_, date) in found.items() if date)
+    return Frame({name: column for name, (column, _) in found.items()}, dates, n)
 
 
 def _columns(table: Any) -> list[tuple[str, Any]]:
@@ -134,27 +134,21 @@ def _column(name: str, values: Any) -> tuple[Any, bool]:
         return _finite(name, np.asarray(values, dtype=np.float64)), False
     if kind == "M" and isinstance(values, np.ndarray):
         values = values.astype("datetime64[us]")
-    listed = (
-        values.to_list()
-        if hasattr(values, "to_list")
-        else np.ndarray.tolist(values)
-        if (isinstance(values, np.ndarray))
-        else list(values)
-    )
+    array = np.ndarray.tolist(values) if isinstance(values, np.ndarray) else values
+    listed = values.to_list() if hasattr(values, "to_list") else list(array)
     known = [v for v in listed if not _absent(v)]
     if all(isinstance(v, (bool, np.bool_)) for v in known) and known:
         words = {True: "true", False: "false"}
-        return _objects(None if _absent(v) else words[bool(v)] for v in listed), False
+        return objects(None if _absent(v) else words[bool(v)] for v in listed), False
     if all(_number(v) for v in known):
         floats = [np.nan if _absent(v) else float(v) for v in listed]
         return _finite(name, np.array(floats, dtype=np.float64)), False
     if all(isinstance(v, (datetime.date, np.datetime64)) for v in known):
         return np.array([np.nan if _absent(v) else days(v) for v in listed]), True
-    texts = [v for v in known if isinstance(v, str)]
-    if len(texts) == len(known) or (
-        2 * len(texts) > len(known) and all(isinstance(v, str) or _number(v) for v in known)
-    ):
-        return _objects(None if _absent(v) else str(v) for v in listed), False
+    count = sum(isinstance(v, str) for v in known)
+    mixed = all(isinstance(v, str) or _number(v) for v in known)
+    if count == len(known) or (mixed and 2 * count > len(known)):
+        return objects(None if _absent(v) else str(v) for v in listed), False
     odd = next(v for v in known if not _number(v))
     what = f"'{shown(odd, 40)}'" if isinstance(odd, str) else f"a {type(odd).__name__}"
     raise ValueError(
@@ -179,7 +173,8 @@ def days(value: Any) -> float:
     return (value.replace(tzinfo=None) - EPOCH).total_seconds() / DAY
 
 
-def _objects(values: Any) -> Any:
+def objects(values: Any) -> Any:
+    """Return the values as an array of objects, (n,)."""
     listed = list(values)
     out = np.empty(len(listed), dtype=object)
     out[:] = listed

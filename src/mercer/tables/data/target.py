@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mercer.core.arrays import Array
 from mercer.core.words import shown
 from mercer.tables.data.columns import hint
-from mercer.tables.data.frame import Frame
+from mercer.tables.data.frame import Frame, objects
 
 KINDS = ("regression", "classification")
 MOST = 30  # classes at most
@@ -19,23 +19,14 @@ MOST = 30  # classes at most
 
 @dataclass(frozen=True)
 class Target:
-    """The target column.
-
-    Attributes
-    ----------
-    name, kind : the column; "regression", "binary", "multiclass" or "partly".
-    values : (n,) the quantity, NaN where missing, or the code of the class, -1 where missing.
-    classes : (k,) the labels, sorted; None for a quantity.
-    notes : what a reader should know.
-    weights : (n,) how often each row counts; None: once.
-    """
+    """The target column, and how often each row counts."""
 
     name: str
-    kind: str
-    values: Array
-    classes: NDArray[Any] | None = None
+    kind: str  # "regression", "binary", "multiclass" or "partly"
+    values: Array  # (n,) the quantity, NaN where missing, or the code of the class, -1 there
+    classes: NDArray[Any] | None = None  # (k,) the labels, sorted; None for a quantity
     notes: list[str] = field(default_factory=list)
-    weights: Array | None = None
+    weights: Array | None = None  # (n,); None: once
 
     def take(self, rows: Any) -> Target:
         """Return the target of some rows."""
@@ -46,20 +37,23 @@ class Target:
         return None if self.weights is None else self.weights[rows]
 
     @property
+    def k(self) -> int:
+        """The number of classes, 0 of a quantity."""
+        return 0 if self.classes is None else len(self.classes)
+
+    @property
     def known(self) -> NDArray[np.bool_]:
         """Which rows have a target, (n,)."""
         return np.isfinite(self.values) if self.classes is None else self.values >= 0
 
-    def labels(self, rows: Any) -> Any:
-        """Return the targets of some rows as a machine wants them; None for no label."""
+    def labels(self, rows: Any = slice(None)) -> Any:
+        """Return the targets of rows (default: all) as a machine wants them; None for no label."""
         if self.classes is None:
             return self.values[rows]
         codes = self.values[rows].astype(np.intp)
         if np.all(codes >= 0):
             return self.classes[codes]
-        out = np.empty(len(codes), dtype=object)
-        out[:] = [None if c < 0 else self.classes[c] for c in codes]
-        return out
+        return objects(None if c < 0 else self.classes[c] for c in codes)
 
 
 def read_target(frame: Frame, name: str, kind: str | None = None) -> Target:
@@ -77,32 +71,21 @@ def read_target(frame: Frame, name: str, kind: str | None = None) -> Target:
         raise ValueError(f"{what} has no value in any row")
     if stored == "date":
         raise ValueError(f"{what} holds dates: turn them into a number of days, or into classes")
-    quantity = stored == "number" and len(known) != 2
-    quantity = quantity if kind is None else kind == "regression"
-    if quantity:
-        return _quantity(name, column, stored, known, lost, kind)
+    if (stored == "number" and len(known) != 2) if kind is None else kind == "regression":
+        if stored != "number":
+            advice = hint(v for v in known if isinstance(v, str)) or "no quantity"
+            raise ValueError(f"{what} holds text, such as '{shown(known[0], 30)}': {advice}")
+        if len(known) < 2:
+            raise ValueError(f"{what} has the same value in every row: there is nothing to learn")
+        notes = [f"{lost} rows have no value of {what} and were left out"] if lost else []
+        if kind is None and len(known) <= 10 and all(float(v).is_integer() for v in known):
+            notes.append(
+                f"{what} has {len(known)} different whole numbers and was taken for a quantity; if "
+                'they name classes, ask for classification: kind="classification", or in the '
+                "command --kind classification"
+            )
+        return Target(name, "regression", column, None, notes)
     return _classes(name, column, absent, known, lost)
-
-
-def _quantity(
-    name: str, column: Any, stored: str, known: list[Any], lost: int, kind: str | None
-) -> Target:
-    what = f"the target '{shown(name)}'"
-    if stored != "number":
-        advice = hint(v for v in known if isinstance(v, str)) or "no quantity"
-        raise ValueError(f"{what} holds text, such as '{shown(known[0], 30)}': {advice}")
-    if len(known) < 2:
-        raise ValueError(f"{what} has the same value in every row: there is nothing to learn")
-    notes = []
-    if lost:
-        notes.append(f"{lost} rows have no value of {what} and were left out")
-    if kind is None and len(known) <= 10 and all(float(v).is_integer() for v in known):
-        notes.append(
-            f"{what} has {len(known)} different whole numbers and was taken for a quantity; if "
-            'they name classes, ask for classification: kind="classification", or in the command '
-            "--kind classification"
-        )
-    return Target(name, "regression", column, None, notes)
 
 
 def _classes(name: str, column: Any, absent: Any, known: list[Any], lost: int) -> Target:
@@ -122,19 +105,13 @@ def _classes(name: str, column: Any, absent: Any, known: list[Any], lost: int) -
         # scikit-learn takes fractions for a quantity: as classes they are words
         column = np.array([str(v) for v in column.tolist()], dtype=object)
         known = sorted(str(v) for v in known)
-    if isinstance(known[0], float):
-        labels: Any = np.array([int(v) for v in known])
-    else:
-        labels = np.array(known)
+    labels = np.array([int(v) if isinstance(v, float) else v for v in known])
     place = {value: code for code, value in enumerate(known)}
     codes = np.array(
         [-1.0 if gone else place[v] for v, gone in zip(column.tolist(), absent, strict=True)]
     )
-    notes = []
-    if lost:
-        notes.append(
-            f"{lost} rows have no label; machines for partly labelled rows learn from them"
-        )
+    partly = f"{lost} rows have no label; machines for partly labelled rows learn from them"
+    notes = [partly] if lost else []
     counts = np.bincount(codes[codes >= 0].astype(np.intp))
     rare = [str(v) for v, c in zip(known, counts, strict=True) if c < 5]
     if rare:

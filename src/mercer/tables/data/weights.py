@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import has_fit_parameter
 
 from mercer.core.arrays import Array
 from mercer.core.words import shown
@@ -29,27 +28,24 @@ def read_weights(frame: Frame, weights: Any) -> Array | None:
     """
     if weights is None:
         return None
-    counts = _counts(frame, weights)
-    return None if np.all(counts == 1.0) else counts
-
-
-def _counts(frame: Frame, weights: Any) -> Array:
     if not isinstance(weights, str):
         try:
-            return check_weights(weights, frame.n)
+            counts = check_weights(weights, frame.n)
         except TypeError:
             raise TypeError(
                 f"weights must be the name of a column or {frame.n} numbers, not a "
                 f"{type(weights).__name__}"
             ) from None
-    if weights not in frame.columns:
+    elif weights not in frame.columns:
         raise ValueError(f"the table has no column '{shown(weights)}' with the weights")
-    if frame.kind(weights) != "number":
+    elif frame.kind(weights) != "number":
         raise ValueError(f"the weights '{shown(weights)}' are {frame.kind(weights)}s, not numbers")
-    try:
-        return check_weights(frame.columns[weights], frame.n)
-    except ValueError as error:
-        raise ValueError(f"the weights '{shown(weights)}': {error}") from None
+    else:
+        try:
+            counts = check_weights(frame.columns[weights], frame.n)
+        except ValueError as error:
+            raise ValueError(f"the weights '{shown(weights)}': {error}") from None
+    return None if np.all(counts == 1.0) else counts
 
 
 def notes_of_weights(weights: Array | None) -> list[str]:
@@ -67,11 +63,6 @@ def notes_of_weights(weights: Array | None) -> list[str]:
             "constant if they are meant to be relative"
         )
     return notes
-
-
-def takes_weights(machine: Any) -> bool:
-    """Whether the machine can be fitted to weighted rows."""
-    return bool(has_fit_parameter(machine, "sample_weight"))
 
 
 def fitted(machine: Any, X: Array, labels: Any, weights: Array | None) -> Any:

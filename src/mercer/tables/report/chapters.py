@@ -1,11 +1,7 @@
-"""The report of a model that was fitted to a table: every kind of target, one page.
-
-draw: one picture of a model that was fitted to a table.
-"""
+"""The report of a model that was fitted to a table: every kind of target, one page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,8 +12,9 @@ from mercer.plots.inputs import RelevanceDisplay
 from mercer.plots.regression import CoverageDisplay, ObservedDisplay, ResidualDisplay
 from mercer.plots.rows import take_rows
 from mercer.plots.style import Display
+from mercer.tables.choose.screen import ROWS, Progress
 from mercer.tables.quality import QUALITY_NAMES, quality_cells
-from mercer.tables.report.curves import along, learning, learning_picture
+from mercer.tables.report.curves import View, along, learning, learning_picture
 from mercer.tables.report.figures import (
     class_cards,
     class_pictures,
@@ -25,34 +22,23 @@ from mercer.tables.report.figures import (
     quantity_cards,
     quantity_pictures,
 )
-from mercer.tables.report.grids import ranking_grid, surprising_classes, surprising_quantities, why
-from mercer.tables.report.page import Chapter, Grid, Page, Picture, html, picture, write_report
-from mercer.tables.report.view import View
+from mercer.tables.report.grids import ranking_grid, surprising, why
+from mercer.tables.report.page import Chapter, Grid, Page, Picture, html, picture
 from mercer.tables.report.words import ENCODED, facts_of, in_words
 
-Progress = Callable[[dict[str, Any]], None]
-SCREENED = 500  # rows at most, by which the candidates were ranked
+SCREENED = ROWS  # at most, by which the candidates were ranked
 
 
-def write_table_report(model: Any, path: str) -> None:
-    """Write the report of a fitted table model to ``path``, completely or not at all."""
-    write_report(path, table_report(model))
-
-
-def table_report(
-    model: Any,
-    progress: Progress | None = None,
-    held_out: dict[str, dict[str, float]] | None = None,
-) -> str:
+def table_report(model: Any, progress: Progress | None = None, held_out: Any = None) -> str:
     """Return the report of a fitted table model as HTML.
 
     ``progress`` is given a dictionary with "stage", "step" and "steps" before each chapter;
     ``held_out`` are figures of :func:`mercer.tables.quality.quality` by the name of the method.
     """
     view = View(model)
+    view.frame  # noqa: B018  # refuses a model without its rows before anything is drawn
     makers = (_short, _why, _trust, _inputs, _learning, _surprises, _words, _columns)
     chapters: list[Chapter] = []
-    view.require_rows()
     for step, make in enumerate(makers):
         if progress is not None:
             stage = f"report:{make.__name__.replace('_', ' ')}"
@@ -71,14 +57,16 @@ def _subtitle(view: View) -> str:
     kinds = {
         "regression": "A quantity",
         "binary": "One of two classes",
-        "multiclass": f"One of {len(view.model.classes_)} classes" if not view.quantity else "",
+        "multiclass": f"One of {0 if view.quantity else view.left.proba.shape[1]} classes",
         "partly": "A class, known for some of the rows",
     }
     rows, given, columns = len(view.model.rows_), view.model.given_, len(view.used)
     plural = "" if columns == 1 else "s"
     count = f"{rows} rows" if rows == given else f"{rows} of {given} rows"
     what = f"{kinds[view.model.kind_]}, predicted from {columns} column{plural} and {count}"
-    return what if view.left.weights is None else f"{what}, {view.weighted}"
+    by = view.model.weighted_by_
+    weighted = ", weighted" if by is None else f", weighted by “{shown(by, 40)}”"
+    return what if view.left.weights is None else what + weighted
 
 
 def _short(view: View) -> Chapter:
@@ -91,7 +79,7 @@ def _short(view: View) -> Chapter:
     )
     text = [
         f"The model is “{shown(chosen.name, 60)}”: {shown(chosen.sentence, 200)}. {reason}",
-        f"All figures are of rows that were predicted from {view.from_what}: they say what to "
+        f"All figures are of rows that were predicted from {view.source}: they say what to "
         "expect of new rows of the same kind.",
     ]
     if left.weights is not None:
@@ -99,12 +87,7 @@ def _short(view: View) -> Chapter:
             "Every row counts as often as its weight says in all figures and curves; pictures of "
             "single rows, and the relevance of inputs, take each row once."
         )
-    if view.quantity:
-        cards = quantity_cards(left.y, left.mean, left.std, left.log_density, left.weights)
-    else:
-        cards = class_cards(
-            view.codes, left.proba, view.model.classes_, left.weights, left.calibration
-        )
+    cards = quantity_cards(left) if view.quantity else class_cards(left, view.model.classes_)
     return Chapter("In short", text, cards)
 
 
@@ -119,31 +102,28 @@ def _why(view: View) -> Chapter:
 
 
 def _trust(view: View) -> Chapter:
-    left, classes = view.left, view.model.classes_
+    left, classes, text, grids = view.left, view.model.classes_, [], []
     if view.quantity:
-        shown_as = quantity_pictures(
-            left.y, left.mean, left.std, view.target, view.from_what, left.weights
-        )
+        shown_as = quantity_pictures(left, view.target, view.source)
         loss = type(getattr(view.machine, "loss_", None)).__name__
-        normal = loss in ("Gaussian", "NoneType")
-        note = "Intervals are drawn as those of a normal distribution; this model has another one."
-        return Chapter("How far it can be trusted", [] if normal else [note], pictures=shown_as)
-    shown_as = class_pictures(view.codes, left.proba, classes, view.from_what, left.weights)
-    found = mistakes(view.codes, left.proba, classes, left.weights)
-    return Chapter(
-        "How far it can be trusted", pictures=shown_as, grids=[found] if found is not None else []
-    )
+        if loss not in ("Gaussian", "NoneType"):
+            text.append(
+                "Intervals are drawn as those of a normal distribution; this model has another one."
+            )
+    else:
+        shown_as = class_pictures(left, classes, view.source)
+        grids = mistakes(left, classes)
+    return Chapter("How far it can be trusted", text, pictures=shown_as, grids=grids)
 
 
 def _inputs(view: View) -> Chapter:
     effects = view.effects
-    bars = RelevanceDisplay(effects.effects, effects.names, effects.spread, effects.unit)
     first = shown(view.main[0], 40)
     curves = [d for d in (along(view, name) for name in view.main) if d is not None]
     pictures = [
         Picture(
             "Relevance of the inputs",
-            picture(bars, height=1.2 + 0.26 * min(len(effects.names), 30)),
+            picture(_display(view, "relevance"), height=1.2 + 0.26 * min(len(effects.names), 30)),
             f"Bar chart of the effect of each input; the greatest is that of {first}.",
             "How far the predictions move when the values of one column are shuffled among "
             f"{effects.rows} rows. Columns that say the same can stand in for each other and share "
@@ -172,22 +152,15 @@ def _learning(view: View) -> Chapter | None:
 
 
 def _surprises(view: View) -> Chapter:
-    left, rows = view.left, view.rows
-    part = take_rows(view.frame, rows)
+    part = take_rows(view.frame, view.rows)
     inputs = {name: part.columns[name].tolist() for name in view.main}
-    for column in view.columns:
-        if column.kind == "date" and column.name in inputs:
-            inputs[column.name] = [_day(v) for v in inputs[column.name]]
+    for name in part.dates & set(inputs):
+        inputs[name] = [_day(v) for v in inputs[name]]
     text = [
         "Look at these rows first: some may be errors in the table, others show what the model "
         "does not know."
     ]
-    if view.quantity:
-        grid = surprising_quantities(left.y, left.mean, left.std, left.log_density, rows, inputs)
-    else:
-        grid = surprising_classes(
-            view.codes, left.proba, view.model.classes_, left.log_density, rows, inputs
-        )
+    grid = surprising(view.left, view.model.classes_, view.rows, inputs)
     return Chapter("Rows that surprise it", text, grids=[grid])
 
 
@@ -209,7 +182,7 @@ def _words(view: View) -> Chapter:
 
 
 def _columns(view: View) -> Chapter:
-    rows = [[shown(c.name, 60), c.kind, shown(c.rule, 300)] for c in view.columns]
+    rows = [[shown(c.name, 60), c.kind, shown(c.rule, 300)] for c in view.model.columns_]
     text = ["What was recognised in each column, and what is done to it before the model sees it."]
     grid = Grid("Columns of the table", ["column", "kind", "what is done"], rows, words=3)
     return Chapter("The columns", text, grids=[grid])
@@ -254,9 +227,7 @@ def _display(view: View, what: str) -> Display:
         if what == "residuals":
             return ResidualDisplay.compute(*arrays)
         return CoverageDisplay.compute(*arrays, weights=left.weights)
-    classes = view.model.classes_
+    given: Any = (left.codes, left.proba, view.model.classes_)
     if what == "calibration":
-        return ReliabilityDisplay.compute(view.codes, left.proba, classes, weights=left.weights)
-    return DiscriminationDisplay.compute(
-        view.codes, left.proba, classes, kind=what, weights=left.weights
-    )
+        return ReliabilityDisplay.compute(*given, weights=left.weights)
+    return DiscriminationDisplay.compute(*given, kind=what, weights=left.weights)

@@ -1,44 +1,84 @@
-"""Curves of a report: the prediction along one input, and what more rows would bring."""
+"""What a report asks of a model: the effects of inputs, the prediction along one, more rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import clone
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 from mercer.core.words import shown
+from mercer.plots.inputs import Effects, shuffled_effects
 from mercer.plots.learning import LearningDisplay
 from mercer.plots.rows import take_rows
 from mercer.plots.style import ORANGE, PALE, Display, class_line
 from mercer.search import Optimize
+from mercer.tables.data.frame import objects
+from mercer.tables.model import TableModel
 from mercer.tables.report.page import Picture, picture
-from mercer.tables.report.view import View
 
 GRID, GROUPS, CURVES = 60, 8, 6
+MAIN = 3  # inputs that are shown row by row and drawn one by one
+
+
+class View:
+    """What a report asks of a model that was fitted to a table."""
+
+    def __init__(self, model: TableModel) -> None:
+        self.model = model
+        self.left, self.machine = model.left_out_, model.machine_
+        self.quantity = model.kind_ == "regression"
+        self.target = str(model.target_)
+        self.used = [str(name) for name in model.feature_names_in_]
+        self.rows: Index = np.asarray(model.left_rows_, dtype=np.intp)  # of those left out
+
+    @property
+    def frame(self) -> Any:
+        """The table that the model was fitted to; refuse a model without it."""
+        if self.model.frame_ is None:
+            raise ValueError(
+                "this needs the training rows, and a model that was loaded from a file has none: "
+                "write the report after fitting, with report(path) or mercer fit --report"
+            )
+        return self.model.frame_
+
+    @property
+    def source(self) -> str:
+        """What each row was predicted from, in words."""
+        by = self.left.by
+        return "all the others" if by == "leave-one-out" else f"other rows ({by})"
+
+    @cached_property
+    def effects(self) -> Effects:
+        """How far predictions move when a column is shuffled, in deviations of a quantity."""
+        name, y, w = "predict" if self.quantity else "predict_proba", self.left.y, self.left.weights
+        spread = float(np.sqrt(np.average((y - np.average(y, weights=w)) ** 2, weights=w)))
+        answer = SimpleNamespace(**{name: getattr(self.model, name)})
+        options: Any = {"only": self.used, "scale": spread or 1.0}
+        return shuffled_effects(answer, self.frame, repeats=3, seconds=10.0, **options)
+
+    @property
+    def main(self) -> list[str]:
+        """The inputs with the greatest effects, the greatest first."""
+        order = np.argsort(-self.effects.effects, kind="stable")[:MAIN]
+        return [self.effects.names[j] for j in order]
 
 
 @dataclass(repr=False, eq=False)
 class AlongDisplay(Display):
-    """Predictions along one input, with the others at their median or most frequent value.
-
-    Parameters
-    ----------
-    name, target : what stands at the axes.
-    values : (k,) of the input: numbers, dates or texts.
-    curves : by label, (k,) each: the prediction, or the probability of classes.
-    half : (k,) half the width of the 90 % band, or None.
-    """
+    """Predictions along one input, with the others at their median or most frequent value."""
 
     name: str
     target: str
-    values: Any
-    curves: dict[str, Array]
-    half: Array | None = None
-    groups: bool = field(default=False)
+    values: Any  # (k,) of the input: numbers, dates or texts
+    curves: dict[str, Array]  # by label, (k,): the prediction, or the probability of classes
+    half: Array | None = None  # (k,) half the width of the 90 % band
+    groups: bool = False
 
     def draw(self, ax: Any) -> None:
         at = np.arange(len(self.values)) if self.groups else self.values
@@ -54,42 +94,34 @@ class AlongDisplay(Display):
         if self.groups:
             labels = [shown(str(v), 14) for v in self.values]
             ax.set_xticks(at, labels=labels, rotation=30, ha="right", parse_math=False)
-        ax.set_xlabel(shown(self.name, 24), parse_math=False)
-        ax.set_ylabel(shown(self.target, 30), parse_math=False)
+        self._label(ax, shown(self.name, 24), shown(self.target, 30))
         if self.half is None:
             ax.set_ylim(-0.03, 1.03)
-            above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}  # not on the curves
-            for text in ax.legend(ncols=2, fontsize=8, frameon=False, **above).get_texts():
-                text.set_parse_math(False)
+            # above the axes, not on the curves
+            self._legend(ax, "lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, fontsize=8)
 
 
 def along(view: View, name: str) -> AlongDisplay | None:
     """Return the display of one column; None of a text, which has no order and no groups."""
-    kind = next(c.kind for c in view.columns if c.name == name)
+    kind = next(c.kind for c in view.model.columns_ if c.name == name)
     column = view.frame.columns[name]
     if kind == "text":
         return None
     groups = kind == "categorical"
-    values = _groups(column) if groups else _grid(column)
-    table = typical(view.frame, name, values)
-    shown_values = values
+    values = _groups(column) if groups else np.linspace(np.nanmin(column), np.nanmax(column), GRID)
+    table, classes = typical(view.frame, name, values), view.model.classes_
     if kind == "date":
         seconds = np.round(values * 86400).astype("timedelta64[s]")
-        shown_values = np.datetime64("1970-01-01T00:00:00") + seconds
-    if not view.quantity:
-        curves = _curves(view, table)
-        return AlongDisplay(name, "probability", shown_values, curves, None, groups)
-    mean, std = view.model.predict(table, return_std=True)
-    half = ndtri(0.95) * np.asarray(std)
-    return AlongDisplay(name, view.target, shown_values, {"": np.asarray(mean)}, half, groups)
-
-
-def _curves(view: View, table: Any) -> dict[str, Array]:
-    proba, classes = view.predict_proba(table), view.model.classes_
-    if len(classes) == 2:
-        return {str(classes[1]): proba[:, 1]}
-    most = np.argsort(-np.bincount(view.codes, minlength=len(classes)), kind="stable")[:CURVES]
-    return {str(classes[c]): proba[:, c] for c in sorted(most.tolist())}
+        values = np.datetime64("1970-01-01T00:00:00") + seconds
+    if classes is None:
+        mean, std = view.model.predict(table, return_std=True)
+        half = ndtri(0.95) * np.asarray(std)
+        return AlongDisplay(name, view.target, values, {"": np.asarray(mean)}, half, groups)
+    counts = np.bincount(view.left.codes, minlength=len(classes))
+    most = np.argsort(-counts, kind="stable")[:CURVES].tolist() if len(classes) > 2 else [1]
+    proba = view.model.predict_proba(table)
+    curves = {str(classes[c]): proba[:, c] for c in sorted(most)}
+    return AlongDisplay(name, "probability", values, curves, None, groups)
 
 
 def typical(frame: Any, name: str, values: Any) -> Any:
@@ -102,17 +134,11 @@ def typical(frame: Any, name: str, values: Any) -> Any:
     return replace(frame, columns=columns, n=len(values))
 
 
-def _grid(column: Array) -> Array:
-    return np.linspace(np.nanmin(column), np.nanmax(column), GRID)
-
-
 def _groups(column: Any) -> Any:
     """The most frequent texts, the most frequent first."""
     known, counts = np.unique([str(v) for v in column if v is not None], return_counts=True)
     order = np.argsort(-counts, kind="stable")[:GROUPS]
-    out = np.empty(len(order), dtype=object)
-    out[:] = [str(known[i]) for i in order]
-    return out
+    return objects(str(known[i]) for i in order)
 
 
 SECONDS = 10.0  # a longer curve ends earlier
@@ -132,7 +158,7 @@ def learning(view: View) -> LearningDisplay:
         short = Optimize(criterion, restarts=0, max_iter=STEPS, balance=balance)
         machine.set_params(search=short)
     X = view.model.encode(take_rows(view.frame, view.rows))
-    y: Any = view.left.y if view.quantity else view.codes
+    y: Any = view.left.y if view.quantity else view.left.codes
     return LearningDisplay.compute(machine, X, y, seconds=SECONDS, weights=view.left.weights)
 
 
@@ -145,7 +171,6 @@ def learning_picture(view: View) -> Picture | None:
     if display.gain is None:
         return None
     first, last = float(display.scores[0]), float(display.scores[-1])
-    verdict = _verdict(*display.gain)
     rows = "labelled rows" if view.model.kind_ == "partly" else "rows"
     return Picture(
         "Learning curve",
@@ -153,7 +178,7 @@ def learning_picture(view: View) -> Picture | None:
         f"{display.unit} of rows held out against the number of rows learned from: {first:.3f} "
         f"with {display.sizes[0]} rows, {last:.3f} with {display.sizes[-1]}.",
         f"The model learned anew from parts of at most {display.sizes[-1]} {rows} and predicted "
-        f"others that it had not seen; smaller is better. {verdict}",
+        f"others that it had not seen; smaller is better. {_verdict(*display.gain)}",
     )
 
 

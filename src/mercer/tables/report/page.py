@@ -1,9 +1,4 @@
-"""A page: chapters of text, cards, tables and pictures; HTML without scripts, all text escaped.
-
-Pictures inside the page: displays as SVG text, without pyplot and without state.
-
-Text from tables is drawn literally, never as mathematics.
-"""
+"""A page: chapters of text, cards, tables, SVG pictures; no scripts, all text literal."""
 
 from __future__ import annotations
 
@@ -11,14 +6,13 @@ import base64
 import hashlib
 import io
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
 from mercer.persist import replacing
-from mercer.plots.style import GREY, INK, Display
+from mercer.plots.style import GREY, INK, Display, optional
 
 
 @dataclass(frozen=True)
@@ -83,12 +77,7 @@ class Page:
 
 def html(page: Page) -> str:
     """Return the page as one HTML document that loads nothing and runs nothing."""
-    try:
-        import jinja2
-    except ModuleNotFoundError:
-        raise ImportError(
-            'the report needs jinja2, which is not installed: pip install "mercer[report]"'
-        ) from None
+    jinja2 = optional("jinja2", "the report")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -98,10 +87,7 @@ def html(page: Page) -> str:
     template = environment.from_string(folder.joinpath("report.html.j2").read_text("utf-8"))
     return str(
         template.render(
-            page=page,
-            style=style,
-            style_digest=f"'sha256-{digest}'",
-            version=version("mercer"),
+            page=page, style=style, style_digest=f"'sha256-{digest}'", version=version("mercer")
         )
     )
 
@@ -129,25 +115,16 @@ STYLE: Any = {
 
 def picture(*displays: Display, width: float = 6.4, height: float = 4.2) -> str:
     """Return the displays, side by side, as a ``data:`` address of an SVG; sizes in inches."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise ImportError(
-            'the report needs matplotlib, which is not installed: pip install "mercer[report]"'
-        ) from None
-    text = io.StringIO()
+    mpl, text = optional("matplotlib", "the report"), io.StringIO()
     with mpl.rc_context(STYLE), warnings.catch_warnings():
         # only the measuring font lacks such letters; the reader's browser has its own
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure = Figure(figsize=(width, height), layout="constrained")
-        for ax, display in zip(_panels(figure, displays), displays, strict=True):
+        figures = optional("matplotlib.figure", "the report")
+        figure = figures.Figure(figsize=(width, height), layout="constrained")
+        panels = figure.subplots(1, len(displays), squeeze=False)[0]
+        for ax, display in zip(panels, displays, strict=True):
             display.plot(ax)
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     svg = text.getvalue()
     code = base64.b64encode(svg[svg.index("<svg") :].encode()).decode()
     return f"data:image/svg+xml;base64,{code}"
-
-
-def _panels(figure: Any, displays: Sequence[Display]) -> list[Any]:
-    return list(figure.subplots(1, len(displays), squeeze=False)[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,19 +24,26 @@ def in_words(machine: Any) -> list[str]:
     >>> in_words(GPRegressor().fit(x, np.sin(x[:, 0])))[0]
     'It expects very smooth functions of the inputs.'
     """
-    said = [*_kernel(getattr(machine, "kernel_", None)), *_noise(getattr(machine, "loss_", None))]
+    said = [*_kernel(getattr(machine, "kernel_", None))]
+    noise = getattr(getattr(machine, "loss_", None), "noise", None)
+    if isinstance(noise, float):
+        said.append(
+            "Two observations with the same inputs differ by chance: the standard deviation of "
+            f"that noise is {shape(float(np.sqrt(noise)))}."
+        )
     penalty = getattr(machine, "C", None)
     if isinstance(penalty, float):
         said.append(
             f"The penalty C is {shape(penalty)}: the greater it is, the more closely the training "
             "rows are followed."
         )
-    support = getattr(machine, "support_", None)
-    if support is not None:
-        said.append(f"{len(support)} training rows (support vectors) carry the decision.")
-    relevant = getattr(machine, "relevance_vectors_", None)
-    if relevant is not None:
-        said.append(f"{len(relevant)} training rows (relevance vectors) carry the prediction.")
+    carriers = {
+        "support_": "(support vectors) carry the decision",
+        "relevance_vectors_": "(relevance vectors) carry the prediction",
+    }
+    for name, what in carriers.items():
+        if getattr(machine, name, None) is not None:
+            said.append(f"{len(getattr(machine, name))} training rows {what}.")
     return said
 
 
@@ -65,15 +71,6 @@ def _kernel(kernel: Any) -> Iterator[str]:
             yield f"The function repeats itself after {shape(float(value))}."
 
 
-def _noise(loss: Any) -> Iterator[str]:
-    noise = getattr(loss, "noise", None)
-    if isinstance(noise, float):
-        yield (
-            f"Two observations with the same inputs differ by chance: the standard deviation of "
-            f"that noise is {shape(float(np.sqrt(noise)))}."
-        )
-
-
 def _parts(kernel: Any) -> Iterator[Any]:
     """Yield the kernel and the kernels inside it."""
     yield kernel
@@ -81,23 +78,13 @@ def _parts(kernel: Any) -> Iterator[Any]:
         yield from _parts(part)
 
 
-def facts_of(machine: Any, units: str = "your units") -> list[Facts]:
-    """Return the machine's own summary section by section, or its parameters if it has none.
+def facts_of(machine: Any, units: str) -> list[Facts]:
+    """Return the machine's own summary section by section.
 
     ``units`` is what the summary calls your units: a machine behind an encoder has others.
     """
-    if hasattr(machine, "summary"):
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for section, label, value in machine.summary().rows(units):
-            sections.setdefault(shown(section, 120), []).append(
-                (shown(label, 200), shown(shape(value), 4000))
-            )
-        return [Facts(title, lines) for title, lines in sections.items()]
-    usual = inspect.signature(type(machine)).parameters
-    lines = [
-        (shown(name, 80), shown(shape(value), 400))
-        for name, value in machine.get_params(deep=False).items()
-        if repr(value) != repr(usual[name].default)
-    ]
-    every = [("machine", type(machine).__name__), *lines]
-    return [Facts("Parameters that are not the usual ones", every)]
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for section, label, value in machine.summary().rows(units):
+        line = (shown(label, 200), shown(shape(value), 4000))
+        sections.setdefault(shown(section, 120), []).append(line)
+    return [Facts(title, lines) for title, lines in sections.items()]
