@@ -6,14 +6,16 @@ from mercer.kernels.compose import Power, Product, Scale, Sum
 from mercer.kernels.convert import FromSklearn, as_kernel
 from mercer.kernels.dot import ArcSine, Constant, Linear, Polynomial
 from mercer.kernels.equality import Categorical, Noise, Nugget, White
-from mercer.kernels.features.fisher import Fisher, MultinomialFisher
+from mercer.kernels.features.fisher import Fisher, MixtureFisher, MultinomialFisher
 from mercer.kernels.features.fourier import RandomFourier
-from mercer.kernels.features.mixture import MixtureFisher
 from mercer.kernels.features.nystroem import Nystroem
 from mercer.kernels.features.tfidf import TFIDF
 from mercer.kernels.given import Function, Precomputed
-from mercer.kernels.operators.closed_forms import OrnsteinUhlenbeck, SquaredExponentialOperator
-from mercer.kernels.operators.operator import Operator
+from mercer.kernels.operators.operator import (
+    Operator,
+    OrnsteinUhlenbeck,
+    SquaredExponentialOperator,
+)
 from mercer.kernels.splines.cycle import PeriodicSpline
 from mercer.kernels.splines.line import Spline
 from mercer.kernels.splines.thin_plate import ThinPlate

@@ -82,7 +82,6 @@ class Kernel(Component):
 
         Examples
         --------
-        >>> import numpy as np
         >>> from mercer.kernels import RBF
         >>> RBF().matmul(np.zeros((2, 1)), np.array([[0.0], [1.0]]), np.ones((2, 1))).round(4)
         array([[1.6065],

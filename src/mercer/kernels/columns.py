@@ -20,8 +20,7 @@ class Columns(_Wrapper):
 
     Parameters
     ----------
-    kernel : Kernel
-        The kernel on the chosen columns, in the order listed.
+    kernel : Kernel; the kernel on the chosen columns, in the order listed.
     columns : list of int or str
         Positions, or names of columns; names are turned into positions by :meth:`resolve`, which
         estimators call with the names of the table they are fitted on.
@@ -144,8 +143,7 @@ class Standardized(_Wrapper):
 
     Parameters
     ----------
-    kernel : Kernel
-        The kernel on the standardised columns.
+    kernel : Kernel; the kernel on the standardised columns.
     shift, scale : array (d,)
         What is subtracted from each column, and the positive number by which it is then divided.
 
@@ -155,7 +153,6 @@ class Standardized(_Wrapper):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from mercer.kernels import Polynomial
     >>> kernel = Polynomial().in_units(np.array([50.0]), np.array([10.0]))
     >>> float(kernel(np.array([[60.0]]))[0, 0])  # (1 + 1 * 1)^2

@@ -45,8 +45,7 @@ class Sum(_Parts):
 
     Parameters
     ----------
-    parts : sequence of Kernel
-        The terms, one or more. ``a + b + c`` builds one flat sum.
+    parts : sequence of Kernel; the terms, one or more. ``a + b + c`` builds one flat sum.
 
     References
     ----------
@@ -217,10 +216,8 @@ class Scale(_Wrapper):
 
     Parameters
     ----------
-    kernel : Kernel
-        The kernel that is scaled.
-    variance : float, default=1.0
-        Positive factor.
+    kernel : Kernel; the kernel that is scaled.
+    variance : float, default=1.0; positive factor.
 
     References
     ----------
@@ -295,10 +292,8 @@ class Power(_Wrapper):
 
     Parameters
     ----------
-    kernel : Kernel
-        The base.
-    exponent : int, default=2
-        1 or more; not searched.
+    kernel : Kernel; the base.
+    exponent : int, default=2; 1 or more; not searched.
 
     References
     ----------

@@ -51,7 +51,6 @@ def as_kernel(given: Any) -> Kernel:
 
     Examples
     --------
-    >>> from mercer.kernels import as_kernel
     >>> as_kernel("matern52")
     Matern(nu=2.5)
     """
@@ -90,10 +89,8 @@ class FromSklearn(Kernel):
 
     Parameters
     ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        The object; it is not changed.
-    theta : array (p,) or None, default=None
-        Logarithms of its free hyperparameters; None takes them from the object.
+    kernel : sklearn.gaussian_process.kernels.Kernel; the object; it is not changed.
+    theta : array (p,) or None, default=None; logs of its free hyperparameters; None: the object's.
 
     References
     ----------
@@ -101,9 +98,7 @@ class FromSklearn(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-    >>> from mercer.kernels import FromSklearn
     >>> kernel = FromSklearn(RBF(2.0) + WhiteKernel(0.5))
     >>> kernel(np.array([[0.0], [2.0]])).round(4)
     array([[1.5   , 0.6065],

@@ -27,8 +27,7 @@ class Constant(Kernel):
 
     Parameters
     ----------
-    value : float, default=1.0
-        Positive prior variance of the offset, in squared units of the function.
+    value : float, default=1.0; positive prior variance of the offset, in squared units of f.
 
     References
     ----------
@@ -76,8 +75,7 @@ class Linear(Kernel):
 
     Parameters
     ----------
-    weight : float or array (d,), default=1.0
-        Positive prior variance of the coefficients, shared or one per column.
+    weight : float or array (d,), default=1.0; positive prior variance of the coefficients.
     centre : array (d,) or None, default=None
         Where the function is zero, in the units of the inputs; None is the origin. Not searched.
 
@@ -87,8 +85,6 @@ class Linear(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Linear
     >>> Linear(weight=2.0)(np.array([[1.0, 2.0]]), np.array([[3.0, 0.5]]))
     array([[8.]])
     """
@@ -148,12 +144,9 @@ class Polynomial(Kernel):
 
     Parameters
     ----------
-    degree : int, default=2
-        1 or more; not searched.
-    offset : float or None, default=1.0
-        Positive; None leaves it out and keeps the monomials of exactly this degree.
-    weight : float or array (d,), default=1.0
-        Positive weights of the columns, shared or one per column.
+    degree : int, default=2; 1 or more; not searched.
+    offset : float or None, default=1.0; positive; None keeps the monomials of exactly this degree.
+    weight : float or array (d,), default=1.0; positive weights of the columns.
 
     References
     ----------
@@ -161,8 +154,6 @@ class Polynomial(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Polynomial
     >>> Polynomial(degree=3)(np.array([[1.0]]), np.array([[2.0]]))
     array([[27.]])
     """
@@ -218,10 +209,8 @@ class ArcSine(Kernel):
 
     Parameters
     ----------
-    weight : float or array (d,), default=1.0
-        Positive prior variance of the input weights of the units, shared or one per column.
-    bias : float, default=1.0
-        Positive prior variance of the offset of the units.
+    weight : float or array (d,), default=1.0; positive prior variance of the units' input weights.
+    bias : float, default=1.0; positive prior variance of the offset of the units.
 
     References
     ----------
@@ -229,8 +218,6 @@ class ArcSine(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import ArcSine
     >>> ArcSine()(np.array([[0.0], [3.0]])).round(4)
     array([[0.4646, 0.1622],
            [0.1622, 0.8027]])

@@ -34,8 +34,7 @@ class Categorical(Kernel):
 
     Parameters
     ----------
-    correlation : float or array (d,), default=0.5
-        Prior correlation of two different categories, in (0, 1], shared or one per column.
+    correlation : float or array (d,), default=0.5; of two different categories, in (0, 1].
 
     References
     ----------
@@ -44,8 +43,6 @@ class Categorical(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Categorical
     >>> Categorical(correlation=0.25)(np.array([[0.0], [1.0], [0.0]]))
     array([[1.  , 0.25, 1.  ],
            [0.25, 1.  , 0.25],
@@ -101,8 +98,7 @@ class Nugget(Kernel):
 
     Parameters
     ----------
-    variance : float, default=1.0
-        Positive variance of the random effect, in squared units of the function.
+    variance : float, default=1.0; positive variance of the effect, in squared units of f.
 
     References
     ----------
@@ -111,8 +107,6 @@ class Nugget(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Nugget
     >>> Nugget(0.5)(np.array([[1.0], [2.0], [1.0]]))
     array([[0.5, 0. , 0.5],
            [0. , 0.5, 0. ],
@@ -173,8 +167,7 @@ class White(Kernel):
 
     Parameters
     ----------
-    noise : float, default=1.0
-        Positive noise variance, in squared units of the function.
+    noise : float, default=1.0; positive noise variance, in squared units of the function.
 
     References
     ----------
@@ -182,8 +175,7 @@ class White(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF, White
+    >>> from mercer.kernels import RBF
     >>> (RBF() + White(0.1))(np.zeros((2, 1)))
     array([[1.1, 1. ],
            [1. , 1.1]])
@@ -230,8 +222,7 @@ class Noise(_Wrapper):
 
     Parameters
     ----------
-    kernel : Kernel
-        Covariance of the noise.
+    kernel : Kernel; covariance of the noise.
 
     References
     ----------
@@ -240,8 +231,7 @@ class Noise(_Wrapper):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF, Matern, Noise
+    >>> from mercer.kernels import RBF
     >>> kernel = RBF() + Noise(0.2 * Matern(nu=0.5, length_scale=0.1))
     >>> kernel.diag(np.zeros((1, 1)))
     array([1.2])

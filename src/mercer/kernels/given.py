@@ -23,8 +23,7 @@ class Precomputed(Kernel):
 
     Parameters
     ----------
-    matrix : array (N, N) or None, default=None
-        Symmetric positive semidefinite values between all points there are.
+    matrix : array (N, N) or None, default=None; symmetric positive semidefinite values.
 
     References
     ----------
@@ -33,8 +32,6 @@ class Precomputed(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Precomputed
     >>> kernel = Precomputed(np.array([[2.0, 1.0], [1.0, 3.0]]))
     >>> kernel(np.array([[1], [0]]), np.array([[1]]))
     array([[3.],
@@ -120,8 +117,7 @@ class Function(Kernel):
 
     Parameters
     ----------
-    function : callable
-        Takes X (n, d) and Z (m, d) and returns (n, m); must be symmetric and positive semidefinite.
+    function : callable; of X (n, d) and Z (m, d); returns (n, m), positive semidefinite.
 
     References
     ----------
@@ -129,8 +125,6 @@ class Function(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Function
     >>> Function(lambda X, Z: np.minimum(X, Z.T))(np.array([[1.0], [2.0]]))
     array([[1., 1.],
            [1., 2.]])

@@ -118,7 +118,6 @@ class Loss(Component):
     --------
     A new loss is one method; the rest follows:
 
-    >>> import numpy as np
     >>> class LogCosh(Loss):
     ...     def value(self, y, f):
     ...         return np.logaddexp(y - f, f - y)

@@ -80,7 +80,6 @@ def fit_platt(f: Array, y: Array, weights: Array | None = None) -> tuple[float, 
 
     Examples
     --------
-    >>> import numpy as np
     >>> A, B = fit_platt(np.array([-2.0, -1.0, 0.5, -0.5, 1.0, 2.0]), np.repeat([-1.0, 1.0], 3))
     >>> A < 0
     True
@@ -116,7 +115,6 @@ def fit_softmax_platt(F: Array, codes: Index, weights: Array | None = None) -> t
 
     Examples
     --------
-    >>> import numpy as np
     >>> F = np.array([[2.0, 0.0, 0.1], [0.2, 1.0, 0.0], [0.0, 0.3, 1.5]])
     >>> slope, offsets = fit_softmax_platt(F, np.array([0, 1, 2]))
     >>> slope > 0, offsets.shape
@@ -164,7 +162,6 @@ def fit_sigmoid(F: Array, codes: Index, weights: Array, k: int) -> tuple[float, 
 
     Examples
     --------
-    >>> import numpy as np
     >>> F, codes = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
     >>> slope, offsets = fit_sigmoid(F, codes, np.ones(4), 2)
     >>> slope > 0, offsets.shape

@@ -23,10 +23,8 @@ class Ordinal(Loss):
 
     Parameters
     ----------
-    cutpoints : array (J - 1,)
-        Increasing numbers that separate the J categories 0 .. J-1, in the units of f.
-    link : {"logit", "probit"}, default="logit"
-        Distribution of the noise: logistic or normal.
+    cutpoints : array (J - 1,); increasing, between the J categories 0 .. J-1, in the units of f.
+    link : {"logit", "probit"}, default="logit"; distribution of the noise: logistic or normal.
 
     Examples
     --------
@@ -49,7 +47,6 @@ class Ordinal(Loss):
 
     @classmethod
     def example(cls) -> Self:
-        """Return four categories."""
         return cls(cutpoints=[-1.0, 0.2, 1.5])
 
     def _ends(self, y: Array) -> tuple[Array, Array]:
@@ -60,7 +57,6 @@ class Ordinal(Loss):
 
     # ------------------------------------------------------------------ the loss
     def value(self, y: Array, f: Array) -> Array:
-        """Return -log P(y | f)."""
         low, high = self._ends(y)
         if self.link == "probit":
             return -log_cdf_difference(low - f, high - f)
@@ -92,7 +88,6 @@ class Ordinal(Loss):
 
     # ------------------------------------------------------------------ predictions
     def conditional_cdf(self, y: Array, f: Array) -> Array:
-        """Return F(b_{y+1} - f)."""
         edge = self._ends(y)[1] - f
         return np.asarray(special.expit(edge) if self.link == "logit" else special.ndtr(edge))
 
@@ -116,13 +111,11 @@ class Ordinal(Loss):
         return mean, np.sum(p * np.square(j - mean[..., None]), axis=-1)
 
     def predict(self, m: Array, v: Array) -> tuple[Array, Array]:
-        """Return mean and variance of the category number of a new y."""
         p, j = self.probabilities(m, v), np.arange(len(self.cutpoints) + 1.0)
         mean = p @ j
         return mean, np.sum(p * np.square(j - mean[..., None]), axis=-1)
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
-        """Return the categories of f plus noise."""
         u = np.maximum(rng.random(np.shape(f)), 2.0**-54)
         noise = special.logit(u) if self.link == "logit" else special.ndtri(u)
         b = np.asarray(self.cutpoints, dtype=np.float64)

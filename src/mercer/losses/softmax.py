@@ -20,7 +20,6 @@ class Softmax(Loss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> Softmax().value(np.array([0.0]), np.zeros((1, 4))).round(6)
     array([1.386294])
     """
@@ -58,17 +57,14 @@ class Softmax(Loss):
 
     @absent("the tilted integral has c dimensions; use the Laplace inference, or one-versus-rest")
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """Absent."""
         raise NotImplementedError
 
     @absent("the average has c dimensions; use the Laplace inference, or one-versus-rest")
     def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """Absent."""
         raise NotImplementedError
 
     @absent("the average has c dimensions; use the Laplace inference, or one-versus-rest")
     def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
-        """Absent."""
         raise NotImplementedError
 
     def predict(self, m: Array, v: Array) -> Array:

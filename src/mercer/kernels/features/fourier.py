@@ -74,14 +74,10 @@ class RandomFourier(Mapped):
 
     Parameters
     ----------
-    length_scale : float or array (d,), default=1.0
-        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
-    size : int, default=200
-        Number of frequencies, 1 or more.
-    nu : float or None, default=None
-        Positive smoothness of the Matern kernel; None is the RBF.
-    seed : int, default=0
-        Of the frequencies: equal seeds are equal kernels.
+    length_scale : float or array (d,), default=1.0; positive, in units of the inputs (array: ARD).
+    size : int, default=200; number of frequencies, 1 or more.
+    nu : float or None, default=None; positive smoothness of the Matern kernel; None is the RBF.
+    seed : int, default=0; of the frequencies: equal seeds are equal kernels.
     frequencies : array (size, d) or None, default=None
         The draws at length scale one. None draws them from ``seed``; an estimator keeps those of
         its first rows, so that a model file does not depend on a random number generator.
@@ -93,8 +89,7 @@ class RandomFourier(Mapped):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF, RandomFourier
+    >>> from mercer.kernels import RBF
     >>> X = np.linspace(0.0, 2.0, 5)[:, None]
     >>> kernel = RandomFourier(size=2000)
     >>> kernel.features(X).shape

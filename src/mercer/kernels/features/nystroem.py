@@ -38,7 +38,6 @@ def pivots(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from mercer.kernels import RBF
     >>> X = np.array([[0.0], [0.1], [5.0]])
     >>> chosen, L = pivots(RBF(), X, 2)
@@ -75,10 +74,8 @@ class Nystroem(Mapped):
 
     Parameters
     ----------
-    kernel : Kernel
-        The kernel that is approximated, without its noise parts.
-    size : int, default=100
-        Largest number of points, 1 or more.
+    kernel : Kernel; the kernel that is approximated, without its noise parts.
+    size : int, default=100; largest number of points, 1 or more.
     points : array (m, d) or None, default=None
         P. None chooses among the first rows seen (in a stream the first batch), and keeps them:
         one after the other the row with the largest variance given those chosen, until ``size`` or
@@ -91,8 +88,7 @@ class Nystroem(Mapped):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF, Nystroem
+    >>> from mercer.kernels import RBF
     >>> X = np.linspace(0.0, 2.0, 50)[:, None]
     >>> kernel = Nystroem(RBF(), size=6).frozen(X)
     >>> kernel.features(X).shape

@@ -39,8 +39,6 @@ class TFIDF(Mapped):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import TFIDF
     >>> X = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0], [0.0, 0.0, 0.0]])
     >>> kernel = TFIDF().frozen(X)
     >>> kernel.idf.round(3)

@@ -164,8 +164,7 @@ class RBF(Stationary):
 
     Parameters
     ----------
-    length_scale : float or array (d,), default=1.0
-        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
+    length_scale : float or array (d,), default=1.0; positive, in units of the inputs (array: ARD).
 
     References
     ----------
@@ -173,8 +172,6 @@ class RBF(Stationary):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF
     >>> RBF(length_scale=2.0)(np.array([[0.0], [2.0]])).round(4)
     array([[1.    , 0.6065],
            [0.6065, 1.    ]])
@@ -201,10 +198,8 @@ class RationalQuadratic(Stationary):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Positive, without units; small values mix widely different length scales.
-    length_scale : float or array (d,), default=1.0
-        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
+    alpha : float, default=1.0; positive, no units; small values mix widely different length scales.
+    length_scale : float or array (d,), default=1.0; positive, in units of the inputs (array: ARD).
 
     References
     ----------
@@ -212,8 +207,6 @@ class RationalQuadratic(Stationary):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RationalQuadratic
     >>> RationalQuadratic(alpha=0.5)(np.array([[0.0]]), np.array([[1.0]])).round(4)
     array([[0.7071]])
     """

@@ -25,12 +25,9 @@ class BiasedRBF(Kernel):
 
     Parameters
     ----------
-    weight : float or array (d,), default=1.0
-        w, positive inverse squared length scales, shared or one per column (ARD).
-    bias : float, default=0.1
-        v, positive variance of an offset, relative to ``variance``.
-    variance : float, default=10.0
-        C, the positive overall scale, in squared units of the function.
+    weight : float or array (d,), default=1.0; w, positive inverse squared length scales (ARD).
+    bias : float, default=0.1; v, positive variance of an offset, relative to ``variance``.
+    variance : float, default=10.0; C, the positive overall scale, in squared units of the function.
 
     References
     ----------
@@ -39,8 +36,6 @@ class BiasedRBF(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import BiasedRBF
     >>> BiasedRBF(weight=1.0, bias=0.1, variance=10.0)(np.zeros((1, 2)), np.ones((1, 2))).round(4)
     array([[7.0653]])
     """

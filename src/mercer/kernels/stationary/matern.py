@@ -32,10 +32,8 @@ class Matern(Stationary):
 
     Parameters
     ----------
-    nu : float, default=1.5
-        Smoothness, 0 < nu <= 100, without units; not searched.
-    length_scale : float or array (d,), default=1.0
-        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
+    nu : float, default=1.5; smoothness, 0 < nu <= 100, without units; not searched.
+    length_scale : float or array (d,), default=1.0; positive, in units of the inputs (array: ARD).
 
     References
     ----------
@@ -43,8 +41,6 @@ class Matern(Stationary):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Matern
     >>> Matern(nu=0.5)(np.array([[0.0], [1.0]])).round(4)
     array([[1.    , 0.3679],
            [0.3679, 1.    ]])

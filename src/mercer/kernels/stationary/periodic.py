@@ -22,10 +22,8 @@ class Periodic(Kernel):
 
     Parameters
     ----------
-    period : float or array (d,), default=1.0
-        Positive, in the units of the columns, shared or one per column.
-    length_scale : float or array (d,), default=1.0
-        Positive; smoothness within a period, on the unit circle (without units).
+    period : float or array (d,), default=1.0; positive, in the units of the columns.
+    length_scale : float or array (d,), default=1.0; positive; smoothness in a period, without units
 
     References
     ----------
@@ -34,8 +32,6 @@ class Periodic(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Periodic
     >>> Periodic(period=2.0)(np.array([[0.0]]), np.array([[1.0], [2.0]])).round(4)
     array([[0.1353, 1.    ]])
     """
@@ -109,8 +105,7 @@ class Cosine(Kernel):
 
     Parameters
     ----------
-    period : float or array (d,), default=1.0
-        Positive, in the units of the columns, shared or one per column.
+    period : float or array (d,), default=1.0; positive, in the units of the columns.
 
     References
     ----------
@@ -119,8 +114,6 @@ class Cosine(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Cosine
     >>> Cosine(period=4.0)(np.array([[0.0]]), np.array([[2.0], [4.0]]))
     array([[-1.,  1.]])
     """

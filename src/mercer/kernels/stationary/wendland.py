@@ -27,12 +27,9 @@ class Wendland(Stationary):
 
     Parameters
     ----------
-    dims : int, default=3
-        The largest number of columns on which the kernel is used, 1 or more.
-    smoothness : {0, 1, 2, 3}, default=1
-        Number of mean-square derivatives; not searched.
-    length_scale : float or array (d,), default=1.0
-        Positive radius of the support, in the units of the inputs, shared or one per column (ARD).
+    dims : int, default=3; the largest number of columns on which the kernel is used, 1 or more.
+    smoothness : {0, 1, 2, 3}, default=1; number of mean-square derivatives; not searched.
+    length_scale : float or array (d,), default=1.0; positive radius of the support, in input units.
 
     References
     ----------
@@ -41,8 +38,6 @@ class Wendland(Stationary):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Wendland
     >>> Wendland(dims=1)(np.array([[0.0]]), np.array([[0.5], [1.5]]))
     array([[0.3125, 0.    ]])
     """

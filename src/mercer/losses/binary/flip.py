@@ -24,15 +24,11 @@ class Flip(BinaryLoss):
 
     Parameters
     ----------
-    base : Loss or None, default=None
-        A normalised binary loss; None is the hard threshold P_base = [y f > 0] (1/2 at 0).
-    eps : float, default=0.1
-        Probability of a flip, strictly between 0 and 1/2.
+    base : Loss or None, default=None; normalised and binary; None: P_base = [y f > 0], 1/2 at 0.
+    eps : float, default=0.1; probability of a flip, strictly between 0 and 1/2.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.losses import Probit
     >>> loss = Flip(Probit(), eps=0.1)
     >>> round(float(np.exp(-loss.value(1.0, 50.0))), 6)
     0.9
@@ -58,7 +54,6 @@ class Flip(BinaryLoss):
 
     @classmethod
     def example(cls) -> Self:
-        """Return flips over a probit."""
         return cls(Probit(), eps=0.05)
 
     def _mixed(self, log_p: Array) -> tuple[Array, Array]:
@@ -68,7 +63,6 @@ class Flip(BinaryLoss):
         return total, exp(second - total)
 
     def phi(self, u: Array) -> Array:
-        """Return -log(eps + (1 - 2 eps) P_base)."""
         if self.base is None:
             step = np.heaviside(u, 0.5)
             return np.asarray(-np.log(self.eps + (1.0 - 2.0 * self.eps) * step))
@@ -86,7 +80,6 @@ class Flip(BinaryLoss):
         return d1, d2, q2 * b1 + 2.0 * q1 * b2 + q * b3
 
     def corners(self) -> list[float]:
-        """Return the base's, or 0."""
         return [0.0] if self.base is None else list(self.base.kinks(np.ones(1))[:, 0])
 
     def centers(self, y: Array) -> Array:
@@ -103,7 +96,6 @@ class Flip(BinaryLoss):
         return np.array([np.zeros_like(y), y * turn])
 
     def width(self, y: Array) -> Array | float:
-        """Return the base's width, 1 for the hard threshold."""
         return 1.0 if self.base is None else self.base.width(y)
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:

@@ -26,8 +26,7 @@ class Probit(BinaryLoss):
 
     Parameters
     ----------
-    scale : float, default=1.0
-        s, the positive standard deviation of the noise, in the units of f.
+    scale : float, default=1.0; s, the positive standard deviation of the noise, in the units of f.
 
     Examples
     --------
@@ -44,16 +43,13 @@ class Probit(BinaryLoss):
         self.scale = scale
 
     def phi(self, u: Array) -> Array:
-        """Return -log Phi(u/s)."""
         return -special.log_ndtr(u / self.scale)
 
     def slopes(self, u: Array) -> tuple[Array, Array, Array]:
-        """Return -r/s, -r'/s^2, -r''/s^3 with r = N/Phi at u/s."""
         r, r1, r2 = mills(u / self.scale)
         return -r / self.scale, -r1 / self.scale**2, -r2 / self.scale**3
 
     def width(self, y: Array) -> float:
-        """Return s."""
         return self.scale
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
@@ -72,8 +68,7 @@ class LaplaceProbit(BinaryLoss):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Positive; the slope for u -> -inf.
+    C : float, default=1.0; positive; the slope for u -> -inf.
 
     Examples
     --------
@@ -90,7 +85,6 @@ class LaplaceProbit(BinaryLoss):
         self.C = C
 
     def phi(self, u: Array) -> Array:
-        """See the class."""
         right = -np.log1p(-0.5 * exp(-self.C * np.maximum(u, 0.0)))
         return np.asarray(np.where(u < 0.0, np.log(2.0) - self.C * u, right))
 
@@ -104,11 +98,9 @@ class LaplaceProbit(BinaryLoss):
         return d1, np.where(right, d2, 0.0), np.where(right, d3, 0.0)
 
     def corners(self) -> list[float]:
-        """Return 0."""
         return [0.0]
 
     def width(self, y: Array) -> float:
-        """Return 1/C."""
         return 1.0 / self.C
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
@@ -156,14 +148,10 @@ class SquaredProbit(Loss):
 
     Parameters
     ----------
-    noise : float, default=0.1
-        Positive variance of the labels about f while learning.
-    tau : float or array (m,), default=0.1
-        Positive width of the sigmoid, in the units of f; one for each of m outputs.
-    offset : float or array (m,), default=0.0
-        b, minus the value of f at which both labels are equally likely; one for each of m outputs.
-    latent : bool, default=False
-        Leave the noise out of the prediction.
+    noise : float, default=0.1; positive variance of the labels about f while learning.
+    tau : float or array (m,), default=0.1; positive width of the sigmoid of each output, as f.
+    offset : float or array (m,), default=0.0; b, minus the f at which both labels are as likely.
+    latent : bool, default=False; leave the noise out of the prediction.
 
     Examples
     --------
@@ -201,18 +189,15 @@ class SquaredProbit(Loss):
             raise ValueError("SquaredProbit needs a positive tau and a finite offset")
 
     def value(self, y: Array, f: Array) -> Array:
-        """Return (y - f)^2 / (2 noise) + log(2 pi noise) / 2."""
         return Gaussian(self.noise).value(y, f)
 
     def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
-        """Return (f - y) / noise, 1 / noise and 0."""
         return Gaussian(self.noise).derivatives(y, f)
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
         return Gaussian(self.noise).tilted(y, m, v)
 
     def quadratic(self, y: Array) -> tuple[Array, Array]:
-        """Return y and 1 / noise (n,)."""
         return Gaussian(self.noise).quadratic(y)
 
     def quadratic_pullback(self, y: Array, dW: Array) -> dict[str, float | Array]:
@@ -228,7 +213,6 @@ class SquaredProbit(Loss):
         return np.asarray((m + self.offset) / np.sqrt(np.square(self.tau) + s))
 
     def predict(self, m: Array, v: Array) -> Array:
-        """Return P(+1) for f ~ N(m, v)."""
         return np.asarray(special.ndtr(self.score(m, v)))
 
     def log_probability(self, share: Array, m: Array, s: Array) -> tuple[Array, ...]:

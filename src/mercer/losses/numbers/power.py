@@ -21,7 +21,6 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array, power: Array) -> tuple[Arra
 
     Examples
     --------
-    >>> import numpy as np
     >>> from mercer.losses import Probit
     >>> one = np.ones(2)
     >>> tilted(Probit(), one, 0.5 * one, one, np.array([1.0, 0.5]))[0].round(6)

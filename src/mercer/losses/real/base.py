@@ -61,7 +61,6 @@ class LocationLoss(Loss):
         return m + mean, v + variance
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
-        """Return f plus a draw of the noise."""
         p = rng.random(np.shape(f))
         return np.asarray(f + self.noise_quantile(np.maximum(p, 2.0**-54)))
 
@@ -76,7 +75,6 @@ class PiecewiseLinear(Loss):
         raise NotImplementedError
 
     def kinks(self, y: Array) -> Array:
-        """Return the knots."""
         return self.pieces(np.reshape(y, -1))[0]
 
     def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:

@@ -96,19 +96,16 @@ class Gaussian(LocationLoss):
         return noise.reshape((-1,) + (1,) * (len(shape) - 1))
 
     def value(self, y: Array, f: Array) -> Array:
-        """Return (y - f)^2 / (2 noise) + log(2 pi noise) / 2."""
         r = np.asarray(y - f)
         s2 = self._variance(r.shape, positive=True)
         return np.asarray(0.5 * np.square(r) / s2 + 0.5 * (LOG_2PI + np.log(s2)))
 
     def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
-        """Return (f - y) / noise, 1 / noise and 0."""
         r = np.asarray(f - y)
         s2 = self._variance(r.shape, positive=True)
         return r / s2, np.ones_like(r) / s2, np.zeros_like(r)
 
     def width(self, y: Array) -> Array:
-        """Return the standard deviation of the noise."""
         return np.asarray(np.sqrt(self._variance(np.shape(y), positive=True)))
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
@@ -161,35 +158,28 @@ class Gaussian(LocationLoss):
 
     # ------------------------------------------------------------------ predictions
     def predict(self, m: Array, v: Array) -> tuple[Array, Array]:
-        """Return m and v + noise."""
         m, v = np.broadcast_arrays(m, v)
         return m + 0.0, v + self._variance(m.shape)
 
     def moments(self, f: Array) -> tuple[Array, Array]:
-        """Return f and the noise."""
         return f, np.array(np.broadcast_to(self._variance(np.shape(f)), np.shape(f)))
 
     def noise_moments(self) -> tuple[float, float]:
-        """Return 0 and the noise (one number for all targets)."""
         return 0.0, float(self._variance(()))
 
     def conditional_cdf(self, y: Array, f: Array) -> Array:
-        """Return Phi((y - f) / sqrt(noise))."""
         r = np.asarray(y - f)
         return np.asarray(special.ndtr(r / np.sqrt(self._variance(r.shape, positive=True))))
 
     def cdf(self, y: Array, m: Array, v: Array) -> Array:
-        """Return Phi((y - m) / sqrt(v + noise))."""
         mean, variance = self.predict(m, v)
         return np.asarray(special.ndtr((y - mean) / np.sqrt(variance)))
 
     def quantile(self, q: Array, m: Array, v: Array) -> Array:
-        """Return m + sqrt(v + noise) Phi^-1(q)."""
         check_levels(np.asarray(q))
         mean, variance = self.predict(m, v)
         return np.asarray(mean + np.sqrt(variance) * special.ndtri(q))
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
-        """Return f + N(0, noise)."""
         spread = np.sqrt(self._variance(np.shape(f)))
         return np.asarray(f + spread * rng.standard_normal(np.shape(f)))
