@@ -1,7 +1,4 @@
-"""Kernel: what is smooth. The contract every kernel fulfils, and the algebra on kernels.
-
-Checks shared by the kernels: values of parameters, shapes of inputs, units.
-"""
+"""Kernel: what is smooth. The contract every kernel fulfils, and the checks that they share."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from mercer.core.component import Component, Mark
 if TYPE_CHECKING:
     from mercer.kernels.markov import StateSpace
 
-
 Gradient: TypeAlias = dict[str, float | Array]
 # Most bytes of kernel values that a product k(X, Z) V holds at a time.
 BATCH_BYTES = 1 << 27
@@ -29,10 +25,9 @@ class Kernel(Component):
     """A positive semidefinite function k(x, z).
 
     A child states ``__call__``, ``diag`` and, if it has differentiable parameters, ``pullback``.
-    Inputs X (n, d) and Z (m, d) are float64 matrices; ``Z=None`` means the n training or test
-    points themselves, and only then parts that stand for noise (:class:`~mercer.kernels.Noise`)
-    contribute. A class that only serves others to be built on is declared with
-    ``class Name(Kernel, abstract=True)``.
+    Inputs X (n, d) and Z (m, d) are float64 matrices; ``Z=None`` means the n points themselves, and
+    only then parts that stand for noise (:class:`~mercer.kernels.Noise`) contribute. A class that
+    only serves others to be built on is declared ``class Name(Kernel, abstract=True)``.
     """
 
     abstract: ClassVar[bool] = True
@@ -62,23 +57,21 @@ class Kernel(Component):
     def pullback(self, X: Array, Z: Array | None, Q: Array) -> Gradient:
         """Return d<Q, k(X, Z)>/d name for every differentiable parameter, by path.
 
-        Q is (n, m), symmetric if Z is None. A parameter that is an array has a gradient of its
-        shape. No array of size n x m x p is formed.
+        Q is (n, m), symmetric if Z is None; an array has a gradient of its shape. No array of
+        size n x m x p is formed.
         """
         return self._value_and_pullback(X, Z, Q)[1]
 
     def matmul(self, X: Any, Z: Any, V: Array, *, precision: str = "double") -> Array:
         """Return k(X, Z) @ V (n, r) without holding the (n, m) matrix.
 
-        A child that knows a shorter way states :meth:`_matmul`; others are evaluated in blocks of
-        rows. What rounding does depends on the way.
+        A child that knows a shorter way states :meth:`_matmul`; others are evaluated in blocks.
 
         Parameters
         ----------
         X, Z : (n, d) and (m, d), both sparse where :attr:`takes_sparse` says so.
         V : (m, r).
-        precision : "double", or "single": kernel values have a relative error of 4e-7 where the
-            kernel is an RBF (:meth:`as_rbf`), for which there is compiled code; sums are double.
+        precision : "double"; "single": an RBF (:meth:`as_rbf`) has compiled values to 4e-7.
 
         Examples
         --------
@@ -132,10 +125,7 @@ class Kernel(Component):
 
     # ------------------------------------------------------------------ for composites
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
-        """Return <Q, k(X, Z)> and the pullback of Q, together.
-
-        A kernel that gets both from one pass states this method instead of :meth:`pullback`.
-        """
+        """Return <Q, k(X, Z)> and the pullback of Q: stated by kernels that get both at once."""
         if type(self).pullback is not Kernel.pullback:
             return inner(Q, self(X, Z)), self.pullback(X, Z, Q)
         if any(True for _ in self.differentiable()):
@@ -167,10 +157,7 @@ class Kernel(Component):
 
     @property
     def pairwise(self) -> bool:
-        """Whether the inputs are kernel values with the training points, not points themselves.
-
-        Such inputs do not say how new points vary among themselves: they have no variance.
-        """
+        """Whether the inputs are kernel values with the training points: they have no variance."""
         return any(part.pairwise for part in self._parts().values())
 
     def as_rbf(self, X: Array, centre: Array) -> tuple[Array, float] | None:
@@ -181,10 +168,7 @@ class Kernel(Component):
         return None
 
     def features(self, X: Any) -> Any:
-        """Return phi(X) (n, m) with k(x, z) = phi(x)'phi(z), or None: there is no such finite map.
-
-        Rows that are sparse, where :attr:`takes_sparse` says so, have sparse features.
-        """
+        """Return phi(X) (n, m), sparse if X is, with k(x, z) = phi(x)'phi(z); None if infinite."""
         return None
 
     @property
@@ -214,8 +198,8 @@ class Kernel(Component):
     def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
         """Return the kernel with whatever it takes from data taken from X (n, d), once and for all.
 
-        Estimators call it with the training rows, those of the first batch in a stream, and their
-        ``weights`` (n,), all one if None. Most kernels take nothing and are returned as they are.
+        Estimators call it with the training rows, or the first batch of a stream, and their
+        ``weights`` (n,), all one if None.
         """
         parts = self._parts()
         news = {k: v.frozen(X, weights) for k, v in parts.items()}
@@ -224,7 +208,7 @@ class Kernel(Component):
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         """Return k((x - shift) / scale, (z - shift) / scale) as a kernel of x (shift, scale: (d,)).
 
-        Used to state a kernel that was fitted on standardised columns in the user's units.
+        It states a kernel that was fitted on standardised columns in the user's units.
         """
         from mercer.kernels.columns import Standardized
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from itertools import accumulate
 from typing import Any, ClassVar, Self, TypeGuard
 
@@ -32,6 +33,12 @@ class _Parts(Kernel, abstract=True):
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self._rebuilt({k: v.in_units(shift, scale) for k, v in self._parts().items()})
+
+    def _signals(self) -> tuple[list[Kernel | None], bool]:
+        """Return the signals of the parts, and whether they are the parts themselves."""
+        parts = self._checked()
+        signals = [part.noise_free() for part in parts]
+        return signals, all(a is b for a, b in zip(signals, parts, strict=True))
 
     def _checked(self) -> list[Kernel]:
         parts = list(self.parts)
@@ -66,11 +73,7 @@ class Sum(_Parts):
         return K
 
     def diag(self, X: Array) -> Array:
-        first, *others = self._checked()
-        total = first.diag(X)
-        for part in others:
-            total += part.diag(X)
-        return total
+        return np.asarray(reduce(np.add, [part.diag(X) for part in self._checked()]))
 
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
         total, gradient = 0.0, Gradient()
@@ -105,21 +108,15 @@ class Sum(_Parts):
         return 1 + max(part.workspace() for part in self._checked())
 
     def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
-        first, *others = self._checked()
-        total = first.matmul(X, Z, V)
-        for part in others:
-            total += part.matmul(X, Z, V)
-        return total
+        return np.asarray(reduce(np.add, (part.matmul(X, Z, V) for part in self._checked())))
 
     def terms(self) -> list[Kernel]:
         return [term for part in self._checked() for term in part.terms()]
 
     def noise_free(self) -> Kernel | None:
-        parts = self._checked()
-        kept = [signal for part in parts if (signal := part.noise_free()) is not None]
-        if len(kept) == len(parts) and all(a is b for a, b in zip(kept, parts, strict=True)):
-            return self
-        return None if not kept else kept[0] if len(kept) == 1 else Sum(kept)
+        signals, same = self._signals()
+        kept = [signal for signal in signals if signal is not None]
+        return self if same else kept[0] if len(kept) == 1 else Sum(kept) if kept else None
 
 
 class Product(_Parts):
@@ -127,9 +124,8 @@ class Product(_Parts):
 
     Parameters
     ----------
-    parts : sequence of Kernel
-        The factors, one or more. ``a * b * c`` builds one flat product. If a factor is noise alone,
-        so is the product; otherwise its signal is the product of the signals.
+    parts : sequence of Kernel; the factors, one or more. ``a * b * c`` builds one flat product.
+        Its signal is the product of the signals: none if a factor is noise alone.
 
     References
     ----------
@@ -150,11 +146,7 @@ class Product(_Parts):
         return K
 
     def diag(self, X: Array) -> Array:
-        first, *others = self._checked()
-        total = first.diag(X)
-        for part in others:
-            total *= part.diag(X)
-        return total
+        return np.asarray(reduce(np.multiply, [part.diag(X) for part in self._checked()]))
 
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
         # d<Q, k> = sum_i <Q o prod_{j != i} k_j, dk_i>. Every Gram matrix is computed once; the
@@ -178,12 +170,9 @@ class Product(_Parts):
         return 2 * len(parts) + max(part.workspace() for part in parts)
 
     def noise_free(self) -> Kernel | None:
-        parts = self._checked()
-        signals = [part.noise_free() for part in parts]
-        if all(a is b for a, b in zip(signals, parts, strict=True)):
-            return self
+        signals, same = self._signals()
         kept = [signal for signal in signals if signal is not None]
-        return Product(kept) if len(kept) == len(parts) else None
+        return self if same else Product(kept) if len(kept) == len(signals) else None
 
 
 class _Wrapper(Kernel, abstract=True):
@@ -206,9 +195,9 @@ class _Wrapper(Kernel, abstract=True):
 
     def noise_free(self) -> Kernel | None:
         signal = self.kernel.noise_free()
-        if signal is None or signal is self.kernel:
-            return None if signal is None else self
-        return self._rebuilt({"kernel": signal})
+        if signal is self.kernel:
+            return self
+        return None if signal is None else self._rebuilt({"kernel": signal})
 
 
 class Scale(_Wrapper):
@@ -252,11 +241,8 @@ class Scale(_Wrapper):
         return None if states is None else states.times(float(positive(self, "variance")))
 
     def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
-        own = float(variances.sum()) / float(self.variance)
-        return {
-            "variance": own,
-            **prefixed("kernel", self.kernel.state_space_pullback(rates, variances)),
-        }
+        inside = prefixed("kernel", self.kernel.state_space_pullback(rates, variances))
+        return {"variance": float(variances.sum()) / float(self.variance), **inside}
 
     def features(self, X: Any) -> Any:
         F = self.kernel.features(X)

@@ -1,8 +1,4 @@
-"""Nystroem: the part of a kernel that a few points can express, as a finite feature map.
-
-The points are chosen by a pivoted Cholesky factorisation (:func:`pivots`), which never forms the
-matrix.
-"""
+"""Nystroem: the part of a kernel that a few points can express; pivots chooses such points."""
 
 from __future__ import annotations
 
@@ -23,18 +19,10 @@ def pivots(
     """Return at most ``size`` rows of X (n, d) and their part of a pivoted Cholesky factor.
 
     The rows are taken greedily, each the one of which those before it, and what was known, leave
-    the largest share of its variance unexplained: k(x, x) - |phi(x)|^2 in units of k(x, x). It
-    ends where no point has a share of 1e-10.
-
-    Parameters
-    ----------
-    known : (m, n) factor phi of what is known of X already: k(X, X) is near phi'phi.
-    relative : measure what is left of a point by its own variance; if False, by the largest of all,
-        so that the point with most variance left comes first.
-
-    Returns
-    -------
-    chosen (p,) the rows, and more (p, n), by which the factor grows.
+    the largest share of its variance unexplained: k(x, x) - |phi(x)|^2 in units of k(x, x), or of
+    the largest variance of all if not ``relative``. It ends where no point has a share of 1e-10.
+    ``known`` is the factor phi (m, n) of what is known of X: k(X, X) is near phi'phi. Returned are
+    the rows (p,) and what the factor grows by (p, n); the matrix is never formed.
 
     Examples
     --------
@@ -77,9 +65,8 @@ class Nystroem(Mapped):
     kernel : Kernel; the kernel that is approximated, without its noise parts.
     size : int, default=100; largest number of points, 1 or more.
     points : array (m, d) or None, default=None
-        P. None chooses among the first rows seen (in a stream the first batch), and keeps them:
-        one after the other the row with the largest variance given those chosen, until ``size`` or
-        until no row has more than 1e-10 of the largest left.
+        P. None chooses among the first rows seen, and keeps them: one after the other the row with
+        the largest variance given those chosen, until none has more than 1e-10 of the largest left.
 
     References
     ----------
@@ -111,8 +98,7 @@ class Nystroem(Mapped):
     def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
         if self.points is not None:
             return super().frozen(X, weights)
-        clone = self._rebuilt({"kernel": self.kernel.frozen(X, weights)})
-        assert isinstance(clone, Nystroem)
+        clone = self._restated(kernel=self.kernel.frozen(X, weights))
         X = as_matrix(X)
         chosen, _ = pivots(clone._signal(), X, whole(self, "size", 1), relative=False)
         clone.points = X[chosen]
@@ -136,10 +122,8 @@ class Nystroem(Mapped):
         B = A if same else back_solve(root, half_solve(root, kernel(P, Z))).T
         QB, QA = np.ascontiguousarray(Q @ B), np.ascontiguousarray(Q.T @ A)
         value, slopes = kernel._value_and_pullback(X, P, QB)
-        parts = [slopes, kernel.pullback(Z, P, QA), kernel.pullback(P, P, -(A.T @ QB))]
-        total: Gradient = {}
-        for path, slope in slopes.items():
-            total[path] = slope + parts[1][path] + parts[2][path]
+        more, less = kernel.pullback(Z, P, QA), kernel.pullback(P, P, -(A.T @ QB))
+        total = {path: slope + more[path] + less[path] for path, slope in slopes.items()}
         return value, prefixed("kernel", total)
 
     def _signal(self) -> Kernel:

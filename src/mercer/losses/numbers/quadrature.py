@@ -5,9 +5,8 @@ with 128 nodes). Here the line is cut into panels at the kinks, at multiples of 
 deviation and at multiples of the loss's width, and each panel gets 12 Gauss-Legendre nodes. The
 tests hold it to 1e-9 of dense sums for latent variances from 1e-4 to 1e4.
 
-A Newton step on the variational Gaussian also needs the third and fourth derivatives in m of
-E[g(y, f)], f ~ N(m, v); the first two are those of ``expected`` (the second derivative in m is
-twice the first in v, the heat equation). Theory (A3).
+A Newton step on the variational Gaussian also needs the third and fourth derivatives of E[g] in m
+(the second is twice the first in v, the heat equation). Theory (A3).
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from mercer.losses.numbers.special import LOG_2PI, exp, normal_pdf
 
 if TYPE_CHECKING:
     from mercer.losses.base import Loss
-
 
 NODES, WEIGHTS = (np.asarray(a) for a in np.polynomial.legendre.leggauss(12))
 REACH = 8.6  # the Gaussian mass beyond is 1e-17
@@ -52,7 +50,7 @@ def average(
 ) -> tuple[Array, ...]:
     """E[h(y, f)] under f ~ N(m, v) for each h of ``functions(y, f)``; all arguments (n,)."""
     s = np.sqrt(v)
-    r, w = _nodes(_breaks(-REACH * s, REACH * s, _gaussian(s), *_loss_points(loss, y, m)))
+    r, w = _nodes(-REACH * s, REACH * s, s[:, None] * STEPS, *_loss_points(loss, y, m))
     w = w * exp(-0.5 * np.square(r / s[:, None])) / (s * np.sqrt(2 * np.pi))[:, None]
     return tuple(_sum(w, h) for h in functions(y[:, None], m[:, None] + r))
 
@@ -106,8 +104,10 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array, power: Array | None = None)
     low, high = np.minimum(away, 0.0) - REACH * s, np.maximum(away, 0.0) + REACH * s
     # panels of growing width from the mode's own width to that of the Gaussian
     growth = (s / width)[:, None] ** np.linspace(0.25, 1.0, 4)
-    around = away[:, None] + width[:, None] * _rows(STEPS, growth)
-    r, w = _nodes(_breaks(low, high, _gaussian(s), around, *_loss_points(loss, y, m)))
+    fixed = np.broadcast_to(STEPS, (len(y), len(STEPS)))
+    steps = np.hstack([fixed, REACH * growth, -REACH * growth])
+    around = away[:, None] + width[:, None] * steps
+    r, w = _nodes(low, high, s[:, None] * STEPS, around, *_loss_points(loss, y, m))
     f = m[:, None] + r
     log_density = -p[:, None] * loss.value(y[:, None], f) - np.square(r) / (2.0 * v[:, None])
     top = np.max(log_density, axis=1, initial=-np.inf)
@@ -140,16 +140,6 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array, power: Array | None = None)
 # ---------------------------------------------------------------------- panels
 # Places are measured from m: where v is far below the rounding error of m, f itself has no digits
 # left to tell one node from the next.
-def _rows(steps: Array, growth: Array) -> Array:
-    """The fixed steps and the growing ones to both sides, side by side (n, k)."""
-    fixed = np.broadcast_to(steps, (len(growth), len(steps)))
-    return np.hstack([fixed, REACH * growth, -REACH * growth])
-
-
-def _gaussian(s: Array) -> Array:
-    return np.asarray(s[:, None] * STEPS)
-
-
 def _loss_points(loss: Loss, y: Array, m: Array) -> Iterator[Array]:
     """Kinks, and multiples of the loss's width about its centres, each (n, k), less m."""
     yield np.asarray(loss.kinks(y), dtype=np.float64).T - m[:, None]
@@ -160,16 +150,13 @@ def _loss_points(loss: Loss, y: Array, m: Array) -> Iterator[Array]:
         yield (center - m)[:, None] + width * steps
 
 
-def _breaks(low: Array, high: Array, *points: Array) -> Array:
-    cuts = np.hstack([low[:, None], high[:, None], *points])
-    return np.sort(np.clip(cuts, low[:, None], high[:, None]), axis=1)
+def _nodes(low: Array, high: Array, *points: Array) -> tuple[Array, Array]:
+    """Nodes and weights (n, panels * 12) of the panels from low to high, cut at the points (n, k).
 
-
-def _nodes(breaks: Array) -> tuple[Array, Array]:
-    """Nodes and weights (n, panels * 12) between sorted breaks; empty panels weigh nothing.
-
-    Panels that are empty in every row are left out.
+    Panels that are empty in every row are left out, others that are empty weigh nothing.
     """
+    cuts = np.hstack([low[:, None], high[:, None], *points])
+    breaks = np.sort(np.clip(cuts, low[:, None], high[:, None]), axis=1)
     left, right = breaks[:, :-1], breaks[:, 1:]
     used = np.any(right > left, axis=0)
     left, right = left[:, used, None], right[:, used, None]
@@ -189,20 +176,24 @@ def _own_derivatives(loss: Loss) -> bool:
     return type(loss).derivatives is not Loss.derivatives
 
 
-def _jumps(loss: Loss, y: Array) -> Iterator[tuple[Array, Array]]:
-    """Each kink (n,) with the jump of g' there."""
+def _sides(loss: Loss, y: Array) -> Iterator[tuple[Array, Array]]:
+    """Each kink (n,), and a step (n,) that leads to its two sides."""
     width = np.broadcast_to(loss.width(y), y.shape)
     for kink in np.asarray(loss.kinks(y), dtype=np.float64):
-        step = 1e-10 * width + 1e-14 * np.abs(kink)
+        yield kink, 1e-10 * width + 1e-14 * np.abs(kink)
+
+
+def _jumps(loss: Loss, y: Array) -> Iterator[tuple[Array, Array]]:
+    """Each kink (n,) with the jump of g' there."""
+    for kink, step in _sides(loss, y):
         right, left = loss.derivatives(y, kink + step), loss.derivatives(y, kink - step)
         yield kink, right[0] - left[0] - step * (right[1] + left[1])
 
 
 def _is_step(loss: Loss, y: Array) -> NDArray[np.bool_]:
     """Whether g itself jumps at a kink, (n,): then its derivatives are not enough."""
-    width, steps = np.broadcast_to(loss.width(y), y.shape), np.zeros(y.shape, dtype=bool)
-    for kink in np.asarray(loss.kinks(y), dtype=np.float64):
-        step = 1e-10 * width + 1e-14 * np.abs(kink)
+    steps = np.zeros(y.shape, dtype=bool)
+    for kink, step in _sides(loss, y):
         steps |= np.abs(loss.value(y, kink + step) - loss.value(y, kink - step)) > 1e-6
     return steps
 

@@ -55,11 +55,7 @@ def mills(z: Array) -> tuple[Array, Array, Array]:
     series = x + (1.0 - t * (2.0 - t * (10.0 - t * (74.0 - t * (706.0 - 8162.0 * t))))) / x
     slope = 1.0 - t * (1.0 - t * (6.0 - t * (50.0 - t * (518.0 - t * (6354.0 - 89782.0 * t)))))
     bend = (2.0 - t * (24.0 - t * (300.0 - t * (4144.0 - t * (63540.0 - 1077384.0 * t))))) / x**3
-    return (
-        np.where(tail, series, r),
-        np.where(tail, -slope, r1),
-        np.where(tail, bend, r2),
-    )
+    return np.where(tail, series, r), np.where(tail, -slope, r1), np.where(tail, bend, r2)
 
 
 def ramp_excess(z: Array) -> Array:
