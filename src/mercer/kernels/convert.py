@@ -14,13 +14,7 @@ from mercer.kernels.given import Function
 
 
 def kernel_names() -> list[str]:
-    """Return the names that :func:`as_kernel` knows.
-
-    Examples
-    --------
-    >>> "rbf" in kernel_names()
-    True
-    """
+    """Return the names that :func:`as_kernel` knows."""
     return list(Kernel.known_names())
 
 
@@ -45,9 +39,8 @@ def as_kernel(given: Any) -> Kernel:
     ----------
     given : Kernel, str, scikit-learn kernel, or callable
         A kernel is returned unchanged. A string names a kernel with its default parameters (unit
-        variance; an amplitude is not added); your own classes have names, too. A kernel object
-        of scikit-learn is adapted by :class:`~mercer.kernels.FromSklearn`, any other callable
-        ``k(X, Z)`` by :class:`~mercer.kernels.Function`.
+        variance), your own classes included. An object of scikit-learn is adapted by
+        :class:`FromSklearn`, any other callable ``k(X, Z)`` by :class:`Function`.
 
     Examples
     --------
@@ -80,12 +73,9 @@ def _is_sklearn(given: Any) -> bool:
 class FromSklearn(Kernel):
     """A kernel object of ``sklearn.gaussian_process.kernels``.
 
-    Its free hyperparameters are searched in scikit-learn's own coordinates, the vector ``theta`` of
-    their logarithms; those it declares "fixed" stay. Its bounds are not taken over: use
-    :meth:`~mercer.core.component.Component.bound`. A ``WhiteKernel`` inside counts as noise.
-
-    The gradient is the one that the foreign object offers, an array n x n x p: the only place in
-    this package where such an array exists. For large n, write the kernel with mercer's parts.
+    Its free hyperparameters are searched as the vector ``theta`` of their logarithms; "fixed" ones
+    stay, its bounds are not taken over (use :meth:`bound`). A ``WhiteKernel`` inside counts as
+    noise. The gradient is what the foreign object offers, an array n x n x p: not for large n.
 
     Parameters
     ----------
@@ -146,9 +136,7 @@ class FromSklearn(Kernel):
         return inner(Q, K), {"theta": np.einsum("ij,ijp->p", Q, tensor)}
 
     def workspace(self) -> int:
-        return 3 + 3 * len(
-            self.kernel.theta
-        )  # what the foreign kernel offers is an n x n x p array
+        return 3 + 3 * len(self.kernel.theta)  # its gradient is an n x n x p array
 
     def noise_free(self) -> Kernel | None:
         current = self._current()

@@ -70,14 +70,12 @@ class Constant(Kernel):
 class Linear(Kernel):
     """Linear kernel, k = sum_d weight_d (x_d - centre_d) (z_d - centre_d).
 
-    The prior of a linear function with independent coefficients of variance ``weight``, zero at
-    the centre; add a :class:`Constant` for an offset.
+    The prior of linear functions that are zero at the centre; add :class:`Constant` for an offset.
 
     Parameters
     ----------
     weight : float or array (d,), default=1.0; positive prior variance of the coefficients.
-    centre : array (d,) or None, default=None
-        Where the function is zero, in the units of the inputs; None is the origin. Not searched.
+    centre : array (d,) or None, default=None; in units of the inputs (None: 0); not searched.
 
     References
     ----------
@@ -262,10 +260,9 @@ class ArcSine(Kernel):
     def _products(self, X: Array, Z: Array | None) -> tuple[Array, Array, Array, Array, Array]:
         """Return c(X, Z) (n, m), c(x, x) (n,), c(z, z) (m,) and the two sets of points."""
         X, Z, same = other_points(X, Z)
-        p = self._squares(X)
-        weighted = X * np.sqrt(2.0 * positive(self, "weight", X.shape[1]))
-        other = weighted if same else Z * np.sqrt(2.0 * positive(self, "weight", X.shape[1]))
-        cross = weighted @ other.T
+        root = np.sqrt(2.0 * positive(self, "weight", X.shape[1]))
+        p, weighted = self._squares(X), X * root
+        cross = weighted @ (weighted if same else Z * root).T
         cross += 2.0 * positive(self, "bias")
         return cross, p, (p if same else self._squares(Z)), X, Z
 
@@ -277,8 +274,7 @@ class ArcSine(Kernel):
 def _adjacent(cross: Array, p: Array, q: Array) -> Array:
     """Return sqrt((1 + p)(1 + q) - cross^2) (n, m).
 
-    Written as 1 + p + q + (p q - cross^2), where the bracket is never negative (Cauchy-Schwarz)
-    but may round below zero: then it is zero.
+    As 1 + p + q + (p q - cross^2), whose bracket is not negative (Cauchy-Schwarz) but may round so.
     """
     excess = np.outer(p, q)
     excess -= cross * cross

@@ -18,8 +18,7 @@ class Precomputed(Kernel):
 
     With ``matrix``, a point is one integer: the row of the matrix it stands for. Without, the
     inputs are the kernel values themselves, as for scikit-learn's ``kernel="precomputed"``: a
-    square X for training, and the rows k(new, training) as X afterwards. Such rows give means
-    only: the variance of a new point is not among them.
+    square X for training, then rows k(new, training), which give means but no variance.
 
     Parameters
     ----------
@@ -27,8 +26,7 @@ class Precomputed(Kernel):
 
     References
     ----------
-    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.1 (any positive
-    semidefinite Gram matrix is a covariance).
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.1.
 
     Examples
     --------
@@ -112,8 +110,7 @@ class Precomputed(Kernel):
 class Function(Kernel):
     """Any callable as a kernel: ``function(X, Z)`` returns the matrix k(X, Z) (n, m).
 
-    It has no parameters to search and cannot be written to a model file; write a subclass of
-    :class:`Kernel` for both.
+    Without parameters to search or a form in model files: a subclass of :class:`Kernel` has both.
 
     Parameters
     ----------
@@ -141,9 +138,8 @@ class Function(Kernel):
         X, Z, same = other_points(X, Z)
         K = np.array(self.function(X, Z), dtype=float, order="C")
         if K.shape != (len(X), len(Z)):
-            raise ValueError(
-                f"the kernel function returned shape {K.shape} for {len(X)} and {len(Z)} points"
-            )
+            points = f"{len(X)} and {len(Z)} points"
+            raise ValueError(f"the kernel function returned shape {K.shape} for {points}")
         return symmetric(K, "the matrix that the kernel function returns") if same else K
 
     def diag(self, X: Array) -> Array:

@@ -13,7 +13,7 @@ from mercer.core.arrays import Array, as_matrix, mirror
 from mercer.core.component import POSITIVE, REAL, Domain
 from mercer.kernels.base import Gradient, Kernel, blocks, finite, other_points, positive, whole
 from mercer.kernels.operators.greens import Nodes, contour_nodes, green, green_slope, small_terms
-from mercer.kernels.stationary.base import RBF, Stationary
+from mercer.kernels.stationary.base import RBF, OfDistance, Stationary
 from mercer.kernels.stationary.matern import Matern
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -24,15 +24,13 @@ class Operator(Kernel):
 
     The norm of its function space is |f|^2 = sum_m a_m int |m-th derivatives of f|^2 dx, and its
     spectral density 1 / P(4 pi^2 |s|^2). Coefficients may be negative or zero as long as P(z) > 0
-    for all z >= 0; the degree M must satisfy 2 M > dims, or k(0) would be infinite. Roots of P that
-    (nearly) coincide are treated exactly but take longer; for P = (c + z)^M the faster way to the
-    same kernel, up to its variance, is :class:`Matern` with nu = M - dims / 2.
+    for all z >= 0; the degree M must satisfy 2 M > dims, or k(0) would be infinite. For
+    P = (c + z)^M, :class:`Matern` with nu = M - dims / 2 is faster, up to the variance.
 
     Parameters
     ----------
     coefficients : array (M + 1,)
-        a_0 > 0, ..., a_M > 0. Searched in logarithms while all are positive (P is then always
-        positive), otherwise without a transformation.
+        a_0 > 0, ..., a_M > 0. Searched in logarithms while all are positive, else as they are.
     dims : int, default=1; number of columns of the inputs.
 
     References
@@ -153,14 +151,13 @@ class Operator(Kernel):
         return contour_nodes(a)
 
 
-class _Named(Kernel, abstract=True):
+class _Named(OfDistance, abstract=True):
     """An operator kernel whose closed form is an amplitude times a stationary kernel."""
+
+    dims: int = 1
 
     def _form(self) -> tuple[float, float, Stationary, float]:
         """Return amplitude, its derivative by the parameter, the kernel, d length scale."""
-        raise NotImplementedError
-
-    def _columns(self) -> int:
         raise NotImplementedError
 
     def coordinates(self, X: Array, d: int) -> Array:
@@ -171,16 +168,13 @@ class _Named(Kernel, abstract=True):
         return amplitude * kernel.profile(s)
 
     def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
-        return rng.standard_normal((n, self._columns()))
+        return rng.standard_normal((n, whole(self, "dims", 1)))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         amplitude, _, kernel, _ = self._form()
         K = kernel(self._checked(X), Z)
         K *= amplitude
         return K
-
-    def diag(self, X: Array) -> Array:
-        return np.full(len(X), self._form()[0])
 
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
         amplitude, slope, kernel, stretch = self._form()
@@ -189,12 +183,10 @@ class _Named(Kernel, abstract=True):
         return amplitude * value, {next(iter(self.domains)): total}
 
     def _checked(self, X: Array) -> Array:
-        X = as_matrix(X)
-        if X.shape[1] != self._columns():
-            raise ValueError(
-                f"{type(self).__name__} is for inputs of {self._columns()} columns, "
-                f"but they have {X.shape[1]}"
-            )
+        X, D = as_matrix(X), whole(self, "dims", 1)
+        if X.shape[1] != D:
+            got = f"but they have {X.shape[1]}"
+            raise ValueError(f"{type(self).__name__} is for inputs of {D} columns, {got}")
         return X
 
 
@@ -229,9 +221,6 @@ class OrnsteinUhlenbeck(_Named):
     def _form(self) -> tuple[float, float, Stationary, float]:
         a = float(positive(self, "rate"))
         return 0.5 / a, -0.5 / a**2, Matern(nu=0.5, length_scale=1.0 / a), -1.0 / a**2
-
-    def _columns(self) -> int:
-        return 1
 
 
 class SquaredExponentialOperator(_Named):
@@ -268,6 +257,3 @@ class SquaredExponentialOperator(_Named):
         sigma, D = float(positive(self, "sigma")), whole(self, "dims", 1)
         amplitude = (2.0 * np.pi * sigma**2) ** (-0.5 * D)
         return amplitude, -D * amplitude / sigma, RBF(length_scale=sigma), 1.0
-
-    def _columns(self) -> int:
-        return whole(self, "dims", 1)

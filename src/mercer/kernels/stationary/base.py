@@ -27,14 +27,36 @@ from mercer.kernels.base import (
 FEW = 16  # columns of a product up to which the compiled tiles beat the BLAS on blocks
 
 
-class Stationary(Kernel, abstract=True):
+class OfDistance(Kernel, abstract=True):
+    """k(x, z) = profile(s), s the squared distance of the points' coordinates.
+
+    A profile written with NumPy's functions is also its form in ONNX (:func:`mercer.to_onnx`).
+    """
+
+    def coordinates(self, X: Array, d: int) -> Array:
+        """Return the coordinates (n, m) of X (n, d)."""
+        raise self._unstated("coordinates(X, d)", "those of X whose distance the profile is of")
+
+    def profile(self, s: Array) -> Array:
+        """Return k at squared distances s of coordinates."""
+        raise self._unstated("profile(s)", "k at the squared scaled distances s")
+
+    def diag(self, X: Array) -> Array:
+        return np.full(len(X), self.profile(np.zeros(1))[0])
+
+    def _scaled(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
+        X, Z, same = other_points(X, Z)
+        U = self.coordinates(X, X.shape[1])
+        return U, (U if same else self.coordinates(Z, Z.shape[1])), same
+
+
+class Stationary(OfDistance, abstract=True):
     """A kernel k(x, z) = profile(s) of s = sum_d ((x_d - z_d) / length_scale_d)^2.
 
     A subclass implements ``profile`` and ``slope``, elementwise functions of s (any shape), which
-    must not change s. A profile written with NumPy's functions is also its form in ONNX
-    (:func:`mercer.to_onnx`). A subclass whose profile the compiled core knows names it with
-    ``native`` and is then evaluated without temporaries. Distances are taken from differences, so
-    coincident points are at distance zero.
+    must not change s. One whose profile the compiled core knows names it with ``native`` and is
+    then evaluated without temporaries. Distances are taken from differences, so coincident points
+    are at distance zero.
 
     Parameters
     ----------
@@ -51,18 +73,12 @@ class Stationary(Kernel, abstract=True):
         self.length_scale = length_scale
 
     def coordinates(self, X: Array, d: int) -> Array:
-        """Return X (n, d) in units of the length scales: s is the squared distance of such rows."""
         return X / positive(self, "length_scale", d)
 
-    def profile(self, s: Array) -> Array:
-        """Return k at squared scaled distances s."""
-        raise self._unstated("profile(s)", "k at the squared scaled distances s")
-
     def slope(self, s: Array) -> Array:
-        """Return dk/ds at squared scaled distances s; finite everywhere.
+        """Return dk/ds at squared scaled distances s, zero where it is infinite at s = 0.
 
-        It is always multiplied by a squared difference. Where dk/ds is infinite at s = 0, that
-        product is zero, and zero is to be returned.
+        It is always multiplied by a squared difference, and that product is zero there.
         """
         raise self._unstated("slope(s)", f"the derivative of the profile by s, {KEEP}")
 
@@ -83,15 +99,12 @@ class Stationary(Kernel, abstract=True):
         return self._formed(X, Z, 1.0)
 
     def multiple(self, X: Array, Z: Array | None, factor: float) -> Array:
-        """Return factor * k(X, Z) (n, p) in one pass, unless a subclass overrides the call."""
-        if type(self).__call__ is not Stationary.__call__:
-            return super().multiple(X, Z, factor)
-        return self._formed(X, Z, factor)
+        own = type(self).__call__ is not Stationary.__call__  # then it knows nothing of factors
+        return super().multiple(X, Z, factor) if own else self._formed(X, Z, factor)
 
     def written(self, X: Array, out: Array, factor: float = 1.0) -> Array:
-        if type(self).__call__ is not Stationary.__call__:
-            return super().written(X, out, factor)
-        return self._formed(X, None, factor, out)
+        own = type(self).__call__ is not Stationary.__call__
+        return super().written(X, out, factor) if own else self._formed(X, None, factor, out)
 
     def _formed(self, X: Array, Z: Array | None, factor: float, out: Array | None = None) -> Array:
         X, Z, same = self._scaled(X, Z)
@@ -102,9 +115,6 @@ class Stationary(Kernel, abstract=True):
         for rows, columns, _ in blocks(len(X), len(Z), same):
             K[rows, columns] = factor * self.profile(_squares(X[rows], Z[columns]))
         return mirror(K) if same else K
-
-    def diag(self, X: Array) -> Array:
-        return np.full(len(X), self.profile(np.zeros(1))[0])
 
     def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
         if self.native is None or V.shape[1] > FEW:
@@ -143,11 +153,6 @@ class Stationary(Kernel, abstract=True):
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self._restated(length_scale=rescaled(self.length_scale, scale))
 
-    def _scaled(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
-        X, Z, same = other_points(X, Z)
-        U = self.coordinates(X, X.shape[1])
-        return U, (U if same else self.coordinates(Z, Z.shape[1])), same
-
 
 def _squares(X: Array, Z: Array) -> Array:
     """Return the squared distances (n, m), from differences."""
@@ -159,8 +164,7 @@ def _squares(X: Array, Z: Array) -> Array:
 class RBF(Stationary):
     """Squared-exponential kernel, k = exp(-s / 2) with s the squared scaled distance.
 
-    Its functions have derivatives of every order. The variance is one; write ``2.0 * RBF()`` for
-    an amplitude that is searched as well.
+    Its functions have derivatives of every order. ``2.0 * RBF()`` has a variance that is searched.
 
     Parameters
     ----------
@@ -193,8 +197,8 @@ class RBF(Stationary):
 class RationalQuadratic(Stationary):
     """Rational quadratic kernel, k = (1 + s / (2 alpha))^(-alpha): RBF kernels of many scales.
 
-    s is the squared scaled distance. It is a mixture of RBF kernels whose inverse squared length
-    scales have a gamma distribution of shape alpha; alpha to infinity gives the RBF kernel.
+    s is the squared scaled distance. The inverse squared length scales of the RBF kernels have a
+    gamma distribution of shape alpha; alpha to infinity gives one RBF kernel.
 
     Parameters
     ----------

@@ -1,8 +1,4 @@
-"""A worked example: the kernel of a thesis, written as a class.
-
-The same function is ``C * (RBF(length_scale) + v)``; written out it takes the parameters, and the
-gradient, of the source.
-"""
+"""A worked example: the kernel of a thesis, ``C * (RBF(length_scale) + v)``, as a class."""
 
 from __future__ import annotations
 
@@ -14,14 +10,14 @@ import numpy as np
 from mercer._native import core
 from mercer.core.arrays import Array
 from mercer.core.component import POSITIVE, Domain
-from mercer.kernels.base import Gradient, Kernel, like, other_points, positive, rescaled
+from mercer.kernels.base import Gradient, Kernel, like, positive, rescaled
+from mercer.kernels.stationary.base import OfDistance
 
 
-class BiasedRBF(Kernel):
+class BiasedRBF(OfDistance):
     """Squared exponential plus bias, k = variance (exp(-1/(2d) sum_k weight_k (x_k-z_k)^2) + bias).
 
-    Note the 1/d, with d the number of columns: the weights are comparable between tables of
-    different width.
+    By the 1/d, d columns, the weights are comparable between tables of different width.
 
     Parameters
     ----------
@@ -59,11 +55,9 @@ class BiasedRBF(Kernel):
         self.variance = variance
 
     def coordinates(self, X: Array, d: int) -> Array:
-        """Return X (n, d) such that the exponential is one of squared distances."""
         return X * np.sqrt(positive(self, "weight", d) / d)
 
     def profile(self, s: Array) -> Array:
-        """Return k at squared distances s of coordinates."""
         return positive(self, "variance") * (np.exp(-0.5 * s) + positive(self, "bias"))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
@@ -73,9 +67,6 @@ class BiasedRBF(Kernel):
         K += positive(self, "bias")
         K *= positive(self, "variance")
         return K
-
-    def diag(self, X: Array) -> Array:
-        return np.full(len(X), positive(self, "variance") * (1.0 + positive(self, "bias")))
 
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
         # With E the exponential: dk/dw_k = -C E (x_k - z_k)^2 / (2 d), dk/dv = C, dk/dC = E + v.
@@ -88,16 +79,8 @@ class BiasedRBF(Kernel):
         total = float(Q.sum())
         by_weight = C * sums / np.asarray(self.weight, dtype=float)
         value = exponential + v * total
-        return C * value, {
-            "weight": like(self.weight, by_weight),
-            "bias": C * total,
-            "variance": value,
-        }
+        slopes = {"weight": like(self.weight, by_weight), "bias": C * total, "variance": value}
+        return C * value, slopes
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self._restated(weight=rescaled(self.weight, 1.0 / np.square(scale)))
-
-    def _scaled(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
-        X, Z, same = other_points(X, Z)
-        U = self.coordinates(X, X.shape[1])
-        return U, (U if same else self.coordinates(Z, Z.shape[1])), same

@@ -96,9 +96,8 @@ class Matern(Stationary):
         return StateSpace(np.array([order], dtype=np.int32), rate, np.ones(1))
 
     def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
-        return {
-            "length_scale": np.reshape(-rates[0] / self.length_scale, np.shape(self.length_scale))
-        }
+        slope = -rates[0] / self.length_scale
+        return {"length_scale": np.reshape(slope, np.shape(self.length_scale))}
 
     def _smoothness(self) -> float:
         nu: Any = self.nu
@@ -111,9 +110,9 @@ class Matern(Stationary):
 
 
 def half_integer_profile(nu: float, r: Array) -> Array:
-    """Return :func:`bessel_profile` for nu = p + 1/2, where it is a polynomial times exp(-r).
+    """Return :func:`bessel_profile` for nu = p + 1/2 by GPML (4.16).
 
-    GPML (4.16): e^-r p!/(2p)! sum_i (p + i)! / (i! (p - i)!) (2 r)^(p - i).
+    e^-r p!/(2p)! sum_i (p + i)! / (i! (p - i)!) (2 r)^(p - i).
     """
     p = int(nu)
     terms = [
@@ -126,9 +125,8 @@ def half_integer_profile(nu: float, r: Array) -> Array:
 def bessel_profile(nu: float, r: Array) -> Array:
     """Return 2^(1 - nu) / Gamma(nu) r^nu K_nu(r), which is one at r = 0; nu > 0, r >= 0.
 
-    Computed in logarithms of the scaled Bessel function, so that neither factor overflows or
-    underflows. Where K_nu itself overflows (r near 0) the ascending series is used: there its
-    second, singular part is below 1e-600 (Abramowitz and Stegun 9.6.2, 9.6.10).
+    Computed in logarithms, so that neither factor overflows. Where K_nu itself does (r near 0) by
+    the ascending series, whose singular part is below 1e-600 (Abramowitz and Stegun 9.6.2, 9.6.10).
     """
     from scipy.special import gammaln, kve
 

@@ -12,9 +12,10 @@ from mercer._native import core
 from mercer.core.arrays import Array
 from mercer.core.component import POSITIVE, Domain
 from mercer.kernels.base import Gradient, Kernel, blocks, like, other_points, positive, rescaled
+from mercer.kernels.stationary.base import OfDistance
 
 
-class Periodic(Kernel):
+class Periodic(OfDistance):
     """Periodic kernel, k = exp(-2 sum_d sin^2(pi (x_d - z_d) / period_d) / length_scale_d^2).
 
     Each column is wound around a circle, u_d = (cos, sin)(2 pi x_d / period_d), and an RBF kernel
@@ -54,27 +55,21 @@ class Periodic(Kernel):
         return np.hstack([np.cos(angle) / length_scale, np.sin(angle) / length_scale])
 
     def profile(self, s: Array) -> Array:
-        """Return k at squared distances s of coordinates."""
         return np.exp(-0.5 * s)
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        X, Z, same = other_points(X, Z)
-        U = self.coordinates(X, X.shape[1])
-        K = np.empty((X.shape[0], Z.shape[0]))
-        core.stationary(0, U, U if same else self.coordinates(Z, Z.shape[1]), same, K)
+        U, V, same = self._scaled(X, Z)
+        K = np.empty((len(U), len(V)))
+        core.stationary(0, U, V, same, K)
         return K
 
-    def diag(self, X: Array) -> Array:
-        return np.ones(len(X))
-
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
-        X, Z, same = other_points(X, Z)
+        U, V, same = self._scaled(X, Z)
+        X, Z, _ = other_points(X, Z)
         d = X.shape[1]
         period = np.broadcast_to(positive(self, "period", d), d)
         length_scale = np.broadcast_to(positive(self, "length_scale", d), d)
-        U = self.coordinates(X, d)
-        V = U if same else self.coordinates(Z, d)
-        M, sums = np.empty((X.shape[0], Z.shape[0])), np.empty(2 * d)
+        M, sums = np.empty((len(U), len(V))), np.empty(2 * d)
         core.stationary(0, U, V, same, M)
         M *= Q
         core.weighted_spread(U, V, M, sums)
@@ -88,10 +83,8 @@ class Periodic(Kernel):
         by_sine = x * MV - M @ (z * V)
         turned = U[:, d:] * by_sine[:, :d] - U[:, :d] * by_sine[:, d:]
         by_period = 2.0 * np.pi * turned.sum(axis=0) / period**2
-        return float(M.sum()), {
-            "period": like(self.period, by_period),
-            "length_scale": like(self.length_scale, by_length),
-        }
+        slopes = {"period": like(self.period, by_period)}
+        return float(M.sum()), {**slopes, "length_scale": like(self.length_scale, by_length)}
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self._restated(period=rescaled(self.period, scale))
@@ -100,8 +93,7 @@ class Periodic(Kernel):
 class Cosine(Kernel):
     """Cosine kernel, k = prod_d cos(2 pi (x_d - z_d) / period_d): pure oscillations.
 
-    In one column the functions are sinusoids of exactly this period; in several columns products
-    of sinusoids, one per column, which keeps the kernel positive semidefinite.
+    The functions are products of sinusoids of exactly this period, one for each column.
 
     Parameters
     ----------

@@ -84,19 +84,9 @@ def piecewise(j: int, q: int, r: Array) -> Array:
     inside = np.maximum(1.0 - r, 0.0) ** (j + q)
     if q == 0:
         return np.asarray(inside)
-    return np.asarray(inside * np.polynomial.polynomial.polyval(r, series(j, q)))
-
-
-def series(j: int, q: int) -> list[float]:
-    """Return the coefficients of the polynomial beside (1 - r)_+^(j+q), lowest power first."""
-    return {
-        0: [1.0],
+    series = {  # lowest power first
         1: [1.0, j + 1.0],
         2: [1.0, j + 2.0, (j * j + 4 * j + 3) / 3.0],
-        3: [
-            1.0,
-            j + 3.0,
-            (6 * j * j + 36 * j + 45) / 15.0,
-            (j**3 + 9 * j * j + 23 * j + 15) / 15.0,
-        ],
+        3: [1.0, j + 3.0, (6 * j**2 + 36 * j + 45) / 15.0, (j**3 + 9 * j**2 + 23 * j + 15) / 15.0],
     }[q]
+    return np.asarray(inside * np.polynomial.polynomial.polyval(r, series))
