@@ -66,8 +66,7 @@ class Columns(_OfInputs):
     """
 
     def __init__(self, kernel: Kernel, columns: Sequence[int | str]) -> None:
-        self.kernel = kernel
-        self.columns = columns
+        self.kernel, self.columns = kernel, columns
 
     @classmethod
     def example(cls) -> Self:
@@ -162,9 +161,7 @@ class Standardized(_OfInputs):
     """
 
     def __init__(self, kernel: Kernel, shift: Array, scale: Array) -> None:
-        self.kernel = kernel
-        self.shift = shift
-        self.scale = scale
+        self.kernel, self.shift, self.scale = kernel, shift, scale
 
     @classmethod
     def example(cls) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from itertools import accumulate
 from typing import Any, ClassVar, Self, TypeGuard
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, TypeGuard
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, Domain
+from mercer.core.component import POSITIVE, Domains, Words
 from mercer.kernels.base import Gradient, Kernel, positive, prefixed, scaled, whole
 from mercer.kernels.markov import StateSpace, stacked
 
@@ -219,12 +219,11 @@ class Scale(_Wrapper):
     Scale(kernel=RBF(), variance=2.0)
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"variance": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"variance": "variance of the function about its mean"}
+    domains: ClassVar[Domains] = {"variance": POSITIVE}
+    words: ClassVar[Words] = {"variance": "variance of the function about its mean"}
 
     def __init__(self, kernel: Kernel, variance: float = 1.0) -> None:
-        self.kernel = kernel
-        self.variance = variance
+        self.kernel, self.variance = kernel, variance
 
     @classmethod
     def example(cls) -> Self:
@@ -293,8 +292,7 @@ class Power(_Wrapper):
     """
 
     def __init__(self, kernel: Kernel, exponent: int = 2) -> None:
-        self.kernel = kernel
-        self.exponent = exponent
+        self.kernel, self.exponent = kernel, exponent
 
     @classmethod
     def example(cls) -> Self:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.core.component import REAL, Domain
+from mercer.core.component import REAL, Domains
 from mercer.kernels.base import Gradient, Kernel, inner, other_points
 from mercer.kernels.given import Function
 
@@ -97,7 +96,7 @@ class FromSklearn(Kernel):
     array([1.])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"theta": REAL}
+    domains: ClassVar[Domains] = {"theta": REAL}
 
     def __init__(self, kernel: Any, theta: Array | None = None) -> None:
         self.kernel = kernel

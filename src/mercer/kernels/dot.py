@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer.core.arrays import Array, is_sparse, mirror
-from mercer.core.component import POSITIVE, Domain, Names
+from mercer.core.component import POSITIVE, Domains, Names, Words
 from mercer.kernels.base import (
     Gradient,
     Kernel,
@@ -40,8 +39,8 @@ class Constant(Kernel):
     Sum(parts=[RBF(), Constant(value=3.0)])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"value": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"value": "variance of the level"}
+    domains: ClassVar[Domains] = {"value": POSITIVE}
+    words: ClassVar[Words] = {"value": "variance of the level"}
     expects = "a level that is not known in advance"
 
     def __init__(self, value: float = 1.0) -> None:
@@ -87,13 +86,12 @@ class Linear(Kernel):
     array([[8.]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"weight": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"weight": "variance of the slopes"}
+    domains: ClassVar[Domains] = {"weight": POSITIVE}
+    words: ClassVar[Words] = {"weight": "variance of the slopes"}
     expects = "straight lines in the inputs"
 
     def __init__(self, weight: float | Array = 1.0, centre: float | Array | None = None) -> None:
-        self.weight = weight
-        self.centre = centre
+        self.weight, self.centre = weight, centre
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         X, Z, same = self._centred(X, Z)
@@ -156,8 +154,8 @@ class Polynomial(Kernel):
     array([[27.]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"offset": POSITIVE, "weight": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
+    domains: ClassVar[Domains] = {"offset": POSITIVE, "weight": POSITIVE}
+    words: ClassVar[Words] = {
         "offset": "variance of the level beside the slopes",
         "weight": "variance of the slopes",
     }
@@ -165,9 +163,7 @@ class Polynomial(Kernel):
     def __init__(
         self, degree: int = 2, offset: float | None = 1.0, weight: float | Array = 1.0
     ) -> None:
-        self.degree = degree
-        self.offset = offset
-        self.weight = weight
+        self.degree, self.offset, self.weight = degree, offset, weight
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         return np.asarray(self._base(X, Z) ** whole(self, "degree", 1))
@@ -221,16 +217,15 @@ class ArcSine(Kernel):
            [0.1622, 0.8027]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"weight": POSITIVE, "bias": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
+    domains: ClassVar[Domains] = {"weight": POSITIVE, "bias": POSITIVE}
+    words: ClassVar[Words] = {
         "weight": "variance of the input weights of the units",
         "bias": "variance of the offset of the units",
     }
     names: ClassVar[Names] = {"arcsine": lambda: ArcSine()}
 
     def __init__(self, weight: float | Array = 1.0, bias: float = 1.0) -> None:
-        self.weight = weight
-        self.bias = bias
+        self.weight, self.bias = weight, bias
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         cross, p, q, _, _ = self._products(X, Z)

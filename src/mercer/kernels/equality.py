@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer.core.arrays import Array, Index
-from mercer.core.component import POSITIVE, UNIT, Domain, Names
+from mercer.core.component import POSITIVE, UNIT, Domains, Names, Words
 from mercer.kernels.base import (
     Gradient,
     Kernel,
@@ -44,8 +43,8 @@ class Categorical(Kernel):
            [1.  , 0.25, 1.  ]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"correlation": UNIT}
-    words: ClassVar[Mapping[str, str]] = {"correlation": "correlation of different categories"}
+    domains: ClassVar[Domains] = {"correlation": UNIT}
+    words: ClassVar[Words] = {"correlation": "correlation of different categories"}
 
     def __init__(self, correlation: float | Array = 0.5) -> None:
         self.correlation = correlation
@@ -132,8 +131,8 @@ class Nugget(_Level):
            [0.5, 0. , 0.5]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"variance": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"variance": "variance of what every place has of its own"}
+    domains: ClassVar[Domains] = {"variance": POSITIVE}
+    words: ClassVar[Words] = {"variance": "variance of what every place has of its own"}
     names: ClassVar[Names] = {"matern52_nugget": lambda: Matern(nu=2.5) + Nugget(0.5)}
 
     def __init__(self, variance: float = 1.0) -> None:
@@ -184,9 +183,9 @@ class White(_Level):
     RBF()
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE}
+    domains: ClassVar[Domains] = {"noise": POSITIVE}
     positional = True
-    words: ClassVar[Mapping[str, str]] = {"noise": "noise variance of one observation"}
+    words: ClassVar[Words] = {"noise": "noise variance of one observation"}
     names: ClassVar[Names] = {}  # by itself it does not describe a table
 
     def __init__(self, noise: float = 1.0) -> None:

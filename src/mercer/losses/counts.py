@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 from scipy import special
 
 from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, Domain
+from mercer.core.component import POSITIVE, Domains, Words
 from mercer.losses.base import Loss, check_positive
 from mercer.losses.numbers.special import exp, lognormal_variance, negative_entropy
 
@@ -94,10 +93,8 @@ class NegativeBinomial(Loss):
 
     response: ClassVar[str] = "count"
     normalised: ClassVar[bool] = True
-    domains: ClassVar[Mapping[str, Domain]] = {"size": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
-        "size": "size: the smaller, the more counts vary beyond Poisson"
-    }
+    domains: ClassVar[Domains] = {"size": POSITIVE}
+    words: ClassVar[Words] = {"size": "size: the smaller, the more counts vary beyond Poisson"}
 
     def __init__(self, size: float = 1.0) -> None:
         check_positive("NegativeBinomial", size=size)
@@ -173,10 +170,8 @@ class Gamma(Loss):
 
     response: ClassVar[str] = "positive"
     normalised: ClassVar[bool] = True
-    domains: ClassVar[Mapping[str, Domain]] = {"shape": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
-        "shape": "shape: the larger, the smaller the relative noise"
-    }
+    domains: ClassVar[Domains] = {"shape": POSITIVE}
+    words: ClassVar[Words] = {"shape": "shape: the larger, the smaller the relative noise"}
 
     def __init__(self, shape: float = 1.0) -> None:
         check_positive("Gamma", shape=shape)

@@ -42,8 +42,7 @@ class Ordinal(Loss):
             raise ValueError("Ordinal needs cutpoints that are finite and strictly increasing")
         if link not in ("logit", "probit"):
             raise ValueError(f"Ordinal knows the links 'logit' and 'probit', not {link!r}")
-        self.cutpoints = cutpoints
-        self.link = link
+        self.cutpoints, self.link = cutpoints, link
 
     @classmethod
     def example(cls) -> Self:

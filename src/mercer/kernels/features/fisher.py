@@ -83,8 +83,7 @@ class Fisher(ScoreKernel):
     """
 
     def __init__(self, score: Callable[[Array], Array], information: Any = None) -> None:
-        self.score = score
-        self.information = information
+        self.score, self.information = score, information
 
     @classmethod
     def example(cls) -> Self:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer.core.arrays import Array, as_matrix, is_sparse
-from mercer.core.component import POSITIVE, Domain
+from mercer.core.component import POSITIVE, Domains, Words
 from mercer.kernels.base import (
     Gradient,
     Kernel,
@@ -98,8 +97,8 @@ class RandomFourier(Mapped):
     True
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"length_scale": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
+    domains: ClassVar[Domains] = {"length_scale": POSITIVE}
+    words: ClassVar[Words] = {
         "length_scale": "length scale: the distance over which the function changes"
     }
 

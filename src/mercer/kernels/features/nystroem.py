@@ -85,9 +85,7 @@ class Nystroem(Mapped):
     """
 
     def __init__(self, kernel: Kernel, size: int = 100, points: Array | None = None) -> None:
-        self.kernel = kernel
-        self.size = size
-        self.points = points
+        self.kernel, self.size, self.points = kernel, size, points
 
     @classmethod
     def example(cls) -> Self:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer._native import core
 from mercer.core.arrays import Array, as_matrix, mirror
-from mercer.core.component import POSITIVE, REAL, Domain
+from mercer.core.component import POSITIVE, REAL, Domain, Domains, Words
 from mercer.kernels.base import Gradient, Kernel, blocks, finite, other_points, positive, whole
 from mercer.kernels.operators.greens import Nodes, contour_nodes, green, green_slope, small_terms
 from mercer.kernels.stationary.base import RBF, OfDistance, Stationary
@@ -45,8 +45,7 @@ class Operator(Kernel):
     """
 
     def __init__(self, coefficients: Array, dims: int = 1) -> None:
-        self.coefficients = coefficients
-        self.dims = dims
+        self.coefficients, self.dims = coefficients, dims
 
     @property
     def domains(self) -> Mapping[str, Domain]:  # type: ignore[override]  # depends on the signs
@@ -210,8 +209,8 @@ class OrnsteinUhlenbeck(_Named):
     array([0.25])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"rate": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
+    domains: ClassVar[Domains] = {"rate": POSITIVE}
+    words: ClassVar[Words] = {
         "rate": "rate: the inverse of the distance over which the function changes"
     }
 
@@ -244,14 +243,11 @@ class SquaredExponentialOperator(_Named):
     array([0.1592])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"sigma": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
-        "sigma": "length scale: the distance over which the function changes"
-    }
+    domains: ClassVar[Domains] = {"sigma": POSITIVE}
+    words: ClassVar[Words] = {"sigma": "length scale: the distance over which the function changes"}
 
     def __init__(self, sigma: float = 1.0, dims: int = 1) -> None:
-        self.sigma = sigma
-        self.dims = dims
+        self.sigma, self.dims = sigma, dims
 
     def _form(self) -> tuple[float, float, Stationary, float]:
         sigma, D = float(positive(self, "sigma")), whole(self, "dims", 1)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._native import core
 from mercer.core.arrays import Array, mirror
-from mercer.core.component import POSITIVE, Component, Domain
+from mercer.core.component import POSITIVE, Component, Domains, Words
 from mercer.kernels.base import (
     KEEP,
     Gradient,
@@ -64,8 +64,8 @@ class Stationary(OfDistance, abstract=True):
         Positive, in the units of the inputs: one for all columns, or one per column (ARD).
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"length_scale": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
+    domains: ClassVar[Domains] = {"length_scale": POSITIVE}
+    words: ClassVar[Words] = {
         "length_scale": "length scale: the distance over which the function changes"
     }
 
@@ -215,13 +215,12 @@ class RationalQuadratic(Stationary):
     array([[0.7071]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"length_scale": POSITIVE, "alpha": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"alpha": "mixture of length scales"}
+    domains: ClassVar[Domains] = {"length_scale": POSITIVE, "alpha": POSITIVE}
+    words: ClassVar[Words] = {"alpha": "mixture of length scales"}
     expects = "smooth functions that vary on several scales at once"
 
     def __init__(self, alpha: float = 1.0, length_scale: float | Array = 1.0) -> None:
-        self.alpha = alpha
-        self.length_scale = length_scale
+        self.alpha, self.length_scale = alpha, length_scale
 
     def profile(self, s: Array) -> Array:
         alpha = positive(self, "alpha")

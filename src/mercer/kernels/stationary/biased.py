@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from mercer._native import core
 from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, Domain
+from mercer.core.component import POSITIVE, Domains, Words
 from mercer.kernels.base import Gradient, Kernel, like, positive, rescaled
 from mercer.kernels.stationary.base import OfDistance
 
@@ -36,12 +35,12 @@ class BiasedRBF(OfDistance):
     array([[7.0653]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {
+    domains: ClassVar[Domains] = {
         "weight": POSITIVE,
         "bias": POSITIVE,
         "variance": POSITIVE,
     }
-    words: ClassVar[Mapping[str, str]] = {
+    words: ClassVar[Words] = {
         "weight": "how much each column counts in the squared distance",
         "bias": "variance of the level, as a share",
         "variance": "variance of the function about its mean",
@@ -50,9 +49,7 @@ class BiasedRBF(OfDistance):
     def __init__(
         self, weight: float | Array = 1.0, bias: float = 0.1, variance: float = 10.0
     ) -> None:
-        self.weight = weight
-        self.bias = bias
-        self.variance = variance
+        self.weight, self.bias, self.variance = weight, bias, variance
 
     def coordinates(self, X: Array, d: int) -> Array:
         return X * np.sqrt(positive(self, "weight", d) / d)

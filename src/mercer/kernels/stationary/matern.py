@@ -53,8 +53,7 @@ class Matern(Stationary):
     }
 
     def __init__(self, nu: float = 1.5, length_scale: float | Array = 1.0) -> None:
-        self.nu = nu
-        self.length_scale = length_scale
+        self.nu, self.length_scale = nu, length_scale
 
     @property
     def expects(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import accumulate
 from typing import ClassVar
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from mercer._native import core
 from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, Domain
+from mercer.core.component import POSITIVE, Domains, Words
 from mercer.kernels.base import Gradient, Kernel, blocks, like, other_points, positive, rescaled
 from mercer.kernels.stationary.base import OfDistance
 
@@ -37,16 +36,15 @@ class Periodic(OfDistance):
     array([[0.1353, 1.    ]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"period": POSITIVE, "length_scale": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
+    domains: ClassVar[Domains] = {"period": POSITIVE, "length_scale": POSITIVE}
+    words: ClassVar[Words] = {
         "period": "period",
         "length_scale": "length scale: the distance over which the function changes",
     }
     expects = "functions that repeat themselves"
 
     def __init__(self, period: float | Array = 1.0, length_scale: float | Array = 1.0) -> None:
-        self.period = period
-        self.length_scale = length_scale
+        self.period, self.length_scale = period, length_scale
 
     def coordinates(self, X: Array, d: int) -> Array:
         """Return (cos | sin)(2 pi x / period) / length_scale, shape (n, 2 d)."""
@@ -110,8 +108,8 @@ class Cosine(Kernel):
     array([[-1.,  1.]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"period": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"period": "period"}
+    domains: ClassVar[Domains] = {"period": POSITIVE}
+    words: ClassVar[Words] = {"period": "period"}
 
     def __init__(self, period: float | Array = 1.0) -> None:
         self.period = period

@@ -45,9 +45,7 @@ class Wendland(Stationary):
     def __init__(
         self, dims: int = 3, smoothness: int = 1, length_scale: float | Array = 1.0
     ) -> None:
-        self.dims = dims
-        self.smoothness = smoothness
-        self.length_scale = length_scale
+        self.dims, self.smoothness, self.length_scale = dims, smoothness, length_scale
 
     def profile(self, s: Array) -> Array:
         j, q = self._orders()

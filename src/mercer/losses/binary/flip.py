@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Self
 
 import numpy as np
 from scipy import optimize, special
 
 from mercer.core.arrays import Array
-from mercer.core.component import Domain
+from mercer.core.component import Domain, Domains, Words
 from mercer.losses.base import Loss, is_number
 from mercer.losses.binary.logistic import BinaryLoss
 from mercer.losses.binary.probit import Probit
@@ -36,8 +35,8 @@ class Flip(BinaryLoss):
 
     normalised: ClassVar[bool] = True
     convex: ClassVar[bool] = False
-    domains: ClassVar[Mapping[str, Domain]] = {"eps": Domain("half", 0.0, 0.5)}
-    words: ClassVar[Mapping[str, str]] = {"eps": "probability of a wrong label"}
+    domains: ClassVar[Domains] = {"eps": Domain("half", 0.0, 0.5)}
+    words: ClassVar[Words] = {"eps": "probability of a wrong label"}
 
     def __init__(self, base: Loss | None = None, eps: float = 0.1) -> None:
         if not is_number(eps, 0.0, 0.5):
@@ -49,8 +48,7 @@ class Flip(BinaryLoss):
                 f"Flip needs a normalised binary loss as its base (Probit(), Logistic(), ...) or "
                 f"None, not {base!r}"
             )
-        self.base = base
-        self.eps = eps
+        self.base, self.eps = base, eps
 
     @classmethod
     def example(cls) -> Self:

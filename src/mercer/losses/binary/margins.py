@@ -7,14 +7,13 @@ Theory (S1), (S7), (S8), (S9), (M2).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 from scipy import special
 
 from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, Domain
+from mercer.core.component import POSITIVE, Domains, Words
 from mercer.losses.base import check_positive
 from mercer.losses.binary.logistic import BinaryLoss
 from mercer.losses.numbers.quadrature import step
@@ -132,8 +131,8 @@ class NormalizedHinge(BinaryLoss):
 
     normalised: ClassVar[bool] = True
     convex: ClassVar[bool] = False
-    domains: ClassVar[Mapping[str, Domain]] = {"C": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"C": "weight of the hinge"}
+    domains: ClassVar[Domains] = {"C": POSITIVE}
+    words: ClassVar[Words] = {"C": "weight of the hinge"}
 
     def __init__(self, C: float = 1.0) -> None:
         check_positive("NormalizedHinge", C=C)

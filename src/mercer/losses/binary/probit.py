@@ -5,14 +5,13 @@ Squares to learn from labels, a cumulative normal to predict them: the loss of P
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 from scipy import special
 
 from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, REAL, Domain
+from mercer.core.component import POSITIVE, REAL, Domains, Words
 from mercer.losses.base import Loss, check_positive
 from mercer.losses.binary.logistic import BinaryLoss
 from mercer.losses.numbers.special import exp, log_scaled_cdf, mills
@@ -35,8 +34,8 @@ class Probit(BinaryLoss):
     """
 
     normalised: ClassVar[bool] = True
-    domains: ClassVar[Mapping[str, Domain]] = {"scale": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"scale": "width of the step from one label to the other"}
+    domains: ClassVar[Domains] = {"scale": POSITIVE}
+    words: ClassVar[Words] = {"scale": "width of the step from one label to the other"}
 
     def __init__(self, scale: float = 1.0) -> None:
         check_positive("Probit", scale=scale)
@@ -77,8 +76,8 @@ class LaplaceProbit(BinaryLoss):
     """
 
     normalised: ClassVar[bool] = True
-    domains: ClassVar[Mapping[str, Domain]] = {"C": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"C": "steepness of the step from one label to the other"}
+    domains: ClassVar[Domains] = {"C": POSITIVE}
+    words: ClassVar[Words] = {"C": "steepness of the step from one label to the other"}
 
     def __init__(self, C: float = 1.0) -> None:
         check_positive("LaplaceProbit", C=C)
@@ -160,8 +159,8 @@ class SquaredProbit(Loss):
     """
 
     response: ClassVar[str] = "binary"
-    domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE, "tau": POSITIVE, "offset": REAL}
-    words: ClassVar[Mapping[str, str]] = {
+    domains: ClassVar[Domains] = {"noise": POSITIVE, "tau": POSITIVE, "offset": REAL}
+    words: ClassVar[Words] = {
         "noise": "noise variance of one observation",
         "tau": "steepness of the step from one label to the other",
         "offset": "where the step lies",
@@ -174,9 +173,7 @@ class SquaredProbit(Loss):
         offset: float | Array = 0.0,
         latent: bool = False,
     ) -> None:
-        self.noise = noise
-        self.tau = tau
-        self.offset = offset
+        self.noise, self.tau, self.offset = noise, tau, offset
         if not isinstance(latent, (bool, np.bool_)):
             raise ValueError(f"SquaredProbit needs latent to be True or False, not {latent!r}")
         self.latent = latent

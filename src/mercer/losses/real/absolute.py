@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, UNIT, Domain
+from mercer.core.component import POSITIVE, UNIT, Domains, Words
 from mercer.losses.base import check_positive, is_number
 from mercer.losses.numbers.special import exp
 from mercer.losses.real.base import LocationLoss, PiecewiseLinear
@@ -29,8 +28,8 @@ class LaplaceNoise(PiecewiseLinear, LocationLoss):
     4.0
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"scale": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"scale": "mean absolute deviation of one observation"}
+    domains: ClassVar[Domains] = {"scale": POSITIVE}
+    words: ClassVar[Words] = {"scale": "mean absolute deviation of one observation"}
 
     def __init__(self, scale: float = 1.0) -> None:
         check_positive("LaplaceNoise", scale=scale)
@@ -79,15 +78,14 @@ class Pinball(PiecewiseLinear, LocationLoss):
     (-0.9, 0.1)
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"scale": POSITIVE, "level": UNIT}
-    words: ClassVar[Mapping[str, str]] = {"scale": "scale of the noise", "level": "quantile level"}
+    domains: ClassVar[Domains] = {"scale": POSITIVE, "level": UNIT}
+    words: ClassVar[Words] = {"scale": "scale of the noise", "level": "quantile level"}
 
     def __init__(self, level: float = 0.5, scale: float = 1.0) -> None:
         check_positive("Pinball", scale=scale)
         if not is_number(level, 0.0, 1.0):
             raise ValueError(f"Pinball needs a level strictly between 0 and 1, not {level!r}")
-        self.level = level
-        self.scale = scale
+        self.level, self.scale = level, scale
 
     def value(self, y: Array, f: Array) -> Array:
         q, s, r = self.level, self.scale, y - f
@@ -140,15 +138,14 @@ class EpsilonInsensitive(PiecewiseLinear, LocationLoss):
     2.0
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"C": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"C": "weight of a residual outside the tube"}
+    domains: ClassVar[Domains] = {"C": POSITIVE}
+    words: ClassVar[Words] = {"C": "weight of a residual outside the tube"}
 
     def __init__(self, C: float = 1.0, epsilon: float = 0.1) -> None:
         check_positive("EpsilonInsensitive", C=C)
         if not (epsilon == 0.0 or is_number(epsilon, 0.0, np.inf)):
             raise ValueError(f"EpsilonInsensitive needs epsilon >= 0, not {epsilon!r}")
-        self.C = C
-        self.epsilon = epsilon
+        self.C, self.epsilon = C, epsilon
 
     def value(self, y: Array, f: Array) -> Array:
         constant = np.log(2.0 * (1.0 + self.C * self.epsilon) / self.C)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, Component, Domain
+from mercer.core.component import POSITIVE, Component, Domains, Words
 from mercer.losses.base import check_levels
 from mercer.losses.numbers.special import LOG_2PI
 from mercer.losses.real.base import LocationLoss
@@ -38,10 +38,10 @@ class Gaussian(LocationLoss):
     {'noise': Domain(name='positive', lower=0.0, upper=inf)}
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE}
+    domains: ClassVar[Domains] = {"noise": POSITIVE}
 
     latent_is_mean: ClassVar[bool] = True
-    words: ClassVar[Mapping[str, str]] = {"noise": "noise variance of one observation"}
+    words: ClassVar[Words] = {"noise": "noise variance of one observation"}
 
     def __init__(self, noise: float | Array = 1.0) -> None:
         self.noise = noise

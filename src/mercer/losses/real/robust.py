@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 from scipy import special
 
 from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, Domain
+from mercer.core.component import POSITIVE, Domains, Words
 from mercer.losses.base import check_positive
 from mercer.losses.numbers.quadrature import step
 from mercer.losses.numbers.special import exp, ramp_excess, square_excess
@@ -40,16 +39,15 @@ class Huber(LocationLoss):
     1.5
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE, "delta": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
+    domains: ClassVar[Domains] = {"noise": POSITIVE, "delta": POSITIVE}
+    words: ClassVar[Words] = {
         "noise": "noise variance of one observation",
         "delta": "distance beyond which a residual counts by its size, not its square",
     }
 
     def __init__(self, noise: float = 1.0, delta: float = 1.345) -> None:
         check_positive("Huber", noise=noise, delta=delta)
-        self.noise = noise
-        self.delta = delta
+        self.noise, self.delta = noise, delta
 
     def _masses(self) -> tuple[float, float]:
         """The integral of exp(-g + log Z) over the middle, and over one tail."""
@@ -149,16 +147,15 @@ class StudentT(LocationLoss):
 
     convex: ClassVar[bool] = False
     reach: ClassVar[tuple[float, ...]] = HEAVY
-    domains: ClassVar[Mapping[str, Domain]] = {"scale": POSITIVE, "df": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
+    domains: ClassVar[Domains] = {"scale": POSITIVE, "df": POSITIVE}
+    words: ClassVar[Words] = {
         "scale": "scale of the noise",
         "df": "degrees of freedom: the fewer, the heavier the tails",
     }
 
     def __init__(self, scale: float = 1.0, df: float = 4.0) -> None:
         check_positive("StudentT", scale=scale, df=df)
-        self.scale = scale
-        self.df = df
+        self.scale, self.df = scale, df
 
     def value(self, y: Array, f: Array) -> Array:
         z2 = np.square((y - f) / self.scale)
