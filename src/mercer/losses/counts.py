@@ -76,9 +76,8 @@ class Poisson(Loss):
 class NegativeBinomial(Loss):
     """Overdispersed counts of mean e^f and variance e^f + e^{2f}/r.
 
-    g = (y + r) log(1 + e^x) - y x + log B(r, y + 1) + log(r + y), x = f - log r (the usual
-    -y f + (y + r) log(r + e^f) + ..., arranged so that large r loses no digits).
-    Reference: Jaakkola & Haussler (1999), Theorem 1.
+    g = (y + r) log(1 + e^x) - y x + log B(r, y + 1) + log(r + y), x = f - log r: so arranged, large
+    r loses no digits. Reference: Jaakkola & Haussler (1999), Theorem 1.
 
     Parameters
     ----------

@@ -71,12 +71,10 @@ class Softmax(Loss):
         """Return class probabilities (n, c) for f ~ N(m, v), m (n, c).
 
         v is (n, c), variances of independent latents, or (n, c, c), covariances. Two classes: the
-        average of one logistic, to 1e-10. More: a fixed rule of quasi-random points and their
-        mirror images, the same for every call. The error of a probability is below 1e-4 (tested up
-        to ten classes and latent deviations of 30).
+        average of one logistic, to 1e-10. More: a fixed rule of quasi-random points, with errors
+        below 1e-4 (tested up to ten classes and latent deviations of 30).
         """
-        m = np.asarray(m, dtype=np.float64)
-        v = np.asarray(v, dtype=np.float64)
+        m, v = np.asarray(m, dtype=np.float64), np.asarray(v, dtype=np.float64)
         c = m.shape[1]
         if v.ndim < 3:
             v = np.broadcast_to(v, m.shape)[:, :, None] * np.eye(c)

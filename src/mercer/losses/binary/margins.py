@@ -52,9 +52,6 @@ class Hinge(PiecewiseLinear):
         y = np.asarray(y, dtype=np.float64)
         return y[None], self.C * np.array([np.minimum(-y, 0.0), np.maximum(-y, 0.0)])
 
-    def centers(self, y: Array) -> Array:
-        return np.asarray(y, dtype=np.float64)[None]
-
     def width(self, y: Array) -> float:
         return 1.0 / self.C
 
@@ -266,19 +263,14 @@ def hinge_normaliser(f: Array, C: float = 1.0) -> Array:
 
         nu(f; C) = kappa [e^{-C (1 - f)_+} + e^{-C (1 + f)_+}],    kappa = 1 / (1 + e^{-2 C})
 
-    A likelihood would have a mass free of f. The hinge's has its maximum 1 at f = +-1, is sech C at
-    f = 0 and tends to kappa far out: for no C > 0 is it constant, so exp(-hinge) is not a
-    probability of a label. The missing mass would belong to a third answer, "do not know", that
-    nobody gave; :class:`~mercer.losses.NormalizedHinge` divides it out.
+    It is 1 at f = +-1, sech C at f = 0, kappa far out. A likelihood's mass would be constant; what
+    is missing would belong to a third answer, "do not know", that nobody gave, and
+    :class:`~mercer.losses.NormalizedHinge` divides it out.
 
     Parameters
     ----------
     f : array of any shape, the latent value.
     C : > 0, slope of the hinge.
-
-    Returns
-    -------
-    Array of the shape of f, between min(kappa, sech C) and 1.
 
     Reference: GPML (6.39); kappa as in Sollich (2002), which makes the largest mass one.
 
@@ -301,20 +293,13 @@ def reweight(u: Array) -> Array:
 
     A support vector classifier is then a kernel logistic regression whose data are reweighted as it
     learns: rows beyond the margin count nothing, rows inside it most (1.5422 at u = -0.6121), and
-    the weight tends to 1 for rows far on the wrong side, where boosting's e^-u has no bound. With
-    S = sum_i w~_i, the weights w~_i / S and the kernel's variance times S / n state the same
-    problem. For pictures and diagnosis: nothing is trained with it.
+    the weight tends to 1 for rows far on the wrong side, where boosting's e^-u has no bound.
 
     Parameters
     ----------
     u : array of any shape, margins y f.
 
-    Returns
-    -------
-    Array of the shape of u, >= 0.
-
-    Reference: M. Seeger's thesis (2.36)-(2.38), figure 2.4; the maximum is 1.5422, not "roughly
-    1.6".
+    Reference: M. Seeger's thesis (2.36)-(2.38), figure 2.4; the maximum is not "roughly 1.6".
 
     Examples
     --------

@@ -1,7 +1,4 @@
-"""Thresholds on a noisy latent value: normal noise, and double exponential noise.
-
-Squares to learn from labels, a cumulative normal to predict them: the loss of PLSC.
-"""
+"""Thresholds on a latent value with normal or double exponential noise; the loss of PLSC."""
 
 from __future__ import annotations
 
@@ -90,11 +87,9 @@ class LaplaceProbit(BinaryLoss):
     def slopes(self, u: Array) -> tuple[Array, Array, Array]:
         C = self.C
         e = exp(-C * np.maximum(u, 0.0))
-        right = u > 0.0
-        d1 = -C * e / (2.0 - e)
         d2 = 2.0 * C**2 * e / (2.0 - e) ** 2
         d3 = -2.0 * C**3 * e * (2.0 + e) / (2.0 - e) ** 3
-        return d1, np.where(right, d2, 0.0), np.where(right, d3, 0.0)
+        return -C * e / (2.0 - e), np.where(u > 0.0, d2, 0.0), np.where(u > 0.0, d3, 0.0)
 
     def corners(self) -> list[float]:
         return [0.0]
@@ -111,8 +106,7 @@ class LaplaceProbit(BinaryLoss):
         """
         y, u, v = np.broadcast_arrays(y, np.asarray(y * m), v)
         C, s = self.C, np.sqrt(v)
-        e1 = _exponential_tail(C, -u, s)
-        e2 = _exponential_tail(C, u, s)
+        e1, e2 = _exponential_tail(C, -u, s), _exponential_tail(C, u, s)
         threshold = special.log_ndtr(u / s)
         rest = threshold + np.log1p(-0.5 * exp(np.minimum(e2 - threshold, 0.0)))
         log_z = np.logaddexp(e1 - np.log(2.0), rest)
@@ -137,18 +131,16 @@ def _exponential_tail(C: float, u: Array, s: Array) -> Array:
 class SquaredProbit(Loss):
     """Squared error on labels -1 / +1, and P(+1) = Phi((m + b) / sqrt(tau^2 + s)) for new ones.
 
-    f is learned as if y = f + e, e ~ N(0, noise). That is not a distribution of labels, so a
-    sigmoid Phi(a f + c) stands between f and the label. With f ~ N(m, s), its average is
-    Phi((a m + c) / sqrt(1 + a^2 s)), GPML (6.42); here tau = 1/a and b = c/a, which stay finite
-    where a does not. s is the variance v of f plus the noise, as in GPML, whose (5.12) is about the
-    noisy y; with ``latent`` it is v alone.
+    f is learned as if y = f + e, e ~ N(0, noise); then a sigmoid Phi(a f + c), tau = 1/a, b = c/a,
+    stands between f and the label. Its average for f ~ N(m, s) is GPML (6.42). s is the variance v
+    of f plus the noise, as in GPML, whose (5.12) is about the noisy y; with ``latent`` v alone.
 
     Reference: GPML section 6.5.1.
 
     Parameters
     ----------
     noise : float, default=0.1; positive variance of the labels about f while learning.
-    tau : float or array (m,), default=0.1; positive width of the sigmoid of each output, as f.
+    tau : float or array (m,), default=0.1; positive width of the sigmoid, in units of f.
     offset : float or array (m,), default=0.0; b, minus the f at which both labels are as likely.
     latent : bool, default=False; leave the noise out of the prediction.
 
@@ -178,11 +170,8 @@ class SquaredProbit(Loss):
             raise ValueError(f"SquaredProbit needs latent to be True or False, not {latent!r}")
         self.latent = latent
         check_positive("SquaredProbit", noise=noise)
-        if not (
-            np.all(np.asarray(tau) > 0.0)
-            and np.all(np.isfinite(tau))
-            and np.all(np.isfinite(offset))
-        ):
+        positive = np.all(np.asarray(tau) > 0.0) and np.all(np.isfinite(tau))
+        if not (positive and np.all(np.isfinite(offset))):
             raise ValueError("SquaredProbit needs a positive tau and a finite offset")
 
     def value(self, y: Array, f: Array) -> Array:
@@ -213,10 +202,9 @@ class SquaredProbit(Loss):
         return np.asarray(special.ndtr(self.score(m, v)))
 
     def log_probability(self, share: Array, m: Array, s: Array) -> tuple[Array, ...]:
-        """Return share log P(+1) + (1 - share) log P(-1) for f ~ N(m, s), and its derivatives.
+        """Return share log P(+1) + (1 - share) log P(-1) for f ~ N(m, s), share in [0, 1].
 
-        ``share`` is 1 for the label +1, 0 for -1, between for the mean of several labels. The
-        derivatives are in m, s, log tau and b: GPML (6.43), (6.44) in tau and b.
+        Then its derivatives in m, s, log tau and b: GPML (6.43), (6.44) in tau and b.
         """
         D = np.square(self.tau) + s
         r = self.score_of_sum(m, s)

@@ -53,10 +53,8 @@ class LaplaceNoise(PiecewiseLinear, LocationLoss):
         return np.asarray(np.where(r < 0.0, tail, 1.0 - tail))
 
     def noise_quantile(self, p: Array) -> Array:
-        return np.asarray(
-            np.where(p < 0.5, np.log(2.0 * p), -np.log(2.0 * np.maximum(1.0 - p, 0.5**60)))
-            * self.scale
-        )
+        right = -np.log(2.0 * np.maximum(1.0 - p, 0.5**60))
+        return np.asarray(np.where(p < 0.5, np.log(2.0 * p), right) * self.scale)
 
 
 class Pinball(PiecewiseLinear, LocationLoss):
@@ -92,10 +90,8 @@ class Pinball(PiecewiseLinear, LocationLoss):
         return np.asarray(np.maximum(q * r, (q - 1.0) * r) / s - np.log(q * (1.0 - q) / s))
 
     def pieces(self, y: Array) -> tuple[Array, Array]:
-        one = np.full(np.shape(y), 1.0 / self.scale)
-        return np.asarray(y, dtype=np.float64)[None], np.array(
-            [-self.level * one, (1.0 - self.level) * one]
-        )
+        one, q = np.full(np.shape(y), 1.0 / self.scale), self.level
+        return np.asarray(y, dtype=np.float64)[None], np.array([-q * one, (1.0 - q) * one])
 
     def width(self, y: Array) -> float:
         return self.scale
@@ -128,8 +124,7 @@ class EpsilonInsensitive(PiecewiseLinear, LocationLoss):
     Parameters
     ----------
     C : float, default=1.0; positive slope outside the tube, in inverse units of y.
-    epsilon : float, default=0.1
-        Half width of the tube, >= 0, in the units of y (0: Laplace noise).
+    epsilon : float, default=0.1; half width of the tube, >= 0, in units of y (0: Laplace noise).
 
     Examples
     --------
@@ -159,9 +154,6 @@ class EpsilonInsensitive(PiecewiseLinear, LocationLoss):
 
     def width(self, y: Array) -> float:
         return 1.0 / self.C
-
-    def centers(self, y: Array) -> Array:
-        return self.kinks(y)
 
     def noise_moments(self) -> tuple[float, float]:
         b, e = 1.0 / self.C, self.epsilon

@@ -24,10 +24,9 @@ class Gaussian(LocationLoss):
     Parameters
     ----------
     noise : float or array (n,), default=1.0
-        The variance (not the standard deviation), in squared units of y. A positive number is
-        learned unless it is fixed. An array holds the known variance of every training target and
-        is never learned; new targets are then predicted without noise. 0 interpolates: then only
-        the exact inference and predictions work.
+        The variance, in squared units of y, >= 0; learned if it is a positive number and not fixed.
+        An array holds the known variance of every training target; new targets are then predicted
+        without noise. 0 interpolates: only the exact inference and predictions work.
 
     Examples
     --------
@@ -39,7 +38,6 @@ class Gaussian(LocationLoss):
     """
 
     domains: ClassVar[Domains] = {"noise": POSITIVE}
-
     latent_is_mean: ClassVar[bool] = True
     words: ClassVar[Words] = {"noise": "noise variance of one observation"}
 
@@ -53,16 +51,12 @@ class Gaussian(LocationLoss):
             yield from super().differentiable()
 
     def _checked(self) -> Array:
-        """Return the noise as a float64 array, () or (n,), or refuse it; ``set_params`` does not.
-
-        Negative variances, text or a matrix can come in after the construction.
-        """
+        """Return the noise as a float64 array, () or (n,), or refuse it: it may have been set."""
         try:
             values = np.asarray(self.noise, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"Gaussian needs a numeric noise variance, not {self.noise!r}"
-            ) from error
+            text = f"Gaussian needs a numeric noise variance, not {self.noise!r}"
+            raise ValueError(text) from error
         if values.ndim > 1 or not np.all(np.isfinite(values)) or np.any(values < 0.0):
             got = f", not {self.noise!r}" if values.ndim == 0 else ""
             raise ValueError(
@@ -138,7 +132,6 @@ class Gaussian(LocationLoss):
         return {"noise": -float(np.sum(dW)) / float(self.noise) ** 2}
 
     def for_new(self) -> Gaussian:
-        """Return the loss of new targets: noise known per training row is not known for them."""
         return self if np.ndim(self.noise) == 0 else Gaussian(noise=0.0)
 
     def in_units(self, scale: float) -> Gaussian:
@@ -150,10 +143,10 @@ class Gaussian(LocationLoss):
                 "a prior on the noise is stated in units of y and cannot be moved to a "
                 "standardised target; set standardize=False"
             )
-        bounds = None
         if mark.bounds is not None:
-            bounds = (mark.bounds[0] * scale**2, mark.bounds[1] * scale**2)
-        restated._marks = {"noise": replace(mark, bounds=bounds)}
+            low, high = mark.bounds
+            mark = replace(mark, bounds=(low * scale**2, high * scale**2))
+        restated._marks = {"noise": mark}
         return restated
 
     # ------------------------------------------------------------------ predictions

@@ -20,18 +20,14 @@ HEAVY = (0.5, 1.5, 5.0, 14.0, 36.0, 1e2, 3e2, 1e3, 3e3, 1e4, 3e4, 1e5)
 class Huber(LocationLoss):
     """Gaussian in the middle, exponential tails.
 
-    With r = y - f, g = r^2 / (2 noise) for |r| <= delta, (delta |r| - delta^2 / 2) / noise beyond,
-    plus log Z.
-
-    Z = sqrt(2 pi noise) (2 Phi(delta/sd) - 1) + 2 noise/delta exp(-delta^2/(2 noise)) normalises
-    exp(-g) and does not depend on f. Reference: Huber (1964).
+    With r = y - f, g = log Z + r^2 / (2 noise) for |r| <= delta, (delta |r| - delta^2 / 2) / noise
+    beyond; Z = sqrt(2 pi noise) (2 Phi(delta/sd) - 1) + 2 noise/delta exp(-delta^2/(2 noise)).
+    Reference: Huber (1964).
 
     Parameters
     ----------
     noise : float, default=1.0; positive variance of the Gaussian part, in squared units of y.
-    delta : float, default=1.345
-        Positive residual at which the tails begin, in the units of y; as it grows, the loss tends
-        to the Gaussian one.
+    delta : float, default=1.345; positive residual at which the tails begin, in the units of y.
 
     Examples
     --------
@@ -82,9 +78,8 @@ class Huber(LocationLoss):
         s, d = np.sqrt(v), self.delta
         low, high = (a + d) / s, (a - d) / s
         steps = 0.5 * (low > 0.0) - 0.5 * (high > 0.0)
-        mean = self.value(a, np.zeros_like(a)) + v / self.noise * (
-            steps + square_excess(low) - square_excess(high)
-        )
+        bends = steps + square_excess(low) - square_excess(high)
+        mean = self.value(a, np.zeros_like(a)) + v / self.noise * bends
         dm = (np.clip(a, -d, d) + s * (ramp_excess(low) - ramp_excess(high))) / self.noise
         dv = 0.5 * (special.ndtr(low) - special.ndtr(high)) / self.noise
         return mean, dm, dv
@@ -120,9 +115,8 @@ class Huber(LocationLoss):
         share = tail / total
         small = np.maximum(np.minimum(p, 1.0 - p), 0.5**60)
         beyond = -np.log(np.minimum(small / max(share, 1e-300), 1.0)) * self.noise / self.delta
-        inner = sd * special.ndtri(
-            np.clip(0.5 + (p - 0.5) * total / np.sqrt(2.0 * np.pi * self.noise), 0.0, 1.0)
-        )
+        level = 0.5 + (p - 0.5) * total / np.sqrt(2.0 * np.pi * self.noise)
+        inner = sd * special.ndtri(np.clip(level, 0.0, 1.0))
         outer = np.sign(p - 0.5) * (self.delta + beyond)
         return np.asarray(np.where(small < share, outer, inner))
 
@@ -166,11 +160,8 @@ class StudentT(LocationLoss):
     def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
         r, a, q = np.asarray(f - y), self.df + 1.0, self.df * self.scale**2
         below = q + np.square(r)
-        return (
-            a * r / below,
-            a * (q - np.square(r)) / below**2,
-            2.0 * a * r * (np.square(r) - 3.0 * q) / below**3,
-        )
+        d3 = 2.0 * a * r * (np.square(r) - 3.0 * q) / below**3
+        return a * r / below, a * (q - np.square(r)) / below**2, d3
 
     def expected_curvature(self) -> float:
         """Return the mean of d2g/df2 over y, the Fisher information (df + 1) / ((df + 3) s^2)."""
