@@ -37,10 +37,8 @@ class Categorical(Kernel):
 
     Examples
     --------
-    >>> Categorical(correlation=0.25)(np.array([[0.0], [1.0], [0.0]]))
-    array([[1.  , 0.25, 1.  ],
-           [0.25, 1.  , 0.25],
-           [1.  , 0.25, 1.  ]])
+    >>> Categorical(correlation=0.25)(np.array([[0.0]]), np.array([[0.0], [1.0]]))
+    array([[1.  , 0.25]])
     """
 
     domains: ClassVar[Domains] = {"correlation": UNIT}
@@ -125,10 +123,8 @@ class Nugget(_Level):
 
     Examples
     --------
-    >>> Nugget(0.5)(np.array([[1.0], [2.0], [1.0]]))
-    array([[0.5, 0. , 0.5],
-           [0. , 0.5, 0. ],
-           [0.5, 0. , 0.5]])
+    >>> Nugget(0.5)(np.array([[1.0]]), np.array([[1.0], [2.0]]))
+    array([[0.5, 0. ]])
     """
 
     domains: ClassVar[Domains] = {"variance": POSITIVE}
@@ -219,11 +215,8 @@ class Noise(_Wrapper):
     Examples
     --------
     >>> from mercer.kernels import RBF
-    >>> kernel = RBF() + Noise(0.2 * Matern(nu=0.5, length_scale=0.1))
-    >>> kernel.diag(np.zeros((1, 1)))
+    >>> (RBF() + Noise(0.2 * Matern(nu=0.5))).diag(np.zeros((1, 1)))
     array([1.2])
-    >>> kernel.noise_free()
-    RBF()
     """
 
     positional = True

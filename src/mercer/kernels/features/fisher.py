@@ -1,8 +1,4 @@
-"""Fisher kernels: two points are alike if they change the parameters of a model in the same way.
-
-``Fisher`` takes any score function; the others know their model: counts (``TFIDF`` is nearly one),
-Gaussian mixtures.
-"""
+"""Fisher kernels: points are alike if they change the parameters of a model in the same way."""
 
 from __future__ import annotations
 
@@ -22,9 +18,8 @@ class ScoreKernel(Mapped, abstract=True):
     """k(x, z) = u(x)' I^-1 u(z), u the score d log p(x | theta) / d theta, I its information.
 
     A subclass implements ``scores``, u(X) (n, p). ``information`` is None (the identity),
-    "empirical" (the mean of u^2 over the first rows seen, one number for each parameter), or an
-    array: the diagonal (p,) or the whole matrix (p, p). A parameter without information, whose
-    score is zero on all those rows, is left out.
+    "empirical" (the mean of u^2 over the first rows seen, for each parameter), or an array: the
+    diagonal (p,) or the matrix (p, p). A parameter whose score is zero on all rows is left out.
     """
 
     information: Any
@@ -58,17 +53,15 @@ class ScoreKernel(Mapped, abstract=True):
 
 
 class Fisher(ScoreKernel):
-    """The Fisher kernel of a model of your own, by its score function.
+    """The Fisher kernel of a model of your own, by its score function: k = u(x)' I^-1 u(z).
 
-    k(x, z) = u(x)' I^-1 u(z). It cannot be written to a model file; write a subclass of
-    :class:`Kernel` for that.
+    It cannot be written to a model file; write a subclass of :class:`Kernel` for that.
 
     Parameters
     ----------
     score : callable; takes X (n, d); returns the gradients of log p(x | theta) by theta, (n, p).
     information : None, "empirical", array (p,) or array (p, p), default=None
-        The Fisher information: the identity; the mean of u^2 over the first rows seen, parameter
-        by parameter; its diagonal; the matrix, positive definite.
+        The identity; the mean of u^2 over the first rows seen; its diagonal; positive definite.
 
     References
     ----------
@@ -128,15 +121,13 @@ class MultinomialFisher(ScoreKernel):
 
         k(x, z) = sum_j (x_j - |x| p_j) (z_j - |z| p_j) / p_j,     |x| = sum_j x_j
 
-    The score of the logits is x - |x| p and the information of one word diag(p) - p p', without
-    any approximation. A row of zeros has k = 0 with every row. Long texts weigh more; see
-    :class:`TFIDF` for a kernel of unit length.
+    The score of the logits is x - |x| p and the information of one word diag(p) - p p', exactly.
+    Long texts weigh more; see :class:`TFIDF` for a kernel of unit length.
 
     Parameters
     ----------
     probabilities : array (d,) or None, default=None
-        p, positive, with sum one. None estimates it from the first rows seen as (1 + counts of the
-        word) / (d + all counts), and keeps it.
+        p, positive, with sum one. None: (1 + counts) / (d + all counts) of the first rows seen.
 
     References
     ----------
@@ -201,10 +192,9 @@ class MixtureFisher(ScoreKernel):
         the covariance, as L_k (1 + E) L_k'     g_k (v_ki^2 - 1) / 2,  and g_k v_ki v_kj for i < j
                                        where the covariances are whole matrices
 
-    in that order, component after component. The kernel does not depend on the choice of these
-    parameters as long as the information is exact. It is not: the components are taken as
-    separated, which makes it pi_k times 1, 1, 1/2, 1 and diag(pi) - pi pi' for the weights; or
-    ``information="empirical"`` takes the mean squares over the first rows seen.
+    in that order, component after component. The information is that of separated components,
+    pi_k times 1, 1/2, 1 and diag(pi) - pi pi' for the weights; or ``information="empirical"`` takes
+    the mean squares over the first rows seen.
 
     Parameters
     ----------
@@ -239,7 +229,7 @@ class MixtureFisher(ScoreKernel):
     def of(cls, mixture: Any, information: Any = None) -> Self:
         """Return the kernel of a fitted ``GaussianMixture`` of scikit-learn, of any type.
 
-        Spherical covariances count as diagonal ones, tied ones as whole matrices of their own.
+        Spherical covariances count as diagonal ones, tied ones as whole matrices.
         """
         if not hasattr(mixture, "covariances_"):
             raise ValueError("the mixture is not fitted: call its fit(X) first")
@@ -262,8 +252,7 @@ class MixtureFisher(ScoreKernel):
         logs = np.log(pi)[:, None] - 0.5 * np.sum(V**2, axis=2)
         logs -= np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)[:, None]
         g = np.exp(logs - np.logaddexp.reduce(logs, axis=0))  # (c, n)
-        blocks = [g.T - pi]
-        blocks += [g[k][:, None] * V[k] for k in range(len(pi))]
+        blocks = [g.T - pi, *(g[k][:, None] * V[k] for k in range(len(pi)))]
         blocks += [0.5 * g[k][:, None] * (V[k] ** 2 - 1.0) for k in range(len(pi))]
         if self._whole():
             i, j = np.triu_indices(X.shape[1], 1)
@@ -275,11 +264,10 @@ class MixtureFisher(ScoreKernel):
             return super().features(X)
         X = as_matrix(X)
         pi, d = self._checked(X.shape[1])[0], X.shape[1]
-        sizes = (1.0, 0.5, 1.0) if self._whole() else (1.0, 0.5)
-        counts = (d, d, d * (d - 1) // 2)
-        info = [pi] + [
-            np.repeat(size * pi, n) for size, n in zip(sizes, counts, strict=False)
-        ]  # for the weights the pseudo-inverse of diag(pi) - pi pi', on scores of sum zero
+        info = [pi, np.repeat(pi, d), np.repeat(0.5 * pi, d)]
+        if self._whole():
+            info.append(np.repeat(pi, d * (d - 1) // 2))
+        # for the weights the pseudo-inverse of diag(pi) - pi pi', on scores of sum zero
         return whitened(self.scores(X), np.concatenate(info), "MixtureFisher")
 
     def _whole(self) -> bool:
@@ -287,9 +275,8 @@ class MixtureFisher(ScoreKernel):
 
     def _checked(self, d: int) -> tuple[Array, Array, Array]:
         """Return weights (c,), means (c, d) and lower roots of the covariances (c, d, d)."""
-        pi = np.asarray(self.weights, dtype=np.float64)
-        means = np.asarray(self.means, dtype=np.float64)
-        given = np.asarray(self.covariances, dtype=np.float64)
+        stated = (self.weights, self.means, self.covariances)
+        pi, means, given = (np.asarray(a, dtype=np.float64) for a in stated)
         c = pi.size
         if pi.shape != (c,) or not (pi > 0.0).all() or abs(pi.sum() - 1.0) > 1e-8:
             raise ValueError(
@@ -311,37 +298,25 @@ class MixtureFisher(ScoreKernel):
 class TFIDF(Mapped):
     """Kernel of counts: k(x, z) = phi(x)'phi(z), phi(x) = log(1 + x) idf, at unit length.
 
-    Many like words count less than many different ones (the logarithm), words that are everywhere
-    less than rare ones (the inverse document frequency), and the length of the text not at all. It
-    approximates the Fisher kernel of the Dirichlet compound multinomial, a model in which a word
-    that occurred once is likely to occur again.
+    It approximates the Fisher kernel of the Dirichlet compound multinomial, a model in which a word
+    that occurred once is likely to occur again. A row of zeros has k = 0, with itself as well. X
+    may be sparse where an estimator takes sparse rows.
 
         idf_j = log((1 + n) / (1 + n_j)) + 1,   n rows, of which n_j hold word j
 
-    A row of zeros carries no information: phi = 0, and k is zero, with itself as well. X may be
-    sparse where an estimator takes sparse rows.
-
     Parameters
     ----------
-    idf : float, array (d,) or None, default=None
-        Positive inverse document frequencies. None computes them from the first rows seen (in a
-        stream the first batch), and keeps them.
+    idf : float, array (d,) or None, default=None; positive; None: from the first rows seen.
 
     References
     ----------
-    Elkan, Deriving TF-IDF as a Fisher kernel (2005); Jaakkola and Haussler, Exploiting generative
-    models in discriminative classifiers (1999). The smoothed idf is scikit-learn's.
+    Elkan, Deriving TF-IDF as a Fisher kernel (2005). The smoothed idf is scikit-learn's.
 
     Examples
     --------
     >>> X = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0], [0.0, 0.0, 0.0]])
-    >>> kernel = TFIDF().frozen(X)
-    >>> kernel.idf.round(3)
-    array([1.693, 1.693, 1.288])
-    >>> kernel(X).round(3)
-    array([[1.   , 0.154, 0.   ],
-           [0.154, 1.   , 0.   ],
-           [0.   , 0.   , 0.   ]])
+    >>> TFIDF().frozen(X)(X[:1], X).round(3)
+    array([[1.   , 0.154, 0.   ]])
     """
 
     names: ClassVar[Names] = {}  # by itself it does not describe a table

@@ -68,8 +68,7 @@ class RandomFourier(Mapped):
         k(x, z) = 1/size sum_j cos(omega_j'(x - z) / length_scale)
         phi(x) = (cos(omega_j'x / length_scale), sin(omega_j'x / length_scale)) / sqrt(size)
 
-    with omega_j from the kernel's spectral density. k differs from the kernel it stands for by
-    about 1/sqrt(size); it is itself a kernel, and exactly that of the map.
+    with omega_j from the kernel's spectral density. k differs from that kernel by 1/sqrt(size).
 
     Parameters
     ----------
@@ -78,22 +77,18 @@ class RandomFourier(Mapped):
     nu : float or None, default=None; positive smoothness of the Matern kernel; None is the RBF.
     seed : int, default=0; of the frequencies: equal seeds are equal kernels.
     frequencies : array (size, d) or None, default=None
-        The draws at length scale one. None draws them from ``seed``; an estimator keeps those of
-        its first rows, so that a model file does not depend on a random number generator.
+        The draws at length scale one. None draws them from ``seed``; an estimator keeps them, so
+        that a model file does not depend on a random number generator.
 
     References
     ----------
-    Rahimi and Recht, Random features for large-scale kernel machines (2007); GPML section 4.2.1
-    for the spectral densities.
+    Rahimi and Recht, Random features for large-scale kernel machines (2007); GPML section 4.2.1.
 
     Examples
     --------
     >>> from mercer.kernels import RBF
     >>> X = np.linspace(0.0, 2.0, 5)[:, None]
-    >>> kernel = RandomFourier(size=2000)
-    >>> kernel.features(X).shape
-    (5, 4000)
-    >>> bool(np.abs(kernel(X) - RBF()(X)).max() < 0.05)
+    >>> bool(np.abs(RandomFourier(size=2000)(X) - RBF()(X)).max() < 0.05)
     True
     """
 
@@ -127,7 +122,9 @@ class RandomFourier(Mapped):
         return self._restated(length_scale=rescaled(self.length_scale, scale))  # shifts cancel
 
     def features(self, X: Any) -> Any:
-        P = self._phases(as_matrix(X))
+        X = as_matrix(X)
+        d = X.shape[1]
+        P = (X / positive(self, "length_scale", d)) @ self._draws(d).T
         F = np.empty((len(P), 2 * P.shape[1]))
         np.cos(P, out=F[:, : P.shape[1]])
         np.sin(P, out=F[:, P.shape[1] :])
@@ -149,12 +146,7 @@ class RandomFourier(Mapped):
         scale = positive(self, "length_scale", X.shape[1])
         return np.asarray(-np.einsum("id,id->d", X, H @ self._draws(X.shape[1])) / scale**2)
 
-    def _phases(self, X: Array) -> Array:
-        d = X.shape[1]
-        return np.asarray((X / positive(self, "length_scale", d)) @ self._draws(d).T)
-
     def _draws(self, d: int) -> Array:
-        """Return the frequencies (size, d)."""
         size = whole(self, "size", 1)
         if self.frequencies is not None:
             omega = np.asarray(self.frequencies, dtype=np.float64)

@@ -57,8 +57,7 @@ def pivots(
 class Nystroem(Mapped):
     """The part of a kernel that some points can express: k(x, P) k(P, P)^-1 k(P, z).
 
-    The features are phi(x) = R^-1 k(P, x) with k(P, P) = R R', one column for each point. On the
-    points themselves it is the kernel; elsewhere its variance is smaller.
+    The features are phi(x) = R^-1 k(P, x) with k(P, P) = R R', one column for each point.
 
     Parameters
     ----------
@@ -70,17 +69,14 @@ class Nystroem(Mapped):
 
     References
     ----------
-    Williams and Seeger, Using the Nystroem method to speed up kernel machines (2001); Fine and
-    Scheinberg, Efficient SVM training using low-rank kernel representations (2001), for the choice.
+    Williams and Seeger, Using the Nystroem method to speed up kernel machines (2001); on the choice
+    Fine and Scheinberg, Efficient SVM training using low-rank kernel representations (2001).
 
     Examples
     --------
     >>> from mercer.kernels import RBF
     >>> X = np.linspace(0.0, 2.0, 50)[:, None]
-    >>> kernel = Nystroem(RBF(), size=6).frozen(X)
-    >>> kernel.features(X).shape
-    (50, 6)
-    >>> bool(np.abs(kernel(X) - RBF()(X)).max() < 1e-5)
+    >>> bool(np.abs(Nystroem(RBF(), size=6).frozen(X)(X) - RBF()(X)).max() < 1e-5)
     True
     """
 
