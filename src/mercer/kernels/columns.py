@@ -121,20 +121,16 @@ def _position(column: int | str, names: Sequence[str] | None, n_features: int) -
     """Return the position 0 .. n_features - 1 of a column given by name or position."""
     if isinstance(column, str):
         if names is None:
-            raise ValueError(
-                f"the kernel is on column {column!r}, but the data have no column names; "
-                "give positions, or a table with named columns"
-            )
+            remedy = "the data have no column names; give positions, or a table with named columns"
+            raise ValueError(f"the kernel is on column {column!r}, but {remedy}")
         if column not in names:
             raise ValueError(there_is_no("column", column, names))
         return list(names).index(column)
     if isinstance(column, bool) or not isinstance(column, (int, np.integer)):
         raise TypeError(f"columns are given by position or by name, got {column!r}")
     if not -n_features <= column < n_features:
-        raise ValueError(
-            f"the kernel is on column {column}, but the inputs have {n_features} columns "
-            f"(0 to {n_features - 1})"
-        )
+        have = f"the inputs have {n_features} columns (0 to {n_features - 1})"
+        raise ValueError(f"the kernel is on column {column}, but {have}")
     return int(column) % n_features
 
 
@@ -177,10 +173,8 @@ class Standardized(_OfInputs):
         X = as_matrix(X)
         shift, scale = (np.asarray(a, dtype=float) for a in (self.shift, self.scale))
         if shift.shape != scale.shape or shift.shape != (X.shape[1],):
-            raise ValueError(
-                f"Standardized: shift and scale have shapes {shift.shape} and {scale.shape} "
-                f"but the inputs have {X.shape[1]} columns"
-            )
+            have = f"shift and scale have shapes {shift.shape} and {scale.shape}"
+            raise ValueError(f"Standardized: {have} but the inputs have {X.shape[1]} columns")
         if not (np.isfinite(shift).all() and np.isfinite(scale).all() and (scale > 0.0).all()):
             raise ValueError("Standardized: shift must be finite, scale positive and finite")
         return np.asarray(np.divide(X - shift, scale, order="C"))

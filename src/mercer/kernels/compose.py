@@ -362,7 +362,5 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 def _refuse_nonpositive(number: float, verb: str) -> None:
     if not (number > 0.0 and np.isfinite(number)):
-        raise ValueError(
-            f"a number {verb} a kernel must be positive and finite, got {number!r}: "
-            "otherwise the result is not a kernel"
-        )
+        what = f"a number {verb} a kernel must be positive and finite, got {number!r}"
+        raise ValueError(f"{what}: otherwise the result is not a kernel")

@@ -67,10 +67,8 @@ class Precomputed(Kernel):
             return symmetric(self._square(X).copy(), "Precomputed: the matrix of kernel values")
         X = np.asarray(X, dtype=np.float64) if np.ndim(X) == 2 else as_matrix(X)
         if X.shape[1] != len(Z):
-            raise ValueError(
-                f"Precomputed: the inputs are kernel values and must have one column for each of "
-                f"the {len(Z)} training rows, got {X.shape[1]} columns"
-            )
+            want = f"one column for each of the {len(Z)} training rows, got {X.shape[1]} columns"
+            raise ValueError(f"Precomputed: the inputs are kernel values and must have {want}")
         return X.copy(order="K")  # BLAS rounds differently for rows and columns
 
     def diag(self, X: Array) -> Array:

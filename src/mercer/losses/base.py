@@ -224,8 +224,10 @@ class Loss(Component):
         """Return P(Y <= y) for a new Y whose latent value is N(m, v)."""
         return self._average(lambda yy, f: (self.conditional_cdf(yy, f),), y, m, v)[0]
 
-    def _average(self, parts: Callable[[Array, Array], tuple[Array, ...]], *at: Array) -> Any:
-        return quadrature.by_rows(partial(quadrature.average, self, parts), *at)
+    def _average(
+        self, parts: Callable[[Array, Array], tuple[Array, ...]], y: Array, m: Array, v: Array
+    ) -> tuple[Array, ...]:
+        return quadrature.by_rows(partial(quadrature.average, self, parts), y, m, v)
 
     @needs("normalised", "conditional_cdf")
     def quantile(self, q: Array, m: Array, v: Array) -> Array:
@@ -339,10 +341,8 @@ def refuse_rows(values: Array, right: Any, who: str, what: str, remedy: str) -> 
     """Raise a ValueError that names the first row of ``values`` where ``right`` is false."""
     if not np.all(right):
         where = tuple(int(i) for i in np.argwhere(~right)[0])
-        raise ValueError(
-            f"{who} needs every target to be {what}; row {where[0]} is "
-            f"{float(values[where]):g}; {remedy}"
-        )
+        got = f"row {where[0]} is {float(values[where]):g}"
+        raise ValueError(f"{who} needs every target to be {what}; {got}; {remedy}")
 
 
 def examples(response: str, rng: np.random.Generator, n: int, classes: int = 3) -> Array:

@@ -46,10 +46,8 @@ class ScoreKernel(Mapped, abstract=True):
 
     def _check_word(self) -> None:
         if self.information != "empirical":
-            raise ValueError(
-                f"{type(self).__name__}: information must be None, 'empirical' or an array, "
-                f"got {self.information!r}"
-            )
+            what = "information must be None, 'empirical' or an array"
+            raise ValueError(f"{type(self).__name__}: {what}, got {self.information!r}")
 
 
 class Fisher(ScoreKernel):
@@ -359,8 +357,6 @@ def counts(X: Any, who: str) -> Any:
     X = csr_array(X, dtype=np.float64) if is_sparse(X) else rows_of(X)
     low = X.data.min(initial=0.0) if is_sparse(X) else X.min(initial=0.0)
     if low < 0.0:
-        raise ValueError(
-            f"{who} is for counts, and the inputs reach down to {low:.6g}; give the counts "
-            "themselves, neither standardised nor transformed"
-        )
+        remedy = "give the counts themselves, neither standardised nor transformed"
+        raise ValueError(f"{who} is for counts, and the inputs reach down to {low:.6g}; {remedy}")
     return X

@@ -151,10 +151,8 @@ class RandomFourier(Mapped):
         if self.frequencies is not None:
             omega = np.asarray(self.frequencies, dtype=np.float64)
             if omega.shape != (size, d) or not np.isfinite(omega).all():
-                raise ValueError(
-                    f"RandomFourier: frequencies must be finite and of shape ({size}, {d}), "
-                    f"size x columns, got {omega.shape}"
-                )
+                what = f"finite and of shape ({size}, {d}), size x columns, got {omega.shape}"
+                raise ValueError(f"RandomFourier: frequencies must be {what}")
             return omega
         rng = np.random.default_rng(whole(self, "seed", 0))
         omega = rng.standard_normal((size, d))

@@ -111,10 +111,9 @@ class Operator(Kernel):
     def _points(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
         X, Z, same = other_points(X, Z)
         if X.shape[1] != self.dims:
-            raise ValueError(
-                f"Operator(dims={self.dims}) is for inputs of {self.dims} columns, but they have "
-                f"{X.shape[1]}; give dims={X.shape[1]}"
-            )
+            D, got = self.dims, X.shape[1]
+            what = f"Operator(dims={D}) is for inputs of {D} columns"
+            raise ValueError(f"{what}, but they have {got}; give dims={got}")
         return X, Z, same
 
     def _distances(self, nodes: Nodes, X: Array, Z: Array) -> tuple[Array, Mask, Mask]:
@@ -131,10 +130,8 @@ class Operator(Kernel):
     def _nodes(self) -> Nodes:
         a, D = finite(self, "coefficients", len(self.coefficients)), whole(self, "dims", 1)
         if len(a) < 2 or not (a[0] > 0.0 and a[-1] > 0.0):
-            raise ValueError(
-                f"Operator: the first and the last of at least two coefficients must be positive, "
-                f"got {a.tolist()}"
-            )
+            what = "the first and the last of at least two coefficients must be positive"
+            raise ValueError(f"Operator: {what}, got {a.tolist()}")
         if 2 * (len(a) - 1) <= D:
             raise ValueError(
                 f"Operator: order M = {len(a) - 1} is too low for dims = {D}: 2 M > dims is "

@@ -101,10 +101,8 @@ class Matern(Stationary):
     def _smoothness(self) -> float:
         nu: Any = self.nu
         if not (isinstance(nu, (int, float, np.number)) and 0.0 < nu <= _LARGEST):
-            raise ValueError(
-                f"Matern: nu must lie in (0, {_LARGEST:g}], got {nu!r}; "
-                "RBF is the kernel of unlimited smoothness"
-            )
+            remedy = "RBF is the kernel of unlimited smoothness"
+            raise ValueError(f"Matern: nu must lie in (0, {_LARGEST:g}], got {nu!r}; {remedy}")
         return float(nu)
 
 

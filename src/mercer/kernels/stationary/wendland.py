@@ -70,10 +70,8 @@ class Wendland(Stationary):
     def _scaled(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
         X, Z, same = super()._scaled(X, Z)
         if X.shape[1] > whole(self, "dims", 1):
-            raise ValueError(
-                f"Wendland(dims={self.dims}) is positive definite on at most {self.dims} columns, "
-                f"but the inputs have {X.shape[1]}; give dims={X.shape[1]}"
-            )
+            what = f"Wendland(dims={self.dims}) is positive definite on at most {self.dims} columns"
+            raise ValueError(f"{what}, but the inputs have {X.shape[1]}; give dims={X.shape[1]}")
         return X, Z, same
 
 

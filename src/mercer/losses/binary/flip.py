@@ -41,13 +41,10 @@ class Flip(BinaryLoss):
     def __init__(self, base: Loss | None = None, eps: float = 0.1) -> None:
         if not is_number(eps, 0.0, 0.5):
             raise ValueError(f"Flip needs 0 < eps < 1/2, not {eps!r}")
-        if base is not None and not (
-            isinstance(base, Loss) and base.response == "binary" and base.normalised
-        ):
-            raise ValueError(
-                f"Flip needs a normalised binary loss as its base (Probit(), Logistic(), ...) or "
-                f"None, not {base!r}"
-            )
+        fits = isinstance(base, Loss) and base.response == "binary" and base.normalised
+        if base is not None and not fits:
+            want = "a normalised binary loss as its base (Probit(), Logistic(), ...) or None"
+            raise ValueError(f"Flip needs {want}, not {base!r}")
         self.base, self.eps = base, eps
 
     @classmethod

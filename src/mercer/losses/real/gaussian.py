@@ -15,6 +15,8 @@ from mercer.losses.base import check_levels
 from mercer.losses.numbers.special import LOG_2PI
 from mercer.losses.real.base import LocationLoss
 
+NO_DENSITY = "a Gaussian loss with zero noise has no density of y given f"
+
 
 class Gaussian(LocationLoss):
     """y = f + e, e ~ N(0, noise): g = (y - f)^2 / (2 noise) + log(2 pi noise) / 2.
@@ -59,10 +61,8 @@ class Gaussian(LocationLoss):
             raise ValueError(text) from error
         if values.ndim > 1 or not np.all(np.isfinite(values)) or np.any(values < 0.0):
             got = f", not {self.noise!r}" if values.ndim == 0 else ""
-            raise ValueError(
-                "Gaussian needs a noise variance >= 0: a number, or an array (n,) with one for "
-                f"every training target{got}"
-            )
+            what = "a number, or an array (n,) with one for every training target"
+            raise ValueError(f"Gaussian needs a noise variance >= 0: {what}{got}")
         return values
 
     def check_targets(self, y: Any) -> Array:
@@ -74,10 +74,8 @@ class Gaussian(LocationLoss):
         noise = self._checked()
         if noise.ndim == 0:
             if positive and self.noise == 0.0:
-                raise ValueError(
-                    "a Gaussian loss with zero noise has no density of y given f; use the exact "
-                    "inference, or give it a positive noise"
-                )
+                remedy = "use the exact inference, or give it a positive noise"
+                raise ValueError(f"{NO_DENSITY}; {remedy}")
             return self.noise
         if not shape or shape[0] != len(noise):
             raise ValueError(
@@ -86,7 +84,7 @@ class Gaussian(LocationLoss):
                 "noise variance for all"
             )
         if positive and np.any(noise == 0.0):
-            raise ValueError("a Gaussian loss with zero noise has no density of y given f")
+            raise ValueError(NO_DENSITY)
         return noise.reshape((-1,) + (1,) * (len(shape) - 1))
 
     def value(self, y: Array, f: Array) -> Array:
@@ -139,10 +137,8 @@ class Gaussian(LocationLoss):
         restated = Gaussian(self.noise * scale**2)
         mark = self.mark("noise")
         if mark.prior is not None and scale != 1.0:
-            raise ValueError(
-                "a prior on the noise is stated in units of y and cannot be moved to a "
-                "standardised target; set standardize=False"
-            )
+            what = "a prior on the noise is stated in units of y and cannot be moved"
+            raise ValueError(f"{what} to a standardised target; set standardize=False")
         if mark.bounds is not None:
             low, high = mark.bounds
             mark = replace(mark, bounds=(low * scale**2, high * scale**2))
