@@ -55,10 +55,9 @@ class Kernel(Component):
         raise self._unstated("diag(X)", "k(x, x) of every row")
 
     def pullback(self, X: Array, Z: Array | None, Q: Array) -> Gradient:
-        """Return d<Q, k(X, Z)>/d name for every differentiable parameter, by path.
+        """Return d<Q, k(X, Z)>/d name for every differentiable parameter, by path, in its shape.
 
-        Q is (n, m), symmetric if Z is None; an array has a gradient of its shape. No array of
-        size n x m x p is formed.
+        Q is (n, m), symmetric if Z is None. No array of size n x m x p is formed.
         """
         return self._value_and_pullback(X, Z, Q)[1]
 
@@ -76,9 +75,8 @@ class Kernel(Component):
         Examples
         --------
         >>> from mercer.kernels import RBF
-        >>> RBF().matmul(np.zeros((2, 1)), np.array([[0.0], [1.0]]), np.ones((2, 1))).round(4)
-        array([[1.6065],
-               [1.6065]])
+        >>> RBF().matmul(np.zeros((1, 1)), np.array([[0.0], [1.0]]), np.ones((2, 1))).round(4)
+        array([[1.6065]])
         """
         V = np.asarray(V, dtype=np.float64)
         if precision not in ("single", "double"):
@@ -161,10 +159,7 @@ class Kernel(Component):
         return any(part.pairwise for part in self._parts().values())
 
     def as_rbf(self, X: Array, centre: Array) -> tuple[Array, float] | None:
-        """Return Z (n, d) and v with k(x_i, x_j) = v exp(-|z_i - z_j|^2 / 2), or None.
-
-        Z is measured from ``centre`` (d,), near the data, so that single precision can hold it.
-        """
+        """Return Z (n, d), from ``centre`` (d,), and v: k = v exp(-|z_i - z_j|^2 / 2), or None."""
         return None
 
     def features(self, X: Any) -> Any:
@@ -196,20 +191,13 @@ class Kernel(Component):
         return self._rebuilt({k: v.resolve(names, n_features) for k, v in parts.items()})
 
     def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
-        """Return the kernel with whatever it takes from data taken from X (n, d), once and for all.
-
-        Estimators call it with the training rows, or the first batch of a stream, and their
-        ``weights`` (n,), all one if None.
-        """
+        """Return the kernel with what it takes from data taken from X (n, d), weights (n,)."""
         parts = self._parts()
         news = {k: v.frozen(X, weights) for k, v in parts.items()}
         return self if all(news[k] is parts[k] for k in parts) else self._rebuilt(news)
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
-        """Return k((x - shift) / scale, (z - shift) / scale) as a kernel of x (shift, scale: (d,)).
-
-        It states a kernel that was fitted on standardised columns in the user's units.
-        """
+        """Return k((x - shift) / scale, (z - shift) / scale) as a kernel of x; both are (d,)."""
         from mercer.kernels.columns import Standardized
 
         return Standardized(self, np.asarray(shift, dtype=float), np.asarray(scale, dtype=float))
@@ -234,11 +222,7 @@ class Kernel(Component):
         return clone
 
     def _restated(self, **values: Any) -> Self:
-        """Return a copy with the same parameters in other units.
-
-        Bounds and priors of the restated parameters were about the old units and are left off;
-        whether a parameter is fixed is kept.
-        """
+        """Return a copy with parameters in other units: their bounds and priors are left off."""
         clone = copy.copy(self)
         marks = dict(getattr(self, "_marks", {}))
         for name, value in values.items():
@@ -295,10 +279,7 @@ def other_points(X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
 
 
 def blocks(n: int, m: int, same: bool, size: int = 128) -> Iterator[tuple[slice, slice, float]]:
-    """Yield (rows, columns, weight) that cover an n x m matrix; a symmetric one by its upper part.
-
-    For the same points the blocks on the diagonal have weight one and those above it two.
-    """
+    """Yield (rows, columns, weight) that cover n x m; for the same points the upper part, twice."""
     for i in range(0, n, size):
         rows = slice(i, min(i + size, n))
         if not same:
@@ -310,10 +291,7 @@ def blocks(n: int, m: int, same: bool, size: int = 128) -> Iterator[tuple[slice,
 
 
 def blocked_matmul(k: Callable[[Array, Array], Array], X: Array, Z: Array, V: Array) -> Array:
-    """Return k(X, Z) @ V (n, r), by as many rows of X at a time as :data:`BATCH_BYTES` allows.
-
-    With few rows it is ``k(X, Z) @ V`` to the last bit.
-    """
+    """Return k(X, Z) @ V (n, r), by as many rows of X at a time as :data:`BATCH_BYTES` allows."""
     if not len(Z):
         return np.zeros((len(X), V.shape[1]))
     size = max(1, BATCH_BYTES // (8 * len(Z)))
@@ -355,10 +333,7 @@ def prefixed(name: str, gradient: Gradient) -> Gradient:
 
 
 def positive(owner: object, name: str, d: int | None = None) -> Array:
-    """Return parameter ``name`` of ``owner`` as a float64 array, () or (d,), checked > 0.
-
-    ``d`` is the number of input columns; None means that only a single number is allowed.
-    """
+    """Return parameter ``name`` as :func:`finite` does, checked > 0."""
     value = finite(owner, name, d)
     if not (value > 0.0).all():
         raise ValueError(
@@ -368,7 +343,7 @@ def positive(owner: object, name: str, d: int | None = None) -> Array:
 
 
 def finite(owner: object, name: str, d: int | None = None) -> Array:
-    """Return parameter ``name`` of ``owner`` as a float64 array, () or (d,), checked finite."""
+    """Return parameter ``name`` as a finite float64 array, () or, for d input columns, (d,)."""
     given, who = getattr(owner, name), type(owner).__name__
     try:
         value = np.asarray(given, dtype=np.float64)
@@ -397,11 +372,7 @@ def whole(owner: object, name: str, least: int) -> int:
 
 
 def symmetric(K: Array, what: str, block: int = 128) -> Array:
-    """Return K (n, n) if |K_ij - K_ji| is at most 1e-8 of its largest entry, else refuse it.
-
-    A factorisation reads one triangle only, so an asymmetric matrix would go unnoticed.
-    Entries that are not finite are left to the factorisation, which names them.
-    """
+    """Return K (n, n) if |K_ij - K_ji| <= 1e-8 of its largest entry, else refuse it."""
     n = len(K)
     largest = max(float(K.max(initial=0.0)), -float(K.min(initial=0.0)))
     with np.errstate(invalid="ignore"):
@@ -418,10 +389,7 @@ def symmetric(K: Array, what: str, block: int = 128) -> Array:
 
 
 def like(value: Any, total: Array) -> float | Array:
-    """Return the per-column sums ``total`` (d,) in the shape of parameter ``value``.
-
-    A parameter shared by all columns receives the sum of what each column contributes.
-    """
+    """Return the sums ``total`` (d,) in the shape of ``value``: a shared one receives their sum."""
     return total if np.ndim(value) else float(np.sum(total))
 
 

@@ -12,7 +12,9 @@ from mercer.core.arrays import Array, as_matrix
 from mercer.core.words import there_is_no
 from mercer.kernels.base import Gradient, Kernel, prefixed
 from mercer.kernels.compose import _Wrapper
+from mercer.kernels.dot import Polynomial
 from mercer.kernels.markov import StateSpace
+from mercer.kernels.stationary.base import RBF
 
 
 class _OfInputs(_Wrapper, abstract=True):
@@ -59,9 +61,7 @@ class Columns(_OfInputs):
 
     Examples
     --------
-    >>> from mercer.kernels import RBF
-    >>> kernel = RBF().on(["age", "bmi"])
-    >>> kernel.resolve(["sex", "age", "bmi"], 3)
+    >>> RBF().on(["age", "bmi"]).resolve(["sex", "age", "bmi"], 3)
     Columns(kernel=RBF(), columns=[1, 2])
     """
 
@@ -70,8 +70,6 @@ class Columns(_OfInputs):
 
     @classmethod
     def example(cls) -> Self:
-        from mercer.kernels import RBF
-
         return cls(RBF(length_scale=np.array([0.7, 1.9])), [2, 0])
 
     def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
@@ -150,7 +148,6 @@ class Standardized(_OfInputs):
 
     Examples
     --------
-    >>> from mercer.kernels import Polynomial
     >>> kernel = Polynomial().in_units(np.array([50.0]), np.array([10.0]))
     >>> float(kernel(np.array([[60.0]]))[0, 0])  # (1 + 1 * 1)^2
     4.0
@@ -161,8 +158,6 @@ class Standardized(_OfInputs):
 
     @classmethod
     def example(cls) -> Self:
-        from mercer.kernels import Polynomial
-
         return cls(Polynomial(degree=2), np.array([0.3, -1.0, 2.0]), np.array([2.0, 0.5, 1.5]))
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:

@@ -13,7 +13,10 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.core.component import POSITIVE, Domains, Words
 from mercer.kernels.base import Gradient, Kernel, positive, prefixed, scaled, whole
+from mercer.kernels.dot import Constant, Linear
 from mercer.kernels.markov import StateSpace, stacked
+from mercer.kernels.stationary.base import RBF
+from mercer.kernels.stationary.matern import Matern
 
 
 class _Parts(Kernel, abstract=True):
@@ -24,8 +27,6 @@ class _Parts(Kernel, abstract=True):
 
     @classmethod
     def example(cls) -> Self:
-        from mercer.kernels import Linear, Matern
-
         return cls([Matern(nu=1.5, length_scale=0.8), Scale(Linear(), 0.5)])
 
     def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
@@ -60,7 +61,6 @@ class Sum(_Parts):
 
     Examples
     --------
-    >>> from mercer.kernels import RBF, Linear
     >>> 2.0 * RBF() + Linear()
     Sum(parts=[Scale(kernel=RBF(), variance=2.0), Linear()])
     """
@@ -133,7 +133,6 @@ class Product(_Parts):
 
     Examples
     --------
-    >>> from mercer.kernels import RBF, Linear
     >>> RBF().on(0) * Linear().on(1)
     Product(parts=[Columns(kernel=RBF(), columns=[0]), Columns(kernel=Linear(), columns=[1])])
     """
@@ -214,7 +213,6 @@ class Scale(_Wrapper):
 
     Examples
     --------
-    >>> from mercer.kernels import RBF
     >>> 2.0 * RBF()
     Scale(kernel=RBF(), variance=2.0)
     """
@@ -227,8 +225,6 @@ class Scale(_Wrapper):
 
     @classmethod
     def example(cls) -> Self:
-        from mercer.kernels import RBF
-
         return cls(RBF(length_scale=1.3), 2.5)
 
     def as_rbf(self, X: Array, centre: Array) -> tuple[Array, float] | None:
@@ -286,7 +282,6 @@ class Power(_Wrapper):
 
     Examples
     --------
-    >>> from mercer.kernels import Linear
     >>> (Linear() + 2.0) ** 3
     Power(kernel=Sum(parts=[Linear(), Constant(value=2.0)]), exponent=3)
     """
@@ -296,8 +291,6 @@ class Power(_Wrapper):
 
     @classmethod
     def example(cls) -> Self:
-        from mercer.kernels import Linear, Matern
-
         return cls(Matern(nu=2.5) + Linear(weight=0.3), 3)
 
     def workspace(self) -> int:
@@ -321,8 +314,6 @@ class Power(_Wrapper):
 
 def add(a: Kernel | float, b: Kernel | float) -> Kernel:
     """Return a + b as one flat sum; a number becomes a :class:`~mercer.kernels.Constant`."""
-    from mercer.kernels.dot import Constant
-
     parts: list[Kernel] = []
     for part in (a, b):
         if _is_number(part):
@@ -336,10 +327,7 @@ def add(a: Kernel | float, b: Kernel | float) -> Kernel:
 
 
 def multiply(a: Kernel | float, b: Kernel | float) -> Kernel:
-    """Return a * b as one flat product; a number becomes the variance of a :class:`Scale`.
-
-    A number times a :class:`Scale` multiplies its variance, unless that has bounds or a prior.
-    """
+    """Return a * b as one flat product; a number is the variance of a :class:`Scale`."""
     if _is_number(a):
         a, b = b, a
     if isinstance(a, Kernel) and _is_number(b):

@@ -267,10 +267,7 @@ class ArcSine(Kernel):
 
 
 def _adjacent(cross: Array, p: Array, q: Array) -> Array:
-    """Return sqrt((1 + p)(1 + q) - cross^2) (n, m).
-
-    As 1 + p + q + (p q - cross^2), whose bracket is not negative (Cauchy-Schwarz) but may round so.
-    """
+    """Return sqrt((1 + p)(1 + q) - cross^2) (n, m), where p q >= cross^2 but for rounding."""
     excess = np.outer(p, q)
     excess -= cross * cross
     np.maximum(excess, 0.0, out=excess)

@@ -171,12 +171,9 @@ class White(_Level):
 
     Examples
     --------
-    >>> from mercer.kernels import RBF
-    >>> (RBF() + White(0.1))(np.zeros((2, 1)))
+    >>> (Matern() + White(0.1))(np.zeros((2, 1)))
     array([[1.1, 1. ],
            [1. , 1.1]])
-    >>> (RBF() + White(0.1)).noise_free()
-    RBF()
     """
 
     domains: ClassVar[Domains] = {"noise": POSITIVE}
@@ -214,8 +211,7 @@ class Noise(_Wrapper):
 
     Examples
     --------
-    >>> from mercer.kernels import RBF
-    >>> (RBF() + Noise(0.2 * Matern(nu=0.5))).diag(np.zeros((1, 1)))
+    >>> (Matern() + Noise(0.2 * Matern(nu=0.5))).diag(np.zeros((1, 1)))
     array([1.2])
     """
 
@@ -226,8 +222,6 @@ class Noise(_Wrapper):
 
     @classmethod
     def example(cls) -> Self:
-        from mercer.kernels import Matern
-
         return cls(0.3 * Matern(nu=0.5, length_scale=0.4))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:

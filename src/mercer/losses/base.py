@@ -155,10 +155,7 @@ class Loss(Component):
         return log_z, first, second
 
     def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """Return E[g(y, f)], dE/dm and dE/dv under f ~ N(m, v).
-
-        The default ends 8.6 deviations from m: not for a loss that grows exponentially.
-        """
+        """Return E[g(y, f)], dE/dm and dE/dv under f ~ N(m, v); default: within 8.6 deviations."""
         mean, dm, dv = quadrature.by_rows(partial(quadrature.expected, self), y, m, v)
         return mean, dm, dv
 
@@ -231,10 +228,7 @@ class Loss(Component):
 
     @needs("normalised", "conditional_cdf")
     def quantile(self, q: Array, m: Array, v: Array) -> Array:
-        """Return the q-quantile of a new y, 0 < q < 1.
-
-        For counts and categories it is the smallest k with P(Y <= k) >= q.
-        """
+        """Return the q-quantile of a new y; of counts the smallest k with P(Y <= k) >= q."""
         q, m, v = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (q, m, v)))
         check_levels(q)
         if self.response in ("count", "ordinal"):

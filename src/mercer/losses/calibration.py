@@ -24,9 +24,7 @@ def newton(F: Array, T: Array, w: Array, theta: Array) -> tuple[Array, bool]:
     """Minimise -sum_i w_i T_i' log softmax(slope F_i + offsets) in theta = (slope, offsets).
 
     F, T (n, k); w (n,); theta (k + 1,) the start. Returns theta and whether it is the minimum.
-    Newton steps with backtracking (Armijo); the sum of the offsets stays that of the start.
-
-    Reference: Lin, Lin & Weng (2007), A note on Platt's probabilistic outputs.
+    Newton steps with backtracking, Lin, Lin & Weng (2007); the sum of the offsets stays.
     """
     k, total = F.shape[1], float(w.sum())
     value, p = _value(F, T, w, theta)

@@ -85,8 +85,7 @@ class NegativeBinomial(Loss):
 
     Examples
     --------
-    >>> loss = NegativeBinomial(size=2.0)
-    >>> round(float(np.exp(-loss.value(0.0, 0.0))), 6)
+    >>> round(float(np.exp(-NegativeBinomial(size=2.0).value(0.0, 0.0))), 6)
     0.444444
     """
 
@@ -110,8 +109,7 @@ class NegativeBinomial(Loss):
 
     def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
         y, x, _ = self._parts(y, f)
-        up = np.asarray(special.expit(x), dtype=np.float64)
-        down = np.asarray(special.expit(-x), dtype=np.float64)
+        up, down = (np.asarray(special.expit(z), dtype=np.float64) for z in (x, -x))
         d2 = (y + self.size) * up * down
         return self.size * up - y * down, d2, d2 * (down - up)
 
@@ -177,12 +175,10 @@ class Gamma(Loss):
         self.shape = shape
 
     def _constant(self, y: Array) -> Array:
-        """The terms of log p without f."""
         a = self.shape
         return np.asarray(a * np.log(a) + special.xlogy(a - 1.0, y) - special.gammaln(a))
 
     def _ratio(self, y: Array, f: Array) -> Array:
-        """a y e^-f, inf rather than a warning beyond the floating range."""
         return exp(np.log(self.shape * np.asarray(y)) - f)
 
     def value(self, y: Array, f: Array) -> Array:

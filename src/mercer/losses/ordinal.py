@@ -26,8 +26,7 @@ class Ordinal(Loss):
 
     Examples
     --------
-    >>> loss = Ordinal(cutpoints=[-1.0, 1.0])
-    >>> loss.probabilities(0.0, 0.5).round(4)
+    >>> Ordinal(cutpoints=[-1.0, 1.0]).probabilities(0.0, 0.5).round(4)
     array([0.2884, 0.4231, 0.2884])
     """
 

@@ -46,10 +46,7 @@ class Softmax(Loss):
         return p - eye[np.asarray(y).astype(np.intp)], d2, d3
 
     def conjugate(self, y: Array, u: Array) -> Array:
-        """See :meth:`Loss.conjugate`: sum w log w, w = u + e_y in the simplex (to 1e-9), u (n, c).
-
-        Reference: Jaakkola & Haussler (66)-(69).
-        """
+        """Return sum w log w, w = u + e_y in the simplex (1e-9): Jaakkola & Haussler (66)-(69)."""
         w = u + np.eye(u.shape[-1])[np.asarray(y).astype(np.intp)]
         outside = (np.abs(w.sum(axis=-1) - 1.0) > 1e-9) | np.any(w < -1e-9, axis=-1)
         inside = np.maximum(w, 0.0)

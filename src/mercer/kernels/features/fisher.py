@@ -225,10 +225,7 @@ class MixtureFisher(ScoreKernel):
 
     @classmethod
     def of(cls, mixture: Any, information: Any = None) -> Self:
-        """Return the kernel of a fitted ``GaussianMixture`` of scikit-learn, of any type.
-
-        Spherical covariances count as diagonal ones, tied ones as whole matrices.
-        """
+        """Return the kernel of a fitted ``GaussianMixture`` of scikit-learn, of any type."""
         if not hasattr(mixture, "covariances_"):
             raise ValueError("the mixture is not fitted: call its fit(X) first")
         means, given = np.array(mixture.means_), np.array(mixture.covariances_)
@@ -318,6 +315,7 @@ class TFIDF(Mapped):
     """
 
     names: ClassVar[Names] = {}  # by itself it does not describe a table
+    takes_sparse = True
 
     def __init__(self, idf: float | Array | None = None) -> None:
         self.idf = idf
@@ -328,10 +326,6 @@ class TFIDF(Mapped):
 
     def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
         return rng.poisson(0.8, size=(n, 4)).astype(float)
-
-    @property
-    def takes_sparse(self) -> bool:
-        return True
 
     def frozen(self, X: Any, weights: Array | None = None) -> Self:
         if self.idf is not None:

@@ -9,6 +9,7 @@ import numpy as np
 from mercer.core.arrays import Array, Index, as_matrix, back_solve, cholesky, half_solve
 from mercer.kernels.base import Gradient, Kernel, other_points, prefixed, whole
 from mercer.kernels.features.fourier import Mapped, not_frozen
+from mercer.kernels.stationary.base import RBF
 
 LEAST = 1e-10  # share of the variance that a point must have left, to be taken
 
@@ -26,7 +27,6 @@ def pivots(
 
     Examples
     --------
-    >>> from mercer.kernels import RBF
     >>> X = np.array([[0.0], [0.1], [5.0]])
     >>> chosen, L = pivots(RBF(), X, 2)
     >>> chosen, np.abs(RBF()(X) - L.T @ L).max() < 0.02
@@ -74,19 +74,18 @@ class Nystroem(Mapped):
 
     Examples
     --------
-    >>> from mercer.kernels import RBF
     >>> X = np.linspace(0.0, 2.0, 50)[:, None]
     >>> bool(np.abs(Nystroem(RBF(), size=6).frozen(X)(X) - RBF()(X)).max() < 1e-5)
     True
     """
+
+    positional = False  # of the kernel only its values between two sets are used
 
     def __init__(self, kernel: Kernel, size: int = 100, points: Array | None = None) -> None:
         self.kernel, self.size, self.points = kernel, size, points
 
     @classmethod
     def example(cls) -> Self:
-        from mercer.kernels.stationary.base import RBF
-
         return cls(2.0 * RBF(length_scale=1.5), 4, np.vander([-1.0, 0.2, 0.9, 1.7], 3))
 
     def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
@@ -97,10 +96,6 @@ class Nystroem(Mapped):
         chosen, _ = pivots(clone._signal(), X, whole(self, "size", 1), relative=False)
         clone.points = X[chosen]
         return clone
-
-    @property
-    def positional(self) -> bool:
-        return False  # of the kernel only its values between two sets are used
 
     def features(self, X: Any) -> Any:
         X = as_matrix(X)

@@ -203,10 +203,7 @@ def _geometry(u: Complex, members: NDArray[np.bool_]) -> tuple[complex, float, i
 
 
 def _count(rate: float, poles: int) -> float:
-    """Return the least N with N^poles rate^N below rounding: poles at that rate times the radius.
-
-    1 / P^2, which the gradient needs, has each root as a double pole.
-    """
+    """Return the least N with N^poles rate^N below rounding; in 1 / P^2 a root is two poles."""
     if rate >= 1.0:
         return np.inf
     count, decay = 50.0, -np.log(max(rate, 1e-300))

@@ -35,8 +35,7 @@ class Operator(Kernel):
 
     References
     ----------
-    Rasmussen and Williams, Gaussian Processes for Machine Learning, equations (6.10) to (6.16);
-    with the multinomial weights in (6.10) that make the norm rotation invariant.
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, equations (6.10) to (6.16).
 
     Examples
     --------
@@ -107,7 +106,6 @@ class Operator(Kernel):
         a = np.asarray(self.coefficients, dtype=float)
         return self._restated(coefficients=a * c ** (2.0 * np.arange(len(a)) - self.dims))
 
-    # ------------------------------------------------------------------ inside
     def _points(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
         X, Z, same = other_points(X, Z)
         if X.shape[1] != self.dims:
@@ -117,10 +115,7 @@ class Operator(Kernel):
         return X, Z, same
 
     def _distances(self, nodes: Nodes, X: Array, Z: Array) -> tuple[Array, Mask, Mask]:
-        """Return the distances, where the series about r = 0 serves, and where it does not.
-
-        In one dimension Green's function is regular and the series is not needed.
-        """
+        """Return the distances, where the series about r = 0 serves (D > 1), and where not."""
         r = np.empty((X.shape[0], Z.shape[0]))
         core.stationary(-1, X, Z, False, r)
         np.sqrt(r, out=r)
@@ -197,8 +192,7 @@ class OrnsteinUhlenbeck(_Named):
 
     References
     ----------
-    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 6.2.1 and
-    equation (B.28).
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, equation (B.28).
 
     Examples
     --------

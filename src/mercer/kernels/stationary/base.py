@@ -76,10 +76,7 @@ class Stationary(OfDistance, abstract=True):
         return X / positive(self, "length_scale", d)
 
     def slope(self, s: Array) -> Array:
-        """Return dk/ds at squared scaled distances s, zero where it is infinite at s = 0.
-
-        It is always multiplied by a squared difference, and that product is zero there.
-        """
+        """Return dk/ds at squared scaled distances s; zero where it is infinite at s = 0."""
         raise self._unstated("slope(s)", f"the derivative of the profile by s, {KEEP}")
 
     def shape_gradient(self, s: Array, Q: Array) -> Gradient:
@@ -91,7 +88,6 @@ class Stationary(OfDistance, abstract=True):
         """Number of the profile in the compiled core, or None."""
         return None
 
-    # ------------------------------------------------------------------ the contract
     def workspace(self) -> int:
         return 0 if self.native is not None else 3
 
@@ -256,10 +252,7 @@ def untied(kernel: Kernel, d: int) -> Kernel:
 
 
 def relevance(kernel: Kernel, points: Array, weights: Array) -> Array | None:
-    """Return deviation / length scale of each column (d,): zero where the kernel does not look.
-
-    None if the kernel has no length scales or several sets of them. points is (n, d).
-    """
+    """Return deviation / length scale of each column (d,); None if there is not one set of them."""
     d = points.shape[1]
     found = list(_scales(kernel, list(range(d))))
     if len(found) != 1 or np.size(found[0][1]) not in (1, len(found[0][0])):

@@ -99,8 +99,7 @@ class Cosine(Kernel):
 
     References
     ----------
-    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.2.1 (the spectral
-    density of one frequency in Bochner's theorem, equation (4.5)).
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, equation (4.5).
 
     Examples
     --------

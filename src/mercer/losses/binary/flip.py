@@ -28,8 +28,7 @@ class Flip(BinaryLoss):
 
     Examples
     --------
-    >>> loss = Flip(Probit(), eps=0.1)
-    >>> round(float(np.exp(-loss.value(1.0, 50.0))), 6)
+    >>> round(float(np.exp(-Flip(Probit(), eps=0.1).value(1.0, 50.0))), 6)
     0.9
     """
 
@@ -82,9 +81,7 @@ class Flip(BinaryLoss):
         y = np.asarray(y, dtype=np.float64)
         if self.base is None:
             return np.zeros_like(y)[None]
-        base, low = self.base, -1.0
-        target = -np.log(self.eps)
-        one = np.asarray(1.0)
+        base, low, target, one = self.base, -1.0, -np.log(self.eps), np.asarray(1.0)
         while base.value(one, np.asarray(low)) < target and low > -1e12:
             low *= 2.0
         turn = optimize.brentq(lambda f: float(base.value(one, np.asarray(f))) - target, low, 0.0)

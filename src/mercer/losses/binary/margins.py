@@ -111,9 +111,8 @@ class SquaredHinge(BinaryLoss):
 class NormalizedHinge(BinaryLoss):
     """P(y | f) = e^{-C (1 - y f)_+} / Z(f), Z the sum over both labels.
 
-    phi(u) = log(1 + e^{-C h(u)}), h(u) = (1 + u)_+ - (1 - u)_+: 2u inside |u| <= 1, u + sign(u)
-    outside. Not convex: the kink at u = -1 is concave, and averaged curvatures may be negative.
-    Reference: Seeger's thesis (2.18); GPML (6.39).
+    phi(u) = log(1 + e^{-C h(u)}), h(u) = (1 + u)_+ - (1 - u)_+. Not convex: the kink at u = -1 is
+    concave. Reference: Seeger's thesis (2.18); GPML (6.39).
 
     Parameters
     ----------
@@ -121,8 +120,7 @@ class NormalizedHinge(BinaryLoss):
 
     Examples
     --------
-    >>> loss = NormalizedHinge()
-    >>> round(float(loss.predict(0.0, 2.0)), 6)
+    >>> round(float(NormalizedHinge().predict(0.0, 2.0)), 6)
     0.5
     """
 
@@ -142,9 +140,8 @@ class NormalizedHinge(BinaryLoss):
         return -special.log_expit(self._exponent(u))
 
     def slopes(self, u: Array) -> tuple[Array, Array, Array]:
-        a = np.abs(u)
+        a, x = np.abs(u), self._exponent(u)
         rate = np.where(a < 1.0, 2.0 * self.C, self.C)
-        x = self._exponent(u)
         e = exp(-np.abs(x))
         far = 1.0 / (1.0 + e)
         near = e * far
@@ -169,9 +166,8 @@ class NormalizedHinge(BinaryLoss):
 class Margin(BinaryLoss):
     """Maximum entropy discrimination: with r = C (1 - y f), g = r - 1 - log r for r > 1, else 0.
 
-    Once continuously differentiable; the margin aimed at is 1 - 1/C.
-    Reference: Hou & Hero (2018), section 2, as the primal of their dual (slack density
-    C e^{-C (1 - gamma)}).
+    The margin aimed at is 1 - 1/C. Reference: Hou & Hero (2018), section 2, as the primal of their
+    dual (slack density C e^{-C (1 - gamma)}).
 
     Parameters
     ----------
@@ -263,8 +259,7 @@ def hinge_normaliser(f: Array, C: float = 1.0) -> Array:
 
         nu(f; C) = kappa [e^{-C (1 - f)_+} + e^{-C (1 + f)_+}],    kappa = 1 / (1 + e^{-2 C})
 
-    It is 1 at f = +-1, sech C at f = 0, kappa far out. A likelihood's mass would be constant; what
-    is missing would belong to a third answer, "do not know", that nobody gave, and
+    It is 1 at f = +-1, sech C at f = 0, kappa far out; a likelihood's mass would be constant.
     :class:`~mercer.losses.NormalizedHinge` divides it out.
 
     Parameters

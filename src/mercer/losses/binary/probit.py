@@ -59,8 +59,7 @@ class Probit(BinaryLoss):
 class LaplaceProbit(BinaryLoss):
     """A threshold on f plus double exponential noise of density (C/2) e^{-C |x|}.
 
-    phi(u) = log 2 - C u for u < 0, -log(1 - e^{-C u}/2) for u >= 0. Its second derivative jumps
-    at 0. Reference: Seeger's thesis (2.17).
+    phi(u) = log 2 - C u for u < 0, else -log(1 - e^{-C u}/2). Reference: Seeger's thesis (2.17).
 
     Parameters
     ----------

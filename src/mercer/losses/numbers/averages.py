@@ -59,8 +59,7 @@ def log_averaged(m: Array, v: Array) -> Array:
     """Return log E[sigma(z)], z ~ N(m, v), with relative accuracy in both tails.
 
     m >= 0 from the other tail; below, by the tilt log P = m + v/2 + log E[sigma(z')],
-    z' ~ N(-m - v, v), where that mean is positive; else by the second sum in logarithms. Each value
-    depends on its own m and v alone.
+    z' ~ N(-m - v, v), where that mean is positive; else by the second sum in logarithms.
     """
     m, v = np.broadcast_arrays(np.asarray(m, dtype=np.float64), np.asarray(v, dtype=np.float64))
     out, up = np.empty(m.shape), m >= 0.0
@@ -167,10 +166,7 @@ TABLES = 256  # of one-dimensional averages held at a time
 
 
 def softmax_average(m: Array, V: Array) -> Array:
-    """p (n, c) for m (n, c) and V (n, c, c), c > 2; the probabilities of a row sum to one.
-
-    A row depends on its own m and V alone.
-    """
+    """p (n, c) for m (n, c) and V (n, c, c), c > 2; a row depends on its own m and V alone."""
     c, p = m.shape[1], np.empty(m.shape)
     own = np.diagonal(V, axis1=1, axis2=2)
     differences = own[:, :, None] + own[:, None, :] - 2.0 * V
@@ -225,8 +221,7 @@ def _roots(V: Array) -> tuple[Array, Array]:
 def independent_as_possible(V: Array) -> Array:
     """V + 1 b' + b 1' (..., c, c): the same covariances of differences, small off the diagonal.
 
-    A softmax does not see what moves all latent values together. b minimises the sum of squares
-    off the diagonal; it is shortened if the result would not be a covariance.
+    b minimises the squares off the diagonal; it is shortened if the result is not a covariance.
     """
     c = V.shape[-1]
     row = V.sum(axis=-1) - np.diagonal(V, axis1=-2, axis2=-1)

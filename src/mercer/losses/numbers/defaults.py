@@ -40,9 +40,8 @@ def differences(loss: Loss, y: Array, f: Array) -> tuple[Array, Array, Array]:
 def conjugate(loss: Loss, y: Array, u: Array) -> Array:
     """sup_f u f - g(y, f) for a convex g, by solving g'(y, f) = u; +inf outside its domain.
 
-    The root is bracketed out to 2^60 widths from the centre. Where g' comes within 1e-13 of u
-    without reaching it (u at the edge of the domain) the value 64 widths out is returned: the
-    limit, for tails that approach their slope exponentially.
+    Where g' comes within 1e-13 of u without reaching it (u at the edge of the domain) the value 64
+    widths out is returned: the limit, for tails that approach their slope exponentially.
     """
     y, u = np.broadcast_arrays(np.asarray(y, dtype=np.float64), np.asarray(u, dtype=np.float64))
     shape, y, u = y.shape, y.reshape(-1), u.reshape(-1)
@@ -81,11 +80,7 @@ def conjugate(loss: Loss, y: Array, u: Array) -> Array:
 
 
 def increasing_root(function: Callable[[Array], Array], start: Array, step: Array) -> Array:
-    """The root x (n,) of an increasing function, from a guess and a first step, to 1e-13.
-
-    The step doubles until the root is bracketed; then regula falsi (Illinois) with every third
-    step a bisection.
-    """
+    """The root x (n,) of an increasing function, from a guess and a first step, to 1e-13."""
     low, high = start - step, start + step
     at_low, at_high = function(low), function(high)
     for k in range(1, 1000):
@@ -97,7 +92,7 @@ def increasing_root(function: Callable[[Array], Array], start: Array, step: Arra
         high = np.where(right, start + reach, high)
         at_low, at_high = function(low), function(high)
     x, last = 0.5 * (low + high), np.zeros(start.shape)
-    for k in range(200):
+    for k in range(200):  # regula falsi (Illinois), every third step a bisection
         width = at_high - at_low
         secant = low - at_low * (high - low) / np.where(width > 0.0, width, 1.0)
         inside = (secant > low) & (secant < high) & (width > 0.0) & (k % 3 != 2)

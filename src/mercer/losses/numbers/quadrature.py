@@ -87,16 +87,13 @@ def expected(loss: Loss, y: Array, m: Array, v: Array) -> Triple:
 def tilted(loss: Loss, y: Array, m: Array, v: Array, power: Array | None = None) -> Triple:
     """Return log Z of exp(-g(y, f)) N(f | m, v) and its first two derivatives in m.
 
-    With ``power`` (n,) > 0 the loss of each row counts that often: g is power g(y, f).
-
-    The window covers N(m, v) and the mode of the tilted density, which may be many standard
-    deviations away. With T the tilted average,
+    With ``power`` (n,) > 0 g is power g(y, f). The window covers N(m, v) and the mode of the tilted
+    density, which may be many standard deviations away. With T the tilted average,
 
         L' = -T[g'] = T[f - m]/v,    L'' = Var_T[g'] - T[g''] - jumps = (Var_T[f] - v)/v^2;
 
-    the first forms are exact for small v, the second for large v: each row takes the one with the
-    smaller rounding error (a loss without its own derivatives, or one that is a step, always
-    takes the second).
+    each row takes the form with the smaller rounding error, the first for small v (a loss without
+    its own derivatives, or one that is a step, always takes the second).
     """
     s, p = np.sqrt(v), np.ones_like(v) if power is None else power
     mode, width = _mode(loss, y, m, v, p)
@@ -151,14 +148,11 @@ def _loss_points(loss: Loss, y: Array, m: Array) -> Iterator[Array]:
 
 
 def _nodes(low: Array, high: Array, *points: Array) -> tuple[Array, Array]:
-    """Nodes and weights (n, panels * 12) of the panels from low to high, cut at the points (n, k).
-
-    Panels that are empty in every row are left out, others that are empty weigh nothing.
-    """
+    """Nodes and weights (n, panels * 12) from low to high, cut into panels at the points (n, k)."""
     cuts = np.hstack([low[:, None], high[:, None], *points])
     breaks = np.sort(np.clip(cuts, low[:, None], high[:, None]), axis=1)
     left, right = breaks[:, :-1], breaks[:, 1:]
-    used = np.any(right > left, axis=0)
+    used = np.any(right > left, axis=0)  # panels that are empty in every row are left out
     left, right = left[:, used, None], right[:, used, None]
     half = 0.5 * (right - left)
     r = 0.5 * (left + right) + half * NODES
@@ -201,8 +195,7 @@ def _is_step(loss: Loss, y: Array) -> NDArray[np.bool_]:
 def _mode(loss: Loss, y: Array, m: Array, v: Array, p: Array) -> tuple[Array, Array]:
     """A root of p g'(f) + (f - m)/v (the mode, if g is convex) and the density's width there.
 
-    For convex g it lies between m and m - v p g'(m); bisection with Newton steps inside. Only
-    panels are placed by it, so a few digits suffice.
+    For convex g it lies between m and m - v p g'(m). It only places panels: a few digits suffice.
     """
     s = np.sqrt(v)
     d1 = p * loss.derivatives(y, m)[0]

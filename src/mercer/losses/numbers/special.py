@@ -40,9 +40,8 @@ def log_cdf_difference(low: Array, high: Array) -> Array:
 def mills(z: Array) -> tuple[Array, Array, Array]:
     """Return r(z) = N(z) / Phi(z) and its first two derivatives.
 
-    r' = -r (z + r), r'' = r ((z + r)^2 + r (z + r) - 1). Left of z = -30 the differences cancel;
-    there the asymptotic series in 1/z are used. Relative errors for z < 0 stay below 1e-14, 1e-12
-    and 1e-7.
+    r' = -r (z + r), r'' = r ((z + r)^2 + r (z + r) - 1); asymptotic series in 1/z left of -30.
+    Relative errors for z < 0 stay below 1e-14, 1e-12 and 1e-7.
     """
     tail = z < -30.0
     near = np.where(tail, 0.0, z)

@@ -60,8 +60,7 @@ class LaplaceNoise(PiecewiseLinear, LocationLoss):
 class Pinball(PiecewiseLinear, LocationLoss):
     """Quantile regression: g = rho(y - f) / s - log(q (1 - q) / s); f is the q-quantile of y.
 
-    rho(r) = q r for r > 0, (q - 1) r for r < 0. exp(-g) is the asymmetric Laplace density; its
-    predictive quantiles are those of that noise, not a model-free statement about y.
+    rho(r) = q r for r > 0, else (q - 1) r. exp(-g) is the asymmetric Laplace density.
     Reference: Takeuchi, Le, Sears & Smola (2006); Koenker & Bassett (1978).
 
     Parameters

@@ -145,7 +145,6 @@ class Gaussian(LocationLoss):
         restated._marks = {"noise": mark}
         return restated
 
-    # ------------------------------------------------------------------ predictions
     def predict(self, m: Array, v: Array) -> tuple[Array, Array]:
         m, v = np.broadcast_arrays(m, v)
         return m + 0.0, v + self._variance(m.shape)

@@ -124,8 +124,8 @@ class Huber(LocationLoss):
 class StudentT(LocationLoss):
     """Student's t noise: g = (df + 1)/2 log(1 + (y - f)^2 / (df s^2)) + constant.
 
-    Not convex: posteriors may have several modes, and there is no dual. The variance is infinite
-    for df <= 2. Reference: GPML section 9.3; Vanhatalo, Jylanki & Vehtari (2009).
+    Not convex: posteriors may have several modes, and there is no dual.
+    Reference: GPML section 9.3; Vanhatalo, Jylanki & Vehtari (2009).
 
     Parameters
     ----------
@@ -134,8 +134,7 @@ class StudentT(LocationLoss):
 
     Examples
     --------
-    >>> loss = StudentT(scale=0.5, df=4.0)
-    >>> loss.predict(1.0, 0.2)[1].round(6)
+    >>> StudentT(scale=0.5, df=4.0).predict(1.0, 0.2)[1].round(6)
     np.float64(0.7)
     """
 
