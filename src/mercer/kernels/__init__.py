@@ -18,8 +18,7 @@ from mercer.kernels.operators.operator import (
 from mercer.kernels.splines.cycle import PeriodicSpline
 from mercer.kernels.splines.line import Spline
 from mercer.kernels.splines.thin_plate import ThinPlate
-from mercer.kernels.stationary.base import RBF, RationalQuadratic, Stationary
-from mercer.kernels.stationary.biased import BiasedRBF
+from mercer.kernels.stationary.base import RBF, BiasedRBF, RationalQuadratic, Stationary
 from mercer.kernels.stationary.matern import Matern
 from mercer.kernels.stationary.periodic import Cosine, Periodic
 from mercer.kernels.stationary.wendland import Wendland

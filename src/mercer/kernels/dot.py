@@ -21,7 +21,35 @@ from mercer.kernels.base import (
 )
 
 
-class Constant(Kernel):
+class Level(Kernel, abstract=True):
+    """One variance, its only parameter, for all pairs of points that count as the same.
+
+    A child states ``_add_to``, and ``_total``, the sum of Q over these pairs.
+    """
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        K = np.zeros((len(X), len(X if Z is None else Z)))
+        self._add_to(K, X, Z)
+        return K
+
+    def diag(self, X: Array) -> Array:
+        return np.full(len(X), self._variance())
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        total = self._total(X, Z, Q)
+        return float(self._variance()) * total, {next(iter(self.domains)): total}
+
+    def _total(self, X: Array, Z: Array | None, Q: Array) -> float:
+        raise NotImplementedError
+
+    def _variance(self) -> Array:
+        return positive(self, next(iter(self.domains)))
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        return self  # points that agree still do
+
+
+class Constant(Level):
     """Constant kernel, k = value: an unknown offset of prior variance ``value`` (a bias).
 
     Parameters
@@ -46,24 +74,14 @@ class Constant(Kernel):
     def __init__(self, value: float = 1.0) -> None:
         self.value = value
 
-    def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        return np.full((len(X), len(X if Z is None else Z)), positive(self, "value"))
-
-    def diag(self, X: Array) -> Array:
-        return np.full(len(X), positive(self, "value"))
-
-    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
-        total = float(np.sum(Q))
-        return float(positive(self, "value")) * total, {"value": total}
-
     def _add_to(self, K: Array, X: Array, Z: Array | None) -> None:
-        K += positive(self, "value")
+        K += self._variance()
+
+    def _total(self, X: Array, Z: Array | None, Q: Array) -> float:
+        return float(np.sum(Q))
 
     def features(self, X: Any) -> Any:
-        return np.full((len(X), 1), np.sqrt(positive(self, "value")))
-
-    def in_units(self, shift: Array, scale: Array) -> Kernel:
-        return self
+        return np.full((len(X), 1), np.sqrt(self._variance()))
 
 
 class Linear(Kernel):

@@ -18,6 +18,7 @@ from mercer.kernels.base import (
     zero_gradient,
 )
 from mercer.kernels.compose import _Wrapper
+from mercer.kernels.dot import Level
 from mercer.kernels.stationary.matern import Matern
 
 
@@ -78,35 +79,7 @@ class Categorical(Kernel):
         return correlation
 
 
-class _Level(Kernel, abstract=True):
-    """One variance, its only parameter, for every pair of points that counts as the same.
-
-    A child states ``_add_to``, and ``_total``, the sum of Q over these pairs.
-    """
-
-    def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        K = np.zeros((len(X), len(X if Z is None else Z)))
-        self._add_to(K, X, Z)
-        return K
-
-    def diag(self, X: Array) -> Array:
-        return np.full(len(X), self._variance())
-
-    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
-        total = self._total(X, Z, Q)
-        return float(self._variance()) * total, {next(iter(self.domains)): total}
-
-    def _total(self, X: Array, Z: Array | None, Q: Array) -> float:
-        raise NotImplementedError
-
-    def _variance(self) -> Array:
-        return positive(self, next(iter(self.domains)))
-
-    def in_units(self, shift: Array, scale: Array) -> Kernel:
-        return self  # points that agree still do
-
-
-class Nugget(_Level):
+class Nugget(Level):
     """An independent random effect for each distinct input: k = variance if x = z, else 0.
 
     Two rows with the same inputs share the effect, where :class:`White` gives each of them its own
@@ -155,7 +128,7 @@ def _equal(X: Any, Z: Any) -> tuple[Index, Index]:
     return rows, np.array([j for each in found for j in each], dtype=np.intp)
 
 
-class White(_Level):
+class White(Level):
     """Independent noise: variance ``noise`` between each point and itself, zero otherwise.
 
     It adds to ``k(X)`` and its diagonal, nothing to ``k(X, Z)``: two rows of the same values are

@@ -33,8 +33,6 @@ __all__ += ["hinge_normaliser", "reweight"]
 def by_name(name: str) -> Loss:
     """Return the loss of that name with its default parameters: "gaussian", "student_t", ...
 
-    The name is the class's, in lower case with underscores; classes of your own have names, too.
-
     Examples
     --------
     >>> by_name("negative_binomial")

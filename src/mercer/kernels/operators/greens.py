@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import factorial, log, pi, sin
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,8 +120,7 @@ _CONDITION = 30.0
 _LARGEST = 200
 
 
-@dataclass(frozen=True)
-class Nodes:
+class Nodes(NamedTuple):
     """k = Re sum_l weight_l G(q_l);  dk/da_m = Re sum_l (value_ml G(q_l) + slope_ml dG/dz(q_l)).
 
     Only nodes with Im q >= 0 are kept: those of the lower half plane are their conjugates.
@@ -143,17 +142,12 @@ def contour_nodes(coefficients: Array) -> Nodes:
     groups = list(np.eye(len(u), dtype=bool))
     if condition.max() > _CONDITION:
         groups = _divided(u, np.ones(len(u), dtype=bool))
-    upper = [members for members in groups if _centre(u[members]).imag >= 0.0]
     found = [
         _residue(P, u[members][0]) if members.sum() == 1 else _circle(P, u, members)
-        for members in upper
+        for members in groups
+        if _centre(u[members]).imag >= 0.0
     ]
-    return Nodes(
-        np.concatenate([nodes.q for nodes in found]),
-        np.concatenate([nodes.weight for nodes in found]),
-        np.hstack([nodes.value for nodes in found]),
-        np.hstack([nodes.slope for nodes in found]),
-    )
+    return Nodes(*(np.hstack(parts) for parts in zip(*found, strict=True)))
 
 
 def _residue(P: np.polynomial.Polynomial, u: complex) -> Nodes:

@@ -35,7 +35,8 @@ class Operator(Kernel):
 
     References
     ----------
-    Rasmussen and Williams, Gaussian Processes for Machine Learning, equations (6.10) to (6.16).
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, equations (6.10) to (6.16);
+    with the multinomial weights in (6.10) that make the norm rotation invariant.
 
     Examples
     --------
