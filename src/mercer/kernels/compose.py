@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import accumulate
 from typing import Any, ClassVar, Self, TypeGuard
@@ -100,8 +101,7 @@ class Sum(_Parts):
             states = part.state_space()
             assert states is not None
             own = slice(start, start := start + len(states.rates))
-            slopes = part.state_space_pullback(rates[own], variances[own])
-            gradient |= prefixed(str(i), slopes)
+            gradient |= prefixed(str(i), part.state_space_pullback(rates[own], variances[own]))
         return gradient
 
     def workspace(self) -> int:
@@ -233,7 +233,9 @@ class Scale(_Wrapper):
 
     def state_space(self) -> StateSpace | None:
         states = self.kernel.state_space()
-        return None if states is None else states.times(float(positive(self, "variance")))
+        if states is None:
+            return None
+        return replace(states, variances=float(positive(self, "variance")) * states.variances)
 
     def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
         inside = prefixed("kernel", self.kernel.state_space_pullback(rates, variances))

@@ -88,9 +88,8 @@ class FromSklearn(Kernel):
     Examples
     --------
     >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-    >>> FromSklearn(RBF(2.0) + WhiteKernel(0.5))(np.array([[0.0], [2.0]])).round(4)
-    array([[1.5   , 0.6065],
-           [0.6065, 1.5   ]])
+    >>> FromSklearn(RBF(2.0) + WhiteKernel(0.5)).diag(np.array([[0.0], [2.0]]))
+    array([1.5, 1.5])
     """
 
     domains: ClassVar[Domains] = {"theta": REAL}

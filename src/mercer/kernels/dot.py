@@ -230,9 +230,8 @@ class ArcSine(Kernel):
 
     Examples
     --------
-    >>> ArcSine()(np.array([[0.0], [3.0]])).round(4)
-    array([[0.4646, 0.1622],
-           [0.1622, 0.8027]])
+    >>> ArcSine()(np.array([[0.0]]), np.array([[0.0], [3.0]])).round(4)
+    array([[0.4646, 0.1622]])
     """
 
     domains: ClassVar[Domains] = {"weight": POSITIVE, "bias": POSITIVE}

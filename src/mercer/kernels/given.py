@@ -30,10 +30,8 @@ class Precomputed(Kernel):
 
     Examples
     --------
-    >>> kernel = Precomputed(np.array([[2.0, 1.0], [1.0, 3.0]]))
-    >>> kernel(np.array([[1], [0]]), np.array([[1]]))
-    array([[3.],
-           [1.]])
+    >>> Precomputed(np.array([[2.0, 1.0], [1.0, 3.0]]))(np.array([[1]]), np.array([[1], [0]]))
+    array([[3., 1.]])
     """
 
     def __init__(self, matrix: Array | None = None) -> None:
@@ -120,9 +118,8 @@ class Function(Kernel):
 
     Examples
     --------
-    >>> Function(lambda X, Z: np.minimum(X, Z.T))(np.array([[1.0], [2.0]]))
-    array([[1., 1.],
-           [1., 2.]])
+    >>> Function(lambda X, Z: np.minimum(X, Z.T))(np.array([[1.5]]), np.array([[1.0], [2.0]]))
+    array([[1. , 1.5]])
     """
 
     def __init__(self, function: Callable[[Array, Array], Array]) -> None:

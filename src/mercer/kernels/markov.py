@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -43,10 +43,6 @@ class StateSpace:
     def size(self) -> int:
         """Return the number of entries of the state."""
         return int(self.orders.sum())
-
-    def times(self, factor: float) -> StateSpace:
-        """Return the state space of the kernel times a factor."""
-        return replace(self, variances=factor * self.variances)
 
     def line(self, X: Array) -> Array:
         """Return the coordinates (n,) of X (n, d)."""

@@ -84,9 +84,8 @@ class Softmax(Loss):
 
     def log_predictive(self, y: Array, m: Array, v: Array) -> Array:
         """Return the log of the predicted probability of class y (n,)."""
-        p = self.predict(m, v)
-        chosen = np.take_along_axis(p, np.asarray(y).astype(np.intp)[:, None], axis=1)
-        return np.asarray(np.log(chosen[:, 0]))
+        rows = np.asarray(y).astype(np.intp)[:, None]
+        return np.asarray(np.log(np.take_along_axis(self.predict(m, v), rows, axis=1)[:, 0]))
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Return class numbers (n,): the largest latent value after Gumbel noise."""

@@ -69,8 +69,7 @@ class Fisher(ScoreKernel):
     --------
     The score of the mean of a Gaussian of variance 4 is (x - mean) / 4, its information 1/4:
 
-    >>> kernel = Fisher(lambda X: (X - 1.0) / 4.0, information=np.array([0.25]))
-    >>> kernel(np.array([[3.0]]), np.array([[5.0]]))
+    >>> Fisher(lambda X: (X - 1.0) / 4.0, np.array([0.25]))(np.array([[3.0]]), np.array([[5.0]]))
     array([[2.]])
     """
 
@@ -129,8 +128,7 @@ class MultinomialFisher(ScoreKernel):
 
     References
     ----------
-    Jaakkola and Haussler, Exploiting generative models in discriminative classifiers (1999);
-    Hofmann, Learning the similarity of documents (2000).
+    Jaakkola and Haussler (1999); Hofmann, Learning the similarity of documents (2000).
 
     Examples
     --------
@@ -203,7 +201,6 @@ class MixtureFisher(ScoreKernel):
 
     References
     ----------
-    Jaakkola and Haussler, Exploiting generative models in discriminative classifiers (1999);
     Perronnin and Dance, Fisher kernels on visual vocabularies for image categorization (2007).
 
     Examples

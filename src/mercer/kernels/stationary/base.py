@@ -172,9 +172,8 @@ class RBF(Stationary):
 
     Examples
     --------
-    >>> RBF(length_scale=2.0)(np.array([[0.0], [2.0]])).round(4)
-    array([[1.    , 0.6065],
-           [0.6065, 1.    ]])
+    >>> RBF(length_scale=2.0)(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
+    array([[1.    , 0.6065]])
     """
 
     native = 0

@@ -41,9 +41,8 @@ class Matern(Stationary):
 
     Examples
     --------
-    >>> Matern(nu=0.5)(np.array([[0.0], [1.0]])).round(4)
-    array([[1.    , 0.3679],
-           [0.3679, 1.    ]])
+    >>> Matern(nu=0.5)(np.array([[0.0]]), np.array([[0.0], [1.0]])).round(4)
+    array([[1.    , 0.3679]])
     """
 
     names: ClassVar[Names] = {
