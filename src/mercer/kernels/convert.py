@@ -18,13 +18,7 @@ def kernel_names() -> list[str]:
 
 
 def is_pairwise(given: Any) -> bool:
-    """Return whether rows of X are kernel values: what scikit-learn's tag ``pairwise`` says.
-
-    Examples
-    --------
-    >>> is_pairwise("precomputed"), is_pairwise("rbf")
-    (True, False)
-    """
+    """Return whether rows of X are kernel values: what scikit-learn's tag ``pairwise`` says."""
     if isinstance(given, str):
         made = Kernel.known_names().get(given)
         given = None if made is None else made()

@@ -14,7 +14,8 @@ from mercer.core.arrays import Array
 class StateSpace:
     """A sum of Matern covariances of one column: k(x, z) = sum_c variance_c M_c(rate_c |x - z|).
 
-    M_c has the smoothness order_c - 1/2; its process and order_c - 1 derivatives are Markov.
+    M_c has the smoothness order_c - 1/2; its process and order_c - 1 derivatives are Markov (GPML
+    appendix B.2).
 
     Attributes
     ----------
@@ -22,10 +23,6 @@ class StateSpace:
     rates : (c,) sqrt(2 order - 1) / length scale.
     variances : (c,)
     column : the column that the kernel looks at; None if it is the only one.
-
-    References
-    ----------
-    Rasmussen & Williams, Gaussian Processes for Machine Learning, appendix B.2.
 
     Examples
     --------

@@ -93,13 +93,6 @@ def fit_softmax_platt(F: Array, codes: Index, weights: Array | None = None) -> t
     (n_c + 1)/(n_c + k) for the class c of the row and 1/(n_c + k) for each other one, n_c the
     weight of class c, by Newton steps with backtracking. For k = 2 it is :func:`fit_platt`, whose
     references hold. F is (n, k), ``codes`` (n,) the class of each row, 0 .. k-1, ``weights`` (n,).
-
-    Examples
-    --------
-    >>> F = np.array([[2.0, 0.0, 0.1], [0.2, 1.0, 0.0], [0.0, 0.3, 1.5]])
-    >>> slope, offsets = fit_softmax_platt(F, np.array([0, 1, 2]))
-    >>> slope > 0, offsets.shape
-    (True, (3,))
     """
     F, codes, w = _checked(F, codes, weights)
     k = F.shape[1]

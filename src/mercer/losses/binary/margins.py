@@ -1,8 +1,7 @@
 """Losses of support vector classifiers, discrimination and boosting; the hinge's likelihood.
 
-Of all but NormalizedHinge exp(-g) does not sum to one over the labels: they offer no probabilities,
-and their scale C is not free, since an evidence that is not normalised cannot compare its values.
-Theory (S1), (S7), (S8), (S9), (M2).
+All but NormalizedHinge are not normalised: they offer no probabilities, and their scale C is not
+free, since their evidence cannot compare its values. Theory (S1), (S7), (S8), (S9), (M2).
 """
 
 from __future__ import annotations

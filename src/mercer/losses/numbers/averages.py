@@ -41,13 +41,7 @@ MASS = np.array([0.00910848, 0.10911897, 0.31713836, 0.37373563, 0.17248012, 0.0
 
 
 def averaged(m: Array, v: Array) -> Array:
-    """Return E[sigma(z)] for z ~ N(m, v), m and v of shapes that broadcast, v >= 0.
-
-    Examples
-    --------
-    >>> averaged(np.array([0.0, 1.5]), np.array([9.0, 4.0])).round(6)
-    array([0.5     , 0.715006])
-    """
+    """Return E[sigma(z)] for z ~ N(m, v), m and v of shapes that broadcast, v >= 0."""
     m, v = np.broadcast_arrays(np.asarray(m, dtype=np.float64), np.asarray(v, dtype=np.float64))
     p, wide = np.empty(m.shape), v > WIDE
     p[~wide] = _by_blocks(lambda a, s: expit(a + s * _T) @ _WT, m[~wide], v[~wide], len(_T))

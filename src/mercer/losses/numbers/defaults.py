@@ -137,13 +137,6 @@ def slopes(loss: Loss, total: Callable[[Loss], float]) -> dict[str, float | Arra
 
     ``total`` maps a loss to a number that costs O(n), such as the sum of E[g] at fixed moments.
     Fourth order in the parameter; scalars and arrays alike.
-
-    Examples
-    --------
-    >>> from mercer.losses import StudentT
-    >>> found = slopes(StudentT(), lambda loss: float(loss.value(0.0, 1.0)))
-    >>> sorted(found) == sorted(StudentT().free)
-    True
     """
     found: dict[str, float | Array] = {}
     for path, domain in loss.free.items():

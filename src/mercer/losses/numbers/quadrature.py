@@ -1,9 +1,8 @@
 """Gaussian averages of any one-latent loss, and their derivatives, by split Gauss-Legendre rules.
 
-Gauss-Hermite fails for kinks and for latent deviations beyond the loss's own width (errors of 1e-3
-with 128 nodes). Here the line is cut into panels at the kinks, at multiples of the latent standard
-deviation and at multiples of the loss's width, and each panel gets 12 Gauss-Legendre nodes. The
-tests hold it to 1e-9 of dense sums for latent variances from 1e-4 to 1e4.
+Gauss-Hermite fails for kinks and for latent deviations beyond the loss's own width. Here the line
+is cut into panels at the kinks, at multiples of the latent standard deviation and of the loss's
+width, and each panel gets 12 nodes: to 1e-9 for latent variances from 1e-4 to 1e4.
 
 A Newton step on the variational Gaussian also needs the third and fourth derivatives of E[g] in m
 (the second is twice the first in v, the heat equation). Theory (A3).
