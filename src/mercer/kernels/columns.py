@@ -135,7 +135,7 @@ def _position(column: int | str, names: Sequence[str] | None, n_features: int) -
 class Standardized(_OfInputs):
     """A kernel of standardised columns, k((x - shift) / scale, (z - shift) / scale).
 
-    It states a kernel for the original columns if its parameters cannot absorb the change of units.
+    For kernels whose parameters cannot absorb the change of units.
 
     Parameters
     ----------

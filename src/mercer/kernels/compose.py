@@ -124,7 +124,7 @@ class Product(_Parts):
 
     Parameters
     ----------
-    parts : sequence of Kernel; the factors, one or more. ``a * b * c`` builds one flat product.
+    parts : sequence of Kernel; the factors, one or more; ``a * b * c`` builds one flat product.
         Its signal is the product of the signals: none if a factor is noise alone.
 
     References

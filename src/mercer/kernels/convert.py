@@ -58,7 +58,6 @@ def as_kernel(given: Any) -> Kernel:
 
 
 def _is_sklearn(given: Any) -> bool:
-    """Say whether this is a kernel object of scikit-learn, or of a class derived from one."""
     modules = {cls.__module__ for cls in type(given).__mro__}
     return "sklearn.gaussian_process.kernels" in modules and hasattr(given, "theta")
 

@@ -131,8 +131,7 @@ def _equal(X: Any, Z: Any) -> tuple[Index, Index]:
 class White(Level):
     """Independent noise: variance ``noise`` between each point and itself, zero otherwise.
 
-    It adds to ``k(X)`` and its diagonal, nothing to ``k(X, Z)``: two rows of the same values are
-    still two observations.
+    It adds to ``k(X)``, not to ``k(X, Z)``: two rows of the same values are two observations.
 
     Parameters
     ----------

@@ -77,7 +77,6 @@ class Precomputed(Kernel):
 
     @staticmethod
     def _square(X: Array) -> Array:
-        """Return X if it can hold the kernel values of its own points."""
         X = as_matrix(X)
         if X.shape[0] != X.shape[1]:
             raise ValueError(
@@ -143,5 +142,4 @@ class Function(Kernel):
 
 
 def _shared_sign(X: Array, Z: Array) -> Array:
-    """Return the number of columns in which two points have the same sign."""
     return np.asarray((1.0 + np.sign(X) @ np.sign(Z).T / X.shape[1]) / 2.0)

@@ -14,8 +14,7 @@ from mercer.core.arrays import Array
 class StateSpace:
     """A sum of Matern covariances of one column: k(x, z) = sum_c variance_c M_c(rate_c |x - z|).
 
-    M_c has the smoothness order_c - 1/2; its process and order_c - 1 derivatives are Markov (GPML
-    appendix B.2).
+    M_c, of smoothness order_c - 1/2, is Markov with order_c - 1 derivatives (GPML appendix B.2).
 
     Attributes
     ----------

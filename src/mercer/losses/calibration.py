@@ -54,7 +54,6 @@ def newton(F: Array, T: Array, w: Array, theta: Array) -> tuple[Array, bool]:
 
 
 def _value(F: Array, T: Array, w: Array, theta: Array) -> tuple[float, Array]:
-    """Cross-entropy and the probabilities (n, k); rows of T sum to one."""
     log_p = log_softmax(theta[0] * F + theta[1:], axis=1)
     return -float(w @ (T * log_p).sum(axis=1)), np.exp(log_p)
 

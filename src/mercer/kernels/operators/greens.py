@@ -182,8 +182,7 @@ def _geometry(u: Complex, members: NDArray[np.bool_]) -> tuple[complex, float, i
     """Return centre, radius and (even) number of nodes of the circle around the members.
 
     A larger circle, in which only the members lie and exp(-q r) does not grow (|Im u| <= pi / 2,
-    which also excludes the mirrored roots -q), bounds the error outside. Of several radii, the one
-    that needs the fewest nodes is taken.
+    which excludes the mirrored roots -q), bounds the error. The radius of fewest nodes is taken.
     """
     centre, others = _centre(u[members]), u[~members]
     inside = float(np.abs(u[members] - centre).max())

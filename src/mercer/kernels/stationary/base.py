@@ -55,8 +55,7 @@ class Stationary(OfDistance, abstract=True):
 
     A subclass implements ``profile`` and ``slope``, elementwise functions of s (any shape), which
     must not change s. One whose profile the compiled core knows names it with ``native`` and is
-    then evaluated without temporaries. Distances are taken from differences, so coincident points
-    are at distance zero.
+    then evaluated without temporaries.
 
     Parameters
     ----------
@@ -151,7 +150,7 @@ class Stationary(OfDistance, abstract=True):
 
 
 def _squares(X: Array, Z: Array) -> Array:
-    """Return the squared distances (n, m), from differences."""
+    """Return the squared distances (n, m), from differences: those of equal points are zero."""
     s = np.empty((X.shape[0], Z.shape[0]))
     core.stationary(-1, X, Z, False, s)
     return s

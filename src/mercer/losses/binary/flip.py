@@ -18,8 +18,7 @@ from mercer.losses.numbers.special import exp, normal_pdf
 class Flip(BinaryLoss):
     """P(y | f) = eps + (1 - 2 eps) P_base(y | f): a label is turned over with probability eps.
 
-    Not convex, and bounded: a wrong label costs at most -log eps.
-    Reference: Seeger's thesis, section 1.2.6, corrected (eps = P(flip)).
+    Not convex, and bounded by -log eps. Reference: Seeger's thesis 1.2.6; eps corrected to P(flip).
 
     Parameters
     ----------

@@ -186,7 +186,6 @@ class SquaredProbit(Loss):
         return Gaussian(self.noise).quadratic(y)
 
     def quadratic_pullback(self, y: Array, dW: Array) -> dict[str, float | Array]:
-        """Return {"noise": ...}; the sigmoid does not take part in learning f."""
         return Gaussian(self.noise).quadratic_pullback(y, dW)
 
     def score(self, m: Array, v: Array) -> Array:

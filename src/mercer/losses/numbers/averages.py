@@ -8,8 +8,8 @@ mixture of Gaussians with closed average A(m, v). For a few variances and many m
 table of log A(-x) in cells of equal width: the polynomials of degree 7 with the values and three
 derivatives at both ends, to 1e-12; past the last cell, where A < 1e-16, the parabola at its end.
 
-For the softmax, f ~ N(m, V), a plain average over quasi-random points meets a step where the latent
-values are far apart. Given all others, f_j is Gaussian and its average is one-dimensional,
+For the softmax, f ~ N(m, V), a plain average meets a step where the latent values are far apart.
+Given all others, f_j is Gaussian and its average is one-dimensional,
 
     p_j = E_{f_-j} [ A(mean of f_j given f_-j - log sum_{k != j} e^{f_k}, its variance) ],
 

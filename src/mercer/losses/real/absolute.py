@@ -70,9 +70,8 @@ class Pinball(PiecewiseLinear, LocationLoss):
 
     Examples
     --------
-    >>> loss = Pinball(level=0.9)
-    >>> float(loss.derivatives(1.0, 0.0)[0]), round(float(loss.derivatives(0.0, 1.0)[0]), 6)
-    (-0.9, 0.1)
+    >>> float(Pinball(level=0.9).derivatives(1.0, 0.0)[0])
+    -0.9
     """
 
     domains: ClassVar[Domains] = {"scale": POSITIVE, "level": UNIT}

@@ -70,7 +70,6 @@ class Gaussian(LocationLoss):
         return super().check_targets(y)
 
     def _variance(self, shape: tuple[int, ...], positive: bool = False) -> Any:
-        """The noise, checked against the shape of the arrays it meets."""
         noise = self._checked()
         if noise.ndim == 0:
             if positive and self.noise == 0.0:

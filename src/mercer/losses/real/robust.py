@@ -67,7 +67,6 @@ class Huber(LocationLoss):
         return np.clip(r, -self.delta, self.delta) / self.noise, inside / self.noise, 0.0 * r
 
     def kinks(self, y: Array) -> Array:
-        """Return y -+ delta, where the second derivative jumps."""
         return np.array([np.reshape(y, -1) - self.delta, np.reshape(y, -1) + self.delta])
 
     def width(self, y: Array) -> float:
