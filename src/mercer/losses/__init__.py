@@ -22,12 +22,10 @@ from mercer.losses.real.gaussian import Gaussian
 from mercer.losses.real.robust import Huber, StudentT
 from mercer.losses.softmax import Softmax
 
-__all__ = ["Loss", "by_name"]
-__all__ += ["EpsilonInsensitive", "Gaussian", "Huber", "LaplaceNoise", "Pinball", "StudentT"]
-__all__ += ["Flip", "LaplaceProbit", "Logistic", "NormalizedHinge", "Probit", "SquaredProbit"]
-__all__ += ["Exponential", "Hinge", "Margin", "SquaredHinge"]  # of labels, not normalised
-__all__ += ["Gamma", "NegativeBinomial", "Ordinal", "Poisson", "Softmax"]
-__all__ += ["hinge_normaliser", "reweight"]
+__all__ = ["EpsilonInsensitive", "Exponential", "Flip", "Gamma", "Gaussian", "Hinge", "Huber"]
+__all__ += ["LaplaceNoise", "LaplaceProbit", "Logistic", "Loss", "Margin", "NegativeBinomial"]
+__all__ += ["NormalizedHinge", "Ordinal", "Pinball", "Poisson", "Probit", "Softmax", "SquaredHinge"]
+__all__ += ["SquaredProbit", "StudentT", "by_name", "hinge_normaliser", "reweight"]
 
 
 def by_name(name: str) -> Loss:
