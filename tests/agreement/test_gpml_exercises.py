@@ -8,7 +8,7 @@ import pytest
 from mercer import GPRegressor, SmoothingSpline, ThinPlateSpline
 from mercer.kernels import Precomputed, Spline
 from mercer.losses import Gaussian, Logistic, Probit
-from mercer.losses.binary.hinge import hinge_normaliser
+from mercer.losses.binary.margins import hinge_normaliser
 from mercer.rkhs import Expansion
 from tests.reference import gp
 

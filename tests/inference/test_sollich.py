@@ -11,7 +11,7 @@ from scipy.special import log_expit, logsumexp
 from mercer.inference import sollich_evidence
 from mercer.inference.sollich import hinge_weights, log_mean, square_root
 from mercer.kernels import RBF
-from mercer.losses.binary.hinge import hinge_normaliser
+from mercer.losses.binary.margins import hinge_normaliser
 
 
 def by_grid(K: np.ndarray, y: np.ndarray, C: float) -> float:

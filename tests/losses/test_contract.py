@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -57,7 +59,7 @@ def test_class_has_example_and_texts(cls):
     assert ">>>" in cls.__doc__
     for own in vars(cls).values():
         if callable(own) and not own.__name__.startswith("_"):
-            assert own.__doc__
+            assert inspect.getdoc(own)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,8 @@ class Mark:
 
 
 Names: TypeAlias = Mapping[str, Callable[[], "Component"]]
+Domains: TypeAlias = Mapping[str, Domain]
+Words: TypeAlias = Mapping[str, str]
 
 
 class Component:

@@ -11,7 +11,7 @@ from scipy.special import gammaln, log_expit, logsumexp
 from mercer.core.arrays import Array
 from mercer.kernels.base import Kernel
 from mercer.losses.base import check_positive
-from mercer.losses.binary.hinge import Hinge, hinge_normaliser
+from mercer.losses.binary.margins import Hinge, hinge_normaliser
 
 FREEDOM = 10.0  # degrees of freedom of the proposals
 STEPS = 80  # of expectation propagation at most

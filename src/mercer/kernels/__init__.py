@@ -6,61 +6,30 @@ from mercer.kernels.compose import Power, Product, Scale, Sum
 from mercer.kernels.convert import FromSklearn, as_kernel
 from mercer.kernels.dot import ArcSine, Constant, Linear, Polynomial
 from mercer.kernels.equality import Categorical, Noise, Nugget, White
-from mercer.kernels.features.fisher import Fisher, MultinomialFisher
+from mercer.kernels.features.fisher import TFIDF, Fisher, MixtureFisher, MultinomialFisher
 from mercer.kernels.features.fourier import RandomFourier
-from mercer.kernels.features.mixture import MixtureFisher
 from mercer.kernels.features.nystroem import Nystroem
-from mercer.kernels.features.tfidf import TFIDF
 from mercer.kernels.given import Function, Precomputed
-from mercer.kernels.operators.closed_forms import OrnsteinUhlenbeck, SquaredExponentialOperator
-from mercer.kernels.operators.operator import Operator
+from mercer.kernels.operators.operator import (
+    Operator,
+    OrnsteinUhlenbeck,
+    SquaredExponentialOperator,
+)
 from mercer.kernels.splines.cycle import PeriodicSpline
 from mercer.kernels.splines.line import Spline
 from mercer.kernels.splines.thin_plate import ThinPlate
-from mercer.kernels.stationary.base import RBF, RationalQuadratic, Stationary
-from mercer.kernels.stationary.biased import BiasedRBF
+from mercer.kernels.stationary.base import RBF, BiasedRBF, RationalQuadratic, Stationary
 from mercer.kernels.stationary.matern import Matern
 from mercer.kernels.stationary.periodic import Cosine, Periodic
 from mercer.kernels.stationary.wendland import Wendland
 
-__all__ = [
-    "RBF",
-    "TFIDF",
-    "ArcSine",
-    "BiasedRBF",
-    "Categorical",
-    "Columns",
-    "Constant",
-    "Cosine",
-    "Fisher",
-    "FromSklearn",
-    "Function",
-    "Kernel",
-    "Linear",
-    "Matern",
-    "MixtureFisher",
-    "MultinomialFisher",
-    "Noise",
-    "Nugget",
-    "Nystroem",
-    "Operator",
-    "OrnsteinUhlenbeck",
-    "Periodic",
-    "PeriodicSpline",
-    "Polynomial",
-    "Power",
-    "Precomputed",
-    "Product",
-    "RandomFourier",
-    "RationalQuadratic",
-    "Scale",
-    "Spline",
-    "SquaredExponentialOperator",
-    "Standardized",
-    "Stationary",
-    "Sum",
-    "ThinPlate",
-    "Wendland",
-    "White",
-    "as_kernel",
-]
+__all__ = ["Kernel", "as_kernel"]
+__all__ += ["Columns", "Power", "Product", "Scale", "Standardized", "Sum"]  # the algebra
+__all__ += ["RBF", "BiasedRBF", "Cosine", "Matern", "Periodic", "RationalQuadratic"]
+__all__ += ["Stationary", "Wendland"]
+__all__ += ["ArcSine", "Constant", "Linear", "Polynomial"]  # of inner products
+__all__ += ["Categorical", "Noise", "Nugget", "White"]  # of equality
+__all__ += ["TFIDF", "Fisher", "MixtureFisher", "MultinomialFisher", "Nystroem", "RandomFourier"]
+__all__ += ["Operator", "OrnsteinUhlenbeck", "SquaredExponentialOperator"]
+__all__ += ["PeriodicSpline", "Spline", "ThinPlate"]
+__all__ += ["FromSklearn", "Function", "Precomputed"]  # given by the user

@@ -1,7 +1,4 @@
-"""Kernel: what is smooth. The contract every kernel fulfils, and the algebra on kernels.
-
-Checks shared by the kernels: values of parameters, shapes of inputs, units.
-"""
+"""Kernel: what is smooth. The contract every kernel fulfils, and the checks that they share."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from mercer.core.component import Component, Mark
 if TYPE_CHECKING:
     from mercer.kernels.markov import StateSpace
 
-
 Gradient: TypeAlias = dict[str, float | Array]
 # Most bytes of kernel values that a product k(X, Z) V holds at a time.
 BATCH_BYTES = 1 << 27
@@ -29,10 +25,9 @@ class Kernel(Component):
     """A positive semidefinite function k(x, z).
 
     A child states ``__call__``, ``diag`` and, if it has differentiable parameters, ``pullback``.
-    Inputs X (n, d) and Z (m, d) are float64 matrices; ``Z=None`` means the n training or test
-    points themselves, and only then parts that stand for noise (:class:`~mercer.kernels.Noise`)
-    contribute. A class that only serves others to be built on is declared with
-    ``class Name(Kernel, abstract=True)``.
+    Inputs X (n, d) and Z (m, d) are float64 matrices; ``Z=None`` means the n points themselves, and
+    only then parts that stand for noise (:class:`~mercer.kernels.Noise`) contribute. A class that
+    only serves others to be built on is declared ``class Name(Kernel, abstract=True)``.
     """
 
     abstract: ClassVar[bool] = True
@@ -60,33 +55,28 @@ class Kernel(Component):
         raise self._unstated("diag(X)", "k(x, x) of every row")
 
     def pullback(self, X: Array, Z: Array | None, Q: Array) -> Gradient:
-        """Return d<Q, k(X, Z)>/d name for every differentiable parameter, by path.
+        """Return d<Q, k(X, Z)>/d name for every differentiable parameter, by path, in its shape.
 
-        Q is (n, m), symmetric if Z is None. A parameter that is an array has a gradient of its
-        shape. No array of size n x m x p is formed.
+        Q is (n, m), symmetric if Z is None. No array of size n x m x p is formed.
         """
         return self._value_and_pullback(X, Z, Q)[1]
 
     def matmul(self, X: Any, Z: Any, V: Array, *, precision: str = "double") -> Array:
         """Return k(X, Z) @ V (n, r) without holding the (n, m) matrix.
 
-        A child that knows a shorter way states :meth:`_matmul`; others are evaluated in blocks of
-        rows. What rounding does depends on the way.
+        A child that knows a shorter way states :meth:`_matmul`; others are evaluated in blocks.
 
         Parameters
         ----------
         X, Z : (n, d) and (m, d), both sparse where :attr:`takes_sparse` says so.
         V : (m, r).
-        precision : "double", or "single": kernel values have a relative error of 4e-7 where the
-            kernel is an RBF (:meth:`as_rbf`), for which there is compiled code; sums are double.
+        precision : "double"; "single": an RBF (:meth:`as_rbf`) has compiled values to 4e-7.
 
         Examples
         --------
-        >>> import numpy as np
         >>> from mercer.kernels import RBF
-        >>> RBF().matmul(np.zeros((2, 1)), np.array([[0.0], [1.0]]), np.ones((2, 1))).round(4)
-        array([[1.6065],
-               [1.6065]])
+        >>> RBF().matmul(np.zeros((1, 1)), np.array([[0.0], [1.0]]), np.ones((2, 1))).round(4)
+        array([[1.6065]])
         """
         V = np.asarray(V, dtype=np.float64)
         if precision not in ("single", "double"):
@@ -133,10 +123,7 @@ class Kernel(Component):
 
     # ------------------------------------------------------------------ for composites
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
-        """Return <Q, k(X, Z)> and the pullback of Q, together.
-
-        A kernel that gets both from one pass states this method instead of :meth:`pullback`.
-        """
+        """Return <Q, k(X, Z)> and the pullback of Q: stated by kernels that get both at once."""
         if type(self).pullback is not Kernel.pullback:
             return inner(Q, self(X, Z)), self.pullback(X, Z, Q)
         if any(True for _ in self.differentiable()):
@@ -168,24 +155,15 @@ class Kernel(Component):
 
     @property
     def pairwise(self) -> bool:
-        """Whether the inputs are kernel values with the training points, not points themselves.
-
-        Such inputs do not say how new points vary among themselves: they have no variance.
-        """
+        """Whether the inputs are kernel values with the training points: they have no variance."""
         return any(part.pairwise for part in self._parts().values())
 
     def as_rbf(self, X: Array, centre: Array) -> tuple[Array, float] | None:
-        """Return Z (n, d) and v with k(x_i, x_j) = v exp(-|z_i - z_j|^2 / 2), or None.
-
-        Z is measured from ``centre`` (d,), near the data, so that single precision can hold it.
-        """
+        """Return Z (n, d), from ``centre`` (d,), and v: k = v exp(-|z_i - z_j|^2 / 2), or None."""
         return None
 
     def features(self, X: Any) -> Any:
-        """Return phi(X) (n, m) with k(x, z) = phi(x)'phi(z), or None: there is no such finite map.
-
-        Rows that are sparse, where :attr:`takes_sparse` says so, have sparse features.
-        """
+        """Return phi(X) (n, m), sparse if X is, with k(x, z) = phi(x)'phi(z); None if infinite."""
         return None
 
     @property
@@ -213,20 +191,13 @@ class Kernel(Component):
         return self._rebuilt({k: v.resolve(names, n_features) for k, v in parts.items()})
 
     def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
-        """Return the kernel with whatever it takes from data taken from X (n, d), once and for all.
-
-        Estimators call it with the training rows, those of the first batch in a stream, and their
-        ``weights`` (n,), all one if None. Most kernels take nothing and are returned as they are.
-        """
+        """Return the kernel with what it takes from data taken from X (n, d), weights (n,)."""
         parts = self._parts()
         news = {k: v.frozen(X, weights) for k, v in parts.items()}
         return self if all(news[k] is parts[k] for k in parts) else self._rebuilt(news)
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
-        """Return k((x - shift) / scale, (z - shift) / scale) as a kernel of x (shift, scale: (d,)).
-
-        Used to state a kernel that was fitted on standardised columns in the user's units.
-        """
+        """Return k((x - shift) / scale, (z - shift) / scale) as a kernel of x; both are (d,)."""
         from mercer.kernels.columns import Standardized
 
         return Standardized(self, np.asarray(shift, dtype=float), np.asarray(scale, dtype=float))
@@ -251,11 +222,7 @@ class Kernel(Component):
         return clone
 
     def _restated(self, **values: Any) -> Self:
-        """Return a copy with the same parameters in other units.
-
-        Bounds and priors of the restated parameters were about the old units and are left off;
-        whether a parameter is fixed is kept.
-        """
+        """Return a copy with parameters in other units: their bounds and priors are left off."""
         clone = copy.copy(self)
         marks = dict(getattr(self, "_marks", {}))
         for name, value in values.items():
@@ -312,10 +279,7 @@ def other_points(X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
 
 
 def blocks(n: int, m: int, same: bool, size: int = 128) -> Iterator[tuple[slice, slice, float]]:
-    """Yield (rows, columns, weight) that cover an n x m matrix; a symmetric one by its upper part.
-
-    For the same points the blocks on the diagonal have weight one and those above it two.
-    """
+    """Yield (rows, columns, weight) that cover n x m; for the same points the upper part, twice."""
     for i in range(0, n, size):
         rows = slice(i, min(i + size, n))
         if not same:
@@ -327,10 +291,7 @@ def blocks(n: int, m: int, same: bool, size: int = 128) -> Iterator[tuple[slice,
 
 
 def blocked_matmul(k: Callable[[Array, Array], Array], X: Array, Z: Array, V: Array) -> Array:
-    """Return k(X, Z) @ V (n, r), by as many rows of X at a time as :data:`BATCH_BYTES` allows.
-
-    With few rows it is ``k(X, Z) @ V`` to the last bit.
-    """
+    """Return k(X, Z) @ V (n, r), by as many rows of X at a time as :data:`BATCH_BYTES` allows."""
     if not len(Z):
         return np.zeros((len(X), V.shape[1]))
     size = max(1, BATCH_BYTES // (8 * len(Z)))
@@ -372,10 +333,7 @@ def prefixed(name: str, gradient: Gradient) -> Gradient:
 
 
 def positive(owner: object, name: str, d: int | None = None) -> Array:
-    """Return parameter ``name`` of ``owner`` as a float64 array, () or (d,), checked > 0.
-
-    ``d`` is the number of input columns; None means that only a single number is allowed.
-    """
+    """Return parameter ``name`` as :func:`finite` does, checked > 0."""
     value = finite(owner, name, d)
     if not (value > 0.0).all():
         raise ValueError(
@@ -385,7 +343,7 @@ def positive(owner: object, name: str, d: int | None = None) -> Array:
 
 
 def finite(owner: object, name: str, d: int | None = None) -> Array:
-    """Return parameter ``name`` of ``owner`` as a float64 array, () or (d,), checked finite."""
+    """Return parameter ``name`` as a finite float64 array, () or, for d input columns, (d,)."""
     given, who = getattr(owner, name), type(owner).__name__
     try:
         value = np.asarray(given, dtype=np.float64)
@@ -414,11 +372,7 @@ def whole(owner: object, name: str, least: int) -> int:
 
 
 def symmetric(K: Array, what: str, block: int = 128) -> Array:
-    """Return K (n, n) if |K_ij - K_ji| is at most 1e-8 of its largest entry, else refuse it.
-
-    A factorisation reads one triangle only, so an asymmetric matrix would go unnoticed.
-    Entries that are not finite are left to the factorisation, which names them.
-    """
+    """Return K (n, n) if |K_ij - K_ji| <= 1e-8 of its largest entry, else refuse it."""
     n = len(K)
     largest = max(float(K.max(initial=0.0)), -float(K.min(initial=0.0)))
     with np.errstate(invalid="ignore"):
@@ -435,10 +389,7 @@ def symmetric(K: Array, what: str, block: int = 128) -> Array:
 
 
 def like(value: Any, total: Array) -> float | Array:
-    """Return the per-column sums ``total`` (d,) in the shape of parameter ``value``.
-
-    A parameter shared by all columns receives the sum of what each column contributes.
-    """
+    """Return the sums ``total`` (d,) in the shape of ``value``: a shared one receives their sum."""
     return total if np.ndim(value) else float(np.sum(total))
 
 

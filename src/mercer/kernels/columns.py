@@ -12,19 +12,48 @@ from mercer.core.arrays import Array, as_matrix
 from mercer.core.words import there_is_no
 from mercer.kernels.base import Gradient, Kernel, prefixed
 from mercer.kernels.compose import _Wrapper
+from mercer.kernels.dot import Polynomial
 from mercer.kernels.markov import StateSpace
+from mercer.kernels.stationary.base import RBF
 
 
-class Columns(_Wrapper):
+class _OfInputs(_Wrapper, abstract=True):
+    """k(T x, T z): a child states T, how the kernel inside sees its inputs, as ``_inside``."""
+
+    def _inside(self, X: Array) -> Array:
+        raise NotImplementedError
+
+    def _both(self, X: Array, Z: Array | None) -> tuple[Array, Array | None]:
+        return self._inside(X), None if Z is None else self._inside(Z)
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        return self.kernel(*self._both(X, Z))
+
+    def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
+        return self.kernel.matmul(self._inside(X), self._inside(Z), V)
+
+    def diag(self, X: Array) -> Array:
+        return self.kernel.diag(self._inside(X))
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        value, gradient = self.kernel._value_and_pullback(*self._both(X, Z), Q)
+        return value, prefixed("kernel", gradient)
+
+    def features(self, X: Any) -> Any:
+        return self.kernel.features(self._inside(X))
+
+    def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
+        new = self.kernel.frozen(self._inside(X), weights)
+        return self if new is self.kernel else self._rebuilt({"kernel": new})
+
+
+class Columns(_OfInputs):
     """A kernel that sees only some of the columns, k(x[columns], z[columns]).
 
     Parameters
     ----------
-    kernel : Kernel
-        The kernel on the chosen columns, in the order listed.
-    columns : list of int or str
-        Positions, or names of columns; names are turned into positions by :meth:`resolve`, which
-        estimators call with the names of the table they are fitted on.
+    kernel : Kernel; the kernel on the chosen columns, in the order listed.
+    columns : list of int or str; positions, or names, which :meth:`resolve` turns into positions.
 
     References
     ----------
@@ -32,20 +61,15 @@ class Columns(_Wrapper):
 
     Examples
     --------
-    >>> from mercer.kernels import RBF
-    >>> kernel = RBF().on(["age", "bmi"])
-    >>> kernel.resolve(["sex", "age", "bmi"], 3)
+    >>> RBF().on(["age", "bmi"]).resolve(["sex", "age", "bmi"], 3)
     Columns(kernel=RBF(), columns=[1, 2])
     """
 
     def __init__(self, kernel: Kernel, columns: Sequence[int | str]) -> None:
-        self.kernel = kernel
-        self.columns = columns
+        self.kernel, self.columns = kernel, columns
 
     @classmethod
     def example(cls) -> Self:
-        from mercer.kernels import RBF
-
         return cls(RBF(length_scale=np.array([0.7, 1.9])), [2, 0])
 
     def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
@@ -55,22 +79,8 @@ class Columns(_Wrapper):
         inputs[:, self._positions(width)] = chosen
         return inputs
 
-    def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        return self.kernel(self._chosen(X), None if Z is None else self._chosen(Z))
-
-    def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
-        return self.kernel.matmul(self._chosen(X), self._chosen(Z), V)
-
-    def diag(self, X: Array) -> Array:
-        return self.kernel.diag(self._chosen(X))
-
-    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
-        Z = None if Z is None else self._chosen(Z)
-        value, gradient = self.kernel._value_and_pullback(self._chosen(X), Z, Q)
-        return value, prefixed("kernel", gradient)
-
     def _add_to(self, K: Array, X: Array, Z: Array | None) -> None:
-        self.kernel._add_to(K, self._chosen(X), None if Z is None else self._chosen(Z))
+        self.kernel._add_to(K, *self._both(X, Z))
 
     def state_space(self) -> StateSpace | None:
         states = self.kernel.state_space()
@@ -79,13 +89,6 @@ class Columns(_Wrapper):
 
     def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
         return prefixed("kernel", self.kernel.state_space_pullback(rates, variances))
-
-    def features(self, X: Any) -> Any:
-        return self.kernel.features(self._chosen(X))
-
-    def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
-        new = self.kernel.frozen(self._chosen(X), weights)
-        return self if new is self.kernel else self._rebuilt({"kernel": new})
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         chosen = self._positions(len(shift))
@@ -96,12 +99,9 @@ class Columns(_Wrapper):
         positions = [_position(column, known, n_features) for column in self.columns]
         inside = None if known is None else [known[i] for i in positions]
         kernel = self.kernel.resolve(inside, len(positions))
-        resolved = self._rebuilt({"kernel": kernel})
-        assert isinstance(resolved, Columns)
-        resolved.columns = positions
-        return resolved
+        return self._restated(kernel=kernel, columns=positions)
 
-    def _chosen(self, X: Array) -> Array:
+    def _inside(self, X: Array) -> Array:
         X = as_matrix(X)
         return np.ascontiguousarray(X[:, self._positions(X.shape[1])])
 
@@ -119,35 +119,28 @@ def _position(column: int | str, names: Sequence[str] | None, n_features: int) -
     """Return the position 0 .. n_features - 1 of a column given by name or position."""
     if isinstance(column, str):
         if names is None:
-            raise ValueError(
-                f"the kernel is on column {column!r}, but the data have no column names; "
-                "give positions, or a table with named columns"
-            )
+            remedy = "the data have no column names; give positions, or a table with named columns"
+            raise ValueError(f"the kernel is on column {column!r}, but {remedy}")
         if column not in names:
             raise ValueError(there_is_no("column", column, names))
         return list(names).index(column)
     if isinstance(column, bool) or not isinstance(column, (int, np.integer)):
         raise TypeError(f"columns are given by position or by name, got {column!r}")
     if not -n_features <= column < n_features:
-        raise ValueError(
-            f"the kernel is on column {column}, but the inputs have {n_features} columns "
-            f"(0 to {n_features - 1})"
-        )
+        have = f"the inputs have {n_features} columns (0 to {n_features - 1})"
+        raise ValueError(f"the kernel is on column {column}, but {have}")
     return int(column) % n_features
 
 
-class Standardized(_Wrapper):
+class Standardized(_OfInputs):
     """A kernel of standardised columns, k((x - shift) / scale, (z - shift) / scale).
 
-    How a kernel that was fitted on standardised columns is stated for the original ones when its
-    own parameters cannot absorb the change of units.
+    For kernels whose parameters cannot absorb the change of units.
 
     Parameters
     ----------
-    kernel : Kernel
-        The kernel on the standardised columns.
-    shift, scale : array (d,)
-        What is subtracted from each column, and the positive number by which it is then divided.
+    kernel : Kernel; the kernel on the standardised columns.
+    shift, scale : array (d,); subtracted from each column; positive, it is then divided by it.
 
     References
     ----------
@@ -155,44 +148,17 @@ class Standardized(_Wrapper):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Polynomial
     >>> kernel = Polynomial().in_units(np.array([50.0]), np.array([10.0]))
     >>> float(kernel(np.array([[60.0]]))[0, 0])  # (1 + 1 * 1)^2
     4.0
     """
 
     def __init__(self, kernel: Kernel, shift: Array, scale: Array) -> None:
-        self.kernel = kernel
-        self.shift = shift
-        self.scale = scale
+        self.kernel, self.shift, self.scale = kernel, shift, scale
 
     @classmethod
     def example(cls) -> Self:
-        from mercer.kernels import Polynomial
-
         return cls(Polynomial(degree=2), np.array([0.3, -1.0, 2.0]), np.array([2.0, 0.5, 1.5]))
-
-    def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        return self.kernel(self._inside(X), None if Z is None else self._inside(Z))
-
-    def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
-        return self.kernel.matmul(self._inside(X), self._inside(Z), V)
-
-    def diag(self, X: Array) -> Array:
-        return self.kernel.diag(self._inside(X))
-
-    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
-        Z = None if Z is None else self._inside(Z)
-        value, gradient = self.kernel._value_and_pullback(self._inside(X), Z, Q)
-        return value, prefixed("kernel", gradient)
-
-    def features(self, X: Any) -> Any:
-        return self.kernel.features(self._inside(X))
-
-    def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
-        new = self.kernel.frozen(self._inside(X), weights)
-        return self if new is self.kernel else self._rebuilt({"kernel": new})
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         inner_scale = np.asarray(self.scale, dtype=float)
@@ -200,13 +166,10 @@ class Standardized(_Wrapper):
 
     def _inside(self, X: Array) -> Array:
         X = as_matrix(X)
-        shift = np.asarray(self.shift, dtype=float)
-        scale = np.asarray(self.scale, dtype=float)
+        shift, scale = (np.asarray(a, dtype=float) for a in (self.shift, self.scale))
         if shift.shape != scale.shape or shift.shape != (X.shape[1],):
-            raise ValueError(
-                f"Standardized: shift and scale have shapes {shift.shape} and {scale.shape} "
-                f"but the inputs have {X.shape[1]} columns"
-            )
+            have = f"shift and scale have shapes {shift.shape} and {scale.shape}"
+            raise ValueError(f"Standardized: {have} but the inputs have {X.shape[1]} columns")
         if not (np.isfinite(shift).all() and np.isfinite(scale).all() and (scale > 0.0).all()):
             raise ValueError("Standardized: shift must be finite, scale positive and finite")
         return np.asarray(np.divide(X - shift, scale, order="C"))

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
 from itertools import accumulate
 from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, Domain
+from mercer.core.component import POSITIVE, Domains, Words
 from mercer.kernels.base import Gradient, Kernel, positive, prefixed, scaled, whole
+from mercer.kernels.dot import Constant, Linear
 from mercer.kernels.markov import StateSpace, stacked
+from mercer.kernels.stationary.base import RBF
+from mercer.kernels.stationary.matern import Matern
 
 
 class _Parts(Kernel, abstract=True):
@@ -23,8 +28,6 @@ class _Parts(Kernel, abstract=True):
 
     @classmethod
     def example(cls) -> Self:
-        from mercer.kernels import Linear, Matern
-
         return cls([Matern(nu=1.5, length_scale=0.8), Scale(Linear(), 0.5)])
 
     def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
@@ -32,6 +35,12 @@ class _Parts(Kernel, abstract=True):
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self._rebuilt({k: v.in_units(shift, scale) for k, v in self._parts().items()})
+
+    def _signals(self) -> tuple[list[Kernel | None], bool]:
+        """Return the signals of the parts, and whether they are the parts themselves."""
+        parts = self._checked()
+        signals = [part.noise_free() for part in parts]
+        return signals, all(a is b for a, b in zip(signals, parts, strict=True))
 
     def _checked(self) -> list[Kernel]:
         parts = list(self.parts)
@@ -45,8 +54,7 @@ class Sum(_Parts):
 
     Parameters
     ----------
-    parts : sequence of Kernel
-        The terms, one or more. ``a + b + c`` builds one flat sum.
+    parts : sequence of Kernel; the terms, one or more. ``a + b + c`` builds one flat sum.
 
     References
     ----------
@@ -54,7 +62,6 @@ class Sum(_Parts):
 
     Examples
     --------
-    >>> from mercer.kernels import RBF, Linear
     >>> 2.0 * RBF() + Linear()
     Sum(parts=[Scale(kernel=RBF(), variance=2.0), Linear()])
     """
@@ -67,11 +74,7 @@ class Sum(_Parts):
         return K
 
     def diag(self, X: Array) -> Array:
-        first, *others = self._checked()
-        total = first.diag(X)
-        for part in others:
-            total += part.diag(X)
-        return total
+        return np.asarray(reduce(np.add, [part.diag(X) for part in self._checked()]))
 
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
         total, gradient = 0.0, Gradient()
@@ -98,29 +101,22 @@ class Sum(_Parts):
             states = part.state_space()
             assert states is not None
             own = slice(start, start := start + len(states.rates))
-            slopes = part.state_space_pullback(rates[own], variances[own])
-            gradient |= prefixed(str(i), slopes)
+            gradient |= prefixed(str(i), part.state_space_pullback(rates[own], variances[own]))
         return gradient
 
     def workspace(self) -> int:
         return 1 + max(part.workspace() for part in self._checked())
 
     def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
-        first, *others = self._checked()
-        total = first.matmul(X, Z, V)
-        for part in others:
-            total += part.matmul(X, Z, V)
-        return total
+        return np.asarray(reduce(np.add, (part.matmul(X, Z, V) for part in self._checked())))
 
     def terms(self) -> list[Kernel]:
         return [term for part in self._checked() for term in part.terms()]
 
     def noise_free(self) -> Kernel | None:
-        parts = self._checked()
-        kept = [signal for part in parts if (signal := part.noise_free()) is not None]
-        if len(kept) == len(parts) and all(a is b for a, b in zip(kept, parts, strict=True)):
-            return self
-        return None if not kept else kept[0] if len(kept) == 1 else Sum(kept)
+        signals, same = self._signals()
+        kept = [signal for signal in signals if signal is not None]
+        return self if same else kept[0] if len(kept) == 1 else Sum(kept) if kept else None
 
 
 class Product(_Parts):
@@ -128,9 +124,8 @@ class Product(_Parts):
 
     Parameters
     ----------
-    parts : sequence of Kernel
-        The factors, one or more. ``a * b * c`` builds one flat product. If a factor is noise alone,
-        so is the product; otherwise its signal is the product of the signals.
+    parts : sequence of Kernel; the factors, one or more; ``a * b * c`` builds one flat product.
+        Its signal is the product of the signals: none if a factor is noise alone.
 
     References
     ----------
@@ -138,7 +133,6 @@ class Product(_Parts):
 
     Examples
     --------
-    >>> from mercer.kernels import RBF, Linear
     >>> RBF().on(0) * Linear().on(1)
     Product(parts=[Columns(kernel=RBF(), columns=[0]), Columns(kernel=Linear(), columns=[1])])
     """
@@ -151,11 +145,7 @@ class Product(_Parts):
         return K
 
     def diag(self, X: Array) -> Array:
-        first, *others = self._checked()
-        total = first.diag(X)
-        for part in others:
-            total *= part.diag(X)
-        return total
+        return np.asarray(reduce(np.multiply, [part.diag(X) for part in self._checked()]))
 
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
         # d<Q, k> = sum_i <Q o prod_{j != i} k_j, dk_i>. Every Gram matrix is computed once; the
@@ -179,12 +169,9 @@ class Product(_Parts):
         return 2 * len(parts) + max(part.workspace() for part in parts)
 
     def noise_free(self) -> Kernel | None:
-        parts = self._checked()
-        signals = [part.noise_free() for part in parts]
-        if all(a is b for a, b in zip(signals, parts, strict=True)):
-            return self
+        signals, same = self._signals()
         kept = [signal for signal in signals if signal is not None]
-        return Product(kept) if len(kept) == len(parts) else None
+        return self if same else Product(kept) if len(kept) == len(signals) else None
 
 
 class _Wrapper(Kernel, abstract=True):
@@ -207,9 +194,9 @@ class _Wrapper(Kernel, abstract=True):
 
     def noise_free(self) -> Kernel | None:
         signal = self.kernel.noise_free()
-        if signal is None or signal is self.kernel:
-            return None if signal is None else self
-        return self._rebuilt({"kernel": signal})
+        if signal is self.kernel:
+            return self
+        return None if signal is None else self._rebuilt({"kernel": signal})
 
 
 class Scale(_Wrapper):
@@ -217,10 +204,8 @@ class Scale(_Wrapper):
 
     Parameters
     ----------
-    kernel : Kernel
-        The kernel that is scaled.
-    variance : float, default=1.0
-        Positive factor.
+    kernel : Kernel; the kernel that is scaled.
+    variance : float, default=1.0; positive factor.
 
     References
     ----------
@@ -228,22 +213,18 @@ class Scale(_Wrapper):
 
     Examples
     --------
-    >>> from mercer.kernels import RBF
     >>> 2.0 * RBF()
     Scale(kernel=RBF(), variance=2.0)
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"variance": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"variance": "variance of the function about its mean"}
+    domains: ClassVar[Domains] = {"variance": POSITIVE}
+    words: ClassVar[Words] = {"variance": "variance of the function about its mean"}
 
     def __init__(self, kernel: Kernel, variance: float = 1.0) -> None:
-        self.kernel = kernel
-        self.variance = variance
+        self.kernel, self.variance = kernel, variance
 
     @classmethod
     def example(cls) -> Self:
-        from mercer.kernels import RBF
-
         return cls(RBF(length_scale=1.3), 2.5)
 
     def as_rbf(self, X: Array, centre: Array) -> tuple[Array, float] | None:
@@ -252,14 +233,13 @@ class Scale(_Wrapper):
 
     def state_space(self) -> StateSpace | None:
         states = self.kernel.state_space()
-        return None if states is None else states.times(float(positive(self, "variance")))
+        if states is None:
+            return None
+        return replace(states, variances=float(positive(self, "variance")) * states.variances)
 
     def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
-        own = float(variances.sum()) / float(self.variance)
-        return {
-            "variance": own,
-            **prefixed("kernel", self.kernel.state_space_pullback(rates, variances)),
-        }
+        inside = prefixed("kernel", self.kernel.state_space_pullback(rates, variances))
+        return {"variance": float(variances.sum()) / float(self.variance), **inside}
 
     def features(self, X: Any) -> Any:
         F = self.kernel.features(X)
@@ -295,10 +275,8 @@ class Power(_Wrapper):
 
     Parameters
     ----------
-    kernel : Kernel
-        The base.
-    exponent : int, default=2
-        1 or more; not searched.
+    kernel : Kernel; the base.
+    exponent : int, default=2; 1 or more; not searched.
 
     References
     ----------
@@ -306,19 +284,15 @@ class Power(_Wrapper):
 
     Examples
     --------
-    >>> from mercer.kernels import Linear
     >>> (Linear() + 2.0) ** 3
     Power(kernel=Sum(parts=[Linear(), Constant(value=2.0)]), exponent=3)
     """
 
     def __init__(self, kernel: Kernel, exponent: int = 2) -> None:
-        self.kernel = kernel
-        self.exponent = exponent
+        self.kernel, self.exponent = kernel, exponent
 
     @classmethod
     def example(cls) -> Self:
-        from mercer.kernels import Linear, Matern
-
         return cls(Matern(nu=2.5) + Linear(weight=0.3), 3)
 
     def workspace(self) -> int:
@@ -342,8 +316,6 @@ class Power(_Wrapper):
 
 def add(a: Kernel | float, b: Kernel | float) -> Kernel:
     """Return a + b as one flat sum; a number becomes a :class:`~mercer.kernels.Constant`."""
-    from mercer.kernels.dot import Constant
-
     parts: list[Kernel] = []
     for part in (a, b):
         if _is_number(part):
@@ -357,10 +329,7 @@ def add(a: Kernel | float, b: Kernel | float) -> Kernel:
 
 
 def multiply(a: Kernel | float, b: Kernel | float) -> Kernel:
-    """Return a * b as one flat product; a number becomes the variance of a :class:`Scale`.
-
-    A number times a :class:`Scale` multiplies its variance, unless that has bounds or a prior.
-    """
+    """Return a * b as one flat product; a number is the variance of a :class:`Scale`."""
     if _is_number(a):
         a, b = b, a
     if isinstance(a, Kernel) and _is_number(b):
@@ -383,7 +352,5 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 def _refuse_nonpositive(number: float, verb: str) -> None:
     if not (number > 0.0 and np.isfinite(number)):
-        raise ValueError(
-            f"a number {verb} a kernel must be positive and finite, got {number!r}: "
-            "otherwise the result is not a kernel"
-        )
+        what = f"a number {verb} a kernel must be positive and finite, got {number!r}"
+        raise ValueError(f"{what}: otherwise the result is not a kernel")

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.core.component import REAL, Domain
+from mercer.core.component import REAL, Domains
 from mercer.kernels.base import Gradient, Kernel, inner, other_points
 from mercer.kernels.given import Function
 
 
 def kernel_names() -> list[str]:
-    """Return the names that :func:`as_kernel` knows.
-
-    Examples
-    --------
-    >>> "rbf" in kernel_names()
-    True
-    """
+    """Return the names that :func:`as_kernel` knows."""
     return list(Kernel.known_names())
 
 
 def is_pairwise(given: Any) -> bool:
-    """Return whether rows of X are kernel values: what scikit-learn's tag ``pairwise`` says.
-
-    Examples
-    --------
-    >>> is_pairwise("precomputed"), is_pairwise("rbf")
-    (True, False)
-    """
+    """Return whether rows of X are kernel values: what scikit-learn's tag ``pairwise`` says."""
     if isinstance(given, str):
         made = Kernel.known_names().get(given)
         given = None if made is None else made()
@@ -45,13 +32,11 @@ def as_kernel(given: Any) -> Kernel:
     ----------
     given : Kernel, str, scikit-learn kernel, or callable
         A kernel is returned unchanged. A string names a kernel with its default parameters (unit
-        variance; an amplitude is not added); your own classes have names, too. A kernel object
-        of scikit-learn is adapted by :class:`~mercer.kernels.FromSklearn`, any other callable
-        ``k(X, Z)`` by :class:`~mercer.kernels.Function`.
+        variance), your own classes included. An object of scikit-learn is adapted by
+        :class:`FromSklearn`, any other callable ``k(X, Z)`` by :class:`Function`.
 
     Examples
     --------
-    >>> from mercer.kernels import as_kernel
     >>> as_kernel("matern52")
     Matern(nu=2.5)
     """
@@ -73,7 +58,6 @@ def as_kernel(given: Any) -> Kernel:
 
 
 def _is_sklearn(given: Any) -> bool:
-    """Say whether this is a kernel object of scikit-learn, or of a class derived from one."""
     modules = {cls.__module__ for cls in type(given).__mro__}
     return "sklearn.gaussian_process.kernels" in modules and hasattr(given, "theta")
 
@@ -81,19 +65,14 @@ def _is_sklearn(given: Any) -> bool:
 class FromSklearn(Kernel):
     """A kernel object of ``sklearn.gaussian_process.kernels``.
 
-    Its free hyperparameters are searched in scikit-learn's own coordinates, the vector ``theta`` of
-    their logarithms; those it declares "fixed" stay. Its bounds are not taken over: use
-    :meth:`~mercer.core.component.Component.bound`. A ``WhiteKernel`` inside counts as noise.
-
-    The gradient is the one that the foreign object offers, an array n x n x p: the only place in
-    this package where such an array exists. For large n, write the kernel with mercer's parts.
+    Its free hyperparameters are searched as the vector ``theta`` of their logarithms; "fixed" ones
+    stay, its bounds are not taken over (use :meth:`bound`). A ``WhiteKernel`` inside counts as
+    noise. The gradient is what the foreign object offers, an array n x n x p: not for large n.
 
     Parameters
     ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        The object; it is not changed.
-    theta : array (p,) or None, default=None
-        Logarithms of its free hyperparameters; None takes them from the object.
+    kernel : sklearn.gaussian_process.kernels.Kernel; the object; it is not changed.
+    theta : array (p,) or None, default=None; logs of its free hyperparameters; None: the object's.
 
     References
     ----------
@@ -101,18 +80,12 @@ class FromSklearn(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-    >>> from mercer.kernels import FromSklearn
-    >>> kernel = FromSklearn(RBF(2.0) + WhiteKernel(0.5))
-    >>> kernel(np.array([[0.0], [2.0]])).round(4)
-    array([[1.5   , 0.6065],
-           [0.6065, 1.5   ]])
-    >>> kernel.noise_free().diag(np.zeros((1, 1)))
-    array([1.])
+    >>> FromSklearn(RBF(2.0) + WhiteKernel(0.5)).diag(np.array([[0.0], [2.0]]))
+    array([1.5, 1.5])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"theta": REAL}
+    domains: ClassVar[Domains] = {"theta": REAL}
 
     def __init__(self, kernel: Any, theta: Array | None = None) -> None:
         self.kernel = kernel
@@ -151,9 +124,7 @@ class FromSklearn(Kernel):
         return inner(Q, K), {"theta": np.einsum("ij,ijp->p", Q, tensor)}
 
     def workspace(self) -> int:
-        return 3 + 3 * len(
-            self.kernel.theta
-        )  # what the foreign kernel offers is an n x n x p array
+        return 3 + 3 * len(self.kernel.theta)  # its gradient is an n x n x p array
 
     def noise_free(self) -> Kernel | None:
         current = self._current()

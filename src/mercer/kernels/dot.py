@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer.core.arrays import Array, is_sparse, mirror
-from mercer.core.component import POSITIVE, Domain, Names
+from mercer.core.component import POSITIVE, Domains, Names, Words
 from mercer.kernels.base import (
     Gradient,
     Kernel,
@@ -22,13 +21,40 @@ from mercer.kernels.base import (
 )
 
 
-class Constant(Kernel):
+class Level(Kernel, abstract=True):
+    """One variance, its only parameter, for all pairs of points that count as the same.
+
+    A child states ``_add_to``, and ``_total``, the sum of Q over these pairs.
+    """
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        K = np.zeros((len(X), len(X if Z is None else Z)))
+        self._add_to(K, X, Z)
+        return K
+
+    def diag(self, X: Array) -> Array:
+        return np.full(len(X), self._variance())
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        total = self._total(X, Z, Q)
+        return float(self._variance()) * total, {next(iter(self.domains)): total}
+
+    def _total(self, X: Array, Z: Array | None, Q: Array) -> float:
+        raise NotImplementedError
+
+    def _variance(self) -> Array:
+        return positive(self, next(iter(self.domains)))
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        return self  # points that agree still do
+
+
+class Constant(Level):
     """Constant kernel, k = value: an unknown offset of prior variance ``value`` (a bias).
 
     Parameters
     ----------
-    value : float, default=1.0
-        Positive prior variance of the offset, in squared units of the function.
+    value : float, default=1.0; positive prior variance of the offset, in squared units of f.
 
     References
     ----------
@@ -41,45 +67,32 @@ class Constant(Kernel):
     Sum(parts=[RBF(), Constant(value=3.0)])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"value": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"value": "variance of the level"}
+    domains: ClassVar[Domains] = {"value": POSITIVE}
+    words: ClassVar[Words] = {"value": "variance of the level"}
     expects = "a level that is not known in advance"
 
     def __init__(self, value: float = 1.0) -> None:
         self.value = value
 
-    def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        return np.full((len(X), len(X if Z is None else Z)), positive(self, "value"))
-
-    def diag(self, X: Array) -> Array:
-        return np.full(len(X), positive(self, "value"))
-
-    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
-        total = float(np.sum(Q))
-        return float(positive(self, "value")) * total, {"value": total}
-
     def _add_to(self, K: Array, X: Array, Z: Array | None) -> None:
-        K += positive(self, "value")
+        K += self._variance()
+
+    def _total(self, X: Array, Z: Array | None, Q: Array) -> float:
+        return float(np.sum(Q))
 
     def features(self, X: Any) -> Any:
-        return np.full((len(X), 1), np.sqrt(positive(self, "value")))
-
-    def in_units(self, shift: Array, scale: Array) -> Kernel:
-        return self
+        return np.full((len(X), 1), np.sqrt(self._variance()))
 
 
 class Linear(Kernel):
     """Linear kernel, k = sum_d weight_d (x_d - centre_d) (z_d - centre_d).
 
-    The prior of a linear function with independent coefficients of variance ``weight``, zero at
-    the centre; add a :class:`Constant` for an offset.
+    The prior of linear functions that are zero at the centre; add :class:`Constant` for an offset.
 
     Parameters
     ----------
-    weight : float or array (d,), default=1.0
-        Positive prior variance of the coefficients, shared or one per column.
-    centre : array (d,) or None, default=None
-        Where the function is zero, in the units of the inputs; None is the origin. Not searched.
+    weight : float or array (d,), default=1.0; positive prior variance of the coefficients.
+    centre : array (d,) or None, default=None; in units of the inputs (None: 0); not searched.
 
     References
     ----------
@@ -87,19 +100,16 @@ class Linear(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Linear
     >>> Linear(weight=2.0)(np.array([[1.0, 2.0]]), np.array([[3.0, 0.5]]))
     array([[8.]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"weight": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"weight": "variance of the slopes"}
+    domains: ClassVar[Domains] = {"weight": POSITIVE}
+    words: ClassVar[Words] = {"weight": "variance of the slopes"}
     expects = "straight lines in the inputs"
 
     def __init__(self, weight: float | Array = 1.0, centre: float | Array | None = None) -> None:
-        self.weight = weight
-        self.centre = centre
+        self.weight, self.centre = weight, centre
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         X, Z, same = self._centred(X, Z)
@@ -148,12 +158,9 @@ class Polynomial(Kernel):
 
     Parameters
     ----------
-    degree : int, default=2
-        1 or more; not searched.
-    offset : float or None, default=1.0
-        Positive; None leaves it out and keeps the monomials of exactly this degree.
-    weight : float or array (d,), default=1.0
-        Positive weights of the columns, shared or one per column.
+    degree : int, default=2; 1 or more; not searched.
+    offset : float or None, default=1.0; positive; None keeps the monomials of exactly this degree.
+    weight : float or array (d,), default=1.0; positive weights of the columns.
 
     References
     ----------
@@ -161,14 +168,12 @@ class Polynomial(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Polynomial
     >>> Polynomial(degree=3)(np.array([[1.0]]), np.array([[2.0]]))
     array([[27.]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"offset": POSITIVE, "weight": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
+    domains: ClassVar[Domains] = {"offset": POSITIVE, "weight": POSITIVE}
+    words: ClassVar[Words] = {
         "offset": "variance of the level beside the slopes",
         "weight": "variance of the slopes",
     }
@@ -176,9 +181,7 @@ class Polynomial(Kernel):
     def __init__(
         self, degree: int = 2, offset: float | None = 1.0, weight: float | Array = 1.0
     ) -> None:
-        self.degree = degree
-        self.offset = offset
-        self.weight = weight
+        self.degree, self.offset, self.weight = degree, offset, weight
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         return np.asarray(self._base(X, Z) ** whole(self, "degree", 1))
@@ -218,10 +221,8 @@ class ArcSine(Kernel):
 
     Parameters
     ----------
-    weight : float or array (d,), default=1.0
-        Positive prior variance of the input weights of the units, shared or one per column.
-    bias : float, default=1.0
-        Positive prior variance of the offset of the units.
+    weight : float or array (d,), default=1.0; positive prior variance of the units' input weights.
+    bias : float, default=1.0; positive prior variance of the offset of the units.
 
     References
     ----------
@@ -229,23 +230,19 @@ class ArcSine(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import ArcSine
-    >>> ArcSine()(np.array([[0.0], [3.0]])).round(4)
-    array([[0.4646, 0.1622],
-           [0.1622, 0.8027]])
+    >>> ArcSine()(np.array([[0.0]]), np.array([[0.0], [3.0]])).round(4)
+    array([[0.4646, 0.1622]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"weight": POSITIVE, "bias": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
+    domains: ClassVar[Domains] = {"weight": POSITIVE, "bias": POSITIVE}
+    words: ClassVar[Words] = {
         "weight": "variance of the input weights of the units",
         "bias": "variance of the offset of the units",
     }
     names: ClassVar[Names] = {"arcsine": lambda: ArcSine()}
 
     def __init__(self, weight: float | Array = 1.0, bias: float = 1.0) -> None:
-        self.weight = weight
-        self.bias = bias
+        self.weight, self.bias = weight, bias
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         cross, p, q, _, _ = self._products(X, Z)
@@ -275,10 +272,9 @@ class ArcSine(Kernel):
     def _products(self, X: Array, Z: Array | None) -> tuple[Array, Array, Array, Array, Array]:
         """Return c(X, Z) (n, m), c(x, x) (n,), c(z, z) (m,) and the two sets of points."""
         X, Z, same = other_points(X, Z)
-        p = self._squares(X)
-        weighted = X * np.sqrt(2.0 * positive(self, "weight", X.shape[1]))
-        other = weighted if same else Z * np.sqrt(2.0 * positive(self, "weight", X.shape[1]))
-        cross = weighted @ other.T
+        root = np.sqrt(2.0 * positive(self, "weight", X.shape[1]))
+        p, weighted = self._squares(X), X * root
+        cross = weighted @ (weighted if same else Z * root).T
         cross += 2.0 * positive(self, "bias")
         return cross, p, (p if same else self._squares(Z)), X, Z
 
@@ -288,11 +284,7 @@ class ArcSine(Kernel):
 
 
 def _adjacent(cross: Array, p: Array, q: Array) -> Array:
-    """Return sqrt((1 + p)(1 + q) - cross^2) (n, m).
-
-    Written as 1 + p + q + (p q - cross^2), where the bracket is never negative (Cauchy-Schwarz)
-    but may round below zero: then it is zero.
-    """
+    """Return sqrt((1 + p)(1 + q) - cross^2) (n, m), where p q >= cross^2 but for rounding."""
     excess = np.outer(p, q)
     excess -= cross * cross
     np.maximum(excess, 0.0, out=excess)

@@ -1,18 +1,13 @@
-"""Kernels that ask only whether two inputs are the same: categories, nugget and noise.
-
-``Categorical`` compares codes, ``Nugget`` whole rows; ``White`` and ``Noise`` compare observations,
-so that each has its own noise even where two rows have equal inputs.
-"""
+"""Kernels that ask only whether two inputs, or two observations, are the same."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer.core.arrays import Array, Index
-from mercer.core.component import POSITIVE, UNIT, Domain, Names
+from mercer.core.component import POSITIVE, UNIT, Domains, Names, Words
 from mercer.kernels.base import (
     Gradient,
     Kernel,
@@ -23,37 +18,32 @@ from mercer.kernels.base import (
     zero_gradient,
 )
 from mercer.kernels.compose import _Wrapper
+from mercer.kernels.dot import Level
 from mercer.kernels.stationary.matern import Matern
 
 
 class Categorical(Kernel):
     """Kernel of category codes: per column 1 if the codes agree, else ``correlation``; multiplied.
 
-    k = prod_d correlation_d^[x_d != z_d]. The order of the codes and the distances between them
-    play no role.
+    k = prod_d correlation_d^[x_d != z_d]: neither order nor distance of the codes plays a role.
 
     Parameters
     ----------
-    correlation : float or array (d,), default=0.5
-        Prior correlation of two different categories, in (0, 1], shared or one per column.
+    correlation : float or array (d,), default=0.5; of two different categories, in (0, 1].
 
     References
     ----------
-    Roustant, Padonou, Deville, Clement, Perrin, Giorla and Wynn, Group kernels for Gaussian process
-    metamodels with categorical inputs (2020), section 2 (compound symmetry).
+    Roustant et al., Group kernels for Gaussian process metamodels with categorical inputs (2020),
+    section 2 (compound symmetry).
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Categorical
-    >>> Categorical(correlation=0.25)(np.array([[0.0], [1.0], [0.0]]))
-    array([[1.  , 0.25, 1.  ],
-           [0.25, 1.  , 0.25],
-           [1.  , 0.25, 1.  ]])
+    >>> Categorical(correlation=0.25)(np.array([[0.0]]), np.array([[0.0], [1.0]]))
+    array([[1.  , 0.25]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"correlation": UNIT}
-    words: ClassVar[Mapping[str, str]] = {"correlation": "correlation of different categories"}
+    domains: ClassVar[Domains] = {"correlation": UNIT}
+    words: ClassVar[Words] = {"correlation": "correlation of different categories"}
 
     def __init__(self, correlation: float | Array = 0.5) -> None:
         self.correlation = correlation
@@ -83,44 +73,35 @@ class Categorical(Kernel):
         return self  # codes that agree still do
 
     def _correlations(self, d: int) -> Array:
-        correlation = np.broadcast_to(positive(self, "correlation", d), d)
+        correlation, given = np.broadcast_to(positive(self, "correlation", d), d), self.correlation
         if (correlation > 1.0).any():
-            raise ValueError(
-                f"Categorical: correlation must lie in (0, 1], got {self.correlation!r}"
-            )
+            raise ValueError(f"Categorical: correlation must lie in (0, 1], got {given!r}")
         return correlation
 
 
-class Nugget(Kernel):
+class Nugget(Level):
     """An independent random effect for each distinct input: k = variance if x = z, else 0.
 
     Two rows with the same inputs share the effect, where :class:`White` gives each of them its own
-    draw. Together with the noise of a loss it separates variation that repeats with the inputs from
-    variation that does not; this needs repeated rows, without which the two cannot be
-    distinguished. At a new input it adds to the variance as noise does.
+    draw. Given repeated rows, it separates variation that repeats with the inputs from the noise
+    of the loss. At a new input it adds to the variance as noise does.
 
     Parameters
     ----------
-    variance : float, default=1.0
-        Positive variance of the random effect, in squared units of the function.
+    variance : float, default=1.0; positive variance of the effect, in squared units of f.
 
     References
     ----------
-    Cressie, Statistics for Spatial Data (1993), section 3.2.1: the nugget effect is microscale
-    variation plus measurement error.
+    Cressie, Statistics for Spatial Data (1993), section 3.2.1.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Nugget
-    >>> Nugget(0.5)(np.array([[1.0], [2.0], [1.0]]))
-    array([[0.5, 0. , 0.5],
-           [0. , 0.5, 0. ],
-           [0.5, 0. , 0.5]])
+    >>> Nugget(0.5)(np.array([[1.0]]), np.array([[1.0], [2.0]]))
+    array([[0.5, 0. ]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"variance": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"variance": "variance of what every place has of its own"}
+    domains: ClassVar[Domains] = {"variance": POSITIVE}
+    words: ClassVar[Words] = {"variance": "variance of what every place has of its own"}
     names: ClassVar[Names] = {"matern52_nugget": lambda: Matern(nu=2.5) + Nugget(0.5)}
 
     def __init__(self, variance: float = 1.0) -> None:
@@ -129,52 +110,32 @@ class Nugget(Kernel):
     def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
         return rng.integers(0, 4, size=(n, 2)).astype(float)
 
-    def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        K = np.zeros((len(X), len(X if Z is None else Z)))
-        self._add_to(K, X, Z)
-        return K
-
-    def diag(self, X: Array) -> Array:
-        return np.full(len(X), positive(self, "variance"))
-
-    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
-        total = float(np.sum(Q[_equal(X, Z)]))
-        return float(positive(self, "variance")) * total, {"variance": total}
-
     def _add_to(self, K: Array, X: Array, Z: Array | None) -> None:
-        K[_equal(X, Z)] += positive(self, "variance")
+        K[_equal(X, Z)] += self._variance()
 
-    def in_units(self, shift: Array, scale: Array) -> Kernel:
-        return self  # rows that agree still do
+    def _total(self, X: Array, Z: Array | None, Q: Array) -> float:
+        return float(np.sum(Q[_equal(X, Z)]))
 
 
 def _equal(X: Any, Z: Any) -> tuple[Index, Index]:
     """Return the pairs (i, j) of rows with x_i = z_j: one look-up for each row, no n x m array."""
     X, Z, _ = other_points(X, Z)
     places: dict[bytes, list[int]] = {}
-    for j, row in enumerate(_rows(Z)):
+    for j, row in enumerate(np.ascontiguousarray(Z + 0.0)):  # the bytes of -0 become those of 0
         places.setdefault(row.tobytes(), []).append(j)
-    found = [places.get(row.tobytes(), []) for row in _rows(X)]
-    counts = [len(each) for each in found]
-    rows = np.repeat(np.arange(len(found)), counts)
+    found = [places.get(row.tobytes(), []) for row in np.ascontiguousarray(X + 0.0)]
+    rows = np.repeat(np.arange(len(found)), [len(each) for each in found])
     return rows, np.array([j for each in found for j in each], dtype=np.intp)
 
 
-def _rows(X: Any) -> Array:
-    """Return X as rows of bytes that are equal where the numbers are: -0 is 0."""
-    return np.ascontiguousarray(np.asarray(X, dtype=np.float64) + 0.0)
-
-
-class White(Kernel):
+class White(Level):
     """Independent noise: variance ``noise`` between each point and itself, zero otherwise.
 
-    It contributes to ``k(X)`` and its diagonal, and nothing to ``k(X, Z)``: two rows of the same
-    values are still two observations, each with its own noise.
+    It adds to ``k(X)``, not to ``k(X, Z)``: two rows of the same values are two observations.
 
     Parameters
     ----------
-    noise : float, default=1.0
-        Positive noise variance, in squared units of the function.
+    noise : float, default=1.0; positive noise variance, in squared units of the function.
 
     References
     ----------
@@ -182,45 +143,29 @@ class White(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF, White
-    >>> (RBF() + White(0.1))(np.zeros((2, 1)))
+    >>> (Matern() + White(0.1))(np.zeros((2, 1)))
     array([[1.1, 1. ],
            [1. , 1.1]])
-    >>> (RBF() + White(0.1)).noise_free()
-    RBF()
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE}
+    domains: ClassVar[Domains] = {"noise": POSITIVE}
     positional = True
-    words: ClassVar[Mapping[str, str]] = {"noise": "noise variance of one observation"}
+    words: ClassVar[Words] = {"noise": "noise variance of one observation"}
     names: ClassVar[Names] = {}  # by itself it does not describe a table
 
     def __init__(self, noise: float = 1.0) -> None:
         self.noise = noise
 
-    def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        K = np.zeros((len(X), len(X if Z is None else Z)))
-        self._add_to(K, X, Z)
-        return K
-
-    def diag(self, X: Array) -> Array:
-        return np.full(len(X), positive(self, "noise"))
-
-    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
-        trace = float(np.trace(Q)) if Z is None else 0.0
-        return float(positive(self, "noise")) * trace, {"noise": trace}
-
     def _add_to(self, K: Array, X: Array, Z: Array | None) -> None:
-        noise = positive(self, "noise")
+        noise = self._variance()
         if Z is None:
             K.flat[:: K.shape[1] + 1] += noise
 
+    def _total(self, X: Array, Z: Array | None, Q: Array) -> float:
+        return float(np.trace(Q)) if Z is None else 0.0
+
     def noise_free(self) -> Kernel | None:
         return None
-
-    def in_units(self, shift: Array, scale: Array) -> Kernel:
-        return self
 
 
 class Noise(_Wrapper):
@@ -230,23 +175,16 @@ class Noise(_Wrapper):
 
     Parameters
     ----------
-    kernel : Kernel
-        Covariance of the noise.
+    kernel : Kernel; covariance of the noise.
 
     References
     ----------
-    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 5.4.3 (the fourth,
-    noise term of the carbon dioxide model).
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 5.4.3 (fourth term).
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF, Matern, Noise
-    >>> kernel = RBF() + Noise(0.2 * Matern(nu=0.5, length_scale=0.1))
-    >>> kernel.diag(np.zeros((1, 1)))
+    >>> (Matern() + Noise(0.2 * Matern(nu=0.5))).diag(np.zeros((1, 1)))
     array([1.2])
-    >>> kernel.noise_free()
-    RBF()
     """
 
     positional = True
@@ -256,8 +194,6 @@ class Noise(_Wrapper):
 
     @classmethod
     def example(cls) -> Self:
-        from mercer.kernels import Matern
-
         return cls(0.3 * Matern(nu=0.5, length_scale=0.4))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:

@@ -18,27 +18,20 @@ class Precomputed(Kernel):
 
     With ``matrix``, a point is one integer: the row of the matrix it stands for. Without, the
     inputs are the kernel values themselves, as for scikit-learn's ``kernel="precomputed"``: a
-    square X for training, and the rows k(new, training) as X afterwards. Such rows give means
-    only: the variance of a new point is not among them.
+    square X for training, then rows k(new, training), which give means but no variance.
 
     Parameters
     ----------
-    matrix : array (N, N) or None, default=None
-        Symmetric positive semidefinite values between all points there are.
+    matrix : array (N, N) or None, default=None; symmetric positive semidefinite values.
 
     References
     ----------
-    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.1 (any positive
-    semidefinite Gram matrix is a covariance).
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.1.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Precomputed
-    >>> kernel = Precomputed(np.array([[2.0, 1.0], [1.0, 3.0]]))
-    >>> kernel(np.array([[1], [0]]), np.array([[1]]))
-    array([[3.],
-           [1.]])
+    >>> Precomputed(np.array([[2.0, 1.0], [1.0, 3.0]]))(np.array([[1]]), np.array([[1], [0]]))
+    array([[3., 1.]])
     """
 
     def __init__(self, matrix: Array | None = None) -> None:
@@ -72,10 +65,8 @@ class Precomputed(Kernel):
             return symmetric(self._square(X).copy(), "Precomputed: the matrix of kernel values")
         X = np.asarray(X, dtype=np.float64) if np.ndim(X) == 2 else as_matrix(X)
         if X.shape[1] != len(Z):
-            raise ValueError(
-                f"Precomputed: the inputs are kernel values and must have one column for each of "
-                f"the {len(Z)} training rows, got {X.shape[1]} columns"
-            )
+            want = f"one column for each of the {len(Z)} training rows, got {X.shape[1]} columns"
+            raise ValueError(f"Precomputed: the inputs are kernel values and must have {want}")
         return X.copy(order="K")  # BLAS rounds differently for rows and columns
 
     def diag(self, X: Array) -> Array:
@@ -86,7 +77,6 @@ class Precomputed(Kernel):
 
     @staticmethod
     def _square(X: Array) -> Array:
-        """Return X if it can hold the kernel values of its own points."""
         X = as_matrix(X)
         if X.shape[0] != X.shape[1]:
             raise ValueError(
@@ -115,13 +105,11 @@ class Precomputed(Kernel):
 class Function(Kernel):
     """Any callable as a kernel: ``function(X, Z)`` returns the matrix k(X, Z) (n, m).
 
-    It has no parameters to search and cannot be written to a model file; write a subclass of
-    :class:`Kernel` for both.
+    Without parameters to search or a form in model files: a subclass of :class:`Kernel` has both.
 
     Parameters
     ----------
-    function : callable
-        Takes X (n, d) and Z (m, d) and returns (n, m); must be symmetric and positive semidefinite.
+    function : callable; of X (n, d) and Z (m, d); returns (n, m), positive semidefinite.
 
     References
     ----------
@@ -129,11 +117,8 @@ class Function(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Function
-    >>> Function(lambda X, Z: np.minimum(X, Z.T))(np.array([[1.0], [2.0]]))
-    array([[1., 1.],
-           [1., 2.]])
+    >>> Function(lambda X, Z: np.minimum(X, Z.T))(np.array([[1.5]]), np.array([[1.0], [2.0]]))
+    array([[1. , 1.5]])
     """
 
     def __init__(self, function: Callable[[Array, Array], Array]) -> None:
@@ -147,9 +132,8 @@ class Function(Kernel):
         X, Z, same = other_points(X, Z)
         K = np.array(self.function(X, Z), dtype=float, order="C")
         if K.shape != (len(X), len(Z)):
-            raise ValueError(
-                f"the kernel function returned shape {K.shape} for {len(X)} and {len(Z)} points"
-            )
+            points = f"{len(X)} and {len(Z)} points"
+            raise ValueError(f"the kernel function returned shape {K.shape} for {points}")
         return symmetric(K, "the matrix that the kernel function returns") if same else K
 
     def diag(self, X: Array) -> Array:
@@ -158,5 +142,4 @@ class Function(Kernel):
 
 
 def _shared_sign(X: Array, Z: Array) -> Array:
-    """Return the number of columns in which two points have the same sign."""
     return np.asarray((1.0 + np.sign(X) @ np.sign(Z).T / X.shape[1]) / 2.0)

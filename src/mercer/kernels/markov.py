@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,8 +14,7 @@ from mercer.core.arrays import Array
 class StateSpace:
     """A sum of Matern covariances of one column: k(x, z) = sum_c variance_c M_c(rate_c |x - z|).
 
-    M_c is the Matern correlation of smoothness order_c - 1/2; its process and order_c - 1
-    derivatives are Markov together.
+    M_c, of smoothness order_c - 1/2, is Markov with order_c - 1 derivatives (GPML appendix B.2).
 
     Attributes
     ----------
@@ -23,10 +22,6 @@ class StateSpace:
     rates : (c,) sqrt(2 order - 1) / length scale.
     variances : (c,)
     column : the column that the kernel looks at; None if it is the only one.
-
-    References
-    ----------
-    Rasmussen & Williams, Gaussian Processes for Machine Learning, appendix B.2.
 
     Examples
     --------
@@ -44,10 +39,6 @@ class StateSpace:
     def size(self) -> int:
         """Return the number of entries of the state."""
         return int(self.orders.sum())
-
-    def times(self, factor: float) -> StateSpace:
-        """Return the state space of the kernel times a factor."""
-        return replace(self, variances=factor * self.variances)
 
     def line(self, X: Array) -> Array:
         """Return the coordinates (n,) of X (n, d)."""

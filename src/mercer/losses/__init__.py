@@ -4,58 +4,32 @@ from __future__ import annotations
 
 from mercer.losses.base import Loss
 from mercer.losses.binary.flip import Flip
-from mercer.losses.binary.hinge import (
+from mercer.losses.binary.logistic import Logistic
+from mercer.losses.binary.margins import (
+    Exponential,
     Hinge,
+    Margin,
     NormalizedHinge,
     SquaredHinge,
     hinge_normaliser,
     reweight,
 )
-from mercer.losses.binary.logistic import Logistic
-from mercer.losses.binary.margins import Exponential, Margin
 from mercer.losses.binary.probit import LaplaceProbit, Probit, SquaredProbit
-from mercer.losses.counts import NegativeBinomial, Poisson
+from mercer.losses.counts import Gamma, NegativeBinomial, Poisson
 from mercer.losses.ordinal import Ordinal
-from mercer.losses.positive import Gamma
 from mercer.losses.real.absolute import EpsilonInsensitive, LaplaceNoise, Pinball
 from mercer.losses.real.gaussian import Gaussian
-from mercer.losses.real.huber import Huber
-from mercer.losses.real.student import StudentT
+from mercer.losses.real.robust import Huber, StudentT
 from mercer.losses.softmax import Softmax
 
-__all__ = [
-    "EpsilonInsensitive",
-    "Exponential",
-    "Flip",
-    "Gamma",
-    "Gaussian",
-    "Hinge",
-    "Huber",
-    "LaplaceNoise",
-    "LaplaceProbit",
-    "Logistic",
-    "Loss",
-    "Margin",
-    "NegativeBinomial",
-    "NormalizedHinge",
-    "Ordinal",
-    "Pinball",
-    "Poisson",
-    "Probit",
-    "Softmax",
-    "SquaredHinge",
-    "SquaredProbit",
-    "StudentT",
-    "by_name",
-    "hinge_normaliser",
-    "reweight",
-]
+__all__ = ["EpsilonInsensitive", "Exponential", "Flip", "Gamma", "Gaussian", "Hinge", "Huber"]
+__all__ += ["LaplaceNoise", "LaplaceProbit", "Logistic", "Loss", "Margin", "NegativeBinomial"]
+__all__ += ["NormalizedHinge", "Ordinal", "Pinball", "Poisson", "Probit", "Softmax", "SquaredHinge"]
+__all__ += ["SquaredProbit", "StudentT", "by_name", "hinge_normaliser", "reweight"]
 
 
 def by_name(name: str) -> Loss:
     """Return the loss of that name with its default parameters: "gaussian", "student_t", ...
-
-    The name is the class's, in lower case with underscores; classes of your own have names, too.
 
     Examples
     --------

@@ -1,9 +1,6 @@
 """Loss: what is observed, and what a latent value predicts. The contract every loss fulfils.
 
-A loss need not implement every method: :func:`absent` marks one that it may leave out, with the
-reason, and some methods have defaults that are built on others.
-
-Targets: what y may be for each kind of response, and small examples of it.
+:func:`absent` marks a method that a loss may leave out, :func:`needs` a default built on others.
 """
 
 from __future__ import annotations
@@ -19,7 +16,6 @@ from mercer.core.arrays import Array
 from mercer.core.component import Component
 from mercer.losses.numbers import defaults as numeric
 from mercer.losses.numbers import quadrature
-from mercer.losses.numbers import quadrature as averages
 from mercer.losses.numbers.special import exp
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,57 +23,43 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def absent(reason: str) -> Callable[[F], F]:
     """Mark a method of the base class as missing; calling it refuses with ``reason``."""
-
-    def mark(method: F) -> F:
-        @functools.wraps(method)
-        def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-            raise NotImplementedError(f"{type(self).__name__} has no {method.__name__}: {reason}")
-
-        refuse.is_absent = True  # type: ignore[attr-defined]  # a flag read by `offered`
-        refuse.reason = reason  # type: ignore[attr-defined]  # read by `missing_because`
-        return refuse  # type: ignore[return-value]  # same signature, by functools.wraps
-
-    return mark
+    return _marked((), reason)
 
 
 def needs(*names: str) -> Callable[[F], F]:
     """Mark a default that works only if every attribute in ``names`` is true, or offered."""
+    return _marked(names, "")
 
+
+def _marked(needed: tuple[str, ...], reason: str) -> Callable[[F], F]:
     def mark(method: F) -> F:
         @functools.wraps(method)
         def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
-            for name in names:
-                if not offered(type(self), name):
-                    raise NotImplementedError(
-                        f"{type(self).__name__} has no {method.__name__}: {_REASONS[name]}"
-                    )
+            if why := _refusal(type(self), guarded):
+                raise NotImplementedError(f"{type(self).__name__} has no {method.__name__}: {why}")
             return method(self, *args, **kwargs)
 
-        guarded.needed = names  # type: ignore[attr-defined]  # read by `offered`
+        guarded.needed, guarded.reason = needed, reason  # type: ignore[attr-defined]  # read below
         return guarded  # type: ignore[return-value]  # same signature, by functools.wraps
 
     return mark
 
 
+def _refusal(cls: type, method: Any) -> str:
+    """Say why ``cls`` cannot do what the method stands for; empty if it can."""
+    missing = (_REASONS[n] for n in getattr(method, "needed", ()) if not offered(cls, n))
+    return getattr(method, "reason", "") or next(missing, "")
+
+
 def offered(cls: type, name: str) -> bool:
     """Whether ``cls`` has a true attribute ``name``, or a method that is not absent."""
     own = getattr(cls, name, None)
-    if own is None or isinstance(own, bool):
-        return bool(own)
-    if getattr(own, "is_absent", False):
-        return False
-    return all(offered(cls, other) for other in getattr(own, "needed", ()))
+    return bool(own) and not _refusal(cls, own)
 
 
 def missing_because(cls: type, name: str) -> str:
     """Say why ``cls`` does not offer the method ``name``, and what to use in its place."""
-    own = getattr(cls, name, None)
-    if getattr(own, "is_absent", False):
-        return str(getattr(own, "reason", ""))
-    for other in getattr(own, "needed", ()):
-        if not offered(cls, other):
-            return _REASONS[other]
-    return f"it is not a method of {cls.__name__}"
+    return _refusal(cls, getattr(cls, name, None)) or f"it is not a method of {cls.__name__}"
 
 
 _REASONS = {
@@ -88,8 +70,6 @@ _REASONS = {
     "conditional_cdf": "write conditional_cdf(y, f), the distribution function of y given f",
     "moments": "write moments(f), the mean and variance of y given f",
 }
-
-
 QUADRATIC = (
     "only the Gaussian loss is a quadratic in f, and inference with others is not exact; use "
     "Laplace, EP or Variational inference, or Newton or Dual for the mode"
@@ -100,9 +80,8 @@ class Loss(Component):
     """A loss g(y, f) to be minimised; a normalised one is -log p(y | f), constants included.
 
     A subclass implements ``value``. Everything else has a default (by quadrature, search or
-    differences) or says that the loss cannot do it: ask :meth:`offers`. All methods work
-    elementwise on arrays that broadcast: y (n,), f, m (latent mean) and v (latent variance > 0) of
-    shape (n,) or scalars.
+    differences) or is refused: ask :meth:`offers`. All methods work elementwise on arrays that
+    broadcast: y (n,), f, m (latent mean) and v (latent variance > 0) of shape (n,) or scalars.
 
     Attributes
     ----------
@@ -118,7 +97,6 @@ class Loss(Component):
     --------
     A new loss is one method; the rest follows:
 
-    >>> import numpy as np
     >>> class LogCosh(Loss):
     ...     def value(self, y, f):
     ...         return np.logaddexp(y - f, f - y)
@@ -152,10 +130,8 @@ class Loss(Component):
     def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
         """Return dg/df, d2g/df2, d3g/df3.
 
-        Default: central differences of ``value`` (see
-        :func:`mercer.losses.numbers.defaults.differences` for the accuracy). At a kink the
-        first is the mean of the slopes on its two sides (a subgradient, if g is convex), the
-        others are those of the smooth part, 0 if it jumps.
+        Default: :func:`mercer.losses.numbers.defaults.differences` of ``value``. At a kink the
+        first is the mean of the slopes on its two sides, the others those of the smooth part.
         """
         return numeric.differences(self, y, f)
 
@@ -168,10 +144,7 @@ class Loss(Component):
         return 1.0
 
     def centers(self, y: Array) -> Array:
-        """Return the places in f about which g changes its shape: (k, n).
-
-        Default: y itself for real responses, 0 for the others.
-        """
+        """Return the places in f about which g changes its shape, (k, n): y if it is real, or 0."""
         y = np.asarray(y, dtype=np.float64)
         return (y if self.response == "real" else np.zeros_like(y))[None]
 
@@ -182,17 +155,13 @@ class Loss(Component):
         return log_z, first, second
 
     def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """Return E[g(y, f)], dE/dm and dE/dv under f ~ N(m, v).
-
-        The default takes the Gaussian to end 8.6 standard deviations from m; a loss that grows
-        exponentially has its own closed form.
-        """
+        """Return E[g(y, f)], dE/dm and dE/dv under f ~ N(m, v); default: within 8.6 deviations."""
         mean, dm, dv = quadrature.by_rows(partial(quadrature.expected, self), y, m, v)
         return mean, dm, dv
 
     def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
-        """Return d3 E[g]/dm3 and d4 E[g]/dm4 under f ~ N(m, v), see ``losses.averages``."""
-        third, fourth = quadrature.by_rows(partial(averages.higher, self), y, m, v)
+        """Return d3 E[g]/dm3 and d4 E[g]/dm4 under f ~ N(m, v)."""
+        third, fourth = quadrature.by_rows(partial(quadrature.higher, self), y, m, v)
         return third, fourth
 
     # ------------------------------------------------------------------ duals and bounds
@@ -244,26 +213,22 @@ class Loss(Component):
             mean, variance = self.moments(f)
             return mean, variance + np.square(mean)
 
-        work = partial(quadrature.average, self, parts)
-        mean, second = quadrature.by_rows(work, np.asarray(m), m, v)
+        mean, second = self._average(parts, np.asarray(m), m, v)
         return mean, second - np.square(mean)
 
     @needs("normalised", "conditional_cdf")
     def cdf(self, y: Array, m: Array, v: Array) -> Array:
         """Return P(Y <= y) for a new Y whose latent value is N(m, v)."""
+        return self._average(lambda yy, f: (self.conditional_cdf(yy, f),), y, m, v)[0]
 
-        def parts(yy: Array, f: Array) -> tuple[Array, ...]:
-            return (self.conditional_cdf(yy, f),)
-
-        work = partial(quadrature.average, self, parts)
-        return quadrature.by_rows(work, y, m, v)[0]
+    def _average(
+        self, parts: Callable[[Array, Array], tuple[Array, ...]], y: Array, m: Array, v: Array
+    ) -> tuple[Array, ...]:
+        return quadrature.by_rows(partial(quadrature.average, self, parts), y, m, v)
 
     @needs("normalised", "conditional_cdf")
     def quantile(self, q: Array, m: Array, v: Array) -> Array:
-        """Return the q-quantile of a new y, 0 < q < 1.
-
-        For counts and categories it is the smallest k with P(Y <= k) >= q.
-        """
+        """Return the q-quantile of a new y; of counts the smallest k with P(Y <= k) >= q."""
         q, m, v = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (q, m, v)))
         check_levels(q)
         if self.response in ("count", "ordinal"):
@@ -316,18 +281,15 @@ def check_positive(who: str, **values: Any) -> None:
             raise ValueError(f"{who} needs a positive {name}, not {value!r}")
 
 
-Check = Callable[[Array], np.ndarray[Any, np.dtype[np.bool_]]]
-
-
-def _whole(y: Array) -> Any:
-    return y == np.floor(y)
+def _natural(y: Array) -> Any:
+    return (y >= 0) & (y == np.floor(y))
 
 
 # response: (which entries are right, what they should be, the remedy)
-RULES: dict[str, tuple[Check, str, str]] = {
+RULES: dict[str, tuple[Callable[[Array], Any], str, str]] = {
     "real": (np.isfinite, "a finite number", "drop or impute that row"),
     "count": (
-        lambda y: (y >= 0) & _whole(y),
+        _natural,
         "a count 0, 1, 2, ...",
         "use Gamma for positive or Gaussian for real targets",
     ),
@@ -336,18 +298,14 @@ RULES: dict[str, tuple[Check, str, str]] = {
         "a positive number",
         "use Gaussian for targets of any sign, or Poisson for counts with zeros",
     ),
-    "ordinal": (
-        lambda y: (y >= 0) & _whole(y),
-        "a category 0, 1, 2, ...",
-        "number the ordered categories from 0",
-    ),
+    "ordinal": (_natural, "a category 0, 1, 2, ...", "number the ordered categories from 0"),
     "binary": (
         lambda y: np.abs(y) == 1,
         "-1 or +1",
         "encode the two classes as -1 and +1 (a classifier does it by itself)",
     ),
     "multiclass": (
-        lambda y: (y >= 0) & _whole(y),
+        _natural,
         "a class number 0, 1, 2, ...",
         "number the classes from 0 (a classifier does it by itself)",
     ),
@@ -364,10 +322,8 @@ def checked(y: Any, response: str, who: str) -> Array:
     if values.ndim == 2 and values.shape[1] == 1 and most == 1:
         values = values[:, 0]
     if not 1 <= values.ndim <= most:
-        raise ValueError(
-            f"{who} needs targets of shape (n,), and they have shape {values.shape}; "
-            "pass one column"
-        )
+        got = f"and they have shape {values.shape}; pass one column"
+        raise ValueError(f"{who} needs targets of shape (n,), {got}")
     allowed, what, remedy = RULES[response]
     right = np.isfinite(values)
     right[right] = allowed(values[right])
@@ -379,10 +335,8 @@ def refuse_rows(values: Array, right: Any, who: str, what: str, remedy: str) -> 
     """Raise a ValueError that names the first row of ``values`` where ``right`` is false."""
     if not np.all(right):
         where = tuple(int(i) for i in np.argwhere(~right)[0])
-        raise ValueError(
-            f"{who} needs every target to be {what}; row {where[0]} is "
-            f"{float(values[where]):g}; {remedy}"
-        )
+        got = f"row {where[0]} is {float(values[where]):g}"
+        raise ValueError(f"{who} needs every target to be {what}; {got}; {remedy}")
 
 
 def examples(response: str, rng: np.random.Generator, n: int, classes: int = 3) -> Array:

@@ -9,29 +9,24 @@ import numpy as np
 from scipy import special
 
 from mercer.core.arrays import Array
-from mercer.losses import base as targets
-from mercer.losses.base import Loss
+from mercer.losses.base import Loss, examples, refuse_rows
 from mercer.losses.numbers.special import LOG_2PI, exp, log_cdf_difference
 
 
 class Ordinal(Loss):
     """Cumulative link model: P(y = j | f) = F(b_{j+1} - f) - F(b_j - f), b_0 = -inf, b_J = inf.
 
-    F is the logistic or the normal distribution function. The logistic difference is evaluated
-    as the product (1 - e^{-(b_{j+1} - b_j)}) F(b_{j+1} - f) F(f - b_j).
+    F is the logistic or the normal distribution function.
     Reference: Jaakkola & Haussler (1999), Theorem 1; Chu & Ghahramani (2005).
 
     Parameters
     ----------
-    cutpoints : array (J - 1,)
-        Increasing numbers that separate the J categories 0 .. J-1, in the units of f.
-    link : {"logit", "probit"}, default="logit"
-        Distribution of the noise: logistic or normal.
+    cutpoints : array (J - 1,); increasing, between the J categories 0 .. J-1, in the units of f.
+    link : {"logit", "probit"}, default="logit"; distribution of the noise: logistic or normal.
 
     Examples
     --------
-    >>> loss = Ordinal(cutpoints=[-1.0, 1.0])
-    >>> loss.probabilities(0.0, 0.5).round(4)
+    >>> Ordinal(cutpoints=[-1.0, 1.0]).probabilities(0.0, 0.5).round(4)
     array([0.2884, 0.4231, 0.2884])
     """
 
@@ -44,12 +39,10 @@ class Ordinal(Loss):
             raise ValueError("Ordinal needs cutpoints that are finite and strictly increasing")
         if link not in ("logit", "probit"):
             raise ValueError(f"Ordinal knows the links 'logit' and 'probit', not {link!r}")
-        self.cutpoints = cutpoints
-        self.link = link
+        self.cutpoints, self.link = cutpoints, link
 
     @classmethod
     def example(cls) -> Self:
-        """Return four categories."""
         return cls(cutpoints=[-1.0, 0.2, 1.5])
 
     def _ends(self, y: Array) -> tuple[Array, Array]:
@@ -58,12 +51,11 @@ class Ordinal(Loss):
         j = np.asarray(y).astype(np.intp)
         return b[j], b[j + 1]
 
-    # ------------------------------------------------------------------ the loss
     def value(self, y: Array, f: Array) -> Array:
-        """Return -log P(y | f)."""
         low, high = self._ends(y)
         if self.link == "probit":
             return -log_cdf_difference(low - f, high - f)
+        # F(b) - F(a) = (1 - e^{-(b - a)}) F(b) F(-a)
         gap = np.log(-np.expm1(-(high - low)))
         return np.asarray(-gap - special.log_expit(high - f) - special.log_expit(f - low))
 
@@ -90,9 +82,7 @@ class Ordinal(Loss):
         d1, d2, _ = _probit_derivatives(low, high)
         return log_cdf_difference(low, high), -d1 / s, -d2 / s**2
 
-    # ------------------------------------------------------------------ predictions
     def conditional_cdf(self, y: Array, f: Array) -> Array:
-        """Return F(b_{y+1} - f)."""
         edge = self._ends(y)[1] - f
         return np.asarray(special.expit(edge) if self.link == "logit" else special.ndtr(edge))
 
@@ -109,36 +99,33 @@ class Ordinal(Loss):
         return exp(self.tilted(j, m[..., None], v[..., None])[0])
 
     def moments(self, f: Array) -> tuple[Array, Array]:
-        """Return mean and variance of the category number given f."""
-        f, j = np.asarray(f, dtype=np.float64), np.arange(len(self.cutpoints) + 1.0)
-        p = exp(-self.value(j, f[..., None]))
-        mean = p @ j
-        return mean, np.sum(p * np.square(j - mean[..., None]), axis=-1)
+        j = np.arange(len(self.cutpoints) + 1.0)
+        return _mean_and_variance(exp(-self.value(j, np.asarray(f, dtype=np.float64)[..., None])))
 
     def predict(self, m: Array, v: Array) -> tuple[Array, Array]:
-        """Return mean and variance of the category number of a new y."""
-        p, j = self.probabilities(m, v), np.arange(len(self.cutpoints) + 1.0)
-        mean = p @ j
-        return mean, np.sum(p * np.square(j - mean[..., None]), axis=-1)
+        return _mean_and_variance(self.probabilities(m, v))
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
-        """Return the categories of f plus noise."""
         u = np.maximum(rng.random(np.shape(f)), 2.0**-54)
         noise = special.logit(u) if self.link == "logit" else special.ndtri(u)
         b = np.asarray(self.cutpoints, dtype=np.float64)
         return np.searchsorted(b, np.asarray(f) + noise).astype(np.float64)
 
-    # ------------------------------------------------------------------ targets
     def check_targets(self, y: Any) -> Array:
         values = super().check_targets(y)
-        last = len(self.cutpoints)
-        targets.refuse_rows(
-            values, values <= last, "Ordinal", f"a category 0 .. {last}", "give more cutpoints"
-        )
+        last, remedy = len(self.cutpoints), "give more cutpoints"
+        refuse_rows(values, values <= last, "Ordinal", f"a category 0 .. {last}", remedy)
         return values
 
     def example_targets(self, rng: np.random.Generator, n: int) -> Array:
-        return targets.examples(self.response, rng, n, classes=len(self.cutpoints) + 1)
+        return examples(self.response, rng, n, classes=len(self.cutpoints) + 1)
+
+
+def _mean_and_variance(p: Array) -> tuple[Array, Array]:
+    """Mean and variance of the category numbers 0 .. J-1, whose probabilities are the last axis."""
+    j = np.arange(float(p.shape[-1]))
+    mean = p @ j
+    return mean, np.sum(p * np.square(j - mean[..., None]), axis=-1)
 
 
 def _probit_derivatives(low: Array, high: Array) -> tuple[Array, Array, Array]:

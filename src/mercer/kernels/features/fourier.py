@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer.core.arrays import Array, as_matrix, is_sparse
-from mercer.core.component import POSITIVE, Domain
+from mercer.core.component import POSITIVE, Domains, Words
 from mercer.kernels.base import (
     Gradient,
     Kernel,
@@ -69,42 +68,32 @@ class RandomFourier(Mapped):
         k(x, z) = 1/size sum_j cos(omega_j'(x - z) / length_scale)
         phi(x) = (cos(omega_j'x / length_scale), sin(omega_j'x / length_scale)) / sqrt(size)
 
-    with omega_j from the kernel's spectral density. k differs from the kernel it stands for by
-    about 1/sqrt(size); it is itself a kernel, and exactly that of the map.
+    with omega_j from the kernel's spectral density. k differs from that kernel by 1/sqrt(size).
 
     Parameters
     ----------
-    length_scale : float or array (d,), default=1.0
-        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
-    size : int, default=200
-        Number of frequencies, 1 or more.
-    nu : float or None, default=None
-        Positive smoothness of the Matern kernel; None is the RBF.
-    seed : int, default=0
-        Of the frequencies: equal seeds are equal kernels.
+    length_scale : float or array (d,), default=1.0; positive, in units of the inputs (array: ARD).
+    size : int, default=200; number of frequencies, 1 or more.
+    nu : float or None, default=None; positive smoothness of the Matern kernel; None is the RBF.
+    seed : int, default=0; of the frequencies: equal seeds are equal kernels.
     frequencies : array (size, d) or None, default=None
-        The draws at length scale one. None draws them from ``seed``; an estimator keeps those of
-        its first rows, so that a model file does not depend on a random number generator.
+        The draws at length scale one. None draws them from ``seed``; an estimator keeps them, so
+        that a model file does not depend on a random number generator.
 
     References
     ----------
-    Rahimi and Recht, Random features for large-scale kernel machines (2007); GPML section 4.2.1
-    for the spectral densities.
+    Rahimi and Recht, Random features for large-scale kernel machines (2007); GPML section 4.2.1.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF, RandomFourier
+    >>> from mercer.kernels import RBF
     >>> X = np.linspace(0.0, 2.0, 5)[:, None]
-    >>> kernel = RandomFourier(size=2000)
-    >>> kernel.features(X).shape
-    (5, 4000)
-    >>> bool(np.abs(kernel(X) - RBF()(X)).max() < 0.05)
+    >>> bool(np.abs(RandomFourier(size=2000)(X) - RBF()(X)).max() < 0.05)
     True
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"length_scale": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
+    domains: ClassVar[Domains] = {"length_scale": POSITIVE}
+    words: ClassVar[Words] = {
         "length_scale": "length scale: the distance over which the function changes"
     }
 
@@ -133,7 +122,9 @@ class RandomFourier(Mapped):
         return self._restated(length_scale=rescaled(self.length_scale, scale))  # shifts cancel
 
     def features(self, X: Any) -> Any:
-        P = self._phases(as_matrix(X))
+        X = as_matrix(X)
+        d = X.shape[1]
+        P = (X / positive(self, "length_scale", d)) @ self._draws(d).T
         F = np.empty((len(P), 2 * P.shape[1]))
         np.cos(P, out=F[:, : P.shape[1]])
         np.sin(P, out=F[:, P.shape[1] :])
@@ -155,20 +146,13 @@ class RandomFourier(Mapped):
         scale = positive(self, "length_scale", X.shape[1])
         return np.asarray(-np.einsum("id,id->d", X, H @ self._draws(X.shape[1])) / scale**2)
 
-    def _phases(self, X: Array) -> Array:
-        d = X.shape[1]
-        return np.asarray((X / positive(self, "length_scale", d)) @ self._draws(d).T)
-
     def _draws(self, d: int) -> Array:
-        """Return the frequencies (size, d)."""
         size = whole(self, "size", 1)
         if self.frequencies is not None:
             omega = np.asarray(self.frequencies, dtype=np.float64)
             if omega.shape != (size, d) or not np.isfinite(omega).all():
-                raise ValueError(
-                    f"RandomFourier: frequencies must be finite and of shape ({size}, {d}), "
-                    f"size x columns, got {omega.shape}"
-                )
+                what = f"finite and of shape ({size}, {d}), size x columns, got {omega.shape}"
+                raise ValueError(f"RandomFourier: frequencies must be {what}")
             return omega
         rng = np.random.default_rng(whole(self, "seed", 0))
         omega = rng.standard_normal((size, d))

@@ -1,8 +1,4 @@
-"""Nystroem: the part of a kernel that a few points can express, as a finite feature map.
-
-The points are chosen by a pivoted Cholesky factorisation (:func:`pivots`), which never forms the
-matrix.
-"""
+"""Nystroem: the part of a kernel that a few points can express; pivots chooses such points."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ import numpy as np
 from mercer.core.arrays import Array, Index, as_matrix, back_solve, cholesky, half_solve
 from mercer.kernels.base import Gradient, Kernel, other_points, prefixed, whole
 from mercer.kernels.features.fourier import Mapped, not_frozen
+from mercer.kernels.stationary.base import RBF
 
 LEAST = 1e-10  # share of the variance that a point must have left, to be taken
 
@@ -23,23 +20,13 @@ def pivots(
     """Return at most ``size`` rows of X (n, d) and their part of a pivoted Cholesky factor.
 
     The rows are taken greedily, each the one of which those before it, and what was known, leave
-    the largest share of its variance unexplained: k(x, x) - |phi(x)|^2 in units of k(x, x). It
-    ends where no point has a share of 1e-10.
-
-    Parameters
-    ----------
-    known : (m, n) factor phi of what is known of X already: k(X, X) is near phi'phi.
-    relative : measure what is left of a point by its own variance; if False, by the largest of all,
-        so that the point with most variance left comes first.
-
-    Returns
-    -------
-    chosen (p,) the rows, and more (p, n), by which the factor grows.
+    the largest share of its variance unexplained: k(x, x) - |phi(x)|^2 in units of k(x, x), or of
+    the largest variance of all if not ``relative``. It ends where no point has a share of 1e-10.
+    ``known`` is the factor phi (m, n) of what is known of X: k(X, X) is near phi'phi. Returned are
+    the rows (p,) and what the factor grows by (p, n); the matrix is never formed.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF
     >>> X = np.array([[0.0], [0.1], [5.0]])
     >>> chosen, L = pivots(RBF(), X, 2)
     >>> chosen, np.abs(RBF()(X) - L.T @ L).max() < 0.02
@@ -70,61 +57,45 @@ def pivots(
 class Nystroem(Mapped):
     """The part of a kernel that some points can express: k(x, P) k(P, P)^-1 k(P, z).
 
-    The features are phi(x) = R^-1 k(P, x) with k(P, P) = R R', one column for each point. On the
-    points themselves it is the kernel; elsewhere its variance is smaller.
+    The features are phi(x) = R^-1 k(P, x) with k(P, P) = R R', one column for each point.
 
     Parameters
     ----------
-    kernel : Kernel
-        The kernel that is approximated, without its noise parts.
-    size : int, default=100
-        Largest number of points, 1 or more.
+    kernel : Kernel; the kernel that is approximated, without its noise parts.
+    size : int, default=100; largest number of points, 1 or more.
     points : array (m, d) or None, default=None
-        P. None chooses among the first rows seen (in a stream the first batch), and keeps them:
-        one after the other the row with the largest variance given those chosen, until ``size`` or
-        until no row has more than 1e-10 of the largest left.
+        P. None chooses among the first rows seen, and keeps them: one after the other the row with
+        the largest variance given those chosen, until none has more than 1e-10 of the largest left.
 
     References
     ----------
-    Williams and Seeger, Using the Nystroem method to speed up kernel machines (2001); Fine and
-    Scheinberg, Efficient SVM training using low-rank kernel representations (2001), for the choice.
+    Williams and Seeger, Using the Nystroem method to speed up kernel machines (2001); on the choice
+    Fine and Scheinberg, Efficient SVM training using low-rank kernel representations (2001).
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF, Nystroem
     >>> X = np.linspace(0.0, 2.0, 50)[:, None]
-    >>> kernel = Nystroem(RBF(), size=6).frozen(X)
-    >>> kernel.features(X).shape
-    (50, 6)
-    >>> bool(np.abs(kernel(X) - RBF()(X)).max() < 1e-5)
+    >>> bool(np.abs(Nystroem(RBF(), size=6).frozen(X)(X) - RBF()(X)).max() < 1e-5)
     True
     """
 
+    positional = False  # of the kernel only its values between two sets are used
+
     def __init__(self, kernel: Kernel, size: int = 100, points: Array | None = None) -> None:
-        self.kernel = kernel
-        self.size = size
-        self.points = points
+        self.kernel, self.size, self.points = kernel, size, points
 
     @classmethod
     def example(cls) -> Self:
-        from mercer.kernels.stationary.base import RBF
-
         return cls(2.0 * RBF(length_scale=1.5), 4, np.vander([-1.0, 0.2, 0.9, 1.7], 3))
 
     def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
         if self.points is not None:
             return super().frozen(X, weights)
-        clone = self._rebuilt({"kernel": self.kernel.frozen(X, weights)})
-        assert isinstance(clone, Nystroem)
+        clone = self._restated(kernel=self.kernel.frozen(X, weights))
         X = as_matrix(X)
         chosen, _ = pivots(clone._signal(), X, whole(self, "size", 1), relative=False)
         clone.points = X[chosen]
         return clone
-
-    @property
-    def positional(self) -> bool:
-        return False  # of the kernel only its values between two sets are used
 
     def features(self, X: Any) -> Any:
         X = as_matrix(X)
@@ -140,10 +111,8 @@ class Nystroem(Mapped):
         B = A if same else back_solve(root, half_solve(root, kernel(P, Z))).T
         QB, QA = np.ascontiguousarray(Q @ B), np.ascontiguousarray(Q.T @ A)
         value, slopes = kernel._value_and_pullback(X, P, QB)
-        parts = [slopes, kernel.pullback(Z, P, QA), kernel.pullback(P, P, -(A.T @ QB))]
-        total: Gradient = {}
-        for path, slope in slopes.items():
-            total[path] = slope + parts[1][path] + parts[2][path]
+        more, less = kernel.pullback(Z, P, QA), kernel.pullback(P, P, -(A.T @ QB))
+        total = {path: slope + more[path] + less[path] for path, slope in slopes.items()}
         return value, prefixed("kernel", total)
 
     def _signal(self) -> Kernel:

@@ -1,28 +1,24 @@
-"""Green's functions of q^2 - laplacian in D dimensions, and what is left of them near r = 0.
+"""Green's functions of q^2 - laplacian in D dimensions, and the nodes that make kernels of them.
 
 G_D(r; q) = (2 pi)^(-D/2) (q / r)^nu K_nu(q r),  nu = D/2 - 1,  Re q > 0,  and with z = -q^2
 
     dG_D/dz = G_{D-2} / (4 pi).
 
-For D >= 2 it is singular at r = 0. The kernels built from it are sums over nodes q_l with weights
-that annihilate polynomials in z up to degree M - 2 (2 M > D is the order of the operator), and
-every singular term of G_D is such a polynomial. :func:`small_terms` is the power series of G_D
-without the terms that cancel, so that r = 0 is an ordinary point.
+For D >= 2 it is singular at r = 0, but every singular term is a polynomial in z of degree M - 2 or
+less, which the weights of a kernel of order M, 2 M > D, annihilate: :func:`small_terms` is the
+power series without them.
 
-Nodes and weights that turn Green's functions into the kernel of a differential operator.
-
-For P(z) = sum_m a_m z^m, k = (1 / 2 pi i) contour integral of G(r; q) / P(z) dz, z = -q^2, around
-the roots of P: a divided difference of G over the roots. If all roots are well conditioned, each
-contributes its residue G / P'. Otherwise roots are enclosed together: the trapezoidal rule on a
-circle in the plane of u = log q, whose error falls geometrically and which feels neither how close
-the roots are to each other nor how well they are known.
+For P(z) = sum_m a_m z^m, k = (1 / 2 pi i) contour integral of G(r; q) / P(z) dz around the roots of
+P. Well conditioned roots contribute their residues G / P'. Others are enclosed together: the
+trapezoidal rule on a circle in the plane of u = log q, whose error falls geometrically and which
+feels neither how close the roots are to each other nor how well they are known.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import factorial, log, pi, sin
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,11 +33,8 @@ def green(D: int, q: complex, r: Array) -> Complex:
     if D == 1:
         return np.asarray(np.exp(-q * r) / (2.0 * q))
     nu = 0.5 * D - 1.0
-    return np.asarray(
-        (2.0 * pi) ** (-0.5 * D)
-        * (q / r) ** nu
-        * bessel_k(abs(nu), np.asarray(q * r, dtype=np.complex128))
-    )
+    bessel = bessel_k(abs(nu), np.asarray(q * r, dtype=np.complex128))
+    return np.asarray((2.0 * pi) ** (-0.5 * D) * (q / r) ** nu * bessel)
 
 
 def green_slope(D: int, q: complex, r: Array) -> Complex:
@@ -54,18 +47,13 @@ def green_slope(D: int, q: complex, r: Array) -> Complex:
 def bessel_k(nu: float, x: Complex) -> Complex:
     """Return K_nu(x), nu >= 0, Re x > 0; in closed form if nu is half an odd integer."""
     if nu % 1.0 == 0.5:  # DLMF 10.49.12
-        return np.asarray(np.sqrt(0.5 * pi / x) * np.exp(-x) * _polynomial(int(nu), x))
+        n, total = int(nu), np.zeros_like(x)
+        for k in range(n, -1, -1):  # sum_k (n + k)! / (k! (n - k)!) (2 x)^-k
+            total = total / (2.0 * x) + factorial(n + k) / (factorial(k) * factorial(n - k))
+        return np.asarray(np.sqrt(0.5 * pi / x) * np.exp(-x) * total)
     from scipy.special import kve
 
     return np.asarray(kve(nu, x) * np.exp(-x))
-
-
-def _polynomial(n: int, x: Complex) -> Complex:
-    """Return sum_k (n + k)! / (k! (n - k)!) (2 x)^-k."""
-    total = np.zeros_like(x)
-    for k in range(n, -1, -1):
-        total = total / (2.0 * x) + factorial(n + k) / (factorial(k) * factorial(n - k))
-    return total
 
 
 @dataclass(frozen=True)
@@ -132,8 +120,7 @@ _CONDITION = 30.0
 _LARGEST = 200
 
 
-@dataclass(frozen=True)
-class Nodes:
+class Nodes(NamedTuple):
     """k = Re sum_l weight_l G(q_l);  dk/da_m = Re sum_l (value_ml G(q_l) + slope_ml dG/dz(q_l)).
 
     Only nodes with Im q >= 0 are kept: those of the lower half plane are their conjugates.
@@ -152,21 +139,15 @@ def contour_nodes(coefficients: Array) -> Nodes:
     size = np.polynomial.Polynomial(np.abs(coefficients))(np.abs(z))
     condition = size / np.maximum(np.abs(z * P.deriv()(z)), 1e-300)
     u: Complex = np.asarray(0.5 * np.log(-z), dtype=np.complex128)
-    every = np.ones(len(u), dtype=bool)
     groups = list(np.eye(len(u), dtype=bool))
     if condition.max() > _CONDITION:
-        groups = _divided(u, every)
-    upper = [members for members in groups if _centre(u[members]).imag >= 0.0]
+        groups = _divided(u, np.ones(len(u), dtype=bool))
     found = [
         _residue(P, u[members][0]) if members.sum() == 1 else _circle(P, u, members)
-        for members in upper
+        for members in groups
+        if _centre(u[members]).imag >= 0.0
     ]
-    return Nodes(
-        np.concatenate([nodes.q for nodes in found]),
-        np.concatenate([nodes.weight for nodes in found]),
-        np.hstack([nodes.value for nodes in found]),
-        np.hstack([nodes.slope for nodes in found]),
-    )
+    return Nodes(*(np.hstack(parts) for parts in zip(*found, strict=True)))
 
 
 def _residue(P: np.polynomial.Polynomial, u: complex) -> Nodes:
@@ -201,8 +182,7 @@ def _geometry(u: Complex, members: NDArray[np.bool_]) -> tuple[complex, float, i
     """Return centre, radius and (even) number of nodes of the circle around the members.
 
     A larger circle, in which only the members lie and exp(-q r) does not grow (|Im u| <= pi / 2,
-    which also excludes the mirrored roots -q), bounds the error outside. Of several radii, the one
-    that needs the fewest nodes is taken.
+    which excludes the mirrored roots -q), bounds the error. The radius of fewest nodes is taken.
     """
     centre, others = _centre(u[members]), u[~members]
     inside = float(np.abs(u[members] - centre).max())
@@ -216,10 +196,7 @@ def _geometry(u: Complex, members: NDArray[np.bool_]) -> tuple[complex, float, i
 
 
 def _count(rate: float, poles: int) -> float:
-    """Return the least N with N^poles rate^N below rounding: poles at that rate times the radius.
-
-    1 / P^2, which the gradient needs, has each root as a double pole.
-    """
+    """Return the least N with N^poles rate^N below rounding; in 1 / P^2 a root is two poles."""
     if rate >= 1.0:
         return np.inf
     count, decay = 50.0, -np.log(max(rate, 1e-300))

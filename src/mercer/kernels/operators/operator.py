@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._native import core
-from mercer.core.arrays import Array, mirror
-from mercer.core.component import POSITIVE, REAL, Domain
-from mercer.kernels.base import Gradient, Kernel, blocks, finite, other_points, whole
+from mercer.core.arrays import Array, as_matrix, mirror
+from mercer.core.component import POSITIVE, REAL, Domain, Domains, Words
+from mercer.kernels.base import Gradient, Kernel, blocks, finite, other_points, positive, whole
 from mercer.kernels.operators.greens import Nodes, contour_nodes, green, green_slope, small_terms
+from mercer.kernels.stationary.base import RBF, OfDistance, Stationary
+from mercer.kernels.stationary.matern import Matern
 
 Mask: TypeAlias = NDArray[np.bool_]
 
@@ -22,17 +24,14 @@ class Operator(Kernel):
 
     The norm of its function space is |f|^2 = sum_m a_m int |m-th derivatives of f|^2 dx, and its
     spectral density 1 / P(4 pi^2 |s|^2). Coefficients may be negative or zero as long as P(z) > 0
-    for all z >= 0; the degree M must satisfy 2 M > dims, or k(0) would be infinite. Roots of P that
-    (nearly) coincide are treated exactly but take longer; for P = (c + z)^M the faster way to the
-    same kernel, up to its variance, is :class:`Matern` with nu = M - dims / 2.
+    for all z >= 0; the degree M must satisfy 2 M > dims, or k(0) would be infinite. For
+    P = (c + z)^M, :class:`Matern` with nu = M - dims / 2 is faster, up to the variance.
 
     Parameters
     ----------
     coefficients : array (M + 1,)
-        a_0 > 0, ..., a_M > 0. Searched in logarithms while all are positive (P is then always
-        positive), otherwise without a transformation.
-    dims : int, default=1
-        Number of columns of the inputs.
+        a_0 > 0, ..., a_M > 0. Searched in logarithms while all are positive, else as they are.
+    dims : int, default=1; number of columns of the inputs.
 
     References
     ----------
@@ -41,15 +40,12 @@ class Operator(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Operator
     >>> Operator([4.0, 1.0])(np.array([[0.0]]), np.array([[1.0]])).round(6)  # exp(-2) / 4
     array([[0.033834]])
     """
 
     def __init__(self, coefficients: Array, dims: int = 1) -> None:
-        self.coefficients = coefficients
-        self.dims = dims
+        self.coefficients, self.dims = coefficients, dims
 
     @property
     def domains(self) -> Mapping[str, Domain]:  # type: ignore[override]  # depends on the signs
@@ -111,21 +107,16 @@ class Operator(Kernel):
         a = np.asarray(self.coefficients, dtype=float)
         return self._restated(coefficients=a * c ** (2.0 * np.arange(len(a)) - self.dims))
 
-    # ------------------------------------------------------------------ inside
     def _points(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
         X, Z, same = other_points(X, Z)
         if X.shape[1] != self.dims:
-            raise ValueError(
-                f"Operator(dims={self.dims}) is for inputs of {self.dims} columns, but they have "
-                f"{X.shape[1]}; give dims={X.shape[1]}"
-            )
+            D, got = self.dims, X.shape[1]
+            what = f"Operator(dims={D}) is for inputs of {D} columns"
+            raise ValueError(f"{what}, but they have {got}; give dims={got}")
         return X, Z, same
 
     def _distances(self, nodes: Nodes, X: Array, Z: Array) -> tuple[Array, Mask, Mask]:
-        """Return the distances, where the series about r = 0 serves, and where it does not.
-
-        In one dimension Green's function is regular and the series is not needed.
-        """
+        """Return the distances, where the series about r = 0 serves (D > 1), and where not."""
         r = np.empty((X.shape[0], Z.shape[0]))
         core.stationary(-1, X, Z, False, r)
         np.sqrt(r, out=r)
@@ -135,10 +126,8 @@ class Operator(Kernel):
     def _nodes(self) -> Nodes:
         a, D = finite(self, "coefficients", len(self.coefficients)), whole(self, "dims", 1)
         if len(a) < 2 or not (a[0] > 0.0 and a[-1] > 0.0):
-            raise ValueError(
-                f"Operator: the first and the last of at least two coefficients must be positive, "
-                f"got {a.tolist()}"
-            )
+            what = "the first and the last of at least two coefficients must be positive"
+            raise ValueError(f"Operator: {what}, got {a.tolist()}")
         if 2 * (len(a) - 1) <= D:
             raise ValueError(
                 f"Operator: order M = {len(a) - 1} is too low for dims = {D}: 2 M > dims is "
@@ -152,3 +141,107 @@ class Operator(Kernel):
                 f"near z = {z[bad][0].real:.6g}; the coefficients are {a.tolist()}"
             )
         return contour_nodes(a)
+
+
+class _Named(OfDistance, abstract=True):
+    """An operator kernel whose closed form is an amplitude times a stationary kernel."""
+
+    dims: int = 1
+
+    def _form(self) -> tuple[float, float, Stationary, float]:
+        """Return amplitude, its derivative by the parameter, the kernel, d length scale."""
+        raise NotImplementedError
+
+    def coordinates(self, X: Array, d: int) -> Array:
+        return self._form()[2].coordinates(X, d)
+
+    def profile(self, s: Array) -> Array:
+        amplitude, _, kernel, _ = self._form()
+        return amplitude * kernel.profile(s)
+
+    def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
+        return rng.standard_normal((n, whole(self, "dims", 1)))
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        amplitude, _, kernel, _ = self._form()
+        K = kernel(self._checked(X), Z)
+        K *= amplitude
+        return K
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        amplitude, slope, kernel, stretch = self._form()
+        value, gradient = kernel._value_and_pullback(self._checked(X), Z, Q)
+        total = slope * value + amplitude * stretch * float(gradient["length_scale"])
+        return amplitude * value, {next(iter(self.domains)): total}
+
+    def _checked(self, X: Array) -> Array:
+        X, D = as_matrix(X), whole(self, "dims", 1)
+        if X.shape[1] != D:
+            got = f"but they have {X.shape[1]}"
+            raise ValueError(f"{type(self).__name__} is for inputs of {D} columns, {got}")
+        return X
+
+
+class OrnsteinUhlenbeck(_Named):
+    """Green's function of rate^2 - d^2/dx^2 in one dimension, k = exp(-rate r) / (2 rate).
+
+    The same as ``Operator([rate**2, 1.0])``: the velocity of a Brownian particle.
+
+    Parameters
+    ----------
+    rate : float, default=1.0; positive inverse correlation length, in inverse units of the input.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, equation (B.28).
+
+    Examples
+    --------
+    >>> OrnsteinUhlenbeck(rate=2.0).diag(np.zeros((1, 1)))
+    array([0.25])
+    """
+
+    domains: ClassVar[Domains] = {"rate": POSITIVE}
+    words: ClassVar[Words] = {
+        "rate": "rate: the inverse of the distance over which the function changes"
+    }
+
+    def __init__(self, rate: float = 1.0) -> None:
+        self.rate = rate
+
+    def _form(self) -> tuple[float, float, Stationary, float]:
+        a = float(positive(self, "rate"))
+        return 0.5 / a, -0.5 / a**2, Matern(nu=0.5, length_scale=1.0 / a), -1.0 / a**2
+
+
+class SquaredExponentialOperator(_Named):
+    """Green's function of exp(-sigma^2 laplacian / 2): a normalised Gaussian of width sigma.
+
+    k = (2 pi sigma^2)^(-dims/2) exp(-r^2 / (2 sigma^2)), the limit of :class:`Operator` with
+    a_m = sigma^(2 m) / (m! 2^m).
+
+    Parameters
+    ----------
+    sigma : float, default=1.0; positive width, in the units of the inputs.
+    dims : int, default=1; number of columns of the inputs.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 6.2.1, equation (6.18).
+
+    Examples
+    --------
+    >>> SquaredExponentialOperator(sigma=1.0, dims=2).diag(np.zeros((1, 2))).round(4)  # 1 / (2 pi)
+    array([0.1592])
+    """
+
+    domains: ClassVar[Domains] = {"sigma": POSITIVE}
+    words: ClassVar[Words] = {"sigma": "length scale: the distance over which the function changes"}
+
+    def __init__(self, sigma: float = 1.0, dims: int = 1) -> None:
+        self.sigma, self.dims = sigma, dims
+
+    def _form(self) -> tuple[float, float, Stationary, float]:
+        sigma, D = float(positive(self, "sigma")), whole(self, "dims", 1)
+        amplitude = (2.0 * np.pi * sigma**2) ** (-0.5 * D)
+        return amplitude, -D * amplitude / sigma, RBF(length_scale=sigma), 1.0

@@ -1,16 +1,16 @@
-"""Stationary kernels: functions of the scaled distance. Base class, RBF, rational quadratic."""
+"""Kernels of the distance of two points: base classes, RBF and its relatives."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._native import core
 from mercer.core.arrays import Array, mirror
-from mercer.core.component import POSITIVE, Component, Domain
+from mercer.core.component import POSITIVE, Component, Domains, Words
 from mercer.kernels.base import (
     KEEP,
     Gradient,
@@ -27,14 +27,35 @@ from mercer.kernels.base import (
 FEW = 16  # columns of a product up to which the compiled tiles beat the BLAS on blocks
 
 
-class Stationary(Kernel, abstract=True):
+class OfDistance(Kernel, abstract=True):
+    """k(x, z) = profile(s), s the squared distance of the points' coordinates.
+
+    A profile written with NumPy's functions is also its form in ONNX (:func:`mercer.to_onnx`).
+    """
+
+    def coordinates(self, X: Array, d: int) -> Array:
+        """Return the coordinates (n, m) of X (n, d)."""
+        raise self._unstated("coordinates(X, d)", "those of X whose distance the profile is of")
+
+    def profile(self, s: Array) -> Array:
+        """Return k at squared distances s of coordinates."""
+        raise self._unstated("profile(s)", "k at the squared scaled distances s")
+
+    def diag(self, X: Array) -> Array:
+        return np.full(len(X), self.profile(np.zeros(1))[0])
+
+    def _scaled(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
+        X, Z, same = other_points(X, Z)
+        U = self.coordinates(X, X.shape[1])
+        return U, (U if same else self.coordinates(Z, Z.shape[1])), same
+
+
+class Stationary(OfDistance, abstract=True):
     """A kernel k(x, z) = profile(s) of s = sum_d ((x_d - z_d) / length_scale_d)^2.
 
     A subclass implements ``profile`` and ``slope``, elementwise functions of s (any shape), which
-    must not change s. A profile written with NumPy's functions is also its form in ONNX
-    (:func:`mercer.to_onnx`). A subclass whose profile the compiled core knows names it with
-    ``native`` and is then evaluated without temporaries. Distances are taken from differences, so
-    coincident points are at distance zero.
+    must not change s. One whose profile the compiled core knows names it with ``native`` and is
+    then evaluated without temporaries.
 
     Parameters
     ----------
@@ -42,8 +63,8 @@ class Stationary(Kernel, abstract=True):
         Positive, in the units of the inputs: one for all columns, or one per column (ARD).
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"length_scale": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
+    domains: ClassVar[Domains] = {"length_scale": POSITIVE}
+    words: ClassVar[Words] = {
         "length_scale": "length scale: the distance over which the function changes"
     }
 
@@ -51,19 +72,10 @@ class Stationary(Kernel, abstract=True):
         self.length_scale = length_scale
 
     def coordinates(self, X: Array, d: int) -> Array:
-        """Return X (n, d) in units of the length scales: s is the squared distance of such rows."""
         return X / positive(self, "length_scale", d)
 
-    def profile(self, s: Array) -> Array:
-        """Return k at squared scaled distances s."""
-        raise self._unstated("profile(s)", "k at the squared scaled distances s")
-
     def slope(self, s: Array) -> Array:
-        """Return dk/ds at squared scaled distances s; finite everywhere.
-
-        It is always multiplied by a squared difference. Where dk/ds is infinite at s = 0, that
-        product is zero, and zero is to be returned.
-        """
+        """Return dk/ds at squared scaled distances s; zero where it is infinite at s = 0."""
         raise self._unstated("slope(s)", f"the derivative of the profile by s, {KEEP}")
 
     def shape_gradient(self, s: Array, Q: Array) -> Gradient:
@@ -75,7 +87,6 @@ class Stationary(Kernel, abstract=True):
         """Number of the profile in the compiled core, or None."""
         return None
 
-    # ------------------------------------------------------------------ the contract
     def workspace(self) -> int:
         return 0 if self.native is not None else 3
 
@@ -83,15 +94,12 @@ class Stationary(Kernel, abstract=True):
         return self._formed(X, Z, 1.0)
 
     def multiple(self, X: Array, Z: Array | None, factor: float) -> Array:
-        """Return factor * k(X, Z) (n, p) in one pass, unless a subclass overrides the call."""
-        if type(self).__call__ is not Stationary.__call__:
-            return super().multiple(X, Z, factor)
-        return self._formed(X, Z, factor)
+        own = type(self).__call__ is not Stationary.__call__  # then it knows nothing of factors
+        return super().multiple(X, Z, factor) if own else self._formed(X, Z, factor)
 
     def written(self, X: Array, out: Array, factor: float = 1.0) -> Array:
-        if type(self).__call__ is not Stationary.__call__:
-            return super().written(X, out, factor)
-        return self._formed(X, None, factor, out)
+        own = type(self).__call__ is not Stationary.__call__
+        return super().written(X, out, factor) if own else self._formed(X, None, factor, out)
 
     def _formed(self, X: Array, Z: Array | None, factor: float, out: Array | None = None) -> Array:
         X, Z, same = self._scaled(X, Z)
@@ -102,9 +110,6 @@ class Stationary(Kernel, abstract=True):
         for rows, columns, _ in blocks(len(X), len(Z), same):
             K[rows, columns] = factor * self.profile(_squares(X[rows], Z[columns]))
         return mirror(K) if same else K
-
-    def diag(self, X: Array) -> Array:
-        return np.full(len(X), self.profile(np.zeros(1))[0])
 
     def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
         if self.native is None or V.shape[1] > FEW:
@@ -143,14 +148,9 @@ class Stationary(Kernel, abstract=True):
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self._restated(length_scale=rescaled(self.length_scale, scale))
 
-    def _scaled(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
-        X, Z, same = other_points(X, Z)
-        U = self.coordinates(X, X.shape[1])
-        return U, (U if same else self.coordinates(Z, Z.shape[1])), same
-
 
 def _squares(X: Array, Z: Array) -> Array:
-    """Return the squared distances (n, m), from differences."""
+    """Return the squared distances (n, m), from differences: those of equal points are zero."""
     s = np.empty((X.shape[0], Z.shape[0]))
     core.stationary(-1, X, Z, False, s)
     return s
@@ -159,13 +159,11 @@ def _squares(X: Array, Z: Array) -> Array:
 class RBF(Stationary):
     """Squared-exponential kernel, k = exp(-s / 2) with s the squared scaled distance.
 
-    Its functions have derivatives of every order. The variance is one; write ``2.0 * RBF()`` for
-    an amplitude that is searched as well.
+    Its functions have derivatives of every order. ``2.0 * RBF()`` has a variance that is searched.
 
     Parameters
     ----------
-    length_scale : float or array (d,), default=1.0
-        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
+    length_scale : float or array (d,), default=1.0; positive, in units of the inputs (array: ARD).
 
     References
     ----------
@@ -173,11 +171,8 @@ class RBF(Stationary):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> RBF(length_scale=2.0)(np.array([[0.0], [2.0]])).round(4)
-    array([[1.    , 0.6065],
-           [0.6065, 1.    ]])
+    >>> RBF(length_scale=2.0)(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
+    array([[1.    , 0.6065]])
     """
 
     native = 0
@@ -196,15 +191,13 @@ class RBF(Stationary):
 class RationalQuadratic(Stationary):
     """Rational quadratic kernel, k = (1 + s / (2 alpha))^(-alpha): RBF kernels of many scales.
 
-    s is the squared scaled distance. It is a mixture of RBF kernels whose inverse squared length
-    scales have a gamma distribution of shape alpha; alpha to infinity gives the RBF kernel.
+    s is the squared scaled distance. The inverse squared length scales of the RBF kernels have a
+    gamma distribution of shape alpha; alpha to infinity gives one RBF kernel.
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Positive, without units; small values mix widely different length scales.
-    length_scale : float or array (d,), default=1.0
-        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
+    alpha : float, default=1.0; positive, no units; small values mix widely different length scales.
+    length_scale : float or array (d,), default=1.0; positive, in units of the inputs (array: ARD).
 
     References
     ----------
@@ -212,19 +205,16 @@ class RationalQuadratic(Stationary):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RationalQuadratic
     >>> RationalQuadratic(alpha=0.5)(np.array([[0.0]]), np.array([[1.0]])).round(4)
     array([[0.7071]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"length_scale": POSITIVE, "alpha": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"alpha": "mixture of length scales"}
+    domains: ClassVar[Domains] = {"length_scale": POSITIVE, "alpha": POSITIVE}
+    words: ClassVar[Words] = {"alpha": "mixture of length scales"}
     expects = "smooth functions that vary on several scales at once"
 
     def __init__(self, alpha: float = 1.0, length_scale: float | Array = 1.0) -> None:
-        self.alpha = alpha
-        self.length_scale = length_scale
+        self.alpha, self.length_scale = alpha, length_scale
 
     def profile(self, s: Array) -> Array:
         alpha = positive(self, "alpha")
@@ -238,6 +228,76 @@ class RationalQuadratic(Stationary):
         # d log k / d alpha = u / (1 + u) - log(1 + u) with u = s / (2 alpha)
         u = s / (2.0 * positive(self, "alpha"))
         return {"alpha": inner(Q, self.profile(s) * (u / (1.0 + u) - np.log1p(u)))}
+
+
+class BiasedRBF(OfDistance):
+    """Squared exponential plus bias, k = variance (exp(-1/(2d) sum_k weight_k (x_k-z_k)^2) + bias).
+
+    By the 1/d, d columns, the weights are comparable between tables of different width.
+
+    Parameters
+    ----------
+    weight : float or array (d,), default=1.0; w, positive inverse squared length scales (ARD).
+    bias : float, default=0.1; v, positive variance of an offset, relative to ``variance``.
+    variance : float, default=10.0; C, the positive overall scale, in squared units of the function.
+
+    References
+    ----------
+    Seeger, Bayesian methods for Support Vector machines and Gaussian processes (1999),
+    equation (4.22).
+
+    Examples
+    --------
+    >>> BiasedRBF(weight=1.0, bias=0.1, variance=10.0)(np.zeros((1, 2)), np.ones((1, 2))).round(4)
+    array([[7.0653]])
+    """
+
+    domains: ClassVar[Domains] = {
+        "weight": POSITIVE,
+        "bias": POSITIVE,
+        "variance": POSITIVE,
+    }
+    words: ClassVar[Words] = {
+        "weight": "how much each column counts in the squared distance",
+        "bias": "variance of the level, as a share",
+        "variance": "variance of the function about its mean",
+    }
+
+    def __init__(
+        self, weight: float | Array = 1.0, bias: float = 0.1, variance: float = 10.0
+    ) -> None:
+        self.weight, self.bias, self.variance = weight, bias, variance
+
+    def coordinates(self, X: Array, d: int) -> Array:
+        return X * np.sqrt(positive(self, "weight", d) / d)
+
+    def profile(self, s: Array) -> Array:
+        return positive(self, "variance") * (np.exp(-0.5 * s) + positive(self, "bias"))
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        X, Z, same = self._scaled(X, Z)
+        K = np.empty((X.shape[0], Z.shape[0]))
+        core.stationary(0, X, Z, same, K)
+        K += positive(self, "bias")
+        K *= positive(self, "variance")
+        return K
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        # With E the exponential: dk/dw_k = -C E (x_k - z_k)^2 / (2 d), dk/dv = C, dk/dC = E + v.
+        # The contraction with Q is one pass over differences; the expanded form
+        # sum_i rho_i x_ik^2 - x_k' M x_k, M = Q o (C E), is the same number with cancellation.
+        X, Z, same = self._scaled(X, Z)
+        v, C = float(positive(self, "bias")), float(positive(self, "variance"))
+        Q, sums = np.ascontiguousarray(Q), np.empty(X.shape[1])
+        exponential = core.stationary_pullback(0, X, Z, same, Q, sums)
+        total = float(Q.sum())
+        by_weight = C * sums / np.asarray(self.weight, dtype=float)
+        value = exponential + v * total
+        slopes = {"weight": like(self.weight, by_weight), "bias": C * total, "variance": value}
+        return C * value, slopes
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        return self._restated(weight=rescaled(self.weight, 1.0 / np.square(scale)))
 
 
 def tied_scales(kernel: Component) -> list[Component]:
@@ -260,10 +320,7 @@ def untied(kernel: Kernel, d: int) -> Kernel:
 
 
 def relevance(kernel: Kernel, points: Array, weights: Array) -> Array | None:
-    """Return deviation / length scale of each column (d,): zero where the kernel does not look.
-
-    None if the kernel has no length scales or several sets of them. points is (n, d).
-    """
+    """Return deviation / length scale of each column (d,); None if there is not one set of them."""
     d = points.shape[1]
     found = list(_scales(kernel, list(range(d))))
     if len(found) != 1 or np.size(found[0][1]) not in (1, len(found[0][0])):

@@ -32,10 +32,8 @@ class Matern(Stationary):
 
     Parameters
     ----------
-    nu : float, default=1.5
-        Smoothness, 0 < nu <= 100, without units; not searched.
-    length_scale : float or array (d,), default=1.0
-        Positive, in the units of the inputs: one for all columns, or one per column (ARD).
+    nu : float, default=1.5; smoothness, 0 < nu <= 100, without units; not searched.
+    length_scale : float or array (d,), default=1.0; positive, in units of the inputs (array: ARD).
 
     References
     ----------
@@ -43,11 +41,8 @@ class Matern(Stationary):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Matern
-    >>> Matern(nu=0.5)(np.array([[0.0], [1.0]])).round(4)
-    array([[1.    , 0.3679],
-           [0.3679, 1.    ]])
+    >>> Matern(nu=0.5)(np.array([[0.0]]), np.array([[0.0], [1.0]])).round(4)
+    array([[1.    , 0.3679]])
     """
 
     names: ClassVar[Names] = {
@@ -57,8 +52,7 @@ class Matern(Stationary):
     }
 
     def __init__(self, nu: float = 1.5, length_scale: float | Array = 1.0) -> None:
-        self.nu = nu
-        self.length_scale = length_scale
+        self.nu, self.length_scale = nu, length_scale
 
     @property
     def expects(self) -> str:
@@ -100,24 +94,21 @@ class Matern(Stationary):
         return StateSpace(np.array([order], dtype=np.int32), rate, np.ones(1))
 
     def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
-        return {
-            "length_scale": np.reshape(-rates[0] / self.length_scale, np.shape(self.length_scale))
-        }
+        slope = -rates[0] / self.length_scale
+        return {"length_scale": np.reshape(slope, np.shape(self.length_scale))}
 
     def _smoothness(self) -> float:
         nu: Any = self.nu
         if not (isinstance(nu, (int, float, np.number)) and 0.0 < nu <= _LARGEST):
-            raise ValueError(
-                f"Matern: nu must lie in (0, {_LARGEST:g}], got {nu!r}; "
-                "RBF is the kernel of unlimited smoothness"
-            )
+            remedy = "RBF is the kernel of unlimited smoothness"
+            raise ValueError(f"Matern: nu must lie in (0, {_LARGEST:g}], got {nu!r}; {remedy}")
         return float(nu)
 
 
 def half_integer_profile(nu: float, r: Array) -> Array:
-    """Return :func:`bessel_profile` for nu = p + 1/2, where it is a polynomial times exp(-r).
+    """Return :func:`bessel_profile` for nu = p + 1/2 by GPML (4.16).
 
-    GPML (4.16): e^-r p!/(2p)! sum_i (p + i)! / (i! (p - i)!) (2 r)^(p - i).
+    e^-r p!/(2p)! sum_i (p + i)! / (i! (p - i)!) (2 r)^(p - i).
     """
     p = int(nu)
     terms = [
@@ -130,9 +121,8 @@ def half_integer_profile(nu: float, r: Array) -> Array:
 def bessel_profile(nu: float, r: Array) -> Array:
     """Return 2^(1 - nu) / Gamma(nu) r^nu K_nu(r), which is one at r = 0; nu > 0, r >= 0.
 
-    Computed in logarithms of the scaled Bessel function, so that neither factor overflows or
-    underflows. Where K_nu itself overflows (r near 0) the ascending series is used: there its
-    second, singular part is below 1e-600 (Abramowitz and Stegun 9.6.2, 9.6.10).
+    Computed in logarithms, so that neither factor overflows. Where K_nu itself does (r near 0) by
+    the ascending series, whose singular part is below 1e-600 (Abramowitz and Stegun 9.6.2, 9.6.10).
     """
     from scipy.special import gammaln, kve
 

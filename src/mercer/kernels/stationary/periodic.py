@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import accumulate
 from typing import ClassVar
 
@@ -10,11 +9,12 @@ import numpy as np
 
 from mercer._native import core
 from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, Domain
+from mercer.core.component import POSITIVE, Domains, Words
 from mercer.kernels.base import Gradient, Kernel, blocks, like, other_points, positive, rescaled
+from mercer.kernels.stationary.base import OfDistance
 
 
-class Periodic(Kernel):
+class Periodic(OfDistance):
     """Periodic kernel, k = exp(-2 sum_d sin^2(pi (x_d - z_d) / period_d) / length_scale_d^2).
 
     Each column is wound around a circle, u_d = (cos, sin)(2 pi x_d / period_d), and an RBF kernel
@@ -22,10 +22,8 @@ class Periodic(Kernel):
 
     Parameters
     ----------
-    period : float or array (d,), default=1.0
-        Positive, in the units of the columns, shared or one per column.
-    length_scale : float or array (d,), default=1.0
-        Positive; smoothness within a period, on the unit circle (without units).
+    period : float or array (d,), default=1.0; positive, in the units of the columns.
+    length_scale : float or array (d,), default=1.0; positive; smoothness in a period, without units
 
     References
     ----------
@@ -34,22 +32,19 @@ class Periodic(Kernel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Periodic
     >>> Periodic(period=2.0)(np.array([[0.0]]), np.array([[1.0], [2.0]])).round(4)
     array([[0.1353, 1.    ]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"period": POSITIVE, "length_scale": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {
+    domains: ClassVar[Domains] = {"period": POSITIVE, "length_scale": POSITIVE}
+    words: ClassVar[Words] = {
         "period": "period",
         "length_scale": "length scale: the distance over which the function changes",
     }
     expects = "functions that repeat themselves"
 
     def __init__(self, period: float | Array = 1.0, length_scale: float | Array = 1.0) -> None:
-        self.period = period
-        self.length_scale = length_scale
+        self.period, self.length_scale = period, length_scale
 
     def coordinates(self, X: Array, d: int) -> Array:
         """Return (cos | sin)(2 pi x / period) / length_scale, shape (n, 2 d)."""
@@ -58,27 +53,21 @@ class Periodic(Kernel):
         return np.hstack([np.cos(angle) / length_scale, np.sin(angle) / length_scale])
 
     def profile(self, s: Array) -> Array:
-        """Return k at squared distances s of coordinates."""
         return np.exp(-0.5 * s)
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        X, Z, same = other_points(X, Z)
-        U = self.coordinates(X, X.shape[1])
-        K = np.empty((X.shape[0], Z.shape[0]))
-        core.stationary(0, U, U if same else self.coordinates(Z, Z.shape[1]), same, K)
+        U, V, same = self._scaled(X, Z)
+        K = np.empty((len(U), len(V)))
+        core.stationary(0, U, V, same, K)
         return K
 
-    def diag(self, X: Array) -> Array:
-        return np.ones(len(X))
-
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
-        X, Z, same = other_points(X, Z)
+        U, V, same = self._scaled(X, Z)
+        X, Z, _ = other_points(X, Z)
         d = X.shape[1]
         period = np.broadcast_to(positive(self, "period", d), d)
         length_scale = np.broadcast_to(positive(self, "length_scale", d), d)
-        U = self.coordinates(X, d)
-        V = U if same else self.coordinates(Z, d)
-        M, sums = np.empty((X.shape[0], Z.shape[0])), np.empty(2 * d)
+        M, sums = np.empty((len(U), len(V))), np.empty(2 * d)
         core.stationary(0, U, V, same, M)
         M *= Q
         core.weighted_spread(U, V, M, sums)
@@ -92,10 +81,8 @@ class Periodic(Kernel):
         by_sine = x * MV - M @ (z * V)
         turned = U[:, d:] * by_sine[:, :d] - U[:, :d] * by_sine[:, d:]
         by_period = 2.0 * np.pi * turned.sum(axis=0) / period**2
-        return float(M.sum()), {
-            "period": like(self.period, by_period),
-            "length_scale": like(self.length_scale, by_length),
-        }
+        slopes = {"period": like(self.period, by_period)}
+        return float(M.sum()), {**slopes, "length_scale": like(self.length_scale, by_length)}
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self._restated(period=rescaled(self.period, scale))
@@ -104,29 +91,24 @@ class Periodic(Kernel):
 class Cosine(Kernel):
     """Cosine kernel, k = prod_d cos(2 pi (x_d - z_d) / period_d): pure oscillations.
 
-    In one column the functions are sinusoids of exactly this period; in several columns products
-    of sinusoids, one per column, which keeps the kernel positive semidefinite.
+    The functions are products of sinusoids of exactly this period, one for each column.
 
     Parameters
     ----------
-    period : float or array (d,), default=1.0
-        Positive, in the units of the columns, shared or one per column.
+    period : float or array (d,), default=1.0; positive, in the units of the columns.
 
     References
     ----------
-    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.2.1 (the spectral
-    density of one frequency in Bochner's theorem, equation (4.5)).
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, equation (4.5).
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Cosine
     >>> Cosine(period=4.0)(np.array([[0.0]]), np.array([[2.0], [4.0]]))
     array([[-1.,  1.]])
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"period": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"period": "period"}
+    domains: ClassVar[Domains] = {"period": POSITIVE}
+    words: ClassVar[Words] = {"period": "period"}
 
     def __init__(self, period: float | Array = 1.0) -> None:
         self.period = period

@@ -27,12 +27,9 @@ class Wendland(Stationary):
 
     Parameters
     ----------
-    dims : int, default=3
-        The largest number of columns on which the kernel is used, 1 or more.
-    smoothness : {0, 1, 2, 3}, default=1
-        Number of mean-square derivatives; not searched.
-    length_scale : float or array (d,), default=1.0
-        Positive radius of the support, in the units of the inputs, shared or one per column (ARD).
+    dims : int, default=3; the largest number of columns on which the kernel is used, 1 or more.
+    smoothness : {0, 1, 2, 3}, default=1; number of mean-square derivatives; not searched.
+    length_scale : float or array (d,), default=1.0; positive radius of the support, in input units.
 
     References
     ----------
@@ -41,8 +38,6 @@ class Wendland(Stationary):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Wendland
     >>> Wendland(dims=1)(np.array([[0.0]]), np.array([[0.5], [1.5]]))
     array([[0.3125, 0.    ]])
     """
@@ -50,9 +45,7 @@ class Wendland(Stationary):
     def __init__(
         self, dims: int = 3, smoothness: int = 1, length_scale: float | Array = 1.0
     ) -> None:
-        self.dims = dims
-        self.smoothness = smoothness
-        self.length_scale = length_scale
+        self.dims, self.smoothness, self.length_scale = dims, smoothness, length_scale
 
     def profile(self, s: Array) -> Array:
         j, q = self._orders()
@@ -77,10 +70,8 @@ class Wendland(Stationary):
     def _scaled(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
         X, Z, same = super()._scaled(X, Z)
         if X.shape[1] > whole(self, "dims", 1):
-            raise ValueError(
-                f"Wendland(dims={self.dims}) is positive definite on at most {self.dims} columns, "
-                f"but the inputs have {X.shape[1]}; give dims={X.shape[1]}"
-            )
+            what = f"Wendland(dims={self.dims}) is positive definite on at most {self.dims} columns"
+            raise ValueError(f"{what}, but the inputs have {X.shape[1]}; give dims={X.shape[1]}")
         return X, Z, same
 
 
@@ -89,19 +80,9 @@ def piecewise(j: int, q: int, r: Array) -> Array:
     inside = np.maximum(1.0 - r, 0.0) ** (j + q)
     if q == 0:
         return np.asarray(inside)
-    return np.asarray(inside * np.polynomial.polynomial.polyval(r, series(j, q)))
-
-
-def series(j: int, q: int) -> list[float]:
-    """Return the coefficients of the polynomial beside (1 - r)_+^(j+q), lowest power first."""
-    return {
-        0: [1.0],
+    series = {  # lowest power first
         1: [1.0, j + 1.0],
         2: [1.0, j + 2.0, (j * j + 4 * j + 3) / 3.0],
-        3: [
-            1.0,
-            j + 3.0,
-            (6 * j * j + 36 * j + 45) / 15.0,
-            (j**3 + 9 * j * j + 23 * j + 15) / 15.0,
-        ],
+        3: [1.0, j + 3.0, (6 * j**2 + 36 * j + 45) / 15.0, (j**3 + 9 * j**2 + 23 * j + 15) / 15.0],
     }[q]
+    return np.asarray(inside * np.polynomial.polynomial.polyval(r, series))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Self
 
 import numpy as np
 from scipy import optimize, special
 
 from mercer.core.arrays import Array
-from mercer.core.component import Domain
+from mercer.core.component import Domain, Domains, Words
 from mercer.losses.base import Loss, is_number
 from mercer.losses.binary.logistic import BinaryLoss
 from mercer.losses.binary.probit import Probit
@@ -19,46 +18,35 @@ from mercer.losses.numbers.special import exp, normal_pdf
 class Flip(BinaryLoss):
     """P(y | f) = eps + (1 - 2 eps) P_base(y | f): a label is turned over with probability eps.
 
-    Not convex, and bounded: a wrong label costs at most -log eps.
-    Reference: Seeger's thesis, section 1.2.6, corrected (eps = P(flip)).
+    Not convex, and bounded by -log eps. Reference: Seeger's thesis 1.2.6; eps corrected to P(flip).
 
     Parameters
     ----------
-    base : Loss or None, default=None
-        A normalised binary loss; None is the hard threshold P_base = [y f > 0] (1/2 at 0).
-    eps : float, default=0.1
-        Probability of a flip, strictly between 0 and 1/2.
+    base : Loss or None, default=None; normalised and binary; None: P_base = [y f > 0], 1/2 at 0.
+    eps : float, default=0.1; probability of a flip, strictly between 0 and 1/2.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.losses import Probit
-    >>> loss = Flip(Probit(), eps=0.1)
-    >>> round(float(np.exp(-loss.value(1.0, 50.0))), 6)
+    >>> round(float(np.exp(-Flip(Probit(), eps=0.1).value(1.0, 50.0))), 6)
     0.9
     """
 
     normalised: ClassVar[bool] = True
     convex: ClassVar[bool] = False
-    domains: ClassVar[Mapping[str, Domain]] = {"eps": Domain("half", 0.0, 0.5)}
-    words: ClassVar[Mapping[str, str]] = {"eps": "probability of a wrong label"}
+    domains: ClassVar[Domains] = {"eps": Domain("half", 0.0, 0.5)}
+    words: ClassVar[Words] = {"eps": "probability of a wrong label"}
 
     def __init__(self, base: Loss | None = None, eps: float = 0.1) -> None:
         if not is_number(eps, 0.0, 0.5):
             raise ValueError(f"Flip needs 0 < eps < 1/2, not {eps!r}")
-        if base is not None and not (
-            isinstance(base, Loss) and base.response == "binary" and base.normalised
-        ):
-            raise ValueError(
-                f"Flip needs a normalised binary loss as its base (Probit(), Logistic(), ...) or "
-                f"None, not {base!r}"
-            )
-        self.base = base
-        self.eps = eps
+        fits = isinstance(base, Loss) and base.response == "binary" and base.normalised
+        if base is not None and not fits:
+            want = "a normalised binary loss as its base (Probit(), Logistic(), ...) or None"
+            raise ValueError(f"Flip needs {want}, not {base!r}")
+        self.base, self.eps = base, eps
 
     @classmethod
     def example(cls) -> Self:
-        """Return flips over a probit."""
         return cls(Probit(), eps=0.05)
 
     def _mixed(self, log_p: Array) -> tuple[Array, Array]:
@@ -68,7 +56,6 @@ class Flip(BinaryLoss):
         return total, exp(second - total)
 
     def phi(self, u: Array) -> Array:
-        """Return -log(eps + (1 - 2 eps) P_base)."""
         if self.base is None:
             step = np.heaviside(u, 0.5)
             return np.asarray(-np.log(self.eps + (1.0 - 2.0 * self.eps) * step))
@@ -86,7 +73,6 @@ class Flip(BinaryLoss):
         return d1, d2, q2 * b1 + 2.0 * q1 * b2 + q * b3
 
     def corners(self) -> list[float]:
-        """Return the base's, or 0."""
         return [0.0] if self.base is None else list(self.base.kinks(np.ones(1))[:, 0])
 
     def centers(self, y: Array) -> Array:
@@ -94,16 +80,13 @@ class Flip(BinaryLoss):
         y = np.asarray(y, dtype=np.float64)
         if self.base is None:
             return np.zeros_like(y)[None]
-        base, low = self.base, -1.0
-        target = -np.log(self.eps)
-        one = np.asarray(1.0)
+        base, low, target, one = self.base, -1.0, -np.log(self.eps), np.asarray(1.0)
         while base.value(one, np.asarray(low)) < target and low > -1e12:
             low *= 2.0
         turn = optimize.brentq(lambda f: float(base.value(one, np.asarray(f))) - target, low, 0.0)
         return np.array([np.zeros_like(y), y * turn])
 
     def width(self, y: Array) -> Array | float:
-        """Return the base's width, 1 for the hard threshold."""
         return 1.0 if self.base is None else self.base.width(y)
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:

@@ -41,7 +41,6 @@ class BinaryLoss(Loss):
         return y * d1, d2, y * d3
 
     def kinks(self, y: Array) -> Array:
-        """Return y times the corners."""
         y = np.reshape(y, -1)
         return np.sort(np.reshape([y * c for c in self.corners()], (-1, len(y))), axis=0)
 
@@ -52,7 +51,6 @@ class BinaryLoss(Loss):
 
     @needs("normalised")
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
-        """Return +1 with probability exp(-phi(f)), else -1."""
         p = exp(-self.value(np.asarray(1.0), f))
         return np.where(rng.random(np.shape(f)) < p, 1.0, -1.0)
 
@@ -71,11 +69,9 @@ class Logistic(BinaryLoss):
     normalised: ClassVar[bool] = True
 
     def phi(self, u: Array) -> Array:
-        """Return log(1 + e^-u)."""
         return -special.log_expit(u)
 
     def slopes(self, u: Array) -> tuple[Array, Array, Array]:
-        """Return -sigma(-u), sigma(u) sigma(-u) and its derivative."""
         up, down = special.expit(u), special.expit(-u)
         return -down, up * down, up * down * (down - up)
 

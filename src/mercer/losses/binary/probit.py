@@ -1,18 +1,14 @@
-"""Thresholds on a noisy latent value: normal noise, and double exponential noise.
-
-Squares to learn from labels, a cumulative normal to predict them: the loss of PLSC.
-"""
+"""Thresholds on a latent value with normal or double exponential noise; the loss of PLSC."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 from scipy import special
 
 from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, REAL, Domain
+from mercer.core.component import POSITIVE, REAL, Domains, Words
 from mercer.losses.base import Loss, check_positive
 from mercer.losses.binary.logistic import BinaryLoss
 from mercer.losses.numbers.special import exp, log_scaled_cdf, mills
@@ -26,8 +22,7 @@ class Probit(BinaryLoss):
 
     Parameters
     ----------
-    scale : float, default=1.0
-        s, the positive standard deviation of the noise, in the units of f.
+    scale : float, default=1.0; s, the positive standard deviation of the noise, in the units of f.
 
     Examples
     --------
@@ -36,24 +31,21 @@ class Probit(BinaryLoss):
     """
 
     normalised: ClassVar[bool] = True
-    domains: ClassVar[Mapping[str, Domain]] = {"scale": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"scale": "width of the step from one label to the other"}
+    domains: ClassVar[Domains] = {"scale": POSITIVE}
+    words: ClassVar[Words] = {"scale": "width of the step from one label to the other"}
 
     def __init__(self, scale: float = 1.0) -> None:
         check_positive("Probit", scale=scale)
         self.scale = scale
 
     def phi(self, u: Array) -> Array:
-        """Return -log Phi(u/s)."""
         return -special.log_ndtr(u / self.scale)
 
     def slopes(self, u: Array) -> tuple[Array, Array, Array]:
-        """Return -r/s, -r'/s^2, -r''/s^3 with r = N/Phi at u/s."""
         r, r1, r2 = mills(u / self.scale)
         return -r / self.scale, -r1 / self.scale**2, -r2 / self.scale**3
 
     def width(self, y: Array) -> float:
-        """Return s."""
         return self.scale
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
@@ -67,13 +59,11 @@ class Probit(BinaryLoss):
 class LaplaceProbit(BinaryLoss):
     """A threshold on f plus double exponential noise of density (C/2) e^{-C |x|}.
 
-    phi(u) = log 2 - C u for u < 0, -log(1 - e^{-C u}/2) for u >= 0. Its second derivative jumps
-    at 0. Reference: Seeger's thesis (2.17).
+    phi(u) = log 2 - C u for u < 0, else -log(1 - e^{-C u}/2). Reference: Seeger's thesis (2.17).
 
     Parameters
     ----------
-    C : float, default=1.0
-        Positive; the slope for u -> -inf.
+    C : float, default=1.0; positive; the slope for u -> -inf.
 
     Examples
     --------
@@ -82,33 +72,28 @@ class LaplaceProbit(BinaryLoss):
     """
 
     normalised: ClassVar[bool] = True
-    domains: ClassVar[Mapping[str, Domain]] = {"C": POSITIVE}
-    words: ClassVar[Mapping[str, str]] = {"C": "steepness of the step from one label to the other"}
+    domains: ClassVar[Domains] = {"C": POSITIVE}
+    words: ClassVar[Words] = {"C": "steepness of the step from one label to the other"}
 
     def __init__(self, C: float = 1.0) -> None:
         check_positive("LaplaceProbit", C=C)
         self.C = C
 
     def phi(self, u: Array) -> Array:
-        """See the class."""
         right = -np.log1p(-0.5 * exp(-self.C * np.maximum(u, 0.0)))
         return np.asarray(np.where(u < 0.0, np.log(2.0) - self.C * u, right))
 
     def slopes(self, u: Array) -> tuple[Array, Array, Array]:
         C = self.C
         e = exp(-C * np.maximum(u, 0.0))
-        right = u > 0.0
-        d1 = -C * e / (2.0 - e)
         d2 = 2.0 * C**2 * e / (2.0 - e) ** 2
         d3 = -2.0 * C**3 * e * (2.0 + e) / (2.0 - e) ** 3
-        return d1, np.where(right, d2, 0.0), np.where(right, d3, 0.0)
+        return -C * e / (2.0 - e), np.where(u > 0.0, d2, 0.0), np.where(u > 0.0, d3, 0.0)
 
     def corners(self) -> list[float]:
-        """Return 0."""
         return [0.0]
 
     def width(self, y: Array) -> float:
-        """Return 1/C."""
         return 1.0 / self.C
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
@@ -120,8 +105,7 @@ class LaplaceProbit(BinaryLoss):
         """
         y, u, v = np.broadcast_arrays(y, np.asarray(y * m), v)
         C, s = self.C, np.sqrt(v)
-        e1 = _exponential_tail(C, -u, s)
-        e2 = _exponential_tail(C, u, s)
+        e1, e2 = _exponential_tail(C, -u, s), _exponential_tail(C, u, s)
         threshold = special.log_ndtr(u / s)
         rest = threshold + np.log1p(-0.5 * exp(np.minimum(e2 - threshold, 0.0)))
         log_z = np.logaddexp(e1 - np.log(2.0), rest)
@@ -146,24 +130,18 @@ def _exponential_tail(C: float, u: Array, s: Array) -> Array:
 class SquaredProbit(Loss):
     """Squared error on labels -1 / +1, and P(+1) = Phi((m + b) / sqrt(tau^2 + s)) for new ones.
 
-    f is learned as if y = f + e, e ~ N(0, noise). That is not a distribution of labels, so a
-    sigmoid Phi(a f + c) stands between f and the label. With f ~ N(m, s), its average is
-    Phi((a m + c) / sqrt(1 + a^2 s)), GPML (6.42); here tau = 1/a and b = c/a, which stay finite
-    where a does not. s is the variance v of f plus the noise, as in GPML, whose (5.12) is about the
-    noisy y; with ``latent`` it is v alone.
+    f is learned as if y = f + e, e ~ N(0, noise); then a sigmoid Phi(a f + c), tau = 1/a, b = c/a,
+    stands between f and the label. Its average for f ~ N(m, s) is GPML (6.42). s is the variance v
+    of f plus the noise, as in GPML, whose (5.12) is about the noisy y; with ``latent`` v alone.
 
     Reference: GPML section 6.5.1.
 
     Parameters
     ----------
-    noise : float, default=0.1
-        Positive variance of the labels about f while learning.
-    tau : float or array (m,), default=0.1
-        Positive width of the sigmoid, in the units of f; one for each of m outputs.
-    offset : float or array (m,), default=0.0
-        b, minus the value of f at which both labels are equally likely; one for each of m outputs.
-    latent : bool, default=False
-        Leave the noise out of the prediction.
+    noise : float, default=0.1; positive variance of the labels about f while learning.
+    tau : float or array (m,), default=0.1; positive width of the sigmoid, in units of f.
+    offset : float or array (m,), default=0.0; b, minus the f at which both labels are as likely.
+    latent : bool, default=False; leave the noise out of the prediction.
 
     Examples
     --------
@@ -172,8 +150,8 @@ class SquaredProbit(Loss):
     """
 
     response: ClassVar[str] = "binary"
-    domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE, "tau": POSITIVE, "offset": REAL}
-    words: ClassVar[Mapping[str, str]] = {
+    domains: ClassVar[Domains] = {"noise": POSITIVE, "tau": POSITIVE, "offset": REAL}
+    words: ClassVar[Words] = {
         "noise": "noise variance of one observation",
         "tau": "steepness of the step from one label to the other",
         "offset": "where the step lies",
@@ -186,37 +164,28 @@ class SquaredProbit(Loss):
         offset: float | Array = 0.0,
         latent: bool = False,
     ) -> None:
-        self.noise = noise
-        self.tau = tau
-        self.offset = offset
+        self.noise, self.tau, self.offset = noise, tau, offset
         if not isinstance(latent, (bool, np.bool_)):
             raise ValueError(f"SquaredProbit needs latent to be True or False, not {latent!r}")
         self.latent = latent
         check_positive("SquaredProbit", noise=noise)
-        if not (
-            np.all(np.asarray(tau) > 0.0)
-            and np.all(np.isfinite(tau))
-            and np.all(np.isfinite(offset))
-        ):
+        positive = np.all(np.asarray(tau) > 0.0) and np.all(np.isfinite(tau))
+        if not (positive and np.all(np.isfinite(offset))):
             raise ValueError("SquaredProbit needs a positive tau and a finite offset")
 
     def value(self, y: Array, f: Array) -> Array:
-        """Return (y - f)^2 / (2 noise) + log(2 pi noise) / 2."""
         return Gaussian(self.noise).value(y, f)
 
     def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
-        """Return (f - y) / noise, 1 / noise and 0."""
         return Gaussian(self.noise).derivatives(y, f)
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
         return Gaussian(self.noise).tilted(y, m, v)
 
     def quadratic(self, y: Array) -> tuple[Array, Array]:
-        """Return y and 1 / noise (n,)."""
         return Gaussian(self.noise).quadratic(y)
 
     def quadratic_pullback(self, y: Array, dW: Array) -> dict[str, float | Array]:
-        """Return {"noise": ...}; the sigmoid does not take part in learning f."""
         return Gaussian(self.noise).quadratic_pullback(y, dW)
 
     def score(self, m: Array, v: Array) -> Array:
@@ -228,14 +197,12 @@ class SquaredProbit(Loss):
         return np.asarray((m + self.offset) / np.sqrt(np.square(self.tau) + s))
 
     def predict(self, m: Array, v: Array) -> Array:
-        """Return P(+1) for f ~ N(m, v)."""
         return np.asarray(special.ndtr(self.score(m, v)))
 
     def log_probability(self, share: Array, m: Array, s: Array) -> tuple[Array, ...]:
-        """Return share log P(+1) + (1 - share) log P(-1) for f ~ N(m, s), and its derivatives.
+        """Return share log P(+1) + (1 - share) log P(-1) for f ~ N(m, s), share in [0, 1].
 
-        ``share`` is 1 for the label +1, 0 for -1, between for the mean of several labels. The
-        derivatives are in m, s, log tau and b: GPML (6.43), (6.44) in tau and b.
+        Then its derivatives in m, s, log tau and b: GPML (6.43), (6.44) in tau and b.
         """
         D = np.square(self.tau) + s
         r = self.score_of_sum(m, s)

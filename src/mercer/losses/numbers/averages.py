@@ -1,33 +1,27 @@
 """Logistic and softmax probabilities averaged over Gaussian latent values.
 
-E[sigma(z)], z ~ N(m, v), to all digits by two trapezoid sums, each exact to rounding on its side:
-over z for a narrow Gaussian, and over the logistic's own density for a wide one, where
-P = E_u[Phi((m + u)/sqrt(v))] with u logistic. Gauss-Hermite errs by 1e-2 at v = 100.
+E[sigma(z)], z ~ N(m, v), by two trapezoid sums, each exact to rounding on its side: over z for a
+narrow Gaussian; for a wide one over the logistic's density, P = E_u[Phi((m + u)/sqrt(v))].
 
-To 1e-7, for many thousand values at a time: sigma(x) = sum_i MASS_i Phi(RATE_i x) to 9e-8, the
-logistic as a scale mixture of Gaussians, whose average is closed. For a few variances and many
-thousand means each there is a table of log A(-x), A(m) = ``mixture(m, v)``, in cells of equal
-width; A(x) = 1 - A(-x). In a cell it is the polynomial of degree 7 with the values and three
-derivatives at both ends, to 1e-12 of A; past the last cell, where A is below 1e-16, the parabola at
-its end.
+To 1e-7, for many thousand values at a time: sigma(x) = sum_i MASS_i Phi(RATE_i x) to 9e-8, a scale
+mixture of Gaussians with closed average A(m, v). For a few variances and many means each there is a
+table of log A(-x) in cells of equal width: the polynomials of degree 7 with the values and three
+derivatives at both ends, to 1e-12; past the last cell, where A < 1e-16, the parabola at its end.
 
-For the softmax, p_j = E[e^{f_j} / sum_k e^{f_k}], f ~ N(m, V), a plain average over quasi-random
-points meets a step where the latent values are far apart (errors of 3e-3 at deviations of 30 with
-8192 points). Given all other latent values, f_j is Gaussian and its average is one-dimensional:
+For the softmax, f ~ N(m, V), a plain average meets a step where the latent values are far apart.
+Given all others, f_j is Gaussian and its average is one-dimensional,
 
     p_j = E_{f_-j} [ A(mean of f_j given f_-j - log sum_{k != j} e^{f_k}, its variance) ],
 
-A(m, v) = E[sigma(f)], f ~ N(m, v). That integrand is smooth at the scale of the Gaussian, and the
-fixed rule gives it to 1e-4.
+with an integrand that is smooth at the scale of the Gaussian: the fixed rule gives it to 1e-4.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 from scipy.special import erfcx, expit, log_expit, log_ndtr, logsumexp, ndtr
 
@@ -47,13 +41,7 @@ MASS = np.array([0.00910848, 0.10911897, 0.31713836, 0.37373563, 0.17248012, 0.0
 
 
 def averaged(m: Array, v: Array) -> Array:
-    """Return E[sigma(z)] for z ~ N(m, v), m and v of shapes that broadcast, v >= 0.
-
-    Examples
-    --------
-    >>> averaged(np.array([0.0, 1.5]), np.array([9.0, 4.0])).round(6)
-    array([0.5     , 0.715006])
-    """
+    """Return E[sigma(z)] for z ~ N(m, v), m and v of shapes that broadcast, v >= 0."""
     m, v = np.broadcast_arrays(np.asarray(m, dtype=np.float64), np.asarray(v, dtype=np.float64))
     p, wide = np.empty(m.shape), v > WIDE
     p[~wide] = _by_blocks(lambda a, s: expit(a + s * _T) @ _WT, m[~wide], v[~wide], len(_T))
@@ -65,8 +53,7 @@ def log_averaged(m: Array, v: Array) -> Array:
     """Return log E[sigma(z)], z ~ N(m, v), with relative accuracy in both tails.
 
     m >= 0 from the other tail; below, by the tilt log P = m + v/2 + log E[sigma(z')],
-    z' ~ N(-m - v, v), where that mean is positive; else by the second sum in logarithms. Each value
-    depends on its own m and v alone.
+    z' ~ N(-m - v, v), where that mean is positive; else by the second sum in logarithms.
     """
     m, v = np.broadcast_arrays(np.asarray(m, dtype=np.float64), np.asarray(v, dtype=np.float64))
     out, up = np.empty(m.shape), m >= 0.0
@@ -84,7 +71,8 @@ def log_averaged(m: Array, v: Array) -> Array:
         rows = wide & (octave == power)
         u = np.arange(-40.0, 40.25 + 9.0 * 2.0**power, STEP)
         log_w = log_expit(u) + log_expit(-u) + np.log(STEP)  # weights that sum to one
-        out[rows] = _by_blocks(_log_sum(u, log_w), m[rows], v[rows], len(u))
+        work = partial(_log_sum, u, log_w)
+        out[rows] = _by_blocks(work, m[rows], v[rows], len(u))
     return out
 
 
@@ -96,9 +84,9 @@ def mixture(m: Array, v: Array | float) -> Array:
     return result
 
 
-def _log_sum(u: Array, log_w: Array) -> Callable[[Array, Array], Array]:
-    """Return (a, s), both (r, 1) -> log sum_u w Phi((a + u)/s), shape (r,)."""
-    return lambda a, s: np.asarray(logsumexp(log_w + log_ndtr((a + u) / s), axis=1))
+def _log_sum(u: Array, log_w: Array, a: Array, s: Array) -> Array:
+    """Return log sum_u w Phi((a + u)/s) (r,) for a and s (r, 1)."""
+    return np.asarray(logsumexp(log_w + log_ndtr((a + u) / s), axis=1))
 
 
 def _by_blocks(work: Callable[[Array, Array], Array], m: Array, v: Array, nodes: int) -> Array:
@@ -172,13 +160,11 @@ TABLES = 256  # of one-dimensional averages held at a time
 
 
 def softmax_average(m: Array, V: Array) -> Array:
-    """p (n, c) for m (n, c) and V (n, c, c), c > 2; the probabilities of a row sum to one.
-
-    A row depends on its own m and V alone.
-    """
-    n, c = m.shape
-    p = np.empty((n, c))
-    close = _close(V)
+    """p (n, c) for m (n, c) and V (n, c, c), c > 2; a row depends on its own m and V alone."""
+    c, p = m.shape[1], np.empty(m.shape)
+    own = np.diagonal(V, axis1=1, axis2=2)
+    differences = own[:, :, None] + own[:, None, :] - 2.0 * V
+    close = differences.max(axis=(1, 2)) <= CLOSE**2
     points = normal_points(c, FEW if c <= FEW_CLASSES else MANY).T
     for i in np.flatnonzero(close).tolist():  # the softmax hardly bends over the Gaussian
         averages.plain(m[i], symmetric_root(V[i]) @ points, p[i])
@@ -188,13 +174,6 @@ def softmax_average(m: Array, V: Array) -> Array:
         part = rows[i : i + step]
         p[part] = _conditional(m[part], independent_as_possible(V[part]))
     return p
-
-
-def _close(V: Array) -> NDArray[np.bool_]:
-    """Whether no difference of two latent values varies much, (n,)."""
-    own = np.diagonal(V, axis1=1, axis2=2)
-    differences = own[:, :, None] + own[:, None, :] - 2.0 * V
-    return np.asarray(differences.max(axis=(1, 2)) <= CLOSE**2)
 
 
 def _conditional(m: Array, V: Array) -> Array:
@@ -236,8 +215,7 @@ def _roots(V: Array) -> tuple[Array, Array]:
 def independent_as_possible(V: Array) -> Array:
     """V + 1 b' + b 1' (..., c, c): the same covariances of differences, small off the diagonal.
 
-    A softmax does not see what moves all latent values together. b minimises the sum of squares
-    off the diagonal; it is shortened if the result would not be a covariance.
+    b minimises the squares off the diagonal; it is shortened if the result is not a covariance.
     """
     c = V.shape[-1]
     row = V.sum(axis=-1) - np.diagonal(V, axis1=-2, axis2=-1)

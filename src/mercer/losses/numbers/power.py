@@ -18,14 +18,6 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array, power: Array) -> tuple[Arra
 
     All arguments (n,), power > 0. Rows of power one take ``loss.tilted``, which may have a closed
     form; a quadratic loss has one for every power; the other rows take the quadrature.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.losses import Probit
-    >>> one = np.ones(2)
-    >>> tilted(Probit(), one, 0.5 * one, one, np.array([1.0, 0.5]))[0].round(6)
-    array([-0.449161, -0.258012])
     """
     rows = np.flatnonzero(power != 1.0)
     if not len(rows):

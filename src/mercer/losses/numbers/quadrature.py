@@ -1,13 +1,11 @@
 """Gaussian averages of any one-latent loss, and their derivatives, by split Gauss-Legendre rules.
 
-Gauss-Hermite fails for kinks and for latent deviations beyond the loss's own width (errors of 1e-3
-with 128 nodes). Here the line is cut into panels at the kinks, at multiples of the latent standard
-deviation and at multiples of the loss's width, and each panel gets 12 Gauss-Legendre nodes. The
-tests hold it to 1e-9 of dense sums for latent variances from 1e-4 to 1e4.
+Gauss-Hermite fails for kinks and for latent deviations beyond the loss's own width. Here the line
+is cut into panels at the kinks, at multiples of the latent standard deviation and of the loss's
+width, and each panel gets 12 nodes: to 1e-9 for latent variances from 1e-4 to 1e4.
 
-A Newton step on the variational Gaussian also needs the third and fourth derivatives in m of
-E[g(y, f)], f ~ N(m, v); the first two are those of ``expected`` (the second derivative in m is
-twice the first in v, the heat equation). Theory (A3).
+A Newton step on the variational Gaussian also needs the third and fourth derivatives of E[g] in m
+(the second is twice the first in v, the heat equation). Theory (A3).
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from mercer.losses.numbers.special import LOG_2PI, exp, normal_pdf
 
 if TYPE_CHECKING:
     from mercer.losses.base import Loss
-
 
 NODES, WEIGHTS = (np.asarray(a) for a in np.polynomial.legendre.leggauss(12))
 REACH = 8.6  # the Gaussian mass beyond is 1e-17
@@ -52,7 +49,7 @@ def average(
 ) -> tuple[Array, ...]:
     """E[h(y, f)] under f ~ N(m, v) for each h of ``functions(y, f)``; all arguments (n,)."""
     s = np.sqrt(v)
-    r, w = _nodes(_breaks(-REACH * s, REACH * s, _gaussian(s), *_loss_points(loss, y, m)))
+    r, w = _nodes(-REACH * s, REACH * s, s[:, None] * STEPS, *_loss_points(loss, y, m))
     w = w * exp(-0.5 * np.square(r / s[:, None])) / (s * np.sqrt(2 * np.pi))[:, None]
     return tuple(_sum(w, h) for h in functions(y[:, None], m[:, None] + r))
 
@@ -89,16 +86,13 @@ def expected(loss: Loss, y: Array, m: Array, v: Array) -> Triple:
 def tilted(loss: Loss, y: Array, m: Array, v: Array, power: Array | None = None) -> Triple:
     """Return log Z of exp(-g(y, f)) N(f | m, v) and its first two derivatives in m.
 
-    With ``power`` (n,) > 0 the loss of each row counts that often: g is power g(y, f).
-
-    The window covers N(m, v) and the mode of the tilted density, which may be many standard
-    deviations away. With T the tilted average,
+    With ``power`` (n,) > 0 g is power g(y, f). The window covers N(m, v) and the mode of the tilted
+    density, which may be many standard deviations away. With T the tilted average,
 
         L' = -T[g'] = T[f - m]/v,    L'' = Var_T[g'] - T[g''] - jumps = (Var_T[f] - v)/v^2;
 
-    the first forms are exact for small v, the second for large v: each row takes the one with the
-    smaller rounding error (a loss without its own derivatives, or one that is a step, always
-    takes the second).
+    each row takes the form with the smaller rounding error, the first for small v (a loss without
+    its own derivatives, or one that is a step, always takes the second).
     """
     s, p = np.sqrt(v), np.ones_like(v) if power is None else power
     mode, width = _mode(loss, y, m, v, p)
@@ -106,8 +100,10 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array, power: Array | None = None)
     low, high = np.minimum(away, 0.0) - REACH * s, np.maximum(away, 0.0) + REACH * s
     # panels of growing width from the mode's own width to that of the Gaussian
     growth = (s / width)[:, None] ** np.linspace(0.25, 1.0, 4)
-    around = away[:, None] + width[:, None] * _rows(STEPS, growth)
-    r, w = _nodes(_breaks(low, high, _gaussian(s), around, *_loss_points(loss, y, m)))
+    fixed = np.broadcast_to(STEPS, (len(y), len(STEPS)))
+    steps = np.hstack([fixed, REACH * growth, -REACH * growth])
+    around = away[:, None] + width[:, None] * steps
+    r, w = _nodes(low, high, s[:, None] * STEPS, around, *_loss_points(loss, y, m))
     f = m[:, None] + r
     log_density = -p[:, None] * loss.value(y[:, None], f) - np.square(r) / (2.0 * v[:, None])
     top = np.max(log_density, axis=1, initial=-np.inf)
@@ -140,16 +136,6 @@ def tilted(loss: Loss, y: Array, m: Array, v: Array, power: Array | None = None)
 # ---------------------------------------------------------------------- panels
 # Places are measured from m: where v is far below the rounding error of m, f itself has no digits
 # left to tell one node from the next.
-def _rows(steps: Array, growth: Array) -> Array:
-    """The fixed steps and the growing ones to both sides, side by side (n, k)."""
-    fixed = np.broadcast_to(steps, (len(growth), len(steps)))
-    return np.hstack([fixed, REACH * growth, -REACH * growth])
-
-
-def _gaussian(s: Array) -> Array:
-    return np.asarray(s[:, None] * STEPS)
-
-
 def _loss_points(loss: Loss, y: Array, m: Array) -> Iterator[Array]:
     """Kinks, and multiples of the loss's width about its centres, each (n, k), less m."""
     yield np.asarray(loss.kinks(y), dtype=np.float64).T - m[:, None]
@@ -160,18 +146,12 @@ def _loss_points(loss: Loss, y: Array, m: Array) -> Iterator[Array]:
         yield (center - m)[:, None] + width * steps
 
 
-def _breaks(low: Array, high: Array, *points: Array) -> Array:
+def _nodes(low: Array, high: Array, *points: Array) -> tuple[Array, Array]:
+    """Nodes and weights (n, panels * 12) from low to high, cut into panels at the points (n, k)."""
     cuts = np.hstack([low[:, None], high[:, None], *points])
-    return np.sort(np.clip(cuts, low[:, None], high[:, None]), axis=1)
-
-
-def _nodes(breaks: Array) -> tuple[Array, Array]:
-    """Nodes and weights (n, panels * 12) between sorted breaks; empty panels weigh nothing.
-
-    Panels that are empty in every row are left out.
-    """
+    breaks = np.sort(np.clip(cuts, low[:, None], high[:, None]), axis=1)
     left, right = breaks[:, :-1], breaks[:, 1:]
-    used = np.any(right > left, axis=0)
+    used = np.any(right > left, axis=0)  # panels that are empty in every row are left out
     left, right = left[:, used, None], right[:, used, None]
     half = 0.5 * (right - left)
     r = 0.5 * (left + right) + half * NODES
@@ -189,20 +169,24 @@ def _own_derivatives(loss: Loss) -> bool:
     return type(loss).derivatives is not Loss.derivatives
 
 
-def _jumps(loss: Loss, y: Array) -> Iterator[tuple[Array, Array]]:
-    """Each kink (n,) with the jump of g' there."""
+def _sides(loss: Loss, y: Array) -> Iterator[tuple[Array, Array]]:
+    """Each kink (n,), and a step (n,) that leads to its two sides."""
     width = np.broadcast_to(loss.width(y), y.shape)
     for kink in np.asarray(loss.kinks(y), dtype=np.float64):
-        step = 1e-10 * width + 1e-14 * np.abs(kink)
+        yield kink, 1e-10 * width + 1e-14 * np.abs(kink)
+
+
+def _jumps(loss: Loss, y: Array) -> Iterator[tuple[Array, Array]]:
+    """Each kink (n,) with the jump of g' there."""
+    for kink, step in _sides(loss, y):
         right, left = loss.derivatives(y, kink + step), loss.derivatives(y, kink - step)
         yield kink, right[0] - left[0] - step * (right[1] + left[1])
 
 
 def _is_step(loss: Loss, y: Array) -> NDArray[np.bool_]:
     """Whether g itself jumps at a kink, (n,): then its derivatives are not enough."""
-    width, steps = np.broadcast_to(loss.width(y), y.shape), np.zeros(y.shape, dtype=bool)
-    for kink in np.asarray(loss.kinks(y), dtype=np.float64):
-        step = 1e-10 * width + 1e-14 * np.abs(kink)
+    steps = np.zeros(y.shape, dtype=bool)
+    for kink, step in _sides(loss, y):
         steps |= np.abs(loss.value(y, kink + step) - loss.value(y, kink - step)) > 1e-6
     return steps
 
@@ -210,8 +194,7 @@ def _is_step(loss: Loss, y: Array) -> NDArray[np.bool_]:
 def _mode(loss: Loss, y: Array, m: Array, v: Array, p: Array) -> tuple[Array, Array]:
     """A root of p g'(f) + (f - m)/v (the mode, if g is convex) and the density's width there.
 
-    For convex g it lies between m and m - v p g'(m); bisection with Newton steps inside. Only
-    panels are placed by it, so a few digits suffice.
+    For convex g it lies between m and m - v p g'(m). It only places panels: a few digits suffice.
     """
     s = np.sqrt(v)
     d1 = p * loss.derivatives(y, m)[0]

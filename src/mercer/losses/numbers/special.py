@@ -40,9 +40,8 @@ def log_cdf_difference(low: Array, high: Array) -> Array:
 def mills(z: Array) -> tuple[Array, Array, Array]:
     """Return r(z) = N(z) / Phi(z) and its first two derivatives.
 
-    r' = -r (z + r), r'' = r ((z + r)^2 + r (z + r) - 1). Left of z = -30 the differences cancel;
-    there the asymptotic series in 1/z are used. Relative errors for z < 0 stay below 1e-14, 1e-12
-    and 1e-7.
+    r' = -r (z + r), r'' = r ((z + r)^2 + r (z + r) - 1); asymptotic series in 1/z left of -30.
+    Relative errors for z < 0 stay below 1e-14, 1e-12 and 1e-7.
     """
     tail = z < -30.0
     near = np.where(tail, 0.0, z)
@@ -55,11 +54,7 @@ def mills(z: Array) -> tuple[Array, Array, Array]:
     series = x + (1.0 - t * (2.0 - t * (10.0 - t * (74.0 - t * (706.0 - 8162.0 * t))))) / x
     slope = 1.0 - t * (1.0 - t * (6.0 - t * (50.0 - t * (518.0 - t * (6354.0 - 89782.0 * t)))))
     bend = (2.0 - t * (24.0 - t * (300.0 - t * (4144.0 - t * (63540.0 - 1077384.0 * t))))) / x**3
-    return (
-        np.where(tail, series, r),
-        np.where(tail, -slope, r1),
-        np.where(tail, bend, r2),
-    )
+    return np.where(tail, series, r), np.where(tail, -slope, r1), np.where(tail, bend, r2)
 
 
 def ramp_excess(z: Array) -> Array:

@@ -1,8 +1,4 @@
-"""Base classes of losses of real targets: location losses and piecewise linear ones.
-
-A location loss is y = f + noise, with noise that does not depend on f. Of a piecewise linear loss
-every Gaussian average has a closed form, from knots and slopes alone.
-"""
+"""Base classes of losses of real targets: y = f + noise, and losses made of straight lines."""
 
 from __future__ import annotations
 
@@ -25,14 +21,9 @@ from mercer.losses.numbers.special import (
 
 
 class LocationLoss(Loss):
-    """-log p(y - f): a subclass implements ``value`` and the noise's distribution.
-
-    ``noise_moments() -> (mean, variance)``, ``noise_cdf(r)``, ``noise_quantile(p)``; from them
-    follow the predictive distribution and draws.
-    """
+    """-log p(y - f): a subclass implements ``value`` and the distribution of the noise."""
 
     abstract: ClassVar[bool] = True
-    response: ClassVar[str] = "real"
     normalised: ClassVar[bool] = True
 
     def noise_moments(self) -> tuple[float, float]:
@@ -55,13 +46,11 @@ class LocationLoss(Loss):
         return self.noise_cdf(np.asarray(y - f))
 
     def predict(self, m: Array, v: Array) -> tuple[Array, Array]:
-        """Return mean (n,) and variance (n,) of a new y: those of f plus those of the noise."""
         mean, variance = self.noise_moments()
         m, v = np.broadcast_arrays(m, v)
         return m + mean, v + variance
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
-        """Return f plus a draw of the noise."""
         p = rng.random(np.shape(f))
         return np.asarray(f + self.noise_quantile(np.maximum(p, 2.0**-54)))
 
@@ -76,8 +65,10 @@ class PiecewiseLinear(Loss):
         raise NotImplementedError
 
     def kinks(self, y: Array) -> Array:
-        """Return the knots."""
         return self.pieces(np.reshape(y, -1))[0]
+
+    def centers(self, y: Array) -> Array:
+        return self.kinks(y)
 
     def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
         """Return the slope, 0 and 0; at a knot the mean of the two slopes."""
@@ -92,8 +83,7 @@ class PiecewiseLinear(Loss):
         """See :meth:`Loss.tilted`; closed: one Gaussian integral for every line.
 
         With weights p_j of the lines, L' = -sum p_j b_j and L'' = Var_p[b] - sum_k J_k q(kappa_k)
-        for slopes b_j, jumps J_k and the tilted density q at the knots. The difference loses
-        about log10(b^2 v) digits of L''.
+        for slopes b_j, jumps J_k and the tilted density q; it loses log10(b^2 v) digits of L''.
         """
         y, m, v = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (y, m, v)))
         knots, slopes = self.pieces(y)
@@ -104,15 +94,13 @@ class PiecewiseLinear(Loss):
             # exp(-g) N(f | m, v) is, on line j, a multiple of N(f | m - b v, v)
             anchor = knots[min(j, len(knots) - 1)]
             whole = -self.value(y, anchor) + b * (anchor - m) + 0.5 * b**2 * v
-            low = (knots[j - 1] - m + b * v) / s if j > 0 else None
-            high = (knots[j] - m + b * v) / s if j < len(knots) else None
-            if low is None:
-                assert high is not None
-                logs.append(_half_line(whole, high, at_knot[0]))
-            elif high is None:
-                logs.append(_half_line(whole, -low, at_knot[-1]))
+            ends = [(knot - m + b * v) / s for knot in knots[max(j - 1, 0) : j + 1]]
+            if j == 0:
+                logs.append(_half_line(whole, ends[0], at_knot[0]))
+            elif j == len(knots):
+                logs.append(_half_line(whole, -ends[0], at_knot[-1]))
             else:
-                logs.append(_segment(whole, low, high, at_knot[j - 1], at_knot[j]))
+                logs.append(_segment(whole, *ends, *at_knot[j - 1 : j + 1]))
         log_z = np.logaddexp.reduce(logs, axis=0)
         p = exp(np.array(logs) - log_z)
         first = -np.sum(p * slopes, axis=0)
@@ -141,12 +129,10 @@ class PiecewiseLinear(Loss):
     def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
         y, m, v = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (y, m, v)))
         knots, slopes = self.pieces(y)
-        third, fourth = np.zeros(m.shape), np.zeros(m.shape)
+        total = np.zeros((2, *m.shape))
         for k, knot in enumerate(knots):
-            d3, d4 = delta(knot, m, v)
-            third = third + (slopes[k + 1] - slopes[k]) * d3
-            fourth = fourth + (slopes[k + 1] - slopes[k]) * d4
-        return third, fourth
+            total += (slopes[k + 1] - slopes[k]) * np.array(delta(knot, m, v))
+        return total[0], total[1]
 
     def conjugate(self, y: Array, u: Array) -> Array:
         y, u = np.broadcast_arrays(np.asarray(y, dtype=np.float64), np.asarray(u, dtype=np.float64))
@@ -157,9 +143,8 @@ class PiecewiseLinear(Loss):
 
 def _half_line(whole: Array, z: Array, edge: Array) -> Array:
     """Return log of e^whole Phi(z); for z < 0 from ``edge`` = whole - z^2/2, the knot's height."""
-    return np.asarray(
-        np.where(z < 0.0, edge + log_scaled_cdf(z), whole + special.log_ndtr(np.maximum(z, 0.0)))
-    )
+    near = whole + special.log_ndtr(np.maximum(z, 0.0))
+    return np.asarray(np.where(z < 0.0, edge + log_scaled_cdf(z), near))
 
 
 def _segment(whole: Array, low: Array, high: Array, at_low: Array, at_high: Array) -> Array:

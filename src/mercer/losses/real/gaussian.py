@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -10,10 +10,12 @@ import numpy as np
 from scipy import special
 
 from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, Component, Domain
+from mercer.core.component import POSITIVE, Component, Domains, Words
 from mercer.losses.base import check_levels
 from mercer.losses.numbers.special import LOG_2PI
 from mercer.losses.real.base import LocationLoss
+
+NO_DENSITY = "a Gaussian loss with zero noise has no density of y given f"
 
 
 class Gaussian(LocationLoss):
@@ -24,10 +26,9 @@ class Gaussian(LocationLoss):
     Parameters
     ----------
     noise : float or array (n,), default=1.0
-        The variance (not the standard deviation), in squared units of y. A positive number is
-        learned unless it is fixed. An array holds the known variance of every training target and
-        is never learned; new targets are then predicted without noise. 0 interpolates: then only
-        the exact inference and predictions work.
+        The variance, in squared units of y, >= 0; learned if it is a positive number and not fixed.
+        An array holds the known variance of every training target; new targets are then predicted
+        without noise. 0 interpolates: only the exact inference and predictions work.
 
     Examples
     --------
@@ -38,10 +39,9 @@ class Gaussian(LocationLoss):
     {'noise': Domain(name='positive', lower=0.0, upper=inf)}
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"noise": POSITIVE}
-
+    domains: ClassVar[Domains] = {"noise": POSITIVE}
     latent_is_mean: ClassVar[bool] = True
-    words: ClassVar[Mapping[str, str]] = {"noise": "noise variance of one observation"}
+    words: ClassVar[Words] = {"noise": "noise variance of one observation"}
 
     def __init__(self, noise: float | Array = 1.0) -> None:
         self.noise = noise
@@ -53,22 +53,16 @@ class Gaussian(LocationLoss):
             yield from super().differentiable()
 
     def _checked(self) -> Array:
-        """Return the noise as a float64 array, () or (n,), or refuse it; ``set_params`` does not.
-
-        Negative variances, text or a matrix can come in after the construction.
-        """
+        """Return the noise as a float64 array, () or (n,), or refuse it: it may have been set."""
         try:
             values = np.asarray(self.noise, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"Gaussian needs a numeric noise variance, not {self.noise!r}"
-            ) from error
+            text = f"Gaussian needs a numeric noise variance, not {self.noise!r}"
+            raise ValueError(text) from error
         if values.ndim > 1 or not np.all(np.isfinite(values)) or np.any(values < 0.0):
             got = f", not {self.noise!r}" if values.ndim == 0 else ""
-            raise ValueError(
-                "Gaussian needs a noise variance >= 0: a number, or an array (n,) with one for "
-                f"every training target{got}"
-            )
+            what = "a number, or an array (n,) with one for every training target"
+            raise ValueError(f"Gaussian needs a noise variance >= 0: {what}{got}")
         return values
 
     def check_targets(self, y: Any) -> Array:
@@ -76,14 +70,11 @@ class Gaussian(LocationLoss):
         return super().check_targets(y)
 
     def _variance(self, shape: tuple[int, ...], positive: bool = False) -> Any:
-        """The noise, checked against the shape of the arrays it meets."""
         noise = self._checked()
         if noise.ndim == 0:
             if positive and self.noise == 0.0:
-                raise ValueError(
-                    "a Gaussian loss with zero noise has no density of y given f; use the exact "
-                    "inference, or give it a positive noise"
-                )
+                remedy = "use the exact inference, or give it a positive noise"
+                raise ValueError(f"{NO_DENSITY}; {remedy}")
             return self.noise
         if not shape or shape[0] != len(noise):
             raise ValueError(
@@ -92,23 +83,20 @@ class Gaussian(LocationLoss):
                 "noise variance for all"
             )
         if positive and np.any(noise == 0.0):
-            raise ValueError("a Gaussian loss with zero noise has no density of y given f")
+            raise ValueError(NO_DENSITY)
         return noise.reshape((-1,) + (1,) * (len(shape) - 1))
 
     def value(self, y: Array, f: Array) -> Array:
-        """Return (y - f)^2 / (2 noise) + log(2 pi noise) / 2."""
         r = np.asarray(y - f)
         s2 = self._variance(r.shape, positive=True)
         return np.asarray(0.5 * np.square(r) / s2 + 0.5 * (LOG_2PI + np.log(s2)))
 
     def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
-        """Return (f - y) / noise, 1 / noise and 0."""
         r = np.asarray(f - y)
         s2 = self._variance(r.shape, positive=True)
         return r / s2, np.ones_like(r) / s2, np.zeros_like(r)
 
     def width(self, y: Array) -> Array:
-        """Return the standard deviation of the noise."""
         return np.asarray(np.sqrt(self._variance(np.shape(y), positive=True)))
 
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
@@ -141,7 +129,6 @@ class Gaussian(LocationLoss):
         return {"noise": -float(np.sum(dW)) / float(self.noise) ** 2}
 
     def for_new(self) -> Gaussian:
-        """Return the loss of new targets: noise known per training row is not known for them."""
         return self if np.ndim(self.noise) == 0 else Gaussian(noise=0.0)
 
     def in_units(self, scale: float) -> Gaussian:
@@ -149,47 +136,37 @@ class Gaussian(LocationLoss):
         restated = Gaussian(self.noise * scale**2)
         mark = self.mark("noise")
         if mark.prior is not None and scale != 1.0:
-            raise ValueError(
-                "a prior on the noise is stated in units of y and cannot be moved to a "
-                "standardised target; set standardize=False"
-            )
-        bounds = None
+            what = "a prior on the noise is stated in units of y and cannot be moved"
+            raise ValueError(f"{what} to a standardised target; set standardize=False")
         if mark.bounds is not None:
-            bounds = (mark.bounds[0] * scale**2, mark.bounds[1] * scale**2)
-        restated._marks = {"noise": replace(mark, bounds=bounds)}
+            low, high = mark.bounds
+            mark = replace(mark, bounds=(low * scale**2, high * scale**2))
+        restated._marks = {"noise": mark}
         return restated
 
-    # ------------------------------------------------------------------ predictions
     def predict(self, m: Array, v: Array) -> tuple[Array, Array]:
-        """Return m and v + noise."""
         m, v = np.broadcast_arrays(m, v)
         return m + 0.0, v + self._variance(m.shape)
 
     def moments(self, f: Array) -> tuple[Array, Array]:
-        """Return f and the noise."""
         return f, np.array(np.broadcast_to(self._variance(np.shape(f)), np.shape(f)))
 
     def noise_moments(self) -> tuple[float, float]:
-        """Return 0 and the noise (one number for all targets)."""
         return 0.0, float(self._variance(()))
 
     def conditional_cdf(self, y: Array, f: Array) -> Array:
-        """Return Phi((y - f) / sqrt(noise))."""
         r = np.asarray(y - f)
         return np.asarray(special.ndtr(r / np.sqrt(self._variance(r.shape, positive=True))))
 
     def cdf(self, y: Array, m: Array, v: Array) -> Array:
-        """Return Phi((y - m) / sqrt(v + noise))."""
         mean, variance = self.predict(m, v)
         return np.asarray(special.ndtr((y - mean) / np.sqrt(variance)))
 
     def quantile(self, q: Array, m: Array, v: Array) -> Array:
-        """Return m + sqrt(v + noise) Phi^-1(q)."""
         check_levels(np.asarray(q))
         mean, variance = self.predict(m, v)
         return np.asarray(mean + np.sqrt(variance) * special.ndtri(q))
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
-        """Return f + N(0, noise)."""
         spread = np.sqrt(self._variance(np.shape(f)))
         return np.asarray(f + spread * rng.standard_normal(np.shape(f)))
