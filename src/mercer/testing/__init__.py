@@ -6,9 +6,8 @@ and says what was expected.
 
 from mercer.testing.component import check_component
 from mercer.testing.estimator import check_estimator
-from mercer.testing.evidence import check_evidence_gradient
 from mercer.testing.gram import check_gram
-from mercer.testing.inference import check_inference
+from mercer.testing.inference import check_evidence_gradient, check_inference
 from mercer.testing.kernel import check_kernel
 from mercer.testing.loss import check_loss
 from mercer.testing.process import check_process

@@ -30,13 +30,10 @@ def close(
         off = np.abs(a - b) - (atol + rtol * np.abs(b))
         wrong = ~((off <= 0.0) | (a == b))
     if np.any(wrong):
-        worst = np.unravel_index(
-            np.argmax(np.where(wrong, np.nan_to_num(off, nan=np.inf), -np.inf)), wrong.shape
-        )
-        raise AssertionError(
-            f"{clause}: {what}expected {b[worst]:.10g}, found {a[worst]:.10g}"
-            + (f" at {tuple(int(i) for i in worst)}" if wrong.ndim else "")
-        )
+        most = np.argmax(np.where(wrong, np.nan_to_num(off, nan=np.inf), -np.inf))
+        worst = tuple(int(i) for i in np.unravel_index(most, wrong.shape))
+        place = f" at {worst}" if worst else ""
+        holds(clause, False, f"{what}expected {b[worst]:.10g}, found {a[worst]:.10g}{place}")
 
 
 def close_whole(clause: str, found: Any, wanted: Any, tol: float, expected: str = "") -> None:
@@ -54,11 +51,10 @@ def refused(clause: str, call: Callable[[], Any], expected: str, *kinds: type[Ex
         holds(clause, str(error).strip(), f"{expected}; the refusal must be a sentence")
         return
     except Exception as error:
-        raise AssertionError(
-            f"{clause}: {expected}; {type(error).__name__} was raised, not "
-            f"{' or '.join(kind.__name__ for kind in allowed)}: {error}"
-        ) from error
-    raise AssertionError(f"{clause}: {expected}; nothing was raised")
+        wanted = " or ".join(kind.__name__ for kind in allowed)
+        found = f"{type(error).__name__} was raised, not {wanted}: {error}"
+        raise AssertionError(f"{clause}: {expected}; {found}") from error
+    holds(clause, False, f"{expected}; nothing was raised")
 
 
 def slope(function: Callable[[Array], Array], x: Array, h: Array | float) -> Array:
@@ -67,15 +63,17 @@ def slope(function: Callable[[Array], Array], x: Array, h: Array | float) -> Arr
     return np.asarray((4 * (function(x + h) - function(x - h)) / (2 * h) - wide) / 3)
 
 
-def gradient(function: Callable[[Array], float], x: Array, step: float = 1e-3) -> Array:
-    """Return the gradient of a number in every entry of x, by five points, relative step."""
-    result = np.empty(x.shape)
-    for i in np.ndindex(x.shape):
-        h = step * max(abs(float(x[i])), 1e-2)
-        total = 0.0
+def gradient(function: Callable[[], float], owner: object, name: str, step: float = 1e-3) -> Array:
+    """Return the gradient of ``function()`` in a parameter of ``owner``, by five points."""
+    at = np.array(getattr(owner, name), dtype=np.float64)
+    result = np.zeros(at.shape)
+    for i in np.ndindex(at.shape):
+        h = step * max(abs(float(at[i])), 1e-2)
         for times, c in ((-2, 1.0), (-1, -8.0), (1, 8.0), (2, -1.0)):
-            y = x.copy()
-            y[i] += times * h
-            total += c * function(y)
-        result[i] = total / (12 * h)
+            moved = at.copy()
+            moved[i] += times * h
+            setattr(owner, name, moved if moved.ndim else float(moved))
+            result[i] += c * function()
+        result[i] /= 12 * h
+    setattr(owner, name, at if at.ndim else float(at))
     return result

@@ -28,34 +28,22 @@ def check_component(part: Component) -> None:
     holds("clone", part.__sklearn_clone__() == part, "a clone must be equal to the original")
     holds("repr", who in repr(part), f"repr must show the class {who}, not {part!r}")
     stored = all(getattr(part, name) is value for name, value in params.items())
-    holds(
-        "constructor",
-        stored and (type(part)(**params) == part or part.__dict__.get("_marks")),
-        "each argument must be stored under its own name, and nothing else",
-    )
+    alike = stored and (type(part)(**params) == part or part.__dict__.get("_marks"))
+    holds("constructor", alike, "each argument must be stored under its own name, and nothing else")
     again = copy.deepcopy(part).set_params(**params)
     holds("parameters", again == part, "set_params(**get_params()) must change nothing")
-    _refuses_strangers(part)
+    text = "a parameter that does not exist must be refused with ValueError"
+    refused("parameters", lambda: copy.deepcopy(part).set_params(nonsense_of_a_name=1), text)
     _check_domains(part)
     _check_dictionary(part)
-
-
-def _refuses_strangers(part: Component) -> None:
-    refused(
-        "parameters",
-        lambda: copy.deepcopy(part).set_params(nonsense_of_a_name=1),
-        "a parameter that does not exist must be refused with ValueError",
-    )
 
 
 def _check_domains(part: Component) -> None:
     own = set(part.parameter_names())
     holds("domain", set(part.domains) <= own, f"domains must name parameters, {sorted(own)}")
     part.check_domains()
-    paths = {path: (owner, name) for path, owner, name in part.differentiable()}
     for path, domain in part.free.items():
-        owner, name = paths[path]
-        value = np.asarray(getattr(owner, name), dtype=np.float64)
+        value = np.asarray(part.get_params()[path], dtype=np.float64)
         inside = np.all(value > domain.lower) and np.all(value < domain.upper)
         where = f"({domain.lower:g}, {domain.upper:g})"
         holds("domain", inside, f"{path} must lie inside {where}, not at {value}")

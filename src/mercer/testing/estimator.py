@@ -87,8 +87,8 @@ def _check_fit(estimator: Any, X: Array, y: Any) -> Any:
     holds("fit", np.array_equal(X, given), "fit must leave X as it is")
     holds("fit", repr(model.get_params()) == before, "fit must leave the parameters as they are")
     holds("fit", model.n_features_in_ == X.shape[1], "n_features_in_ is the number of columns")
-    public = [k for k in vars(model) if not k.startswith("_") and k not in model.get_params()]
-    loose = [k for k in public if not k.endswith("_")]
+    learned = set(vars(model)) - set(model.get_params())
+    loose = sorted(k for k in learned if not k.startswith("_") and not k.endswith("_"))
     holds("attributes", not loose, f"what fit learns ends in an underscore, and {loose} does not")
     twin = dict(answers(_fitted(clone(estimator), X, y), X))
     for method, wanted in answers(model, X):
@@ -171,10 +171,8 @@ def _check_refusals(model: Any, X: Array, y: Any) -> None:
         text = "fewer targets than rows must be refused"
         refused("shapes", lambda: _fitted(model, X, np.asarray(y)[:-1]), text)
     refused("shapes", lambda: _fitted(model, X[:0], None if y is None else y[:0]), "no rows")
-    now = {k: id(v) for k, v in vars(model).items()}
-    text = "what was learned must stay when new data are refused"
-    holds("unchanged", now == kept, text)
-    holds("unchanged", dict(answers(model, X)) == said, text)
+    same = {k: id(v) for k, v in vars(model).items()} == kept and dict(answers(model, X)) == said
+    holds("unchanged", same, "what was learned must stay when new data are refused")
 
 
 def _check_report(model: Any) -> None:

@@ -91,23 +91,15 @@ def _check_pullback(gram: Gram, rng: np.random.Generator, tol: float) -> None:
         return
     n = len(gram.points)
     a, U, V, W = *rng.standard_normal((3, n, 1)), rng.uniform(0.5, 2.0, n)
-    factor = gram.factor(W)
-    C = factor.solve(np.eye(n))
+    C = gram.factor(W).solve(np.eye(n))
     Q = 0.5 * (a @ a.T - C) + 0.5 * (U @ V.T + V @ U.T)
     moved = kernel.__sklearn_clone__()
     found = {"pullback": gram.pullback(a, gram.factor(W), U, V), "contract": gram.contract(Q)}
+    size = float(np.abs(Q * moved(gram.points)).sum())
     for path, owner, name in moved.differentiable():
-        value = np.array(getattr(owner, name), dtype=np.float64)
-
-        def inner(theta: Array, owner: object = owner, name: str = name) -> float:
-            setattr(owner, name, float(theta) if theta.ndim == 0 else theta)
-            return float((Q * moved(gram.points)).sum())
-
-        numeric = gradient(inner, value)
-        setattr(owner, name, float(value) if value.ndim == 0 else value)
-        size = float(np.abs(Q * moved(gram.points)).sum())
+        numeric = gradient(lambda: float((Q * moved(gram.points)).sum()), owner, name)
+        bound = 1e-6 * float(np.abs(numeric).max()) + max(1e-9, tol) * size
         for clause, given in found.items():
             error = float(np.abs(np.asarray(given[path]) - numeric).max())
-            bound = 1e-6 * float(np.abs(numeric).max()) + max(1e-9, tol) * size
             text = f"gradient {numeric} is expected, not {given[path]}"
             holds(f"{clause} of {path}", error <= bound, text)

@@ -1,18 +1,19 @@
-"""What a likelihood says of an observation: probabilities that sum to one, and all that follows."""
+"""What a likelihood says of an observation, and slow and obvious sums of what losses average."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
-from scipy import integrate
+from scipy import integrate, optimize
 
 from mercer.core.arrays import Array
 from mercer.losses.base import Loss
-from mercer.testing import sums
 from mercer.testing.clauses import close, holds, refused
 
 DISCRETE = ("count", "ordinal", "binary")
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(4)
 AT = np.array([-2.3, -0.4, 0.0, 1.0, 2.9])
 
 
@@ -50,7 +51,7 @@ def _integral(loss: Loss, f: float, power: int, top: float = np.inf) -> float:
     start = 0.0 if loss.response == "positive" else -np.inf
     # the kinks in y lie where the same distance from f is one in f
     middle = float(np.exp(f)) if loss.response == "positive" else f
-    edges = [f - 0.5, f, f + 0.5, middle, *(2 * f - k for k in sums.kinks_of(loss, f))]
+    edges = [f - 0.5, f, f + 0.5, middle, *(2 * f - k for k in kinks_of(loss, f))]
     inside = sorted({e for e in edges if start < e < top})
     total = 0.0
     for a, b in pairwise([start, *inside, top]):
@@ -82,7 +83,7 @@ def _check_log_predictive(loss: Loss) -> None:
     y = loss.example_targets(np.random.default_rng(8), 4)
     for v in (0.03, 2.0):
         m = np.array([-1.0, 0.2, 0.9, 2.0])[: len(y)]
-        wanted = [sums.tilted(loss, a, b, v)[0] for a, b in zip(y, m, strict=True)]
+        wanted = [tilted_by_sums(loss, a, b, v)[0] for a, b in zip(y, m, strict=True)]
         found = loss.log_predictive(y, m, np.full(len(y), v))
         close("log_predictive", found, wanted, 2e-9, 1e-9, "log of the average of exp(-g)")
 
@@ -155,7 +156,7 @@ def _check_predict(loss: Loss) -> None:
         p = loss.predict(m, v)
         holds("predict", np.all(p >= 0.0) and np.all(p <= 1.0), "a probability of y = +1")
         if loss.normalised:
-            wanted = [np.exp(sums.tilted(loss, 1.0, a, b)[0]) for a, b in zip(m, v, strict=True)]
+            wanted = [np.exp(tilted_by_sums(loss, 1.0, a, b)[0]) for a, b in zip(m, v, strict=True)]
             close("predict", p, wanted, 1e-9, 1e-12, "the probability of y = +1")
             if np.allclose(loss.value(np.ones(4), m), loss.value(-np.ones(4), -m)):
                 both = p + loss.predict(-m, v)
@@ -163,7 +164,7 @@ def _check_predict(loss: Loss) -> None:
         return
     mean, variance = loss.predict(m, v)
     for i in range(len(m)):
-        f, w = sums.dense_grid(m[i], v[i], [], 9.0, 2_000)
+        f, w = dense_grid(m[i], v[i], [], 9.0, 2_000)
         w = w * np.exp(-((f - m[i]) ** 2) / (2 * v[i])) / np.sqrt(2 * np.pi * v[i])
         first, second = loss.moments(f)
         if not np.all(np.isfinite(second)):
@@ -196,3 +197,68 @@ def _check_sample(loss: Loss) -> None:
     if np.isfinite(variance[0]):
         atol = 6.0 * np.sqrt(variance[0] / n)
         close("predict", y.mean(), mean[0], 0.0, atol, "the mean of many draws")
+
+
+# ---------------------------------------------------------------------- slow and obvious sums
+def dense_grid(
+    m: float, v: float, kinks: list[float], reach: float, panels: int = 8_000
+) -> tuple[Array, Array]:
+    """Nodes and weights of short panels over m +- reach s, shorter near 0, cut at the kinks."""
+    s = np.sqrt(v)
+    cuts = np.linspace(m - reach * s, m + reach * s, panels + 1)
+    fine = np.concatenate([np.linspace(-60, 60, 6001), kinks])
+    inside = fine[(cuts[0] < fine) & (fine < cuts[-1])]
+    cuts = np.sort(np.concatenate([cuts, inside]))
+    half = 0.5 * np.diff(cuts)[:, None]
+    nodes = 0.5 * (cuts[1:] + cuts[:-1])[:, None] + half * NODES
+    return nodes.ravel(), (half * WEIGHTS).ravel()
+
+
+def kinks_of(loss: Loss, y: float) -> list[float]:
+    """Where in f a derivative of the loss jumps, for one target."""
+    return [float(k) for k in np.reshape(loss.kinks(np.array([y])), -1)]
+
+
+def tilted_by_sums(loss: Loss, y: float, m: float, v: float) -> tuple[float, float, float]:
+    """log Z and its derivatives in m, from the tilted mean and variance."""
+    f, w = dense_grid(m, v, kinks_of(loss, y), 40.0)
+    at: Any = np.float64(y)
+    log_density = -loss.value(at, f) - (f - m) ** 2 / (2 * v)
+    log_density -= 0.5 * np.log(2 * np.pi * v)
+    top = log_density.max()
+    w = w * np.exp(np.maximum(log_density - top, -700))
+    total = w.sum()
+    mean = w @ (f - m) / total
+    spread = w @ (f - m - mean) ** 2 / total
+    return float(np.log(total) + top), float(mean / v), float((spread - v) / v**2)
+
+
+def expected_by_sums(
+    loss: Loss, y: float, m: float, v: float, reach: float = 12.0
+) -> tuple[float, float, float]:
+    """E[g], dE/dm and dE/dv by Stein's identities: the Gaussian is differentiated, not the loss."""
+    f, w = dense_grid(m, v, kinks_of(loss, y), reach)
+    w = w * np.exp(-((f - m) ** 2) / (2 * v)) / np.sqrt(2 * np.pi * v)
+    at: Any = np.float64(y)
+    g = loss.value(at, f)
+    t = (f - m) ** 2 / v
+    return float(w @ g), float(w @ (g * (f - m)) / v), float(w @ (g * (t - 1)) / (2 * v))
+
+
+def conjugate_by_grid(
+    loss: Loss, y: float, u: float, low: float = -60.0, high: float = 60.0
+) -> float:
+    """sup_f u f - g(y, f) by a grid and then a bounded minimiser around its best point."""
+    f = np.linspace(low, high, 24_001)
+    at: Any = np.float64(y)
+
+    def height(x: float) -> float:
+        point: Any = np.float64(x)
+        return float(loss.value(at, point)) - u * x
+
+    best = float(f[np.argmax(u * f - loss.value(at, f))])
+    step = float(f[1] - f[0])
+    found = optimize.minimize_scalar(
+        height, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-12}
+    )
+    return -float(found.fun)

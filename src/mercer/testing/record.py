@@ -7,6 +7,7 @@ import copy
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ METHODS = (
     "score_samples",
 )
 WRONG: tuple[Any, ...] = (None, "a text", -1, 0.5, [], {}, [None])
+GONE = object()  # in place of a value: the entry is left out
 
 
 def check_record(
@@ -80,7 +82,14 @@ def check_record(
         save(again, twin)
         same = twin.read_bytes() == path.read_bytes()
         holds("record", same, "a file of what was loaded must be the same file")
-        return _check_hostile(estimator, path, twin, own, X, said, variants)
+        files = list(_hostile(estimator, path))
+        order = np.random.default_rng(0).permutation(len(files))[:variants]
+        refused = 0
+        for i in order:
+            what, made = files[int(i)]
+            container.write(str(twin), *made())
+            refused += _outcome(what, twin, own, X, said)
+        return refused, len(order) - refused
 
 
 def answers(estimator: Any, X: Array) -> Iterator[tuple[str, Any]]:
@@ -98,88 +107,71 @@ def _bytes(found: Any) -> list[Any]:
     return [None if a is None else (np.shape(a), np.asarray(a).tobytes()) for a in each]
 
 
-def _check_hostile(
-    estimator: Any,
-    good: Path,
-    bad: Path,
-    own: list[type],
-    X: Array,
-    said: dict[str, Any],
-    variants: int,
-) -> tuple[int, int]:
+def _hostile(estimator: Any, good: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield what is wrong with a file, and how its manifest and arrays are made."""
     with open(good, "rb") as file:
         contents = container.verified(file)
         manifest, arrays = json.loads(contents.manifest), container.read(contents)
-    every = [*_manifests(manifest), *_arrays(arrays), *_declared(estimator, manifest["estimator"])]
-    order = np.random.default_rng(0).permutation(len(every))[:variants]
-    refused = 0
-    for i in order:
-        what, change = every[int(i)]
-        data, tensors = copy.deepcopy(manifest), dict(arrays)
-        change(data, tensors)
-        container.write(str(bad), json.dumps(data), tensors)
-        refused += _outcome(what, bad, own, X, said)
-    return refused, len(order) - refused
+    state = manifest["state"]
+    for what, place, new in [*_manifests(state, ("manifest", "state")), *_arrays(arrays)]:
+        yield what, partial(_changed, manifest, arrays, place, new)
+    for what, spoilt in hostile_states(estimator) if hasattr(estimator, "_record") else ():
+        yield what, partial(laid_out, manifest["estimator"], spoilt)
 
 
 def _outcome(what: str, path: Path, own: list[type], X: Array, said: dict[str, Any]) -> bool:
     """Return whether the file was refused; raise if it was neither refused nor harmless."""
+    wrong = f"hostile record: {what}:"
     try:
         found = load(path, parts=own)
     except ModelFileError:
         return True
     except Exception as error:
-        raise AssertionError(
-            f"hostile record: {what}: ModelFileError is expected, not {type(error).__name__}: "
-            f"{error}"
-        ) from error
+        text = f"{wrong} ModelFileError is expected, not {type(error).__name__}: {error}"
+        raise AssertionError(text) from error
     try:
         here = dict(answers(found, X))
     except Exception as error:
-        raise AssertionError(
-            f"hostile record: {what}: accepted, and a prediction fails with "
-            f"{type(error).__name__}: {error}"
-        ) from error
+        text = f"{wrong} accepted, and a prediction fails with {type(error).__name__}: {error}"
+        raise AssertionError(text) from error
     for method, wanted in said.items():
         text = f"{what}: accepted, and {method} differs; it must be refused or harmless"
         holds("hostile record", here.get(method) == wanted, text)
     return False
 
 
-Change = Callable[[dict[str, Any], dict[str, Any]], None]
+# what is wrong, where in the manifest and arrays of a file, and what is put there
+Change = tuple[str, tuple[Any, ...], Any]
 
 
-def _declared(estimator: Any, name: str) -> Iterator[tuple[str, Change]]:
-    """Yield what the record of the estimator says to be wrong, if it has one."""
-    for what, state in hostile_states(estimator) if hasattr(estimator, "_record") else ():
+def _changed(manifest: Any, arrays: Any, place: tuple[Any, ...], new: Any) -> tuple[str, Any]:
+    """Return a manifest's text and arrays with ``new`` at a place in them."""
+    contents: Any = {"manifest": copy.deepcopy(manifest), "arrays": dict(arrays)}
+    inside = contents
+    for key in place[:-1]:
+        inside = inside[key]
+    if new is GONE:
+        del inside[place[-1]]
+    else:
+        inside[place[-1]] = new
+    fortran, left = contents["manifest"]["fortran"], contents["arrays"]
+    contents["manifest"]["fortran"] = [name for name in fortran if name in left]
+    return json.dumps(contents["manifest"]), left
 
-        def put(data: dict[str, Any], tensors: dict[str, Any], state: Any = state) -> None:
-            text, rows = laid_out(name, state)
-            data.update(json.loads(text))
-            tensors.clear()
-            tensors.update(rows)
 
-        yield what, put
-
-
-def _manifests(manifest: dict[str, Any]) -> Iterator[tuple[str, Change]]:
-    for place in _places(manifest["state"], ("state",)):
-        name = ".".join(map(str, place))
-
-        def left_out(data: dict[str, Any], _: dict[str, Any], place: Any = place) -> None:
-            del _at(data, place[:-1])[place[-1]]
-
-        if isinstance(place[-1], str):  # a list without an entry is another list
-            yield f"{name} is left out", left_out
+def _manifests(value: Any, place: tuple[Any, ...]) -> Iterator[Change]:
+    """Yield changes of every entry, at any depth; of long lists the first and the last."""
+    keys: list[Any] = list(value) if isinstance(value, dict) else []
+    if isinstance(value, list) and value:
+        keys = sorted({0, len(value) - 1})
+    for key in keys:
+        here, name = (*place, key), ".".join(map(str, (*place[1:], key)))
+        if isinstance(key, str):  # a list without an entry is another list
+            yield f"{name} is left out", here, GONE
         for wrong in WRONG:
-
-            def other(
-                data: dict[str, Any], _: dict[str, Any], place: Any = place, wrong: Any = wrong
-            ) -> None:
-                _at(data, place[:-1])[place[-1]] = wrong
-
-            if _sort(wrong) != _sort(_at(manifest, place)):
-                yield f"{name} is {wrong!r}", other
+            if _sort(wrong) != _sort(value[key]):
+                yield f"{name} is {wrong!r}", here, wrong
+        yield from _manifests(value[key], here)
 
 
 def _sort(value: Any) -> str:
@@ -188,54 +180,20 @@ def _sort(value: Any) -> str:
     return "number" if number else type(value).__name__
 
 
-def _places(value: Any, place: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    """Yield the place of every entry, at any depth; of long lists the first and the last."""
-    keys: list[Any] = []
-    if isinstance(value, dict):
-        keys = list(value)
-    elif isinstance(value, list) and value:
-        keys = sorted({0, len(value) - 1})
-    for key in keys:
-        yield (*place, key)
-        yield from _places(value[key], (*place, key))
-
-
-def _at(data: Any, place: tuple[Any, ...]) -> Any:
-    for key in place:
-        data = data[key]
-    return data
-
-
-def _arrays(arrays: dict[str, Any]) -> Iterator[tuple[str, Change]]:
-    changes: dict[str, Callable[[Any], Any]] = {
-        "is a row longer": lambda a: np.concatenate([a, a[-1:]]) if a.ndim else a[None],
-        "is a row shorter": lambda a: a[:-1] if a.ndim else a[None],
-        "has a dimension more": lambda a: a[..., None],
-        "is flat": lambda a: a.ravel() if a.ndim > 1 else a[None],
-        "holds NaN": lambda a: np.where(np.arange(a.size).reshape(a.shape) == 0, np.nan, a),
-        "holds infinity": lambda a: np.where(np.arange(a.size).reshape(a.shape) == 0, np.inf, a),
-        "is of single precision": lambda a: a.astype(np.float32),
-        "is whole numbers": lambda a: np.zeros(a.shape, np.int64),
-    }
-    for name, array in arrays.items():
-
-        def gone(data: dict[str, Any], tensors: dict[str, Any], name: str = name) -> None:
-            del tensors[name]
-            data["fortran"] = [n for n in data["fortran"] if n != name]
-
-        yield f"array {name} is left out", gone
-        for what, made in changes.items():
-            new = made(array)
-            if new.shape == array.shape and new.dtype == array.dtype and _same(new, array):
-                continue
-
-            def put(
-                data: dict[str, Any], tensors: dict[str, Any], name: str = name, new: Any = new
-            ) -> None:
-                tensors[name] = new
-
-            yield f"array {name} {what}", put
-
-
-def _same(a: Any, b: Any) -> bool:
-    return bool(np.array_equal(a, b))
+def _arrays(arrays: dict[str, Any]) -> Iterator[Change]:
+    for name, a in arrays.items():
+        first = np.arange(a.size).reshape(a.shape) == 0
+        changes = {
+            "is a row longer": np.concatenate([a, a[-1:]]) if a.ndim else a[None],
+            "is a row shorter": a[:-1] if a.ndim else a[None],
+            "has a dimension more": a[..., None],
+            "is flat": a.ravel() if a.ndim > 1 else a[None],
+            "holds NaN": np.where(first, np.nan, a),
+            "holds infinity": np.where(first, np.inf, a),
+            "is of single precision": a.astype(np.float32),
+            "is whole numbers": np.zeros(a.shape, np.int64),
+        }
+        yield f"array {name} is left out", ("arrays", name), GONE
+        for what, new in changes.items():
+            if new.dtype != a.dtype or not np.array_equal(new, a):
+                yield f"array {name} {what}", ("arrays", name), new
