@@ -24,9 +24,7 @@ import mercer
 from mercer.kernels import RBF
 from mercer.losses import Gaussian
 from mercer.persist import ModelFileError
-from mercer.persist.pipelines import packed_step, unpacked_step
-from mercer.persist.preprocessors import HOMES
-from mercer.persist.values import from_plain, to_plain
+from mercer.persist.pipelines import HOMES, from_plain, packed_step, to_plain, unpacked_step
 from tests.persist.common import forged, with_manifest
 
 RNG = np.random.default_rng(0)

@@ -107,10 +107,8 @@ class Component:
             elif rest and head in self.children():
                 self.children()[head].set_params(**{rest: value})
             else:
-                known = ", ".join(self.get_params()) or "none"
-                raise ValueError(
-                    f"{type(self).__name__} has no parameter {name!r}; it has: {known}"
-                )
+                who, known = type(self).__name__, ", ".join(self.get_params()) or "none"
+                raise ValueError(f"{who} has no parameter {name!r}; it has: {known}")
         return self
 
     def children(self) -> dict[str, Component]:
@@ -162,11 +160,8 @@ class Component:
     @classmethod
     def word_for(cls, name: str) -> str:
         """Return what parameter ``name`` is to a reader; empty if the class does not say."""
-        for parent in cls.__mro__:
-            words: Mapping[str, str] = vars(parent).get("words", {})
-            if name in words:
-                return words[name]
-        return ""
+        said = (vars(parent).get("words", {}) for parent in cls.__mro__)
+        return next((str(words[name]) for words in said if name in words), "")
 
     def replaced(self, values: Mapping[str, Any]) -> Self:
         """Return a copy with new values by path; parts without a new value are shared with it.
@@ -258,11 +253,8 @@ class Component:
         owners = {path: (owner, name) for path, owner, name in clone.differentiable()}
         for path, new in news.items():
             if path not in owners:
-                known = ", ".join(owners) or "none"
-                raise ValueError(
-                    f"{type(self).__name__} has no differentiable parameter {path!r}; "
-                    f"it has: {known}"
-                )
+                who, known = type(self).__name__, ", ".join(owners) or "none"
+                raise ValueError(f"{who} has no differentiable parameter {path!r}; it has: {known}")
             owner, name = owners[path]
             marks = dict(getattr(owner, "_marks", {}))
             marks[name] = Mark(**{**vars(marks.get(name, Mark())), **new})
@@ -307,14 +299,8 @@ class Component:
     def to_dict(self) -> dict[str, Any]:
         """Return class name, parameters and marks as plain values and NumPy arrays."""
         params = {k: _plain(v) for k, v in self.get_params(deep=False).items()}
-        marks = {
-            k: {
-                "fixed": m.fixed,
-                "bounds": None if m.bounds is None else list(m.bounds),
-                "prior": None if m.prior is None else m.prior.to_dict(),
-            }
-            for k, m in getattr(self, "_marks", {}).items()
-        }
+        given: dict[str, Mark] = getattr(self, "_marks", {})
+        marks = {k: {part: _plain(v) for part, v in vars(m).items()} for k, m in given.items()}
         return {"class": self.part_name(), "params": params, "marks": marks}
 
     @staticmethod
@@ -322,61 +308,42 @@ class Component:
         """Build a component from :meth:`to_dict`; ``resolve`` maps class names to classes."""
         cls = resolve(data["class"])
         params = {k: _built(v, resolve) for k, v in data["params"].items()}
-        unknown = set(params) - set(cls.parameter_names())
-        if unknown:
-            raise ValueError(f"{data['class']} has no parameter {sorted(unknown)}")
+        own = set(cls.parameter_names())
         # a default in place of what was left out would be another part, without a word
-        missing = set(cls.parameter_names()) - set(params)
-        if missing:
-            raise ValueError(f"{data['class']} lacks its parameter {sorted(missing)}")
+        for odd, word in ((set(params) - own, "has no"), (own - set(params), "lacks its")):
+            if odd:
+                raise ValueError(f"{data['class']} {word} parameter {sorted(odd)}")
         part = cls(**params)
         for name in part.domains:
             value = getattr(part, name)
             if value is not None and not np.size(value):
                 raise ValueError(f"{data['class']} has no value for {name}")
         part.check_domains()
-        marks = data.get("marks", {})
+        marks = {}
+        for name, stored in data.get("marks", {}).items():
+            pair, prior = stored["bounds"], stored["prior"]
+            bounds = None if pair is None else (pair[0], pair[1])
+            given = None if prior is None else Component.from_dict(prior, resolve)
+            marks[name] = Mark(bool(stored["fixed"]), bounds, given)
         if marks:
-            part._marks = {
-                k: Mark(
-                    bool(m["fixed"]),
-                    None if m["bounds"] is None else (m["bounds"][0], m["bounds"][1]),
-                    None if m["prior"] is None else Component.from_dict(m["prior"], resolve),
-                )
-                for k, m in marks.items()
-            }
+            part._marks = marks
         return part
-
-
-def _subclasses(base: type[Component]) -> Iterator[type[Component]]:
-    """Yield every class below ``base`` once, a parent before its children."""
-    seen: dict[type[Component], None] = {}
-    waiting = list(base.__subclasses__())
-    while waiting:
-        part = waiting.pop(0)
-        if part not in seen:
-            seen[part] = None
-            waiting += part.__subclasses__()
-    yield from seen
 
 
 def _names(base: type[Component]) -> dict[str, Callable[[], Component]]:
     """Return every name below ``base``, those of mercer before those of others."""
     own: dict[str, Callable[[], Component]] = {}
     house: dict[str, Callable[[], Component]] = {}
-    for part in _subclasses(base):
-        (house if part.__module__.startswith("mercer.") else own).update(_own_names(part))
+    parts = base.__subclasses__()
+    for part in parts:  # a parent before its children, which are added behind
+        parts += [child for child in part.__subclasses__() if child not in parts]
+        if vars(part).get("abstract", False) or part.__name__.startswith("_"):
+            continue
+        stated: Names | None = vars(part).get("names")
+        if stated is None:
+            stated = {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part.__name__).lower(): part}
+        (house if part.__module__.startswith("mercer.") else own).update(stated)
     return own | house
-
-
-def _own_names(part: type[Component]) -> Names:
-    """Return the names that a class itself has: those it states, or its own; none if abstract."""
-    if vars(part).get("abstract", False) or part.__name__.startswith("_"):
-        return {}
-    stated: Names | None = vars(part).get("names")
-    if stated is not None:
-        return stated
-    return {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part.__name__).lower(): part}
 
 
 def _required(made: Callable[[], Component]) -> list[str]:
@@ -391,10 +358,9 @@ def _by_position(values: Sequence[Any]) -> dict[str, Component]:
 
 
 def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return (
-            isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and bool(np.array_equal(a, b))
-        )
+    arrays = [isinstance(each, np.ndarray) for each in (a, b)]
+    if any(arrays):
+        return all(arrays) and bool(np.array_equal(a, b))
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
     return bool(a is b or a == b)

@@ -28,7 +28,9 @@ _TOKEN = re.compile(r"(\w+?)(?:([+-])(\w+))?")
 
 
 class Kind(ABC):
-    """What an attribute is: how it is written, checked, read and described."""
+    """What an attribute is: how it is written, checked, read and described (``words``)."""
+
+    words: ClassVar[str] = ""
 
     @abstractmethod
     def write(self, value: Any) -> Any:
@@ -38,13 +40,13 @@ class Kind(ABC):
     def check(self, stored: Any, sizes: Sizes, place: str) -> None:
         """Refuse what :meth:`write` cannot have written, with a ValueError that names the place."""
 
-    @abstractmethod
     def read(self, stored: Any, resolve: Resolve) -> Any:
-        """Return the value of what was checked."""
+        """Return the value of what was checked: what is stored, if a kind does not say more."""
+        return stored
 
-    @abstractmethod
     def told(self) -> str:
         """Return a phrase for the tables of the documentation."""
+        return self.words
 
     def entries(self) -> Record:
         """Return the kinds inside, by name."""
@@ -58,6 +60,12 @@ def _size(token: str, sizes: Sizes) -> int | None:
     first, sign, second = found.groups()
     a, b = (int(t) if t.isdigit() else sizes.get(t) for t in (first, second or "0"))
     return None if a is None or b is None else (a - b if sign == "-" else a + b)
+
+
+def check_type(stored: Any, kind: type, place: str) -> None:
+    """Refuse what is not exactly of this type."""
+    if type(stored) is not kind:
+        raise ValueError(f"{place} is a {type(stored).__name__}")
 
 
 def fit_shape(shape: tuple[int, ...], shapes: str, sizes: Sizes, place: str) -> None:
@@ -77,6 +85,16 @@ def fit_shape(shape: tuple[int, ...], shapes: str, sizes: Sizes, place: str) -> 
     raise ValueError(f"{place} has shape {shape}, expected {expected}")
 
 
+def _beyond(kind: Numbers | Plain, stored: Any) -> bool:
+    low = kind.low
+    return low is not None and not np.all(stored > low if kind.above else stored >= low)
+
+
+def _limit(kind: Numbers | Plain) -> list[str]:
+    low = kind.low
+    return [] if low is None else [f"{'above' if kind.above else 'at least'} {low:g}"]
+
+
 class Numbers(Kind):
     """An array of doubles, in the memory order that it has: BLAS rounds differently for the two.
 
@@ -91,7 +109,7 @@ class Numbers(Kind):
     """
 
     dtype: ClassVar[Any] = np.float64
-    words: ClassVar[str] = "doubles"
+    words = "doubles"
 
     def __init__(
         self,
@@ -121,11 +139,9 @@ class Numbers(Kind):
         fit_shape(stored.shape, self.shape, sizes, place)
         if self.finite and not np.isfinite(stored).all():
             raise ValueError(f"{place} holds values that are not finite")
-        low = self.low
-        if low is not None and not np.all(stored > low if self.above else stored >= low):
-            limit = f"{'above' if self.above else 'at least'} {low:g}"
-            signs = {True: "be positive", False: "not be negative"}
-            raise ValueError(f"{place} must {signs[self.above] if low == 0.0 else f'be {limit}'}")
+        if _beyond(self, stored):
+            signs = "be positive" if self.above else "not be negative"
+            raise ValueError(f"{place} must {f'be {_limit(self)[0]}' if self.low else signs}")
         if self.diagonal is not None:
             pivots = stored.diagonal()
             if not np.all(pivots > 0.0 if self.diagonal == "positive" else pivots != 0.0):
@@ -133,13 +149,8 @@ class Numbers(Kind):
         if self.whole and not np.array_equal(stored, np.floor(stored)):
             raise ValueError(f"{place} must be whole numbers")
 
-    def read(self, stored: Any, resolve: Resolve) -> Any:
-        return stored
-
     def told(self) -> str:
-        words = [f"{self.words} {_told_shape(self.shape)}"]
-        if self.low is not None:
-            words.append(f"{'above' if self.above else 'at least'} {self.low:g}")
+        words = [f"{self.words} {_told_shape(self.shape)}", *_limit(self)]
         words += ["whole numbers"] * self.whole + ["need not be finite"] * (not self.finite)
         words += ["upper triangle"] * self.upper
         return ", ".join(words + ([f"diagonal {self.diagonal}"] if self.diagonal else []))
@@ -148,8 +159,8 @@ class Numbers(Kind):
 class Flags(Numbers):
     """An array of booleans."""
 
-    dtype: ClassVar[Any] = np.bool_
-    words: ClassVar[str] = "booleans"
+    dtype = np.bool_
+    words = "booleans"
 
 
 class Rows(Numbers):
@@ -158,8 +169,8 @@ class Rows(Numbers):
     ``below`` is a size that all of them stay below.
     """
 
-    dtype: ClassVar[Any] = np.int64
-    words: ClassVar[str] = "row numbers"
+    dtype = np.int64
+    words = "row numbers"
 
     def __init__(self, shape: str = "s", *, rising: bool = True, below: str | None = None) -> None:
         super().__init__(shape, 0)
@@ -206,27 +217,19 @@ class Plain(Kind):
         return self.kind(value)
 
     def check(self, stored: Any, sizes: Sizes, place: str) -> None:
-        if type(stored) is not self.kind:
-            raise ValueError(f"{place} is a {type(stored).__name__}")
+        check_type(stored, self.kind, place)
         if self.kind is float and self.finite and not math.isfinite(stored):
             raise ValueError(f"{place} is not a finite number")
-        low = self.low
-        if low is not None and not (stored > low if self.above else stored >= low):
-            raise ValueError(f"{place} must be {'above' if self.above else 'at least'} {low:g}")
+        if _beyond(self, stored):
+            raise ValueError(f"{place} must be {_limit(self)[0]}")
         if self.among is not None and stored not in self.among:
             raise ValueError(f"{place} is none of {', '.join(map(str, self.among))}")
         if self.size is not None and sizes.setdefault(self.size, stored) != stored:
             raise ValueError(f"{place} is {stored}, expected {sizes[self.size]}")
 
-    def read(self, stored: Any, resolve: Resolve) -> Any:
-        return stored
-
     def told(self) -> str:
-        words = [
-            {int: "whole number", float: "number", bool: "true or false"}.get(self.kind, "text")
-        ]
-        if self.low is not None:
-            words.append(f"{'above' if self.above else 'at least'} {self.low:g}")
+        names = {int: "whole number", float: "number", bool: "true or false"}
+        words = [names.get(self.kind, "text"), *_limit(self)]
         if self.among is not None:
             words.append("one of " + ", ".join(map(str, self.among)))
         return ", ".join(words + ([] if self.size is None else [f"the size {self.size}"]))
@@ -235,20 +238,15 @@ class Plain(Kind):
 class PlainReport(Kind):
     """Nested plain values, for reading only; numbers that are not finite are written as null."""
 
+    words = "plain values, nested"
+
     def write(self, value: Any) -> Any:
         return finite(value)
 
     def check(self, stored: Any, sizes: Sizes, place: str) -> None:
-        if type(stored) is not dict:
-            raise ValueError(f"{place} is a {type(stored).__name__}")
+        check_type(stored, dict, place)
         if not _is_plain(stored):
             raise ValueError(f"{place} holds more than plain values")
-
-    def read(self, stored: Any, resolve: Resolve) -> Any:
-        return stored
-
-    def told(self) -> str:
-        return "plain values, nested"
 
 
 class Texts(Kind):
@@ -275,6 +273,8 @@ class Texts(Kind):
 
 class Labels(Kind):
     """The sorted classes. They give c, their number, and k, that of the functions: 1 for two."""
+
+    words = "the classes: `dtype` and `values`; c of them, for k functions"
 
     def write(self, value: Any) -> Any:
         values = value.tolist()
@@ -309,9 +309,6 @@ class Labels(Kind):
         if classes.tolist() != values or np.unique(classes).tolist() != values:
             raise ValueError("the classes are not sorted, or one is named twice")
         return classes
-
-    def told(self) -> str:
-        return "the classes: `dtype` and `values`; c of them, for k functions"
 
 
 class PartOf(Kind):

@@ -143,6 +143,8 @@ class Fields(Kind):
 class One(Kind):
     """One of several kinds; ``name`` says which, by default the name of the value's class."""
 
+    words = "one of the forms below it, by name"
+
     def __init__(self, kinds: Record, name: Callable[[Any], str] | None = None) -> None:
         self.kinds = kinds
         self.name = name or (lambda value: type(value).__name__)
@@ -162,9 +164,6 @@ class One(Kind):
     def read(self, stored: Any, resolve: Resolve) -> Any:
         ((name, inside),) = stored.items()
         return self.kinds[name].read(inside, resolve)
-
-    def told(self) -> str:
-        return "one of the forms below it, by name"
 
     def entries(self) -> Record:
         return self.kinds
@@ -264,7 +263,10 @@ class Recorded:
         cls._check_stored(stored)
         params = {name: _given(value, resolve) for name, value in stored["params"].items()}
         for name, value in params.items():
-            _check_type(name, value, cls._param_types)
+            kinds = cls._param_types.get(name, (type(value),))
+            part = isinstance(value, Component) and isinstance(value, kinds)
+            if not part and type(value) not in kinds:  # what it may be the estimator knows
+                raise ValueError(f"the parameter {name} is a {type(value).__name__}")
         fitted = cls._made(params)
         for name, value in read_entries(cls._record(), stored, resolve).items():
             setattr(fitted, name, value)
@@ -300,9 +302,9 @@ def _param(value: Any, name: str) -> Any:
         return {"part": stored_part(value)}
     if isinstance(value, Mapping):
         pairs = [[_item(k), _item(v)] for k, v in value.items()]
-        for one in (v for pair in pairs for v in pair):
-            if not isinstance(one, PLAIN):
-                raise TypeError(f"{one!r} cannot be written to a model file")
+        odd = [one for pair in pairs for one in pair if not isinstance(one, PLAIN)]
+        if odd:
+            raise TypeError(f"{odd[0]!r} cannot be written to a model file")
         return {"pairs": pairs}
     if isinstance(value, (list, tuple)):
         return [_param(v, name) for v in value]
@@ -334,13 +336,6 @@ def _given(value: Any, resolve: Resolve) -> Any:
 
 def _is_pair(pair: Any) -> bool:
     return isinstance(pair, list) and len(pair) == 2 and all(type(v) in PLAIN for v in pair)
-
-
-def _check_type(name: str, value: Any, known: Mapping[str, tuple[type, ...]]) -> None:
-    """Refuse a parameter of a type it cannot have; what its value may be the estimator knows."""
-    kinds = known.get(name, (type(value),))
-    if type(value) not in kinds and not (isinstance(value, Component) and isinstance(value, kinds)):
-        raise ValueError(f"the parameter {name} is a {type(value).__name__}")
 
 
 def _item(value: Any) -> Any:

@@ -1,11 +1,8 @@
-"""What goes into a graph: rows X of numbers, or the columns of a table, each by its name.
-
-Preprocessors of scikit-learn in ONNX: from raw columns to the rows of an estimator.
-"""
+"""What goes into a graph: rows X of numbers, or columns by their names; preprocessors in ONNX."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +20,6 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from mercer.core.arrays import Array
 from mercer.core.errors import ExportError
 from mercer.export.expression import OnnxGraph, Value, stack, where
 
@@ -53,11 +49,6 @@ def step_of(cls: type) -> Callable[[Step], Step]:
     return enter
 
 
-def split(X: Value, d: int) -> list[Value]:
-    """Return the columns (q, 1) of X (q, d)."""
-    return [X.take([j]) for j in range(d)]
-
-
 def present(X: Value) -> Value:
     """Return where there is a value, which a NaN is not equal to."""
     return X == X  # a NaN is not equal to itself
@@ -65,12 +56,10 @@ def present(X: Value) -> Value:
 
 @step_of(Pipeline)
 def _pipeline(step: Any, columns: list[Value]) -> Value:
-    X = columns
     for _, inner in step.steps:
         if not isinstance(inner, str):
-            found = transformed(inner, X)
-            X = [found]
-    return stack(X)
+            columns = [transformed(inner, columns)]
+    return stack(columns)
 
 
 @step_of(ColumnTransformer)
@@ -97,21 +86,6 @@ def _imputer(step: Any, columns: list[Value]) -> Value:
     return stack(parts)
 
 
-@step_of(StandardScaler)
-def _standard(step: Any, columns: list[Value]) -> Value:
-    return _affine(stack(columns), step.mean_ if step.with_mean else None, step.scale_)
-
-
-@step_of(RobustScaler)
-def _robust(step: Any, columns: list[Value]) -> Value:
-    return _affine(stack(columns), step.center_, step.scale_)
-
-
-@step_of(MaxAbsScaler)
-def _largest(step: Any, columns: list[Value]) -> Value:
-    return _affine(stack(columns), None, step.scale_)
-
-
 @step_of(MinMaxScaler)
 def _between(step: Any, columns: list[Value]) -> Value:
     X = stack(columns) * step.scale_[None, :] + step.min_[None, :]
@@ -121,14 +95,7 @@ def _between(step: Any, columns: list[Value]) -> Value:
 @step_of(PCA)
 def _principal(step: Any, columns: list[Value]) -> Value:
     scale = np.sqrt(step.explained_variance_) if step.whiten else np.ones(len(step.components_))
-    directions: Array = step.components_.T / scale
-    return _affine(stack(columns), step.mean_, None) @ directions
-
-
-@step_of(TruncatedSVD)
-def _directions(step: Any, columns: list[Value]) -> Value:
-    directions: Array = step.components_.T
-    return stack(columns) @ directions
+    return _affine(stack(columns), step.mean_, None) @ (step.components_.T / scale)
 
 
 @step_of(FunctionTransformer)
@@ -162,17 +129,19 @@ def _affine(X: Value, shift: Any, scale: Any) -> Value:
     return X if scale is None else X / np.asarray(scale)[None, :]
 
 
+STEPS |= {
+    MaxAbsScaler: lambda step, columns: _affine(stack(columns), None, step.scale_),
+    RobustScaler: lambda step, columns: _affine(stack(columns), step.center_, step.scale_),
+    StandardScaler: lambda step, columns: _affine(
+        stack(columns), step.mean_ if step.with_mean else None, step.scale_
+    ),
+    TruncatedSVD: lambda step, columns: stack(columns) @ step.components_.T,
+}
+
+
 def _refuse(odd: Any, what: str) -> None:
     if odd:
         raise ExportError(f"a {what} cannot be exported")
-
-
-def names_of(columns: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Return the names of inputs, or refuse one that an output has."""
-    clash = [name for name in columns if name in taken or name[:1] == "/"]
-    if clash:
-        raise ExportError(f"a column is called {clash[0]!r}, a name that the graph uses: rename it")
-    return list(columns)
 
 
 OUTPUTS = ("label", "mean", "std", "probabilities", "decision")
@@ -180,20 +149,13 @@ OUTPUTS = ("label", "mean", "std", "probabilities", "decision")
 
 @dataclass(frozen=True)
 class TableInputs:
-    """A table model taken apart.
+    """A table model taken apart."""
 
-    Attributes
-    ----------
-    names, texts : the columns in use, and whether each holds text.
-    encoder, machine : the fitted preprocessor of these columns, and what comes after it.
-    about : further metadata.
-    """
-
-    names: list[str]
-    texts: list[bool]
-    encoder: Any
-    machine: Any
-    about: dict[str, str]
+    names: list[str]  # of the columns in use
+    texts: list[bool]  # whether each holds text
+    encoder: Any  # the fitted preprocessor of these columns
+    machine: Any  # what comes after it
+    about: dict[str, str]  # further metadata
 
 
 def of_table(model: Any) -> TableInputs | None:
@@ -224,8 +186,12 @@ def entered(model: Any, graph: OnnxGraph, dtype: Any) -> tuple[Any, Value, list[
 
     table = of_table(model)
     if table is not None:
+        clash = [name for name in table.names if name in OUTPUTS or name[:1] == "/"]
+        if clash:
+            reason = f"a column is called {clash[0]!r}, a name that the graph uses: rename it"
+            raise ExportError(reason)
         columns, infos = [], []
-        for name, text in zip(names_of(table.names, OUTPUTS), table.texts, strict=True):
+        for name, text in zip(table.names, table.texts, strict=True):
             columns.append(Value(graph, name) if text else number(name))
             code = int(TensorProto.STRING) if text else kind
             infos.append(helper.make_tensor_value_info(name, code, [None, 1]))
@@ -234,8 +200,6 @@ def entered(model: Any, graph: OnnxGraph, dtype: Any) -> tuple[Any, Value, list[
     infos = [helper.make_tensor_value_info("X", kind, [None, d])]
     if type(model) is not Pipeline:
         return model, number("X"), infos
-    columns = split(number("X"), d)
-    before = (
-        transformed(Pipeline(model.steps[:-1]), columns) if len(model.steps) > 1 else stack(columns)
-    )
-    return machine_of(model), before, infos
+    X, steps = number("X"), model.steps
+    columns = [X.take([j]) for j in range(d)]
+    return steps[-1][1], _pipeline(Pipeline(steps[:-1]), columns), infos

@@ -75,7 +75,7 @@ def to_onnx(
 
     helper = _helper()
     from mercer.export.inputs import entered, machine_of
-    from mercer.export.machines.registry import writer_of
+    from mercer.export.machines import writer_of
     from mercer.persist import replacing
 
     if input_dtype not in DTYPES:

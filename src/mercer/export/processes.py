@@ -26,8 +26,7 @@ from mercer.core.errors import ExportError
 from mercer.core.memory import require_memory
 from mercer.estimators.relevance_vector.fit import Functions
 from mercer.export.expression import Value, stack, value_of, where
-from mercer.export.kernels.composed import basis_rows
-from mercer.export.kernels.forms import cross, diagonal
+from mercer.export.kernels import basis_rows, cross, diagonal
 from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.operators import PosteriorOperator, SeveralOperator, _product
 from mercer.process.features import Augmented, Sparse
