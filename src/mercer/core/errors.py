@@ -28,10 +28,7 @@ def outside() -> int:
     It counts from the function that calls this one, which is the one that must warn.
     """
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and _package(frame.f_globals) == PACKAGE:
+    inside = f"{PACKAGE}."
+    while frame.f_back is not None and f"{frame.f_globals.get('__name__', '')}.".startswith(inside):
         level, frame = level + 1, frame.f_back
     return level
-
-
-def _package(names: dict[str, object]) -> str:
-    return str(names.get("__name__", "")).partition(".")[0]

@@ -73,11 +73,13 @@ def fit_shape(shape: tuple[int, ...], shapes: str, sizes: Sizes, place: str) -> 
     for form in shapes.split("|"):
         tokens = form.split()
         wanted = [_size(token, sizes) for token in tokens]
-        if len(wanted) == len(shape) and all(
-            w is None or w == s for w, s in zip(wanted, shape, strict=True)
-        ):
+        if len(wanted) == len(shape):
             known = {t: s for t, s in zip(tokens, shape, strict=True) if t.isalpha()}
-            if all(known[t] == s for t, s in zip(tokens, shape, strict=True) if t in known):
+            # a letter that stands twice is the same number in both places
+            expected = [
+                known.get(t, w) if w is None else w for t, w in zip(tokens, wanted, strict=True)
+            ]
+            if all(w in (None, s) for w, s in zip(expected, shape, strict=True)):
                 sizes.update(known)
                 return
     said = [t if w is None else str(w) for t, w in zip(tokens, wanted, strict=True)]
@@ -336,18 +338,23 @@ class PartOf(Kind):
         return f"a {self.part.__name__.lower()}"
 
 
+def item(value: Any) -> Any:
+    """Return a scalar of NumPy as Python's own; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def stored_part(part: Component) -> Any:
     """Return the dictionary form of a part; its arrays of numbers are arrays of doubles."""
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {name: plain(inner) for name, inner in value.items()}
+    def doubles(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: doubles(inner) for name, inner in value.items()}
         if isinstance(value, list):
-            return [plain(inner) for inner in value]
+            return [doubles(inner) for inner in value]
         numbers = isinstance(value, np.ndarray) and value.dtype.kind in "fiu"
         return np.asarray(value, dtype=np.float64) if numbers else value
 
-    return plain(part.to_dict())
+    return doubles(part.to_dict())
 
 
 def check_doubles(stored: Any, place: str) -> None:
@@ -368,8 +375,7 @@ def finite(value: Any) -> Any:
         return {str(k): finite(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [finite(v) for v in value]
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = item(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -27,6 +27,7 @@ from mercer.core.kinds import (
     Texts,
     check_doubles,
     fit_shape,
+    item,
     stored_part,
 )
 
@@ -119,11 +120,10 @@ class Fields(Kind):
         self.make, self.record, self.own, self.parts = make, record, own.split(), parts
 
     def write(self, value: Any) -> Any:
-        values = self.parts(value) if self.parts else None
-        return {
-            name: kind.write(getattr(value, name) if values is None else values[name])
-            for name, kind in self.record.items()
-        }
+        if self.parts is None:
+            return {name: kind.write(getattr(value, name)) for name, kind in self.record.items()}
+        values = self.parts(value)
+        return {name: kind.write(values[name]) for name, kind in self.record.items()}
 
     def check(self, stored: Any, sizes: Sizes, place: str) -> None:
         inside = {k: v for k, v in sizes.items() if k not in self.own}
@@ -174,12 +174,11 @@ def check_entries(record: Record, stored: Any, sizes: Sizes, place: str) -> None
     if not isinstance(stored, Mapping):
         raise ValueError(f"{place or 'the state'} is a {type(stored).__name__}")
     needed = {name for name, kind in record.items() if not isinstance(kind, Later)}
-    if not needed <= set(stored) <= set(record):
-        odd = sorted((needed - set(stored)) | (set(stored) - set(record)), key=str)[0]
-        word = "is missing" if odd in needed else "is not part of such a model"
-        raise ValueError(
-            f"{place or 'the state'} does not consist of {', '.join(record)}: {odd!s:.60} {word}"
-        )
+    odd = sorted((needed - set(stored)) | (set(stored) - set(record)), key=str)
+    if odd:
+        word = "is missing" if odd[0] in needed else "is not part of such a model"
+        what = f"{place or 'the state'} does not consist of {', '.join(record)}"
+        raise ValueError(f"{what}: {odd[0]!s:.60} {word}")
     for name, kind in record.items():
         if name in stored:
             kind.check(stored[name], sizes, f"{place}.{name}" if place else name)
@@ -301,14 +300,14 @@ def _param(value: Any, name: str) -> Any:
     if isinstance(value, Component):
         return {"part": stored_part(value)}
     if isinstance(value, Mapping):
-        pairs = [[_item(k), _item(v)] for k, v in value.items()]
+        pairs = [[item(k), item(v)] for k, v in value.items()]
         odd = [one for pair in pairs for one in pair if not isinstance(one, PLAIN)]
         if odd:
             raise TypeError(f"{odd[0]!r} cannot be written to a model file")
         return {"pairs": pairs}
     if isinstance(value, (list, tuple)):
         return [_param(v, name) for v in value]
-    value = _item(value)
+    value = item(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
         return np.asarray(value, dtype=np.float64)
     if value is None or isinstance(value, (*PLAIN, np.ndarray)):
@@ -327,16 +326,11 @@ def _given(value: Any, resolve: Resolve) -> Any:
     match value:
         case {"part": dict(part), **rest} if not rest:
             return Component.from_dict(part, resolve)
-        case {"pairs": list(pairs), **rest} if not rest and all(map(_is_pair, pairs)):
-            return {key: number for key, number in pairs}  # noqa: C416  # pairs may be lists
+        case {"pairs": list(pairs), **rest} if not rest and all(
+            type(pair) is list and [type(v) in PLAIN for v in pair] == [True, True]
+            for pair in pairs
+        ):
+            return dict(map(tuple, pairs))
         case Mapping():
             raise ValueError("a parameter of the model is neither plain, a part nor plain pairs")
     return value
-
-
-def _is_pair(pair: Any) -> bool:
-    return isinstance(pair, list) and len(pair) == 2 and all(type(v) in PLAIN for v in pair)
-
-
-def _item(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

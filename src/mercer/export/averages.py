@@ -1,9 +1,8 @@
 """Probabilities of labels in ONNX: of a loss at a value, and averaged over a Gaussian.
 
-The softmax averaged over a Gaussian in ONNX: the fixed rule of ``losses.softmax_average``.
-
-One row at a time (a Scan), because the rule has thousands of points for each. The symmetric root of
-a covariance, for which ONNX has no operator, is Newton's: with A = V / trace(V), Y = A and Z = I,
+The softmax is averaged by the fixed rule of ``losses.numbers.averages``, one row at a time (a
+Scan), because it has thousands of points for each. The symmetric root of a covariance, for which
+ONNX has no operator, is Newton's: with A = V / trace(V), Y = A and Z = I,
 
     T = (3 I - Z Y) / 2,    Y <- Y T,    Z <- T Z,    Y -> A^1/2,    Z -> A^-1/2
 
@@ -22,20 +21,7 @@ from mercer.core.errors import ExportError
 from mercer.export.expression import OnnxGraph, Value, stack, where
 from mercer.export.functions import log_sum_exp, ndtr, softmax
 from mercer.losses import Flip, LaplaceProbit, Logistic, NormalizedHinge, Probit
-from mercer.losses.numbers.averages import (
-    _T,
-    _U,
-    _WT,
-    _WU,
-    CLOSE,
-    FEW,
-    FEW_CLASSES,
-    MANY,
-    MASS,
-    RATE,
-    WIDE,
-    normal_points,
-)
+from mercer.losses.numbers import averages as rule
 from mercer.losses.numbers.quadrature import NODES, REACH, STEPS, WEIGHTS
 
 SMALLEST = 1e-300  # stands for a variance of zero
@@ -79,9 +65,9 @@ def averaged(loss: Any, m: Any, v: Any) -> Value:
 def _logistic(m: Any, v: Any) -> Value:
     """The two sums of :mod:`mercer.losses.numbers.averages`, each on its side of WIDE."""
     s = np.sqrt(v)
-    narrow = special.expit(m + s * _T[None, :]) @ _WT[:, None]
-    wide = ndtr((m + _U[None, :]) / np.maximum(s, np.sqrt(WIDE))) @ _WU[:, None]
-    return where(v > WIDE, wide, narrow)
+    narrow = special.expit(m + s * rule._T[None, :]) @ rule._WT[:, None]
+    wide = ndtr((m + rule._U[None, :]) / np.maximum(s, np.sqrt(rule.WIDE))) @ rule._WU[:, None]
+    return where(v > rule.WIDE, wide, narrow)
 
 
 def _by_panels(loss: Any, m: Value, v: Value) -> Value:
@@ -134,10 +120,10 @@ def _one(m: Value, V: Value, c: int) -> Value:
     own = _diagonal(V, c)
     widest = (own.expand(1) + own.expand(0) - 2.0 * V).reshape(-1).max(0)
     near, far = OnnxGraph(m.graph), OnnxGraph(m.graph)
-    count = FEW if c <= FEW_CLASSES else MANY
+    count = rule.FEW if c <= rule.FEW_CLASSES else rule.MANY
     plain = _plain(Value(near, m.name), Value(near, V.name), c, count)
     split = _split(Value(far, m.name), Value(far, V.name), c, count)
-    condition = (widest > CLOSE**2).squeeze(0)
+    condition = (widest > rule.CLOSE**2).squeeze(0)
     return m.graph.add(
         "If", condition, then_branch=far.body([split]), else_branch=near.body([plain])
     )
@@ -145,7 +131,7 @@ def _one(m: Value, V: Value, c: int) -> Value:
 
 def _plain(m: Value, V: Value, c: int, count: int) -> Value:
     root, _ = _roots(V, c)
-    shift = normal_points(c, count) @ root
+    shift = rule.normal_points(c, count) @ root
     both = softmax(m.expand(0) + shift) + softmax(m.expand(0) - shift)
     return (both.sum(0) / (2.0 * count)).squeeze(0)
 
@@ -160,7 +146,7 @@ def _split(m: Value, V: Value, c: int, count: int) -> Value:
     towards = flat.take(others * c + np.arange(c)[:, None], axis=0).expand(2)
     along = inverse @ towards  # (c, c-1, 1)
     rest = np.maximum(_diagonal(spread, c) - np.square(along).sum(1).reshape(-1), 0.0)
-    points = normal_points(c - 1, count).T[None]
+    points = rule.normal_points(c - 1, count).T[None]
     shift = root @ points  # (c, c-1, count)
     lean = (along * points).sum(1).squeeze(1)  # (c, count)
     means = m.take(others, axis=0).expand(2)
@@ -175,7 +161,7 @@ def _split(m: Value, V: Value, c: int, count: int) -> Value:
 def _mixture(m: Value, v: Value) -> Value:
     """E[sigma(z)], z ~ N(m, v), to 1e-7: see :func:`mercer.losses.numbers.averages.mixture`."""
     total = 0.0 * m
-    for rate, mass in zip(RATE, MASS / MASS.sum(), strict=True):
+    for rate, mass in zip(rule.RATE, rule.MASS / rule.MASS.sum(), strict=True):
         total = total + float(mass) * ndtr(float(rate) * m / np.sqrt(1.0 + rate**2 * v), ROUGH)
     return total
 

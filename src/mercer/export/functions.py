@@ -15,17 +15,8 @@ from scipy import special
 
 from mercer.core.arrays import Array
 from mercer.core.errors import ExportError
-from mercer.export.expression import (
-    FUNCTIONS,
-    Value,
-    divide,
-    graph_of,
-    matmul,
-    multiply,
-    power,
-    stack,
-    where,
-)
+from mercer.export import expression
+from mercer.export.expression import FUNCTIONS, Value, graph_of, where
 
 ANCHOR = 3.0  # of the map x -> (x - ANCHOR) / (x + ANCHOR) of the half line to [-1, 1]
 DEGREE = 20  # of the series below: relative errors of 1e-14
@@ -143,26 +134,26 @@ FUNCTIONS |= {
     "broadcast_arrays": lambda *values: values,
     "clip": lambda x, low, high: np.minimum(np.maximum(x, low), high),
     "cosh": lambda x: 0.5 * (np.exp(x) + np.exp(-x)),
-    "divide": divide,
+    "divide": expression.divide,
     "einsum": einsum,
     "erfc": lambda x: 2.0 * ndtr(-x * np.sqrt(2.0)),
     "exp2": lambda x: np.exp(x * np.log(2.0)),
     "expm1": expm1,
-    "float_power": power,
+    "float_power": expression.power,
     "full_like": lambda x, fill, **_: 0.0 * x + fill,
-    "hstack": stack,
+    "hstack": expression.stack,
     "log10": lambda x: np.log(x) / np.log(10.0),
     "log1p": log1p,
     "log2": lambda x: np.log(x) / np.log(2.0),
     "logaddexp": logaddexp,
-    "matmul": matmul,
-    "multiply": multiply,
+    "matmul": expression.matmul,
+    "multiply": expression.multiply,
     "ndtr": ndtr,
     "negative": lambda x: x * -1.0,
     "not_equal": lambda a, b: ~(a == b),
     "ones_like": lambda x, **_: 0.0 * x + 1.0,
     "positive": lambda x: x,
-    "power": power,
+    "power": expression.power,
     "reciprocal": lambda x: 1.0 / x,
     "remainder": remainder,
     "shape": lambda x: x.shape,

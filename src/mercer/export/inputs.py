@@ -7,18 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn import preprocessing
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    OneHotEncoder,
-    RobustScaler,
-    StandardScaler,
-)
 
 from mercer.core.errors import ExportError
 from mercer.export.expression import OnnxGraph, Value, stack, where
@@ -86,7 +79,7 @@ def _imputer(step: Any, columns: list[Value]) -> Value:
     return stack(parts)
 
 
-@step_of(MinMaxScaler)
+@step_of(preprocessing.MinMaxScaler)
 def _between(step: Any, columns: list[Value]) -> Value:
     X = stack(columns) * step.scale_[None, :] + step.min_[None, :]
     return np.clip(X, *step.feature_range) if step.clip else X
@@ -98,13 +91,13 @@ def _principal(step: Any, columns: list[Value]) -> Value:
     return _affine(stack(columns), step.mean_, None) @ (step.components_.T / scale)
 
 
-@step_of(FunctionTransformer)
+@step_of(preprocessing.FunctionTransformer)
 def _identity(step: Any, columns: list[Value]) -> Value:
     _refuse(step.func is not None, "FunctionTransformer with a function of Python")
     return stack(columns)
 
 
-@step_of(OneHotEncoder)
+@step_of(preprocessing.OneHotEncoder)
 def _indicators(step: Any, columns: list[Value]) -> Value:
     _refuse(step.drop is not None, "OneHotEncoder that drops a category")
     _refuse(step._infrequent_enabled, "OneHotEncoder that groups rare categories")
@@ -130,9 +123,11 @@ def _affine(X: Value, shift: Any, scale: Any) -> Value:
 
 
 STEPS |= {
-    MaxAbsScaler: lambda step, columns: _affine(stack(columns), None, step.scale_),
-    RobustScaler: lambda step, columns: _affine(stack(columns), step.center_, step.scale_),
-    StandardScaler: lambda step, columns: _affine(
+    preprocessing.MaxAbsScaler: lambda step, columns: _affine(stack(columns), None, step.scale_),
+    preprocessing.RobustScaler: lambda step, columns: _affine(
+        stack(columns), step.center_, step.scale_
+    ),
+    preprocessing.StandardScaler: lambda step, columns: _affine(
         stack(columns), step.mean_ if step.with_mean else None, step.scale_
     ),
     TruncatedSVD: lambda step, columns: stack(columns) @ step.components_.T,

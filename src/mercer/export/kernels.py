@@ -16,35 +16,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mercer import kernels
 from mercer.core.arrays import Array, half_solve
 from mercer.core.basis import Basis, PolynomialBasis
 from mercer.core.errors import ExportError
 from mercer.export.expression import OnnxGraph, Value, evaluated, stack, value_of, where
-from mercer.kernels import (
-    TFIDF,
-    ArcSine,
-    Categorical,
-    Columns,
-    Constant,
-    Cosine,
-    Linear,
-    MultinomialFisher,
-    Noise,
-    Nugget,
-    Nystroem,
-    PeriodicSpline,
-    Polynomial,
-    Power,
-    Precomputed,
-    Product,
-    RandomFourier,
-    Scale,
-    Spline,
-    Standardized,
-    Sum,
-    ThinPlate,
-    White,
-)
 from mercer.kernels.base import Kernel
 from mercer.kernels.splines.cycle import centred_bernoulli
 from mercer.kernels.splines.thin_plate import green, green_of_squares
@@ -65,11 +41,6 @@ def cross(kernel: Kernel, X: Value, P: Array) -> Value:
     if not kernel.pairwise:
         _compare(kernel, P[:COMPARED])
     return written(kernel, X, P)
-
-
-def diagonal(kernel: Kernel, X: Value) -> Value:
-    """Return k(x, x) for each row of X (q, d): (q, 1), or (1, 1) where it is the same for all."""
-    return written(kernel, X, None)
 
 
 def features(kernel: Kernel, X: Value) -> Value:
@@ -141,7 +112,7 @@ def constant_diagonal(kernel: Any, X: Value) -> Value:
 
 def squared_distance(X: Value, P: Array) -> Value:
     """Return sum_d (x_d - p_d)^2 (q, n), from differences: coincident points are at distance 0."""
-    return total([np.square(d) for d in differences(X, P)])
+    return reduce(add, [np.square(d) for d in differences(X, P)])
 
 
 def differences(X: Value, P: Array) -> list[Value]:
@@ -149,21 +120,11 @@ def differences(X: Value, P: Array) -> list[Value]:
     return [X.take([j]) - P[None, :, j] for j in range(P.shape[1])]
 
 
-def total(values: list[Value]) -> Value:
-    """Return the sum of the values."""
-    return reduce(add, values)
-
-
-def product(values: list[Value]) -> Value:
-    """Return the product of the values."""
-    return reduce(mul, values)
-
-
 def _compare(kernel: Kernel, P: Array) -> None:
     """Refuse a kernel whose graph has other values than it, between the points P and at each."""
     graph = OnnxGraph()
     X = Value(graph, "X")
-    values = [written(kernel, X, P), 0.0 * X.take([0]) + diagonal(kernel, X)]
+    values = [written(kernel, X, P), 0.0 * X.take([0]) + written(kernel, X, None)]
     K, diag = evaluated(graph, values, {"X": np.asarray(P, dtype=np.float64)})
     for ours, theirs in ((kernel(P, P), K), (kernel.diag(P)[:, None], diag)):
         gap = np.abs(ours - theirs).max(initial=0.0)
@@ -180,33 +141,33 @@ def _named(kernel: Kernel) -> str:
 
 
 # ---------------------------------------------------------------------- the algebra of kernels
-@form_of(Columns)
-def _columns(kernel: Columns, X: Value, P: Array | None) -> Value:
+@form_of(kernels.Columns)
+def _columns(kernel: kernels.Columns, X: Value, P: Array | None) -> Value:
     # names were resolved in fit, and positions counted from the end with them
     chosen = [int(c) for c in kernel.columns] if P is None else kernel._positions(P.shape[1])
     return written(kernel.kernel, X.take(chosen), None if P is None else P[:, chosen])
 
 
-@form_of(Standardized)
-def _standardized(kernel: Standardized, X: Value, P: Array | None) -> Value:
+@form_of(kernels.Standardized)
+def _standardized(kernel: kernels.Standardized, X: Value, P: Array | None) -> Value:
     return written(kernel.kernel, _inside(kernel, X), None if P is None else kernel._inside(P))
 
 
-def _inside(kernel: Standardized, X: Value) -> Value:
+def _inside(kernel: kernels.Standardized, X: Value) -> Value:
     return (X - np.asarray(kernel.shift)) / np.asarray(kernel.scale)
 
 
-@form_of(White, Noise)
-def _noise(kernel: White | Noise, X: Value, P: Array | None) -> Value:
+@form_of(kernels.White, kernels.Noise)
+def _noise(kernel: kernels.White | kernels.Noise, X: Value, P: Array | None) -> Value:
     if P is not None:  # other rows have other noise
         return X.take([0]) * np.zeros((1, len(P)))
-    if isinstance(kernel, Noise):
+    if isinstance(kernel, kernels.Noise):
         return written(kernel.kernel, X, None)
     return X.graph.constant(np.full((1, 1), float(kernel.noise)))
 
 
-@form_of(ThinPlate)
-def _thin_plate(kernel: ThinPlate, X: Value, P: Array | None) -> Value:
+@form_of(kernels.ThinPlate)
+def _thin_plate(kernel: kernels.ThinPlate, X: Value, P: Array | None) -> Value:
     if kernel.anchors is None:
         return X.graph.constant(np.zeros((1, 1))) if P is None else _green(X, P, kernel.order)
     PX, BX = _halves(kernel, X)
@@ -221,7 +182,7 @@ def _green(X: Value, Z: Array, order: int) -> Value:
     return value_of(green_of_squares(squares, int(order), Z.shape[1]))  # type: ignore[no-any-return]  # of values values
 
 
-def _halves(kernel: ThinPlate, X: Value) -> tuple[Value, Value]:
+def _halves(kernel: kernels.ThinPlate, X: Value) -> tuple[Value, Value]:
     """p(X) and B of :meth:`ThinPlate._halves`, both (q, k)."""
     T, m = np.asarray(kernel.anchors, dtype=np.float64), int(kernel.order)
     centre = T.mean(axis=0)
@@ -241,51 +202,51 @@ def basis_rows(basis: Basis, X: Value, d: int) -> Value:
             "its columns to the model as inputs, and a polynomial degree as basis"
         )
     one = 0.0 * X.take([0]) + 1.0
-    return stack([product([one, *(X.take([j]) for j in c)]) for c in basis._monomials(d)])
+    return stack([reduce(mul, [one, *(X.take([j]) for j in c)]) for c in basis._monomials(d)])
 
 
 # ---------------------------------------------------------------------- products and features
-@features_of(Linear)
-def _linear(kernel: Linear, X: Value) -> Value:
+@features_of(kernels.Linear)
+def _linear(kernel: kernels.Linear, X: Value) -> Value:
     centred = X if kernel.centre is None else X - np.asarray(kernel.centre, dtype=np.float64)
     return centred * np.sqrt(np.asarray(kernel.weight, dtype=np.float64))
 
 
-@features_of(RandomFourier)
-def _fourier(kernel: RandomFourier, X: Value) -> Value:
+@features_of(kernels.RandomFourier)
+def _fourier(kernel: kernels.RandomFourier, X: Value) -> Value:
     assert kernel.frequencies is not None  # an estimator keeps them
     phases = (X / np.asarray(kernel.length_scale, dtype=np.float64)) @ kernel.frequencies.T
     both: Any = np.hstack([np.cos(phases), np.sin(phases)])
     return both / float(np.sqrt(len(kernel.frequencies)))
 
 
-@features_of(TFIDF)
-def _tfidf(kernel: TFIDF, X: Value) -> Value:
+@features_of(kernels.TFIDF)
+def _tfidf(kernel: kernels.TFIDF, X: Value) -> Value:
     F = np.log1p(X) * np.asarray(kernel.idf, dtype=np.float64)
     square = np.square(F).sum()
     return F / np.sqrt(where(square > 0.0, square, 1.0))
 
 
-@features_of(MultinomialFisher)
-def _multinomial(kernel: MultinomialFisher, X: Value) -> Value:
+@features_of(kernels.MultinomialFisher)
+def _multinomial(kernel: kernels.MultinomialFisher, X: Value) -> Value:
     p = np.asarray(kernel.probabilities, dtype=np.float64)
     return (X - X.sum() * p) / np.sqrt(p)
 
 
-@features_of(Nystroem)
-def _nystroem(kernel: Nystroem, X: Value) -> Value:
+@features_of(kernels.Nystroem)
+def _nystroem(kernel: kernels.Nystroem, X: Value) -> Value:
     assert kernel.points is not None  # an estimator keeps them
     P, root = kernel._root(np.shape(kernel.points)[1])
     return written(kernel._signal(), X, P) @ half_solve(root, np.eye(len(P))).T
 
 
-@form_of(Constant, flat=True)
-def _constant(kernel: Constant, X: Value, P: Array) -> Value:
+@form_of(kernels.Constant, flat=True)
+def _constant(kernel: kernels.Constant, X: Value, P: Array) -> Value:
     return X.take([0]) * np.zeros((1, len(P))) + float(kernel.value)
 
 
-@form_of(ArcSine)
-def _arcsine(kernel: ArcSine, X: Value, P: Array | None) -> Value:
+@form_of(kernels.ArcSine)
+def _arcsine(kernel: kernels.ArcSine, X: Value, P: Array | None) -> Value:
     p = 2.0 * (_inner(X, None, kernel.weight) + float(kernel.bias))
     if P is None:
         return (2.0 / np.pi) * np.arctan(p / np.sqrt(1.0 + 2.0 * p))
@@ -301,31 +262,31 @@ def _inner(X: Value, P: Array | None, weight: float | Array) -> Value:
     return (X * weighted).sum() if P is None else weighted @ P.T
 
 
-@form_of(Cosine, flat=True)
-def _cosine(kernel: Cosine, X: Value, P: Array) -> Value:
+@form_of(kernels.Cosine, flat=True)
+def _cosine(kernel: kernels.Cosine, X: Value, P: Array) -> Value:
     turns = 2.0 * np.pi / np.broadcast_to(np.asarray(kernel.period), P.shape[1])
-    return product([np.cos(d * t) for d, t in zip(differences(X, P), turns, strict=True)])
+    return reduce(mul, [np.cos(d * t) for d, t in zip(differences(X, P), turns, strict=True)])
 
 
-@form_of(Categorical, flat=True)
-def _categorical(kernel: Categorical, X: Value, P: Array) -> Value:
+@form_of(kernels.Categorical, flat=True)
+def _categorical(kernel: kernels.Categorical, X: Value, P: Array) -> Value:
     correlation = np.broadcast_to(np.asarray(kernel.correlation), P.shape[1])
     pairs = zip(differences(X, P), correlation, strict=True)
-    return product([where(d == 0.0, 1.0, float(c)) for d, c in pairs])
+    return reduce(mul, [where(d == 0.0, 1.0, float(c)) for d, c in pairs])
 
 
-@form_of(Nugget, flat=True)
-def _nugget(kernel: Nugget, X: Value, P: Array) -> Value:
+@form_of(kernels.Nugget, flat=True)
+def _nugget(kernel: kernels.Nugget, X: Value, P: Array) -> Value:
     # rows that went through preprocessing here and there agree to rounding
     close = [
         where(abs(d) < ROUNDING * (1.0 + np.abs(P[None, :, j])), 1.0, 0.0)
         for j, d in enumerate(differences(X, P))
     ]
-    return product(close) * float(kernel.variance)
+    return reduce(mul, close) * float(kernel.variance)
 
 
-@form_of(Spline)
-def _spline(kernel: Spline, X: Value, P: Array | None) -> Value:
+@form_of(kernels.Spline)
+def _spline(kernel: kernels.Spline, X: Value, P: Array | None) -> Value:
     x: Any = X - float(kernel.origin)
     x = where(x < 0.0, np.nan, x)  # mercer refuses a row below the origin
     if P is None:
@@ -334,7 +295,7 @@ def _spline(kernel: Spline, X: Value, P: Array | None) -> Value:
     return _integral(kernel, np.minimum(x, z), abs(x - z))
 
 
-def _integral(kernel: Spline, v: Value, d: Value) -> Value:
+def _integral(kernel: kernels.Spline, v: Value, d: Value) -> Value:
     m, total = int(kernel.order), 0.0 * v
     for j in range(m - 1, -1, -1):
         c = comb(m - 1, j) / (2 * m - 1 - j)
@@ -342,16 +303,16 @@ def _integral(kernel: Spline, v: Value, d: Value) -> Value:
     return total * v**m / float(factorial(m - 1) ** 2)
 
 
-@form_of(PeriodicSpline, flat=True)
-def _periodic_spline(kernel: PeriodicSpline, X: Value, P: Array) -> Value:
+@form_of(kernels.PeriodicSpline, flat=True)
+def _periodic_spline(kernel: kernels.PeriodicSpline, X: Value, P: Array) -> Value:
     turns = abs(X - P.T) / float(kernel.period)
     m, t = int(kernel.order), turns - np.floor(turns) - 0.5
     even = centred_bernoulli(2 * m, m)[0::2]
     return np.polynomial.polynomial.polyval(t * t, np.array(even))
 
 
-@form_of(Precomputed)
-def _precomputed(kernel: Precomputed, X: Value, P: Array | None) -> Value:
+@form_of(kernels.Precomputed)
+def _precomputed(kernel: kernels.Precomputed, X: Value, P: Array | None) -> Value:
     if kernel.matrix is None:
         return X  # the kernel values with the training points themselves
     matrix = np.asarray(kernel.matrix, dtype=np.float64)
@@ -362,19 +323,21 @@ def _precomputed(kernel: Precomputed, X: Value, P: Array | None) -> Value:
 
 
 FORMS |= {
-    Sum: lambda kernel, X, P: total([written(part, X, P) for part in kernel.parts]),
-    Product: lambda kernel, X, P: product([written(part, X, P) for part in kernel.parts]),
-    Scale: lambda kernel, X, P: float(kernel.variance) * written(kernel.kernel, X, P),
-    Power: lambda kernel, X, P: written(kernel.kernel, X, P) ** int(kernel.exponent),
-    Polynomial: lambda kernel, X, P: (
+    kernels.Sum: lambda kernel, X, P: reduce(add, [written(part, X, P) for part in kernel.parts]),
+    kernels.Product: lambda kernel, X, P: reduce(
+        mul, [written(part, X, P) for part in kernel.parts]
+    ),
+    kernels.Scale: lambda kernel, X, P: float(kernel.variance) * written(kernel.kernel, X, P),
+    kernels.Power: lambda kernel, X, P: written(kernel.kernel, X, P) ** int(kernel.exponent),
+    kernels.Polynomial: lambda kernel, X, P: (
         (_inner(X, P, kernel.weight) + float(kernel.offset or 0.0)) ** int(kernel.degree)
     ),
 }
 # a composite has a map only where all its parts do
 FEATURES |= {
-    Sum: lambda kernel, X: stack([features(part, X) for part in kernel.parts]),
-    Scale: lambda kernel, X: float(np.sqrt(kernel.variance)) * features(kernel.kernel, X),
-    Columns: lambda kernel, X: features(kernel.kernel, X.take(kernel.columns)),
-    Standardized: lambda kernel, X: features(kernel.kernel, _inside(kernel, X)),
-    Constant: lambda kernel, X: 0.0 * X.take([0]) + float(np.sqrt(kernel.value)),
+    kernels.Sum: lambda kernel, X: stack([features(part, X) for part in kernel.parts]),
+    kernels.Scale: lambda kernel, X: float(np.sqrt(kernel.variance)) * features(kernel.kernel, X),
+    kernels.Columns: lambda kernel, X: features(kernel.kernel, X.take(kernel.columns)),
+    kernels.Standardized: lambda kernel, X: features(kernel.kernel, _inside(kernel, X)),
+    kernels.Constant: lambda kernel, X: 0.0 * X.take([0]) + float(np.sqrt(kernel.value)),
 }

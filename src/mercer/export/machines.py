@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import add
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -38,7 +40,7 @@ from mercer.estimators.thin_plate.estimator import ThinPlateSpline
 from mercer.export.averages import averaged, probability, softmax_averaged
 from mercer.export.expression import OnnxGraph, Value, evaluated, stack, value_of
 from mercer.export.functions import ndtr, softmax
-from mercer.export.kernels import cross, diagonal, features, total
+from mercer.export.kernels import cross, features, written
 from mercer.export.processes import Traced, TracedSparse, TracedSpline
 from mercer.inference.stream.latent import Growing
 from mercer.losses import Logistic, NormalizedHinge
@@ -125,7 +127,8 @@ def _stated(loss: Any, method: str, values: tuple[Value, ...], numbers: tuple[Ar
 
 
 def _average(values: list[Value]) -> Value:
-    return total(values) if len(values) == 1 else total(values) / float(len(values))
+    total = reduce(add, values)
+    return total if len(values) == 1 else total / float(len(values))
 
 
 # ---------------------------------------------------------------------- classification
@@ -141,11 +144,11 @@ def kernel_machine(model: Any, X: Value, std: bool) -> Outputs:
     inside = in_units(model.units_, X)
     posterior, loss = model.posteriors_[0], model.losses_[0]
     f = Traced(posterior, inside).mean()
-    found = {"decision": f}
     if posterior.alpha.shape[1] == 1:
-        found["decision"] = f.squeeze(1)
+        f = f.squeeze(1)
     elif len(model.classes_) == 2:  # softmax of two classes
-        found["decision"] = (f.take([1]) - f.take([0])).squeeze(1)
+        f = (f.take([1]) - f.take([0])).squeeze(1)
+    found = {"decision": f}
     if loss.normalised:
         found["probabilities"] = _probabilities(posterior, loss, inside)
     return found
@@ -176,7 +179,7 @@ def relevance(model: Any, X: Value, std: bool) -> Outputs:
 def online(model: Any, X: Value, std: bool) -> Outputs:
     """Return "probabilities" of an OnlineLogisticClassifier in its current state."""
     stream, inside = model.stream_, in_units(model.units_, X)
-    K, prior = cross(stream.kernel, inside, stream.points), diagonal(stream.kernel, inside)
+    K, prior = cross(stream.kernel, inside, stream.points), written(stream.kernel, inside, None)
     each = []
     for latent in stream.latents:
         if isinstance(latent, Growing):
@@ -279,14 +282,8 @@ def _flat(model: Any, f: Value) -> Value:
 
 # ---------------------------------------------------------------------- the estimators
 PREDICTIONS = ("predict", "predict_proba", "decision_function")
-REGRESSORS: list[type] = [
-    KernelRegressor,
-    GPRegressor,
-    RVRegressor,
-    SmoothingSpline,
-    ThinPlateSpline,
-]
-MARGINS: list[type] = [NuSVC, OneClassSVM, LapSVC, LapLSClassifier, LapMEDClassifier]
+REGRESSORS = (KernelRegressor, GPRegressor, RVRegressor, SmoothingSpline, ThinPlateSpline)
+MARGINS = (NuSVC, OneClassSVM, LapSVC, LapLSClassifier, LapMEDClassifier)
 WRITERS: dict[type, Writer] = {
     **dict.fromkeys(REGRESSORS, regression),
     **dict.fromkeys(MARGINS, decision),
@@ -305,19 +302,17 @@ WRITERS: dict[type, Writer] = {
 
 def writer_of(model: Any) -> Writer:
     """Return the function that writes the predictions of ``model``, or refuse it by name."""
-    order = type(model).__mro__
+    order, what = type(model).__mro__, f"{type(model).__name__} cannot be exported:"
     parent = next((cls for cls in order if cls in WRITERS), None)
     if parent is None:
-        raise ExportError(
-            f"{type(model).__name__} cannot be exported: to_onnx takes fitted estimators of "
-            "mercer, and pipelines that end in one"
-        )
+        taken = "fitted estimators of mercer, and pipelines that end in one"
+        raise ExportError(f"{what} to_onnx takes {taken}")
     own = {name for cls in order[: order.index(parent)] for name in vars(cls)}
     changed = sorted(own & (_used_in_predictions(parent) | set(PREDICTIONS)))
     if changed:
         raise ExportError(
-            f"{type(model).__name__} cannot be exported: it overrides {', '.join(changed)} of "
-            f"{parent.__name__}, whose predictions alone can be written in ONNX"
+            f"{what} it overrides {', '.join(changed)} of {parent.__name__}, whose predictions "
+            "alone can be written in ONNX"
         )
     return WRITERS[parent]
 

@@ -73,7 +73,10 @@ def to_onnx(
     """
     from sklearn.utils.validation import check_is_fitted
 
-    helper = _helper()
+    try:
+        from onnx import helper
+    except ImportError:
+        raise ImportError("to_onnx needs the package onnx: pip install 'mercer[onnx]'") from None
     from mercer.export.inputs import entered, machine_of
     from mercer.export.machines import writer_of
     from mercer.persist import replacing
@@ -102,14 +105,10 @@ def to_onnx(
     opsets = {"": opset}
     if any(node.domain == CATEGORIES for node in graph.nodes):
         opsets[CATEGORIES] = 3
+    info, name = helper.make_tensor_value_info, type(whole).__name__
+    ends = [info(output, code, shape) for output, _, code, shape in named]
     proto = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            type(whole).__name__,
-            inputs,
-            [helper.make_tensor_value_info(name, code, shape) for name, _, code, shape in named],
-            graph.constants,
-        ),
+        helper.make_graph(graph.nodes, name, inputs, ends, graph.constants),
         opset_imports=[helper.make_opsetid(name, n) for name, n in opsets.items()],
         ir_version=IR_VERSION,
         producer_name="mercer",
@@ -120,15 +119,6 @@ def to_onnx(
         with replacing(path) as temporary, open(temporary, "wb") as file:
             file.write(proto.SerializeToString())
     return proto
-
-
-def _helper() -> Any:
-    """Return onnx.helper, or say how to have it."""
-    try:
-        from onnx import helper
-    except ImportError:
-        raise ImportError("to_onnx needs the package onnx: pip install 'mercer[onnx]'") from None
-    return helper
 
 
 def _labels(model: Any, outputs: dict[str, Value]) -> tuple[Value, int] | None:
@@ -148,13 +138,11 @@ def _labels(model: Any, outputs: dict[str, Value]) -> tuple[Value, int] | None:
     else:
         index = where(scores.expand(1) > 0.0, np.int64(1), np.int64(0)).squeeze(1)
     classes = np.asarray(model.classes_)
-    types = {"U": TensorProto.STRING, "O": TensorProto.STRING, "f": TensorProto.DOUBLE}
-    types |= {"b": TensorProto.BOOL}
     if classes.dtype.kind == "O" and not all(isinstance(c, str) for c in classes):
         raise ExportError("labels that are neither texts nor numbers cannot be exported")
-    return graph.add("Gather", classes, index, axis=0), types.get(
-        classes.dtype.kind, TensorProto.INT64
-    )
+    types = {"U": TensorProto.STRING, "O": TensorProto.STRING, "f": TensorProto.DOUBLE}
+    kind = (types | {"b": TensorProto.BOOL}).get(classes.dtype.kind, TensorProto.INT64)
+    return graph.add("Gather", classes, index, axis=0), kind
 
 
 def _shape(model: Any, name: str) -> list[int | None]:

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mercer.core.errors import ModelFileError
-from mercer.persist import container, format1, registry, strict
+from mercer.persist import container, format1, registry
 from mercer.persist.container import check_target, replacing
 
 __all__ = ["ModelFileError", "check_target", "describe", "load", "replacing", "save"]
@@ -76,16 +76,11 @@ def laid_out(estimator: str, state: Mapping[str, Any]) -> tuple[str, dict[str, A
     import mercer
 
     arrays: dict[str, Any] = {}
-    encoded = strict.encode(state, arrays)
+    encoded = container.encode(state, arrays)
     # a column-major array is stored as its transpose, so that BLAS meets the same layout again
     fortran = sorted(k for k, a in arrays.items() if a.flags.f_contiguous > a.flags.c_contiguous)
-    manifest = {
-        "format": FORMAT,
-        "mercer": mercer.__version__,
-        "estimator": estimator,
-        "state": encoded,
-        "fortran": fortran,
-    }
+    manifest = {"format": FORMAT, "mercer": mercer.__version__, "estimator": estimator}
+    manifest |= {"state": encoded, "fortran": fortran}
     text = json.dumps(manifest, allow_nan=False, separators=(",", ":"))
     return text, {name: a.T if name in fortran else a for name, a in arrays.items()}
 
@@ -113,12 +108,11 @@ def load(path: str | os.PathLike[str], parts: Iterable[type] = ()) -> Any:
             arrays = container.read(contents)
         for name in manifest["fortran"]:
             arrays[name] = arrays[name].T
-        state = strict.decode(manifest["state"], arrays)
+        state = container.decode(manifest["state"], arrays)
         if manifest["format"] == 1:
             state = format1.translated(state, arrays)
         if arrays:
-            odd = min(arrays)
-            raise ModelFileError(f"the array {odd[:60]!r} is not part of such a model")
+            raise ModelFileError(f"the array {min(arrays)[:60]!r} is not part of such a model")
         return cls._from_state(state, lambda name: registry.part_class(name, own))
     except (ModelFileError, OSError) as error:
         raise _named(error, path) from None
@@ -137,21 +131,18 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         with open(path, "rb") as file:
             contents = container.verified(file)
             manifest = _checked(contents)
-            row = contents.table[strict.DIGEST]
-            file.seek(contents.start + row.begin)
-            digest = file.read(32).hex()
+            digest = container.stored_digest(contents).hex()
     except (ModelFileError, OSError) as error:
         raise _named(error, path) from None
     about = {key: manifest[key] for key in ("format", "mercer", "estimator")}
-    table = contents.table.items()
-    size = contents.start + max(tensor.end for _, tensor in table)
-    tensors = {name: list(t.shape) for name, t in table if name != strict.DIGEST}
-    return about | {"sha256": digest, "bytes": size, "tensors": tensors}
+    size = contents.start + max(tensor.end for tensor in contents.table.values())
+    shapes = {name: list(t.shape) for name, t in contents.table.items() if name != container.DIGEST}
+    return about | {"sha256": digest, "bytes": size, "tensors": shapes}
 
 
 def _checked(contents: container.Contents) -> Mapping[str, Any]:
     """Return the manifest if its fields are the expected ones."""
-    data = strict.parse(contents.manifest, "manifest")
+    data = container.parse(contents.manifest, "manifest")
     if not isinstance(data, dict) or type(data.get("format")) is not int:
         raise ModelFileError("its manifest has no format number")
     if data["format"] not in (1, FORMAT):
@@ -161,7 +152,7 @@ def _checked(contents: container.Contents) -> Mapping[str, Any]:
         )
     if set(data) != set(_FIELDS) or any(type(data[k]) is not t for k, t in _FIELDS.items()):
         raise ModelFileError(f"its manifest does not consist of {', '.join(_FIELDS)}")
-    tensors = set(contents.table) - {strict.DIGEST}
+    tensors = set(contents.table) - {container.DIGEST}
     names = data["fortran"]
     if not all(isinstance(n, str) and n in tensors for n in names) or len(names) != len(set(names)):
         raise ModelFileError("its manifest names a tensor that is not there, or one twice")

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from mercer.core.errors import ModelFileError
-from mercer.core.kinds import PLAIN, Kind, Resolve, Sizes, check_type
+from mercer.core.kinds import PLAIN, Kind, Resolve, Sizes, check_type, item
 from mercer.persist import registry
 from mercer.persist.container import DTYPES
 
@@ -40,27 +40,17 @@ NEUTRAL: dict[str, dict[str, Any]] = {
     "MaxAbsScaler": {"clip": False},  # from 1.8
 }
 HOMES = {
-    "ColumnTransformer": "sklearn.compose",
-    "CountVectorizer": "sklearn.feature_extraction.text",
-    "FunctionTransformer": "sklearn.preprocessing",  # the identity: no function is written
-    "MaxAbsScaler": "sklearn.preprocessing",
-    "MinMaxScaler": "sklearn.preprocessing",
-    "MissingIndicator": "sklearn.impute",
-    "Normalizer": "sklearn.preprocessing",
-    "OneHotEncoder": "sklearn.preprocessing",
-    "OrdinalEncoder": "sklearn.preprocessing",
-    "PCA": "sklearn.decomposition",
-    "Pipeline": "sklearn.pipeline",
-    "PolynomialFeatures": "sklearn.preprocessing",
-    "PowerTransformer": "sklearn.preprocessing",
-    "QuantileTransformer": "sklearn.preprocessing",
-    "RobustScaler": "sklearn.preprocessing",
-    "SimpleImputer": "sklearn.impute",
-    "StandardScaler": "sklearn.preprocessing",
-    "TfidfTransformer": "sklearn.feature_extraction.text",
-    "TfidfVectorizer": "sklearn.feature_extraction.text",
-    "TruncatedSVD": "sklearn.decomposition",
+    "sklearn.compose": "ColumnTransformer",
+    "sklearn.decomposition": "PCA TruncatedSVD",
+    "sklearn.feature_extraction.text": "CountVectorizer TfidfTransformer TfidfVectorizer",
+    "sklearn.impute": "MissingIndicator SimpleImputer",
+    "sklearn.pipeline": "Pipeline",
+    # a FunctionTransformer is the identity: no function is written
+    "sklearn.preprocessing": "FunctionTransformer MaxAbsScaler MinMaxScaler Normalizer "
+    "OneHotEncoder OrdinalEncoder PolynomialFeatures PowerTransformer QuantileTransformer "
+    "RobustScaler StandardScaler",
 }
+HOMES = dict(sorted((name, home) for home, names in HOMES.items() for name in names.split()))
 # what these parameters could do otherwise: keep pickles in a folder, read files named by the data
 ONLY = {"memory": None, "input": "content"}
 LEFT_OUT = {"_stop_words_id"}  # an address in memory; it only spares a check
@@ -72,13 +62,7 @@ WIDEST = 4096  # characters of a text in an array of texts: a file may not ask f
 
 
 def packed_step(step: Any, own: Own) -> dict[str, Any]:
-    """Return a fitted step as plain values with arrays among them.
-
-    Parameters
-    ----------
-    step : a scikit-learn pipeline or preprocessor, an estimator of mercer, or one of ``own``.
-    own : further classes with ``_state`` and ``_from_state``, by name.
-    """
+    """Return a fitted step as plain values with arrays; ``own`` are further classes by name."""
     if isinstance(step, str) and step in WORDS:
         return {"word": step}
     cls = type(step)
@@ -106,12 +90,7 @@ def packed_step(step: Any, own: Own) -> dict[str, Any]:
     def plain(values: dict[str, Any]) -> dict[str, Any]:
         return {k: to_plain(v, k, lambda inner: packed_step(inner, own)) for k, v in values.items()}
 
-    return {
-        "sklearn": name,
-        "version": version(),
-        "params": plain(params),
-        "fitted": plain(fitted),
-    }
+    return {"sklearn": name, "version": version(), "params": plain(params), "fitted": plain(fitted)}
 
 
 def unpacked_step(stored: Any, own: Own, resolve: Resolve) -> Any:
@@ -181,13 +160,11 @@ def check_pipeline(step: Any) -> Any:
     """Return a pipeline of named steps, or refuse what stands in its place."""
     from sklearn.pipeline import Pipeline
 
-    fine = type(step) is Pipeline and isinstance(step.steps, list) and step.steps
-    if not fine or not all(
-        isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
-        for pair in step.steps
-    ):
-        raise ModelFileError("where a pipeline of named steps is wanted stands something else")
-    return step
+    if type(step) is Pipeline and isinstance(step.steps, list) and step.steps:
+        steps = [p for p in step.steps if isinstance(p, tuple) and len(p) == 2]
+        if len(steps) == len(step.steps) and all(isinstance(name, str) for name, _ in steps):
+            return step
+    raise ModelFileError("where a pipeline of named steps is wanted stands something else")
 
 
 # ---------------------------------------------------------------------- preprocessors
@@ -248,10 +225,7 @@ def _built(name: str, written: str, params: dict[str, Any], fitted: dict[str, An
         params, fitted = carried(name, written, version(), wanted, params, fitted)
     if set(params) != wanted:
         raise ModelFileError(f"the parameters are not those of a {name}")
-    try:
-        _check_params(params)
-    except TypeError as error:
-        raise ModelFileError(str(error)) from None
+    _check_params(params, ModelFileError)
     step = cls(**params)
     for attribute, value in fitted.items():
         if not attribute.isidentifier() or attribute[:2] == "__" or hasattr(cls, attribute):
@@ -260,19 +234,16 @@ def _built(name: str, written: str, params: dict[str, Any], fitted: dict[str, An
     return step
 
 
-def _check_params(params: dict[str, Any]) -> None:
+def _check_params(params: dict[str, Any], error: type[Exception] = TypeError) -> None:
     for name, only in ONLY.items():
         if params.get(name, only) != only:
-            raise TypeError(
-                f"{name}={params[name]!r:.60} cannot be part of a model file: use {only!r}"
-            )
+            raise error(f"{name}={params[name]!r:.60} cannot be part of a model file: use {only!r}")
 
 
 # ---------------------------------------------------------------------- values
 def to_plain(value: Any, place: str, inner: Inner) -> Any:
     """Return ``value`` as plain values; ``inner(step)`` writes a preprocessor inside."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = item(value)
     if value is None or type(value) in PLAIN:
         return value
     if isinstance(value, np.ndarray):
@@ -309,23 +280,18 @@ def from_plain(value: Any, inner: Inner) -> Any:
             return tuple(from_plain(v, inner) for v in items)
         case {"pairs": list(pairs), **rest} if not rest and all(map(_is_pair, pairs)):
             return {k: from_plain(v, inner) for k, v in pairs}
-        case {"slice": [start, stop, step], **rest} if not rest and all(
-            v is None or type(v) is int for v in (start, stop, step)
-        ):
-            return slice(start, stop, step)
+        case {"slice": [_, _, _] as ends, **rest} if not rest and _are(ends, int):
+            return slice(*ends)
         case {"type": str(name), **rest} if not rest and name in TYPES:
             return TYPES[name]
         case {"dtype": str(name), **rest} if not rest and name in TYPES:
             return np.dtype(TYPES[name])
         case {"texts": list(words), "width": int(width), **rest} if (
-            not rest
-            and 1 <= width <= WIDEST
-            and all(type(w) is str and len(w) <= width for w in words)
+            not rest and 1 <= width <= WIDEST
         ):
-            return np.array(words, dtype=f"<U{width}")
-        case {"objects": list(items), **rest} if not rest and all(
-            v is None or type(v) in PLAIN for v in items
-        ):
+            if all(type(w) is str and len(w) <= width for w in words):
+                return np.array(words, dtype=f"<U{width}")
+        case {"objects": list(items), **rest} if not rest and _are(items, *PLAIN):
             made = np.empty(len(items), dtype=object)
             made[:] = items
             return made
@@ -341,8 +307,8 @@ def _array(value: Any, place: str) -> Any:
     if value.ndim == 1 and value.dtype.kind == "U" and value.dtype.itemsize <= 4 * WIDEST:
         return {"texts": value.tolist(), "width": max(1, value.dtype.itemsize // 4)}
     if value.ndim == 1 and value.dtype.kind == "O":
-        items = [v.item() if isinstance(v, np.generic) else v for v in value]
-        if all(v is None or type(v) in PLAIN for v in items):
+        items = [item(v) for v in value]
+        if _are(items, *PLAIN):
             return {"objects": items}
     raise TypeError(
         f"{place}, an array of {value.dtype} with {value.ndim} axes, cannot be "
@@ -350,8 +316,12 @@ def _array(value: Any, place: str) -> Any:
     )
 
 
+def _are(values: list[Any], *types: type) -> bool:
+    return all(v is None or type(v) in types for v in values)
+
+
 def _key(key: Any) -> Any:
-    key = key.item() if isinstance(key, np.generic) else key
+    key = item(key)
     if type(key) not in (str, int):
         raise TypeError(f"a mapping with the key {key!r:.40} cannot be written to a model file")
     return key

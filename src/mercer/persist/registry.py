@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 from mercer.core.component import Component
@@ -18,8 +17,7 @@ def part_class(name: Any, own: Mapping[str, type]) -> type[Component]:
     """Return the class of the part ``name``: mercer's (``kernels.RBF``) or one of ``own``."""
     if not isinstance(name, str):
         raise ModelFileError("its manifest names a class by something that is not text")
-    last = name.rpartition(".")[2]
-    found: Any = _exported(name) if _reserved(name) else own.get(last)
+    found: Any = _exported(name) if _reserved(name) else own.get(name.rpartition(".")[2])
     if not (isinstance(found, type) and issubclass(found, Component)):
         raise ModelFileError(_unknown("a part", name))
     return found
@@ -63,9 +61,8 @@ def estimator_name(cls: type) -> str:
     if cls.__module__ == "mercer.persist.pipelines":
         return PIPELINE
     name = cls.__name__
-    if name in mercer.__all__ and getattr(mercer, name) is cls:
-        return name
-    return f"{cls.__module__}.{cls.__qualname__}"
+    own = name in mercer.__all__ and getattr(mercer, name) is cls
+    return name if own else f"{cls.__module__}.{cls.__qualname__}"
 
 
 def check_parts(values: Iterable[Any]) -> None:
@@ -105,19 +102,9 @@ def _reserved(name: str) -> bool:
 def _exported(name: str) -> type[Component] | None:
     room, _, cls = name.partition(".")
     module = import_module(f"mercer.{room}")
-    found = getattr(module, cls) if cls in _public(module) else None
-    if isinstance(found, type) and issubclass(found, Component) and found.part_name() == name:
-        return found
-    return None
-
-
-def _public(module: ModuleType) -> Iterable[str]:
-    """What the room exports; one that does not say exports the classes written in it."""
-    written = [
-        n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__
-    ]
-    names: Iterable[str] = getattr(module, "__all__", written)
-    return names
+    found = getattr(module, cls) if cls in module.__all__ else None
+    part = isinstance(found, type) and issubclass(found, Component) and found.part_name() == name
+    return found if part else None
 
 
 def _unknown(what: str, name: str) -> str:

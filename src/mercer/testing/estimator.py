@@ -79,9 +79,8 @@ def _check_fit(estimator: Any, X: Array, y: Any) -> Any:
     model = clone(estimator)
     same = repr(model.get_params()) == before and type(model) is type(estimator)
     holds("clone", same, f"clone must have the parameters of {who}")
-    text = "predict before fit must raise NotFittedError"
+    text, given = "predict before fit must raise NotFittedError", X.copy()
     refused("unfitted", lambda: model.predict(X), text, NotFittedError)
-    given = X.copy()
     found = _fitted(model, X, y)
     holds("fit", found is model, "fit must return self")
     holds("fit", np.array_equal(X, given), "fit must leave X as it is")
@@ -114,8 +113,8 @@ def _check_predictions(model: Any, X: Array) -> None:
         mean, std = model.predict(X, return_std=True)
     except (TypeError, ValueError, AttributeError, NotImplementedError):
         return
-    good = np.shape(mean) == np.shape(std) == (n,) and np.all(std >= 0.0)
-    holds("predict", good and np.all(np.isfinite(std)), "deviations are finite and not negative")
+    good = np.shape(mean) == np.shape(std) == (n,) and np.all((std >= 0.0) & np.isfinite(std))
+    holds("predict", good, "deviations are finite and not negative")
 
 
 def _check_probabilities(model: Any, X: Array) -> None:
@@ -123,9 +122,8 @@ def _check_probabilities(model: Any, X: Array) -> None:
         proba = model.predict_proba(X)
     except (AttributeError, ValueError, NotImplementedError):
         return  # it says that it has none
-    k = len(model.classes_)
-    shape = proba.shape == (len(X), k)
-    holds("predict_proba", shape, f"shape ({len(X)}, {k}) is expected, not {proba.shape}")
+    shape = (len(X), len(model.classes_))
+    holds("predict_proba", proba.shape == shape, f"shape {shape} is expected, not {proba.shape}")
     inside = np.all(proba >= 0.0) and np.all(proba <= 1.0)
     holds("predict_proba", inside, "probabilities lie between 0 and 1")
     away = float(np.abs(proba.sum(axis=1) - 1.0).max())
@@ -177,12 +175,11 @@ def _check_refusals(model: Any, X: Array, y: Any) -> None:
 
 def _check_report(model: Any) -> None:
     report = getattr(model, "report_", None)
-    if report is None:
-        return
-    holds("report", isinstance(report, dict) and report, "report_ is a dictionary, not empty")
-    holds("report", plain(report), "report_ must consist of plain values, as JSON has them")
-    if "converged" in report:
-        holds("report", report["converged"] in (True, False), "converged is True or False")
+    if report is not None:
+        holds("report", isinstance(report, dict) and report, "report_ is a dictionary, not empty")
+        holds("report", plain(report), "report_ must consist of plain values, as JSON has them")
+        converged = report.get("converged", True)
+        holds("report", converged in (True, False), "converged is True or False")
 
 
 def _check_names(estimator: Any, model: Any, X: Array, y: Any) -> None:

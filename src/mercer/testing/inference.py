@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,7 @@ from mercer.linalg import DenseGram
 from mercer.losses import Gaussian, Hinge, Softmax
 from mercer.losses.base import Loss
 from mercer.search import EvidenceCriterion, Problem, Space, simple_problem
-from mercer.testing.clauses import close, close_whole, holds, refused
-from mercer.testing.component import check_component
+from mercer.testing.clauses import check_component, close, close_whole, holds, refused
 from mercer.testing.loss import away_from_kinks
 
 REFUSALS = (ValueError, NotImplementedError)
@@ -60,7 +58,7 @@ def check_inference(
     """
     check_component(inference)
     inference.check(loss)
-    case = Case(inference, loss, X, np.asarray(y, dtype=np.float64), kernel, tol)
+    case = _Case(inference, loss, X, np.asarray(y, dtype=np.float64), kernel, tol)
     case.check_needs()
     case.check_refusals()
     case.check_solution()
@@ -80,39 +78,19 @@ def check_inference(
         case.check_mode()
 
 
-@dataclass
-class Case:
-    """The parts and the data, with the solution of the plain call."""
+class _Case:
+    """The parts and the data: each clause is a method."""
 
-    inference: Inference
-    loss: Loss
-    X: Array
-    y: Array
-    kernel: Kernel
-    tol: float
-
-    @cached_property
-    def gram(self) -> DenseGram:
-        """The Gram of the kernel at X."""
-        return DenseGram(self.kernel, self.X, keep=True)
-
-    @cached_property
-    def K(self) -> Array:
-        """Its matrix."""
-        return self.gram @ np.eye(len(self.X))
-
-    @cached_property
-    def found(self) -> Solution:
-        """What the inference makes of it."""
-        return self.inference.solve(self.gram, self.y, self.loss)
-
-    @property
-    def classes(self) -> bool:
-        """Whether there is a latent function for each class."""
-        return self.loss.response == "multiclass"
+    def __init__(
+        self, inference: Inference, loss: Loss, X: Array, y: Array, kernel: Kernel, tol: float
+    ) -> None:
+        self.inference, self.loss, self.X, self.y, self.kernel = inference, loss, X, y, kernel
+        self.tol = tol
+        self.gram = DenseGram(kernel, X, keep=True)
+        self.K = self.gram @ np.eye(len(X))
+        self.classes = loss.response == "multiclass"
 
     def evidence(self, kernel: Kernel, X: Array, y: Array, **given: Any) -> float:
-        """Return the log evidence, with what else the solver is given."""
         gram = DenseGram(kernel, X, keep=True)
         found = self.inference.solve(gram, y, self.loss, **given)
         return float(self.inference.evidence(gram, y, self.loss, found).value)
@@ -133,17 +111,17 @@ class Case:
 
     def check_refusals(self) -> None:
         """What ``check`` must refuse before any work, as the attributes say."""
-        inference = self.inference
-        if not inference.takes_classes:
+        check = self.inference.check
+        if not self.inference.takes_classes:
             text = "takes_classes is False: a loss with a latent function for each class is refused"
-            refused("refuses", lambda: inference.check(Softmax()), text)
-        if not inference.takes_kinks or inference.needs_likelihood:
+            refused("refuses", lambda: check(Softmax()), text)
+        if not self.inference.takes_kinks or self.inference.needs_likelihood:
             text = "takes_kinks is False, or needs_likelihood True: Hinge is refused"
-            refused("refuses", lambda: inference.check(Hinge()), text)
+            refused("refuses", lambda: check(Hinge()), text)
 
     def check_solution(self) -> None:
-        """Shapes, finite values, inputs left alone, the same again, z and the report."""
-        given, found = [self.X.copy(), self.y.copy()], self.found
+        given = [self.X.copy(), self.y.copy()]
+        self.found = found = self.inference.solve(self.gram, self.y, self.loss)
         n, m = len(self.X), found.alpha.shape[-1]
         shapes = found.alpha.shape == (n, m) == found.z.shape
         holds("solution", shapes, f"alpha and z must be (n, m), not {found.alpha.shape}")
@@ -230,7 +208,6 @@ class Case:
             close("mean", value, total, 1e-6, 1e-6, "the evidence must tend to -sum w g(y, mean)")
 
     def check_basis(self) -> None:
-        """H'alpha = 0, and what the basis can say goes into beta."""
         inference, loss, X, y = self.inference, self.loss, self.X, self.y
         basis = np.column_stack([np.ones(len(X)), X[:, 0] - X[:, 0].mean()])
         try:
@@ -282,7 +259,7 @@ class Case:
     def check_mode(self) -> None:
         """A mode has no evidence, and is certified by its duality gap, or by its slope."""
         loss, y = self.loss, self.y
-        found = self.inference.solve(self.gram, y, loss)
+        found = self.found
         text = "a mode has no evidence: evidence() must refuse with a sentence"
         refused("refuses", lambda: self.inference.evidence(self.gram, y, loss, found), text)
         if self.classes:
@@ -304,10 +281,8 @@ class Case:
     def check_vanishing(self) -> None:
         """A prior that hardly varies knows f: the evidence is that of f = 0."""
         value, y = self.evidence(1e-10 * RBF(), self.X, self.y), self.y
-        if self.classes:
-            total = float(self.loss.value(y[:, 0], np.zeros((len(y), int(y.max()) + 1))).sum())
-        else:
-            total = sum(float(self.loss.value(c, np.zeros(len(c))).sum()) for c in y.T)
+        zeros = np.zeros((len(y), int(y.max()) + 1)) if self.classes else np.zeros(len(y))
+        total = sum(float(self.loss.value(column, zeros).sum()) for column in y.T)
         text = "with a prior that hardly varies it must be -sum g(y, 0)"
         close("evidence", value, -total, 1e-6, 1e-6, text)
 
@@ -333,7 +308,7 @@ class Case:
         except ValueError:
             return
         y = np.sin(2.0 * X[:, :1]) + 0.3 * np.cos(7.0 * X[:, :1])
-        value = Case(self.inference, loss, X, y, kernel, self.tol).evidence(kernel, X, y)
+        value = _Case(self.inference, loss, X, y, kernel, self.tol).evidence(kernel, X, y)
         Ky = kernel(X) + 0.3 * np.eye(len(X))
         wanted = -0.5 * float(y[:, 0] @ np.linalg.solve(Ky, y[:, 0]))
         wanted -= 0.5 * float(np.linalg.slogdet(2.0 * np.pi * Ky)[1])
@@ -392,26 +367,23 @@ def watch(loss: Loss) -> tuple[Loss, set[str], set[str]]:
     watched: Any = copy.deepcopy(loss)
     called: set[str] = set()
     asked: set[str] = set()
-    depth = [0]
+    inside: list[str] = []
 
-    def wrap(name: str, method: Any) -> Any:
-        def seen(*args: Any, **kwargs: Any) -> Any:
-            if depth[0] == 0:
-                called.add(name)
-            depth[0] += 1
-            try:
-                return method(*args, **kwargs)
-            finally:
-                depth[0] -= 1
-
-        return seen
+    def seen(name: str, method: Any, *args: Any, **kwargs: Any) -> Any:
+        if not inside:
+            called.add(name)
+        inside.append(name)
+        try:
+            return method(*args, **kwargs)
+        finally:
+            inside.pop()
 
     def offers(name: str) -> bool:
         asked.add(name)
         return type(loss).offers(name)
 
     for name in WATCHED.split():
-        setattr(watched, name, wrap(name, getattr(watched, name)))
+        setattr(watched, name, partial(seen, name, getattr(watched, name)))
     watched.offers = offers
     return watched, called, asked
 

@@ -10,8 +10,7 @@ from scipy.sparse import csr_array
 
 from mercer.core.arrays import Array
 from mercer.kernels.base import Kernel
-from mercer.testing.clauses import close, close_whole, gradient, holds
-from mercer.testing.component import check_component
+from mercer.testing.clauses import check_component, close, close_whole, gradient, holds
 
 
 def check_kernel(

@@ -24,7 +24,8 @@ def check_observations(loss: Loss) -> None:
         _check_log_predictive(loss)
     if loss.offers("moments"):
         mean, variance = loss.moments(AT)
-        _check_moments(loss, mean, variance)
+        if loss.normalised:
+            _check_moments(loss, mean, variance)
         if loss.latent_is_mean:
             close("latent_is_mean", mean, AT, 1e-12, 1e-12, "the mean of y given f must be f")
     if loss.offers("conditional_cdf") and loss.normalised:
@@ -54,15 +55,12 @@ def _integral(loss: Loss, f: float, power: int, top: float = np.inf) -> float:
     edges = [f - 0.5, f, f + 0.5, middle, *(2 * f - k for k in kinks_of(loss, f))]
     inside = sorted({e for e in edges if start < e < top})
     total = 0.0
+
+    def density(y: float) -> float:
+        return y**power * float(np.exp(-loss.value(np.float64(y), np.float64(f))))  # type: ignore[arg-type]  # scalars
+
     for a, b in pairwise([start, *inside, top]):
-        total += integrate.quad(
-            lambda y: y**power * float(np.exp(-loss.value(np.float64(y), np.float64(f)))),  # type: ignore[arg-type]  # scalars
-            a,
-            b,
-            epsabs=1e-13,
-            epsrel=1e-12,
-            limit=200,
-        )[0]
+        total += integrate.quad(density, a, b, epsabs=1e-13, epsrel=1e-12, limit=200)[0]
     return total
 
 
@@ -71,11 +69,15 @@ def _density(loss: Loss, f: Array) -> Array:
     return np.asarray(np.exp(-loss.value(labels(loss)[:, None], f)))
 
 
-def _check_normalised(loss: Loss) -> None:
+def _moment(loss: Loss, f: float, power: int) -> float:
+    """Return the sum, or the integral, of y^power exp(-g(y, f)) over all y."""
     if loss.response in DISCRETE:
-        total = _density(loss, AT).sum(axis=0)
-    else:
-        total = np.array([_integral(loss, f, 0) for f in AT])
+        return float(_density(loss, np.array([f]))[:, 0] @ labels(loss) ** power)
+    return _integral(loss, f, power)
+
+
+def _check_normalised(loss: Loss) -> None:
+    total = [_moment(loss, f, 0) for f in AT]
     close("normalised", total, np.ones(len(AT)), 0.0, 1e-10, "exp(-g) must sum to one over y")
 
 
@@ -89,19 +91,11 @@ def _check_log_predictive(loss: Loss) -> None:
 
 
 def _check_moments(loss: Loss, mean: Array, variance: Array) -> None:
-    if not loss.normalised:
-        return
-    for i, f in enumerate(AT):
-        if not (np.isfinite(mean[i]) and np.isfinite(variance[i])):
-            continue  # heavy tails have none
-        if loss.response in DISCRETE:
-            p, y = _density(loss, np.array([f]))[:, 0], labels(loss)
-            first, second = float(p @ y), float(p @ y**2)
-        else:
-            first, second = _integral(loss, f, 1), _integral(loss, f, 2)
-        close("moments", mean[i], first, 1e-6, 1e-8, f"mean of y at f = {f:g}")
-        text = f"variance of y at f = {f:g}"
-        close("moments", variance[i], second - first**2, 1e-5, 1e-8, text)
+    finite = np.isfinite(mean) & np.isfinite(variance)  # heavy tails have none
+    for f, m, v in zip(AT[finite], mean[finite], variance[finite], strict=True):
+        first, second = _moment(loss, f, 1), _moment(loss, f, 2)
+        close("moments", m, first, 1e-6, 1e-8, f"mean of y at f = {f:g}")
+        close("moments", v, second - first**2, 1e-5, 1e-8, f"variance of y at f = {f:g}")
 
 
 def _check_conditional(loss: Loss) -> None:

@@ -18,15 +18,8 @@ from mercer.persist import ModelFileError, container, laid_out, load, save
 from mercer.persist.hostile import hostile_states
 from mercer.testing.clauses import holds
 
-METHODS = (
-    "predict",
-    "predict_proba",
-    "predict_log_proba",
-    "decision_function",
-    "predict_latent",
-    "predict_interval",
-    "score_samples",
-)
+METHODS = """predict predict_proba predict_log_proba decision_function predict_latent
+predict_interval score_samples"""
 WRONG: tuple[Any, ...] = (None, "a text", -1, 0.5, [], {}, [None])
 GONE = object()  # in place of a value: the entry is left out
 
@@ -95,7 +88,7 @@ def check_record(
 def answers(estimator: Any, X: Array) -> Iterator[tuple[str, Any]]:
     """Yield the name and the bytes of everything that a fitted estimator says of rows."""
     quiet = contextlib.suppress(AttributeError, ValueError, TypeError, NotImplementedError)
-    for method in METHODS:
+    for method in METHODS.split():
         with quiet:
             yield method, _bytes(getattr(estimator, method)(X))
     with quiet:
