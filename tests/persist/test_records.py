@@ -12,8 +12,8 @@ import mercer
 from mercer.kernels import RBF, Matern
 from mercer.losses import Gaussian, Softmax
 from mercer.persist import ModelFileError
-from mercer.persist.hostile import hostile_states
 from mercer.persist.registry import part_class
+from mercer.testing.record import hostile_states
 from tests.persist.test_every_estimator import answers
 
 RNG = np.random.default_rng(0)

@@ -1,8 +1,7 @@
 """Component: the parent of every part (kernel, loss, inference, search, prior).
 
-A component is its constructor arguments: they are stored under their own names and nothing else
-is kept. From that alone follow parameters (scikit-learn's ``get_params`` / ``set_params``),
-``repr``, equality, copies and the dictionary form used by model files.
+A component is its constructor arguments, stored under their own names. From that alone follow
+parameters as scikit-learn has them, ``repr``, equality, copies and the form in model files.
 """
 
 from __future__ import annotations

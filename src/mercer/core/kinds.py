@@ -1,8 +1,7 @@
 """Kinds: what an attribute of a fitted estimator is.
 
 A kind writes a value as plain values with arrays among them, checks what was stored, reads it
-again, and describes itself for docs/model-files.md; ``persist.hostile`` spoils what it wrote.
-Letters are sizes: the same number wherever they stand in a record.
+again, and describes itself. Letters are sizes: the same number wherever they stand in a record.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -76,10 +76,8 @@ def fit_shape(shape: tuple[int, ...], shapes: str, sizes: Sizes, place: str) -> 
         if len(wanted) == len(shape):
             known = {t: s for t, s in zip(tokens, shape, strict=True) if t.isalpha()}
             # a letter that stands twice is the same number in both places
-            expected = [
-                known.get(t, w) if w is None else w for t, w in zip(tokens, wanted, strict=True)
-            ]
-            if all(w in (None, s) for w, s in zip(expected, shape, strict=True)):
+            sure = [known.get(t) if w is None else w for t, w in zip(tokens, wanted, strict=True)]
+            if all(w in (None, s) for w, s in zip(sure, shape, strict=True)):
                 sizes.update(known)
                 return
     said = [t if w is None else str(w) for t, w in zip(tokens, wanted, strict=True)]
@@ -87,45 +85,29 @@ def fit_shape(shape: tuple[int, ...], shapes: str, sizes: Sizes, place: str) -> 
     raise ValueError(f"{place} has shape {shape}, expected {expected}")
 
 
-def _beyond(kind: Numbers | Plain, stored: Any) -> bool:
+def _limit(kind: Numbers | Plain, stored: Any = -np.inf) -> list[str]:
+    """Return the phrase for the range, if there is one and the value is not in it."""
     low = kind.low
-    return low is not None and not np.all(stored > low if kind.above else stored >= low)
+    if low is None or np.all(stored > low if kind.above else stored >= low):
+        return []
+    return [f"{'above' if kind.above else 'at least'} {low:g}"]
 
 
-def _limit(kind: Numbers | Plain) -> list[str]:
-    low = kind.low
-    return [] if low is None else [f"{'above' if kind.above else 'at least'} {low:g}"]
-
-
+@dataclass(eq=False)
 class Numbers(Kind):
-    """An array of doubles, in the memory order that it has: BLAS rounds differently for the two.
-
-    Parameters
-    ----------
-    shape : sizes as in ``"n d"``; forms that are all allowed are separated by ``|``.
-    low : the least value; with ``above``, all values are above it.
-    finite : whether values must be finite.
-    whole : whether they must be whole numbers.
-    upper : whether the upper triangle alone is kept.
-    diagonal : "positive" or "nonzero" for a triangular factor.
-    """
+    """An array of doubles, in the memory order that it has: BLAS rounds differently for the two."""
 
     dtype: ClassVar[Any] = np.float64
     words = "doubles"
 
-    def __init__(
-        self,
-        shape: str,
-        low: float | None = None,
-        *,
-        above: bool = False,
-        finite: bool = True,
-        whole: bool = False,
-        upper: bool = False,
-        diagonal: str | None = None,
-    ) -> None:
-        self.shape, self.low, self.above = shape, low, above
-        self.finite, self.whole, self.upper, self.diagonal = finite, whole, upper, diagonal
+    shape: str  # sizes as in "n d"; forms that are all allowed are separated by |
+    low: float | None = None  # the least value
+    _: KW_ONLY
+    above: bool = False  # whether all values are above ``low``
+    finite: bool = True  # whether values must be finite
+    whole: bool = False  # whether they must be whole numbers
+    upper: bool = False  # whether the upper triangle alone is kept
+    diagonal: str | None = None  # "positive" or "nonzero" for a triangular factor
 
     def write(self, value: Any) -> Any:
         array = np.asarray(value, dtype=self.dtype)
@@ -141,9 +123,9 @@ class Numbers(Kind):
         fit_shape(stored.shape, self.shape, sizes, place)
         if self.finite and not np.isfinite(stored).all():
             raise ValueError(f"{place} holds values that are not finite")
-        if _beyond(self, stored):
+        for limit in _limit(self, stored):
             signs = "be positive" if self.above else "not be negative"
-            raise ValueError(f"{place} must {f'be {_limit(self)[0]}' if self.low else signs}")
+            raise ValueError(f"{place} must {f'be {limit}' if self.low else signs}")
         if self.diagonal is not None:
             pivots = stored.diagonal()
             if not np.all(pivots > 0.0 if self.diagonal == "positive" else pivots != 0.0):
@@ -194,24 +176,17 @@ class Rows(Numbers):
         return ", ".join(words + ([] if self.below is None else [f"below {self.below}"]))
 
 
+@dataclass(eq=False)
 class Plain(Kind):
-    """One int, float, bool or str; ``low`` (``above``) as for :class:`Numbers`; ``among`` a list.
+    """One int, float, bool or str."""
 
-    ``size`` is a letter that the number gives a value.
-    """
-
-    def __init__(
-        self,
-        kind: Any,
-        low: float | None = None,
-        *,
-        above: bool = False,
-        finite: bool = True,
-        among: tuple[Any, ...] | None = None,
-        size: str | None = None,
-    ) -> None:
-        self.kind, self.low, self.above, self.finite = kind, low, above, finite
-        self.among, self.size = among, size
+    kind: Any
+    low: float | None = None  # as for :class:`Numbers`
+    _: KW_ONLY
+    above: bool = False
+    finite: bool = True
+    among: tuple[Any, ...] | None = None  # all values that it may have
+    size: str | None = None  # a letter that the number gives a value
 
     def write(self, value: Any) -> Any:
         if self.kind is str and not isinstance(value, str):
@@ -222,8 +197,8 @@ class Plain(Kind):
         check_type(stored, self.kind, place)
         if self.kind is float and self.finite and not math.isfinite(stored):
             raise ValueError(f"{place} is not a finite number")
-        if _beyond(self, stored):
-            raise ValueError(f"{place} must be {_limit(self)[0]}")
+        for limit in _limit(self, stored):
+            raise ValueError(f"{place} must be {limit}")
         if self.among is not None and stored not in self.among:
             raise ValueError(f"{place} is none of {', '.join(map(str, self.among))}")
         if self.size is not None and sizes.setdefault(self.size, stored) != stored:

@@ -1,17 +1,15 @@
-"""Records: what a fitted estimator consists of is declared once.
-
-An estimator states ``_record()``: the kind of each fitted attribute. Writing, reading and checking
-follow from it, and so do the hostile files of the tests and the tables of docs/model-files.md.
+"""Records: what a fitted estimator consists of is declared once, in its ``_record()``.
 
     "support_vectors_": Numbers("s d"), "dual_coef_": Numbers("k s"), "kernel_": PartOf(Kernel)
 
-A stored state is nested plain values with arrays at its leaves. All of it is checked before any
-part of it is built.
+Writing, reading and checking follow from it, and so do the hostile files of the tests and the
+tables of docs/model-files.md. All of a stored state is checked before any part of it is built.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -98,26 +96,17 @@ class Each(Kind):
         return self.kind.entries()
 
 
+@dataclass(eq=False)
 class Fields(Kind):
-    """An object by its attributes: those of a dataclass, or of a class that is made of them.
+    """An object by its attributes: those of a dataclass, or of a class that is made of them."""
 
-    Parameters
-    ----------
-    make : the class, called with the values by name; or any function of them.
-    record : the kinds of the attributes.
-    own : letters that are sizes of this object alone.
-    parts : value -> mapping, where the entries are not attributes by these names.
-    """
-
-    def __init__(
-        self,
-        make: Callable[..., Any],
-        record: Record,
-        *,
-        own: str = "",
-        parts: Callable[[Any], Mapping[str, Any]] | None = None,
-    ) -> None:
-        self.make, self.record, self.own, self.parts = make, record, own.split(), parts
+    make: Callable[..., Any]  # the class, called with the values by name; or any function of them
+    record: Record  # the kinds of the attributes
+    _: KW_ONLY
+    own: str = ""  # letters that are sizes of this object alone
+    parts: Callable[[Any], Mapping[str, Any]] | None = (
+        None  # value -> its entries, if no attributes
+    )
 
     def write(self, value: Any) -> Any:
         if self.parts is None:
@@ -126,9 +115,10 @@ class Fields(Kind):
         return {name: kind.write(values[name]) for name, kind in self.record.items()}
 
     def check(self, stored: Any, sizes: Sizes, place: str) -> None:
-        inside = {k: v for k, v in sizes.items() if k not in self.own}
+        own = self.own.split()
+        inside = {k: v for k, v in sizes.items() if k not in own}
         check_entries(self.record, stored, inside, place)
-        sizes.update({k: v for k, v in inside.items() if k not in self.own})
+        sizes.update({k: v for k, v in inside.items() if k not in own})
 
     def read(self, stored: Any, resolve: Resolve) -> Any:
         return self.make(**read_entries(self.record, stored, resolve))

@@ -1,8 +1,7 @@
 """Functions of NumPy and SciPy in ONNX, in doubles.
 
 Some onnxruntime has in single precision only, or not at all: those are written as series and
-identities here, to 1e-14. :data:`~mercer.export.expression.FUNCTIONS` lists all that a formula may
-use.
+identities here, to 1e-14. ``FUNCTIONS`` lists all that a formula may use.
 """
 
 from __future__ import annotations

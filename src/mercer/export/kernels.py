@@ -140,17 +140,11 @@ def _named(kernel: Kernel) -> str:
     return f"the kernel {whole if len(whole) < 50 else type(kernel).__name__}"
 
 
-# ---------------------------------------------------------------------- the algebra of kernels
 @form_of(kernels.Columns)
 def _columns(kernel: kernels.Columns, X: Value, P: Array | None) -> Value:
     # names were resolved in fit, and positions counted from the end with them
     chosen = [int(c) for c in kernel.columns] if P is None else kernel._positions(P.shape[1])
     return written(kernel.kernel, X.take(chosen), None if P is None else P[:, chosen])
-
-
-@form_of(kernels.Standardized)
-def _standardized(kernel: kernels.Standardized, X: Value, P: Array | None) -> Value:
-    return written(kernel.kernel, _inside(kernel, X), None if P is None else kernel._inside(P))
 
 
 def _inside(kernel: kernels.Standardized, X: Value) -> Value:
@@ -179,7 +173,7 @@ def _thin_plate(kernel: kernels.ThinPlate, X: Value, P: Array | None) -> Value:
 
 def _green(X: Value, Z: Array, order: int) -> Value:
     squares: Any = squared_distance(X, Z)
-    return value_of(green_of_squares(squares, int(order), Z.shape[1]))  # type: ignore[no-any-return]  # of values values
+    return value_of(green_of_squares(squares, int(order), Z.shape[1]))
 
 
 def _halves(kernel: kernels.ThinPlate, X: Value) -> tuple[Value, Value]:
@@ -205,7 +199,6 @@ def basis_rows(basis: Basis, X: Value, d: int) -> Value:
     return stack([reduce(mul, [one, *(X.take([j]) for j in c)]) for c in basis._monomials(d)])
 
 
-# ---------------------------------------------------------------------- products and features
 @features_of(kernels.Linear)
 def _linear(kernel: kernels.Linear, X: Value) -> Value:
     centred = X if kernel.centre is None else X - np.asarray(kernel.centre, dtype=np.float64)
@@ -329,6 +322,9 @@ FORMS |= {
     ),
     kernels.Scale: lambda kernel, X, P: float(kernel.variance) * written(kernel.kernel, X, P),
     kernels.Power: lambda kernel, X, P: written(kernel.kernel, X, P) ** int(kernel.exponent),
+    kernels.Standardized: lambda kernel, X, P: written(
+        kernel.kernel, _inside(kernel, X), None if P is None else kernel._inside(P)
+    ),
     kernels.Polynomial: lambda kernel, X, P: (
         (_inner(X, P, kernel.weight) + float(kernel.offset or 0.0)) ** int(kernel.degree)
     ),

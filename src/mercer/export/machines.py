@@ -47,12 +47,11 @@ from mercer.losses import Logistic, NormalizedHinge
 from mercer.process.features import Sparse
 from mercer.process.spline import SplinePosterior
 
-Pair = tuple[Value, Value]
+TRIED = np.array([[-0.7], [0.4]]), np.array([[0.3], [1.2]])  # means and variances of f
 Outputs = dict[str, Value]
 Writer = Callable[[Any, Value, bool], Outputs]  # of (model, X (q, d), whether std is wanted)
 
 
-# ---------------------------------------------------------------------- regression
 def regression(model: Any, X: Value, std: bool) -> Outputs:
     """Return "mean" (q,) or (q, m) and, where there is a spread and it is asked for, "std"."""
     units, inside = model.units_, in_units(model.units_, X)
@@ -67,7 +66,7 @@ def regression(model: Any, X: Value, std: bool) -> Outputs:
     if not spread or (not std and all(loss.latent_is_mean for loss in model.losses_)):
         mean = _average([_at_mode(loss, t.mean()) for t, loss in traces])
         return {"mean": shaped(mean * units.y_scale + units.y_shift)}
-    pairs = [_observed(loss, t.mean(), t.var() + t.noise()) for t, loss in traces]
+    pairs = [_stated(loss, "predict", t.mean(), t.var() + t.noise()) for t, loss in traces]
     mean = _average([m for m, _ in pairs])
     found = {"mean": shaped(mean * units.y_scale + units.y_shift)}
     if std:
@@ -92,28 +91,22 @@ def in_units(units: Units, X: Value) -> Value:
     return (X - units.x_shift) / units.x_scale
 
 
-def _observed(loss: Any, m: Value, v: Value) -> Pair:
-    """Mean and variance of a new y for f ~ N(m, v), by the loss's own formulas."""
-    means, variances = np.array([[-0.7], [0.4]]), np.array([[0.3], [1.2]])
-    return _stated(loss, "predict", (m, v), (means, variances))
-
-
 def _at_mode(loss: Any, f: Value) -> Value:
     """Mean of y given f; f itself for a loss without moments."""
-    if loss.latent_is_mean or not loss.offers("moments"):
-        return f
-    return _stated(loss, "moments", (f,), (np.array([[-0.7], [0.4]]),))[0]
+    return (
+        f if loss.latent_is_mean or not loss.offers("moments") else _stated(loss, "moments", f)[0]
+    )
 
 
-def _stated(loss: Any, method: str, values: tuple[Value, ...], numbers: tuple[Array, ...]) -> Pair:
+def _stated(loss: Any, method: str, *values: Value) -> tuple[Value, Value]:
     """Return what a method makes of values, if its graph agrees with it at some numbers."""
     function = getattr(loss, method)
     try:
         graph = OnnxGraph()
-        inside = [Value(graph, f"X{j}") for j in range(len(numbers))]
+        inside = [Value(graph, f"X{j}") for j in range(len(values))]
         found = [value_of(each) for each in function(*inside)]
-        feed = {each.name: array for each, array in zip(inside, numbers, strict=True)}
-        wanted = np.broadcast_arrays(*function(*numbers))
+        feed = {each.name: array for each, array in zip(inside, TRIED, strict=False)}
+        wanted = np.broadcast_arrays(*function(*feed.values()))
         for ours, theirs in zip(wanted, evaluated(graph, found, feed), strict=True):
             if not np.allclose(ours, theirs, rtol=1e-10, atol=0.0):
                 raise ExportError("the graph of its mean and variance has other values than it")
@@ -131,7 +124,6 @@ def _average(values: list[Value]) -> Value:
     return total if len(values) == 1 else total / float(len(values))
 
 
-# ---------------------------------------------------------------------- classification
 def gaussian_process(model: Any, X: Value, std: bool) -> Outputs:
     """Return "probabilities" (q, k) of a GPClassifier, averaged over its committee."""
     inside = in_units(model.units_, X)
@@ -200,12 +192,12 @@ def _probabilities(posterior: Any, loss: Any, X: Value) -> Value:
         if loss.response == "multiclass":
             return softmax(mean)
         return _normalised([probability(loss, mean.take([c])) for c in range(m)])
-    if loss.response == "multiclass":
-        return softmax_averaged(mean, trace.blocks(), trace.noise(), m)
     if m == 1:
         return _normalised([averaged(loss, mean, trace.var() + trace.noise())])
-    blocks = trace.blocks()
-    spreads = [np.maximum(blocks[c][c] + trace.noise(), 0.0) for c in range(m)]
+    blocks, noise = trace.blocks(), trace.noise()
+    if loss.response == "multiclass":
+        return softmax_averaged(mean, blocks, noise, m)
+    spreads = [np.maximum(blocks[c][c] + noise, 0.0) for c in range(m)]
     return _normalised([averaged(loss, mean.take([c]), spreads[c]) for c in range(m)])
 
 
@@ -217,7 +209,6 @@ def _normalised(each: list[Value]) -> Value:
     return p / p.sum()
 
 
-# ---------------------------------------------------------------------- sums over support vectors
 def margins(model: Any, X: Value) -> Value:
     """f (q, k): the expansion plus the intercept."""
     bias, coefficients = model.intercept_, model.dual_coef_.T
@@ -231,16 +222,6 @@ def margins(model: Any, X: Value) -> Value:
     return cross(model.kernel_, X, model.support_vectors_) @ coefficients + bias
 
 
-def support_regression(model: Any, X: Value, std: bool) -> Outputs:
-    """Return "mean" (q,)."""
-    return {"mean": margins(model, X).squeeze(1)}
-
-
-def decision(model: Any, X: Value, std: bool) -> Outputs:
-    """Return "decision" (q,) or (q, k)."""
-    return {"decision": _flat(model, margins(model, X))}
-
-
 def classification(model: Any, X: Value, std: bool) -> Outputs:
     """Return "decision" and, with a sigmoid or a posterior, "probabilities" (q, k)."""
     if getattr(model, "bayes_", None) is not None:
@@ -251,11 +232,6 @@ def classification(model: Any, X: Value, std: bool) -> Outputs:
         pair = stack([1.0 - p, p]) if len(model.intercept_) == 1 else p / p.sum()
         return {"decision": _flat(model, f), "probabilities": pair}
     return _calibrated(model, margins(model, X), np.zeros(1))
-
-
-def discrimination(model: Any, X: Value, std: bool) -> Outputs:
-    """Return those of a machine whose sigmoid takes the place of its bias."""
-    return _calibrated(model, margins(model, X), model.intercept_)
 
 
 def _calibrated(model: Any, f: Value, bias: Any) -> Outputs:
@@ -280,23 +256,22 @@ def _flat(model: Any, f: Value) -> Value:
     return f.squeeze(1) if len(model.intercept_) == 1 else f
 
 
-# ---------------------------------------------------------------------- the estimators
 PREDICTIONS = ("predict", "predict_proba", "decision_function")
 REGRESSORS = (KernelRegressor, GPRegressor, RVRegressor, SmoothingSpline, ThinPlateSpline)
 MARGINS = (NuSVC, OneClassSVM, LapSVC, LapLSClassifier, LapMEDClassifier)
 WRITERS: dict[type, Writer] = {
     **dict.fromkeys(REGRESSORS, regression),
-    **dict.fromkeys(MARGINS, decision),
+    **dict.fromkeys(MARGINS, lambda model, X, std: {"decision": _flat(model, margins(model, X))}),
+    **dict.fromkeys((SVR, NuSVR), lambda model, X, std: {"mean": margins(model, X).squeeze(1)}),
     GPClassifier: gaussian_process,
     KernelClassifier: kernel_machine,
     LeastSquaresClassifier: least_squares,
-    MEDClassifier: discrimination,
-    NuSVR: support_regression,
+    # its sigmoid takes the place of the bias
+    MEDClassifier: lambda model, X, std: _calibrated(model, margins(model, X), model.intercept_),
     OnlineLogisticClassifier: online,
     ProbabilisticLeastSquaresClassifier: probabilistic_least_squares,
     RVClassifier: relevance,
     SVC: classification,
-    SVR: support_regression,
 }
 
 

@@ -60,12 +60,22 @@ class Traced:
 
     def blocks(self) -> list[list[Value]]:
         """Covariances (q, 1) of the m functions among each other at each row, by pairs."""
-        m = self.posterior.alpha.shape[1]
-        zero, prior = 0.0 * self.K.take([0]), self._prior_variance()
-        if not isinstance(self.posterior.operator, SeveralOperator):
-            return [[self.var() if c == e else zero for e in range(m)] for c in range(m)]
-        reduced = _reduced_blocks(self.posterior.operator, self.K)
-        return [[(prior if c == e else zero) - reduced[c][e] for e in range(m)] for c in range(m)]
+        K, operator, several = self.K, self.posterior.operator, range(self.posterior.alpha.shape[1])
+        zero, prior = 0.0 * K.take([0]), self._prior_variance()
+        if not isinstance(operator, SeveralOperator):
+            return [[self.var() if c == e else zero for e in several] for c in several]
+        own, halves = [_reduced(each, K, None) for each in operator.operators], []
+        if operator.shared is not None:
+            products: Any = [_product(each, K.T) for each in operator.operators]  # type: ignore[arg-type]  # of values values
+            halves = [half_solve(operator.shared, each) for each in products]
+
+        def block(c: int, e: int) -> Value:
+            reduced = own[c] if c == e else zero  # zero between independent functions
+            if halves:
+                reduced = reduced - (halves[min(c, e)] * halves[max(c, e)]).sum(0).T
+            return (prior if c == e else zero) - reduced
+
+        return [[block(c, e) for e in several] for c in several]
 
     def noise(self) -> Value:
         """Variance of the kernel's noise parts, (q, 1) or (1, 1)."""
@@ -90,20 +100,6 @@ def _reduced(operator: PosteriorOperator, K: Value, h: Value | None) -> Value:
         return value_of(operator.reduce_diag(A, h)).expand(1)  # type: ignore[arg-type]  # of values values
     except ExportError as error:
         raise ExportError(f"the operator {type(operator).__name__}: {error}") from None
-
-
-def _reduced_blocks(operator: SeveralOperator, K: Value) -> list[list[Value]]:
-    """k'C_ce k (q, 1) for each pair of functions; zero between independent ones."""
-    m, zero, A = len(operator.operators), 0.0 * K.take([0]), K.T
-    own = [_reduced(each, K, None) for each in operator.operators]
-    blocks = [[own[c] if c == e else zero for e in range(m)] for c in range(m)]
-    if operator.shared is None:
-        return blocks
-    halves: Any = [half_solve(operator.shared, _product(each, A)) for each in operator.operators]  # type: ignore[arg-type]  # of values values
-    for c, e in np.ndindex(m, m):
-        shared = (halves[min(c, e)] * halves[max(c, e)]).sum(0)
-        blocks[c][e] = blocks[c][e] - shared.T
-    return blocks
 
 
 class Noiseless:

@@ -1,23 +1,9 @@
-"""Model files: :func:`save` and :func:`load`, without pickle.
+"""Model files: :func:`save` and :func:`load`, without pickle (docs/model-files.md).
 
-A model file is a safetensors file [1]_, which any reader of that format opens::
-
-    8 bytes    length N of the header, little-endian
-    N bytes    JSON: dtype, shape and place of every tensor, and one metadata entry, "mercer":
-               the manifest, itself JSON text (docs/model-files.md)
-    the rest   the tensors, end to end; one of them, "sha256", is the digest
-
-The digest is the SHA-256 of every other byte of the file. Nothing in the file is executed: classes
-are looked up by name in a closed registry (what ``mercer.kernels``, ``losses``, ``inference``,
-``search``, ``basis`` and ``mercer`` itself export), and classes of your own only if they are handed
-to :func:`load`. Size, header, table of tensors and digest are checked, in this order, before any
-tensor is allocated; the tensors are then read through the same open file, so that what was checked
-is what is used. The digest finds damage. It is not a signature: whoever can write the file can
-write a digest that fits, and gets no further than the closed registry.
-
-References
-----------
-.. [1] Hugging Face, safetensors, https://github.com/huggingface/safetensors
+A model file is a safetensors file (https://github.com/huggingface/safetensors) with a manifest and
+a digest in it. Nothing in it is executed: classes are looked up by name in a closed registry, those
+of your own only if they are handed to :func:`load`. All of it is checked before any tensor is
+allocated; the digest finds damage, and is not a signature.
 """
 
 from __future__ import annotations

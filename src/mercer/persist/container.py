@@ -185,7 +185,6 @@ def _stored(name: str, array: AnyArray) -> AnyArray:
     return stored
 
 
-# ---------------------------------------------------------------------- JSON
 def parse(text: bytes | str, what: str) -> Any:
     """Return the value of a JSON text; no duplicate keys, no NaN or infinity, no bad UTF-8."""
 
@@ -282,7 +281,6 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
 
 
-# ---------------------------------------------------------------------- files
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
     """Yield the name of a temporary file beside ``path``, which then takes its place.
@@ -314,7 +312,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    _keep_name(target.parent)
+    if hasattr(os, "O_DIRECTORY"):  # the new name itself survives a crash, where the system can
+        with contextlib.suppress(OSError):
+            handle = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
@@ -339,14 +343,3 @@ def _created(folder: Path, *, private: bool) -> str:
         with contextlib.suppress(FileExistsError):
             os.close(os.open(name, flags, 0o600 if private else 0o666))
             return name
-
-
-def _keep_name(folder: Path) -> None:
-    """Make the new name itself survive a crash, where the system can."""
-    if hasattr(os, "O_DIRECTORY"):
-        with contextlib.suppress(OSError):
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)

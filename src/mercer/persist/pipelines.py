@@ -8,13 +8,8 @@ A step is one of
     {"word": "drop" | "passthrough"}
 
 A preprocessor is its parameters and the attributes that ``fit`` left, public or not: so its output
-is the same to the last bit. Attributes that are not public may change their meaning between
-versions of scikit-learn: those of :data:`KNOWN` were compared, and files of each are read by each
-in the tests; there is no promise for a version that is not there.
-
-Of the values, numbers, texts and arrays of them stand for themselves; the rest is a mapping with
-one of the keys ``tuple``, ``pairs`` (of a dict), ``slice``, ``type`` or ``dtype`` (of NumPy),
-``texts`` and ``objects`` (arrays of one axis) and ``step`` (a preprocessor inside another).
+is the same to the last bit. What these mean was compared between the versions of :data:`KNOWN`.
+Values that are not plain are a mapping with a key that names their type, see :func:`from_plain`.
 """
 
 from __future__ import annotations
@@ -167,7 +162,6 @@ def check_pipeline(step: Any) -> Any:
     raise ModelFileError("where a pipeline of named steps is wanted stands something else")
 
 
-# ---------------------------------------------------------------------- preprocessors
 def carried(
     name: str,
     written: str,
@@ -240,7 +234,6 @@ def _check_params(params: dict[str, Any], error: type[Exception] = TypeError) ->
             raise error(f"{name}={params[name]!r:.60} cannot be part of a model file: use {only!r}")
 
 
-# ---------------------------------------------------------------------- values
 def to_plain(value: Any, place: str, inner: Inner) -> Any:
     """Return ``value`` as plain values; ``inner(step)`` writes a preprocessor inside."""
     value = item(value)
@@ -260,7 +253,14 @@ def to_plain(value: Any, place: str, inner: Inner) -> Any:
         items = [to_plain(v, place, inner) for v in value]
         return items if isinstance(value, list) else {"tuple": items}
     elif isinstance(value, dict):
-        return {"pairs": [[_key(k), to_plain(v, place, inner)] for k, v in value.items()]}
+        keys = [item(k) for k in value]
+        odd = [k for k in keys if type(k) not in (str, int)]
+        if odd:
+            raise TypeError(
+                f"a mapping with the key {odd[0]!r:.40} cannot be written to a model file"
+            )
+        pairs = zip(keys, value.values(), strict=True)
+        return {"pairs": [[k, to_plain(v, place, inner)] for k, v in pairs]}
     elif hasattr(value, "get_params"):
         return {"step": inner(value)}
     raise TypeError(
@@ -318,13 +318,6 @@ def _array(value: Any, place: str) -> Any:
 
 def _are(values: list[Any], *types: type) -> bool:
     return all(v is None or type(v) in types for v in values)
-
-
-def _key(key: Any) -> Any:
-    key = item(key)
-    if type(key) not in (str, int):
-        raise TypeError(f"a mapping with the key {key!r:.40} cannot be written to a model file")
-    return key
 
 
 def _is_pair(pair: Any) -> bool:

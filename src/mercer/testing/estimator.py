@@ -56,7 +56,12 @@ def check_estimator(
         _check_predictions(model, X)
         _check_rows(estimator, model, X, y, tol)
         _check_refusals(model, X, y)
-        _check_report(model)
+        report = getattr(model, "report_", None)
+        if report is not None:
+            good = isinstance(report, dict) and report and plain(report)
+            holds("report", good, "report_ must be a dictionary of plain values, as JSON has them")
+            known = report.get("converged", True) in (True, False)
+            holds("report", known, "converged is True or False")
         _check_names(estimator, model, X, y)
         check_record(model, X[:7], [type(model), *parts], variants)
 
@@ -171,15 +176,6 @@ def _check_refusals(model: Any, X: Array, y: Any) -> None:
     refused("shapes", lambda: _fitted(model, X[:0], None if y is None else y[:0]), "no rows")
     same = {k: id(v) for k, v in vars(model).items()} == kept and dict(answers(model, X)) == said
     holds("unchanged", same, "what was learned must stay when new data are refused")
-
-
-def _check_report(model: Any) -> None:
-    report = getattr(model, "report_", None)
-    if report is not None:
-        holds("report", isinstance(report, dict) and report, "report_ is a dictionary, not empty")
-        holds("report", plain(report), "report_ must consist of plain values, as JSON has them")
-        converged = report.get("converged", True)
-        holds("report", converged in (True, False), "converged is True or False")
 
 
 def _check_names(estimator: Any, model: Any, X: Array, y: Any) -> None:

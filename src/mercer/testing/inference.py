@@ -215,9 +215,10 @@ class _Case:
         except REFUSALS:
             return
         n, m = found.alpha.shape
-        shape = np.shape(found.beta)
-        text = f"beta must be (k, m), not {shape}; refuse a basis not taken"
-        holds("basis", found.beta is not None and shape == (2, m), text)
+        shape = None if found.beta is None else found.beta.shape
+        holds(
+            "basis", shape == (2, m), f"beta must be (k, m), not {shape}; refuse a basis not taken"
+        )
         size = 1e-6 * n * float(np.abs(found.alpha).max())
         close("basis", basis.T @ found.alpha, np.zeros((2, m)), 0.0, size, "H'alpha must be zero")
         _check_z(self.K, found, np.zeros((n, m)), basis)

@@ -92,11 +92,8 @@ def jumps(loss: Loss, y: Array) -> bool:
 
 def _check_shapes(loss: Loss, y: Array) -> None:
     y, kinks = y[:3], loss.kinks(y[:3])
-    holds(
-        "shapes",
-        kinks.ndim == 2 and kinks.shape[1] == 3,
-        f"kinks(y) must be (k, n), not {kinks.shape}",
-    )
+    well = kinks.ndim == 2 and kinks.shape[1] == 3
+    holds("shapes", well, f"kinks(y) must be (k, n), not {kinks.shape}")
     holds("shapes", np.all(np.diff(kinks, axis=0) >= 0), "kinks(y) must be sorted")
     holds("shapes", np.shape(loss.value(y, np.float64(0.3))) == (3,), "value(y, f) must broadcast")  # type: ignore[arg-type]  # a scalar
     for d in loss.derivatives(y, np.float64(0.3)):  # type: ignore[arg-type]  # a scalar
@@ -274,7 +271,6 @@ def _check_units(loss: Loss, y: Array) -> None:
     close("in_units", found, loss.value(y, f) + added, 1e-10, 1e-10, "the loss of scale * y")
 
 
-# ---------------------------------------------------------------------- one latent for each class
 def _check_classes(loss: Loss, y: Array) -> None:
     """Check value, three derivatives, conjugate, probabilities and draws of such a loss."""
     rng = np.random.default_rng(0)

@@ -20,7 +20,8 @@ AT = np.array([-2.3, -0.4, 0.0, 1.0, 2.9])
 def check_observations(loss: Loss) -> None:
     """Check normalised, moments, latent_is_mean, cdf, predict, quantile, log_predictive, sample."""
     if loss.normalised:
-        _check_normalised(loss)
+        total = [_moment(loss, f, 0) for f in AT]
+        close("normalised", total, np.ones(len(AT)), 0.0, 1e-10, "exp(-g) must sum to one over y")
         _check_log_predictive(loss)
     if loss.offers("moments"):
         mean, variance = loss.moments(AT)
@@ -29,8 +30,7 @@ def check_observations(loss: Loss) -> None:
         if loss.latent_is_mean:
             close("latent_is_mean", mean, AT, 1e-12, 1e-12, "the mean of y given f must be f")
     if loss.offers("conditional_cdf") and loss.normalised:
-        _check_conditional(loss)
-        _check_cdf(loss)
+        _check_distribution(loss)
         _check_quantile(loss)
     if loss.offers("predict"):
         _check_predict(loss)
@@ -76,11 +76,6 @@ def _moment(loss: Loss, f: float, power: int) -> float:
     return _integral(loss, f, power)
 
 
-def _check_normalised(loss: Loss) -> None:
-    total = [_moment(loss, f, 0) for f in AT]
-    close("normalised", total, np.ones(len(AT)), 0.0, 1e-10, "exp(-g) must sum to one over y")
-
-
 def _check_log_predictive(loss: Loss) -> None:
     y = loss.example_targets(np.random.default_rng(8), 4)
     for v in (0.03, 2.0):
@@ -98,22 +93,17 @@ def _check_moments(loss: Loss, mean: Array, variance: Array) -> None:
         close("moments", v, second - first**2, 1e-5, 1e-8, f"variance of y at f = {f:g}")
 
 
-def _check_conditional(loss: Loss) -> None:
+def _check_distribution(loss: Loss) -> None:
+    """P(Y <= y), given f and averaged over it, is the sum or the integral of the density."""
+    discrete, m, v = loss.response in DISCRETE, 0.3, 0.7
+    y = labels(loss)[:6] if discrete else np.array([0.2, 0.7, 1.9])
     for f in (-0.4, 1.0):
-        if loss.response in DISCRETE:
-            y = labels(loss)[:6]
-            wanted = np.cumsum(_density(loss, np.array([f]))[:6, 0])
-        else:
-            y = np.array([0.2, 0.7, 1.9])
-            wanted = np.array([_integral(loss, f, 0, top) for top in y])
+        below = [_integral(loss, f, 0, top) for top in y] if not discrete else []
+        wanted = np.cumsum(_density(loss, np.array([f]))[:6, 0]) if discrete else below
         found = loss.conditional_cdf(y, np.full(len(y), f))
         close("conditional_cdf", found, wanted, 1e-8, 1e-9, f"P(Y <= y | f) at f = {f:g}")
-
-
-def _check_cdf(loss: Loss) -> None:
-    m, v = 0.3, 0.7
-    if loss.response in DISCRETE:
-        y = labels(loss)[:4]
+    if discrete:
+        y = y[:4]
         wanted = np.cumsum(np.exp(loss.log_predictive(y, m, v)))  # type: ignore[arg-type]  # numbers broadcast
         close("cdf", loss.cdf(y, m, v), wanted, 0.0, 1e-10, "the sum of the probabilities")  # type: ignore[arg-type]  # numbers broadcast
         return
@@ -193,7 +183,6 @@ def _check_sample(loss: Loss) -> None:
         close("predict", y.mean(), mean[0], 0.0, atol, "the mean of many draws")
 
 
-# ---------------------------------------------------------------------- slow and obvious sums
 def dense_grid(
     m: float, v: float, kinks: list[float], reach: float, panels: int = 8_000
 ) -> tuple[Array, Array]:
