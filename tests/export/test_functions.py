@@ -8,14 +8,14 @@ from scipy import integrate, special, stats
 
 from mercer import losses
 from mercer.export import functions
-from mercer.export.averages import (
+from mercer.export.expression import OnnxGraph, Value, stack
+from mercer.export.functions import (
     _independent,
     _roots,
     averaged,
     probability,
     softmax_averaged,
 )
-from mercer.export.expression import OnnxGraph, Value, stack
 from mercer.losses.numbers.averages import independent_as_possible, symmetric_root
 from tests.export.common import run_graph
 

@@ -356,7 +356,7 @@ def test_steps_of_the_caller():
 
     model = Pipeline([("shift", Shift()), ("machine", machine())]).fit(NUMBERS, Y)
     stored = packed_step(model, {"Shift": Shift})
-    from mercer.persist.registry import part_class
+    from mercer.persist import part_class
 
     again = unpacked_step(stored, {"Shift": Shift}, lambda name: part_class(name, {}))
     np.testing.assert_array_equal(again.predict(NUMBERS), model.predict(NUMBERS))

@@ -92,8 +92,7 @@ class Component:
         params = {name: getattr(self, name) for name in self.parameter_names()}
         if deep:
             for child, part in self.children().items():
-                for name, value in part.get_params().items():
-                    params[f"{child}__{name}"] = value
+                params |= {f"{child}__{name}": v for name, v in part.get_params().items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
@@ -126,9 +125,8 @@ class Component:
     def known_names(cls) -> dict[str, Callable[[], Component]]:
         """Return what :meth:`by_name` knows of this sort of part: name -> how it is made, sorted.
 
-        Every subclass that exists is found, classes of your own included, unless its constructor
-        has arguments without a default. A name of mercer's stays mercer's; of two classes of yours
-        with the same name the later one counts.
+        Every subclass whose arguments have defaults is found, your own included. A name of mercer's
+        stays mercer's; of two classes of yours with the same name the later one counts.
         """
         return {name: made for name, made in sorted(_names(cls).items()) if not _required(made)}
 
@@ -204,8 +202,8 @@ class Component:
             except (TypeError, ValueError):
                 continue  # the part refuses what is not a number in its own words
             if np.any(value < domain.lower) or np.any(value > domain.upper):
-                where = f"must lie between {domain.lower:g} and {domain.upper:g}"
-                where = "must be positive" if domain == POSITIVE else where
+                between = f"lie between {domain.lower:g} and {domain.upper:g}"
+                where = f"must {'be positive' if domain == POSITIVE else between}"
                 raise ValueError(f"{type(owner).__name__}: {name} {where}, got {given!r}")
 
     def differentiable(self) -> Iterator[tuple[str, Component, str]]:
@@ -220,11 +218,8 @@ class Component:
     @property
     def free(self) -> dict[str, Domain]:
         """Differentiable parameters that are not fixed, by path, with their domain."""
-        return {
-            path: owner.domains[name]
-            for path, owner, name in self.differentiable()
-            if not owner.mark(name).fixed
-        }
+        every = self.differentiable()
+        return {path: own.domains[name] for path, own, name in every if not own.mark(name).fixed}
 
     def mark(self, name: str) -> Mark:
         """What was said about parameter ``name`` with :meth:`fix`, :meth:`bound`, :meth:`prior`."""

@@ -148,10 +148,7 @@ class Flags(Numbers):
 
 
 class Rows(Numbers):
-    """Numbers of rows or places (an index array), at least 0; ``rising``: each above the last.
-
-    ``below`` is a size that all of them stay below.
-    """
+    """Numbers of rows or places, at least 0, all ``below`` a size; ``rising``: above the last."""
 
     dtype = np.int64
     words = "row numbers"

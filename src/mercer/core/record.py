@@ -31,10 +31,7 @@ from mercer.core.kinds import (
 
 
 class Maybe(Kind):
-    """What may be missing: None is written as null.
-
-    ``absent``: an attribute that is not there is written as null, and not set when it is read.
-    """
+    """What may be missing: null for None, or with ``absent`` for an attribute that is not there."""
 
     def __init__(self, kind: Kind, *, absent: bool = False) -> None:
         self.kind, self.absent = kind, absent
@@ -186,7 +183,6 @@ def read_entries(record: Record, stored: Mapping[str, Any], resolve: Resolve) ->
     return found
 
 
-# ---------------------------------------------------------------------- estimators
 COLUMNS: Record = {
     "n_features_in_": Plain(int, 1, size="d"),
     "feature_names_in_": Maybe(Texts("d", array=True), absent=True),

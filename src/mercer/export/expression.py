@@ -23,9 +23,7 @@ FUNCTIONS: dict[str, str | Callable[..., Any]] = {}
 class Value(NDArrayOperatorsMixin):
     """What a node puts out. Numbers and arrays that meet it become constants; shapes broadcast.
 
-    NumPy's operators and functions take it as they take an array, so that a formula written for
-    arrays, such as the profile of a kernel, writes its own nodes. What ONNX cannot say is refused
-    by name.
+    NumPy's functions take it as they take an array; what ONNX cannot say is refused by name.
     """
 
     __hash__ = None  # type: ignore[assignment]  # == compares elementwise, as for arrays
@@ -36,7 +34,6 @@ class Value(NDArrayOperatorsMixin):
         self.base, self.factor = self, 1.0
         self.multiple: Callable[[float], Value] | None = None
 
-    # ------------------------------------------------------------------ NumPy's functions
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
         chosen, (out,) = options.pop("where", True), options.pop("out", (None,))
@@ -60,10 +57,6 @@ class Value(NDArrayOperatorsMixin):
             "ONNX; numpy.where can"
         )
 
-    def apply(self, op: str) -> Value:
-        """Return the value of an elementwise ONNX operator: Exp, Floor, Sigmoid, ..."""
-        return self.graph.add(op, self)
-
     def times(self, number: float, op: str = "Mul") -> Value:
         """Return this times a number, or over it.
 
@@ -77,7 +70,6 @@ class Value(NDArrayOperatorsMixin):
         value.base, value.factor = self.base, self.factor * factor
         return value
 
-    # ------------------------------------------------------------------ shapes
     @property
     def T(self) -> Value:
         """The transpose of a matrix."""
@@ -229,12 +221,10 @@ class OnnxGraph:
     """
 
     def __init__(self, outer: OnnxGraph | None = None) -> None:
-        self.outer = outer
+        self.outer, self.prefix = outer, ""
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
-        self.bytes = 0
-        self.inside = 0  # bodies so far
-        self.prefix = ""
+        self.bytes, self.inside = 0, 0  # of constants; bodies so far
         self._known: dict[Any, tuple[Any, ...]] = {}  # how to make the value again: it may change
         if outer is not None:
             outer.inside += 1

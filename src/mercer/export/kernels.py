@@ -1,9 +1,8 @@
 """How a kernel is written in ONNX: by its own profile, or by the form entered for its class.
 
-A kernel that states ``profile(s)`` and ``coordinates(X, d)``, as every stationary one does, is
-evaluated on values, and thereby writes itself. All others have a function here that does. What was
-written is compared with the kernel at some of the points before it is used: a subclass that changed
-more than its form knows is refused, never exported as its parent.
+A kernel that states ``profile(s)`` and ``coordinates(X, d)``, as every stationary one does, writes
+itself. What was written is compared with the kernel at some of the points before it is used: a
+subclass that changed more than its form knows is refused, never exported as its parent.
 """
 
 from __future__ import annotations

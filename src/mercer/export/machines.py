@@ -37,9 +37,8 @@ from mercer.estimators.support_vector.classifier import SVC
 from mercer.estimators.support_vector.nu import NuSVC, NuSVR, OneClassSVM
 from mercer.estimators.support_vector.regressor import SVR
 from mercer.estimators.thin_plate.estimator import ThinPlateSpline
-from mercer.export.averages import averaged, probability, softmax_averaged
 from mercer.export.expression import OnnxGraph, Value, evaluated, stack, value_of
-from mercer.export.functions import ndtr, softmax
+from mercer.export.functions import averaged, ndtr, probability, softmax, softmax_averaged
 from mercer.export.kernels import cross, features, written
 from mercer.export.processes import Traced, TracedSparse, TracedSpline
 from mercer.inference.stream.latent import Growing

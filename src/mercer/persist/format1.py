@@ -1,7 +1,4 @@
-"""Files of format 1, of version 0.1.0, in the layout of format 2: the keys of each family.
-
-There, arrays lay beside the state under keys with dots, and a part inside ``{"part": ...}``.
-"""
+"""Files of format 1, of version 0.1.0: arrays lay beside the state, under keys with dots."""
 
 from __future__ import annotations
 
@@ -70,15 +67,12 @@ def _under(head: str, arrays: Arrays) -> Arrays:
 
 
 def _machine(state: State, arrays: Arrays) -> State:
-    draws = state.pop("draws")
-    left_out = _under("loo.", arrays) or None
-    posteriors = []
+    draws, figures, posteriors = state.pop("draws"), _under("loo.", arrays), []
     for i, draw in enumerate(draws):
         own = _under(f"{i}.", arrays)
         operator = _operator(_under("operator.", own))
         posteriors.append({"kernel": draw["kernel"], "beta": None, **own, "operator": operator})
-    if left_out is not None:
-        left_out = _left_out(left_out, state["report"])
+    left_out = _left_out(figures, state["report"]) if figures else None
     own = {"left_out_": left_out}
     if "period" in state["report"]:  # of a spline, whose smoothing stands in the report
         posteriors = [{"Posterior": posterior} for posterior in posteriors]

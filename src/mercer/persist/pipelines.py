@@ -22,7 +22,7 @@ import numpy as np
 
 from mercer.core.errors import ModelFileError
 from mercer.core.kinds import PLAIN, Kind, Resolve, Sizes, check_type, item
-from mercer.persist import registry
+from mercer.persist import check_parts, estimator_class, estimator_name
 from mercer.persist.container import DTYPES
 
 Own = Mapping[str, type]
@@ -64,13 +64,13 @@ def packed_step(step: Any, own: Own) -> dict[str, Any]:
     if own.get(cls.__name__) is cls:
         return {"own": cls.__name__, "state": step._state()}
     if hasattr(step, "_state"):
-        name = registry.estimator_name(cls)
+        name = estimator_name(cls)
         if "." in name:
             raise TypeError(
                 f"{cls.__name__} is an estimator of your own, and a pipeline in a model file holds "
                 "mercer's only; save the last step alone"
             )
-        registry.check_parts(step.get_params(deep=False).values())
+        check_parts(step.get_params(deep=False).values())
         return {"machine": name, "state": step._state()}
     name = cls.__name__
     if name not in HOMES or cls is not class_of(name):
@@ -101,7 +101,7 @@ def unpacked_step(stored: Any, own: Own, resolve: Resolve) -> Any:
             made: Any = own[name]
             return made._from_state(state, resolve)
         case {"machine": str(name), "state": dict(state), **rest} if not rest and "." not in name:
-            return registry.estimator_class(name, {})._from_state(state, resolve)
+            return estimator_class(name, {})._from_state(state, resolve)
         case {
             "sklearn": str(name),
             "version": str(written),
@@ -170,10 +170,9 @@ def carried(
     params: dict[str, Any],
     fitted: dict[str, Any],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return parameters and fitted attributes as the installed version has them.
+    """Return parameters and fitted attributes of a file as the installed version has them.
 
-    ``written`` is the version of the file, ``wanted`` are the parameters that the class has today;
-    refuse what the file is not known to mean today.
+    ``wanted`` are the parameters of the class today; what is not known to mean the same is refused.
     """
     if written not in KNOWN or installed not in KNOWN:
         raise ModelFileError(_remedy(written, installed))

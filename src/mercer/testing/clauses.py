@@ -1,7 +1,4 @@
-"""How a clause is stated, and the contract of every part: it is its arguments, and nothing else.
-
-A statement has the name of the clause first, then what was expected and what was found.
-"""
+"""How a clause is stated: name, what was expected, what was found; and the contract of a part."""
 
 from __future__ import annotations
 

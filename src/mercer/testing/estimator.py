@@ -80,10 +80,9 @@ def _fitted(model: Any, X: Any, y: Any) -> Any:
 
 
 def _check_fit(estimator: Any, X: Array, y: Any) -> Any:
-    who, before = type(estimator).__name__, repr(estimator.get_params())
-    model = clone(estimator)
+    model, before = clone(estimator), repr(estimator.get_params())
     same = repr(model.get_params()) == before and type(model) is type(estimator)
-    holds("clone", same, f"clone must have the parameters of {who}")
+    holds("clone", same, f"clone must have the parameters of {type(estimator).__name__}")
     text, given = "predict before fit must raise NotFittedError", X.copy()
     refused("unfitted", lambda: model.predict(X), text, NotFittedError)
     found = _fitted(model, X, y)
@@ -168,8 +167,8 @@ def _check_refusals(model: Any, X: Array, y: Any) -> None:
         target[2] = np.nan
         refused("NaN", lambda: _fitted(model, X, target), "NaN in y must be refused by fit")
     refused("shapes", lambda: _fitted(model, X[:, 0], y), "X must have two dimensions")
-    wide = np.hstack([X, X])
-    refused("shapes", lambda: model.predict(wide), "other columns than in fit must be refused")
+    text = "other columns than in fit must be refused"
+    refused("shapes", lambda: model.predict(np.hstack([X, X])), text)
     if y is not None:
         text = "fewer targets than rows must be refused"
         refused("shapes", lambda: _fitted(model, X, np.asarray(y)[:-1]), text)

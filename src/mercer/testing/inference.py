@@ -98,9 +98,8 @@ class _Case:
     def check_needs(self) -> None:
         """Every method of the loss that is called must be named in ``needs``, or asked for."""
         inference = self.inference
-        for name in inference.needs:
-            exists = hasattr(Loss, name) or hasattr(self.loss, name)
-            holds("needs", exists, f"{name!r} is not a method of a loss")
+        unknown = [n for n in inference.needs if not (hasattr(Loss, n) or hasattr(self.loss, n))]
+        holds("needs", not unknown, f"{unknown} are no methods of a loss")
         watched, called, asked = watch(self.loss)
         found = inference.solve(self.gram, self.y, watched)
         if inference.has_evidence:
@@ -125,8 +124,8 @@ class _Case:
         n, m = len(self.X), found.alpha.shape[-1]
         shapes = found.alpha.shape == (n, m) == found.z.shape
         holds("solution", shapes, f"alpha and z must be (n, m), not {found.alpha.shape}")
-        wanted = self.y.shape[1]
-        holds("solution", m == wanted or self.classes, f"{wanted} outputs are expected, not {m}")
+        wanted = m if self.classes else self.y.shape[1]
+        holds("solution", m == wanted, f"{wanted} outputs are expected, not {m}")
         holds("solution", np.shape(found.W) in ((n,), (n, m)), "W must be (n,) or (n, m)")
         numbers = (found.alpha, found.z, found.weights)
         holds("solution", all(np.all(np.isfinite(a)) for a in numbers), "all must be finite")
@@ -138,8 +137,7 @@ class _Case:
         close("repeats", again.alpha, found.alpha, 0.0, 0.0, "the same call must give the same")
         _check_z(self.K, found, np.zeros((n, m)), None)
         report = found.report
-        kind = type(report).__name__
-        holds("report", isinstance(report, Report), f"it is a Report, not a {kind}")
+        holds("report", isinstance(report, Report), f"it must be a Report, not {report!r:.60}")
         missing = self._unsaid(report)
         holds("report", not missing, f"it must say {missing}, as `reports` promises: {report}")
         holds("report", bool(self.inference.reports), "`reports` must name what the report says")
@@ -157,8 +155,7 @@ class _Case:
         near = DenseGram(1.6 * self.kernel, self.X, keep=True)
         begun = self.inference.solve(near, self.y, self.loss)
         cold, warm = self.found, self.inference.solve(self.gram, self.y, self.loss, start=begun)
-        text = "another start must end in the same posterior"
-        tol = max(0.1 * self.tol, 1e-5)
+        text, tol = "another start must end in the same posterior", max(0.1 * self.tol, 1e-5)
         close_whole("start", self.K @ warm.alpha, self.K @ cold.alpha, tol, text)
         if self.inference.has_evidence:
             close_whole("start", warm.W, cold.W, max(self.tol, 1e-4), text)
@@ -259,8 +256,7 @@ class _Case:
 
     def check_mode(self) -> None:
         """A mode has no evidence, and is certified by its duality gap, or by its slope."""
-        loss, y = self.loss, self.y
-        found = self.found
+        loss, y, found = self.loss, self.y, self.found
         text = "a mode has no evidence: evidence() must refuse with a sentence"
         refused("refuses", lambda: self.inference.evidence(self.gram, y, loss, found), text)
         if self.classes:
@@ -316,10 +312,7 @@ class _Case:
         close("evidence", value, wanted, 1e-6, 1e-6, "that of Gaussian noise in closed form")
 
     def check_spread(self) -> None:
-        """Merged rows with other targets: the evidence is that of all rows.
-
-        Rows are merged so for an inference that needs a quadratic loss; others see each.
-        """
+        """Rows merged, as for an inference that needs a quadratic loss: the evidence is of all."""
         inference, loss, X, y, kernel = self.inference, self.loss, self.X, self.y, self.kernel
         if "quadratic" not in inference.needs or kernel.noise_free() is not kernel:
             return
@@ -413,9 +406,8 @@ def _check_gradient(
 ) -> None:
     space = Space({"kernel": kernel, "loss": loss})
     criterion = EvidenceCriterion(space, problem, inference)
-    value, gradient = criterion(space.start)
+    (value, gradient), step = criterion(space.start), 1e-4
     holds("evidence", np.isfinite(value), f"it must be finite, not {value}")
-    step = 1e-4
     names = [n for e in space.entries for n in [e.name] * (e.where.stop - e.where.start)]
     for i, name in enumerate(names):
         move = step * np.eye(len(space))[i]

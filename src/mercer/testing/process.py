@@ -29,8 +29,7 @@ def check_gram(gram: Gram, tol: float = 1e-8) -> None:
     >>> from mercer.linalg import DenseGram
     >>> check_gram(DenseGram(RBF(), np.arange(5.0)[:, None]))
     """
-    n = len(gram.points)
-    rng = np.random.default_rng(0)
+    n, rng = len(gram.points), np.random.default_rng(0)
     K = gram @ np.eye(n)
     V = rng.standard_normal((n, 2))
     close_whole("product", K, K.T, tol, "K must be symmetric")
@@ -57,20 +56,17 @@ def check_factor(factor: Factor, K: Array, W: Array, tol: float) -> None:
     Sigma = K - K @ C @ K
     close_whole("solve", factor.solve(V), C @ V, tol, "solve(V) must be C V")
     close_whole("quad", factor.quad(A, V), A.T @ C @ V, tol, "quad(A, B) must be A' C B")
-    wanted = np.diagonal(A.T @ C @ A)
-    close_whole("quad_diag", factor.quad_diag(A), wanted, tol, "quad_diag(A) is its diagonal")
-    close_whole("diag of C", factor.diag(), np.diagonal(C), tol, "diag() is the diagonal of C")
-    spread = np.diagonal(Sigma)
-    close_whole("cov_diag", factor.cov_diag(), spread, tol, "the diagonal of K - K C K")
+    diagonal = np.diagonal
+    close_whole("quad_diag", factor.quad_diag(A), diagonal(A.T @ C @ A), tol, "its diagonal")
+    close_whole("diag of C", factor.diag(), diagonal(C), tol, "diag() is the diagonal of C")
+    close_whole("cov_diag", factor.cov_diag(), diagonal(Sigma), tol, "the diagonal of K - K C K")
     logdet = np.linalg.slogdet(np.eye(n) + K * W)[1]
     close_whole("logdet", factor.logdet(), logdet, tol, "logdet() must be log |I + K W|")
     if np.all(W > 0.0):
         noisy = np.linalg.slogdet(K + np.diag(1.0 / W))[1]
-        size = max(1.0, abs(noisy))
-        found = factor.logdet_noisy() / size
-        close_whole("logdet_noisy", found, noisy / size, tol, "it must be log |K + W^-1|")
-    operator = factor.operator()
-    reduced = operator.reduce(A, A, None, None)
+        found, size = factor.logdet_noisy(), max(1.0, abs(noisy))
+        close_whole("logdet_noisy", found / size, noisy / size, tol, "it must be log |K + W^-1|")
+    reduced = factor.operator().reduce(A, A, None, None)
     close_whole("operator", reduced, A.T @ C @ A, 10 * tol, "operator() must stand for C")
     try:
         cov = factor.cov()

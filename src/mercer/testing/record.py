@@ -60,15 +60,13 @@ def check_record(
     Examples
     --------
     >>> import numpy as np
-    from numpy.typing import NDArray
     >>> from mercer import GPRegressor
     >>> X = np.linspace(0, 1, 8)[:, None]
     >>> refused, harmless = check_record(GPRegressor().fit(X, X[:, 0]), X, variants=10)
     >>> refused + harmless
     10
     """
-    own = list(parts)
-    said = dict(answers(estimator, X))
+    own, said = list(parts), dict(answers(estimator, X))
     holds("record", said, "the estimator must predict")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.mercer"
@@ -83,11 +81,9 @@ def check_record(
         save(again, twin)
         same = twin.read_bytes() == path.read_bytes()
         holds("record", same, "a file of what was loaded must be the same file")
-        files = list(_hostile(estimator, path))
+        files, refused = list(_hostile(estimator, path)), 0
         order = np.random.default_rng(0).permutation(len(files))[:variants]
-        refused = 0
-        for i in order:
-            what, made = files[int(i)]
+        for what, made in (files[int(i)] for i in order):
             container.write(str(twin), *made())
             refused += _outcome(what, twin, own, X, said)
         return refused, len(order) - refused
