@@ -10,7 +10,7 @@ import pytest
 from mercer import LapMEDClassifier
 from mercer.core.component import Component
 from mercer.kernels import RBF
-from mercer.persist.registry import part_class
+from mercer.persist import part_class
 from tests.reference import manifold
 
 

@@ -15,7 +15,7 @@ from mercer import GPRegressor
 from mercer.core.component import Component
 from mercer.kernels import RBF
 from mercer.losses import Gaussian
-from mercer.persist.registry import part_class
+from mercer.persist import part_class
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))

@@ -14,8 +14,7 @@ import mercer
 from mercer import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.core.component import Component
 from mercer.kernels import RBF
-from mercer.persist import ModelFileError
-from mercer.persist.registry import part_class
+from mercer.persist import ModelFileError, part_class
 from tests.persist.common import with_manifest
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from mercer import GPRegressor, ThinPlateSpline, load, save
 from mercer.basis import PolynomialBasis
 from mercer.kernels import ThinPlate
 from mercer.losses import Gaussian
-from mercer.persist.registry import part_class
+from mercer.persist import part_class
 
 
 def surface(

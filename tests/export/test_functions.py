@@ -9,7 +9,7 @@ from scipy import integrate, special, stats
 from mercer import losses
 from mercer.export import functions
 from mercer.export.expression import OnnxGraph, Value, stack
-from mercer.export.processes.averages import (
+from mercer.export.functions import (
     _independent,
     _roots,
     averaged,

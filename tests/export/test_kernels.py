@@ -7,7 +7,7 @@ import mercer
 from mercer import GPRegressor, kernels
 from mercer.export import ExportError
 from mercer.export.expression import OnnxGraph, Value
-from mercer.export.kernels.forms import cross
+from mercer.export.kernels import cross
 from mercer.kernels import RBF, Kernel, Linear, Matern, Noise, Precomputed, Stationary, White
 from mercer.losses import Gaussian
 from tests.export.common import assert_same, run, run_graph

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 import mercer
 from mercer import losses, search
 from mercer.export import ExportError
-from mercer.export.machines.registry import WRITERS
+from mercer.export.machines import WRITERS
 from mercer.kernels import RBF, Constant, Linear, RandomFourier, White
 from tests.export.common import assert_same
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import mercer
 from mercer.export import ExportError
-from mercer.export.inputs import STEPS
+from mercer.export.model import STEPS
 from mercer.kernels import RBF
 from mercer.losses import Gaussian
 from tests.export.common import assert_same

@@ -1,7 +1,7 @@
 """Model files of this version, kept under tests/data/models so that later ones can read them.
 
 ``python -m tests.persist.stored`` writes those that are not there; none is ever written twice. Run
-it with every version of scikit-learn that :mod:`mercer.persist.preprocessors` knows.
+it with every version of scikit-learn that :mod:`mercer.persist.pipelines` knows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sklearn.preprocessing import (
 import mercer
 from mercer.kernels import RBF, Linear
 from mercer.losses import Gaussian
-from mercer.persist.preprocessors import version
+from mercer.persist.pipelines import version
 
 FOLDER = Path(__file__).parents[1] / "data" / "models"
 X = np.array([[np.cos(3 * i), np.sin(7 * i)] for i in range(12)])

@@ -10,7 +10,7 @@ import pytest
 
 import mercer
 from mercer.persist import ModelFileError
-from mercer.persist.preprocessors import HOMES, KNOWN, carried, version
+from mercer.persist.pipelines import HOMES, KNOWN, carried, version
 from tests.persist.common import parse, with_manifest
 from tests.persist.stored import BY_VERSION, FOLDER, answers, models, said
 

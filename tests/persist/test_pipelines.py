@@ -24,9 +24,7 @@ import mercer
 from mercer.kernels import RBF
 from mercer.losses import Gaussian
 from mercer.persist import ModelFileError
-from mercer.persist.pipelines import packed_step, unpacked_step
-from mercer.persist.preprocessors import HOMES
-from mercer.persist.values import from_plain, to_plain
+from mercer.persist.pipelines import HOMES, from_plain, packed_step, to_plain, unpacked_step
 from tests.persist.common import forged, with_manifest
 
 RNG = np.random.default_rng(0)
@@ -358,7 +356,7 @@ def test_steps_of_the_caller():
 
     model = Pipeline([("shift", Shift()), ("machine", machine())]).fit(NUMBERS, Y)
     stored = packed_step(model, {"Shift": Shift})
-    from mercer.persist.registry import part_class
+    from mercer.persist import part_class
 
     again = unpacked_step(stored, {"Shift": Shift}, lambda name: part_class(name, {}))
     np.testing.assert_array_equal(again.predict(NUMBERS), model.predict(NUMBERS))

@@ -11,9 +11,8 @@ import pytest
 import mercer
 from mercer.kernels import RBF, Matern
 from mercer.losses import Gaussian, Softmax
-from mercer.persist import ModelFileError
-from mercer.persist.hostile import hostile_states
-from mercer.persist.registry import part_class
+from mercer.persist import ModelFileError, part_class
+from mercer.testing.record import hostile_states
 from tests.persist.test_every_estimator import answers
 
 RNG = np.random.default_rng(0)

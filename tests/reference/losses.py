@@ -6,11 +6,11 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-from mercer.testing.sums import conjugate as conjugate
-from mercer.testing.sums import dense_grid as dense_grid
-from mercer.testing.sums import expected as expected
-from mercer.testing.sums import kinks_of as kinks_of
-from mercer.testing.sums import tilted as tilted
+from mercer.testing.observations import conjugate_by_grid, expected_by_sums, tilted_by_sums
+from mercer.testing.observations import dense_grid as dense_grid
+from mercer.testing.observations import kinks_of as kinks_of
+
+conjugate, expected, tilted = conjugate_by_grid, expected_by_sums, tilted_by_sums
 
 
 def mills(z, terms=4000):

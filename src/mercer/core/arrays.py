@@ -1,14 +1,7 @@
-"""Arrays: the one place that knows which array library is in use.
-
-The rest of mercer is written against NumPy's names, plus the functions below: the handful of
-operations that the array standard lacks (triangular algebra on a Cholesky factor in place, the
-squared distances of a kernel). A second array library is added here and nowhere else.
+"""Arrays: the one place that knows which array library is in use, and what every table needs.
 
 Matrices that are factored are symmetric, so row-major and column-major copies are the same
 matrix; LAPACK is given the transposed view and works in place without a copy.
-
-Below them stands what every table needs: equal rows grouped and merged, location and scale of
-columns.
 """
 
 from __future__ import annotations
@@ -69,15 +62,13 @@ def _of_formulas(solve: Callable[[Array, Array], Array]) -> Callable[[Array, Arr
 @_of_formulas
 def half_solve(A: Array, B: Array) -> Array:
     """``L^-1 B`` for ``A`` as left by :func:`cholesky`; B is (n, m)."""
-    X, info = lapack.dtrtrs(A.T, B, lower=1)
-    return _checked(X, info)
+    return _triangular(A, B, trans=0)
 
 
 @_of_formulas
 def back_solve(A: Array, B: Array) -> Array:
     """``L^-T B`` for ``A`` as left by :func:`cholesky`; B is (n, m)."""
-    X, info = lapack.dtrtrs(A.T, B, lower=1, trans=1)
-    return _checked(X, info)
+    return _triangular(A, B, trans=1)
 
 
 @_of_formulas
@@ -122,7 +113,8 @@ def mirror(A: Array) -> Array:
     return A
 
 
-def _checked(X: Array, info: int) -> Array:
+def _triangular(A: Array, B: Array, trans: int) -> Array:
+    X, info = lapack.dtrtrs(A.T, B, lower=1, trans=trans)
     if info:
         raise np.linalg.LinAlgError("the factor is singular or was used up by its inverse")
     return np.asarray(X)

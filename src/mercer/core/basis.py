@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import combinations_with_replacement
+from itertools import chain, combinations_with_replacement
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,12 +60,10 @@ class PolynomialBasis(Basis):
         return math.comb(d + int(self.degree), min(d, int(self.degree)))
 
     def _monomials(self, d: int) -> list[tuple[int, ...]]:
-        return [
-            c for k in range(self.degree + 1) for c in combinations_with_replacement(range(d), k)
-        ]
+        each = (combinations_with_replacement(range(d), k) for k in range(self.degree + 1))
+        return list(chain.from_iterable(each))
 
     def __call__(self, X: Array) -> Array:
-        """Return the monomials at X (n, d): shape (n, k)."""
         return np.column_stack([X[:, list(c)].prod(axis=1) for c in self._monomials(X.shape[1])])
 
     def logdet_units(self, scale: Array) -> float:
@@ -91,7 +89,6 @@ class FunctionBasis(Basis):
         self.function = function
 
     def __call__(self, X: Array) -> Array:
-        """Return the functions at X (n, d): shape (n, k)."""
         H = as_matrix(self.function(X))
         if len(H) != len(X) or not np.all(np.isfinite(H)):
             raise ValueError(
@@ -102,7 +99,6 @@ class FunctionBasis(Basis):
 
     @classmethod
     def example(cls) -> FunctionBasis:
-        """Return a sine."""
         return cls(np.sin)
 
 

@@ -1,8 +1,7 @@
 """Component: the parent of every part (kernel, loss, inference, search, prior).
 
-A component is its constructor arguments: they are stored under their own names and nothing else
-is kept. From that alone follow parameters (scikit-learn's ``get_params`` / ``set_params``),
-``repr``, equality, copies and the dictionary form used by model files.
+A component is its constructor arguments, stored under their own names. From that alone follow
+parameters as scikit-learn has them, ``repr``, equality, copies and the form in model files.
 """
 
 from __future__ import annotations
@@ -95,8 +94,7 @@ class Component:
         params = {name: getattr(self, name) for name in self.parameter_names()}
         if deep:
             for child, part in self.children().items():
-                for name, value in part.get_params().items():
-                    params[f"{child}__{name}"] = value
+                params |= {f"{child}__{name}": v for name, v in part.get_params().items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
@@ -109,10 +107,8 @@ class Component:
             elif rest and head in self.children():
                 self.children()[head].set_params(**{rest: value})
             else:
-                known = ", ".join(self.get_params()) or "none"
-                raise ValueError(
-                    f"{type(self).__name__} has no parameter {name!r}; it has: {known}"
-                )
+                who, known = type(self).__name__, ", ".join(self.get_params()) or "none"
+                raise ValueError(f"{who} has no parameter {name!r}; it has: {known}")
         return self
 
     def children(self) -> dict[str, Component]:
@@ -131,9 +127,8 @@ class Component:
     def known_names(cls) -> dict[str, Callable[[], Component]]:
         """Return what :meth:`by_name` knows of this sort of part: name -> how it is made, sorted.
 
-        Every subclass that exists is found, classes of your own included, unless its constructor
-        has arguments without a default. A name of mercer's stays mercer's; of two classes of yours
-        with the same name the later one counts.
+        Every subclass whose arguments have defaults is found, your own included. A name of mercer's
+        stays mercer's; of two classes of yours with the same name the later one counts.
         """
         return {name: made for name, made in sorted(_names(cls).items()) if not _required(made)}
 
@@ -164,11 +159,8 @@ class Component:
     @classmethod
     def word_for(cls, name: str) -> str:
         """Return what parameter ``name`` is to a reader; empty if the class does not say."""
-        for parent in cls.__mro__:
-            words: Mapping[str, str] = vars(parent).get("words", {})
-            if name in words:
-                return words[name]
-        return ""
+        said = (vars(parent).get("words", {}) for parent in cls.__mro__)
+        return next((str(words[name]) for words in said if name in words), "")
 
     def replaced(self, values: Mapping[str, Any]) -> Self:
         """Return a copy with new values by path; parts without a new value are shared with it.
@@ -212,8 +204,8 @@ class Component:
             except (TypeError, ValueError):
                 continue  # the part refuses what is not a number in its own words
             if np.any(value < domain.lower) or np.any(value > domain.upper):
-                where = f"must lie between {domain.lower:g} and {domain.upper:g}"
-                where = "must be positive" if domain == POSITIVE else where
+                between = f"lie between {domain.lower:g} and {domain.upper:g}"
+                where = f"must {'be positive' if domain == POSITIVE else between}"
                 raise ValueError(f"{type(owner).__name__}: {name} {where}, got {given!r}")
 
     def differentiable(self) -> Iterator[tuple[str, Component, str]]:
@@ -228,11 +220,8 @@ class Component:
     @property
     def free(self) -> dict[str, Domain]:
         """Differentiable parameters that are not fixed, by path, with their domain."""
-        return {
-            path: owner.domains[name]
-            for path, owner, name in self.differentiable()
-            if not owner.mark(name).fixed
-        }
+        every = self.differentiable()
+        return {path: own.domains[name] for path, own, name in every if not own.mark(name).fixed}
 
     def mark(self, name: str) -> Mark:
         """What was said about parameter ``name`` with :meth:`fix`, :meth:`bound`, :meth:`prior`."""
@@ -260,11 +249,8 @@ class Component:
         owners = {path: (owner, name) for path, owner, name in clone.differentiable()}
         for path, new in news.items():
             if path not in owners:
-                known = ", ".join(owners) or "none"
-                raise ValueError(
-                    f"{type(self).__name__} has no differentiable parameter {path!r}; "
-                    f"it has: {known}"
-                )
+                who, known = type(self).__name__, ", ".join(owners) or "none"
+                raise ValueError(f"{who} has no differentiable parameter {path!r}; it has: {known}")
             owner, name = owners[path]
             marks = dict(getattr(owner, "_marks", {}))
             marks[name] = Mark(**{**vars(marks.get(name, Mark())), **new})
@@ -309,14 +295,8 @@ class Component:
     def to_dict(self) -> dict[str, Any]:
         """Return class name, parameters and marks as plain values and NumPy arrays."""
         params = {k: _plain(v) for k, v in self.get_params(deep=False).items()}
-        marks = {
-            k: {
-                "fixed": m.fixed,
-                "bounds": None if m.bounds is None else list(m.bounds),
-                "prior": None if m.prior is None else m.prior.to_dict(),
-            }
-            for k, m in getattr(self, "_marks", {}).items()
-        }
+        given: dict[str, Mark] = getattr(self, "_marks", {})
+        marks = {k: {part: _plain(v) for part, v in vars(m).items()} for k, m in given.items()}
         return {"class": self.part_name(), "params": params, "marks": marks}
 
     @staticmethod
@@ -324,61 +304,42 @@ class Component:
         """Build a component from :meth:`to_dict`; ``resolve`` maps class names to classes."""
         cls = resolve(data["class"])
         params = {k: _built(v, resolve) for k, v in data["params"].items()}
-        unknown = set(params) - set(cls.parameter_names())
-        if unknown:
-            raise ValueError(f"{data['class']} has no parameter {sorted(unknown)}")
+        own = set(cls.parameter_names())
         # a default in place of what was left out would be another part, without a word
-        missing = set(cls.parameter_names()) - set(params)
-        if missing:
-            raise ValueError(f"{data['class']} lacks its parameter {sorted(missing)}")
+        for odd, word in ((set(params) - own, "has no"), (own - set(params), "lacks its")):
+            if odd:
+                raise ValueError(f"{data['class']} {word} parameter {sorted(odd)}")
         part = cls(**params)
         for name in part.domains:
             value = getattr(part, name)
             if value is not None and not np.size(value):
                 raise ValueError(f"{data['class']} has no value for {name}")
         part.check_domains()
-        marks = data.get("marks", {})
+        marks = {}
+        for name, stored in data.get("marks", {}).items():
+            pair, prior = stored["bounds"], stored["prior"]
+            bounds = None if pair is None else (pair[0], pair[1])
+            given = None if prior is None else Component.from_dict(prior, resolve)
+            marks[name] = Mark(bool(stored["fixed"]), bounds, given)
         if marks:
-            part._marks = {
-                k: Mark(
-                    bool(m["fixed"]),
-                    None if m["bounds"] is None else (m["bounds"][0], m["bounds"][1]),
-                    None if m["prior"] is None else Component.from_dict(m["prior"], resolve),
-                )
-                for k, m in marks.items()
-            }
+            part._marks = marks
         return part
-
-
-def _subclasses(base: type[Component]) -> Iterator[type[Component]]:
-    """Yield every class below ``base`` once, a parent before its children."""
-    seen: dict[type[Component], None] = {}
-    waiting = list(base.__subclasses__())
-    while waiting:
-        part = waiting.pop(0)
-        if part not in seen:
-            seen[part] = None
-            waiting += part.__subclasses__()
-    yield from seen
 
 
 def _names(base: type[Component]) -> dict[str, Callable[[], Component]]:
     """Return every name below ``base``, those of mercer before those of others."""
     own: dict[str, Callable[[], Component]] = {}
     house: dict[str, Callable[[], Component]] = {}
-    for part in _subclasses(base):
-        (house if part.__module__.startswith("mercer.") else own).update(_own_names(part))
+    parts = base.__subclasses__()
+    for part in parts:  # a parent before its children, which are added behind
+        parts += [child for child in part.__subclasses__() if child not in parts]
+        if vars(part).get("abstract", False) or part.__name__.startswith("_"):
+            continue
+        stated: Names | None = vars(part).get("names")
+        if stated is None:
+            stated = {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part.__name__).lower(): part}
+        (house if part.__module__.startswith("mercer.") else own).update(stated)
     return own | house
-
-
-def _own_names(part: type[Component]) -> Names:
-    """Return the names that a class itself has: those it states, or its own; none if abstract."""
-    if vars(part).get("abstract", False) or part.__name__.startswith("_"):
-        return {}
-    stated: Names | None = vars(part).get("names")
-    if stated is not None:
-        return stated
-    return {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part.__name__).lower(): part}
 
 
 def _required(made: Callable[[], Component]) -> list[str]:
@@ -393,10 +354,9 @@ def _by_position(values: Sequence[Any]) -> dict[str, Component]:
 
 
 def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return (
-            isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and bool(np.array_equal(a, b))
-        )
+    arrays = [isinstance(each, np.ndarray) for each in (a, b)]
+    if any(arrays):
+        return all(arrays) and bool(np.array_equal(a, b))
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
     return bool(a is b or a == b)

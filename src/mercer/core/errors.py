@@ -19,19 +19,13 @@ class ExportError(ValueError):
     """A model, or a part of one, that has no form in ONNX; the sentence says which and why."""
 
 
-PACKAGE = __name__.partition(".")[0]
-
-
 def outside() -> int:
     """Return the ``stacklevel`` for :func:`warnings.warn` of the first frame outside the package.
 
     It counts from the function that calls this one, which is the one that must warn.
     """
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and _package(frame.f_globals) == PACKAGE:
+    inside = f"{__name__.partition('.')[0]}."
+    while frame.f_back is not None and f"{frame.f_globals.get('__name__', '')}.".startswith(inside):
         level, frame = level + 1, frame.f_back
     return level
-
-
-def _package(names: dict[str, object]) -> str:
-    return str(names.get("__name__", "")).partition(".")[0]

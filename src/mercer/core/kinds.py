@@ -1,8 +1,7 @@
 """Kinds: what an attribute of a fitted estimator is.
 
 A kind writes a value as plain values with arrays among them, checks what was stored, reads it
-again, and describes itself for docs/model-files.md; ``persist.hostile`` spoils what it wrote.
-Letters are sizes: the same number wherever they stand in a record.
+again, and describes itself. Letters are sizes: the same number wherever they stand in a record.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +28,9 @@ _TOKEN = re.compile(r"(\w+?)(?:([+-])(\w+))?")
 
 
 class Kind(ABC):
-    """What an attribute is: how it is written, checked, read and described."""
+    """What an attribute is: how it is written, checked, read and described (``words``)."""
+
+    words: ClassVar[str] = ""
 
     @abstractmethod
     def write(self, value: Any) -> Any:
@@ -38,13 +40,13 @@ class Kind(ABC):
     def check(self, stored: Any, sizes: Sizes, place: str) -> None:
         """Refuse what :meth:`write` cannot have written, with a ValueError that names the place."""
 
-    @abstractmethod
     def read(self, stored: Any, resolve: Resolve) -> Any:
-        """Return the value of what was checked."""
+        """Return the value of what was checked: what is stored, if a kind does not say more."""
+        return stored
 
-    @abstractmethod
     def told(self) -> str:
         """Return a phrase for the tables of the documentation."""
+        return self.words
 
     def entries(self) -> Record:
         """Return the kinds inside, by name."""
@@ -60,16 +62,22 @@ def _size(token: str, sizes: Sizes) -> int | None:
     return None if a is None or b is None else (a - b if sign == "-" else a + b)
 
 
+def check_type(stored: Any, kind: type, place: str) -> None:
+    """Refuse what is not exactly of this type."""
+    if type(stored) is not kind:
+        raise ValueError(f"{place} is a {type(stored).__name__}")
+
+
 def fit_shape(shape: tuple[int, ...], shapes: str, sizes: Sizes, place: str) -> None:
     """Compare a shape with ``n d`` (or several: ``n | n m``); a new letter becomes known."""
     for form in shapes.split("|"):
         tokens = form.split()
         wanted = [_size(token, sizes) for token in tokens]
-        if len(wanted) == len(shape) and all(
-            w is None or w == s for w, s in zip(wanted, shape, strict=True)
-        ):
+        if len(wanted) == len(shape):
             known = {t: s for t, s in zip(tokens, shape, strict=True) if t.isalpha()}
-            if all(known[t] == s for t, s in zip(tokens, shape, strict=True) if t in known):
+            # a letter that stands twice is the same number in both places
+            sure = [known.get(t) if w is None else w for t, w in zip(tokens, wanted, strict=True)]
+            if all(w in (None, s) for w, s in zip(sure, shape, strict=True)):
                 sizes.update(known)
                 return
     said = [t if w is None else str(w) for t, w in zip(tokens, wanted, strict=True)]
@@ -77,35 +85,29 @@ def fit_shape(shape: tuple[int, ...], shapes: str, sizes: Sizes, place: str) -> 
     raise ValueError(f"{place} has shape {shape}, expected {expected}")
 
 
-class Numbers(Kind):
-    """An array of doubles, in the memory order that it has: BLAS rounds differently for the two.
+def _limit(kind: Numbers | Plain, stored: Any = -np.inf) -> list[str]:
+    """Return the phrase for the range, if there is one and the value is not in it."""
+    low = kind.low
+    if low is None or np.all(stored > low if kind.above else stored >= low):
+        return []
+    return [f"{'above' if kind.above else 'at least'} {low:g}"]
 
-    Parameters
-    ----------
-    shape : sizes as in ``"n d"``; forms that are all allowed are separated by ``|``.
-    low : the least value; with ``above``, all values are above it.
-    finite : whether values must be finite.
-    whole : whether they must be whole numbers.
-    upper : whether the upper triangle alone is kept.
-    diagonal : "positive" or "nonzero" for a triangular factor.
-    """
+
+@dataclass(eq=False)
+class Numbers(Kind):
+    """An array of doubles, in the memory order that it has: BLAS rounds differently for the two."""
 
     dtype: ClassVar[Any] = np.float64
-    words: ClassVar[str] = "doubles"
+    words = "doubles"
 
-    def __init__(
-        self,
-        shape: str,
-        low: float | None = None,
-        *,
-        above: bool = False,
-        finite: bool = True,
-        whole: bool = False,
-        upper: bool = False,
-        diagonal: str | None = None,
-    ) -> None:
-        self.shape, self.low, self.above = shape, low, above
-        self.finite, self.whole, self.upper, self.diagonal = finite, whole, upper, diagonal
+    shape: str  # sizes as in "n d"; forms that are all allowed are separated by |
+    low: float | None = None  # the least value
+    _: KW_ONLY
+    above: bool = False  # whether all values are above ``low``
+    finite: bool = True  # whether values must be finite
+    whole: bool = False  # whether they must be whole numbers
+    upper: bool = False  # whether the upper triangle alone is kept
+    diagonal: str | None = None  # "positive" or "nonzero" for a triangular factor
 
     def write(self, value: Any) -> Any:
         array = np.asarray(value, dtype=self.dtype)
@@ -121,11 +123,9 @@ class Numbers(Kind):
         fit_shape(stored.shape, self.shape, sizes, place)
         if self.finite and not np.isfinite(stored).all():
             raise ValueError(f"{place} holds values that are not finite")
-        low = self.low
-        if low is not None and not np.all(stored > low if self.above else stored >= low):
-            limit = f"{'above' if self.above else 'at least'} {low:g}"
-            signs = {True: "be positive", False: "not be negative"}
-            raise ValueError(f"{place} must {signs[self.above] if low == 0.0 else f'be {limit}'}")
+        for limit in _limit(self, stored):
+            signs = "be positive" if self.above else "not be negative"
+            raise ValueError(f"{place} must {f'be {limit}' if self.low else signs}")
         if self.diagonal is not None:
             pivots = stored.diagonal()
             if not np.all(pivots > 0.0 if self.diagonal == "positive" else pivots != 0.0):
@@ -133,13 +133,8 @@ class Numbers(Kind):
         if self.whole and not np.array_equal(stored, np.floor(stored)):
             raise ValueError(f"{place} must be whole numbers")
 
-    def read(self, stored: Any, resolve: Resolve) -> Any:
-        return stored
-
     def told(self) -> str:
-        words = [f"{self.words} {_told_shape(self.shape)}"]
-        if self.low is not None:
-            words.append(f"{'above' if self.above else 'at least'} {self.low:g}")
+        words = [f"{self.words} {_told_shape(self.shape)}", *_limit(self)]
         words += ["whole numbers"] * self.whole + ["need not be finite"] * (not self.finite)
         words += ["upper triangle"] * self.upper
         return ", ".join(words + ([f"diagonal {self.diagonal}"] if self.diagonal else []))
@@ -148,18 +143,15 @@ class Numbers(Kind):
 class Flags(Numbers):
     """An array of booleans."""
 
-    dtype: ClassVar[Any] = np.bool_
-    words: ClassVar[str] = "booleans"
+    dtype = np.bool_
+    words = "booleans"
 
 
 class Rows(Numbers):
-    """Numbers of rows or places (an index array), at least 0; ``rising``: each above the last.
+    """Numbers of rows or places, at least 0, all ``below`` a size; ``rising``: above the last."""
 
-    ``below`` is a size that all of them stay below.
-    """
-
-    dtype: ClassVar[Any] = np.int64
-    words: ClassVar[str] = "row numbers"
+    dtype = np.int64
+    words = "row numbers"
 
     def __init__(self, shape: str = "s", *, rising: bool = True, below: str | None = None) -> None:
         super().__init__(shape, 0)
@@ -181,24 +173,17 @@ class Rows(Numbers):
         return ", ".join(words + ([] if self.below is None else [f"below {self.below}"]))
 
 
+@dataclass(eq=False)
 class Plain(Kind):
-    """One int, float, bool or str; ``low`` (``above``) as for :class:`Numbers`; ``among`` a list.
+    """One int, float, bool or str."""
 
-    ``size`` is a letter that the number gives a value.
-    """
-
-    def __init__(
-        self,
-        kind: Any,
-        low: float | None = None,
-        *,
-        above: bool = False,
-        finite: bool = True,
-        among: tuple[Any, ...] | None = None,
-        size: str | None = None,
-    ) -> None:
-        self.kind, self.low, self.above, self.finite = kind, low, above, finite
-        self.among, self.size = among, size
+    kind: Any
+    low: float | None = None  # as for :class:`Numbers`
+    _: KW_ONLY
+    above: bool = False
+    finite: bool = True
+    among: tuple[Any, ...] | None = None  # all values that it may have
+    size: str | None = None  # a letter that the number gives a value
 
     def write(self, value: Any) -> Any:
         if self.kind is str and not isinstance(value, str):
@@ -206,27 +191,19 @@ class Plain(Kind):
         return self.kind(value)
 
     def check(self, stored: Any, sizes: Sizes, place: str) -> None:
-        if type(stored) is not self.kind:
-            raise ValueError(f"{place} is a {type(stored).__name__}")
+        check_type(stored, self.kind, place)
         if self.kind is float and self.finite and not math.isfinite(stored):
             raise ValueError(f"{place} is not a finite number")
-        low = self.low
-        if low is not None and not (stored > low if self.above else stored >= low):
-            raise ValueError(f"{place} must be {'above' if self.above else 'at least'} {low:g}")
+        for limit in _limit(self, stored):
+            raise ValueError(f"{place} must be {limit}")
         if self.among is not None and stored not in self.among:
             raise ValueError(f"{place} is none of {', '.join(map(str, self.among))}")
         if self.size is not None and sizes.setdefault(self.size, stored) != stored:
             raise ValueError(f"{place} is {stored}, expected {sizes[self.size]}")
 
-    def read(self, stored: Any, resolve: Resolve) -> Any:
-        return stored
-
     def told(self) -> str:
-        words = [
-            {int: "whole number", float: "number", bool: "true or false"}.get(self.kind, "text")
-        ]
-        if self.low is not None:
-            words.append(f"{'above' if self.above else 'at least'} {self.low:g}")
+        names = {int: "whole number", float: "number", bool: "true or false"}
+        words = [names.get(self.kind, "text"), *_limit(self)]
         if self.among is not None:
             words.append("one of " + ", ".join(map(str, self.among)))
         return ", ".join(words + ([] if self.size is None else [f"the size {self.size}"]))
@@ -235,20 +212,15 @@ class Plain(Kind):
 class PlainReport(Kind):
     """Nested plain values, for reading only; numbers that are not finite are written as null."""
 
+    words = "plain values, nested"
+
     def write(self, value: Any) -> Any:
         return finite(value)
 
     def check(self, stored: Any, sizes: Sizes, place: str) -> None:
-        if type(stored) is not dict:
-            raise ValueError(f"{place} is a {type(stored).__name__}")
+        check_type(stored, dict, place)
         if not _is_plain(stored):
             raise ValueError(f"{place} holds more than plain values")
-
-    def read(self, stored: Any, resolve: Resolve) -> Any:
-        return stored
-
-    def told(self) -> str:
-        return "plain values, nested"
 
 
 class Texts(Kind):
@@ -275,6 +247,8 @@ class Texts(Kind):
 
 class Labels(Kind):
     """The sorted classes. They give c, their number, and k, that of the functions: 1 for two."""
+
+    words = "the classes: `dtype` and `values`; c of them, for k functions"
 
     def write(self, value: Any) -> Any:
         values = value.tolist()
@@ -310,9 +284,6 @@ class Labels(Kind):
             raise ValueError("the classes are not sorted, or one is named twice")
         return classes
 
-    def told(self) -> str:
-        return "the classes: `dtype` and `values`; c of them, for k functions"
-
 
 class PartOf(Kind):
     """A component of a certain class: a kernel, a loss, a basis."""
@@ -339,18 +310,23 @@ class PartOf(Kind):
         return f"a {self.part.__name__.lower()}"
 
 
+def item(value: Any) -> Any:
+    """Return a scalar of NumPy as Python's own; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def stored_part(part: Component) -> Any:
     """Return the dictionary form of a part; its arrays of numbers are arrays of doubles."""
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {name: plain(inner) for name, inner in value.items()}
+    def doubles(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: doubles(inner) for name, inner in value.items()}
         if isinstance(value, list):
-            return [plain(inner) for inner in value]
+            return [doubles(inner) for inner in value]
         numbers = isinstance(value, np.ndarray) and value.dtype.kind in "fiu"
         return np.asarray(value, dtype=np.float64) if numbers else value
 
-    return plain(part.to_dict())
+    return doubles(part.to_dict())
 
 
 def check_doubles(stored: Any, place: str) -> None:
@@ -371,8 +347,7 @@ def finite(value: Any) -> Any:
         return {str(k): finite(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [finite(v) for v in value]
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = item(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -11,46 +11,37 @@ import numpy as np
 
 def available_bytes() -> int:
     """Return memory that a new array may take: the machine's, or the container's limit if less."""
-    free = _meminfo()
+    free = 1024 * _entry(Path("/proc/meminfo"), "MemAvailable:")
+    if not free:
+        try:
+            free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        except (ValueError, OSError, AttributeError):
+            free = 1 << 62  # the system does not say: let the allocation itself decide
+    group = Path("/sys/fs/cgroup")
     for limit_file, used_file in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
+        (group / "memory.max", group / "memory.current"),
+        (group / "memory/memory.limit_in_bytes", group / "memory/memory.usage_in_bytes"),
     ):
         try:
-            limit, used = Path(limit_file).read_text(), Path(used_file).read_text()
+            limit, used = limit_file.read_text(), used_file.read_text()
         except OSError:
             continue
         if limit.strip().isdigit():
-            taken = int(used) - _reclaimable(Path(used_file).parent / "memory.stat")
-            free = min(free, max(int(limit) - taken, 0))
+            # file cache is given up when memory is needed
+            cache = _entry(
+                used_file.parent / "memory.stat", "inactive_file ", "total_inactive_file "
+            )
+            free = min(free, max(int(limit) - int(used) + cache, 0))
     return free
 
 
-def _reclaimable(stat: Path) -> int:
-    """File cache that the container gives up when memory is needed."""
+def _entry(file: Path, *names: str) -> int:
+    """Return the number behind one of the names in a file of the system, 0 if there is none."""
     try:
-        for line in stat.read_text().splitlines():
-            if line.startswith(("inactive_file ", "total_inactive_file ")):
-                return int(line.split()[1])
+        lines = file.read_text().splitlines()
     except OSError:
-        pass
-    return 0
-
-
-def _meminfo() -> int:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return 1 << 62  # the system does not say: let the allocation itself decide
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith(names)), 0)
 
 
 def require_memory(n: int, arrays: int, task: str = "an exact fit", remedy: str = "fit") -> None:
@@ -106,9 +97,8 @@ BYTES = 1 << 24
 def keep_pages() -> None:
     """Free one block of 16 MiB, once in a process, before matrices of some MiB come and go.
 
-    glibc's allocator takes it as a sign that blocks up to this size are used again, and no longer
-    gives their pages back to the system after each step, only to ask for them, and have them
-    cleared, in the next: a sixth of the time of a batch with a budget of 300. The process may keep
-    up to 32 MiB more than it needs. Other allocators take no notice.
+    glibc's allocator then keeps the pages of blocks up to this size, rather than give them back and
+    have others cleared at each step: a sixth of the time of a batch with a budget of 300. The
+    process may keep up to 32 MiB more than it needs. Other allocators take no notice.
     """
     np.empty(BYTES // 8)  # never touched: it costs an address range, no memory

@@ -1,17 +1,15 @@
-"""Records: what a fitted estimator consists of is declared once.
-
-An estimator states ``_record()``: the kind of each fitted attribute. Writing, reading and checking
-follow from it, and so do the hostile files of the tests and the tables of docs/model-files.md.
+"""Records: what a fitted estimator consists of is declared once, in its ``_record()``.
 
     "support_vectors_": Numbers("s d"), "dual_coef_": Numbers("k s"), "kernel_": PartOf(Kernel)
 
-A stored state is nested plain values with arrays at its leaves. All of it is checked before any
-part of it is built.
+Writing, reading and checking follow from it, and so do the hostile files of the tests and the
+tables of docs/model-files.md. All of a stored state is checked before any part of it is built.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,15 +25,13 @@ from mercer.core.kinds import (
     Texts,
     check_doubles,
     fit_shape,
+    item,
     stored_part,
 )
 
 
 class Maybe(Kind):
-    """What may be missing: None is written as null.
-
-    ``absent``: an attribute that is not there is written as null, and not set when it is read.
-    """
+    """What may be missing: null for None, or with ``absent`` for an attribute that is not there."""
 
     def __init__(self, kind: Kind, *, absent: bool = False) -> None:
         self.kind, self.absent = kind, absent
@@ -97,38 +93,29 @@ class Each(Kind):
         return self.kind.entries()
 
 
+@dataclass(eq=False)
 class Fields(Kind):
-    """An object by its attributes: those of a dataclass, or of a class that is made of them.
+    """An object by its attributes: those of a dataclass, or of a class that is made of them."""
 
-    Parameters
-    ----------
-    make : the class, called with the values by name; or any function of them.
-    record : the kinds of the attributes.
-    own : letters that are sizes of this object alone.
-    parts : value -> mapping, where the entries are not attributes by these names.
-    """
-
-    def __init__(
-        self,
-        make: Callable[..., Any],
-        record: Record,
-        *,
-        own: str = "",
-        parts: Callable[[Any], Mapping[str, Any]] | None = None,
-    ) -> None:
-        self.make, self.record, self.own, self.parts = make, record, own.split(), parts
+    make: Callable[..., Any]  # the class, called with the values by name; or any function of them
+    record: Record  # the kinds of the attributes
+    _: KW_ONLY
+    own: str = ""  # letters that are sizes of this object alone
+    parts: Callable[[Any], Mapping[str, Any]] | None = (
+        None  # value -> its entries, if no attributes
+    )
 
     def write(self, value: Any) -> Any:
-        values = self.parts(value) if self.parts else None
-        return {
-            name: kind.write(getattr(value, name) if values is None else values[name])
-            for name, kind in self.record.items()
-        }
+        if self.parts is None:
+            return {name: kind.write(getattr(value, name)) for name, kind in self.record.items()}
+        values = self.parts(value)
+        return {name: kind.write(values[name]) for name, kind in self.record.items()}
 
     def check(self, stored: Any, sizes: Sizes, place: str) -> None:
-        inside = {k: v for k, v in sizes.items() if k not in self.own}
+        own = self.own.split()
+        inside = {k: v for k, v in sizes.items() if k not in own}
         check_entries(self.record, stored, inside, place)
-        sizes.update({k: v for k, v in inside.items() if k not in self.own})
+        sizes.update({k: v for k, v in inside.items() if k not in own})
 
     def read(self, stored: Any, resolve: Resolve) -> Any:
         return self.make(**read_entries(self.record, stored, resolve))
@@ -142,6 +129,8 @@ class Fields(Kind):
 
 class One(Kind):
     """One of several kinds; ``name`` says which, by default the name of the value's class."""
+
+    words = "one of the forms below it, by name"
 
     def __init__(self, kinds: Record, name: Callable[[Any], str] | None = None) -> None:
         self.kinds = kinds
@@ -163,9 +152,6 @@ class One(Kind):
         ((name, inside),) = stored.items()
         return self.kinds[name].read(inside, resolve)
 
-    def told(self) -> str:
-        return "one of the forms below it, by name"
-
     def entries(self) -> Record:
         return self.kinds
 
@@ -175,12 +161,11 @@ def check_entries(record: Record, stored: Any, sizes: Sizes, place: str) -> None
     if not isinstance(stored, Mapping):
         raise ValueError(f"{place or 'the state'} is a {type(stored).__name__}")
     needed = {name for name, kind in record.items() if not isinstance(kind, Later)}
-    if not needed <= set(stored) <= set(record):
-        odd = sorted((needed - set(stored)) | (set(stored) - set(record)), key=str)[0]
-        word = "is missing" if odd in needed else "is not part of such a model"
-        raise ValueError(
-            f"{place or 'the state'} does not consist of {', '.join(record)}: {odd!s:.60} {word}"
-        )
+    odd = sorted((needed - set(stored)) | (set(stored) - set(record)), key=str)
+    if odd:
+        word = "is missing" if odd[0] in needed else "is not part of such a model"
+        what = f"{place or 'the state'} does not consist of {', '.join(record)}"
+        raise ValueError(f"{what}: {odd[0]!s:.60} {word}")
     for name, kind in record.items():
         if name in stored:
             kind.check(stored[name], sizes, f"{place}.{name}" if place else name)
@@ -198,7 +183,6 @@ def read_entries(record: Record, stored: Mapping[str, Any], resolve: Resolve) ->
     return found
 
 
-# ---------------------------------------------------------------------- estimators
 COLUMNS: Record = {
     "n_features_in_": Plain(int, 1, size="d"),
     "feature_names_in_": Maybe(Texts("d", array=True), absent=True),
@@ -264,7 +248,10 @@ class Recorded:
         cls._check_stored(stored)
         params = {name: _given(value, resolve) for name, value in stored["params"].items()}
         for name, value in params.items():
-            _check_type(name, value, cls._param_types)
+            kinds = cls._param_types.get(name, (type(value),))
+            part = isinstance(value, Component) and isinstance(value, kinds)
+            if not part and type(value) not in kinds:  # what it may be the estimator knows
+                raise ValueError(f"the parameter {name} is a {type(value).__name__}")
         fitted = cls._made(params)
         for name, value in read_entries(cls._record(), stored, resolve).items():
             setattr(fitted, name, value)
@@ -299,14 +286,14 @@ def _param(value: Any, name: str) -> Any:
     if isinstance(value, Component):
         return {"part": stored_part(value)}
     if isinstance(value, Mapping):
-        pairs = [[_item(k), _item(v)] for k, v in value.items()]
-        for one in (v for pair in pairs for v in pair):
-            if not isinstance(one, PLAIN):
-                raise TypeError(f"{one!r} cannot be written to a model file")
+        pairs = [[item(k), item(v)] for k, v in value.items()]
+        odd = [one for pair in pairs for one in pair if not isinstance(one, PLAIN)]
+        if odd:
+            raise TypeError(f"{odd[0]!r} cannot be written to a model file")
         return {"pairs": pairs}
     if isinstance(value, (list, tuple)):
         return [_param(v, name) for v in value]
-    value = _item(value)
+    value = item(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
         return np.asarray(value, dtype=np.float64)
     if value is None or isinstance(value, (*PLAIN, np.ndarray)):
@@ -325,23 +312,11 @@ def _given(value: Any, resolve: Resolve) -> Any:
     match value:
         case {"part": dict(part), **rest} if not rest:
             return Component.from_dict(part, resolve)
-        case {"pairs": list(pairs), **rest} if not rest and all(map(_is_pair, pairs)):
-            return {key: number for key, number in pairs}  # noqa: C416  # pairs may be lists
+        case {"pairs": list(pairs), **rest} if not rest and all(
+            type(pair) is list and [type(v) in PLAIN for v in pair] == [True, True]
+            for pair in pairs
+        ):
+            return dict(map(tuple, pairs))
         case Mapping():
             raise ValueError("a parameter of the model is neither plain, a part nor plain pairs")
     return value
-
-
-def _is_pair(pair: Any) -> bool:
-    return isinstance(pair, list) and len(pair) == 2 and all(type(v) in PLAIN for v in pair)
-
-
-def _check_type(name: str, value: Any, known: Mapping[str, tuple[type, ...]]) -> None:
-    """Refuse a parameter of a type it cannot have; what its value may be the estimator knows."""
-    kinds = known.get(name, (type(value),))
-    if type(value) not in kinds and not (isinstance(value, Component) and isinstance(value, kinds)):
-        raise ValueError(f"the parameter {name} is a {type(value).__name__}")
-
-
-def _item(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -4,14 +4,8 @@ A :class:`~mercer.export.expression.Value` stands for numbers that are not known
 it writes nodes. So a kernel is written by its own formula, and estimators by formulas (1) and (2).
 """
 
-from __future__ import annotations
-
 from mercer.core.errors import ExportError
-from mercer.export import functions as _functions
-from mercer.export.kernels import composed as _composed
-from mercer.export.kernels import inner_products as _inner_products
+from mercer.export import functions as functions  # enters what a formula may use
 from mercer.export.model import to_onnx
 
 __all__ = ["ExportError", "to_onnx"]
-
-_FORMS = (_functions, _composed, _inner_products)  # imported for what they enter

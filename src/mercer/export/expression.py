@@ -6,7 +6,7 @@ A formula written for arrays is evaluated on values instead; what it leaves behi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,22 +23,17 @@ FUNCTIONS: dict[str, str | Callable[..., Any]] = {}
 class Value(NDArrayOperatorsMixin):
     """What a node puts out. Numbers and arrays that meet it become constants; shapes broadcast.
 
-    NumPy's operators and functions take it as they take an array, so that a formula written for
-    arrays, such as the profile of a kernel, writes its own nodes. What ONNX cannot say is refused
-    by name.
+    NumPy's functions take it as they take an array; what ONNX cannot say is refused by name.
     """
 
     __hash__ = None  # type: ignore[assignment]  # == compares elementwise, as for arrays
 
     def __init__(self, graph: OnnxGraph, name: str, boolean: bool = False) -> None:
-        self.graph = graph
-        self.name = name
-        self.boolean = boolean
+        self.graph, self.name, self.boolean = graph, name, boolean
         # this is factor * base; and of a product of matrices, its multiples: see times
         self.base, self.factor = self, 1.0
         self.multiple: Callable[[float], Value] | None = None
 
-    # ------------------------------------------------------------------ NumPy's functions
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
         chosen, (out,) = options.pop("where", True), options.pop("out", (None,))
@@ -62,10 +57,6 @@ class Value(NDArrayOperatorsMixin):
             "ONNX; numpy.where can"
         )
 
-    def apply(self, op: str) -> Value:
-        """Return the value of an elementwise ONNX operator: Exp, Floor, Sigmoid, ..."""
-        return self.graph.add(op, self)
-
     def times(self, number: float, op: str = "Mul") -> Value:
         """Return this times a number, or over it.
 
@@ -79,7 +70,6 @@ class Value(NDArrayOperatorsMixin):
         value.base, value.factor = self.base, self.factor * factor
         return value
 
-    # ------------------------------------------------------------------ shapes
     @property
     def T(self) -> Value:
         """The transpose of a matrix."""
@@ -124,9 +114,8 @@ class Value(NDArrayOperatorsMixin):
         """Return this as another type."""
         from onnx import helper
 
-        return self.graph.add(
-            "Cast", self, to=int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
-        )
+        code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return self.graph.add("Cast", self, to=int(code))
 
 
 def _called(name: str, *inputs: Any, **options: Any) -> Any:
@@ -191,10 +180,9 @@ def matmul(a: Any, b: Any) -> Value:
     base, array = value.base, np.asarray(array, dtype=np.float64) * value.factor
     pair = (base, array) if value is a else (array, base)
     result = value.graph.add("MatMul", *pair)
-    if value is a:
-        result.multiple = lambda number: matmul(base, array * number)
-    else:
-        result.multiple = lambda number: matmul(array * number, base)
+    result.multiple = lambda number: (
+        matmul(base, array * number) if value is a else matmul(array * number, base)
+    )
     return result
 
 
@@ -233,12 +221,10 @@ class OnnxGraph:
     """
 
     def __init__(self, outer: OnnxGraph | None = None) -> None:
-        self.outer = outer
+        self.outer, self.prefix = outer, ""
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
-        self.bytes = 0
-        self.inside = 0  # bodies so far
-        self.prefix = ""
+        self.bytes, self.inside = 0, 0  # of constants; bodies so far
         self._known: dict[Any, tuple[Any, ...]] = {}  # how to make the value again: it may change
         if outer is not None:
             outer.inside += 1
@@ -251,15 +237,10 @@ class OnnxGraph:
 
         All are doubles; ``inputs`` have names that begin with :attr:`prefix`, and a shape.
         """
-        from onnx import TensorProto, helper
+        from onnx import helper
 
-        given = {} if inputs is None else inputs
-        return helper.make_graph(
-            self.nodes,
-            self.prefix,
-            [helper.make_tensor_value_info(k, TensorProto.DOUBLE, v) for k, v in given.items()],
-            [helper.make_tensor_value_info(v.name, TensorProto.DOUBLE, None) for v in outputs],
-        )
+        ends = _doubles((inputs or {}).items()), _doubles((value.name, None) for value in outputs)
+        return helper.make_graph(self.nodes, self.prefix, *ends)
 
     def keep(self, names: list[str]) -> None:
         """Drop nodes and constants that no value of these names needs."""
@@ -278,11 +259,8 @@ class OnnxGraph:
         if self.outer is not None:
             return Value(self, self.outer.constant(array).name)
         array = np.asarray(array)
-        if array.dtype.kind == "f" or array.dtype.kind == "u":
-            array = array.astype(np.float64)
-        elif array.dtype.kind == "i":
-            array = array.astype(np.int64)
-        array = np.ascontiguousarray(array)
+        kinds = {"f": np.float64, "u": np.float64, "i": np.int64}
+        array = np.ascontiguousarray(array, kinds.get(array.dtype.kind))
         key = (array.dtype.str, array.shape, tuple(array.flat) if _text(array) else array.tobytes())
         if key not in self._known:
             self.bytes += 0 if _text(array) else array.nbytes
@@ -322,6 +300,14 @@ class OnnxGraph:
         return Value(self, *self._known[key])
 
 
+def _doubles(shapes: Iterable[tuple[str, tuple[int, ...] | None]]) -> list[Any]:
+    """Return what ONNX is told of inputs or outputs by name."""
+    from onnx import TensorProto, helper
+
+    info = helper.make_tensor_value_info
+    return [info(name, TensorProto.DOUBLE, shape) for name, shape in shapes]
+
+
 def _as_double(operand: Any) -> Any:
     """Return an operand of arithmetic: whole numbers and truth values count as doubles."""
     if isinstance(operand, Value):
@@ -346,18 +332,12 @@ def _text(array: np.ndarray[Any, Any]) -> bool:
 
 def evaluated(graph: OnnxGraph, values: Sequence[Any], feed: Mapping[str, Array]) -> list[Array]:
     """Return values of a graph for inputs by their name, found by the reference implementation."""
-    from onnx import TensorProto, helper
+    from onnx import helper
     from onnx.reference import ReferenceEvaluator
 
-    named = [graph.value(each).name for each in values]
-    info = helper.make_tensor_value_info
-    body = helper.make_graph(
-        graph.nodes,
-        "check",
-        [info(name, TensorProto.DOUBLE, array.shape) for name, array in feed.items()],
-        [info(name, TensorProto.DOUBLE, None) for name in named],
-        graph.constants,
-    )
+    inputs = _doubles((name, array.shape) for name, array in feed.items())
+    outputs = _doubles((graph.value(each).name, None) for each in values)
+    body = helper.make_graph(graph.nodes, "check", inputs, outputs, graph.constants)
     model = helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)])
     with np.errstate(all="ignore"):
         return list(ReferenceEvaluator(model).run(None, dict(feed)))

@@ -1,23 +1,9 @@
-"""Model files: :func:`save` and :func:`load`, without pickle.
+"""Model files: :func:`save` and :func:`load`, without pickle (docs/model-files.md).
 
-A model file is a safetensors file [1]_, which any reader of that format opens::
-
-    8 bytes    length N of the header, little-endian
-    N bytes    JSON: dtype, shape and place of every tensor, and one metadata entry, "mercer":
-               the manifest, itself JSON text (docs/model-files.md)
-    the rest   the tensors, end to end; one of them, "sha256", is the digest
-
-The digest is the SHA-256 of every other byte of the file. Nothing in the file is executed: classes
-are looked up by name in a closed registry (what ``mercer.kernels``, ``losses``, ``inference``,
-``search``, ``basis`` and ``mercer`` itself export), and classes of your own only if they are handed
-to :func:`load`. Size, header, table of tensors and digest are checked, in this order, before any
-tensor is allocated; the tensors are then read through the same open file, so that what was checked
-is what is used. The digest finds damage. It is not a signature: whoever can write the file can
-write a digest that fits, and gets no further than the closed registry.
-
-References
-----------
-.. [1] Hugging Face, safetensors, https://github.com/huggingface/safetensors
+A model file is a safetensors file (https://github.com/huggingface/safetensors) with a manifest and
+a digest in it. Nothing in it is executed: classes are looked up by name in a closed registry, those
+of your own only if they are handed to :func:`load`. All of it is checked before any tensor is
+allocated; the digest finds damage, and is not a signature.
 """
 
 from __future__ import annotations
@@ -25,16 +11,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from typing import Any
 
+from mercer.core.component import Component
 from mercer.core.errors import ModelFileError
-from mercer.persist import container, format1, registry, strict
+from mercer.persist import container, format1
 from mercer.persist.container import check_target, replacing
 
 __all__ = ["ModelFileError", "check_target", "describe", "load", "replacing", "save"]
 
 FORMAT = 2  # what is written; format 1, of versions before, is read
 _FIELDS = {"format": int, "mercer": str, "estimator": str, "state": dict, "fortran": list}
+PIPELINE = "Pipeline"  # scikit-learn's, of steps that are on the list
+ROOMS = ("kernels", "losses", "inference", "search", "basis")
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -62,11 +52,11 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     """
     from sklearn.utils.validation import check_is_fitted
 
-    stored = registry.storable(estimator)
+    stored = storable(estimator)
     if hasattr(estimator, "fit"):  # a table model is made fitted
         check_is_fitted(estimator)
-    registry.check_parts(estimator.get_params(deep=False).values())
-    text, rows = laid_out(registry.estimator_name(type(stored)), stored._state())
+    check_parts(estimator.get_params(deep=False).values())
+    text, rows = laid_out(estimator_name(type(stored)), stored._state())
     with replacing(path) as temporary:
         container.write(temporary, text, rows)
 
@@ -76,16 +66,11 @@ def laid_out(estimator: str, state: Mapping[str, Any]) -> tuple[str, dict[str, A
     import mercer
 
     arrays: dict[str, Any] = {}
-    encoded = strict.encode(state, arrays)
+    encoded = container.encode(state, arrays)
     # a column-major array is stored as its transpose, so that BLAS meets the same layout again
     fortran = sorted(k for k, a in arrays.items() if a.flags.f_contiguous > a.flags.c_contiguous)
-    manifest = {
-        "format": FORMAT,
-        "mercer": mercer.__version__,
-        "estimator": estimator,
-        "state": encoded,
-        "fortran": fortran,
-    }
+    manifest = {"format": FORMAT, "mercer": mercer.__version__, "estimator": estimator}
+    manifest |= {"state": encoded, "fortran": fortran}
     text = json.dumps(manifest, allow_nan=False, separators=(",", ":"))
     return text, {name: a.T if name in fortran else a for name, a in arrays.items()}
 
@@ -109,22 +94,23 @@ def load(path: str | os.PathLike[str], parts: Iterable[type] = ()) -> Any:
         with open(path, "rb") as file:
             contents = container.verified(file)
             manifest = _checked(contents)
-            cls = registry.estimator_class(manifest["estimator"], own)
+            cls = estimator_class(manifest["estimator"], own)
             arrays = container.read(contents)
         for name in manifest["fortran"]:
             arrays[name] = arrays[name].T
-        state = strict.decode(manifest["state"], arrays)
+        state = container.decode(manifest["state"], arrays)
         if manifest["format"] == 1:
             state = format1.translated(state, arrays)
         if arrays:
-            odd = min(arrays)
-            raise ModelFileError(f"the array {odd[:60]!r} is not part of such a model")
-        return cls._from_state(state, lambda name: registry.part_class(name, own))
-    except (ModelFileError, OSError) as error:
-        raise _named(error, path) from None
+            raise ModelFileError(f"the array {min(arrays)[:60]!r} is not part of such a model")
+        return cls._from_state(state, lambda name: part_class(name, own))
+    except OSError:
+        raise
+    except ModelFileError as error:
+        raise _unloadable(path, error) from None
     except Exception as error:  # a file's contents may break any constructor
         reason = f"its parts do not fit together ({type(error).__name__}: {error})"
-        raise _named(ModelFileError(reason), path) from error
+        raise _unloadable(path, reason) from error
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -137,21 +123,18 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         with open(path, "rb") as file:
             contents = container.verified(file)
             manifest = _checked(contents)
-            row = contents.table[strict.DIGEST]
-            file.seek(contents.start + row.begin)
-            digest = file.read(32).hex()
-    except (ModelFileError, OSError) as error:
-        raise _named(error, path) from None
+            digest = container.stored_digest(contents).hex()
+    except ModelFileError as error:
+        raise _unloadable(path, error) from None
     about = {key: manifest[key] for key in ("format", "mercer", "estimator")}
-    table = contents.table.items()
-    size = contents.start + max(tensor.end for _, tensor in table)
-    tensors = {name: list(t.shape) for name, t in table if name != strict.DIGEST}
-    return about | {"sha256": digest, "bytes": size, "tensors": tensors}
+    size = contents.start + max(tensor.end for tensor in contents.table.values())
+    shapes = {name: list(t.shape) for name, t in contents.table.items() if name != container.DIGEST}
+    return about | {"sha256": digest, "bytes": size, "tensors": shapes}
 
 
 def _checked(contents: container.Contents) -> Mapping[str, Any]:
     """Return the manifest if its fields are the expected ones."""
-    data = strict.parse(contents.manifest, "manifest")
+    data = container.parse(contents.manifest, "manifest")
     if not isinstance(data, dict) or type(data.get("format")) is not int:
         raise ModelFileError("its manifest has no format number")
     if data["format"] not in (1, FORMAT):
@@ -161,14 +144,116 @@ def _checked(contents: container.Contents) -> Mapping[str, Any]:
         )
     if set(data) != set(_FIELDS) or any(type(data[k]) is not t for k, t in _FIELDS.items()):
         raise ModelFileError(f"its manifest does not consist of {', '.join(_FIELDS)}")
-    tensors = set(contents.table) - {strict.DIGEST}
+    tensors = set(contents.table) - {container.DIGEST}
     names = data["fortran"]
     if not all(isinstance(n, str) and n in tensors for n in names) or len(names) != len(set(names)):
         raise ModelFileError("its manifest names a tensor that is not there, or one twice")
     return data
 
 
-def _named(error: Exception, path: str | os.PathLike[str]) -> Exception:
-    if isinstance(error, ModelFileError):
-        return ModelFileError(f"{os.fspath(path)} cannot be loaded: {error}")
-    return error
+def _unloadable(path: str | os.PathLike[str], reason: object) -> ModelFileError:
+    return ModelFileError(f"{os.fspath(path)} cannot be loaded: {reason}")
+
+
+def part_class(name: Any, own: Mapping[str, type]) -> type[Component]:
+    """Return the class of the part ``name``: mercer's (``kernels.RBF``) or one of ``own``."""
+    if not isinstance(name, str):
+        raise ModelFileError("its manifest names a class by something that is not text")
+    found: Any = _exported(name) if _reserved(name) else own.get(name.rpartition(".")[2])
+    if not (isinstance(found, type) and issubclass(found, Component)):
+        raise ModelFileError(_unknown("a part", name))
+    return found
+
+
+def estimator_class(name: str, own: Mapping[str, type]) -> Any:
+    """Return the estimator's class: one of ``mercer.__all__``, or with a dotted name of ``own``."""
+    import mercer
+
+    found: Any = None
+    if name == PIPELINE:
+        found = import_module("mercer.persist.pipelines").StoredPipeline
+    elif "." in name:
+        found = own.get(name.rpartition(".")[2])
+    elif name in mercer.__all__:
+        found = getattr(mercer, name)
+    if not (isinstance(found, type) and hasattr(found, "_from_state")):
+        raise ModelFileError(_unknown("an estimator", name))
+    return found
+
+
+def storable(estimator: Any) -> Any:
+    """Return what can be asked for its state: the estimator, or a pipeline in its stored form."""
+    from sklearn.pipeline import Pipeline
+
+    from mercer.persist.pipelines import StoredPipeline
+
+    if type(estimator) is Pipeline:
+        return StoredPipeline(estimator)
+    if not hasattr(estimator, "_state"):
+        inside = "; save its .learner" if hasattr(estimator, "learner") else ""
+        raise TypeError(
+            f"{type(estimator).__name__} is not a mercer estimator: a model file holds one, or a "
+            f"scikit-learn Pipeline that ends in one{inside}"
+        )
+    return estimator
+
+
+def estimator_name(cls: type) -> str:
+    """Return the name under which :func:`estimator_class` finds ``cls``."""
+    import mercer
+
+    if cls.__module__ == "mercer.persist.pipelines":
+        return PIPELINE
+    name = cls.__name__
+    own = name in mercer.__all__ and getattr(mercer, name) is cls
+    return name if own else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def check_parts(values: Iterable[Any]) -> None:
+    """Refuse, before writing, bare functions and parts whose name would be another class's."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            check_parts(value)
+        elif isinstance(value, Component):
+            name = value.part_name()
+            if _reserved(name) and _exported(name) is not type(value):
+                raise TypeError(
+                    f"{type(value).__name__} would be written as {name!r}, a name reserved for "
+                    "mercer's own parts: define it in a module of another name"
+                )
+            check_parts(_written(value))
+        elif callable(value):
+            raise TypeError(
+                "a bare function cannot be written to a model file; wrap it in a Component "
+                "subclass and pass that class to load(path, parts=[...])"
+            )
+
+
+def _written(part: Component) -> Iterable[Any]:
+    """Return the parameters that reach the file; a part may leave functions out of its form."""
+    values = part.get_params(deep=False).values()
+    try:
+        part.to_dict()
+    except TypeError:
+        return values
+    return [v for v in values if isinstance(v, Component) or not callable(v)]
+
+
+def _reserved(name: str) -> bool:
+    return name.partition(".")[0] in ROOMS
+
+
+def _exported(name: str) -> type[Component] | None:
+    room, _, cls = name.partition(".")
+    module = import_module(f"mercer.{room}")
+    found = getattr(module, cls) if cls in module.__all__ else None
+    part = isinstance(found, type) and issubclass(found, Component) and found.part_name() == name
+    return found if part else None
+
+
+def _unknown(what: str, name: str) -> str:
+    last = name.rpartition(".")[2][:40]
+    return (
+        f"it contains {what} {name[:80]!r}, which mercer does not have; "
+        f"if it is a class of yours, pass it: load(path, parts=[{last}])"
+    )

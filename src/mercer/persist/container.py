@@ -1,14 +1,13 @@
-"""The container: a safetensors file with a digest, written by the library, read with suspicion.
+"""The container: a safetensors file with a digest, replaced in one step, read with suspicion.
 
-The table of tensors in the header: where each one lies, every claim checked.
-
-Atomic writes: a file is replaced in one step or not at all.
+Every claim of its header is checked; its JSON has none of the tolerances of that format.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import math
 import os
 import secrets
@@ -20,16 +19,15 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from mercer.core.errors import ModelFileError
-from mercer.persist.strict import DIGEST, parse
+from mercer.core.kinds import item
 
-DTYPES: dict[str, np.dtype[Any]] = {
-    "F64": np.dtype("<f8"),
-    "F32": np.dtype("<f4"),
-    "I64": np.dtype("<i8"),
-    "I32": np.dtype("<i4"),
-    "U8": np.dtype("u1"),
-    "BOOL": np.dtype("?"),
-}
+MAX_DEPTH = 64
+MAX_HEADER = 8 << 20  # bytes; arrays live outside the header, so real ones stay far below
+DIGEST = "sha256"  # a tensor of every file
+CODES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
+DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(code) for name, code in CODES.items()}
+AnyArray = np.ndarray[Any, Any]
+Arrays = dict[str, AnyArray]
 
 
 class Tensor(NamedTuple):
@@ -74,13 +72,6 @@ def check_layout(table: Mapping[str, Tensor], available: int) -> None:
         )
 
 
-MAX_HEADER = 8 << 20  # bytes; arrays live outside the header, so real ones stay far below
-_CHUNK = 1 << 20
-
-AnyArray = np.ndarray[Any, Any]
-Arrays = dict[str, AnyArray]
-
-
 class Contents(NamedTuple):
     """What the header of an open file says, checked against its real size."""
 
@@ -98,10 +89,9 @@ def write(path: str, manifest: str, tensors: Mapping[str, AnyArray]) -> None:
         raise ValueError(f"this model's description has {len(manifest)} characters, too many")
     rows = {name: _stored(name, array) for name, array in tensors.items()}
     rows[DIGEST] = np.zeros(32, np.uint8)
+    spec = safetensors.TensorSpec
     specs = {
-        name: safetensors.TensorSpec(
-            dtype=a.dtype.name, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes
-        )
+        name: spec(dtype=a.dtype.name, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes)
         for name, a in rows.items()
     }
     safetensors.serialize_file(specs, path, metadata={"mercer": manifest})
@@ -140,11 +130,15 @@ def open_contents(file: BinaryIO) -> Contents:
 def verified(file: BinaryIO) -> Contents:
     """Return the contents of an open file whose digest is right."""
     contents = open_contents(file)
-    row = contents.table[DIGEST]
-    file.seek(contents.start + row.begin)
-    if file.read(32) != digest_of(contents):
+    if stored_digest(contents) != digest_of(contents):
         raise ModelFileError("its contents do not fit its SHA-256 digest: it is damaged")
     return contents
+
+
+def stored_digest(contents: Contents) -> bytes:
+    """Return the digest that stands in the file."""
+    contents.file.seek(contents.start + contents.table[DIGEST].begin)
+    return contents.file.read(32)
 
 
 def digest_of(contents: Contents) -> bytes:
@@ -156,7 +150,7 @@ def digest_of(contents: Contents) -> bytes:
         file.seek(begin)
         left = end - begin
         while left > 0:
-            chunk = file.read(min(_CHUNK, left))
+            chunk = file.read(min(1 << 20, left))
             if not chunk:
                 raise ModelFileError("it became shorter while it was read")
             total.update(chunk)
@@ -191,6 +185,102 @@ def _stored(name: str, array: AnyArray) -> AnyArray:
     return stored
 
 
+def parse(text: bytes | str, what: str) -> Any:
+    """Return the value of a JSON text; no duplicate keys, no NaN or infinity, no bad UTF-8."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ModelFileError(f"its {what} names a key twice")
+        return found
+
+    def refuse(literal: str) -> Any:
+        raise ModelFileError(f"its {what} contains {literal[:20]}, which is not a JSON number")
+
+    def finite(literal: str) -> Any:
+        value = float(literal)
+        return value if math.isfinite(value) else refuse(literal)
+
+    try:
+        decoded = text.decode("utf-8") if isinstance(text, bytes) else text
+        hooks: dict[str, Any] = {"parse_constant": refuse, "parse_float": finite}
+        return json.loads(decoded, object_pairs_hook=unique, **hooks)
+    except ModelFileError:
+        raise
+    except RecursionError:
+        raise ModelFileError(f"its {what} is nested too deeply") from None
+    except ValueError as error:  # UnicodeDecodeError and JSONDecodeError are both
+        raise ModelFileError(f"its {what} is not valid JSON ({error})") from None
+
+
+def encode(value: Any, arrays: Arrays, place: str = "", depth: int = 0) -> Any:
+    """Return plain values as JSON values; each array met is put into ``arrays`` by its place.
+
+    What JSON lacks is spelled with a dollar key: ``{"$array": name}``, ``{"$float": "inf"}``,
+    ``{"$text": [...]}`` for arrays of strings, ``{"$pairs": [[key, value], ...]}`` for a mapping
+    whose own keys begin with a dollar.
+    """
+    if depth > MAX_DEPTH:
+        raise ValueError("this model is nested too deeply for a model file")
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind in "UO":
+            if value.ndim != 1 or not all(isinstance(v, str) for v in value):
+                raise TypeError("an array of objects cannot be written to a model file")
+            return {"$text": [str(v) for v in value], "kind": value.dtype.kind}
+        name = place
+        while name in arrays or name in ("", DIGEST):  # of keys that contain a slash
+            name += "+"
+        arrays[name] = value
+        return {"$array": name}
+    value = item(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": repr(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [encode(v, arrays, f"{place}/{i}", depth + 1) for i, v in enumerate(value)]
+    if isinstance(value, Mapping) and all(isinstance(k, str) for k in value):
+        head = f"{place}/" if place else ""
+        inside = {k: encode(v, arrays, head + k, depth + 1) for k, v in value.items()}
+        return {"$pairs": [*map(list, inside.items())]} if _dollar(inside) else inside
+    raise TypeError(
+        f"a {type(value).__name__} cannot be written to a model file; wrap it in a Component "
+        "subclass and pass that class to load(path, parts=[...])"
+    )
+
+
+def decode(value: Any, arrays: Arrays, depth: int = 0) -> Any:
+    """Undo :func:`encode` (tuples stay lists); each array that is used is taken from ``arrays``."""
+    if depth > MAX_DEPTH:
+        raise ModelFileError("its manifest is nested too deeply")
+    if isinstance(value, list):
+        return [decode(v, arrays, depth + 1) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if not _dollar(value):
+        return {k: decode(v, arrays, depth + 1) for k, v in value.items()}
+    match value:
+        case {"$array": str(name), **rest} if not rest and name in arrays:
+            return arrays.pop(name)
+        case {"$float": "nan" | "inf" | "-inf" as literal, **rest} if not rest:
+            return float(literal)
+        case {"$text": list(words), "kind": "U" | "O" as kind, **rest} if not rest and all(
+            isinstance(w, str) for w in words
+        ):
+            return np.array(words, dtype=object if kind == "O" else str)
+        case {"$pairs": list(pairs), **rest} if not rest and all(map(_is_pair, pairs)):
+            return {k: decode(v, arrays, depth + 1) for k, v in pairs}
+    raise ModelFileError(f"its manifest has a malformed entry {min(value)[:40]!r}")
+
+
+def _dollar(value: Mapping[str, Any]) -> bool:
+    return any(k.startswith("$") for k in value)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
+
+
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
     """Yield the name of a temporary file beside ``path``, which then takes its place.
@@ -222,7 +312,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    _keep_name(target.parent)
+    if hasattr(os, "O_DIRECTORY"):  # the new name itself survives a crash, where the system can
+        with contextlib.suppress(OSError):
+            handle = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
@@ -247,14 +343,3 @@ def _created(folder: Path, *, private: bool) -> str:
         with contextlib.suppress(FileExistsError):
             os.close(os.open(name, flags, 0o600 if private else 0o666))
             return name
-
-
-def _keep_name(folder: Path) -> None:
-    """Make the new name itself survive a crash, where the system can."""
-    if hasattr(os, "O_DIRECTORY"):
-        with contextlib.suppress(OSError):
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)

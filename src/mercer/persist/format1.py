@@ -1,7 +1,4 @@
-"""Files of format 1, of version 0.1.0, in the layout of format 2: the keys of each family.
-
-There, arrays lay beside the state under keys with dots, and a part inside ``{"part": ...}``.
-"""
+"""Files of format 1, of version 0.1.0: arrays lay beside the state, under keys with dots."""
 
 from __future__ import annotations
 
@@ -20,31 +17,36 @@ from mercer.losses.real.gaussian import Gaussian
 
 State = dict[str, Any]
 Arrays = dict[str, Any]
+NONE_KEPT = "the file of this model was written before left-out figures were kept"
 
 
 def translated(state: State, arrays: Arrays) -> State:
     """Return the state in the layout of format 2; what it uses is taken from ``arrays``."""
     given = {k.removeprefix("arrays/"): arrays.pop(k) for k in list(arrays) if "/" in k}
-    found = _pipeline(state, given) if "pipeline" in state else _estimator(state, given)
+    if "pipeline" not in state:
+        found = _estimator(state, given)
+    elif "kind" in state:
+        found = _table(state, given)
+    else:
+        found = {"pipeline": _step(state["pipeline"], "pipeline", given)}
     if given:
         raise ModelFileError(f"the array {min(given)[:60]!r} is not part of such a model")
     return found
 
 
 def _estimator(state: State, arrays: Arrays) -> State:
-    for key, family in FAMILIES.items():
-        if key in state:
-            inner = {"bayes": state["bayes"]} if "bayes" in state else {}
-            state = _placed({k: v for k, v in state.items() if k not in inner}, arrays) | inner
-            renamed = {"n_features_in_": "n_features", "feature_names_in_": "feature_names"}
-            head = {new: state.pop(old) for new, old in renamed.items()}
-            if state.get("classes") is not None:
-                head["classes_"] = state["classes"]
-            state.pop("classes", None)
-            if isinstance(state.get("report"), dict):
-                state["report"] = _renamed(state["report"])
-            return {"params": state.pop("params"), **head, **family(state, arrays)}
-    raise ModelFileError("its state is not one of format 1")
+    family = next((FAMILIES[key] for key in FAMILIES if key in state), None)
+    if family is None:
+        raise ModelFileError("its state is not one of format 1")
+    inner = {"bayes": state["bayes"]} if "bayes" in state else {}
+    state = _placed({k: v for k, v in state.items() if k not in inner}, arrays) | inner
+    head = {f"{name}_in_": state.pop(name) for name in ("n_features", "feature_names")}
+    classes = state.pop("classes", None)
+    if classes is not None:
+        head["classes_"] = classes
+    if isinstance(state.get("report"), dict):
+        state["report"] = _renamed(state["report"])
+    return {"params": state.pop("params"), **head, **family(state, arrays)}
 
 
 def _placed(value: Any, arrays: Arrays, inside: bool = False) -> Any:
@@ -65,16 +67,12 @@ def _under(head: str, arrays: Arrays) -> Arrays:
 
 
 def _machine(state: State, arrays: Arrays) -> State:
-    draws = state.pop("draws")
-    left_out = _under("loo.", arrays) or None
-    posteriors = []
+    draws, figures, posteriors = state.pop("draws"), _under("loo.", arrays), []
     for i, draw in enumerate(draws):
         own = _under(f"{i}.", arrays)
         operator = _operator(_under("operator.", own))
-        posterior = {"kernel": draw["kernel"], "beta": None, **own, "operator": operator}
-        posteriors.append(posterior)
-    if left_out is not None:
-        left_out = _left_out(left_out, state["report"])
+        posteriors.append({"kernel": draw["kernel"], "beta": None, **own, "operator": operator})
+    left_out = _left_out(figures, state["report"]) if figures else None
     own = {"left_out_": left_out}
     if "period" in state["report"]:  # of a spline, whose smoothing stands in the report
         posteriors = [{"Posterior": posterior} for posterior in posteriors]
@@ -140,9 +138,8 @@ def _support_report(report: State) -> State:
     blank = {"name": None, "converged": True, "iterations": 0, "gap": None, "message": ""}
     inference = blank | {name: value for name, value in report.items() if name in moved}
     rest = {name: value for name, value in report.items() if name not in moved}
-    left_out = "the file of this model was written before left-out figures were kept"
     frame = {"standardize": {"on": False}, "search": None, "inference": inference}
-    return {**frame, "degrees_of_freedom": None, "left_out": left_out, **rest}
+    return {**frame, "degrees_of_freedom": None, "left_out": NONE_KEPT, **rest}
 
 
 def _renamed(report: State) -> State:
@@ -177,8 +174,7 @@ def _online(state: State, arrays: Arrays) -> State:
     for j, gain in enumerate(state["gains"]):
         own = _under(f"{j}.", arrays) | {"gain": gain}
         if state["form"] == "growing":
-            panels = [{"rows": own.pop(f"panel{i}")} for i in range(len(own) - 2)]
-            own["panels"] = panels
+            own["panels"] = [{"rows": own.pop(f"panel{i}")} for i in range(len(own) - 2)]
         latents.append({state["form"].capitalize(): own})
     stream = {"kernel": state["inside"], "points": arrays.pop("points"), "latents": latents}
     stream |= {"S": arrays.pop("labels", None), "w": arrays.pop("weights", None)}
@@ -206,15 +202,13 @@ def _relevance(state: State, arrays: Arrays) -> State:
             functions["centres"] = own.pop("centres")
         else:
             form = "columns" if state["own"] is None else "own"
-            functions |= {"columns": relevance[places]} | (
-                {"own": state["own"]} if form == "own" else {}
-            )
+            functions["columns"] = relevance[places]
+            functions |= {"own": state["own"]} if form == "own" else {}
         process = {"functions": {form: functions}, "mu": own.pop("mu"), "spread": spread}
         if state["healed"] is None:
             processes.append({"Sparse": process})
         else:
             processes.append({"Augmented": process | own | {"variance": state["healed"][j]}})
-    left_out = "the file of this model was written before left-out figures were kept"
     return {
         "units_": _under("units.", arrays),
         "kernel_": state["kernel"],
@@ -227,7 +221,7 @@ def _relevance(state: State, arrays: Arrays) -> State:
         "n_iter_": state["iterations"],
         "log_evidence_": state["log_evidence"],
         "left_out_": None,
-        "report_": {"left_out": left_out} | state["report"],
+        "report_": {"left_out": NONE_KEPT} | state["report"],
         "posteriors_": processes,
         "_augmented_rows": arrays.pop("points", None),
     }
@@ -241,26 +235,17 @@ def _spline(state: State, arrays: Arrays) -> State:
     if "loss" in state:
         units = {"within": 0.0, "y_shift": 0.0, "y_scale": 1.0, "unit": state["unit"]}
         rows = SplineRows(**given, **_under("sites.", arrays), **units)
-        noise, loss, inner, edf = (
-            1.0,
-            state["loss"],
-            state["loss"],
-            rows.total @ stored["cov"][:, 0],
-        )
+        noise, edf = 1.0, rows.total @ stored["cov"][:, 0]
+        loss = inner = state["loss"]
     else:
         rows, noise, edf = merge_rows(**given), state["noise"], state["edf"]
         loss = Gaussian(noise=rows.y_scale**2 * noise).to_dict()
         inner = Gaussian(noise=noise).to_dict()
     variance = (1.0 if "loss" in state else rows.y_scale**2 * noise) / lam
-    shift, scale = np.array([rows.y_shift]), np.array([rows.y_scale])
+    units = {"x_shift": 0.0, "x_scale": 1.0, "y_shift": rows.y_shift, "y_scale": rows.y_scale}
     curve = {"rows": vars(rows), "states": stored, "noise_variance": noise}
     return {
-        "units_": {
-            "x_shift": np.zeros(1),
-            "x_scale": np.ones(1),
-            "y_shift": shift,
-            "y_scale": scale,
-        },
+        "units_": {name: np.array([value]) for name, value in units.items()},
         "basis_": PolynomialBasis(m - 1).to_dict(),
         "kernel_": Scale(Spline(m, float(rows.points[0])), variance).to_dict(),
         "loss_": loss,
@@ -276,13 +261,8 @@ def _spline(state: State, arrays: Arrays) -> State:
     }
 
 
-FAMILIES = {
-    "draws": _machine,
-    "support": _support,
-    "form": _online,
-    "machines": _relevance,
-    "lam": _spline,
-}
+FAMILIES = {"draws": _machine, "support": _support, "form": _online}
+FAMILIES |= {"machines": _relevance, "lam": _spline}
 
 
 def _table(state: State, arrays: Arrays) -> State:
@@ -303,24 +283,16 @@ def _table(state: State, arrays: Arrays) -> State:
     }
 
 
-def _pipeline(state: State, arrays: Arrays) -> State:
-    if "kind" in state:
-        return _table(state, arrays)
-    return {"pipeline": _step(state["pipeline"], "pipeline", arrays)}
-
-
 def _step(stored: Any, key: str, arrays: Arrays) -> Any:
     """Return a step with the arrays of the estimators in it, which lay under its key."""
     if isinstance(stored, list):
         return [_step(v, key, arrays) for v in stored]
     if not isinstance(stored, Mapping):
         return stored
-    if "machine" in stored:
-        own = _under(f"{key}.", arrays)
-        return {"machine": stored["machine"], "state": _estimator(stored["state"], own)}
-    if "own" in stored:
-        own = _under(f"{key}.", arrays)
-        return {"own": stored["own"], "state": _own(stored["state"], own)}
+    for form, translate in (("machine", _estimator), ("own", _own)):
+        if form in stored:
+            state = translate(stored["state"], _under(f"{key}.", arrays))
+            return {form: stored[form], "state": state}
     if "step" in stored and "at" in stored:
         return {"step": _step(stored["step"], f"{key}.{stored['at']}", arrays)}
     return {k: _step(v, key, arrays) for k, v in stored.items()}

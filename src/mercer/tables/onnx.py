@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.export.expression import Value, stack, where
-from mercer.export.inputs import TableInputs, present, step_of
-from mercer.export.machines.registry import WRITERS, writer_of
-from mercer.export.machines.support import with_sigmoid
+from mercer.export.machines import WRITERS, with_sigmoid, writer_of
+from mercer.export.model import TableInputs, present, step_of
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.data.encode import WEEK, YEAR, DateFeatures
 

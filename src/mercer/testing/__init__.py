@@ -4,14 +4,12 @@ Each function raises AssertionError; the message begins with the name of the cla
 and says what was expected.
 """
 
-from mercer.testing.component import check_component
+from mercer.testing.clauses import check_component
 from mercer.testing.estimator import check_estimator
-from mercer.testing.evidence import check_evidence_gradient
-from mercer.testing.gram import check_gram
-from mercer.testing.inference import check_inference
+from mercer.testing.inference import check_evidence_gradient, check_inference
 from mercer.testing.kernel import check_kernel
 from mercer.testing.loss import check_loss
-from mercer.testing.process import check_process
+from mercer.testing.process import check_gram, check_process
 from mercer.testing.record import check_record
 
 __all__ = [

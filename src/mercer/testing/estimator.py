@@ -56,7 +56,12 @@ def check_estimator(
         _check_predictions(model, X)
         _check_rows(estimator, model, X, y, tol)
         _check_refusals(model, X, y)
-        _check_report(model)
+        report = getattr(model, "report_", None)
+        if report is not None:
+            good = isinstance(report, dict) and report and plain(report)
+            holds("report", good, "report_ must be a dictionary of plain values, as JSON has them")
+            known = report.get("converged", True) in (True, False)
+            holds("report", known, "converged is True or False")
         _check_names(estimator, model, X, y)
         check_record(model, X[:7], [type(model), *parts], variants)
 
@@ -75,20 +80,18 @@ def _fitted(model: Any, X: Any, y: Any) -> Any:
 
 
 def _check_fit(estimator: Any, X: Array, y: Any) -> Any:
-    who, before = type(estimator).__name__, repr(estimator.get_params())
-    model = clone(estimator)
+    model, before = clone(estimator), repr(estimator.get_params())
     same = repr(model.get_params()) == before and type(model) is type(estimator)
-    holds("clone", same, f"clone must have the parameters of {who}")
-    text = "predict before fit must raise NotFittedError"
+    holds("clone", same, f"clone must have the parameters of {type(estimator).__name__}")
+    text, given = "predict before fit must raise NotFittedError", X.copy()
     refused("unfitted", lambda: model.predict(X), text, NotFittedError)
-    given = X.copy()
     found = _fitted(model, X, y)
     holds("fit", found is model, "fit must return self")
     holds("fit", np.array_equal(X, given), "fit must leave X as it is")
     holds("fit", repr(model.get_params()) == before, "fit must leave the parameters as they are")
     holds("fit", model.n_features_in_ == X.shape[1], "n_features_in_ is the number of columns")
-    public = [k for k in vars(model) if not k.startswith("_") and k not in model.get_params()]
-    loose = [k for k in public if not k.endswith("_")]
+    learned = set(vars(model)) - set(model.get_params())
+    loose = sorted(k for k in learned if not k.startswith("_") and not k.endswith("_"))
     holds("attributes", not loose, f"what fit learns ends in an underscore, and {loose} does not")
     twin = dict(answers(_fitted(clone(estimator), X, y), X))
     for method, wanted in answers(model, X):
@@ -114,8 +117,8 @@ def _check_predictions(model: Any, X: Array) -> None:
         mean, std = model.predict(X, return_std=True)
     except (TypeError, ValueError, AttributeError, NotImplementedError):
         return
-    good = np.shape(mean) == np.shape(std) == (n,) and np.all(std >= 0.0)
-    holds("predict", good and np.all(np.isfinite(std)), "deviations are finite and not negative")
+    good = np.shape(mean) == np.shape(std) == (n,) and np.all((std >= 0.0) & np.isfinite(std))
+    holds("predict", good, "deviations are finite and not negative")
 
 
 def _check_probabilities(model: Any, X: Array) -> None:
@@ -123,9 +126,8 @@ def _check_probabilities(model: Any, X: Array) -> None:
         proba = model.predict_proba(X)
     except (AttributeError, ValueError, NotImplementedError):
         return  # it says that it has none
-    k = len(model.classes_)
-    shape = proba.shape == (len(X), k)
-    holds("predict_proba", shape, f"shape ({len(X)}, {k}) is expected, not {proba.shape}")
+    shape = (len(X), len(model.classes_))
+    holds("predict_proba", proba.shape == shape, f"shape {shape} is expected, not {proba.shape}")
     inside = np.all(proba >= 0.0) and np.all(proba <= 1.0)
     holds("predict_proba", inside, "probabilities lie between 0 and 1")
     away = float(np.abs(proba.sum(axis=1) - 1.0).max())
@@ -165,26 +167,14 @@ def _check_refusals(model: Any, X: Array, y: Any) -> None:
         target[2] = np.nan
         refused("NaN", lambda: _fitted(model, X, target), "NaN in y must be refused by fit")
     refused("shapes", lambda: _fitted(model, X[:, 0], y), "X must have two dimensions")
-    wide = np.hstack([X, X])
-    refused("shapes", lambda: model.predict(wide), "other columns than in fit must be refused")
+    text = "other columns than in fit must be refused"
+    refused("shapes", lambda: model.predict(np.hstack([X, X])), text)
     if y is not None:
         text = "fewer targets than rows must be refused"
         refused("shapes", lambda: _fitted(model, X, np.asarray(y)[:-1]), text)
     refused("shapes", lambda: _fitted(model, X[:0], None if y is None else y[:0]), "no rows")
-    now = {k: id(v) for k, v in vars(model).items()}
-    text = "what was learned must stay when new data are refused"
-    holds("unchanged", now == kept, text)
-    holds("unchanged", dict(answers(model, X)) == said, text)
-
-
-def _check_report(model: Any) -> None:
-    report = getattr(model, "report_", None)
-    if report is None:
-        return
-    holds("report", isinstance(report, dict) and report, "report_ is a dictionary, not empty")
-    holds("report", plain(report), "report_ must consist of plain values, as JSON has them")
-    if "converged" in report:
-        holds("report", report["converged"] in (True, False), "converged is True or False")
+    same = {k: id(v) for k, v in vars(model).items()} == kept and dict(answers(model, X)) == said
+    holds("unchanged", same, "what was learned must stay when new data are refused")
 
 
 def _check_names(estimator: Any, model: Any, X: Array, y: Any) -> None:

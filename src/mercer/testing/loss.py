@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.losses.base import Loss
-from mercer.testing import sums
-from mercer.testing.classes import check_classes
-from mercer.testing.clauses import close, gradient, holds, slope
-from mercer.testing.component import check_component
-from mercer.testing.observations import check_observations
+from mercer.testing.clauses import check_component, close, gradient, holds, slope
+from mercer.testing.observations import (
+    check_observations,
+    conjugate_by_grid,
+    expected_by_sums,
+    tilted_by_sums,
+)
 
 
 def check_loss(loss: Loss, y: Array | None = None, tol: float = 1e-7) -> None:
@@ -48,14 +49,13 @@ def check_loss(loss: Loss, y: Array | None = None, tol: float = 1e-7) -> None:
     targets = loss.example_targets(rng, 40) if y is None else np.asarray(y, dtype=np.float64)
     close("targets", loss.check_targets(list(targets)), targets, 0.0, 0.0, "they must be accepted")
     if loss.response == "multiclass":
-        check_classes(loss, targets)
+        _check_classes(loss, targets)
         return
     _check_shapes(loss, targets)
     _check_derivatives(loss, targets, tol)
     _check_far(loss, targets)
     _check_convex(loss, targets)
-    _check_tilted(loss, targets)
-    _check_expected(loss, targets)
+    _check_sums(loss, targets)
     _check_averages(loss, targets)
     _check_quadratics(loss, targets)
     _check_conjugate(loss, targets)
@@ -71,11 +71,8 @@ def stated(loss: Loss, method: str) -> bool:
 def exponential(loss: Loss, y: Array) -> bool:
     """Whether the loss grows exponentially: then it may be infinite far out."""
     with np.errstate(over="ignore", invalid="ignore"):
-        for sign in (-1.0, 1.0):
-            near, far = (loss.value(y, np.full(len(y), sign * f)) for f in (20.0, 40.0))
-            if np.any(np.abs(far) > 1e4 * (1.0 + np.abs(near))):
-                return True
-    return False
+        near, far = (loss.value(y, np.array([[-f], [f]])) for f in (20.0, 40.0))
+        return bool(np.any(np.abs(far) > 1e4 * (1.0 + np.abs(near))))
 
 
 def away_from_kinks(loss: Loss, y: Array, f: Array, distance: float = 0.05) -> Array:
@@ -89,15 +86,12 @@ def away_from_kinks(loss: Loss, y: Array, f: Array, distance: float = 0.05) -> A
 def jumps(loss: Loss, y: Array) -> bool:
     """Whether the loss itself jumps somewhere, not only its slope: a step has no derivative."""
     kinks = np.reshape(loss.kinks(y), (-1, len(y)))
-    if not kinks.size:
-        return False
     gap = loss.value(y, kinks + 1e-9) - loss.value(y, kinks - 1e-9)
     return bool(np.any(np.abs(gap) > 1e-6))
 
 
 def _check_shapes(loss: Loss, y: Array) -> None:
-    y = y[:3]
-    kinks = loss.kinks(y)
+    y, kinks = y[:3], loss.kinks(y[:3])
     well = kinks.ndim == 2 and kinks.shape[1] == 3
     holds("shapes", well, f"kinks(y) must be (k, n), not {kinks.shape}")
     holds("shapes", np.all(np.diff(kinks, axis=0) >= 0), "kinks(y) must be sorted")
@@ -129,18 +123,13 @@ def _check_derivatives(loss: Loss, y: Array, tol: float) -> None:
     width = np.broadcast_to(loss.width(y), y.shape)
     h = (2e-3 if own else 2e-2) * width
     found = loss.derivatives(y, f)
-    lower = (lambda x: loss.value(y, x), *_lower(loss, y))
-    names = ("first derivative", "second derivative", "third derivative")
-    for i, clause in enumerate(names):
+    rough = tol if own else max(tol, 1e-4)
+    for i, order in enumerate(("first", "second", "third")):
         with np.errstate(all="ignore"):
-            wanted = slope(lower[i], f, h)
+            wanted = slope(lambda x, i=i: [loss.value(y, x), *loss.derivatives(y, x)][i], f, h)  # type: ignore[misc]  # a default
         size = float(np.max((1.0 / width) ** (i + 1)))
-        rough = tol if own else max(tol, 1e-4)
-        close(clause, found[i], wanted, rough, rough * size, "differences of the one below")
-
-
-def _lower(loss: Loss, y: Array) -> tuple[Any, Any]:
-    return (lambda x: loss.derivatives(y, x)[0]), (lambda x: loss.derivatives(y, x)[1])
+        text = "differences of the one below"
+        close(f"{order} derivative", found[i], wanted, rough, rough * size, text)
 
 
 def _check_convex(loss: Loss, y: Array) -> None:
@@ -148,8 +137,7 @@ def _check_convex(loss: Loss, y: Array) -> None:
         return
     f = away_from_kinks(loss, y, np.random.default_rng(2).uniform(-6.0, 6.0, len(y)))
     d2 = loss.derivatives(y, f)[1]
-    size = float(np.abs(d2).max())
-    lowest = 0.0 if stated(loss, "derivatives") else -1e-7 * size
+    lowest = 0.0 if stated(loss, "derivatives") else -1e-7 * float(np.abs(d2).max())
     holds("convex", np.all(d2 >= lowest), "a convex loss has no negative curvature")
     grid = np.linspace(-8.0, 8.0, 161)[:, None] * np.broadcast_to(loss.width(y), y.shape)
     g = loss.value(y, grid)
@@ -175,30 +163,22 @@ def _check_far(loss: Loss, y: Array) -> None:
             holds("far out", steep or np.all(np.isfinite(array)), text)
 
 
-def _check_tilted(loss: Loss, y: Array) -> None:
-    """log Z and two derivatives, against dense sums."""
-    y, m = y[:4], np.array([-3.0, -0.4, 0.6, 4.0])[: len(y[:4])]
-    for v in (1e-4, 0.03, 1.0, 30.0, 1e4):
-        found = loss.tilted(y, m, np.full(len(y), v))
-        wanted = np.array([sums.tilted(loss, a, b, v) for a, b in zip(y, m, strict=True)]).T
-        # the dense second derivative is (Var - v) / v^2: its own error is about 1e-13 / v
-        for a, b, atol in zip(found, wanted, (1e-10, 1e-11 / np.sqrt(v), 1e-11 / v), strict=True):
-            close("tilted", a, b, 2e-9, atol, f"dense sums at v = {v:g}")
-
-
-def _check_expected(loss: Loss, y: Array) -> None:
-    """E[g] and two derivatives, against dense sums, and the third and fourth by differences."""
+def _check_sums(loss: Loss, y: Array) -> None:
+    """log Z and E[g], each with two derivatives, against dense sums."""
     steep = exponential(loss, y)
     y, m = y[:4], np.array([-3.0, -0.4, 0.6, 4.0])[: len(y[:4])]
     for v in (1e-4, 0.03, 1.0, 30.0, 1e4):
-        if steep and v > 1.0:
-            break  # the average lives far out in the tail, where dense sums do not reach
-        found = loss.expected(y, m, np.full(len(y), v))
-        wanted = np.array([sums.expected(loss, a, b, v) for a, b in zip(y, m, strict=True)])
-        size = 1.0 + np.abs(wanted[:, 0])
-        atols = (1e-11, 1e-11 / np.sqrt(v), 1e-11 / v)
-        for a, b, atol in zip(found, wanted.T, atols, strict=True):
-            close("expected", a, b, 2e-9, atol * size, f"dense sums at v = {v:g}")
+        # the dense second derivative is (Var - v) / v^2: its own error is about 1e-13 / v
+        errors = np.array([1e-11, 1e-11 / np.sqrt(v), 1e-11 / v])[:, None]
+        for method, slow in (("tilted", tilted_by_sums), ("expected", expected_by_sums)):
+            if method == "expected" and steep and v > 1.0:
+                continue  # the average lives far out in the tail, where dense sums do not reach
+            found = getattr(loss, method)(y, m, np.full(len(y), v))
+            wanted = np.array([slow(loss, a, b, v) for a, b in zip(y, m, strict=True)]).T
+            size = (
+                np.array([[10.0], [1.0], [1.0]]) if method == "tilted" else 1.0 + np.abs(wanted[0])
+            )
+            close(method, found, wanted, 2e-9, errors * size, f"dense sums at v = {v:g}")
 
 
 def _check_averages(loss: Loss, y: Array) -> None:
@@ -238,21 +218,19 @@ def _check_conjugate(loss: Loss, y: Array) -> None:
     holds("convex", loss.convex or not loss.offers("conjugate"), "only convex losses have one")
     if not loss.offers("conjugate"):
         return
-    own = stated(loss, "conjugate") and stated(loss, "derivatives")
-    tol = 1e-10 if own else 1e-6
+    tol = 1e-10 if stated(loss, "conjugate") and stated(loss, "derivatives") else 1e-6
     rng = np.random.default_rng(5)
     f = away_from_kinks(loss, y, rng.uniform(-3.0, 3.0, len(y)))
     d1 = loss.derivatives(y, f)[0]
     touch = loss.value(y, f) + loss.conjugate(y, d1) - d1 * f
-    text = "g + g* = u f at the slope u"
-    close("conjugate", touch, np.zeros(len(y)), 0.0, tol, text)
+    close("conjugate", touch, np.zeros(len(y)), 0.0, tol, "g + g* = u f at the slope u")
     u = d1 + rng.normal(size=len(y))
     gap = loss.value(y, f) + loss.conjugate(y, u) - u * f
     holds("conjugate", not np.any(np.isnan(gap)), "it is a number or infinite")
     holds("conjugate", np.all(gap >= -tol), "g + g* >= u f everywhere")
     few, at = y[:8], f[:8]
     u = 0.5 * (loss.derivatives(few, at)[0] + loss.derivatives(few, at + 0.7)[0])
-    wanted = [sums.conjugate(loss, a, b) for a, b in zip(few, u, strict=True)]
+    wanted = [conjugate_by_grid(loss, a, b) for a, b in zip(few, u, strict=True)]
     close("conjugate", loss.conjugate(few, u), wanted, 1e-8, 3e-7, "the supremum of u f - g")
 
 
@@ -264,7 +242,12 @@ def _check_quadratics(loss: Loss, y: Array) -> None:
         rest = loss.value(y, f) - 0.5 * W * (z - f) ** 2
         flat = np.broadcast_to(rest[:1], rest.shape)
         close("quadratic", rest, flat, 1e-10, 1e-10, "g - W (z - f)^2 / 2 must not depend on f")
-        _check_pullback(loss, y, rng.normal(size=len(y)))
+        dW, moved = rng.normal(size=len(y)), copy.deepcopy(loss)
+        found = loss.quadratic_pullback(y, dW)
+        for path, owner, name in moved.differentiable():
+            numeric = gradient(lambda: float(np.sum(dW * moved.quadratic(y)[1])), owner, name)
+            text = "quadratic_pullback against differences"
+            close(f"gradient of {path}", found.get(path, 0.0 * numeric), numeric, 1e-7, 1e-9, text)
     if loss.offers("quadratic_bound"):
         xi = rng.uniform(-6.0, 6.0, len(y))
         xi[0] = 0.0
@@ -276,30 +259,75 @@ def _check_quadratics(loss: Loss, y: Array) -> None:
             close("quadratic_bound", touch, loss.value(y, at), 0.0, 1e-10, "it touches at +-xi")
 
 
-def _check_pullback(loss: Loss, y: Array, dW: Array) -> None:
-    found = loss.quadratic_pullback(y, dW)
-    moved = copy.deepcopy(loss)
-    for path, owner, name in moved.differentiable():
-        at = np.array(getattr(owner, name), dtype=np.float64)
-
-        def inner(theta: Array, owner: object = owner, name: str = name) -> float:
-            setattr(owner, name, theta if theta.ndim else float(theta))
-            return float(np.sum(dW * moved.quadratic(y)[1]))
-
-        wanted = gradient(inner, at)
-        setattr(owner, name, at if at.ndim else float(at))
-        text = "quadratic_pullback against differences"
-        close(f"gradient of {path}", found.get(path, 0.0 * at), wanted, 1e-7, 1e-9, text)
-
-
 def _check_units(loss: Loss, y: Array) -> None:
     restate = getattr(loss, "in_units", None)
     if restate is None:
         return
     scale, f = 2.5, np.random.default_rng(7).uniform(-3.0, 3.0, len(y))
     inside = restate(scale)
-    added = (
-        np.log(scale) if loss.normalised else inside.value(0 * y, 0 * y) - loss.value(0 * y, 0 * y)
-    )
+    zero = 0 * y
+    added = np.log(scale) if loss.normalised else inside.value(zero, zero) - loss.value(zero, zero)
     found = inside.value(scale * y, scale * f)
     close("in_units", found, loss.value(y, f) + added, 1e-10, 1e-10, "the loss of scale * y")
+
+
+def _check_classes(loss: Loss, y: Array) -> None:
+    """Check value, three derivatives, conjugate, probabilities and draws of such a loss."""
+    rng = np.random.default_rng(0)
+    c, y = max(int(y.max()) + 1, 3), y[:6]
+    f = rng.normal(size=(len(y), c))
+    g = loss.value(y, f)
+    holds("softmax", np.shape(g) == y.shape, "value(y, f) must be (n,) for f (n, c)")
+    _check_class_derivatives(loss, y, f)
+    far = np.tile([1e3, -1e3, 0.0], (len(y), 1))
+    calm = np.all(np.isfinite(loss.value(np.minimum(y, 2.0), far)))
+    holds("softmax far out", calm, "the loss must be finite at f = +-1000")
+    bend = np.linalg.eigvalsh(loss.derivatives(y, f)[1])
+    if loss.convex:
+        holds("softmax convex", np.all(bend >= -1e-12), "no curvature may be negative")
+    if loss.offers("conjugate"):
+        d1 = loss.derivatives(y, f)[0]
+        gap = loss.value(y, f) + loss.conjugate(y, d1) - np.sum(d1 * f, axis=1)
+        close("softmax conjugate", gap, 0.0 * gap, 0.0, 1e-12, "g + g* = u'f at the slope u")
+        infinite = np.all(loss.conjugate(y, d1 + 0.1 * np.eye(c)[0]) == np.inf)
+        holds("softmax conjugate", infinite, "it is infinite where u does not sum to zero")
+    if loss.normalised:
+        _check_probabilities(loss, f)
+
+
+def _check_class_derivatives(loss: Loss, y: Array, f: Array) -> None:
+    d1, d2, d3 = loss.derivatives(y, f)
+    n, c = f.shape
+    shapes = d1.shape == (n, c) and d2.shape == (n, c, c) and d3.shape == (n, c, c, c)
+    holds("softmax", shapes, "derivatives are (n, c), (n, c, c) and (n, c, c, c)")
+    for j, e in enumerate(1e-5 * np.eye(c)):
+        ahead, back = ([loss.value(y, x), *loss.derivatives(y, x)] for x in (f + e, f - e))
+        for i, (order, d) in enumerate((("first", d1), ("second", d2), ("third", d3))):
+            numeric = (ahead[i] - back[i]) / (2 * e[j])
+            close(f"softmax {order} derivative", d[..., j], numeric, 0.0, 1e-9, f"in latent {j}")
+
+
+def _check_probabilities(loss: Loss, f: Array) -> None:
+    n, c = f.shape
+    p = np.array([np.exp(-loss.value(np.full(n, float(k)), f)) for k in range(c)]).T
+    close("softmax normalised", p.sum(axis=1), np.ones(n), 0.0, 1e-12, "probabilities sum to one")
+    rng = np.random.default_rng(1)
+    m, v = rng.normal(size=(3, c)), rng.uniform(0.2, 2.0, (3, c))
+    found = loss.predict(m, v)
+    holds("softmax predict", np.shape(found) == (3, c), "predict(m, v) must be (n, c)")
+    close("softmax predict", found.sum(axis=1), np.ones(3), 0.0, 1e-9, "it must sum to one")
+    draws = rng.standard_normal((100_000, c))
+    draws = np.vstack([draws, -draws])
+    for i in range(3):
+        latent = m[i] + np.sqrt(v[i]) * draws
+        each = [np.exp(-loss.value(np.full(len(latent), float(k)), latent)) for k in range(c)]
+        average = np.array([e.mean() for e in each])
+        close("softmax predict", found[i], average, 0.0, 4e-3, "the average over the latents")
+    y = np.zeros(3)
+    logs = loss.log_predictive(y, m, v)
+    close("softmax log_predictive", logs, np.log(found[:, 0]), 1e-10, 1e-12, "log of predict")
+    if loss.offers("sample"):
+        y = loss.sample(np.broadcast_to(f[0], (100_000, c)), rng)
+        close("softmax sample", loss.check_targets(y), y, 0.0, 0.0, "a draw must be a target")
+        share = np.bincount(y.astype(int), minlength=c) / len(y)
+        close("softmax sample", share, p[0], 0.0, 0.01, "the share of each class")

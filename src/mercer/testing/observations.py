@@ -1,34 +1,36 @@
-"""What a likelihood says of an observation: probabilities that sum to one, and all that follows."""
+"""What a likelihood says of an observation, and slow and obvious sums of what losses average."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
-from scipy import integrate
+from scipy import integrate, optimize
 
 from mercer.core.arrays import Array
 from mercer.losses.base import Loss
-from mercer.testing import sums
 from mercer.testing.clauses import close, holds, refused
 
 DISCRETE = ("count", "ordinal", "binary")
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(4)
 AT = np.array([-2.3, -0.4, 0.0, 1.0, 2.9])
 
 
 def check_observations(loss: Loss) -> None:
     """Check normalised, moments, latent_is_mean, cdf, predict, quantile, log_predictive, sample."""
     if loss.normalised:
-        _check_normalised(loss)
+        total = [_moment(loss, f, 0) for f in AT]
+        close("normalised", total, np.ones(len(AT)), 0.0, 1e-10, "exp(-g) must sum to one over y")
         _check_log_predictive(loss)
     if loss.offers("moments"):
         mean, variance = loss.moments(AT)
-        _check_moments(loss, mean, variance)
+        if loss.normalised:
+            _check_moments(loss, mean, variance)
         if loss.latent_is_mean:
             close("latent_is_mean", mean, AT, 1e-12, 1e-12, "the mean of y given f must be f")
     if loss.offers("conditional_cdf") and loss.normalised:
-        _check_conditional(loss)
-        _check_cdf(loss)
+        _check_distribution(loss)
         _check_quantile(loss)
     if loss.offers("predict"):
         _check_predict(loss)
@@ -50,18 +52,15 @@ def _integral(loss: Loss, f: float, power: int, top: float = np.inf) -> float:
     start = 0.0 if loss.response == "positive" else -np.inf
     # the kinks in y lie where the same distance from f is one in f
     middle = float(np.exp(f)) if loss.response == "positive" else f
-    edges = [f - 0.5, f, f + 0.5, middle, *(2 * f - k for k in sums.kinks_of(loss, f))]
+    edges = [f - 0.5, f, f + 0.5, middle, *(2 * f - k for k in kinks_of(loss, f))]
     inside = sorted({e for e in edges if start < e < top})
     total = 0.0
+
+    def density(y: float) -> float:
+        return y**power * float(np.exp(-loss.value(np.float64(y), np.float64(f))))  # type: ignore[arg-type]  # scalars
+
     for a, b in pairwise([start, *inside, top]):
-        total += integrate.quad(
-            lambda y: y**power * float(np.exp(-loss.value(np.float64(y), np.float64(f)))),  # type: ignore[arg-type]  # scalars
-            a,
-            b,
-            epsabs=1e-13,
-            epsrel=1e-12,
-            limit=200,
-        )[0]
+        total += integrate.quad(density, a, b, epsabs=1e-13, epsrel=1e-12, limit=200)[0]
     return total
 
 
@@ -70,55 +69,41 @@ def _density(loss: Loss, f: Array) -> Array:
     return np.asarray(np.exp(-loss.value(labels(loss)[:, None], f)))
 
 
-def _check_normalised(loss: Loss) -> None:
+def _moment(loss: Loss, f: float, power: int) -> float:
+    """Return the sum, or the integral, of y^power exp(-g(y, f)) over all y."""
     if loss.response in DISCRETE:
-        total = _density(loss, AT).sum(axis=0)
-    else:
-        total = np.array([_integral(loss, f, 0) for f in AT])
-    close("normalised", total, np.ones(len(AT)), 0.0, 1e-10, "exp(-g) must sum to one over y")
+        return float(_density(loss, np.array([f]))[:, 0] @ labels(loss) ** power)
+    return _integral(loss, f, power)
 
 
 def _check_log_predictive(loss: Loss) -> None:
     y = loss.example_targets(np.random.default_rng(8), 4)
     for v in (0.03, 2.0):
         m = np.array([-1.0, 0.2, 0.9, 2.0])[: len(y)]
-        wanted = [sums.tilted(loss, a, b, v)[0] for a, b in zip(y, m, strict=True)]
+        wanted = [tilted_by_sums(loss, a, b, v)[0] for a, b in zip(y, m, strict=True)]
         found = loss.log_predictive(y, m, np.full(len(y), v))
         close("log_predictive", found, wanted, 2e-9, 1e-9, "log of the average of exp(-g)")
 
 
 def _check_moments(loss: Loss, mean: Array, variance: Array) -> None:
-    if not loss.normalised:
-        return
-    for i, f in enumerate(AT):
-        if not (np.isfinite(mean[i]) and np.isfinite(variance[i])):
-            continue  # heavy tails have none
-        if loss.response in DISCRETE:
-            p, y = _density(loss, np.array([f]))[:, 0], labels(loss)
-            first, second = float(p @ y), float(p @ y**2)
-        else:
-            first, second = _integral(loss, f, 1), _integral(loss, f, 2)
-        close("moments", mean[i], first, 1e-6, 1e-8, f"mean of y at f = {f:g}")
-        text = f"variance of y at f = {f:g}"
-        close("moments", variance[i], second - first**2, 1e-5, 1e-8, text)
+    finite = np.isfinite(mean) & np.isfinite(variance)  # heavy tails have none
+    for f, m, v in zip(AT[finite], mean[finite], variance[finite], strict=True):
+        first, second = _moment(loss, f, 1), _moment(loss, f, 2)
+        close("moments", m, first, 1e-6, 1e-8, f"mean of y at f = {f:g}")
+        close("moments", v, second - first**2, 1e-5, 1e-8, f"variance of y at f = {f:g}")
 
 
-def _check_conditional(loss: Loss) -> None:
+def _check_distribution(loss: Loss) -> None:
+    """P(Y <= y), given f and averaged over it, is the sum or the integral of the density."""
+    discrete, m, v = loss.response in DISCRETE, 0.3, 0.7
+    y = labels(loss)[:6] if discrete else np.array([0.2, 0.7, 1.9])
     for f in (-0.4, 1.0):
-        if loss.response in DISCRETE:
-            y = labels(loss)[:6]
-            wanted = np.cumsum(_density(loss, np.array([f]))[:6, 0])
-        else:
-            y = np.array([0.2, 0.7, 1.9])
-            wanted = np.array([_integral(loss, f, 0, top) for top in y])
+        below = [_integral(loss, f, 0, top) for top in y] if not discrete else []
+        wanted = np.cumsum(_density(loss, np.array([f]))[:6, 0]) if discrete else below
         found = loss.conditional_cdf(y, np.full(len(y), f))
         close("conditional_cdf", found, wanted, 1e-8, 1e-9, f"P(Y <= y | f) at f = {f:g}")
-
-
-def _check_cdf(loss: Loss) -> None:
-    m, v = 0.3, 0.7
-    if loss.response in DISCRETE:
-        y = labels(loss)[:4]
+    if discrete:
+        y = y[:4]
         wanted = np.cumsum(np.exp(loss.log_predictive(y, m, v)))  # type: ignore[arg-type]  # numbers broadcast
         close("cdf", loss.cdf(y, m, v), wanted, 0.0, 1e-10, "the sum of the probabilities")  # type: ignore[arg-type]  # numbers broadcast
         return
@@ -155,7 +140,7 @@ def _check_predict(loss: Loss) -> None:
         p = loss.predict(m, v)
         holds("predict", np.all(p >= 0.0) and np.all(p <= 1.0), "a probability of y = +1")
         if loss.normalised:
-            wanted = [np.exp(sums.tilted(loss, 1.0, a, b)[0]) for a, b in zip(m, v, strict=True)]
+            wanted = [np.exp(tilted_by_sums(loss, 1.0, a, b)[0]) for a, b in zip(m, v, strict=True)]
             close("predict", p, wanted, 1e-9, 1e-12, "the probability of y = +1")
             if np.allclose(loss.value(np.ones(4), m), loss.value(-np.ones(4), -m)):
                 both = p + loss.predict(-m, v)
@@ -163,7 +148,7 @@ def _check_predict(loss: Loss) -> None:
         return
     mean, variance = loss.predict(m, v)
     for i in range(len(m)):
-        f, w = sums.dense_grid(m[i], v[i], [], 9.0, 2_000)
+        f, w = dense_grid(m[i], v[i], [], 9.0, 2_000)
         w = w * np.exp(-((f - m[i]) ** 2) / (2 * v[i])) / np.sqrt(2 * np.pi * v[i])
         first, second = loss.moments(f)
         if not np.all(np.isfinite(second)):
@@ -196,3 +181,67 @@ def _check_sample(loss: Loss) -> None:
     if np.isfinite(variance[0]):
         atol = 6.0 * np.sqrt(variance[0] / n)
         close("predict", y.mean(), mean[0], 0.0, atol, "the mean of many draws")
+
+
+def dense_grid(
+    m: float, v: float, kinks: list[float], reach: float, panels: int = 8_000
+) -> tuple[Array, Array]:
+    """Nodes and weights of short panels over m +- reach s, shorter near 0, cut at the kinks."""
+    s = np.sqrt(v)
+    cuts = np.linspace(m - reach * s, m + reach * s, panels + 1)
+    fine = np.concatenate([np.linspace(-60, 60, 6001), kinks])
+    inside = fine[(cuts[0] < fine) & (fine < cuts[-1])]
+    cuts = np.sort(np.concatenate([cuts, inside]))
+    half = 0.5 * np.diff(cuts)[:, None]
+    nodes = 0.5 * (cuts[1:] + cuts[:-1])[:, None] + half * NODES
+    return nodes.ravel(), (half * WEIGHTS).ravel()
+
+
+def kinks_of(loss: Loss, y: float) -> list[float]:
+    """Where in f a derivative of the loss jumps, for one target."""
+    return [float(k) for k in np.reshape(loss.kinks(np.array([y])), -1)]
+
+
+def tilted_by_sums(loss: Loss, y: float, m: float, v: float) -> tuple[float, float, float]:
+    """log Z and its derivatives in m, from the tilted mean and variance."""
+    f, w = dense_grid(m, v, kinks_of(loss, y), 40.0)
+    at: Any = np.float64(y)
+    log_density = -loss.value(at, f) - (f - m) ** 2 / (2 * v)
+    log_density -= 0.5 * np.log(2 * np.pi * v)
+    top = log_density.max()
+    w = w * np.exp(np.maximum(log_density - top, -700))
+    total = w.sum()
+    mean = w @ (f - m) / total
+    spread = w @ (f - m - mean) ** 2 / total
+    return float(np.log(total) + top), float(mean / v), float((spread - v) / v**2)
+
+
+def expected_by_sums(
+    loss: Loss, y: float, m: float, v: float, reach: float = 12.0
+) -> tuple[float, float, float]:
+    """E[g], dE/dm and dE/dv by Stein's identities: the Gaussian is differentiated, not the loss."""
+    f, w = dense_grid(m, v, kinks_of(loss, y), reach)
+    w = w * np.exp(-((f - m) ** 2) / (2 * v)) / np.sqrt(2 * np.pi * v)
+    at: Any = np.float64(y)
+    g = loss.value(at, f)
+    t = (f - m) ** 2 / v
+    return float(w @ g), float(w @ (g * (f - m)) / v), float(w @ (g * (t - 1)) / (2 * v))
+
+
+def conjugate_by_grid(
+    loss: Loss, y: float, u: float, low: float = -60.0, high: float = 60.0
+) -> float:
+    """sup_f u f - g(y, f) by a grid and then a bounded minimiser around its best point."""
+    f = np.linspace(low, high, 24_001)
+    at: Any = np.float64(y)
+
+    def height(x: float) -> float:
+        point: Any = np.float64(x)
+        return float(loss.value(at, point)) - u * x
+
+    best = float(f[np.argmax(u * f - loss.value(at, f))])
+    step = float(f[1] - f[0])
+    found = optimize.minimize_scalar(
+        height, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-12}
+    )
+    return -float(found.fun)

@@ -1,17 +1,4 @@
-"""Processes in ONNX: formulas (1) and (2), mean and variance of a function at new rows.
-
-What is subtracted from the prior variance is written by the operator C itself: its ``reduce_diag``
-is evaluated on the cross-covariances k(P, X), which are not known yet.
-
-Relevance vector machines in ONNX: a process on few functions, and its augmented form.
-
-A smoothing spline in ONNX: a polynomial for each interval, found by bisection.
-
-The mean is a polynomial of degree 2 m - 1 between two knots, and of degree m - 1 beyond them. So is
-the variance, of degree 4 m - 2 between and 2 m - 1 beyond: the bridge between two states adds
-squares of the polynomials that carry them. Both are taken from as many values as they have
-coefficients, about the middle of each interval.
-"""
+"""Processes in ONNX: mean and variance of a function at rows X (q, d) that are not known yet."""
 
 from __future__ import annotations
 
@@ -26,8 +13,7 @@ from mercer.core.errors import ExportError
 from mercer.core.memory import require_memory
 from mercer.estimators.relevance_vector.fit import Functions
 from mercer.export.expression import Value, stack, value_of, where
-from mercer.export.kernels.composed import basis_rows
-from mercer.export.kernels.forms import cross, diagonal
+from mercer.export.kernels import basis_rows, cross, written
 from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.operators import PosteriorOperator, SeveralOperator, _product
 from mercer.process.features import Augmented, Sparse
@@ -36,7 +22,11 @@ from mercer.process.spline import SplinePosterior
 
 
 class Traced:
-    """A posterior at rows X (q, d) that are not known yet."""
+    """A posterior: formulas (1) and (2).
+
+    What is subtracted from the prior variance is written by the operator C itself: its
+    ``reduce_diag`` is evaluated on the cross-covariances k(P, X).
+    """
 
     def __init__(self, posterior: Posterior, X: Value) -> None:
         if not (isinstance(posterior, Posterior) and isinstance(posterior.parent, Prior)):
@@ -44,11 +34,13 @@ class Traced:
                 f"a {type(posterior).__name__} cannot be exported: only a prior that was "
                 "conditioned once can"
             )
-        self.posterior = posterior
-        self.prior = posterior.parent
-        self.X = X
+        self.posterior, self.prior, self.X = posterior, posterior.parent, X
         self.K = cross(self.prior.signal, X, posterior.points)
-        self.h = self._basis_rows()
+        basis: Any = posterior.basis
+        if basis is not None and not isinstance(basis, Basis):
+            basis = basis.basis  # a user's function, in the user's units
+        d = int(posterior.points.shape[1])
+        self.h = None if basis is None else basis_rows(basis, X, d)
 
     def mean(self) -> Value:
         """Formula (1): (q, m)."""
@@ -68,18 +60,28 @@ class Traced:
 
     def blocks(self) -> list[list[Value]]:
         """Covariances (q, 1) of the m functions among each other at each row, by pairs."""
-        m = self.posterior.alpha.shape[1]
-        zero, prior = 0.0 * self.K.take([0]), self._prior_variance()
-        if not isinstance(self.posterior.operator, SeveralOperator):
-            return [[self.var() if c == e else zero for e in range(m)] for c in range(m)]
-        reduced = _reduced_blocks(self.posterior.operator, self.K)
-        return [[(prior if c == e else zero) - reduced[c][e] for e in range(m)] for c in range(m)]
+        K, operator, several = self.K, self.posterior.operator, range(self.posterior.alpha.shape[1])
+        zero, prior = 0.0 * K.take([0]), self._prior_variance()
+        if not isinstance(operator, SeveralOperator):
+            return [[self.var() if c == e else zero for e in several] for c in several]
+        own, halves = [_reduced(each, K, None) for each in operator.operators], []
+        if operator.shared is not None:
+            products: Any = [_product(each, K.T) for each in operator.operators]  # type: ignore[arg-type]  # of values values
+            halves = [half_solve(operator.shared, each) for each in products]
+
+        def block(c: int, e: int) -> Value:
+            reduced = own[c] if c == e else zero  # zero between independent functions
+            if halves:
+                reduced = reduced - (halves[min(c, e)] * halves[max(c, e)]).sum(0).T
+            return (prior if c == e else zero) - reduced
+
+        return [[block(c, e) for e in several] for c in several]
 
     def noise(self) -> Value:
         """Variance of the kernel's noise parts, (q, 1) or (1, 1)."""
         if self.prior.signal is self.prior.kernel:
             return self.X.graph.constant(np.zeros((1, 1)))
-        return diagonal(self.prior.kernel, self.X) - diagonal(self.prior.signal, self.X)
+        return written(self.prior.kernel, self.X, None) - written(self.prior.signal, self.X, None)
 
     def _prior_variance(self) -> Value:
         if self.prior.kernel.pairwise:
@@ -88,15 +90,7 @@ class Traced:
                 "vary: there is no deviation and no probability to export; for a regressor export "
                 "the mean alone with std=False"
             )
-        return diagonal(self.prior.signal, self.X)
-
-    def _basis_rows(self) -> Value | None:
-        basis: Any = self.posterior.basis
-        if basis is None:
-            return None
-        if not isinstance(basis, Basis):  # a user's function, in the user's units
-            basis = basis.basis
-        return basis_rows(basis, self.X, int(self.posterior.points.shape[1]))
+        return written(self.prior.signal, self.X, None)
 
 
 def _reduced(operator: PosteriorOperator, K: Value, h: Value | None) -> Value:
@@ -108,26 +102,22 @@ def _reduced(operator: PosteriorOperator, K: Value, h: Value | None) -> Value:
         raise ExportError(f"the operator {type(operator).__name__}: {error}") from None
 
 
-def _reduced_blocks(operator: SeveralOperator, K: Value) -> list[list[Value]]:
-    """k'C_ce k (q, 1) for each pair of functions; zero between independent ones."""
-    m, zero, A = len(operator.operators), 0.0 * K.take([0]), K.T
-    own = [_reduced(each, K, None) for each in operator.operators]
-    blocks = [[own[c] if c == e else zero for e in range(m)] for c in range(m)]
-    if operator.shared is None:
-        return blocks
-    halves: Any = [half_solve(operator.shared, _product(each, A)) for each in operator.operators]  # type: ignore[arg-type]  # of values values
-    for c in range(m):
-        for e in range(m):
-            shared = (halves[min(c, e)] * halves[max(c, e)]).sum(0)
-            blocks[c][e] = blocks[c][e] - shared.T
-    return blocks
+class Noiseless:
+    """A process whose noise is the loss's alone, at rows X."""
+
+    def __init__(self, process: Any, X: Value) -> None:
+        self.process, self.X = process, X
+
+    def noise(self) -> Value:
+        """Zero."""
+        return self.X.graph.constant(np.zeros((1, 1)))
 
 
-class TracedSparse:
-    """A :class:`Sparse` or :class:`Augmented` process at rows X (q, d) that are not known yet."""
+class TracedSparse(Noiseless):
+    """A :class:`Sparse` or :class:`Augmented` process: few functions of a relevance search."""
 
     def __init__(self, process: Sparse, X: Value) -> None:
-        self.process, self.X = process, X
+        super().__init__(process, X)
         self.phi = _functions(cast(Functions, process.functions), X)
         self.added = process.added if isinstance(process, Augmented) else None
 
@@ -141,14 +131,13 @@ class TracedSparse:
         var = self._zero() if self.phi is None else np.square(self._half(self.phi)).sum()
         return var if self.added is None else var + self._augmented()[1]
 
-    def noise(self) -> Value:
-        """Zero: all noise is the loss's."""
-        return self.X.graph.constant(np.zeros((1, 1)))
-
     def _augmented(self) -> tuple[Value, Value]:
         """See :class:`Augmented`; the rows of ``star`` are the new points."""
         added: Any = self.added
-        star, height = cross(added.kernel, self.X, added.points), diagonal(added.kernel, self.X)
+        star, height = (
+            cross(added.kernel, self.X, added.points),
+            written(added.kernel, self.X, None),
+        )
         e, s = height + self._zero(), (np.square(star) * added.b[None, :]).sum()
         if self.phi is not None:
             near, there = self._half(self.phi), self._half(star @ (added.F * added.b).T)
@@ -180,33 +169,34 @@ def _functions(functions: Functions, X: Value) -> Value | None:
     return stack(parts) if parts else None
 
 
-class TracedSpline:
-    """The posterior of a smoothing spline at rows X (q, 1) that are not known yet."""
+class TracedSpline(Noiseless):
+    """The posterior of a smoothing spline: a polynomial for each interval, found by bisection.
+
+    The mean is a polynomial of degree 2 m - 1 between two knots, and of degree m - 1 beyond them.
+    So is the variance, of degree 4 m - 2 between and 2 m - 1 beyond: the bridge between two states
+    adds squares of the polynomials that carry them. Both are taken from as many values as they have
+    coefficients, about the middle of each interval.
+    """
 
     def __init__(self, posterior: SplinePosterior, X: Value) -> None:
-        self.posterior, self.X = posterior, X
+        super().__init__(posterior, X)
         self.knots = np.unique(posterior.states.x)
-        gaps = np.diff(self.knots)
         reach = float(self.knots[-1] - self.knots[0])
-        self.half = 0.5 * np.concatenate([[reach], gaps, [reach]])
+        self.half = 0.5 * np.concatenate([[reach], np.diff(self.knots), [reach]])
         inside = 0.5 * (self.knots[1:] + self.knots[:-1])
         ends = self.knots[[0, -1]] + np.array([-0.5, 0.5]) * reach
         self.middle = np.concatenate([ends[:1], inside, ends[1:]])
 
     def mean(self) -> Value:
         """The curve, (q, 1)."""
-        m = self.posterior.states.order
-        return self._value(lambda x: self.posterior.mean(x[:, None])[:, 0], 2 * m - 1, m - 1)
+        m = self.process.states.order
+        return self._value(lambda x: self.process.mean(x[:, None])[:, 0], 2 * m - 1, m - 1)
 
     def var(self) -> Value:
         """Its variance, (q, 1)."""
-        m = self.posterior.states.order
-        variance: Any = self._value(lambda x: self.posterior.diag(x[:, None]), 4 * m - 2, 2 * m - 1)
+        m = self.process.states.order
+        variance: Any = self._value(lambda x: self.process.diag(x[:, None]), 4 * m - 2, 2 * m - 1)
         return np.maximum(variance, 0.0)
-
-    def noise(self) -> Value:
-        """Zero: all noise is the loss's."""
-        return self.X.graph.constant(np.zeros((1, 1)))
 
     def _value(self, function: Callable[[Array], Array], inner: int, outer: int) -> Value:
         """A piecewise polynomial of degree ``inner`` between knots and ``outer`` beyond."""
@@ -231,15 +221,12 @@ class TracedSpline:
 
     def _interval(self) -> Value:
         """Number of knots at or below x, (q, 1) of 64-bit integers, by bisection."""
-        n = len(self.knots)
-        low = 0.0 * self.X
-        step = 1 << (n.bit_length() - 1)
-        while step:
-            tried = low + float(step)
+        n, low = len(self.knots), 0.0 * self.X
+        for step in (2.0**i for i in reversed(range(n.bit_length()))):
+            tried = low + step
             known = self._chosen(self.knots, np.minimum(tried - 1.0, n - 1.0).cast(np.int64))
             fits = where(known > self.X, 0.0, 1.0) * where(tried > float(n), 0.0, 1.0)
-            low = low + fits * float(step)
-            step //= 2
+            low = low + fits * step
         return low.cast(np.int64)
 
     def _chosen(self, table: Array, index: Value) -> Value:

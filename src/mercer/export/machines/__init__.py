@@ -1,1 +1,0 @@
-"""What each family of estimators computes, as an ONNX graph."""

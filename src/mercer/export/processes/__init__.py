@@ -1,1 +1,0 @@
-"""Processes and predictive averages as ONNX expressions."""
