@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -136,6 +136,37 @@ class Solution:
 
 
 @dataclass(frozen=True)
+class Task:
+    """What :meth:`Inference.solve` was given, its defaults filled in.
+
+    Attributes
+    ----------
+    gram : K on the n points.
+    y : (n, m) targets, or (n,) of one latent function.
+    loss : what is observed.
+    w : (n,) how often the loss of each point counts.
+    mean : prior mean of the latent functions, (n, m) or (n,).
+    basis : (n, k) unpenalised basis at the points, or None.
+    """
+
+    gram: Gram
+    y: Array
+    loss: Loss
+    w: Array
+    mean: Array
+    basis: Array | None = None
+
+    @property
+    def H(self) -> Array:
+        """The basis (n, k), k = 0 for none."""
+        return np.zeros((len(self.y), 0)) if self.basis is None else self.basis
+
+    def column(self, j: int) -> Task:
+        """The task of one latent function alone."""
+        return replace(self, y=self.y[:, j], mean=self.mean[:, j])
+
+
+@dataclass(frozen=True)
 class Evidence:
     """The log evidence (or a bound on it), and what its gradient needs beyond alpha and C.
 
@@ -155,8 +186,8 @@ class Evidence:
 class Inference(Component):
     """How a posterior comes out of a Gram, targets and a loss.
 
-    A child states ``solve`` and ``evidence``, and says in its attributes what it asks for and what
-    it does; estimators read them before any work.
+    A child states ``infer`` (or ``solve`` itself) and ``evidence``, and says in its attributes what
+    it asks for and what it does; estimators read them before any work.
 
     Attributes
     ----------
@@ -274,23 +305,29 @@ class Inference(Component):
         weights : (n,) sample weights: the loss of point i counts weights_i times.
         start : an earlier solution nearby, to begin from.
         """
+        m = int(y.max()) + 1 if loss.response == "multiclass" else y.shape[1]
+        prior = np.zeros((len(y), m)) if mean is None else mean
+        return self.infer(Task(gram, y, loss, ones_if_none(weights, len(y)), prior, basis), start)
+
+    def infer(self, task: Task, start: Solution | None) -> Solution:
+        """Return the posterior of a task; ``start`` as for :meth:`solve`."""
         raise NotImplementedError
 
     def evidence(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        solution: Solution,
-        *,
-        spread: Array | None = None,
+        self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
     ) -> Evidence:
         """Return the log evidence of a solution.
 
         E is the density of all observations: those at point i have weight ``weights_i``, mean y_i
         and weighted sum of squares ``spread`` (n, m) about it (zeros if None).
         """
-        raise NotImplementedError
+        if self.has_evidence:
+            raise NotImplementedError
+        raise ValueError(
+            f"{type(self).__name__} finds a mode, which has no spread and therefore no evidence to "
+            "learn from; give search=None, or search='loo_bound' for a classifier, or another "
+            "inference"
+        )
 
 
 def is_softmax(loss: Loss) -> bool:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Evidence, Inference, Report, Solution, ones_if_none
+from mercer.inference.base import Evidence, Inference, Report, Solution, Task
 from mercer.linalg.dense.factor import DenseFactor
 from mercer.linalg.dense.projected import Projected
 from mercer.linalg.gram import Factor, Gram
@@ -45,37 +45,19 @@ class Exact(Inference):
     inverse_in_place: ClassVar[bool] = True
     reports: ClassVar[tuple[str, ...]] = ("jitter",)
 
-    def solve(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        *,
-        mean: Array | None = None,
-        basis: Array | None = None,
-        weights: Array | None = None,
-        start: Solution | None = None,
-    ) -> Solution:
-        z, precision = loss.quadratic(y)
-        counts = ones_if_none(weights, len(y))
-        z = z if mean is None else z - mean
-        W = counts * precision
-        factor: Factor = gram.factor(W)
+    def infer(self, task: Task, start: Solution | None) -> Solution:
+        z, precision = task.loss.quadratic(task.y)
+        z, W = z - task.mean, task.w * precision
+        factor: Factor = task.gram.factor(W)
         beta = None
-        if basis is not None and basis.shape[1]:
+        if task.H.shape[1]:
             assert isinstance(factor, DenseFactor)
-            factor = projected = Projected(factor, basis)
+            factor = projected = Projected(factor, task.H)
             beta = projected.coefficients(z)
-        return Solution(factor.solve(z), W, z, factor, beta, counts, Report(details=factor.report))
+        return Solution(factor.solve(z), W, z, factor, beta, task.w, Report(details=factor.report))
 
     def evidence(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        solution: Solution,
-        *,
-        spread: Array | None = None,
+        self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
     ) -> Evidence:
         """See :meth:`Inference.evidence`.
 

@@ -9,8 +9,6 @@ It costs about six Cholesky factorisations with their inverses: for a path of mo
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import eigh
 
@@ -62,16 +60,11 @@ class EigenGram(DenseGram):
 class EigenFactor(DenseFactor):
     """C for one lam, from the eigenvectors that all of them share."""
 
-    def __init__(self, gram: EigenGram, W: Array, lam: float) -> None:
-        self.W = W
-        self.lam = lam
-        self.eigen = gram
-        self.shrunk = 1.0 / (gram.values + lam)
+    jitter = 0.0
 
-    @property
-    def report(self) -> dict[str, Any]:
-        """Nothing was added to the diagonal."""
-        return {"jitter": 0.0}
+    def __init__(self, gram: EigenGram, W: Array, lam: float) -> None:
+        self.W, self.lam, self.eigen = W, lam, gram
+        self.shrunk = 1.0 / (gram.values + lam)
 
     def half(self, V: Array) -> Array:
         """Return (d + lam)^-1/2 U' S V, so that V' C V = |half(V)|^2."""
@@ -84,7 +77,6 @@ class EigenFactor(DenseFactor):
         return np.asarray(self.eigen.root[:, None] * back)
 
     def inverse(self) -> Array:
-        """Refuse: the inverse is what this factor avoids."""
         raise NotImplementedError("an EigenFactor forms no inverse; use a DenseGram for gradients")
 
     def diag(self) -> Array:
@@ -101,5 +93,4 @@ class EigenFactor(DenseFactor):
         return float(-np.log(self.shrunk).sum() - np.log(self.eigen.weights).sum())
 
     def operator(self) -> CholeskyOperator:
-        """Refuse: a finished posterior is built from the Cholesky factor of the chosen lam."""
         raise NotImplementedError("an EigenFactor is for a path of lam; factor the chosen one")

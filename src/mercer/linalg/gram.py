@@ -29,19 +29,24 @@ class Covariance(Protocol):
 
 
 class Factor(ABC):
-    """C = (K + W^-1)^-1 for one Gram and one W; W_i = 0 (no information) is allowed."""
+    """C = (K + W^-1)^-1 for one Gram and one W; W_i = 0 (no information) is allowed.
+
+    ``jitter`` is what was added to each variance, relatively; None where that cannot happen.
+    """
+
+    jitter: float | None = None
 
     @abstractmethod
     def solve(self, V: Array) -> Array:
         """C V for V (n, m)."""
 
-    @abstractmethod
     def quad(self, A: Array, B: Array) -> Array:
         """A' C B for A (n, p), B (n, q): shape (p, q)."""
+        return np.asarray(A.T @ self.solve(B))
 
-    @abstractmethod
     def quad_diag(self, A: Array) -> Array:
         """diag(A' C A) for A (n, p): shape (p,)."""
+        return np.asarray(np.einsum("ij,ij->j", A, self.solve(A)))
 
     @abstractmethod
     def diag(self) -> Array:
@@ -67,9 +72,9 @@ class Factor(ABC):
     def logdet(self) -> float:
         """log |I + K W|."""
 
-    @abstractmethod
     def logdet_noisy(self) -> float:
         """log |K + W^-1|; needs W_i > 0 for all i, W_i = inf allowed."""
+        raise NotImplementedError(f"{type(self).__name__} has no log |K + W^-1|; use logdet()")
 
     def gradient_weights(self, a: Array, count: float) -> Array:
         """Return (a a' - count C) / 2 in a fresh symmetric (n, n) array, for a (n, m)."""
@@ -82,7 +87,7 @@ class Factor(ABC):
     @property
     def report(self) -> dict[str, Any]:
         """What was done to the numbers, e.g. {"jitter": 0.0}."""
-        return {}
+        return {} if self.jitter is None else {"jitter": self.jitter}
 
     def beginning(self) -> Factor | None:
         """Return what a nearby problem begins from beyond a, W and f, without an n x n array."""
@@ -184,33 +189,22 @@ class NoSpread(Factor):
         self.variance = variance
 
     def solve(self, V: Array) -> Array:
-        """Return zeros."""
         return np.zeros_like(V)
 
     def quad(self, A: Array, B: Array) -> Array:
-        """Return zeros (p, q)."""
         return np.zeros((A.shape[1], B.shape[1]))
 
     def quad_diag(self, A: Array) -> Array:
-        """Return zeros (p,)."""
         return np.zeros(A.shape[1])
 
     def diag(self) -> Array:
-        """Return zeros (n,)."""
         return np.zeros(len(self.variance))
 
     def cov_diag(self) -> Array:
-        """Return the prior variance."""
         return self.variance
 
     def logdet(self) -> float:
-        """Return 0."""
         return 0.0
 
-    def logdet_noisy(self) -> float:
-        """Refuse: there is no noise to add."""
-        raise NotImplementedError("a mode has no covariance, and no determinant of one")
-
     def operator(self) -> ExplicitOperator:
-        """Return the operator that subtracts nothing."""
         return ExplicitOperator(None)

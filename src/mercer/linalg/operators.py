@@ -53,13 +53,11 @@ class ExplicitOperator(PosteriorOperator):
         self.C = C
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        """A' C B, shape (p, q)."""
         if self.C is None:
             return np.zeros((A.shape[1], B.shape[1]))
         return np.asarray(A.T @ (self.C @ B))
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        """diag(A' C A), shape (p,)."""
         if self.C is None:
             return np.zeros(A.shape[1])
         return np.asarray(np.einsum("ij,ij->j", A, self.C @ A))
@@ -69,8 +67,7 @@ class CholeskyOperator(PosteriorOperator):
     """C = S L^-T L^-1 S; L' is the upper triangle (row-major) of ``cholesky``, S = diag(scale)."""
 
     def __init__(self, cholesky: Array, scale: Array) -> None:
-        self.cholesky = cholesky
-        self.scale = scale
+        self.cholesky, self.scale = cholesky, scale
 
     def half(self, V: Array) -> Array:
         """L^-1 S V, so that V' C V = |half(V)|^2."""
@@ -81,12 +78,10 @@ class CholeskyOperator(PosteriorOperator):
         return self.scale[:, None] * back_solve(self.cholesky, V)
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        """A' C B, shape (p, q)."""
         left = self.half(A)
         return np.asarray(left.T @ (left if B is A else self.half(B)))
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        """diag(A' C A), shape (p,)."""
         left = self.half(A)
         return np.asarray(np.einsum("ij,ij->j", left, left))
 
@@ -96,8 +91,7 @@ class BasisOperator(CholeskyOperator):
 
     def __init__(self, cholesky: Array, scale: Array, Q: Array, R: Array) -> None:
         super().__init__(cholesky, scale)
-        self.Q = Q
-        self.R = R
+        self.Q, self.R = Q, R
 
     def _halves(self, A: Array, hA: Array | None) -> tuple[Array, Array]:
         assert hA is not None
@@ -105,13 +99,11 @@ class BasisOperator(CholeskyOperator):
         return u, transposed_solve(self.R, hA.T) - self.Q.T @ u
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        """A' C B less the basis term, shape (p, q)."""
         u, r = self._halves(A, hA)
         v, s = (u, r) if B is A else self._halves(B, hB)
         return np.asarray(u.T @ v - r.T @ s)
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        """Return the diagonal of ``reduce(A, A)``, shape (p,)."""
         u, r = self._halves(A, hA)
         return np.asarray(np.einsum("ij,ij->j", u, u) - np.einsum("ij,ij->j", r, r))
 
@@ -119,9 +111,8 @@ class BasisOperator(CholeskyOperator):
 def restored(arrays: Mapping[str, Array]) -> PosteriorOperator:
     """Build the operator from the arrays of ``state()``."""
     if "basis_q" in arrays:
-        return BasisOperator(
-            arrays["cholesky"], arrays["scale"], arrays["basis_q"], arrays["basis_r"]
-        )
+        names = ("cholesky", "scale", "basis_q", "basis_r")
+        return BasisOperator(*(arrays[name] for name in names))
     if "cholesky" in arrays:
         return CholeskyOperator(arrays["cholesky"], arrays["scale"])
     return ExplicitOperator(arrays.get("matrix"))
@@ -159,12 +150,8 @@ class ContrastOperator(PosteriorOperator):
         gain: Array | None = None,
         tilt: Array | None = None,
     ) -> None:
-        self.half = half
-        self.anchor = anchor
-        self.cross = cross
-        self.block = block
-        self.gain = gain
-        self.tilt = tilt
+        self.half, self.anchor, self.cross, self.block = half, anchor, cross, block
+        self.gain, self.tilt = gain, tilt
 
     def _known(self, A: Array, h: Array) -> tuple[Array, Array | None]:
         """Return M c, and N c + T h, for A (n, p) and h (p, k)."""
@@ -204,8 +191,7 @@ class SeveralOperator(PosteriorOperator):
     """
 
     def __init__(self, operators: list[PosteriorOperator], shared: Array | None) -> None:
-        self.operators = operators
-        self.shared = shared
+        self.operators, self.shared = operators, shared
 
     def blocks(self, A: Array) -> Array:
         """a_j'C_ce a_j for each column of A (n, p): shape (p, m, m)."""
@@ -213,18 +199,15 @@ class SeveralOperator(PosteriorOperator):
         own = np.column_stack([op.reduce_diag(A, None) for op in self.operators])
         result = own[:, :, None] * np.eye(m)
         if self.shared is not None:
-            halves = np.stack(
-                [half_solve(self.shared, _product(op, A)) for op in self.operators], axis=2
-            )
+            each = [half_solve(self.shared, _product(op, A)) for op in self.operators]
+            halves = np.stack(each, axis=2)
             result -= np.einsum("npc,npe->pce", halves, halves, optimize=True)
         return np.asarray(result)
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        """Refuse: there is a matrix for each pair of functions."""
         raise NotImplementedError("the covariance of several latent functions: use blocks")
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        """Refuse: see :meth:`blocks`."""
         raise NotImplementedError("the variance of several latent functions: use blocks")
 
 

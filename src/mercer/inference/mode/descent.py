@@ -107,12 +107,10 @@ class Mode:
         """What stationarity a = -slope still lacks, (n, m)."""
         return np.asarray(-self.slope - self.a)
 
-
-def begin(gram: Gram, local: Local, mean: Array, H: Array, a: Array, b: Array) -> Mode:
-    """Return the state at coefficients a (n, m) and b (k, m)."""
-    Ka = np.asarray(gram @ a)
-    f = mean + Ka + H @ b
-    return Mode(a, b, Ka, f, *local(f))
+    @property
+    def at_rounding(self) -> bool:
+        """Whether the last step could gain no more than the rounding of the objective."""
+        return self.decrement <= 1e-15 * max(1.0, abs(self.objective))
 
 
 def single(gram: Gram, H: Array) -> Callable[[Array], Step]:
@@ -142,25 +140,6 @@ def single(gram: Gram, H: Array) -> Callable[[Array], Step]:
     return prepare
 
 
-class BlockGram:
-    """A square block of K in place of a kernel: the Gram of some of the points."""
-
-    def __init__(self, K: Array) -> None:
-        self.K = np.ascontiguousarray(K)
-
-    def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """Return the block."""
-        return self.K
-
-    def diag(self, X: Array) -> Array:
-        """Return its diagonal."""
-        return np.diagonal(self.K).copy()
-
-    def gram(self) -> DenseGram:
-        """Return the Gram."""
-        return DenseGram(self, np.zeros((len(self.K), 1)), keep=True)
-
-
 def _operator(gram: Gram, W: Array, H: Array) -> Callable[[Array], Array]:
     """Return V -> C V; where few W_i are positive, from the factor of those points alone."""
     active = np.flatnonzero(W > 0.0)
@@ -168,8 +147,8 @@ def _operator(gram: Gram, W: Array, H: Array) -> Callable[[Array], Array]:
     if not spans:
         W = np.maximum(W, FLOOR / max(float(gram.diag().mean()), 1.0))
     elif len(active) < SPARSE * len(W):
-        K = gram.rows(active)[:, active]
-        part = BlockGram(K).gram().factor(W[active]) if len(active) else None
+        K = np.ascontiguousarray(gram.rows(active)[:, active])
+        part = DenseGram.given(K).factor(W[active]) if len(active) else None
 
         def embedded(V: Array) -> Array:
             result = np.zeros_like(V)
@@ -181,72 +160,89 @@ def _operator(gram: Gram, W: Array, H: Array) -> Callable[[Array], Array]:
     return gram.factor(W).solve
 
 
-def descend(
-    state: Mode,
-    gram: Gram,
-    local: Local,
-    H: Array,
-    prepare: Callable[[Array], Step],
-    done: Callable[[Mode], bool],
-    max_iter: int,
-    *,
-    step: Step | None = None,
-    again: int = 0,
-) -> Mode:
-    """Newton steps, each as long as it lowers the objective, until ``done`` or ``max_iter``.
+@dataclass(frozen=True)
+class Landscape:
+    """What is minimised: K, the losses, the prior mean (n, m), and the basis H (n, k)."""
 
-    When done, the last factorisation is used again for a few steps that cost O(n^2): they take
-    the quadratic convergence to the rounding of the arithmetic. With ``again`` each factorisation
-    is used for so many more steps at once, and ``step``, one that is there already, before all.
-    """
-    if step is not None:
-        state = polish(state, gram, local, H, step, again, done)
-    while not done(state) and state.steps < max_iter:
-        step = prepare(state.curvature)
-        da, db = step(state.residual, state.a)
-        state = along(state, gram, local, H, da, db)
-        if state.decrement <= 1e-15 * max(1.0, abs(state.objective)):
-            break
-        state = polish(state, gram, local, H, step, again, done)
-    return state if step is None else polish(state, gram, local, H, step, 4)
+    gram: Gram
+    local: Local
+    mean: Array
+    H: Array
 
+    def at(self, a: Array, b: Array) -> Mode:
+        """Return the state at coefficients a (n, m) and b (k, m)."""
+        Ka = np.asarray(self.gram @ a)
+        f = self.mean + Ka + self.H @ b
+        return Mode(a, b, Ka, f, *self.local(f))
 
-def polish(
-    state: Mode,
-    gram: Gram,
-    local: Local,
-    H: Array,
-    step: Step,
-    count: int,
-    done: Callable[[Mode], bool] | None = None,
-) -> Mode:
-    """At most ``count`` steps with a factorisation at hand, while each halves the residual."""
-    for _ in range(count):
-        if done is not None and done(state):
-            break
-        da, db = step(state.residual, state.a)
-        Kda = np.asarray(gram @ da)
-        df = Kda + H @ db
-        f = state.f + df
-        total, slope, curvature = local(f)
-        new = Mode(state.a + da, state.b + db, state.Ka + Kda, f, total, slope, curvature)
-        new.steps, new.decrement = state.steps, state.decrement
-        new.moved = float(np.abs(df).max())
-        if not np.abs(new.residual).max() < 0.5 * np.abs(state.residual).max():
-            state.moved = min(state.moved, new.moved)  # at the rounding, if it is tiny
-            break
-        state = new
-    return state
+    def descend(
+        self,
+        state: Mode,
+        prepare: Callable[[Array], Step],
+        done: Callable[[Mode], bool],
+        max_iter: int,
+        *,
+        step: Step | None = None,
+        again: int = 0,
+    ) -> Mode:
+        """Newton steps, each as long as it lowers the objective, until ``done`` or ``max_iter``.
 
+        When done, the last factorisation is used again for a few steps that cost O(n^2): they take
+        the quadratic convergence to the rounding of the arithmetic. With ``again`` each
+        factorisation is used for so many more steps at once, and ``step``, one that is there
+        already, before all.
+        """
+        if step is not None:
+            state = self._polish(state, step, again, done)
+        while not done(state) and state.steps < max_iter:
+            step = prepare(state.curvature)
+            state = self.along(state, *step(state.residual, state.a))
+            if state.at_rounding:
+                break
+            state = self._polish(state, step, again, done)
+        return state if step is None else self._polish(state, step, 4, lambda _: False)
 
-def along(state: Mode, gram: Gram, local: Local, H: Array, da: Array, db: Array) -> Mode:
-    """The best point found on the way along (da, db): the whole of it, less or more."""
-    Kda = np.asarray(gram @ da)
-    return further(state, local, da, db, Kda, Kda + H @ db)
+    def _polish(self, state: Mode, step: Step, count: int, done: Callable[[Mode], bool]) -> Mode:
+        """At most ``count`` steps with a factorisation at hand, while each halves the residual."""
+        for _ in range(count):
+            if done(state):
+                break
+            da, db = step(state.residual, state.a)
+            Kda = np.asarray(self.gram @ da)
+            df = Kda + self.H @ db
+            f, moved = state.f + df, float(np.abs(df).max())
+            new = Mode(state.a + da, state.b + db, state.Ka + Kda, f, *self.local(f))
+            if not np.abs(new.residual).max() < 0.5 * np.abs(state.residual).max():
+                state.moved = min(state.moved, moved)  # at the rounding, if it is tiny
+                break
+            new.steps, new.decrement, new.moved = state.steps, state.decrement, moved
+            state = new
+        return state
+
+    def along(self, state: Mode, da: Array, db: Array) -> Mode:
+        """The best point found on the way along (da, db): the whole of it, less or more."""
+        Kda = np.asarray(self.gram @ da)
+        return further(state, self.local, da, db, Kda, Kda + self.H @ db)
+
+    def check_bounded(self, state: Mode) -> None:
+        """Refuse a basis whose coefficients would grow without end, the loss still falling."""
+        linear = self.H @ state.b
+        if not self.H.shape[1] or np.abs(linear).max() < FAR:
+            return
+        rest = state.f - linear
+        with np.errstate(over="ignore", invalid="ignore"):
+            further = [self.local(rest + t * linear)[0] for t in (2.0, 10.0, 1000.0)]
+        if all(value < state.total for value in further):
+            raise ValueError(
+                "the unpenalised basis alone separates the data: its coefficients grow without "
+                f"bound (they reach {np.abs(state.b).max():.3g}) while the loss still falls, and "
+                "there is no optimum; drop the basis (basis=None) and put its functions into the "
+                "kernel, e.g. kernel + Constant() or kernel + Linear(), where they have a prior"
+            )
 
 
 def further(state: Mode, local: Local, da: Array, db: Array, Kda: Array, df: Array) -> Mode:
-    """See :func:`along`, with K da and the change df of f (n, m) given."""
+    """See :meth:`Landscape.along`, with K da and the change df of f (n, m) given."""
     bend, tilt = float(np.vdot(da, Kda)), float(np.vdot(state.a, Kda))
 
     def at(t: float) -> tuple[float, float, Any]:
@@ -264,25 +260,7 @@ def further(state: Mode, local: Local, da: Array, db: Array, Kda: Array, df: Arr
     elif slope < -0.5 * abs(start) and abs(start) > noise:
         t, found = longer(at, start, value, found)
     a, b, Ka = state.a + t * da, state.b + t * db, state.Ka + t * Kda
-    total, gradient, bent = found
-    new = Mode(a, b, Ka, state.f + t * df, total, gradient, bent)
+    new = Mode(a, b, Ka, state.f + t * df, *found)
     new.steps, new.decrement = state.steps + 1, 0.5 * abs(start)
     new.moved = float(np.abs(df).max())
     return new
-
-
-def check_bounded(state: Mode, local: Local, H: Array) -> None:
-    """Refuse a basis whose coefficients would grow without end, the loss still falling."""
-    linear = H @ state.b
-    if not H.shape[1] or np.abs(linear).max() < FAR:
-        return
-    rest = state.f - linear
-    with np.errstate(over="ignore", invalid="ignore"):
-        further = [local(rest + t * linear)[0] for t in (2.0, 10.0, 1000.0)]
-    if all(value < state.total for value in further):
-        raise ValueError(
-            "the unpenalised basis alone separates the data: its coefficients grow without bound "
-            f"(they reach {np.abs(state.b).max():.3g}) while the loss still falls, and there is no "
-            "optimum; drop the basis (basis=None) and put its functions into the kernel, e.g. "
-            "kernel + Constant() or kernel + Linear(), where they have a prior"
-        )

@@ -14,33 +14,14 @@ from typing import ClassVar
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Evidence, Inference, Report, Solution, joined_report, ones_if_none
+from mercer.inference.base import Evidence, Inference, Report, Solution, joined_report
+from mercer.inference.base import Task as Task
 from mercer.kernels.base import Gradient
 from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
 
 LOG_2PI = float(np.log(2.0 * np.pi))
-
-
-@dataclass(frozen=True)
-class Task:
-    """One latent function to infer.
-
-    Attributes
-    ----------
-    gram : K on the n points.
-    y : (n,) targets.
-    loss : what is observed.
-    w : (n,) how often the loss of each point counts.
-    mean : (n,) prior mean.
-    """
-
-    gram: Gram
-    y: Array
-    loss: Loss
-    w: Array
-    mean: Array
 
 
 @dataclass(frozen=True)
@@ -79,34 +60,23 @@ class SiteInference(Inference):
         """Return the log evidence of one latent function; U and V, where needed, are (n, 1)."""
         raise NotImplementedError
 
-    def solve(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        *,
-        mean: Array | None = None,
-        basis: Array | None = None,
-        weights: Array | None = None,
-        start: Solution | None = None,
-    ) -> Solution:
-        refuse_basis(self, basis)
-        w, prior = ones_if_none(weights, len(y)), np.zeros(y.shape) if mean is None else mean
-        begun = [None] * y.shape[1] if start is None else list(columns(start))
-        found = [
-            self.sites(Task(gram, y[:, j], loss, w, prior[:, j]), begun[j])
-            for j in range(y.shape[1])
-        ]
-        return joined(found, w)
+    def infer(self, task: Task, start: Solution | None) -> Solution:
+        self.refuse_basis(task)
+        m = task.y.shape[1]
+        begun = [None] * m if start is None else list(columns(start))
+        return joined([self.sites(task.column(j), begun[j]) for j in range(m)], task.w)
+
+    def refuse_basis(self, task: Task) -> None:
+        """Refuse unpenalised functions: without a prior there is no evidence to speak of."""
+        if task.H.shape[1]:
+            raise ValueError(
+                f"{type(self).__name__} inference takes no unpenalised basis: its coefficients "
+                "need a prior; set basis=None and put its functions into the kernel, e.g. "
+                "kernel + Constant() or kernel + Linear()"
+            )
 
     def evidence(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        solution: Solution,
-        *,
-        spread: Array | None = None,
+        self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
     ) -> Evidence:
         scores = []
         for j, sites in enumerate(columns(solution)):
@@ -114,16 +84,6 @@ class SiteInference(Inference):
             scores.append(self.score(Task(gram, y[:, j], loss, solution.weights, mean), sites))
         # flat functions of the Gram have a unit density: (2 pi)^(1/2) each
         return total(scores, 0.5 * gram.flat * len(scores) * LOG_2PI)
-
-
-def refuse_basis(inference: Inference, basis: Array | None) -> None:
-    """Refuse unpenalised functions: without a prior there is no evidence to speak of."""
-    if basis is not None and basis.shape[1]:
-        raise ValueError(
-            f"{type(inference).__name__} inference takes no unpenalised basis: its coefficients "
-            "need a prior; set basis=None and put its functions into the kernel, e.g. "
-            "kernel + Constant() or kernel + Linear()"
-        )
 
 
 def joined(found: list[Sites], w: Array) -> Solution:
@@ -177,3 +137,9 @@ def cavity(f: Array, var: Array, a: Array, W: Array, share: Array | float) -> tu
     """
     v = var / (1.0 - share * W * var)
     return f - share * v * a, v
+
+
+def averages(task: Task, m: Array, v: Array) -> tuple[float, Array, Array]:
+    """Sum of nu_i = w_i E[g(y_i, f_i)] at means m and variances v (n,), d nu/dm and d2 nu/dm2."""
+    value, dm, dv = task.loss.expected(task.y, m, v)
+    return float(task.w @ value), task.w * dm, 2.0 * task.w * dv

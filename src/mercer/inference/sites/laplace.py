@@ -2,11 +2,6 @@
 
 Several classes have one joint posterior of all latent functions. At point i the sites have the
 precision W_i = w_i (diag(p_i) - p_i p_i') (c, c); their factor is ``linalg.dense.coupled``.
-Reference: Williams & Barber (1998); GPML section 3.5, algorithm 3.3, with a line search and an
-evidence gradient.
-
-The mode of a posterior together with the factor of its curvature, for the Laplace approximation.
-
 The Newton steps are those of ``mode``; here it is decided where they begin, when they end, and
 that they end in a maximum of the posterior, not in a saddle.
 """
@@ -14,18 +9,18 @@ that they end in a maximum of the posterior, not in a saddle.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import replace
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from scipy.special import softmax
 
 from mercer.core.arrays import Array
 from mercer.core.errors import NotPositiveDefiniteError
-from mercer.inference.base import Evidence, Report, Solution, check_limits, ones_if_none
-from mercer.inference.mode.descent import TINY, Local, Mode, along, begin, descend
+from mercer.inference.base import Evidence, Report, Solution, check_limits
+from mercer.inference.mode.descent import TINY, Landscape, Local, Mode
 from mercer.inference.mode.newton import shared, weighted
-from mercer.inference.sites.base import SiteInference, Sites, Task, refuse_basis
+from mercer.inference.sites.base import SiteInference, Sites, Task
 from mercer.linalg.dense.coupled import CoupledFactor, coupled
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
@@ -37,24 +32,10 @@ ESCAPES = 5  # saddles left before giving up
 
 
 class Steps:
-    """Newton steps from the newest factor, of which there is one at a time; counts them.
+    """Newton steps from the newest factor, of which there is one at a time; counts them."""
 
-    Parameters
-    ----------
-    gram : K.
-    make : curvature (n, m) -> factor; raises NotPositiveDefiniteError where K^-1 + W is not.
-    tame : curvature -> a curvature nearby that has a factor, for a step downhill.
-    cost : factorisations in one ``make``.
-    """
-
-    def __init__(
-        self,
-        gram: Gram,
-        make: Callable[[Array], Factor],
-        tame: Callable[[Array], Array],
-        cost: int = 1,
-    ) -> None:
-        self.gram, self.make, self.tame, self.cost = gram, make, tame, cost
+    def __init__(self, gram: Gram) -> None:
+        self.gram = gram
         self.factor: Factor | None = None
         self.at: Array | None = None
         self.count = 0
@@ -68,25 +49,30 @@ class Steps:
         if self.factor is not None:
             self.factor.release()  # its memory serves the next
         self.factor = self.at = None
-        self.count += self.cost
-        self.factor = self.make(curvature)
+        classes = curvature.shape[1]
+        self.count += 1 if classes == 1 else classes + 1
+        if classes > 1:
+            self.factor = coupled(self.gram, curvature)
+        else:
+            W = curvature[:, 0]
+            self.factor = self.gram.factor(np.where(np.abs(W) < TINY, 0.0, W))
         self.at = curvature
         return self.factor
 
     def fits(self, curvature: Array) -> bool:
-        """Make the factor of this curvature; False if there is none, but a tamer one nearby."""
+        """Make the factor of this curvature; False if only its positive part has one."""
         try:
             self.exact(curvature)
         except NotPositiveDefiniteError:
-            if self.tame(curvature) is curvature:
+            if not np.any(curvature < 0.0):
                 raise
             return False
         return True
 
     def __call__(self, curvature: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
-        """Return the step for this curvature, or a tamer one where the posterior is not concave."""
+        """Return the step for this curvature; downhill by its positive part where not concave."""
         if not self.fits(curvature):
-            self.exact(self.tame(curvature))
+            self.exact(np.maximum(curvature, 0.0))
         return self.step
 
     def step(self, s: Array, a: Array) -> tuple[Array, Array]:
@@ -95,22 +81,12 @@ class Steps:
         return s - self.factor.solve(np.asarray(self.gram @ s)), np.zeros((0, s.shape[1]))
 
 
-@dataclass(frozen=True)
-class ModeStart:
-    """Sites to begin with: curvature W (n, m) and natural parameter h = a + W (f - mean) (n, m)."""
-
-    curvature: Array
-    h: Array
+# sites to begin with: curvature W (n, m) and natural parameter h = a + W (f - mean) (n, m)
+ModeStart: TypeAlias = tuple[Array, Array]
 
 
 def settle(
-    gram: Gram,
-    local: Local,
-    mean: Array,
-    steps: Steps,
-    starts: list[ModeStart],
-    tol: float,
-    max_iter: int,
+    landscape: Landscape, starts: list[ModeStart], tol: float, max_iter: int
 ) -> tuple[Mode, Factor, Array, Report]:
     """Return the mode, the factor of the curvature there, that curvature and the report.
 
@@ -119,10 +95,10 @@ def settle(
     exact if the loss is quadratic. Ends when a step moves no latent value by more than
     tol * (1 + max |f|).
     """
-    H, none = np.zeros((len(mean), 0)), np.zeros((0, mean.shape[1]))
-    state, step = begin(gram, local, mean, H, np.zeros_like(mean), none), None
+    steps, zero = Steps(landscape.gram), np.zeros_like(landscape.mean)
+    state, step = landscape.at(zero, zero[:0]), None
     for start in starts:
-        found = _begun(gram, local, mean, steps, start)
+        found = _begun(landscape, steps, *start)
         if found is not None and found.objective < state.objective:
             state, step = found, steps.step
             break
@@ -132,14 +108,13 @@ def settle(
 
     message, converged = "", False
     for attempt in range(ESCAPES + 1):
-        state = descend(state, gram, local, H, steps, done, max_iter, step=step, again=AGAIN)
+        state = landscape.descend(state, steps, done, max_iter, step=step, again=AGAIN)
         step = None
-        still = state.decrement <= 1e-15 * max(1.0, abs(state.objective))
-        converged = done(state) or still
+        converged = done(state) or state.at_rounding
         if steps.fits(state.curvature):
             break
         if attempt < ESCAPES and converged:
-            state = _leave(state, gram, local, H)
+            state = _leave(state, landscape)
             continue
         converged = False
         message = (
@@ -147,7 +122,7 @@ def settle(
             "of the points that bend the wrong way was taken as zero; raise max_iter, or use EP or "
             "Variational inference"
         )
-        steps.exact(steps.tame(state.curvature))
+        steps.exact(np.maximum(state.curvature, 0.0))
         break
     factor, curvature = steps.factor, steps.at
     assert factor is not None
@@ -162,62 +137,31 @@ def settle(
     return state, factor, curvature, Report(bool(converged), state.steps, None, message, details)
 
 
-def _begun(gram: Gram, local: Local, mean: Array, steps: Steps, start: ModeStart) -> Mode | None:
+def _begun(landscape: Landscape, steps: Steps, curvature: Array, h: Array) -> Mode | None:
     """The state that the sites have under K, None if they have none."""
     try:
-        steps.exact(start.curvature)
+        steps.exact(curvature)
     except NotPositiveDefiniteError:
         return None
-    a, none = steps.step(start.h, start.h)
-    state = begin(gram, local, mean, np.zeros((len(mean), 0)), a, none)
+    state = landscape.at(*steps.step(h, h))
     return state if np.all(np.isfinite(state.residual)) else None
 
 
-def _leave(state: Mode, gram: Gram, local: Local, H: Array) -> Mode:
+def _leave(state: Mode, landscape: Landscape) -> Mode:
     """A point below a saddle, along the direction of the most negative curvature; O(n^3).
 
     With K = V S^2 V' the curvature along f = V S u is u'(I + S V'W V S) u. At its lowest
     eigenvalue lam < 0 the coefficients are a = V S^-1 u = W f / (lam - 1).
     """
-    K = gram.rows(np.arange(len(state.f)))
+    K = landscape.gram.rows(np.arange(len(state.f)))
     values, vectors = np.linalg.eigh(0.5 * (K + K.T))
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     lam, u = np.linalg.eigh(np.eye(len(K)) + root.T @ (state.curvature * root))
     da = state.curvature * (root @ u[:, :1]) / (lam[0] - 1.0)
-    if float(np.vdot(state.residual, np.asarray(gram @ da))) < 0.0:
+    if float(np.vdot(state.residual, np.asarray(landscape.gram @ da))) < 0.0:
         da = -da
-    steps = state.steps
-    state = along(state, gram, local, H, da, np.zeros((0, 1)))
-    state.steps, state.moved, state.decrement = steps, np.inf, np.inf  # no Newton step
-    return state
-
-
-def joint_solution(
-    gram: Gram,
-    y: Array,
-    loss: Loss,
-    mean: Array | None,
-    w: Array,
-    start: Solution | None,
-    tol: float,
-    max_iter: int,
-) -> Solution:
-    """Return alpha (n, c), W = w p (n, c), z = f (n, c) for class numbers y (n, 1)."""
-    n, classes = len(y), int(y.max()) + 1
-    offset = np.zeros((n, classes)) if mean is None else mean
-    starts = []
-    if start is not None and start.W.shape == offset.shape:
-        h = start.alpha + times(start.W, start.z - offset)
-        starts = [ModeStart(start.W, h)]
-    steps = Steps(gram, lambda D: coupled(gram, D), lambda D: D, cost=classes + 1)
-    local = shared(loss, y[:, 0], w, classes)
-    state, factor, D, report = settle(gram, local, offset, steps, starts, tol, max_iter)
-    return Solution(state.a, D, state.f, factor, None, w, report)
-
-
-def times(D: Array, f: Array) -> Array:
-    """W f for D = w p and f, both (n, c)."""
-    return np.asarray(D * f - D * ((D * f).sum(axis=1) / D.sum(axis=1))[:, None])
+    below = landscape.along(state, da, np.zeros((0, 1)))
+    return replace(below, steps=state.steps, moved=np.inf, decrement=np.inf)  # no Newton step
 
 
 def joint_evidence(gram: Gram, y: Array, loss: Loss, solution: Solution) -> Evidence:
@@ -290,20 +234,13 @@ class Laplace(SiteInference):
         self.max_iter = max_iter
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
-        mean, local = task.mean[:, None], weighted(task.loss, task.y, task.w)
+        local = weighted(task.loss, task.y, task.w)
         starts = [_center(task, local)]
         if start is not None and start.W.shape == task.mean.shape:
             h = start.a + start.W * (start.f - task.mean)
-            starts.insert(0, ModeStart(start.W[:, None], h[:, None]))
-        state, factor, W, report = settle(
-            task.gram,
-            local,
-            mean,
-            Steps(task.gram, lambda W: _factor(task.gram, W), _raised),
-            starts,
-            self.tol,
-            self.max_iter,
-        )
+            starts.insert(0, (start.W[:, None], h[:, None]))
+        landscape = Landscape(task.gram, local, task.mean[:, None], task.H)
+        state, factor, W, report = settle(landscape, starts, self.tol, self.max_iter)
         return Sites(state.a[:, 0], W[:, 0], state.f[:, 0], factor, report)
 
     def derivatives(self, loss: Loss, y: Array, f: Array) -> tuple[Array, Array, Array]:
@@ -327,33 +264,22 @@ class Laplace(SiteInference):
 
         return Evidence(value, -z[:, None], a[:, None], slopes(task.loss, total))
 
-    def solve(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        *,
-        mean: Array | None = None,
-        basis: Array | None = None,
-        weights: Array | None = None,
-        start: Solution | None = None,
-    ) -> Solution:
-        if loss.response != "multiclass":
-            return super().solve(
-                gram, y, loss, mean=mean, basis=basis, weights=weights, start=start
-            )
-        refuse_basis(self, basis)
-        w = ones_if_none(weights, len(y))
-        return joint_solution(gram, y, loss, mean, w, start, self.tol, self.max_iter)
+    def infer(self, task: Task, start: Solution | None) -> Solution:
+        if task.loss.response != "multiclass":
+            return super().infer(task, start)
+        self.refuse_basis(task)
+        mean, starts = task.mean, []
+        if start is not None and start.W.shape == mean.shape:
+            D, f = start.W, start.z - mean
+            Wf = D * f - D * ((D * f).sum(axis=1) / D.sum(axis=1))[:, None]
+            starts = [(D, start.alpha + Wf)]
+        local = shared(task.loss, task.y[:, 0], task.w, mean.shape[1])
+        landscape = Landscape(task.gram, local, mean, task.H)
+        state, factor, D, report = settle(landscape, starts, self.tol, self.max_iter)
+        return Solution(state.a, D, state.f, factor, None, task.w, report)
 
     def evidence(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        solution: Solution,
-        *,
-        spread: Array | None = None,
+        self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
     ) -> Evidence:
         if loss.response != "multiclass":
             return super().evidence(gram, y, loss, solution, spread=spread)
@@ -368,15 +294,4 @@ def _center(task: Task, local: Local) -> ModeStart:
     center = np.asarray(task.loss.centers(task.y)).mean(axis=0)[:, None]
     _, slope, curvature = local(center)
     W = np.maximum(curvature, 0.0)
-    return ModeStart(W, W * (center - task.mean[:, None]) - slope)
-
-
-def _factor(gram: Gram, curvature: Array) -> Factor:
-    """C for a curvature (n, 1) of any sign."""
-    W = curvature[:, 0]
-    return gram.factor(np.where(np.abs(W) < TINY, 0.0, W))
-
-
-def _raised(curvature: Array) -> Array:
-    """The curvature without its negative part: a step with it goes downhill."""
-    return np.maximum(curvature, 0.0) if np.any(curvature < 0.0) else curvature
+    return W, W * (center - task.mean[:, None]) - slope

@@ -11,8 +11,6 @@ Theory (A15).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import blas
 
@@ -70,10 +68,8 @@ class CoupledFactor(Factor):
         total: Array | None = None,
         gram: Gram | None = None,
     ) -> None:
-        self.factors = factors
-        self.shared = shared
-        self.total = total
-        self._gram = gram
+        self.factors, self.shared, self.total, self._gram = factors, shared, total, gram
+        self.jitter = max(f.jitter or 0.0 for f in factors)
 
     def solve(self, V: Array) -> Array:
         """C V for V (n, m): all functions at once."""
@@ -152,29 +148,16 @@ class CoupledFactor(Factor):
         return value + cholesky_logdet(self.shared) - float(np.log(self.total).sum())
 
     def quad(self, A: Array, B: Array) -> Array:
-        """Refuse: A'C B is a block for each pair of functions."""
         raise NotImplementedError("several latent functions: use operator().blocks")
 
     def quad_diag(self, A: Array) -> Array:
-        """Refuse: see :meth:`quad`."""
         raise NotImplementedError("several latent functions: use operator().blocks")
 
     def diag(self) -> Array:
-        """Refuse: see :meth:`quad`."""
         raise NotImplementedError("several latent functions: use operator().blocks")
 
     def cov_diag(self) -> Array:
-        """Refuse: see :meth:`point_blocks`."""
         raise NotImplementedError("several latent functions: use point_blocks")
-
-    def logdet_noisy(self) -> float:
-        """Refuse: the sites of a softmax have no inverse."""
-        raise NotImplementedError("several latent functions have no log |K + W^-1|")
-
-    @property
-    def report(self) -> dict[str, Any]:
-        """The largest of the jitters."""
-        return {"jitter": max(f.report.get("jitter", 0.0) for f in self.factors)}
 
     def operator(self) -> SeveralOperator:
         return SeveralOperator([f.operator() for f in self.factors], self.shared)

@@ -11,7 +11,7 @@ from mercer.core.arrays import Array, Index
 from mercer.core.memory import require_memory
 from mercer.kernels.base import Gradient
 from mercer.kernels.given import Precomputed
-from mercer.linalg.dense.factor import ROWS, DenseFactor
+from mercer.linalg.dense.factor import ROWS, DenseFactor, SignedFactor
 from mercer.linalg.gram import Covariance, Factor, Gram
 
 # Points up to which a Gram takes its memory without asking the system, 24 MB: a fit asks once
@@ -115,11 +115,7 @@ class DenseGram(Gram):
 
     def factor(self, W: Array) -> Factor:
         W = W + 0.0  # a weight of -0.0 is none, and 1/W must not be -inf
-        if np.any(W < 0):
-            from mercer.linalg.dense.signed import SignedFactor
-
-            return SignedFactor(self, W)
-        return DenseFactor(self, W)
+        return SignedFactor(self, W) if np.any(W < 0) else DenseFactor(self, W)
 
     def pullback(
         self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None

@@ -9,8 +9,6 @@ Theory (G7), (G8).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import solve_triangular
 
@@ -28,8 +26,7 @@ class Projected(Factor):
     """
 
     def __init__(self, inner: DenseFactor, H: Array) -> None:
-        self.inner = inner
-        self.H = H
+        self.inner, self.H, self.jitter = inner, H, inner.jitter
         self.Q, self.R = np.linalg.qr(inner.half(H))
         self.T = inner.half_transposed(self.Q)  # (n, k) with P = C - T T'
         # each column against its own length: a cubic of large inputs is not dependent
@@ -37,10 +34,6 @@ class Projected(Factor):
         weak = np.flatnonzero(np.abs(np.diagonal(self.R)) <= 1e-13 * lengths[: len(H)])
         if H.shape[1] > len(H) or len(weak):
             raise ValueError(_dependent(H, weak))
-
-    @property
-    def report(self) -> dict[str, Any]:
-        return self.inner.report
 
     def _half(self, V: Array) -> Array:
         u = self.inner.half(V)
