@@ -51,8 +51,14 @@ class Report:
         return self.columns or (self,)
 
 
+def ended(converged: object, steps: int, message: str, factor: Factor, **details: Any) -> Report:
+    """Return the report of one latent function: details, and the message if it did not converge."""
+    said = "" if converged else message
+    return Report(bool(converged), steps, message=said, details=details | factor.report)
+
+
 def joined_report(reports: Sequence[Report], *summed: str) -> Report:
-    """Return one report for latent functions solved one by one; one alone is returned as it is.
+    """Return one report for latent functions solved one by one; a single one is returned unchanged.
 
     Converged if all are; the gaps and the details named in ``summed`` are added.
     """
@@ -76,13 +82,10 @@ class Problem:
     Attributes
     ----------
     points : (n, d) distinct inputs.
-    y : (n, m) targets; the mean of the observations at each point.
-    weights : (n,) total weight of the observations at each point.
+    y, weights : (n, m) mean and (n,) total weight of the observations at each point.
     spread : (n, m) weighted sum of squares of the observations about their mean.
     basis : (n, k) unpenalised basis at the points, or None.
-    group : (N,) the point of each observation.
-    rows : (N, m) the observations.
-    row_weights : (N,) their weights.
+    group, rows, row_weights : (N,) point, (N, m) value and (N,) weight of each observation.
     whole : leave out all observations of a point at a time, not one (leave-one-out search).
     left_out : (N,) the weight that goes when an observation is left out; None is min(weight, 1).
     """
@@ -100,10 +103,7 @@ class Problem:
 
     @property
     def shares(self) -> Array:
-        """The share (N,) of the weight at its point that goes with each row: at most unit weight.
-
-        With it a weight of two is the same as two rows.
-        """
+        """The share (N,) of the weight at its point that each row takes: of weight two, a half."""
         if self.whole:
             return np.ones(len(self.group))
         gone = np.minimum(self.row_weights, 1.0) if self.left_out is None else self.left_out
@@ -141,11 +141,9 @@ class Task:
 
     Attributes
     ----------
-    gram : K on the n points.
-    y : (n, m) targets, or (n,) of one latent function.
-    loss : what is observed.
+    gram, loss : K on the n points, and what is observed.
+    y, mean : targets and prior mean, (n, m), or (n,) of one latent function.
     w : (n,) how often the loss of each point counts.
-    mean : prior mean of the latent functions, (n, m) or (n,).
     basis : (n, k) unpenalised basis at the points, or None.
     """
 
@@ -195,15 +193,14 @@ class Inference(Component):
     takes_classes : True if it takes a loss with one latent function for each class (Softmax).
     needs_likelihood : True if the loss must be normalised, as for an evidence by sites.
     takes_kinks : False if the slope of the loss must not jump.
-    reports : keys that ``report.plain()`` of a solution has. Where every output has sites of its
-        own (``W`` is (n, m)), ``report.columns`` are their reports. A search by leave-one-out
-        bounds asks for "gap", None where the loss is not convex.
+    reports : keys that ``report.plain()`` of a solution has. A search by leave-one-out bounds asks
+        for "gap", None where the loss is not convex.
     has_evidence : False if it ends in a mode, which has none.
     inverse_in_place : True if ``evidence`` needs no more than solutions and the diagonal of C: then
         the search lets the inverse overwrite the Cholesky factor.
     factors_repeatedly : True if it factors K several times, which is then kept.
-    works_in_linear_time : True if it asks a factor only for solutions, diagonals and the
-        determinant, which O(n) algebra has as well.
+    works_in_linear_time : True if it asks a factor only for what O(n) algebra has as well:
+        solutions, diagonals and the determinant.
     link : the binary loss with which it classifies unless told otherwise.
     """
 
@@ -237,10 +234,9 @@ class Inference(Component):
             )
         missing = [name for name in self.needs if not loss.offers(name)]
         if missing:
-            reason = missing_because(type(loss), missing[0])
             raise ValueError(
                 f"{who} inference needs {', '.join(missing)} from the loss, and "
-                f"{what} does not offer it: {reason}"
+                f"{what} does not offer it: {missing_because(type(loss), missing[0])}"
             )
         if self.needs_likelihood and not loss.normalised:
             raise ValueError(
@@ -275,11 +271,7 @@ class Inference(Component):
         )
 
     def searching(self) -> Inference:
-        """Return the inference for a search of the largest evidence.
-
-        This one, or one that stops where the rest no longer moves the maximum; what is found is
-        solved by this one.
-        """
+        """Return the inference for a search, maybe a rougher one; its result is solved by this."""
         return self
 
     def solve(

@@ -12,8 +12,7 @@ from mercer.linalg.dense.factor import DenseFactor
 from mercer.linalg.dense.projected import Projected
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
-
-LOG_2PI = float(np.log(2.0 * np.pi))
+from mercer.losses.numbers.special import LOG_2PI
 
 
 class Exact(Inference):
@@ -30,12 +29,10 @@ class Exact(Inference):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> from mercer.linalg import DenseGram
-    >>> from mercer.losses import Gaussian
-    >>> gram = DenseGram(RBF(), np.array([[0.0], [1.0]]))
+    >>> from mercer import kernels, linalg, losses
+    >>> gram = linalg.DenseGram(kernels.RBF(), np.array([[0.0], [1.0]]))
     >>> y = np.array([[1.0], [0.0]])
-    >>> solution = Exact().solve(gram, y, Gaussian(noise=1.0))
+    >>> solution = Exact().solve(gram, y, losses.Gaussian(noise=1.0))
     >>> np.round(solution.alpha.ravel(), 4)
     array([ 0.5506, -0.167 ])
     """
@@ -59,10 +56,7 @@ class Exact(Inference):
     def evidence(
         self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
     ) -> Evidence:
-        """See :meth:`Inference.evidence`.
-
-        Merged duplicates and weights: N(y | f, s)^w = N(y | f, s/w) (2 pi s)^{-(w-1)/2} w^{-1/2}.
-        """
+        # merged duplicates and weights: N(y | f, s)^w = N(y | f, s/w) (2 pi s)^{-(w-1)/2} w^{-1/2}
         n, m = y.shape
         counts, alpha = solution.weights, solution.alpha
         single = bool(np.all(counts == 1.0))

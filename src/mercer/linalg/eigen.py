@@ -21,21 +21,9 @@ from mercer.linalg.operators import CholeskyOperator
 
 
 class EigenGram(DenseGram):
-    """K = k(P, P) by the eigenvalues of S K S; only multiples of the weights can be factored.
-
-    ``weights`` (n,) > 0 are proportional to every W that will be asked for.
+    """K = k(P, P) by the eigenvalues of S K S; only multiples of ``weights`` (n,) can be factored.
 
     Reference: GPML section 6.5; Rifkin & Lippert (2007), Notes on regularized least squares.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> X = np.array([[0.0], [1.0]])
-    >>> gram, dense = EigenGram(RBF(), X, np.ones(2)), DenseGram(RBF(), X)
-    >>> W = np.full(2, 10.0)
-    >>> bool(np.allclose(gram.factor(W).diag(), dense.factor(W).diag()))
-    True
     """
 
     def __init__(self, kernel: Covariance, points: Array, weights: Array) -> None:

@@ -1,8 +1,7 @@
 """Gram and Factor: the contract between kernels and inference.
 
 A Gram is the matrix K = k(P, P) on points P (n, d) in some representation. Its Factor for weights
-W (n,) answers everything an inference asks of C = (K + W^-1)^-1. The factor of a mode subtracts
-nothing, and knows nothing about the spread.
+W (n,) answers everything an inference asks of C = (K + W^-1)^-1.
 """
 
 from __future__ import annotations
@@ -59,10 +58,6 @@ class Factor(ABC):
     def cov(self) -> Array:
         """K - K C K = (K^-1 + W)^-1 in a fresh (n, n) array."""
         raise NotImplementedError(f"{type(self).__name__} has no explicit covariance")
-
-    def trim(self) -> None:
-        """Forget what can be computed again (an inverse), to free its memory."""
-        return
 
     def release(self) -> None:
         """Give the memory to the next factor of the same Gram; this one is of no use afterwards."""
@@ -130,12 +125,8 @@ class Gram(ABC):
         return self.rows(np.arange(len(self.points)))
 
     def source(self, order: Index | None = None) -> tuple[Kernel, Array]:
-        """Return a kernel and n points whose matrix is K, for a solver that needs some rows of it.
-
-        ``order`` (n,) are the points in another order.
-        """
-        n = len(self.points)
-        at = np.arange(n) if order is None else order
+        """Return a kernel and n points (in ``order`` (n,)) with K, for a solver that needs rows."""
+        at = np.arange(len(self.points)) if order is None else order
         return Precomputed(self.matrix), at[:, None].astype(np.float64)
 
     @abstractmethod
@@ -143,9 +134,9 @@ class Gram(ABC):
         """Return the Factor for weights W (n,)."""
 
     def fitted(self, W: Array, z: Array) -> tuple[Factor, Array, Array]:
-        """Return the factor for W (n,), the posterior mean f (n,) of targets z (n,), and a = C z.
+        """Return the factor for W (n,), the mean f = K a (n,) for targets z (n,), and a = C z.
 
-        f = K a, flat functions included; a = W (z - f).
+        Flat functions are part of f; a = W (z - f).
         """
         factor = self.factor(W)
         a = factor.solve(z[:, None])
@@ -190,12 +181,6 @@ class NoSpread(Factor):
 
     def solve(self, V: Array) -> Array:
         return np.zeros_like(V)
-
-    def quad(self, A: Array, B: Array) -> Array:
-        return np.zeros((A.shape[1], B.shape[1]))
-
-    def quad_diag(self, A: Array) -> Array:
-        return np.zeros(A.shape[1])
 
     def diag(self) -> Array:
         return np.zeros(len(self.variance))

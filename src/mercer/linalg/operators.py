@@ -5,14 +5,14 @@ For cross-covariances A = k(P, X) (n, p), B = k(P, Z) (n, q) and basis rows hA (
     reduce(A, B, hA, hB) = A' C B  -  (hA - A' C H) (H' C H)^-1 (hB - B' C H)'      formula (2)
 
 (the second term only with an unpenalised basis, GPML (2.42)). An operator is three or four arrays;
-``process.record`` says which. Besides the dense operators there is one by contrasts (universal
-kriging; theory (G10)) and one of several latent functions that share a kernel.
+``process.record`` says which. Contrasts are universal kriging, theory (G10).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -23,8 +23,7 @@ from mercer.core.arrays import Array, back_solve, half_solve, transposed_solve
 class PosteriorOperator(ABC):
     """C as a finished posterior keeps it.
 
-    ``walks`` if the prior is Markov on a line: then ``mean_at`` and ``var_at`` give k(X, P) alpha
-    and formula (2) at q new points in O(n + q).
+    ``walks`` if the prior is Markov on a line: ``mean_at`` and ``var_at`` then cost O(n + q).
     """
 
     walks: ClassVar[bool] = False
@@ -46,11 +45,11 @@ class PosteriorOperator(ABC):
         """Return the diagonal of ``reduce(A, A)``, shape (p,)."""
 
 
+@dataclass(eq=False)
 class ExplicitOperator(PosteriorOperator):
     """C as an (n, n) symmetric matrix; None stands for zero (a mode without spread)."""
 
-    def __init__(self, C: Array | None) -> None:
-        self.C = C
+    C: Array | None
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
         if self.C is None:
@@ -118,6 +117,7 @@ def restored(arrays: Mapping[str, Array]) -> PosteriorOperator:
     return ExplicitOperator(arrays.get("matrix"))
 
 
+@dataclass(eq=False)
 class ContrastOperator(PosteriorOperator):
     """Formula (2) for a kernel that is positive on contrasts only.
 
@@ -128,30 +128,24 @@ class ContrastOperator(PosteriorOperator):
         k(x, z) - reduce = [k(x, z) - w(x)'k(P, z) - k(x, P) w(z) + w(x)'K w(z)]
                            - c(x)'M'M c(z)  +  w(x)'(noise) w(z)
 
-    For a posterior on inducing points the data say less than the values at these points would: the
-    term |M c|^2 is what they would say, and (N c + T h) what stays unknown of it is added again.
+    For a posterior on inducing points |M c|^2 is what the values at these points would say, and
+    what the data leave unknown of it, |N c + T h|^2, is added again.
 
     Parameters
     ----------
-    half : M (r, n).
-    anchor, cross : J and K J, (n, k).
+    half, anchor, cross : M (r, n), and J and K J, (n, k).
     block : (k, k) J'K J plus the covariance of the basis coefficients from noise alone.
     gain, tilt : N (r, n) and T (r, k), or None.
 
     Reference: GPML (2.42); Wahba, Spline models for observational data (1990), section 1.5.
     """
 
-    def __init__(
-        self,
-        half: Array,
-        anchor: Array,
-        cross: Array,
-        block: Array,
-        gain: Array | None = None,
-        tilt: Array | None = None,
-    ) -> None:
-        self.half, self.anchor, self.cross, self.block = half, anchor, cross, block
-        self.gain, self.tilt = gain, tilt
+    half: Array
+    anchor: Array
+    cross: Array
+    block: Array
+    gain: Array | None = None
+    tilt: Array | None = None
 
     def _known(self, A: Array, h: Array) -> tuple[Array, Array | None]:
         """Return M c, and N c + T h, for A (n, p) and h (p, k)."""
@@ -181,6 +175,7 @@ class ContrastOperator(PosteriorOperator):
         return np.asarray(total)
 
 
+@dataclass(eq=False)
 class SeveralOperator(PosteriorOperator):
     """C_ce = [c = e] E_c - E_c M^-1 E_e; without M the functions are independent.
 
@@ -190,8 +185,8 @@ class SeveralOperator(PosteriorOperator):
     shared : (n, n) Cholesky factor of M = sum_c E_c (upper triangle), or None.
     """
 
-    def __init__(self, operators: list[PosteriorOperator], shared: Array | None) -> None:
-        self.operators, self.shared = operators, shared
+    operators: list[PosteriorOperator]
+    shared: Array | None
 
     def blocks(self, A: Array) -> Array:
         """a_j'C_ce a_j for each column of A (n, p): shape (p, m, m)."""

@@ -6,10 +6,8 @@ Proximal steps on the dual turn kinks into smooth bends, on which Newton's metho
 
 is in the primal the mode of the Moreau envelope e(c) = min_z w g(z) + (z - c)^2/(2 sigma) at
 c = f - sigma a_old, whose slope is (c - z)/sigma = -a and whose curvature is (1 - dz/dc)/sigma.
-
-These steps know a only to the rounding of f divided by their width. For a straight-line loss the
-last digits follow from a linear system: where f_i lies on a line of the loss, a_i = -w_i slope is
-known; where it is held at a kink, f_i is known (A: held, B: on a line):
+The last digits for a straight-line loss follow from a linear system: where f_i lies on a line of
+the loss, a_i = -w_i slope is known; where it is held at a kink, f_i is (A: held, B: on a line):
 
     K_AA a_A + H_A b = kink - mean_A - K_AB a_B,    H_A'a_A = -H_B'a_B
 """
@@ -147,11 +145,10 @@ class Dual(ModeInference):
 
         gap = sum_i w_i [ g(f_i) + g*(-a_i / w_i) ] + a'f
 
-    is small. Inside a block the maximum is found by proximal steps on the dual: each replaces the
-    loss by its Moreau envelope, which is smooth, and takes damped Newton steps on it. One block
-    (the default up to 2000 points, and always with a basis, which ties all coefficients together)
-    ends after some tens of factorisations whatever the kernel; single coordinates (block=1) are
-    the classical ascent, which is slow for strongly correlated kernels.
+    is small. Inside a block proximal steps replace the loss by its smooth Moreau envelope and take
+    damped Newton steps on it. One block (always with a basis, which ties all coefficients
+    together) ends after some tens of factorisations whatever the kernel; single coordinates
+    (block=1) are the classical ascent, which is slow for strongly correlated kernels.
 
     Parameters
     ----------
@@ -166,11 +163,9 @@ class Dual(ModeInference):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> from mercer.linalg import DenseGram
-    >>> from mercer.losses import Hinge
-    >>> gram = DenseGram(RBF(), np.array([[0.0], [1.0]]), keep=True)
-    >>> solution = Dual().solve(gram, np.array([[1.0], [-1.0]]), Hinge())
+    >>> from mercer import kernels, linalg, losses
+    >>> gram = linalg.DenseGram(kernels.RBF(), np.array([[0.0], [1.0]]), keep=True)
+    >>> solution = Dual().solve(gram, np.array([[1.0], [-1.0]]), losses.Hinge())
     >>> np.round(solution.alpha.ravel(), 4)
     array([ 1., -1.])
     """
@@ -179,44 +174,42 @@ class Dual(ModeInference):
     needs: ClassVar[tuple[str, ...]] = ("conjugate", "derivatives")
 
     def __init__(self, tol: float = 1e-10, max_iter: int = 1000, block: int | None = None) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
-        self.block = block
+        self.tol, self.max_iter, self.block = tol, max_iter, block
 
     def infer(self, task: Task, start: Solution | None) -> Solution:
+        n, H = len(task.y), task.H
         tol = self.tol if states_derivatives(task.loss) else max(self.tol, 1e-6)
+        size = (n if n <= 2000 else 1000) if self.block is None else max(1, self.block)
         modes, reports = [], []
         for j in range(task.y.shape[1]):
-            one, a, b = task.column(j), np.zeros(len(task.y)), np.zeros(task.H.shape[1])
+            one, a, b = task.column(j), np.zeros(n), np.zeros(H.shape[1])
             if start is not None:
                 a = start.alpha[:, j].copy()
                 b = b if start.beta is None else start.beta[:, j].copy()
-            a, b, f, report = self._ascend(one, a, b, tol)
+            if size >= n or H.shape[1]:
+                a, b, f, gap, steps = maximise(one, a, b, tol, self.max_iter)
+            else:
+                f, gap, steps = self._sweep(one, a, size, tol)
+            objective = primal(one, a, f, f - H @ b - one.mean)
+            fine = bool(gap <= 1.001 * tol * max(1.0, abs(objective)))
+            reports.append(Report(fine, steps, float(gap), details={"objective": objective}))
             local, F = weighted(one.loss, one.y, one.w), f[:, None]
             mode = Mode(a[:, None], b[:, None], F, F, *local(F))
             if not hasattr(task.loss, "pieces"):  # straight lines have an end, curves may not
-                Landscape(task.gram, local, one.mean[:, None], task.H).check_bounded(mode)
+                Landscape(task.gram, local, one.mean[:, None], H).check_bounded(mode)
             modes.append(replace(mode, curvature=curvature(one, a, f)[:, None]))
-            reports.append(report)
         return solution(task.gram, modes, task.w, reports)
 
-    def _ascend(
-        self, task: Task, a: Array, b: Array, tol: float
-    ) -> tuple[Array, Array, Array, Report]:
-        """Sweep the blocks; return a (n,), b (k,), f (n,) and the report."""
-        gram, mean, n = task.gram, task.mean, len(task.y)
-        size = (n if n <= 2000 else 1000) if self.block is None else max(1, self.block)
-        if size >= n or task.H.shape[1]:
-            a, b, f, gap, steps = maximise(task, a, b, tol, self.max_iter)
-            return a, b, f, _report(primal(task, a, f, f - task.H @ b - mean), gap, steps, tol)
-        rng = np.random.default_rng(0)
+    def _sweep(self, task: Task, a: Array, size: int, tol: float) -> tuple[Array, float, int]:
+        """Sweep blocks of ``size`` points over a (n,), in place; return f (n,), gap and sweeps."""
+        gram, mean, rng = task.gram, task.mean, np.random.default_rng(0)
         f = mean + np.asarray(gram @ a[:, None])[:, 0]
         sweeps, gap = 0, duality_gap(task, a, f, f)
-        while sweeps < self.max_iter and not gap <= tol * max(
-            1.0, abs(primal(task, a, f, f - mean))
-        ):
-            order = rng.permutation(n)
-            for first in range(0, n, size):
+        while sweeps < self.max_iter:
+            if gap <= tol * max(1.0, abs(primal(task, a, f, f - mean))):
+                break
+            order = rng.permutation(len(a))
+            for first in range(0, len(a), size):
                 index = np.sort(order[first : first + size])
                 rows = gram.rows(index)
                 new = _block(task, index, rows[:, index], a[index], f[index], tol)
@@ -224,7 +217,7 @@ class Dual(ModeInference):
                 a[index] = new
             f = mean + np.asarray(gram @ a[:, None])[:, 0]  # rounding does not add up
             sweeps, gap = sweeps + 1, duality_gap(task, a, f, f)
-        return a, b, f, _report(primal(task, a, f, f - mean), gap, sweeps, tol)
+        return f, gap, sweeps
 
 
 def _block(task: Task, index: Index, K: Array, a: Array, f: Array, tol: float) -> Array:
@@ -235,11 +228,6 @@ def _block(task: Task, index: Index, K: Array, a: Array, f: Array, tol: float) -
         return prox(task.loss, y, w, f - kappa * a, kappa)[1]
     block = Task(DenseGram.given(np.ascontiguousarray(K)), y, task.loss, w, f - K @ a)
     return maximise(block, a, np.zeros(0), 0.1 * tol, 8)[0]
-
-
-def _report(objective: float, gap: float, steps: int, tol: float) -> Report:
-    converged = bool(gap <= 1.001 * tol * max(1.0, abs(objective)))
-    return Report(converged, int(steps), float(gap), details={"objective": objective})
 
 
 def curvature(task: Task, a: Array, f: Array) -> Array:

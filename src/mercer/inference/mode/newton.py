@@ -5,7 +5,6 @@ Several classes that share a kernel are solved for at once; theory (K2), (A15).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -13,9 +12,9 @@ from scipy.special import softmax
 
 from mercer.core.arrays import Array, half_solve
 from mercer.inference.base import Inference, Report, Solution, Task, joined_report
-from mercer.inference.mode.descent import Landscape, Local, Mode, NoSpread, Step, single
+from mercer.inference.mode.descent import Landscape, Local, Mode, NoSpread, Prepare, Step, single
 from mercer.inference.mode.prox import conjugate
-from mercer.linalg.dense.coupled import coupled
+from mercer.linalg.dense.coupled import CoupledFactor, coupled
 from mercer.linalg.gram import Gram
 from mercer.losses.base import Loss
 from mercer.losses.softmax import Softmax
@@ -32,7 +31,7 @@ def shared(loss: Loss, codes: Array, w: Array, classes: int) -> Local:
     return local
 
 
-def blocks(gram: Gram, H: Array) -> Callable[[Array], Step]:
+def blocks(gram: Gram, H: Array) -> Prepare:
     """Newton steps for c latent functions with one K; the curvature is given by w p (n, c).
 
     With E_c = (K + diag(w p_c)^-1)^-1 and M = sum_c E_c, the operator C of formula (2) is
@@ -44,8 +43,7 @@ def blocks(gram: Gram, H: Array) -> Callable[[Array], Step]:
     def prepare(curvature: Array) -> Step:
         c = curvature.shape[1]
         factor = coupled(gram, curvature)
-        G = [one.solve(H) for one in factor.factors] if H.shape[1] else []
-        A = _basis_matrix(H, G, factor.shared, c)
+        A = _basis_matrix(factor, H) if H.shape[1] else H
 
         def step(s: Array, a: Array) -> tuple[Array, Array]:
             da = s - factor.solve(np.asarray(gram @ s))
@@ -60,21 +58,17 @@ def blocks(gram: Gram, H: Array) -> Callable[[Array], Step]:
     return prepare
 
 
-def _basis_matrix(H: Array, G: list[Array], common: Array | None, c: int) -> Array:
+def _basis_matrix(factor: CoupledFactor, H: Array) -> Array:
     """H'C H over classes and functions, made regular where all classes move together."""
-    k = H.shape[1]
-    A = np.zeros((c * k, c * k))
-    assert common is not None
-    halves = [half_solve(common, g) for g in G]
-    for i, left in enumerate(halves):
-        for j, right in enumerate(halves):
-            block = -left.T @ right
-            if i == j:
-                block = block + H.T @ G[i]
-            A[i * k : (i + 1) * k, j * k : (j + 1) * k] = block
-    if k:
-        A += np.kron(np.ones((c, c)), np.diag(np.diagonal(sum(H.T @ g for g in G))))
-    return A
+    assert factor.shared is not None
+    G = [one.solve(H) for one in factor.factors]
+    halves = [half_solve(factor.shared, g) for g in G]
+    A = np.block([[-left.T @ right for right in halves] for left in halves])
+    for c, g in enumerate(G):
+        own = slice(c * H.shape[1], (c + 1) * H.shape[1])
+        A[own, own] += H.T @ g
+    together = np.diag(np.diagonal(sum(H.T @ g for g in G)))
+    return np.asarray(A + np.kron(np.ones((len(G), len(G))), together))
 
 
 class ModeInference(Inference):
@@ -107,11 +101,9 @@ class Newton(ModeInference):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> from mercer.linalg import DenseGram
-    >>> from mercer.losses import Logistic
-    >>> gram = DenseGram(RBF(), np.array([[0.0], [1.0]]), keep=True)
-    >>> solution = Newton().solve(gram, np.array([[1.0], [-1.0]]), Logistic())
+    >>> from mercer import kernels, linalg, losses
+    >>> gram = linalg.DenseGram(kernels.RBF(), np.array([[0.0], [1.0]]), keep=True)
+    >>> solution = Newton().solve(gram, np.array([[1.0], [-1.0]]), losses.Logistic())
     >>> np.round(solution.alpha.ravel(), 4)
     array([ 0.4553, -0.4553])
     """
@@ -122,8 +114,7 @@ class Newton(ModeInference):
     takes_kinks: ClassVar[bool] = False
 
     def __init__(self, tol: float = 1e-10, max_iter: int = 100) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
+        self.tol, self.max_iter = tol, max_iter
 
     def infer(self, task: Task, start: Solution | None) -> Solution:
         gram, y, loss, w, H = task.gram, task.y, task.loss, task.w, task.H
@@ -205,14 +196,8 @@ class JointCertificate(Certificate):
 
 def solution(gram: Gram, modes: list[Mode], w: Array, reports: list[Report]) -> Solution:
     """Return the solution of modes side by side, each of one latent function or of all classes."""
-    W = np.hstack([np.maximum(mode.curvature, 0.0) for mode in modes])
-    beta = np.hstack([mode.b for mode in modes])
-    return Solution(
-        np.hstack([mode.a for mode in modes]),
-        W[:, 0] if W.shape[1] == 1 else W,
-        np.hstack([mode.f for mode in modes]),
-        NoSpread(gram.diag()),
-        beta if len(beta) else None,
-        w,
-        joined_report(reports, "objective"),
-    )
+    a, b = np.hstack([mode.a for mode in modes]), np.hstack([mode.b for mode in modes])
+    f, W = np.hstack([mode.f for mode in modes]), np.hstack([mode.curvature for mode in modes])
+    W, beta = np.maximum(W[:, 0] if W.shape[1] == 1 else W, 0.0), b if len(b) else None
+    report = joined_report(reports, "objective")
+    return Solution(a, W, f, NoSpread(gram.diag()), beta, w, report)

@@ -1,8 +1,7 @@
 """Site methods: the posterior of each latent function is Gaussian, one Gaussian site per point.
 
 q(f) = N(mu, Sigma), Sigma = (K^-1 + W)^-1, mu = mean + K a. Laplace, EP, the variational Gaussian
-and the quadratic bound differ only in how they pick a and W; the flow from targets to a solution,
-column by column, is written here once. Theory (A1), (A2), (A7).
+and the quadratic bound differ only in how they pick a and W. Theory (A1), (A2), (A7).
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from mercer.kernels.base import Gradient
 from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
-
-LOG_2PI = float(np.log(2.0 * np.pi))
+from mercer.losses.numbers.special import LOG_2PI
 
 
 @dataclass(frozen=True)
@@ -82,51 +80,35 @@ class SiteInference(Inference):
         for j, sites in enumerate(columns(solution)):
             mean = gram.unpenalised(sites.f, sites.a)
             scores.append(self.score(Task(gram, y[:, j], loss, solution.weights, mean), sites))
+        gradient: Gradient = {}
+        for score in scores:
+            for name, slope in score.loss_gradient.items():
+                gradient[name] = gradient.get(name, 0.0) + slope
         # flat functions of the Gram have a unit density: (2 pi)^(1/2) each
-        return total(scores, 0.5 * gram.flat * len(scores) * LOG_2PI)
+        value = sum(s.value for s in scores) + 0.5 * gram.flat * len(scores) * LOG_2PI
+        U = [s.U for s in scores if s.U is not None]
+        V = [s.V for s in scores if s.V is not None]
+        return Evidence(value, np.hstack(U) if U else None, np.hstack(V) if V else None, gradient)
 
 
 def joined(found: list[Sites], w: Array) -> Solution:
     """Return latent functions with sites of their own as one solution."""
-    a = np.column_stack([s.a for s in found])
-    f = np.column_stack([s.f for s in found])
-    if len(found) == 1:
-        only = found[0]
-        return Solution(a, only.W, f, only.factor, None, w, only.report)
+    a, f = np.column_stack([s.a for s in found]), np.column_stack([s.f for s in found])
     report = joined_report([s.report for s in found], "factorisations")
-    W = np.column_stack([s.W for s in found])
-    return Solution(a, W, f, CoupledFactor([s.factor for s in found]), None, w, report)
+    if len(found) == 1:
+        return Solution(a, found[0].W, f, found[0].factor, None, w, report)
+    W, factor = np.column_stack([s.W for s in found]), CoupledFactor([s.factor for s in found])
+    return Solution(a, W, f, factor, None, w, report)
 
 
 def columns(solution: Solution) -> Iterator[Sites]:
     """Yield the latent functions of a solution one by one: the inverse of :func:`joined`."""
-    if solution.alpha.shape[1] == 1:
-        yield Sites(
-            solution.alpha[:, 0], solution.W, solution.z[:, 0], solution.factor, solution.report
-        )
-        return
-    m, whole = solution.alpha.shape[1], solution.factor
+    alpha, z, whole = solution.alpha, solution.z, solution.factor
+    W = solution.W.reshape(len(alpha), -1)
     # a start for another problem has forgotten its factor
-    factors = whole.factors if isinstance(whole, CoupledFactor) else [whole] * m
-    for j, factor in enumerate(factors):
-        report = solution.report.columns[j]
-        yield Sites(solution.alpha[:, j], solution.W[:, j], solution.z[:, j], factor, report)
-
-
-def total(scores: list[Evidence], constant: float = 0.0) -> Evidence:
-    """Return the sum of the evidences, their extra terms of formula (3) side by side."""
-    gradient: Gradient = {}
-    for score in scores:
-        for name, slope in score.loss_gradient.items():
-            gradient[name] = gradient.get(name, 0.0) + slope
-    U = [s.U for s in scores if s.U is not None]
-    V = [s.V for s in scores if s.V is not None]
-    return Evidence(
-        sum(s.value for s in scores) + constant,
-        np.hstack(U) if U else None,
-        np.hstack(V) if V else None,
-        gradient,
-    )
+    factors = whole.factors if isinstance(whole, CoupledFactor) else [whole] * alpha.shape[1]
+    for j, (factor, report) in enumerate(zip(factors, solution.report.each(), strict=True)):
+        yield Sites(alpha[:, j], W[:, j], z[:, j], factor, report)
 
 
 def cavity(f: Array, var: Array, a: Array, W: Array, share: Array | float) -> tuple[Array, Array]:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import softmax
 
 from mercer.core.arrays import Array
 from mercer.core.errors import NotPositiveDefiniteError
-from mercer.inference.base import Evidence, Report, Solution, check_limits
-from mercer.inference.mode.descent import TINY, Landscape, Local, Mode
+from mercer.inference.base import Evidence, Report, Solution, check_limits, ended
+from mercer.inference.mode.descent import TINY, Landscape, Mode
 from mercer.inference.mode.newton import shared, weighted
 from mercer.inference.sites.base import SiteInference, Sites, Task
 from mercer.linalg.dense.coupled import CoupledFactor, coupled
@@ -46,7 +46,6 @@ class Steps:
             change = np.abs(self.at - curvature).sum(axis=1)
             if float(self.gram.diag() @ change) <= SLACK:
                 return self.factor
-        if self.factor is not None:
             self.factor.release()  # its memory serves the next
         self.factor = self.at = None
         classes = curvature.shape[1]
@@ -81,19 +80,14 @@ class Steps:
         return s - self.factor.solve(np.asarray(self.gram @ s)), np.zeros((0, s.shape[1]))
 
 
-# sites to begin with: curvature W (n, m) and natural parameter h = a + W (f - mean) (n, m)
-ModeStart: TypeAlias = tuple[Array, Array]
-
-
 def settle(
-    landscape: Landscape, starts: list[ModeStart], tol: float, max_iter: int
+    landscape: Landscape, starts: list[tuple[Array, Array]], tol: float, max_iter: int
 ) -> tuple[Mode, Factor, Array, Report]:
     """Return the mode, the factor of the curvature there, that curvature and the report.
 
-    Begins with the first of ``starts`` that is better than f = mean. A start keeps the sites and
-    takes the new K: a = h - C K h. That is a Newton step from where the sites come from, and it is
-    exact if the loss is quadratic. Ends when a step moves no latent value by more than
-    tol * (1 + max |f|).
+    Begins with the first of ``starts`` that is better than f = mean: sites by their curvature W and
+    natural parameter h = a + W (f - mean), both (n, m), kept under the new K: a = h - C K h. Ends
+    when a step moves no latent value by more than tol * (1 + max |f|).
     """
     steps, zero = Steps(landscape.gram), np.zeros_like(landscape.mean)
     state, step = landscape.at(zero, zero[:0]), None
@@ -106,9 +100,12 @@ def settle(
     def done(state: Mode) -> bool:
         return state.moved <= tol * (1.0 + float(np.abs(state.f).max()))
 
-    message, converged = "", False
+    message = (
+        f"the mode was not reached in max_iter = {max_iter} Newton steps; raise max_iter, or "
+        "look for a kernel variance far beyond the scale of the data"
+    )
     for attempt in range(ESCAPES + 1):
-        state = landscape.descend(state, steps, done, max_iter, step=step, again=AGAIN)
+        state = landscape.descend(state, steps, done, max_iter, step)
         step = None
         converged = done(state) or state.at_rounding
         if steps.fits(state.curvature):
@@ -124,17 +121,11 @@ def settle(
         )
         steps.exact(np.maximum(state.curvature, 0.0))
         break
-    factor, curvature = steps.factor, steps.at
-    assert factor is not None
-    assert curvature is not None
-    if not converged and not message:
-        message = (
-            f"the mode was not reached in max_iter = {max_iter} Newton steps; raise max_iter, or "
-            "look for a kernel variance far beyond the scale of the data"
-        )
-    residual = float(np.abs(state.residual).max())
-    details = {"factorisations": steps.count, "residual": residual, **factor.report}
-    return state, factor, curvature, Report(bool(converged), state.steps, None, message, details)
+    assert steps.factor is not None
+    assert steps.at is not None
+    spent = {"factorisations": steps.count, "residual": float(np.abs(state.residual).max())}
+    report = ended(converged, state.steps, message, steps.factor, **spent)
+    return state, steps.factor, steps.at, report
 
 
 def _begun(landscape: Landscape, steps: Steps, curvature: Array, h: Array) -> Mode | None:
@@ -164,27 +155,6 @@ def _leave(state: Mode, landscape: Landscape) -> Mode:
     return replace(below, steps=state.steps, moved=np.inf, decrement=np.inf)  # no Newton step
 
 
-def joint_evidence(gram: Gram, y: Array, loss: Loss, solution: Solution) -> Evidence:
-    """Return E and U, V (n, c) of formula (3).
-
-    E = -sum_i w_i g - 1/2 sum_c a_c'K a_c - 1/2 log|I + K W| (GPML 3.44). With Sigma_i the (c, c)
-    posterior covariance at point i, s = 1/2 d log|I + K W| / df at fixed Sigma:
-
-        s_ic = w_i p_c / 2 [Sigma_cc - sum_k p_k Sigma_kk - 2 ((Sigma p)_c - p'Sigma p)]
-    """
-    a, f, w, factor = solution.alpha, solution.z, solution.weights, solution.factor
-    assert isinstance(factor, CoupledFactor)
-    value = -float(w @ loss.value(y[:, 0], f)) - 0.5 * float(np.vdot(a, np.asarray(gram @ a)))
-    value -= 0.5 * factor.logdet()
-    p, Sigma = softmax(f, axis=1), factor.point_blocks(gram)
-    own = np.diagonal(Sigma, axis1=1, axis2=2)
-    Sp = np.einsum("ice,ie->ic", Sigma, p)
-    inner = own - 2.0 * Sp
-    s = 0.5 * w[:, None] * p * (inner - (p * inner).sum(axis=1, keepdims=True))
-    z = s - factor.solve(np.asarray(gram @ s))
-    return Evidence(value, -z, a)
-
-
 class Laplace(SiteInference):
     """The Laplace approximation: q(f) = N(mode, (K^-1 + W)^-1), W = w g'' at the mode.
 
@@ -196,9 +166,8 @@ class Laplace(SiteInference):
     U V' = -z a' in formula (3), because W moves with the mode: z = (I - C K) s,
     s_i = 1/2 Sigma_ii w_i g'''_i (GPML 5.22-5.24). A loss that is not convex (StudentT) gives W of
     both signs; the mode is then a local one. Softmax has one joint posterior over its classes.
-
-    The probabilities are under-confident where the posterior is skewed, as it is for labels and a
-    large kernel variance: EP is the better choice for two classes.
+    Probabilities are under-confident for labels and a large kernel variance: EP is better for two
+    classes.
 
     Parameters
     ----------
@@ -210,14 +179,13 @@ class Laplace(SiteInference):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> from mercer.linalg import DenseGram
-    >>> from mercer.losses import Logistic
-    >>> gram, y = DenseGram(RBF(), np.array([[0.0], [1.0]]), keep=True), np.array([[1.0], [-1.0]])
-    >>> solution = Laplace().solve(gram, y, Logistic())
+    >>> from mercer import kernels, linalg, losses
+    >>> gram = linalg.DenseGram(kernels.RBF(), np.array([[0.0], [1.0]]), keep=True)
+    >>> y = np.array([[1.0], [-1.0]])
+    >>> solution = Laplace().solve(gram, y, losses.Logistic())
     >>> np.round(solution.alpha.ravel(), 4)
     array([ 0.4553, -0.4553])
-    >>> round(Laplace().evidence(gram, y, Logistic(), solution).value, 4)
+    >>> round(Laplace().evidence(gram, y, losses.Logistic(), solution).value, 4)
     -1.511
     """
 
@@ -230,16 +198,20 @@ class Laplace(SiteInference):
 
     def __init__(self, tol: float = 1e-10, max_iter: int = 100) -> None:
         check_limits("Laplace", tol, max_iter)
-        self.tol = tol
-        self.max_iter = max_iter
+        self.tol, self.max_iter = tol, max_iter
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
         local = weighted(task.loss, task.y, task.w)
-        starts = [_center(task, local)]
+        # at the centre of each loss (the target of a real response) even one that is not convex
+        # bends upward; outliers are discounted on the way
+        center = np.asarray(task.loss.centers(task.y)).mean(axis=0)[:, None]
+        _, slope, curvature = local(center)
+        W = np.maximum(curvature, 0.0)
+        starts = [(W, W * (center - task.mean[:, None]) - slope)]
         if start is not None and start.W.shape == task.mean.shape:
             h = start.a + start.W * (start.f - task.mean)
             starts.insert(0, (start.W[:, None], h[:, None]))
-        landscape = Landscape(task.gram, local, task.mean[:, None], task.H)
+        landscape = Landscape(task.gram, local, task.mean[:, None], task.H, AGAIN)
         state, factor, W, report = settle(landscape, starts, self.tol, self.max_iter)
         return Sites(state.a[:, 0], W[:, 0], state.f[:, 0], factor, report)
 
@@ -274,24 +246,29 @@ class Laplace(SiteInference):
             Wf = D * f - D * ((D * f).sum(axis=1) / D.sum(axis=1))[:, None]
             starts = [(D, start.alpha + Wf)]
         local = shared(task.loss, task.y[:, 0], task.w, mean.shape[1])
-        landscape = Landscape(task.gram, local, mean, task.H)
+        landscape = Landscape(task.gram, local, mean, task.H, AGAIN)
         state, factor, D, report = settle(landscape, starts, self.tol, self.max_iter)
         return Solution(state.a, D, state.f, factor, None, task.w, report)
 
     def evidence(
         self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
     ) -> Evidence:
+        """See :meth:`Inference.evidence`; for classes U, V are (n, c).
+
+        E = -sum_i w_i g - 1/2 sum_c a_c'K a_c - 1/2 log|I + K W| (GPML 3.44). With Sigma_i the
+        (c, c) posterior covariance at point i, s = 1/2 d log|I + K W| / df at fixed Sigma:
+
+            s_ic = w_i p_c / 2 [Sigma_cc - sum_k p_k Sigma_kk - 2 ((Sigma p)_c - p'Sigma p)]
+        """
         if loss.response != "multiclass":
             return super().evidence(gram, y, loss, solution, spread=spread)
-        return joint_evidence(gram, y, loss, solution)
-
-
-def _center(task: Task, local: Local) -> ModeStart:
-    """Sites of the curvature at the centre of each loss, for real responses the target itself.
-
-    There even a loss that is not convex bends upward; outliers are discounted on the way.
-    """
-    center = np.asarray(task.loss.centers(task.y)).mean(axis=0)[:, None]
-    _, slope, curvature = local(center)
-    W = np.maximum(curvature, 0.0)
-    return W, W * (center - task.mean[:, None]) - slope
+        a, f, w, factor = solution.alpha, solution.z, solution.weights, solution.factor
+        assert isinstance(factor, CoupledFactor)
+        value = -float(w @ loss.value(y[:, 0], f)) - 0.5 * float(np.vdot(a, np.asarray(gram @ a)))
+        value -= 0.5 * factor.logdet()
+        p, Sigma = softmax(f, axis=1), factor.point_blocks(gram)
+        own = np.diagonal(Sigma, axis1=1, axis2=2)
+        inner = own - 2.0 * np.einsum("ice,ie->ic", Sigma, p)
+        s = 0.5 * w[:, None] * p * (inner - (p * inner).sum(axis=1, keepdims=True))
+        z = s - factor.solve(np.asarray(gram @ s))
+        return Evidence(value, -z, a)

@@ -1,15 +1,14 @@
 """The factor-analysed variational Gaussian: Sigma = D + C_f C_f', D diagonal, C_f (n, M).
 
-A smaller family than the best Gaussian's. White noise in Sigma is charged at diag K^-1, so that for
-smooth kernels D is forced to nearly nothing and only M directions keep any posterior variance: the
-bound is looser by tens of nats, and depends on the jitter that K^-1 needs.
+White noise in Sigma is charged at diag K^-1, so that for smooth kernels D is forced to nearly
+nothing and only M directions keep any posterior variance: the bound is looser by tens of nats than
+the best Gaussian's, and depends on the jitter that K^-1 needs.
 
-F is not convex in C_f. The descent begins at the best Gaussian of the same problem, which has only
-2n parameters and is found fast: its mean, and the M directions in which its covariance most
-exceeds a diagonal one. Newton's method in a trust region goes on from there: conjugate gradients on
-exact products with the Hessian, so that the averages of the losses, which are quadratures and cost
-more than everything else, are needed once for each step. F, gradient and Hessian cost O(n^2 M); the
-inverse of Sigma and its changes O(M^2 n), thesis (C.5) by Woodbury.
+F is not convex in C_f. The descent begins at the best Gaussian of the same problem: its mean, and
+the M directions in which its covariance most exceeds a diagonal one. Newton's method in a trust
+region goes on from there, with exact products with the Hessian, so that the averages of the losses,
+which cost most, are needed once for each step. F, gradient and Hessian cost O(n^2 M); the inverse
+of Sigma and its changes O(M^2 n), thesis (C.5) by Woodbury.
 
 The energy is well conditioned in other coordinates: mu = mean + A m, C_f = A C^ and
 log d_i = log scale_i + sqrt(2) e_i, where A A' = (K^-1 + W_0)^-1 for weights W_0 near those of the
@@ -24,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_solve, eigh, lapack, solve_triangular
@@ -31,7 +31,7 @@ from scipy.linalg import cho_solve, eigh, lapack, solve_triangular
 from mercer.core.arrays import Array
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.core.memory import require_memory
-from mercer.inference.base import Report
+from mercer.inference.base import ended
 from mercer.inference.sites.base import Sites, Task, averages
 from mercer.inference.variational.trust_region import minimise
 from mercer.linalg.gram import Factor, NoSpread
@@ -43,34 +43,29 @@ SPLIT = 1.01  # least ratio of the variance with a factor to that without: off t
 PATIENCE = 15  # evaluations after which the start at a nearby problem is given up
 UNIT = np.sqrt(2.0)  # log d_i in units of this has unit curvature
 
+Best: TypeAlias = Callable[[], Sites]
+
 
 def sites(
-    task: Task,
-    start: Sites | None,
-    best: Callable[[], Sites],
-    M: int,
-    tol: float,
-    max_iter: int,
-    jitter: float,
+    task: Task, start: Sites | None, best: Best, M: int, tol: float, max_iter: int, jitter: float
 ) -> Sites:
     """Minimise F over mu, D and C_f jointly.
 
     It begins at ``start``, a factor-analysed posterior of a problem nearby, if that leads to the
     end in a few steps; otherwise at the ``best`` Gaussian of this one.
     """
-    n = len(task.y)
-    kept = continued(start, n, M)
-    if kept is not None:
-        found = _descend(task, kept, min(M, n), tol, min(PATIENCE, max_iter), jitter)
+    M = min(M, len(task.y))
+    if start is not None and continues(start, len(task.y), M):
+        found = _descend(task, start, M, tol, min(PATIENCE, max_iter), jitter)
         if found.report.converged:
             return found
-    return _descend(task, best(), min(M, n), tol, max_iter, jitter)
+    return _descend(task, best(), M, tol, max_iter, jitter)
 
 
-def continued(start: Sites | None, n: int, M: int) -> Sites | None:
-    """``start``, if it is a factor-analysed posterior of n points with M factors."""
-    white = None if start is None else getattr(start.factor, "whitened", None)
-    return start if white is not None and white.shape == (n, min(M, n)) else None
+def continues(start: Sites, n: int, M: int) -> bool:
+    """Whether ``start`` is a factor-analysed posterior of n points with M factors."""
+    white = getattr(start.factor, "whitened", None)
+    return white is not None and white.shape == (n, M)
 
 
 def _descend(task: Task, begun: Sites, M: int, tol: float, max_iter: int, jitter: float) -> Sites:
@@ -78,28 +73,19 @@ def _descend(task: Task, begun: Sites, M: int, tol: float, max_iter: int, jitter
     Z = begin(task, family, begun, M)
     limits = np.full_like(Z, np.inf)
     limits[:, -1] = FAR / UNIT
-    x, found, count = minimise(
-        partial(at, family), Z.ravel(), limits.ravel(), np.sqrt(len(Z)), tol, max_iter
-    )
+    region = (Z.ravel(), limits.ravel(), np.sqrt(len(Z)))
+    x, found, count = minimise(partial(at, family), *region, tol, max_iter)
     factor = FactoredFactor(family, found, x)
     residual = float(np.abs(found.gradient).max())
-    converged = residual <= tol
-    before = 0 if continued(begun, len(Z), M) else begun.report.details["factorisations"]
-    details = {
-        "factorisations": 2 + before,  # K and K^-1 + W_0
-        "evaluations": count.evaluations,
-        "products": count.products,
-        "residual": residual,
-        **factor.report,
-    }
-    message = ""
-    if not converged:
-        message = (
-            f"the factor-analysed Gaussian stopped at a gradient of {residual:.2g}, not {tol:g}: "
-            "raise max_iter or tol, or use factors=None, which is faster and tighter"
-        )
+    before = 0 if continues(begun, len(Z), M) else begun.report.details["factorisations"]
+    message = (
+        f"the factor-analysed Gaussian stopped at a gradient of {residual:.2g}, not {tol:g}: "
+        "raise max_iter or tol, or use factors=None, which is faster and tighter"
+    )
+    spent = {"factorisations": 2 + before}  # K and K^-1 + W_0
+    spent |= {"evaluations": count.evaluations, "products": count.products}
+    report = ended(residual <= tol, count.steps, message, factor, **spent, residual=residual)
     a = cho_solve((family.L, True), found.shift)
-    report = Report(converged, count.steps, message=message, details=details)
     return Sites(a, found.bend, task.mean + found.shift, factor, report)
 
 
@@ -131,10 +117,8 @@ class Family:
 
     Attributes
     ----------
-    L, A : (n, n) Cholesky factor, and A with A A' = (K^-1 + W_0)^-1.
-    own : (n,) diagonal of K^-1.
-    scale : (n,) 1 / (K^-1 + W_0)_ii.
-    logdet : log|K|.
+    L, A, logdet : (n, n) Cholesky factor, A with A A' = (K^-1 + W_0)^-1, and log|K|.
+    own, scale : (n,) diagonal of K^-1, and 1 / (K^-1 + W_0)_ii.
     """
 
     def __init__(self, task: Task, jitter: float, W: Array) -> None:
@@ -163,11 +147,6 @@ class Family:
         self.scale = 1.0 / (self.own + self.W)
         self.logdet = 2.0 * float(np.log(np.diagonal(self.L)).sum())
 
-    def inverse(self) -> Array:
-        """K^-1, in a fresh (n, n) array."""
-        half = lapack.dpotri(self.L, lower=1)[0]
-        return np.asarray(np.tril(half) + np.tril(half, -1).T)
-
     def variances(self, e: Array) -> Array:
         """The diagonal of D."""
         return np.asarray(self.scale * np.exp(UNIT * e))
@@ -181,15 +160,6 @@ class Precision:
     logdet : log|Sigma|.
     solved : (n, M) S = Sigma^-1 C.
     level : (n,) 1 - d_i (Sigma^-1)_ii, between 0 and 1: the share that the factors take.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> d, C = np.array([1.0, 2.0]), np.array([[1.0], [1.0]])
-    >>> found = Precision(d, C)
-    >>> inverse = np.linalg.inv(np.diag(d) + C @ C.T)
-    >>> bool(np.allclose(found.solved, inverse @ C))
-    True
     """
 
     def __init__(self, d: Array, C: Array) -> None:
@@ -204,9 +174,8 @@ class Precision:
         self._rows = half * np.sqrt(d)
         self.logdet = float(np.log(d).sum()) + 2.0 * float(np.log(np.diagonal(root)).sum())
         self.level = np.asarray(np.square(self._rows).sum(axis=0))
-        self.solved = np.asarray(
-            solve_triangular(root, half, lower=True, trans=1, check_finite=False).T
-        )
+        back = solve_triangular(root, half, lower=True, trans=1, check_finite=False)
+        self.solved = np.asarray(back.T)
 
     def change(self, log_d: Array, dC: Array) -> tuple[Array, Array]:
         """Derivatives of ``solved`` and ``level`` when log d and C move by log_d (n,), dC (n, M).
@@ -242,11 +211,9 @@ class FreeEnergy:
 
     Attributes
     ----------
-    shift, loadings : (n,) mu - mean, and C_f (n, M).
-    d : (n,) diagonal of D.
+    shift, loadings, d : (n,) mu - mean, C_f (n, M), and (n,) diagonal of D.
     value, gradient : F and its gradient in x.
-    divergence : KL(q || prior), the part of F that is not the loss.
-    logdet_ratio : log|K| - log|Sigma|.
+    divergence, logdet_ratio : KL(q || prior), F without the loss; log|K| - log|Sigma|.
     bend : (n,) 2 d nu_i/dSigma_ii.
     """
 
@@ -293,13 +260,7 @@ class FreeEnergy:
 
 
 class FactoredStart(NoSpread):
-    """The covariance in coordinates that a nearby problem shares; no n x n array.
-
-    Attributes
-    ----------
-    whitened : (n, M) C^.
-    shares : (n,) e.
-    """
+    """The covariance in coordinates that a nearby problem shares: C^ (n, M) and e (n,)."""
 
     def __init__(self, whitened: Array, shares: Array) -> None:
         super().__init__(np.empty(0))
@@ -309,19 +270,17 @@ class FactoredStart(NoSpread):
 class FactoredFactor(Factor):
     """C = K^-1 - K^-1 Sigma K^-1 for K with jitter on its diagonal; W plays no part.
 
-    Attributes
-    ----------
-    d : (n,) diagonal of D.
-    loadings : (n, M) C_f.
-    whitened, shares : see :class:`FactoredStart`.
-    divergence : KL(q || prior), the part of F that does not depend on the loss.
+    ``divergence`` is KL(q || prior); ``whitened`` and ``shares`` as for :class:`FactoredStart`.
     """
+
+    jitter: float
 
     def __init__(self, family: Family, found: FreeEnergy, x: Array) -> None:
         Z = x.reshape(len(found.d), -1)
         self.d, self.loadings, self.jitter = found.d, found.loadings, family.jitter
         self.whitened, self.shares = Z[:, 1:-1].copy(), Z[:, -1].copy()
-        inverse = family.inverse()
+        half = lapack.dpotri(family.L, lower=1)[0]
+        inverse = np.tril(half) + np.tril(half, -1).T  # K^-1
         T = cho_solve((family.L, True), self.loadings)
         scaled = inverse * np.sqrt(self.d)
         self.C = inverse - scaled @ scaled.T - T @ T.T
@@ -346,8 +305,7 @@ class FactoredFactor(Factor):
     def gradient_weights(self, a: Array, count: float) -> Array:
         """(a a' - count C)/2, thesis (C.4), with the diagonal times 1 + jitter.
 
-        The jitter is a share of K_ii and moves with it: left out, the gradient would be wrong in
-        the first digit where K^-1 is large.
+        The jitter is a share of K_ii and moves with it, which counts where K^-1 is large.
         """
         Q = np.asarray(0.5 * (a @ a.T - count * self.C))
         Q.flat[:: len(Q) + 1] *= 1.0 + self.jitter

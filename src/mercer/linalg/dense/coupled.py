@@ -25,18 +25,7 @@ COLUMNS = 32  # points taken at a time, to bound the memory
 
 
 def coupled(gram: Gram, D: Array) -> CoupledFactor:
-    """Return C for softmax sites D = w p (n, c): c + 1 factorisations.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> from mercer.linalg import DenseGram
-    >>> gram = DenseGram(RBF(), np.array([[0.0], [1.0]]), keep=True)
-    >>> factor = coupled(gram, np.full((2, 2), 0.5))
-    >>> bool(np.allclose(factor.solve(np.ones((2, 2))), 0.0))  # all classes together: no curvature
-    True
-    """
+    """Return C for softmax sites D = w p (n, c): c + 1 factorisations."""
     factors, M = [], gram.take()
     M[...] = 0.0
     for column in D.T:
@@ -57,8 +46,7 @@ class CoupledFactor(Factor):
     ----------
     factors : E_c for each function.
     shared : (n, n) Cholesky factor of M in the form of ``arrays.cholesky``, or None if uncoupled.
-    total : (n,) sum_c D_c, the sample weights; needed by :meth:`logdet` if coupled.
-    gram : where n x n arrays come from and go to; needed if coupled.
+    total, gram : (n,) sum_c D_c, and where n x n arrays come from and go to; needed if coupled.
     """
 
     def __init__(
