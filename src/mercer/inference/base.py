@@ -121,8 +121,7 @@ class Solution:
     z : (n, m) site means: the targets the Gaussian sites stand for, less the prior mean; for a
         mode without spread the latent values.
     factor : C of formula (2); with a basis the projected operator P. Zero for a mode.
-    beta : (k, m) coefficients of the basis, or None.
-    weights : (n,) sample weights.
+    beta, weights : (k, m) coefficients of the basis, or None; (n,) sample weights.
     report : how it ended, and what was done to the numbers.
     """
 
@@ -170,9 +169,8 @@ class Evidence:
 
     Attributes
     ----------
-    value : E, to be maximised.
+    value, loss_gradient : E, to be maximised, and dE/d name for the loss's parameters.
     U, V : (n, r) factors of the extra term of formula (3), or None.
-    loss_gradient : dE/d name for the loss's differentiable parameters.
     """
 
     value: float

@@ -23,10 +23,9 @@ class SollichEvidence:
 
     Attributes
     ----------
-    value : n log kappa + log_integral - log_normaliser.
+    value, error : n log kappa + log_integral - log_normaliser, and its standard error.
     log_integral : log of the integral of e^{-C sum hinge} over the prior.
     log_normaliser : log N_n, the chance that a data set of n rows is accepted.
-    error : standard error of ``value``.
     effective_draws : the fewer of the two; below a hundred or so ``error`` is not to be trusted.
     negative : most negative eigenvalue of K relative to the largest: rounding, counted as zero.
     """
@@ -73,8 +72,7 @@ def sollich_evidence(
     Parameters
     ----------
     kernel : Kernel, its amplitude included; no free bias.
-    X : (n, d).
-    y : (n,) labels -1 and +1.
+    X, y : (n, d) inputs and (n,) labels -1 and +1.
     C : > 0, slope of the hinge.
     draws, rng : Monte Carlo draws, >= 2, and their generator or seed.
 
@@ -110,10 +108,7 @@ def sollich_evidence(
 
 
 def square_root(K: Array) -> tuple[Array, float]:
-    """Return L with L L' = K (n, n), singular or not, and what was rounded off.
-
-    By eigenvectors, as a Cholesky factor would want a jitter for repeated rows.
-    """
+    """Return L with L L' = K (n, n), by eigenvectors as K may be singular, and what was cut off."""
     values, vectors = np.linalg.eigh(K)
     largest = max(float(values[-1]), np.finfo(float).tiny)
     negative = min(float(values[0]) / largest, 0.0)

@@ -37,8 +37,7 @@ PATIENCE = 5  # proximal steps without a better gap before it is called rounding
 def resolve(task: Task, a: Array, f: Array) -> tuple[Array, Array] | None:
     """Return a (n,) and b (k,) near the mode (a, f), or None if the system is singular.
 
-    The loss states its lines (``pieces``). Whether the result is better, and lies in the domain of
-    the dual, is for its duality gap to say.
+    The loss states its lines (``pieces``). The duality gap says whether the result is better.
     """
     gram, H = task.gram, task.H
     kappa = WIDTH * np.maximum(gram.diag(), 1e-300)

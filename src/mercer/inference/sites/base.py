@@ -28,10 +28,8 @@ class Sites:
 
     Attributes
     ----------
-    a : (n,) weights, mu = mean + K a.
-    W : (n,) site precisions, sample weights included; may be negative.
-    f : (n,) mu, the posterior mean at the points, prior mean included.
-    factor : C for W on the Gram of the task.
+    a, f : (n,) weights, and the posterior mean mu = mean + K a at the points.
+    W, factor : (n,) site precisions, sample weights included, maybe negative; and C for them.
     report : how it ended; ``details`` has factorisations and residual.
     """
 

@@ -106,10 +106,7 @@ class Bound(SiteInference):
 
 @dataclass(frozen=True)
 class BoundState:
-    """The posterior for given x = log xi (n,), E(xi), and r, the change of x in an EM step.
-
-    ``gain`` is what E gains in it, to first order.
-    """
+    """The posterior at x = log xi (n,), and E; an EM step changes x by r and E by ``gain``."""
 
     x: Array
     r: Array

@@ -47,14 +47,12 @@ class EP(SiteInference):
     Where K_ii = 0 the moments are taken at v = 1e-14 of the largest K_ii.
 
     Posteriors of several modes (narrow StudentT noise with many outliers) may have no fixed point
-    with proper cavities, or none that sweeps from the prior reach. For a loss that is not convex,
-    power EP with p = 0.8, then 0.5, goes first: only a share p of a site is taken away, L is of
+    with proper cavities, or none within reach of the prior. If EP fails for a loss that is not
+    convex, power EP with p = 0.8, then 0.5, goes first: a share p of a site is taken away, L is of
     exp(-p g), and h and W are 1/p times the above. EP continues from its fixed point; where that
-    fails too the result is that of power EP, ``report.details["power"]`` says so, and
+    fails too the result is that of power EP (``report.details["power"]``), whose evidence is
 
-        E = sum_i [ (L_i + 1/2 log(1 + p W_i v_i)) / p + 1/2 p v_i a_i^2 ] - ... as above,
-
-    stationary like that of EP. If all of it fails, that is reported.
+        E = sum_i [ (L_i + 1/2 log(1 + p W_i v_i)) / p + 1/2 p v_i a_i^2 ] - ... as above.
 
     Parameters
     ----------

@@ -157,8 +157,7 @@ class Precision:
 
     Attributes
     ----------
-    logdet : log|Sigma|.
-    solved : (n, M) S = Sigma^-1 C.
+    logdet, solved : log|Sigma|, and S = Sigma^-1 C (n, M).
     level : (n,) 1 - d_i (Sigma^-1)_ii, between 0 and 1: the share that the factors take.
     """
 
@@ -303,10 +302,7 @@ class FactoredFactor(Factor):
         return self._logdet
 
     def gradient_weights(self, a: Array, count: float) -> Array:
-        """(a a' - count C)/2, thesis (C.4), with the diagonal times 1 + jitter.
-
-        The jitter is a share of K_ii and moves with it, which counts where K^-1 is large.
-        """
+        """(a a' - count C)/2, thesis (C.4), its diagonal times 1 + jitter: that moves with K_ii."""
         Q = np.asarray(0.5 * (a @ a.T - count * self.C))
         Q.flat[:: len(Q) + 1] *= 1.0 + self.jitter
         return Q

@@ -1,8 +1,7 @@
 """The variational Gaussian: the best Gaussian posterior, and a guaranteed bound on the evidence.
 
-The Gaussian is N(mean + K a, Sigma) with Sigma = (K^-1 + W)^-1 and a = h - W K a: the 2n site
-parameters (h, W) are the unknowns. Per point, nu_i = w_i E[g(y_i, f_i)] under the Gaussian.
-Theory (A11), (A12).
+The unknowns are the 2n site parameters (h, W): Sigma = (K^-1 + W)^-1 and a = h - W K a. Per point,
+nu_i = w_i E[g(y_i, f_i)] under the Gaussian. Theory (A11), (A12).
 """
 
 from __future__ import annotations

@@ -99,8 +99,7 @@ class CoupledFactor(Factor):
     def gradient_weights(self, a: Array, count: float) -> Array:
         """(a a' - sum_c C_cc) / 2, fresh; ``count`` is the number of functions.
 
-        With M = R R' and U_c = R^-1 E_c the sum is over E_c - U_c'U_c. Each E_c, and then U_c,
-        lies in the memory of its factor where the Gram is for one evaluation only.
+        With M = R R' and U_c = R^-1 E_c the sum is over E_c - U_c'U_c.
         """
         Q = np.empty((len(a), len(a))) if self._gram is None else self._gram.take()
         np.matmul(0.5 * a, a.T, out=Q)

@@ -21,10 +21,9 @@ class DenseGram(Gram):
 
     Parameters
     ----------
-    kernel : the covariance function.
-    points : (n, d).
-    keep : keep K for repeated products and factorisations. If False the matrix is formed for each
-        factorisation and overwritten by it, so that only one n x n array exists.
+    kernel, points : the covariance function, and (n, d).
+    keep : keep K for repeated products and factorisations. If False it is formed for each
+        factorisation and overwritten by it: one n x n array in all.
     scratch : let a Factor overwrite its Cholesky factor by the inverse once that is asked for: for
         one evaluation of the evidence, which solves before and not after.
     spare : n x n arrays that may be written over, from Grams before this one; with ``scratch`` it
