@@ -36,8 +36,7 @@ def blocks(gram: Gram, H: Array) -> Prepare:
 
     With E_c = (K + diag(w p_c)^-1)^-1 and M = sum_c E_c, the operator C of formula (2) is
     C v = E_c v_c - E_c M^-1 sum_e E_e v_e: c + 1 factorisations (GPML 3.5; Seeger & Jordan 2004).
-    The coefficients of a basis sum to zero over the classes: adding one function to all of them
-    changes no probability.
+    Basis coefficients sum to zero over classes: a function added to all changes no probability.
     """
 
     def prepare(curvature: Array) -> Step:

@@ -1,9 +1,8 @@
 """Laplace: a Gaussian about the mode, with the curvature there; theory (A4), (A5), (A6).
 
 Several classes have one joint posterior of all latent functions. At point i the sites have the
-precision W_i = w_i (diag(p_i) - p_i p_i') (c, c); their factor is ``linalg.dense.coupled``.
-The Newton steps are those of ``mode``; here it is decided where they begin, when they end, and
-that they end in a maximum of the posterior, not in a saddle.
+precision W_i = w_i (diag(p_i) - p_i p_i') (c, c); their factor is ``linalg.dense.coupled``. The
+Newton steps of ``mode`` begin, end, and leave saddles of the posterior as is decided here.
 """
 
 from __future__ import annotations

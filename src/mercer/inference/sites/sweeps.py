@@ -121,7 +121,6 @@ class Anderson:
     With r = G(x) - x and differences dX, dR over the history, gamma = argmin |T(r - dR gamma)| for
     a linear T that says what counts, the next point is x + rho r - (dX + rho dR) gamma, rho = 1
     unless damped. It has the fixed points of G and no others; the caller accepts the point or not.
-
     ``memory`` differences are kept. Reference: Walker & Ni (2011), SIAM J. Numer. Anal. 49.
     """
 

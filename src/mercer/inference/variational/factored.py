@@ -147,6 +147,11 @@ class Family:
         self.scale = 1.0 / (self.own + self.W)
         self.logdet = 2.0 * float(np.log(np.diagonal(self.L)).sum())
 
+    def inverse(self) -> Array:
+        """K^-1, in a fresh (n, n) array."""
+        half = lapack.dpotri(self.L, lower=1)[0]
+        return np.asarray(np.tril(half) + np.tril(half, -1).T)
+
     def variances(self, e: Array) -> Array:
         """The diagonal of D."""
         return np.asarray(self.scale * np.exp(UNIT * e))
@@ -278,8 +283,7 @@ class FactoredFactor(Factor):
         Z = x.reshape(len(found.d), -1)
         self.d, self.loadings, self.jitter = found.d, found.loadings, family.jitter
         self.whitened, self.shares = Z[:, 1:-1].copy(), Z[:, -1].copy()
-        half = lapack.dpotri(family.L, lower=1)[0]
-        inverse = np.tril(half) + np.tril(half, -1).T  # K^-1
+        inverse = family.inverse()
         T = cho_solve((family.L, True), self.loadings)
         scaled = inverse * np.sqrt(self.d)
         self.C = inverse - scaled @ scaled.T - T @ T.T

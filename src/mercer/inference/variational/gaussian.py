@@ -77,8 +77,7 @@ class Variational(SiteInference):
         max_iter: int = 200,
         jitter: float = 1e-6,
     ) -> None:
-        whole = isinstance(factors, (int, np.integer)) and factors >= 1
-        if factors is not None and not whole:
+        if factors is not None and not (isinstance(factors, (int, np.integer)) and factors >= 1):
             raise ValueError(
                 f"Variational needs factors=None or a whole number >= 1, not {factors!r}"
             )
