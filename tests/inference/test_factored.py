@@ -10,7 +10,7 @@ import pytest
 from mercer import losses
 from mercer.inference import Variational
 from mercer.inference.sites.base import Task
-from mercer.inference.variational.energy import FactoredStart, Family, Precision, at
+from mercer.inference.variational.factored import FactoredStart, Family, Precision, at
 from mercer.kernels import RBF, Constant, White
 from mercer.linalg import DenseGram, NotPositiveDefiniteError
 from mercer.linalg.gram import NoSpread

@@ -7,7 +7,8 @@ import pytest
 
 from mercer import losses
 from mercer.inference import Dual
-from mercer.inference.mode.dual import Observed, resolve
+from mercer.inference.base import Task
+from mercer.inference.mode.dual import duality_gap, resolve
 from mercer.kernels import RBF, White
 from mercer.linalg import DenseGram
 
@@ -31,13 +32,13 @@ def test_a_disturbed_mode_comes_back(loss, k) -> None:
     solution = Dual().solve(gram, y[:, None], loss, mean=mean[:, None], basis=H, weights=w)
     a, f = solution.alpha[:, 0], solution.z[:, 0]
     off = a + 1e-7 * rng.normal(size=n)
-    found = resolve(gram, loss, y, w, mean, H, off, f + 1e-7 * rng.normal(size=n))
+    task = Task(gram, y, loss, w, mean, H)
+    found = resolve(task, off, f + 1e-7 * rng.normal(size=n))
     assert found is not None
     new, b = found
     assert b.shape == (k,)
     smooth = mean + gram.matrix @ new
-    seen = Observed(loss, y, w)
-    gap = seen.gap(new, smooth + H @ b, smooth)
+    gap = duality_gap(task, new, smooth + H @ b, smooth)
     assert abs(gap) < 1e-11 * max(1.0, solution.report.details["objective"])
     assert np.abs(H.T @ new).max(initial=0.0) < 1e-10
     assert np.abs(new - a).max() < 1e-6
@@ -48,7 +49,7 @@ def test_a_singular_system_is_left_alone() -> None:
     X, y = np.zeros((2, 1)), np.ones(2)
     gram = DenseGram(RBF(), X, keep=True)  # one point twice, and both held
     half = np.full(2, 0.5)
-    assert resolve(gram, loss, y, np.ones(2), np.zeros(2), np.zeros((2, 0)), half, y) is None
+    assert resolve(Task(gram, y, loss, np.ones(2), np.zeros(2)), half, y) is None
 
 
 @pytest.mark.parametrize("variance", [1.0, 50.0, 5000.0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,8 +51,14 @@ class Report:
         return self.columns or (self,)
 
 
+def ended(converged: object, steps: int, message: str, factor: Factor, **details: Any) -> Report:
+    """Return the report of one latent function: details, and the message if it did not converge."""
+    said = "" if converged else message
+    return Report(bool(converged), steps, message=said, details=details | factor.report)
+
+
 def joined_report(reports: Sequence[Report], *summed: str) -> Report:
-    """Return one report for latent functions solved one by one; one alone is returned as it is.
+    """Return one report for latent functions solved one by one; a single one is returned unchanged.
 
     Converged if all are; the gaps and the details named in ``summed`` are added.
     """
@@ -76,13 +82,10 @@ class Problem:
     Attributes
     ----------
     points : (n, d) distinct inputs.
-    y : (n, m) targets; the mean of the observations at each point.
-    weights : (n,) total weight of the observations at each point.
+    y, weights : (n, m) mean and (n,) total weight of the observations at each point.
     spread : (n, m) weighted sum of squares of the observations about their mean.
     basis : (n, k) unpenalised basis at the points, or None.
-    group : (N,) the point of each observation.
-    rows : (N, m) the observations.
-    row_weights : (N,) their weights.
+    group, rows, row_weights : (N,) point, (N, m) value and (N,) weight of each observation.
     whole : leave out all observations of a point at a time, not one (leave-one-out search).
     left_out : (N,) the weight that goes when an observation is left out; None is min(weight, 1).
     """
@@ -100,10 +103,7 @@ class Problem:
 
     @property
     def shares(self) -> Array:
-        """The share (N,) of the weight at its point that goes with each row: at most unit weight.
-
-        With it a weight of two is the same as two rows.
-        """
+        """The share (N,) of the weight at its point that each row takes: of weight two, a half."""
         if self.whole:
             return np.ones(len(self.group))
         gone = np.minimum(self.row_weights, 1.0) if self.left_out is None else self.left_out
@@ -121,8 +121,7 @@ class Solution:
     z : (n, m) site means: the targets the Gaussian sites stand for, less the prior mean; for a
         mode without spread the latent values.
     factor : C of formula (2); with a basis the projected operator P. Zero for a mode.
-    beta : (k, m) coefficients of the basis, or None.
-    weights : (n,) sample weights.
+    beta, weights : (k, m) coefficients of the basis, or None; (n,) sample weights.
     report : how it ended, and what was done to the numbers.
     """
 
@@ -136,14 +135,42 @@ class Solution:
 
 
 @dataclass(frozen=True)
+class Task:
+    """What :meth:`Inference.solve` was given, its defaults filled in.
+
+    Attributes
+    ----------
+    gram, loss : K on the n points, and what is observed.
+    y, mean : targets and prior mean, (n, m), or (n,) of one latent function.
+    w : (n,) how often the loss of each point counts.
+    basis : (n, k) unpenalised basis at the points, or None.
+    """
+
+    gram: Gram
+    y: Array
+    loss: Loss
+    w: Array
+    mean: Array
+    basis: Array | None = None
+
+    @property
+    def H(self) -> Array:
+        """The basis (n, k), k = 0 for none."""
+        return np.zeros((len(self.y), 0)) if self.basis is None else self.basis
+
+    def column(self, j: int) -> Task:
+        """The task of one latent function alone."""
+        return replace(self, y=self.y[:, j], mean=self.mean[:, j])
+
+
+@dataclass(frozen=True)
 class Evidence:
     """The log evidence (or a bound on it), and what its gradient needs beyond alpha and C.
 
     Attributes
     ----------
-    value : E, to be maximised.
+    value, loss_gradient : E, to be maximised, and dE/d name for the loss's parameters.
     U, V : (n, r) factors of the extra term of formula (3), or None.
-    loss_gradient : dE/d name for the loss's differentiable parameters.
     """
 
     value: float
@@ -155,8 +182,8 @@ class Evidence:
 class Inference(Component):
     """How a posterior comes out of a Gram, targets and a loss.
 
-    A child states ``solve`` and ``evidence``, and says in its attributes what it asks for and what
-    it does; estimators read them before any work.
+    A child states ``infer`` (or ``solve`` itself) and ``evidence``, and says in its attributes what
+    it asks for and what it does; estimators read them before any work.
 
     Attributes
     ----------
@@ -164,15 +191,14 @@ class Inference(Component):
     takes_classes : True if it takes a loss with one latent function for each class (Softmax).
     needs_likelihood : True if the loss must be normalised, as for an evidence by sites.
     takes_kinks : False if the slope of the loss must not jump.
-    reports : keys that ``report.plain()`` of a solution has. Where every output has sites of its
-        own (``W`` is (n, m)), ``report.columns`` are their reports. A search by leave-one-out
-        bounds asks for "gap", None where the loss is not convex.
+    reports : keys that ``report.plain()`` of a solution has. A search by leave-one-out bounds asks
+        for "gap", None where the loss is not convex.
     has_evidence : False if it ends in a mode, which has none.
     inverse_in_place : True if ``evidence`` needs no more than solutions and the diagonal of C: then
         the search lets the inverse overwrite the Cholesky factor.
     factors_repeatedly : True if it factors K several times, which is then kept.
-    works_in_linear_time : True if it asks a factor only for solutions, diagonals and the
-        determinant, which O(n) algebra has as well.
+    works_in_linear_time : True if it asks a factor only for what O(n) algebra has as well:
+        solutions, diagonals and the determinant.
     link : the binary loss with which it classifies unless told otherwise.
     """
 
@@ -206,10 +232,9 @@ class Inference(Component):
             )
         missing = [name for name in self.needs if not loss.offers(name)]
         if missing:
-            reason = missing_because(type(loss), missing[0])
             raise ValueError(
                 f"{who} inference needs {', '.join(missing)} from the loss, and "
-                f"{what} does not offer it: {reason}"
+                f"{what} does not offer it: {missing_because(type(loss), missing[0])}"
             )
         if self.needs_likelihood and not loss.normalised:
             raise ValueError(
@@ -244,11 +269,7 @@ class Inference(Component):
         )
 
     def searching(self) -> Inference:
-        """Return the inference for a search of the largest evidence.
-
-        This one, or one that stops where the rest no longer moves the maximum; what is found is
-        solved by this one.
-        """
+        """Return the inference for a search, maybe a rougher one; its result is solved by this."""
         return self
 
     def solve(
@@ -274,23 +295,29 @@ class Inference(Component):
         weights : (n,) sample weights: the loss of point i counts weights_i times.
         start : an earlier solution nearby, to begin from.
         """
+        m = int(y.max()) + 1 if loss.response == "multiclass" else y.shape[1]
+        prior = np.zeros((len(y), m)) if mean is None else mean
+        return self.infer(Task(gram, y, loss, ones_if_none(weights, len(y)), prior, basis), start)
+
+    def infer(self, task: Task, start: Solution | None) -> Solution:
+        """Return the posterior of a task; ``start`` as for :meth:`solve`."""
         raise NotImplementedError
 
     def evidence(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        solution: Solution,
-        *,
-        spread: Array | None = None,
+        self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
     ) -> Evidence:
         """Return the log evidence of a solution.
 
         E is the density of all observations: those at point i have weight ``weights_i``, mean y_i
         and weighted sum of squares ``spread`` (n, m) about it (zeros if None).
         """
-        raise NotImplementedError
+        if self.has_evidence:
+            raise NotImplementedError
+        raise ValueError(
+            f"{type(self).__name__} finds a mode, which has no spread and therefore no evidence to "
+            "learn from; give search=None, or search='loo_bound' for a classifier, or another "
+            "inference"
+        )
 
 
 def is_softmax(loss: Loss) -> bool:

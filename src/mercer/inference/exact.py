@@ -7,13 +7,12 @@ from typing import ClassVar
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Evidence, Inference, Report, Solution, ones_if_none
+from mercer.inference.base import Evidence, Inference, Report, Solution, Task
 from mercer.linalg.dense.factor import DenseFactor
 from mercer.linalg.dense.projected import Projected
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
-
-LOG_2PI = float(np.log(2.0 * np.pi))
+from mercer.losses.numbers.special import LOG_2PI
 
 
 class Exact(Inference):
@@ -30,12 +29,10 @@ class Exact(Inference):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> from mercer.linalg import DenseGram
-    >>> from mercer.losses import Gaussian
-    >>> gram = DenseGram(RBF(), np.array([[0.0], [1.0]]))
+    >>> from mercer import kernels, linalg, losses
+    >>> gram = linalg.DenseGram(kernels.RBF(), np.array([[0.0], [1.0]]))
     >>> y = np.array([[1.0], [0.0]])
-    >>> solution = Exact().solve(gram, y, Gaussian(noise=1.0))
+    >>> solution = Exact().solve(gram, y, losses.Gaussian(noise=1.0))
     >>> np.round(solution.alpha.ravel(), 4)
     array([ 0.5506, -0.167 ])
     """
@@ -45,42 +42,21 @@ class Exact(Inference):
     inverse_in_place: ClassVar[bool] = True
     reports: ClassVar[tuple[str, ...]] = ("jitter",)
 
-    def solve(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        *,
-        mean: Array | None = None,
-        basis: Array | None = None,
-        weights: Array | None = None,
-        start: Solution | None = None,
-    ) -> Solution:
-        z, precision = loss.quadratic(y)
-        counts = ones_if_none(weights, len(y))
-        z = z if mean is None else z - mean
-        W = counts * precision
-        factor: Factor = gram.factor(W)
+    def infer(self, task: Task, start: Solution | None) -> Solution:
+        z, precision = task.loss.quadratic(task.y)
+        z, W = z - task.mean, task.w * precision
+        factor: Factor = task.gram.factor(W)
         beta = None
-        if basis is not None and basis.shape[1]:
+        if task.H.shape[1]:
             assert isinstance(factor, DenseFactor)
-            factor = projected = Projected(factor, basis)
+            factor = projected = Projected(factor, task.H)
             beta = projected.coefficients(z)
-        return Solution(factor.solve(z), W, z, factor, beta, counts, Report(details=factor.report))
+        return Solution(factor.solve(z), W, z, factor, beta, task.w, Report(details=factor.report))
 
     def evidence(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        solution: Solution,
-        *,
-        spread: Array | None = None,
+        self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
     ) -> Evidence:
-        """See :meth:`Inference.evidence`.
-
-        Merged duplicates and weights: N(y | f, s)^w = N(y | f, s/w) (2 pi s)^{-(w-1)/2} w^{-1/2}.
-        """
+        # merged duplicates and weights: N(y | f, s)^w = N(y | f, s/w) (2 pi s)^{-(w-1)/2} w^{-1/2}
         n, m = y.shape
         counts, alpha = solution.weights, solution.alpha
         single = bool(np.all(counts == 1.0))

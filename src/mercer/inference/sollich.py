@@ -23,12 +23,10 @@ class SollichEvidence:
 
     Attributes
     ----------
-    value : n log kappa + log_integral - log_normaliser.
+    value, error : n log kappa + log_integral - log_normaliser, and its standard error.
     log_integral : log of the integral of e^{-C sum hinge} over the prior.
     log_normaliser : log N_n, the chance that a data set of n rows is accepted.
-    error : standard error of ``value``.
-    effective_draws : the fewer of the two effective numbers of draws; below a hundred or so the
-        error is not to be trusted, either.
+    effective_draws : the fewer of the two; below a hundred or so ``error`` is not to be trusted.
     negative : most negative eigenvalue of K relative to the largest: rounding, counted as zero.
     """
 
@@ -49,7 +47,7 @@ def sollich_evidence(
     draws: int = 20_000,
     rng: np.random.Generator | int = 0,
 ) -> SollichEvidence:
-    """Return the log evidence of the hinge in Sollich's generative model.
+    """Return the log evidence of the hinge in Sollich's generative model, to be maximised.
 
     A function f is drawn from the prior, n inputs from their distribution, and each gets the label
     y with probability kappa e^{-C (1 - y f)_+}, kappa = 1 / (1 + e^{-2 C}). What is missing to one
@@ -64,26 +62,19 @@ def sollich_evidence(
 
     Limits: the prior of f depends on n (functions that answer often are preferred, the more the
     larger n), so that leaving out a row is not the same as never having seen it; no predictive
-    probabilities follow; and the cost is draws x n^2. For a likelihood of single labels use
-    :class:`~mercer.losses.NormalizedHinge` with an inference that has an evidence. This function
-    evaluates given parameters, it does not search for them.
+    probabilities follow; and the cost is draws x n^2. For a likelihood of single labels, and for a
+    search, use :class:`~mercer.losses.NormalizedHinge` with an inference that has an evidence.
 
     Both parts are Monte Carlo means, unbiased before the logarithm: the integral by importance
-    sampling from a density near the posterior, N_n by draws from the prior. They are good while the
-    weights are even, for tens to a hundred rows or two: see ``error`` and ``effective_draws``.
+    sampling near the posterior, N_n by draws from the prior. They are good for tens to a hundred
+    rows or two: see ``error`` and ``effective_draws``.
 
     Parameters
     ----------
     kernel : Kernel, its amplitude included; no free bias.
-    X : (n, d).
-    y : (n,) labels -1 and +1.
+    X, y : (n, d) inputs and (n,) labels -1 and +1.
     C : > 0, slope of the hinge.
-    draws : Monte Carlo draws.
-    rng : a generator, or a seed.
-
-    Returns
-    -------
-    SollichEvidence, to be maximised.
+    draws, rng : Monte Carlo draws, >= 2, and their generator or seed.
 
     Reference: P. Sollich (2002), Bayesian methods for support vector machines, sections 2 and 3;
     Seeger's thesis, section 2.2.2.
@@ -101,9 +92,7 @@ def sollich_evidence(
     if y.ndim != 1 or X.ndim != 2 or len(y) != len(X) or not len(y):
         raise ValueError(f"X must be (n, d) and y (n,), n >= 1; got {X.shape} and {y.shape}")
     if not np.all(np.abs(y) == 1.0):
-        raise ValueError(
-            "labels must be -1 and +1: encode the classes, e.g. np.where(y == a, 1, -1)"
-        )
+        raise ValueError("labels must be -1 and +1: encode them, e.g. np.where(y == a, 1, -1)")
     if draws < 2:
         raise ValueError(f"draws must be at least 2, got {draws!r}")
     L, negative = square_root(kernel(X))
@@ -114,21 +103,12 @@ def sollich_evidence(
     integral, error, effective = log_mean(weights)
     normaliser, other_error, other_effective = log_mean(repeats)
     value = len(y) * float(log_expit(2.0 * C)) + integral - normaliser
-    return SollichEvidence(
-        value,
-        integral,
-        normaliser,
-        float(np.hypot(error, other_error)),
-        min(effective, other_effective),
-        negative,
-    )
+    total_error, fewer = float(np.hypot(error, other_error)), min(effective, other_effective)
+    return SollichEvidence(value, integral, normaliser, total_error, fewer, negative)
 
 
 def square_root(K: Array) -> tuple[Array, float]:
-    """Return L with L L' = K (n, n), singular or not, and what was rounded off.
-
-    By eigenvectors, as a Cholesky factor would want a jitter for repeated rows.
-    """
+    """Return L with L L' = K (n, n), by eigenvectors as K may be singular, and what was cut off."""
     values, vectors = np.linalg.eigh(K)
     largest = max(float(values[-1]), np.finfo(float).tiny)
     negative = min(float(values[0]) / largest, 0.0)
@@ -137,8 +117,7 @@ def square_root(K: Array) -> tuple[Array, float]:
             "the kernel matrix is not positive semidefinite: it has an eigenvalue of "
             f"{negative:.1e} times the largest"
         )
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return root, negative
+    return vectors * np.sqrt(np.maximum(values, 0.0)), negative
 
 
 def hinge_weights(L: Array, y: Array, C: float, draws: int, rng: np.random.Generator) -> Array:
@@ -163,8 +142,7 @@ def hinge_weights(L: Array, y: Array, C: float, draws: int, rng: np.random.Gener
 def near_gaussian(L: Array, y: Array, C: float) -> tuple[Array, Array]:
     """Mean (n,) and Cholesky factor R (n, n) of the precision of e, close to its posterior.
 
-    Some parallel steps of expectation propagation. It only proposes draws, whose weights put right
-    what it lacks: nothing rests on its convergence but the number of draws.
+    Some parallel steps of expectation propagation; it need not converge, as it only proposes draws.
     """
     n, loss = len(y), Hinge(C)
     W, h = np.zeros(n), np.zeros(n)
@@ -188,9 +166,7 @@ def near_gaussian(L: Array, y: Array, C: float) -> tuple[Array, Array]:
 def log_mean(log_values: Array) -> tuple[float, float, float]:
     """log of the mean of e^values (draws,), its standard error, the effective number of draws."""
     n = len(log_values)
-    top = float(log_values.max())
-    values = np.exp(log_values - top)
-    mean = float(values.mean())
+    values = np.exp(log_values - float(log_values.max()))
     effective = float(values.sum() ** 2 / np.square(values).sum())
-    error = float(values.std(ddof=1) / (mean * np.sqrt(n)))
+    error = float(values.std(ddof=1) / (float(values.mean()) * np.sqrt(n)))
     return float(logsumexp(log_values)) - float(np.log(n)), error, effective

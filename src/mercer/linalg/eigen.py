@@ -9,8 +9,6 @@ It costs about six Cholesky factorisations with their inverses: for a path of mo
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import eigh
 
@@ -23,21 +21,9 @@ from mercer.linalg.operators import CholeskyOperator
 
 
 class EigenGram(DenseGram):
-    """K = k(P, P) by the eigenvalues of S K S; only multiples of the weights can be factored.
-
-    ``weights`` (n,) > 0 are proportional to every W that will be asked for.
+    """K = k(P, P) by the eigenvalues of S K S; only multiples of ``weights`` (n,) can be factored.
 
     Reference: GPML section 6.5; Rifkin & Lippert (2007), Notes on regularized least squares.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> X = np.array([[0.0], [1.0]])
-    >>> gram, dense = EigenGram(RBF(), X, np.ones(2)), DenseGram(RBF(), X)
-    >>> W = np.full(2, 10.0)
-    >>> bool(np.allclose(gram.factor(W).diag(), dense.factor(W).diag()))
-    True
     """
 
     def __init__(self, kernel: Covariance, points: Array, weights: Array) -> None:
@@ -62,16 +48,11 @@ class EigenGram(DenseGram):
 class EigenFactor(DenseFactor):
     """C for one lam, from the eigenvectors that all of them share."""
 
-    def __init__(self, gram: EigenGram, W: Array, lam: float) -> None:
-        self.W = W
-        self.lam = lam
-        self.eigen = gram
-        self.shrunk = 1.0 / (gram.values + lam)
+    jitter = 0.0
 
-    @property
-    def report(self) -> dict[str, Any]:
-        """Nothing was added to the diagonal."""
-        return {"jitter": 0.0}
+    def __init__(self, gram: EigenGram, W: Array, lam: float) -> None:
+        self.W, self.lam, self.eigen = W, lam, gram
+        self.shrunk = 1.0 / (gram.values + lam)
 
     def half(self, V: Array) -> Array:
         """Return (d + lam)^-1/2 U' S V, so that V' C V = |half(V)|^2."""
@@ -84,7 +65,6 @@ class EigenFactor(DenseFactor):
         return np.asarray(self.eigen.root[:, None] * back)
 
     def inverse(self) -> Array:
-        """Refuse: the inverse is what this factor avoids."""
         raise NotImplementedError("an EigenFactor forms no inverse; use a DenseGram for gradients")
 
     def diag(self) -> Array:
@@ -101,5 +81,4 @@ class EigenFactor(DenseFactor):
         return float(-np.log(self.shrunk).sum() - np.log(self.eigen.weights).sum())
 
     def operator(self) -> CholeskyOperator:
-        """Refuse: a finished posterior is built from the Cholesky factor of the chosen lam."""
         raise NotImplementedError("an EigenFactor is for a path of lam; factor the chosen one")

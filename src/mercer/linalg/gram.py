@@ -1,8 +1,7 @@
 """Gram and Factor: the contract between kernels and inference.
 
 A Gram is the matrix K = k(P, P) on points P (n, d) in some representation. Its Factor for weights
-W (n,) answers everything an inference asks of C = (K + W^-1)^-1. The factor of a mode subtracts
-nothing, and knows nothing about the spread.
+W (n,) answers everything an inference asks of C = (K + W^-1)^-1.
 """
 
 from __future__ import annotations
@@ -29,19 +28,24 @@ class Covariance(Protocol):
 
 
 class Factor(ABC):
-    """C = (K + W^-1)^-1 for one Gram and one W; W_i = 0 (no information) is allowed."""
+    """C = (K + W^-1)^-1 for one Gram and one W; W_i = 0 (no information) is allowed.
+
+    ``jitter`` is what was added to each variance, relatively; None where that cannot happen.
+    """
+
+    jitter: float | None = None
 
     @abstractmethod
     def solve(self, V: Array) -> Array:
         """C V for V (n, m)."""
 
-    @abstractmethod
     def quad(self, A: Array, B: Array) -> Array:
         """A' C B for A (n, p), B (n, q): shape (p, q)."""
+        return np.asarray(A.T @ self.solve(B))
 
-    @abstractmethod
     def quad_diag(self, A: Array) -> Array:
         """diag(A' C A) for A (n, p): shape (p,)."""
+        return np.asarray(np.einsum("ij,ij->j", A, self.solve(A)))
 
     @abstractmethod
     def diag(self) -> Array:
@@ -55,10 +59,6 @@ class Factor(ABC):
         """K - K C K = (K^-1 + W)^-1 in a fresh (n, n) array."""
         raise NotImplementedError(f"{type(self).__name__} has no explicit covariance")
 
-    def trim(self) -> None:
-        """Forget what can be computed again (an inverse), to free its memory."""
-        return
-
     def release(self) -> None:
         """Give the memory to the next factor of the same Gram; this one is of no use afterwards."""
         return
@@ -67,9 +67,9 @@ class Factor(ABC):
     def logdet(self) -> float:
         """log |I + K W|."""
 
-    @abstractmethod
     def logdet_noisy(self) -> float:
         """log |K + W^-1|; needs W_i > 0 for all i, W_i = inf allowed."""
+        raise NotImplementedError(f"{type(self).__name__} has no log |K + W^-1|; use logdet()")
 
     def gradient_weights(self, a: Array, count: float) -> Array:
         """Return (a a' - count C) / 2 in a fresh symmetric (n, n) array, for a (n, m)."""
@@ -82,7 +82,7 @@ class Factor(ABC):
     @property
     def report(self) -> dict[str, Any]:
         """What was done to the numbers, e.g. {"jitter": 0.0}."""
-        return {}
+        return {} if self.jitter is None else {"jitter": self.jitter}
 
     def beginning(self) -> Factor | None:
         """Return what a nearby problem begins from beyond a, W and f, without an n x n array."""
@@ -127,12 +127,8 @@ class Gram(ABC):
         return self.rows(np.arange(len(self.points)))
 
     def source(self, order: Index | None = None) -> tuple[Kernel, Array]:
-        """Return a kernel and n points whose matrix is K, for a solver that needs some rows of it.
-
-        ``order`` (n,) are the points in another order.
-        """
-        n = len(self.points)
-        at = np.arange(n) if order is None else order
+        """Return a kernel and n points (in ``order`` (n,)) with K, for a solver that needs rows."""
+        at = np.arange(len(self.points)) if order is None else order
         return Precomputed(self.matrix), at[:, None].astype(np.float64)
 
     @abstractmethod
@@ -140,9 +136,9 @@ class Gram(ABC):
         """Return the Factor for weights W (n,)."""
 
     def fitted(self, W: Array, z: Array) -> tuple[Factor, Array, Array]:
-        """Return the factor for W (n,), the posterior mean f (n,) of targets z (n,), and a = C z.
+        """Return the factor for W (n,), the mean f = K a (n,) for targets z (n,), and a = C z.
 
-        f = K a, flat functions included; a = W (z - f).
+        Flat functions are part of f; a = W (z - f).
         """
         factor = self.factor(W)
         a = factor.solve(z[:, None])
@@ -186,33 +182,16 @@ class NoSpread(Factor):
         self.variance = variance
 
     def solve(self, V: Array) -> Array:
-        """Return zeros."""
         return np.zeros_like(V)
 
-    def quad(self, A: Array, B: Array) -> Array:
-        """Return zeros (p, q)."""
-        return np.zeros((A.shape[1], B.shape[1]))
-
-    def quad_diag(self, A: Array) -> Array:
-        """Return zeros (p,)."""
-        return np.zeros(A.shape[1])
-
     def diag(self) -> Array:
-        """Return zeros (n,)."""
         return np.zeros(len(self.variance))
 
     def cov_diag(self) -> Array:
-        """Return the prior variance."""
         return self.variance
 
     def logdet(self) -> float:
-        """Return 0."""
         return 0.0
 
-    def logdet_noisy(self) -> float:
-        """Refuse: there is no noise to add."""
-        raise NotImplementedError("a mode has no covariance, and no determinant of one")
-
     def operator(self) -> ExplicitOperator:
-        """Return the operator that subtracts nothing."""
         return ExplicitOperator(None)

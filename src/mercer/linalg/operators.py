@@ -5,14 +5,14 @@ For cross-covariances A = k(P, X) (n, p), B = k(P, Z) (n, q) and basis rows hA (
     reduce(A, B, hA, hB) = A' C B  -  (hA - A' C H) (H' C H)^-1 (hB - B' C H)'      formula (2)
 
 (the second term only with an unpenalised basis, GPML (2.42)). An operator is three or four arrays;
-``process.record`` says which. Besides the dense operators there is one by contrasts (universal
-kriging; theory (G10)) and one of several latent functions that share a kernel.
+``process.record`` says which. Contrasts are universal kriging, theory (G10).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -23,8 +23,7 @@ from mercer.core.arrays import Array, back_solve, half_solve, transposed_solve
 class PosteriorOperator(ABC):
     """C as a finished posterior keeps it.
 
-    ``walks`` if the prior is Markov on a line: then ``mean_at`` and ``var_at`` give k(X, P) alpha
-    and formula (2) at q new points in O(n + q).
+    ``walks`` if the prior is Markov on a line: ``mean_at`` and ``var_at`` then cost O(n + q).
     """
 
     walks: ClassVar[bool] = False
@@ -46,20 +45,18 @@ class PosteriorOperator(ABC):
         """Return the diagonal of ``reduce(A, A)``, shape (p,)."""
 
 
+@dataclass(eq=False)
 class ExplicitOperator(PosteriorOperator):
     """C as an (n, n) symmetric matrix; None stands for zero (a mode without spread)."""
 
-    def __init__(self, C: Array | None) -> None:
-        self.C = C
+    C: Array | None
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        """A' C B, shape (p, q)."""
         if self.C is None:
             return np.zeros((A.shape[1], B.shape[1]))
         return np.asarray(A.T @ (self.C @ B))
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        """diag(A' C A), shape (p,)."""
         if self.C is None:
             return np.zeros(A.shape[1])
         return np.asarray(np.einsum("ij,ij->j", A, self.C @ A))
@@ -69,8 +66,7 @@ class CholeskyOperator(PosteriorOperator):
     """C = S L^-T L^-1 S; L' is the upper triangle (row-major) of ``cholesky``, S = diag(scale)."""
 
     def __init__(self, cholesky: Array, scale: Array) -> None:
-        self.cholesky = cholesky
-        self.scale = scale
+        self.cholesky, self.scale = cholesky, scale
 
     def half(self, V: Array) -> Array:
         """L^-1 S V, so that V' C V = |half(V)|^2."""
@@ -81,12 +77,10 @@ class CholeskyOperator(PosteriorOperator):
         return self.scale[:, None] * back_solve(self.cholesky, V)
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        """A' C B, shape (p, q)."""
         left = self.half(A)
         return np.asarray(left.T @ (left if B is A else self.half(B)))
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        """diag(A' C A), shape (p,)."""
         left = self.half(A)
         return np.asarray(np.einsum("ij,ij->j", left, left))
 
@@ -96,8 +90,7 @@ class BasisOperator(CholeskyOperator):
 
     def __init__(self, cholesky: Array, scale: Array, Q: Array, R: Array) -> None:
         super().__init__(cholesky, scale)
-        self.Q = Q
-        self.R = R
+        self.Q, self.R = Q, R
 
     def _halves(self, A: Array, hA: Array | None) -> tuple[Array, Array]:
         assert hA is not None
@@ -105,13 +98,11 @@ class BasisOperator(CholeskyOperator):
         return u, transposed_solve(self.R, hA.T) - self.Q.T @ u
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        """A' C B less the basis term, shape (p, q)."""
         u, r = self._halves(A, hA)
         v, s = (u, r) if B is A else self._halves(B, hB)
         return np.asarray(u.T @ v - r.T @ s)
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        """Return the diagonal of ``reduce(A, A)``, shape (p,)."""
         u, r = self._halves(A, hA)
         return np.asarray(np.einsum("ij,ij->j", u, u) - np.einsum("ij,ij->j", r, r))
 
@@ -119,14 +110,14 @@ class BasisOperator(CholeskyOperator):
 def restored(arrays: Mapping[str, Array]) -> PosteriorOperator:
     """Build the operator from the arrays of ``state()``."""
     if "basis_q" in arrays:
-        return BasisOperator(
-            arrays["cholesky"], arrays["scale"], arrays["basis_q"], arrays["basis_r"]
-        )
+        names = ("cholesky", "scale", "basis_q", "basis_r")
+        return BasisOperator(*(arrays[name] for name in names))
     if "cholesky" in arrays:
         return CholeskyOperator(arrays["cholesky"], arrays["scale"])
     return ExplicitOperator(arrays.get("matrix"))
 
 
+@dataclass(eq=False)
 class ContrastOperator(PosteriorOperator):
     """Formula (2) for a kernel that is positive on contrasts only.
 
@@ -137,34 +128,24 @@ class ContrastOperator(PosteriorOperator):
         k(x, z) - reduce = [k(x, z) - w(x)'k(P, z) - k(x, P) w(z) + w(x)'K w(z)]
                            - c(x)'M'M c(z)  +  w(x)'(noise) w(z)
 
-    For a posterior on inducing points the data say less than the values at these points would: the
-    term |M c|^2 is what they would say, and (N c + T h) what stays unknown of it is added again.
+    For a posterior on inducing points |M c|^2 is what the values at these points would say, and
+    what the data leave unknown of it, |N c + T h|^2, is added again.
 
     Parameters
     ----------
-    half : M (r, n).
-    anchor, cross : J and K J, (n, k).
+    half, anchor, cross : M (r, n), and J and K J, (n, k).
     block : (k, k) J'K J plus the covariance of the basis coefficients from noise alone.
     gain, tilt : N (r, n) and T (r, k), or None.
 
     Reference: GPML (2.42); Wahba, Spline models for observational data (1990), section 1.5.
     """
 
-    def __init__(
-        self,
-        half: Array,
-        anchor: Array,
-        cross: Array,
-        block: Array,
-        gain: Array | None = None,
-        tilt: Array | None = None,
-    ) -> None:
-        self.half = half
-        self.anchor = anchor
-        self.cross = cross
-        self.block = block
-        self.gain = gain
-        self.tilt = tilt
+    half: Array
+    anchor: Array
+    cross: Array
+    block: Array
+    gain: Array | None = None
+    tilt: Array | None = None
 
     def _known(self, A: Array, h: Array) -> tuple[Array, Array | None]:
         """Return M c, and N c + T h, for A (n, p) and h (p, k)."""
@@ -194,6 +175,7 @@ class ContrastOperator(PosteriorOperator):
         return np.asarray(total)
 
 
+@dataclass(eq=False)
 class SeveralOperator(PosteriorOperator):
     """C_ce = [c = e] E_c - E_c M^-1 E_e; without M the functions are independent.
 
@@ -203,9 +185,8 @@ class SeveralOperator(PosteriorOperator):
     shared : (n, n) Cholesky factor of M = sum_c E_c (upper triangle), or None.
     """
 
-    def __init__(self, operators: list[PosteriorOperator], shared: Array | None) -> None:
-        self.operators = operators
-        self.shared = shared
+    operators: list[PosteriorOperator]
+    shared: Array | None
 
     def blocks(self, A: Array) -> Array:
         """a_j'C_ce a_j for each column of A (n, p): shape (p, m, m)."""
@@ -213,18 +194,15 @@ class SeveralOperator(PosteriorOperator):
         own = np.column_stack([op.reduce_diag(A, None) for op in self.operators])
         result = own[:, :, None] * np.eye(m)
         if self.shared is not None:
-            halves = np.stack(
-                [half_solve(self.shared, _product(op, A)) for op in self.operators], axis=2
-            )
+            each = [half_solve(self.shared, _product(op, A)) for op in self.operators]
+            halves = np.stack(each, axis=2)
             result -= np.einsum("npc,npe->pce", halves, halves, optimize=True)
         return np.asarray(result)
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        """Refuse: there is a matrix for each pair of functions."""
         raise NotImplementedError("the covariance of several latent functions: use blocks")
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        """Refuse: see :meth:`blocks`."""
         raise NotImplementedError("the variance of several latent functions: use blocks")
 
 

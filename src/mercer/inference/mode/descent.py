@@ -1,8 +1,8 @@
 """The mode of sum_i l_i(f_i) + 1/2 a'K a, f = mean + K a + H b, by damped Newton steps in (a, b).
 
-The losses enter through a function f -> (sum of l, dl/df, curvature), the linear algebra through a
-function curvature -> step, so that one loop serves one latent function and several that share K.
-The line search costs O(n) for each trial, where the step itself cost O(n^3). Theory (K5).
+The losses enter through a function ``Local``, the linear algebra through a function ``Prepare``, so
+that one loop serves one latent function and several that share K. The line search costs O(n) for
+each trial, where the step itself cost O(n^3). Theory (K5).
 """
 
 from __future__ import annotations
@@ -18,10 +18,20 @@ from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.gram import Gram
 from mercer.linalg.gram import NoSpread as NoSpread
 
+# f (n, m) -> the total loss, its slope (n, m), its curvature (n, m) or (n, m, m)
+Local: TypeAlias = Callable[[Array], tuple[float, Array, Array]]
+# residual s = -slope - a, and a, both (n, m) -> the changes of a and of b
+Step: TypeAlias = Callable[[Array, Array], tuple[Array, Array]]
+# the share t of a step -> the change of the objective, its slope in t, and what ``Local`` found
+Line: TypeAlias = Callable[[float], tuple[float, float, Any]]
 
-def longer(
-    at: Callable[[float], tuple[float, float, Any]], start: float, value: float, found: Any
-) -> tuple[float, Any]:
+FLOOR = 1e-2  # curvature in units of 1/variance where the loss is too straight for the basis
+SPARSE = 0.8  # share of points with curvature below which only these are factored
+TINY = 1e-200  # a curvature below is none: its inverse would overflow
+FAR = 5.0  # a linear part beyond this is asked whether it still pays to grow
+
+
+def longer(at: Line, start: float, value: float, found: Any) -> tuple[float, Any]:
     """A step t > 1, doubled while the objective falls steeply: the curvature was too large."""
     t = 1.0
     for _ in range(60):
@@ -34,9 +44,7 @@ def longer(
     return t, found
 
 
-def shorter(
-    at: Callable[[float], tuple[float, float, Any]], start: float, slope: float, value: float
-) -> tuple[float, Any]:
+def shorter(at: Line, start: float, slope: float, value: float) -> tuple[float, Any]:
     """A step t in (0, 1) where the slope has fallen to a tenth and the objective too.
 
     Regula falsi (Illinois) on the slope, every third step a bisection; O(n) for each trial.
@@ -60,17 +68,6 @@ def shorter(
     return best[1], best[2]
 
 
-# f (n, m) -> the total loss, its slope (n, m), its curvature (n, m) or (n, m, m)
-Local: TypeAlias = Callable[[Array], tuple[float, Array, Array]]
-# residual s = -slope - a, and a, both (n, m) -> the changes of a and of b
-Step: TypeAlias = Callable[[Array, Array], tuple[Array, Array]]
-
-FLOOR = 1e-2  # curvature in units of 1/variance where the loss is too straight for the basis
-SPARSE = 0.8  # share of points with curvature below which only these are factored
-TINY = 1e-200  # a curvature below is none: its inverse would overflow
-FAR = 5.0  # a linear part beyond this is asked whether it still pays to grow
-
-
 @dataclass
 class Mode:
     """Where the search stands.
@@ -79,11 +76,9 @@ class Mode:
     ----------
     a, b : (n, m) and (k, m) coefficients.
     Ka, f : (n, m) K a, and the latent values mean + K a + H b.
-    total : sum of the losses at f.
-    slope, curvature : their derivatives at f.
+    total, slope, curvature : sum of the losses at f, and their derivatives.
     steps : Newton steps made, one factorisation each.
-    decrement : what the last step could gain: half its slope, without sign.
-    moved : the largest change of f that the last step proposed.
+    decrement, moved : what the last step could gain, and the largest change of f it proposed.
     """
 
     a: Array
@@ -107,15 +102,18 @@ class Mode:
         """What stationarity a = -slope still lacks, (n, m)."""
         return np.asarray(-self.slope - self.a)
 
-
-def begin(gram: Gram, local: Local, mean: Array, H: Array, a: Array, b: Array) -> Mode:
-    """Return the state at coefficients a (n, m) and b (k, m)."""
-    Ka = np.asarray(gram @ a)
-    f = mean + Ka + H @ b
-    return Mode(a, b, Ka, f, *local(f))
+    @property
+    def at_rounding(self) -> bool:
+        """Whether the last step could gain no more than the rounding of the objective."""
+        return self.decrement <= 1e-15 * max(1.0, abs(self.objective))
 
 
-def single(gram: Gram, H: Array) -> Callable[[Array], Step]:
+# curvature -> the Newton step with its factor; whether to stop
+Prepare: TypeAlias = Callable[[Array], Step]
+Done: TypeAlias = Callable[[Mode], bool]
+
+
+def single(gram: Gram, H: Array) -> Prepare:
     """Newton steps for one latent function, curvature W (n, 1); H is (n, k), k = 0 for no basis.
 
     (I + W K)^-1 = I - C K with C = (K + W^-1)^-1, so that from the residual s
@@ -142,34 +140,14 @@ def single(gram: Gram, H: Array) -> Callable[[Array], Step]:
     return prepare
 
 
-class BlockGram:
-    """A square block of K in place of a kernel: the Gram of some of the points."""
-
-    def __init__(self, K: Array) -> None:
-        self.K = np.ascontiguousarray(K)
-
-    def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """Return the block."""
-        return self.K
-
-    def diag(self, X: Array) -> Array:
-        """Return its diagonal."""
-        return np.diagonal(self.K).copy()
-
-    def gram(self) -> DenseGram:
-        """Return the Gram."""
-        return DenseGram(self, np.zeros((len(self.K), 1)), keep=True)
-
-
 def _operator(gram: Gram, W: Array, H: Array) -> Callable[[Array], Array]:
     """Return V -> C V; where few W_i are positive, from the factor of those points alone."""
     active = np.flatnonzero(W > 0.0)
-    spans = np.linalg.matrix_rank(H[active]) == H.shape[1] if H.shape[1] else True
-    if not spans:
+    if H.shape[1] and np.linalg.matrix_rank(H[active]) < H.shape[1]:
         W = np.maximum(W, FLOOR / max(float(gram.diag().mean()), 1.0))
     elif len(active) < SPARSE * len(W):
-        K = gram.rows(active)[:, active]
-        part = BlockGram(K).gram().factor(W[active]) if len(active) else None
+        K = np.ascontiguousarray(gram.rows(active)[:, active])
+        part = DenseGram.given(K).factor(W[active]) if len(active) else None
 
         def embedded(V: Array) -> Array:
             result = np.zeros_like(V)
@@ -181,72 +159,85 @@ def _operator(gram: Gram, W: Array, H: Array) -> Callable[[Array], Array]:
     return gram.factor(W).solve
 
 
-def descend(
-    state: Mode,
-    gram: Gram,
-    local: Local,
-    H: Array,
-    prepare: Callable[[Array], Step],
-    done: Callable[[Mode], bool],
-    max_iter: int,
-    *,
-    step: Step | None = None,
-    again: int = 0,
-) -> Mode:
-    """Newton steps, each as long as it lowers the objective, until ``done`` or ``max_iter``.
+@dataclass(frozen=True)
+class Landscape:
+    """What is minimised: K, the losses, the prior mean (n, m), and the basis H (n, k).
 
-    When done, the last factorisation is used again for a few steps that cost O(n^2): they take
-    the quadratic convergence to the rounding of the arithmetic. With ``again`` each factorisation
-    is used for so many more steps at once, and ``step``, one that is there already, before all.
+    ``again`` is for how many more steps each factorisation is used at once.
     """
-    if step is not None:
-        state = polish(state, gram, local, H, step, again, done)
-    while not done(state) and state.steps < max_iter:
-        step = prepare(state.curvature)
-        da, db = step(state.residual, state.a)
-        state = along(state, gram, local, H, da, db)
-        if state.decrement <= 1e-15 * max(1.0, abs(state.objective)):
-            break
-        state = polish(state, gram, local, H, step, again, done)
-    return state if step is None else polish(state, gram, local, H, step, 4)
 
+    gram: Gram
+    local: Local
+    mean: Array
+    H: Array
+    again: int = 0
 
-def polish(
-    state: Mode,
-    gram: Gram,
-    local: Local,
-    H: Array,
-    step: Step,
-    count: int,
-    done: Callable[[Mode], bool] | None = None,
-) -> Mode:
-    """At most ``count`` steps with a factorisation at hand, while each halves the residual."""
-    for _ in range(count):
-        if done is not None and done(state):
-            break
-        da, db = step(state.residual, state.a)
-        Kda = np.asarray(gram @ da)
-        df = Kda + H @ db
-        f = state.f + df
-        total, slope, curvature = local(f)
-        new = Mode(state.a + da, state.b + db, state.Ka + Kda, f, total, slope, curvature)
-        new.steps, new.decrement = state.steps, state.decrement
-        new.moved = float(np.abs(df).max())
-        if not np.abs(new.residual).max() < 0.5 * np.abs(state.residual).max():
-            state.moved = min(state.moved, new.moved)  # at the rounding, if it is tiny
-            break
-        state = new
-    return state
+    def at(self, a: Array, b: Array) -> Mode:
+        """Return the state at coefficients a (n, m) and b (k, m)."""
+        Ka = np.asarray(self.gram @ a)
+        f = self.mean + Ka + self.H @ b
+        return Mode(a, b, Ka, f, *self.local(f))
 
+    def descend(
+        self, state: Mode, prepare: Prepare, done: Done, max_iter: int, step: Step | None = None
+    ) -> Mode:
+        """Newton steps, each as long as it lowers the objective, until ``done`` or ``max_iter``.
 
-def along(state: Mode, gram: Gram, local: Local, H: Array, da: Array, db: Array) -> Mode:
-    """The best point found on the way along (da, db): the whole of it, less or more."""
-    Kda = np.asarray(gram @ da)
-    return further(state, local, da, db, Kda, Kda + H @ db)
+        When done, the last factorisation is used again for a few steps that cost O(n^2): they take
+        the quadratic convergence to the rounding of the arithmetic. ``step``, one that is there
+        already, is used before all.
+        """
+        if step is not None:
+            state = self._polish(state, step, self.again, done)
+        while not done(state) and state.steps < max_iter:
+            step = prepare(state.curvature)
+            state = self.along(state, *step(state.residual, state.a))
+            if state.at_rounding:
+                break
+            state = self._polish(state, step, self.again, done)
+        return state if step is None else self._polish(state, step, 4, lambda _: False)
+
+    def _polish(self, state: Mode, step: Step, count: int, done: Done) -> Mode:
+        """At most ``count`` steps with a factorisation at hand, while each halves the residual."""
+        for _ in range(count):
+            if done(state):
+                break
+            da, db = step(state.residual, state.a)
+            Kda = np.asarray(self.gram @ da)
+            df = Kda + self.H @ db
+            f, moved = state.f + df, float(np.abs(df).max())
+            new = Mode(state.a + da, state.b + db, state.Ka + Kda, f, *self.local(f))
+            if not np.abs(new.residual).max() < 0.5 * np.abs(state.residual).max():
+                state.moved = min(state.moved, moved)  # at the rounding, if it is tiny
+                break
+            new.steps, new.decrement, new.moved = state.steps, state.decrement, moved
+            state = new
+        return state
+
+    def along(self, state: Mode, da: Array, db: Array) -> Mode:
+        """The best point found on the way along (da, db): the whole of it, less or more."""
+        Kda = np.asarray(self.gram @ da)
+        return further(state, self.local, da, db, Kda, Kda + self.H @ db)
+
+    def check_bounded(self, state: Mode) -> None:
+        """Refuse a basis whose coefficients would grow without end, the loss still falling."""
+        linear = self.H @ state.b
+        if not self.H.shape[1] or np.abs(linear).max() < FAR:
+            return
+        rest = state.f - linear
+        with np.errstate(over="ignore", invalid="ignore"):
+            further = [self.local(rest + t * linear)[0] for t in (2.0, 10.0, 1000.0)]
+        if all(value < state.total for value in further):
+            raise ValueError(
+                "the unpenalised basis alone separates the data: its coefficients grow without "
+                f"bound (they reach {np.abs(state.b).max():.3g}) while the loss still falls, and "
+                "there is no optimum; drop the basis (basis=None) and put its functions into the "
+                "kernel, e.g. kernel + Constant() or kernel + Linear(), where they have a prior"
+            )
 
 
 def further(state: Mode, local: Local, da: Array, db: Array, Kda: Array, df: Array) -> Mode:
-    """See :func:`along`, with K da and the change df of f (n, m) given."""
+    """See :meth:`Landscape.along`, with K da and the change df of f (n, m) given."""
     bend, tilt = float(np.vdot(da, Kda)), float(np.vdot(state.a, Kda))
 
     def at(t: float) -> tuple[float, float, Any]:
@@ -264,25 +255,7 @@ def further(state: Mode, local: Local, da: Array, db: Array, Kda: Array, df: Arr
     elif slope < -0.5 * abs(start) and abs(start) > noise:
         t, found = longer(at, start, value, found)
     a, b, Ka = state.a + t * da, state.b + t * db, state.Ka + t * Kda
-    total, gradient, bent = found
-    new = Mode(a, b, Ka, state.f + t * df, total, gradient, bent)
+    new = Mode(a, b, Ka, state.f + t * df, *found)
     new.steps, new.decrement = state.steps + 1, 0.5 * abs(start)
     new.moved = float(np.abs(df).max())
     return new
-
-
-def check_bounded(state: Mode, local: Local, H: Array) -> None:
-    """Refuse a basis whose coefficients would grow without end, the loss still falling."""
-    linear = H @ state.b
-    if not H.shape[1] or np.abs(linear).max() < FAR:
-        return
-    rest = state.f - linear
-    with np.errstate(over="ignore", invalid="ignore"):
-        further = [local(rest + t * linear)[0] for t in (2.0, 10.0, 1000.0)]
-    if all(value < state.total for value in further):
-        raise ValueError(
-            "the unpenalised basis alone separates the data: its coefficients grow without bound "
-            f"(they reach {np.abs(state.b).max():.3g}) while the loss still falls, and there is no "
-            "optimum; drop the basis (basis=None) and put its functions into the kernel, e.g. "
-            "kernel + Constant() or kernel + Linear(), where they have a prior"
-        )

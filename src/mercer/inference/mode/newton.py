@@ -1,80 +1,23 @@
 """Newton: the mode of a smooth loss under a kernel prior; theory (K1), (K4).
 
-The mode of several classes that share a kernel, all latent functions at once.
-
-Theory (K2), (A15).
+Several classes that share a kernel are solved for at once; theory (K2), (A15).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import softmax
 
 from mercer.core.arrays import Array, half_solve
-from mercer.inference.base import Evidence, Inference, Report, Solution, joined_report, ones_if_none
-from mercer.inference.mode.descent import (
-    Local,
-    Mode,
-    NoSpread,
-    Step,
-    begin,
-    check_bounded,
-    descend,
-    single,
-)
+from mercer.inference.base import Inference, Report, Solution, Task, joined_report
+from mercer.inference.mode.descent import Landscape, Local, Mode, NoSpread, Prepare, Step, single
 from mercer.inference.mode.prox import conjugate
-from mercer.linalg.dense.coupled import coupled
+from mercer.linalg.dense.coupled import CoupledFactor, coupled
 from mercer.linalg.gram import Gram
 from mercer.losses.base import Loss
 from mercer.losses.softmax import Softmax
-
-
-def joint(
-    gram: Gram,
-    y: Array,
-    loss: Loss,
-    mean: Array | None,
-    H: Array,
-    w: Array,
-    start: Solution | None,
-    tol: float,
-    max_iter: int,
-) -> Solution:
-    """Minimise sum_i w_i g(y_i, f_i) + 1/2 sum_c a_c'K a_c over a (n, c), y (n, 1) class numbers.
-
-    Reference: Jaakkola & Haussler (1999) (65)-(71); GPML algorithm 3.3, with a line search.
-    """
-    n, classes = len(y), int(y.max()) + 1
-    codes = y[:, 0]
-    offset = np.zeros((n, classes)) if mean is None else mean
-    a, b = np.zeros((n, classes)), np.zeros((H.shape[1], classes))
-    if start is not None and start.alpha.shape == a.shape:
-        a = start.alpha
-        b = b if start.beta is None else start.beta
-
-    local = shared(loss, codes, w, classes)
-    dual_of = loss if loss.offers("conjugate") else Softmax()  # the same function: see is_softmax
-
-    def gap(state: Mode) -> float:
-        u, dual = -state.slope, state.a - state.a.mean(axis=1, keepdims=True)
-        feasible = np.where(np.abs(dual - u) <= 1e-9 * w[:, None], u, dual)
-        star = dual_of.conjugate(codes, -feasible / w[:, None])
-        return state.total + float(w @ star) + float(np.vdot(feasible, state.f))
-
-    def done(state: Mode) -> bool:
-        return gap(state) <= tol * max(1.0, abs(state.objective))
-
-    state = begin(gram, local, offset, H, a, b)
-    state = descend(state, gram, local, H, blocks(gram, H), done, max_iter)
-    check_bounded(state, local, H)
-    fine = done(state) or state.decrement <= 1e-15 * max(1.0, abs(state.objective))
-    objective = {"objective": float(state.objective)}
-    report = Report(bool(fine), state.steps, max(gap(state), 0.0), details=objective)
-    beta = state.b if len(state.b) else None
-    return Solution(state.a, state.curvature, state.f, NoSpread(gram.diag()), beta, w, report)
 
 
 def shared(loss: Loss, codes: Array, w: Array, classes: int) -> Local:
@@ -88,20 +31,18 @@ def shared(loss: Loss, codes: Array, w: Array, classes: int) -> Local:
     return local
 
 
-def blocks(gram: Gram, H: Array) -> Callable[[Array], Step]:
+def blocks(gram: Gram, H: Array) -> Prepare:
     """Newton steps for c latent functions with one K; the curvature is given by w p (n, c).
 
     With E_c = (K + diag(w p_c)^-1)^-1 and M = sum_c E_c, the operator C of formula (2) is
     C v = E_c v_c - E_c M^-1 sum_e E_e v_e: c + 1 factorisations (GPML 3.5; Seeger & Jordan 2004).
-    Adding one function to all classes changes no probability: of the coefficients of a basis
-    those are taken that sum to zero over the classes.
+    Basis coefficients sum to zero over classes: a function added to all changes no probability.
     """
 
     def prepare(curvature: Array) -> Step:
         c = curvature.shape[1]
         factor = coupled(gram, curvature)
-        G = [one.solve(H) for one in factor.factors] if H.shape[1] else []
-        A = _basis_matrix(H, G, factor.shared, c)
+        A = _basis_matrix(factor, H) if H.shape[1] else H
 
         def step(s: Array, a: Array) -> tuple[Array, Array]:
             da = s - factor.solve(np.asarray(gram @ s))
@@ -116,21 +57,17 @@ def blocks(gram: Gram, H: Array) -> Callable[[Array], Step]:
     return prepare
 
 
-def _basis_matrix(H: Array, G: list[Array], common: Array | None, c: int) -> Array:
+def _basis_matrix(factor: CoupledFactor, H: Array) -> Array:
     """H'C H over classes and functions, made regular where all classes move together."""
-    k = H.shape[1]
-    A = np.zeros((c * k, c * k))
-    assert common is not None
-    halves = [half_solve(common, g) for g in G]
-    for i, left in enumerate(halves):
-        for j, right in enumerate(halves):
-            block = -left.T @ right
-            if i == j:
-                block = block + H.T @ G[i]
-            A[i * k : (i + 1) * k, j * k : (j + 1) * k] = block
-    if k:
-        A += np.kron(np.ones((c, c)), np.diag(np.diagonal(sum(H.T @ g for g in G))))
-    return A
+    assert factor.shared is not None
+    G = [one.solve(H) for one in factor.factors]
+    halves = [half_solve(factor.shared, g) for g in G]
+    A = np.block([[-left.T @ right for right in halves] for left in halves])
+    for c, g in enumerate(G):
+        own = slice(c * H.shape[1], (c + 1) * H.shape[1])
+        A[own, own] += H.T @ g
+    together = np.diag(np.diagonal(sum(H.T @ g for g in G)))
+    return np.asarray(A + np.kron(np.ones((len(G), len(G))), together))
 
 
 class ModeInference(Inference):
@@ -140,22 +77,6 @@ class ModeInference(Inference):
     has_evidence: ClassVar[bool] = False
     factors_repeatedly: ClassVar[bool] = True
     reports: ClassVar[tuple[str, ...]] = ("converged", "iterations", "objective", "gap")
-
-    def evidence(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        solution: Solution,
-        *,
-        spread: Array | None = None,
-    ) -> Evidence:
-        """Refuse: a mode has no evidence."""
-        raise ValueError(
-            f"{type(self).__name__} finds a mode, which has no spread and therefore no evidence to "
-            "learn from; give search=None, or search='loo_bound' for a classifier, or another "
-            "inference"
-        )
 
 
 class Newton(ModeInference):
@@ -179,11 +100,9 @@ class Newton(ModeInference):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> from mercer.linalg import DenseGram
-    >>> from mercer.losses import Logistic
-    >>> gram = DenseGram(RBF(), np.array([[0.0], [1.0]]), keep=True)
-    >>> solution = Newton().solve(gram, np.array([[1.0], [-1.0]]), Logistic())
+    >>> from mercer import kernels, linalg, losses
+    >>> gram = linalg.DenseGram(kernels.RBF(), np.array([[0.0], [1.0]]), keep=True)
+    >>> solution = Newton().solve(gram, np.array([[1.0], [-1.0]]), losses.Logistic())
     >>> np.round(solution.alpha.ravel(), 4)
     array([ 0.4553, -0.4553])
     """
@@ -194,38 +113,27 @@ class Newton(ModeInference):
     takes_kinks: ClassVar[bool] = False
 
     def __init__(self, tol: float = 1e-10, max_iter: int = 100) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
+        self.tol, self.max_iter = tol, max_iter
 
-    def solve(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        *,
-        mean: Array | None = None,
-        basis: Array | None = None,
-        weights: Array | None = None,
-        start: Solution | None = None,
-    ) -> Solution:
-        n, w = len(y), ones_if_none(weights, len(y))
-        H = np.zeros((n, 0)) if basis is None else basis
-        if loss.response == "multiclass":
-            return joint(gram, y, loss, mean, H, w, start, self.tol, self.max_iter)
+    def infer(self, task: Task, start: Solution | None) -> Solution:
+        gram, y, loss, w, H = task.gram, task.y, task.loss, task.w, task.H
+        n, m = task.mean.shape
+        classes = loss.response == "multiclass"
         modes, reports = [], []
-        for j, column in enumerate(y.T):
-            offset = np.zeros((n, 1)) if mean is None else mean[:, j : j + 1]
-            a, b = np.zeros((n, 1)), np.zeros((H.shape[1], 1))
-            if start is not None:
-                a = start.alpha[:, j : j + 1]
-                b = b if start.beta is None else start.beta[:, j : j + 1]
-            local = weighted(loss, column, w)
-            certificate = Certificate(loss, column, w, self.tol)
-            state = begin(gram, local, offset, H, a, b)
-            state = descend(state, gram, local, H, single(gram, H), certificate, self.max_iter)
-            check_bounded(state, local, H)
+        for j in [slice(0, m)] if classes else [slice(j, j + 1) for j in range(m)]:
+            a, b = np.zeros((n, m))[:, j], np.zeros((H.shape[1], m))[:, j]
+            if start is not None and start.alpha.shape == (n, m):
+                a = start.alpha[:, j]
+                b = b if start.beta is None else start.beta[:, j]
+            column = y[:, 0 if classes else j.start]
+            local = shared(loss, column, w, m) if classes else weighted(loss, column, w)
+            prepare = (blocks if classes else single)(gram, H)
+            certify = (JointCertificate if classes else Certificate)(loss, column, w, self.tol)
+            landscape = Landscape(gram, local, task.mean[:, j], H)
+            state = landscape.descend(landscape.at(a, b), prepare, certify, self.max_iter)
+            landscape.check_bounded(state)
             modes.append(state)
-            reports.append(certificate.report(state))
+            reports.append(certify.report(state))
         return solution(gram, modes, w, reports)
 
 
@@ -260,28 +168,35 @@ class Certificate:
     def __call__(self, state: Mode) -> bool:
         """Whether to stop."""
         if self.certified:
-            return self.gap(state) <= self.tol * max(1.0, abs(state.objective))
+            return bool(self.gap(state) <= self.tol * max(1.0, abs(state.objective)))
         size = max(float(np.abs(state.slope).max()), 1e-3)
         return bool(np.abs(state.residual).max() <= 1e-3 * np.sqrt(self.tol) * size)
 
     def report(self, state: Mode) -> Report:
         """Iterations, objective, gap, convergence."""
         gap = max(self.gap(state), 0.0) if self.certified else None
-        fine = self(state) or state.decrement <= 1e-15 * max(1.0, abs(state.objective))
         objective = {"objective": float(state.objective)}
-        return Report(bool(fine), state.steps, gap, details=objective)
+        return Report(self(state) or state.at_rounding, state.steps, gap, details=objective)
+
+
+class JointCertificate(Certificate):
+    """The same for classes numbered y (n,), all latent functions at once."""
+
+    def __init__(self, loss: Loss, y: Array, w: Array, tol: float) -> None:
+        # without a conjugate that of Softmax, the same function: see is_softmax
+        super().__init__(loss if loss.offers("conjugate") else Softmax(), y, w, tol)
+
+    def gap(self, state: Mode) -> float:
+        u, dual = -state.slope, state.a - state.a.mean(axis=1, keepdims=True)
+        feasible = np.where(np.abs(dual - u) <= 1e-9 * self.w[:, None], u, dual)
+        star = self.loss.conjugate(self.y, -feasible / self.w[:, None])
+        return state.total + float(self.w @ star) + float(np.vdot(feasible, state.f))
 
 
 def solution(gram: Gram, modes: list[Mode], w: Array, reports: list[Report]) -> Solution:
-    """Return the solution of modes with one latent function each, side by side."""
-    W = np.hstack([np.maximum(mode.curvature, 0.0) for mode in modes])
-    beta = np.hstack([mode.b for mode in modes])
-    return Solution(
-        np.hstack([mode.a for mode in modes]),
-        W[:, 0] if W.shape[1] == 1 else W,
-        np.hstack([mode.f for mode in modes]),
-        NoSpread(gram.diag()),
-        beta if len(beta) else None,
-        w,
-        joined_report(reports, "objective"),
-    )
+    """Return the solution of modes side by side, each of one latent function or of all classes."""
+    a, b = np.hstack([mode.a for mode in modes]), np.hstack([mode.b for mode in modes])
+    f, W = np.hstack([mode.f for mode in modes]), np.hstack([mode.curvature for mode in modes])
+    W, beta = np.maximum(W[:, 0] if W.shape[1] == 1 else W, 0.0), b if len(b) else None
+    report = joined_report(reports, "objective")
+    return Solution(a, W, f, NoSpread(gram.diag()), beta, w, report)

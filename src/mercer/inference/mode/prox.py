@@ -1,9 +1,8 @@
 """The proximal map of a loss, for whole arrays: z = argmin_z w g(y, z) + (z - c)^2 / (2 kappa).
 
 With it a dual coordinate is maximised exactly: c = f_i - kappa a_i, then a_i = (z - c) / kappa
-(methods of Jaakkola & Haussler, Theorem 1). Straight losses have it in closed form; a loss with
-derivatives by a safeguarded Newton iteration; a loss that states nothing but its value by a search
-for the minimum, so that kinks nobody declared do no harm.
+(Jaakkola & Haussler, Theorem 1). It is closed for straight losses, a safeguarded Newton iteration
+for those with derivatives, and a search for the minimum for those that state only their value.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ def prox(loss: Loss, y: Array, w: Array, c: Array, kappa: Array) -> tuple[Array,
     """
     pieces = getattr(loss, "pieces", None)
     if pieces is not None:
-        knots, slopes = pieces(y)
-        return _straight(knots, slopes, w, c, kappa)
+        return _straight(pieces(y), w, c, kappa)
     if states_derivatives(loss):
         return _smooth(loss, y, w, c, kappa)
     return _by_value(loss, y, w, c, kappa)
@@ -39,10 +37,9 @@ def states_derivatives(loss: Loss) -> bool:
     return type(loss).derivatives is not Loss.derivatives
 
 
-def _straight(
-    knots: Array, slopes: Array, w: Array, c: Array, kappa: Array
-) -> tuple[Array, Array, Array]:
+def _straight(pieces: Any, w: Array, c: Array, kappa: Array) -> tuple[Array, Array, Array]:
     """On line j the map is c - kappa w b_j, cut off at the knots: a maximum of minima."""
+    knots, slopes = pieces
     ends = np.concatenate([knots, np.full((1, len(c)), np.inf)])
     z = np.max(np.minimum(c - kappa * w * slopes, ends), axis=0)
     a = np.clip((z - c) / kappa, -w * slopes[-1], -w * slopes[0])
@@ -88,8 +85,7 @@ def _bracket(excess: Callable[[Array], Array], c: Array, step: Array) -> tuple[A
         short = side * excess(far) < 0.0
         if not np.any(short):
             break
-        near = np.where(short, far, near)
-        far = np.where(short, c + side * step * 2.0**k, far)
+        near, far = np.where(short, far, near), np.where(short, c + side * step * 2.0**k, far)
     return np.minimum(near, far), np.maximum(near, far)
 
 
@@ -98,12 +94,12 @@ def _by_value(loss: Loss, y: Array, w: Array, c: Array, kappa: Array) -> tuple[A
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(w * loss.value(y, z) + np.square(z - c) / (2.0 * kappa))
 
-    width = np.broadcast_to(loss.width(y), c.shape).astype(np.float64)
-    z = lowest(height, c, np.minimum(width, np.sqrt(kappa)))
+    step = np.minimum(np.broadcast_to(loss.width(y), c.shape).astype(np.float64), np.sqrt(kappa))
+    z = lowest(height, c, step)
     # how the minimum moves with c: a difference, zero at a kink
-    h = 1e-4 * np.minimum(width, np.sqrt(kappa))
+    h = 1e-4 * step
     c = c + h
-    up = lowest(height, c, np.minimum(width, np.sqrt(kappa)))
+    up = lowest(height, c, step)
     c = c - h
     low, high = _tails(loss, y)
     return z, np.clip((z - c) / kappa, -w * high, -w * low), np.clip((up - z) / h, 0.0, 1.0)
@@ -135,10 +131,8 @@ def lowest(height: Callable[[Array], Array], start: Array, step: Array) -> Array
             break
         shift = np.where(fall_left, left, np.where(fall_right, right, middle))
         reach = step * 2.0**k
-        left, right = (
-            np.where(fall_left, shift - reach, np.where(fall_right, middle, left)),
-            np.where(fall_left, middle, np.where(fall_right, shift + reach, right)),
-        )
+        left = np.where(fall_left, shift - reach, np.where(fall_right, middle, left))
+        right = np.where(fall_left, middle, np.where(fall_right, shift + reach, right))
         middle, at_middle = shift, height(shift)
     one, two = right - GOLDEN * (right - left), left + GOLDEN * (right - left)
     at_one, at_two = height(one), height(two)
@@ -176,10 +170,10 @@ def conjugate(loss: Loss, y: Array, u: Array) -> Array:
 
 
 def has_kinks(loss: Loss) -> bool:
-    """Whether the slope of the loss jumps somewhere, judged from its values near its centre.
+    """Whether the slope of the loss jumps somewhere within 4 widths of its centre.
 
     The second difference over h, divided by h, halves with h where the loss is smooth and stays
-    where its slope jumps. Examples of targets and 4 widths about each centre are looked at.
+    where its slope jumps.
     """
     if loss.response == "multiclass":
         return False
@@ -197,7 +191,6 @@ def has_kinks(loss: Loss) -> bool:
         return np.nanmax(np.abs(second))
 
     coarse, fine = jump(2e-3), jump(1e-3)
-    scale = (
-        float(np.max(np.abs(loss.derivatives(y, center[0] + 2.0 * width)[0]))) + 1.0 / width.max()
-    )
+    slope = loss.derivatives(y, center[0] + 2.0 * width)[0]
+    scale = float(np.max(np.abs(slope))) + 1.0 / width.max()
     return bool(fine > 0.7 * coarse and fine > 1e-2 * scale)

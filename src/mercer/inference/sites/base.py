@@ -1,8 +1,7 @@
 """Site methods: the posterior of each latent function is Gaussian, one Gaussian site per point.
 
 q(f) = N(mu, Sigma), Sigma = (K^-1 + W)^-1, mu = mean + K a. Laplace, EP, the variational Gaussian
-and the quadratic bound differ only in how they pick a and W; the flow from targets to a solution,
-column by column, is written here once. Theory (A1), (A2), (A7).
+and the quadratic bound differ only in how they pick a and W. Theory (A1), (A2), (A7).
 """
 
 from __future__ import annotations
@@ -14,33 +13,13 @@ from typing import ClassVar
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Evidence, Inference, Report, Solution, joined_report, ones_if_none
+from mercer.inference.base import Evidence, Inference, Report, Solution, joined_report
+from mercer.inference.base import Task as Task
 from mercer.kernels.base import Gradient
 from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
-
-LOG_2PI = float(np.log(2.0 * np.pi))
-
-
-@dataclass(frozen=True)
-class Task:
-    """One latent function to infer.
-
-    Attributes
-    ----------
-    gram : K on the n points.
-    y : (n,) targets.
-    loss : what is observed.
-    w : (n,) how often the loss of each point counts.
-    mean : (n,) prior mean.
-    """
-
-    gram: Gram
-    y: Array
-    loss: Loss
-    w: Array
-    mean: Array
+from mercer.losses.numbers.special import LOG_2PI
 
 
 @dataclass(frozen=True)
@@ -49,10 +28,8 @@ class Sites:
 
     Attributes
     ----------
-    a : (n,) weights, mu = mean + K a.
-    W : (n,) site precisions, sample weights included; may be negative.
-    f : (n,) mu, the posterior mean at the points, prior mean included.
-    factor : C for W on the Gram of the task.
+    a, f : (n,) weights, and the posterior mean mu = mean + K a at the points.
+    W, factor : (n,) site precisions, sample weights included, maybe negative; and C for them.
     report : how it ended; ``details`` has factorisations and residual.
     """
 
@@ -79,94 +56,57 @@ class SiteInference(Inference):
         """Return the log evidence of one latent function; U and V, where needed, are (n, 1)."""
         raise NotImplementedError
 
-    def solve(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        *,
-        mean: Array | None = None,
-        basis: Array | None = None,
-        weights: Array | None = None,
-        start: Solution | None = None,
-    ) -> Solution:
-        refuse_basis(self, basis)
-        w, prior = ones_if_none(weights, len(y)), np.zeros(y.shape) if mean is None else mean
-        begun = [None] * y.shape[1] if start is None else list(columns(start))
-        found = [
-            self.sites(Task(gram, y[:, j], loss, w, prior[:, j]), begun[j])
-            for j in range(y.shape[1])
-        ]
-        return joined(found, w)
+    def infer(self, task: Task, start: Solution | None) -> Solution:
+        self.refuse_basis(task)
+        m = task.y.shape[1]
+        begun = [None] * m if start is None else list(columns(start))
+        return joined([self.sites(task.column(j), begun[j]) for j in range(m)], task.w)
+
+    def refuse_basis(self, task: Task) -> None:
+        """Refuse unpenalised functions: without a prior there is no evidence to speak of."""
+        if task.H.shape[1]:
+            raise ValueError(
+                f"{type(self).__name__} inference takes no unpenalised basis: its coefficients "
+                "need a prior; set basis=None and put its functions into the kernel, e.g. "
+                "kernel + Constant() or kernel + Linear()"
+            )
 
     def evidence(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        solution: Solution,
-        *,
-        spread: Array | None = None,
+        self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
     ) -> Evidence:
         scores = []
         for j, sites in enumerate(columns(solution)):
             mean = gram.unpenalised(sites.f, sites.a)
             scores.append(self.score(Task(gram, y[:, j], loss, solution.weights, mean), sites))
+        gradient: Gradient = {}
+        for score in scores:
+            for name, slope in score.loss_gradient.items():
+                gradient[name] = gradient.get(name, 0.0) + slope
         # flat functions of the Gram have a unit density: (2 pi)^(1/2) each
-        return total(scores, 0.5 * gram.flat * len(scores) * LOG_2PI)
-
-
-def refuse_basis(inference: Inference, basis: Array | None) -> None:
-    """Refuse unpenalised functions: without a prior there is no evidence to speak of."""
-    if basis is not None and basis.shape[1]:
-        raise ValueError(
-            f"{type(inference).__name__} inference takes no unpenalised basis: its coefficients "
-            "need a prior; set basis=None and put its functions into the kernel, e.g. "
-            "kernel + Constant() or kernel + Linear()"
-        )
+        value = sum(s.value for s in scores) + 0.5 * gram.flat * len(scores) * LOG_2PI
+        U = [s.U for s in scores if s.U is not None]
+        V = [s.V for s in scores if s.V is not None]
+        return Evidence(value, np.hstack(U) if U else None, np.hstack(V) if V else None, gradient)
 
 
 def joined(found: list[Sites], w: Array) -> Solution:
     """Return latent functions with sites of their own as one solution."""
-    a = np.column_stack([s.a for s in found])
-    f = np.column_stack([s.f for s in found])
-    if len(found) == 1:
-        only = found[0]
-        return Solution(a, only.W, f, only.factor, None, w, only.report)
+    a, f = np.column_stack([s.a for s in found]), np.column_stack([s.f for s in found])
     report = joined_report([s.report for s in found], "factorisations")
-    W = np.column_stack([s.W for s in found])
-    return Solution(a, W, f, CoupledFactor([s.factor for s in found]), None, w, report)
+    if len(found) == 1:
+        return Solution(a, found[0].W, f, found[0].factor, None, w, report)
+    W, factor = np.column_stack([s.W for s in found]), CoupledFactor([s.factor for s in found])
+    return Solution(a, W, f, factor, None, w, report)
 
 
 def columns(solution: Solution) -> Iterator[Sites]:
     """Yield the latent functions of a solution one by one: the inverse of :func:`joined`."""
-    if solution.alpha.shape[1] == 1:
-        yield Sites(
-            solution.alpha[:, 0], solution.W, solution.z[:, 0], solution.factor, solution.report
-        )
-        return
-    m, whole = solution.alpha.shape[1], solution.factor
+    alpha, z, whole = solution.alpha, solution.z, solution.factor
+    W = solution.W.reshape(len(alpha), -1)
     # a start for another problem has forgotten its factor
-    factors = whole.factors if isinstance(whole, CoupledFactor) else [whole] * m
-    for j, factor in enumerate(factors):
-        report = solution.report.columns[j]
-        yield Sites(solution.alpha[:, j], solution.W[:, j], solution.z[:, j], factor, report)
-
-
-def total(scores: list[Evidence], constant: float = 0.0) -> Evidence:
-    """Return the sum of the evidences, their extra terms of formula (3) side by side."""
-    gradient: Gradient = {}
-    for score in scores:
-        for name, slope in score.loss_gradient.items():
-            gradient[name] = gradient.get(name, 0.0) + slope
-    U = [s.U for s in scores if s.U is not None]
-    V = [s.V for s in scores if s.V is not None]
-    return Evidence(
-        sum(s.value for s in scores) + constant,
-        np.hstack(U) if U else None,
-        np.hstack(V) if V else None,
-        gradient,
-    )
+    factors = whole.factors if isinstance(whole, CoupledFactor) else [whole] * alpha.shape[1]
+    for j, (factor, report) in enumerate(zip(factors, solution.report.each(), strict=True)):
+        yield Sites(alpha[:, j], W[:, j], z[:, j], factor, report)
 
 
 def cavity(f: Array, var: Array, a: Array, W: Array, share: Array | float) -> tuple[Array, Array]:
@@ -177,3 +117,9 @@ def cavity(f: Array, var: Array, a: Array, W: Array, share: Array | float) -> tu
     """
     v = var / (1.0 - share * W * var)
     return f - share * v * a, v
+
+
+def averages(task: Task, m: Array, v: Array) -> tuple[float, Array, Array]:
+    """Sum of nu_i = w_i E[g(y_i, f_i)] at means m and variances v (n,), d nu/dm and d2 nu/dm2."""
+    value, dm, dv = task.loss.expected(task.y, m, v)
+    return float(task.w @ value), task.w * dm, 2.0 * task.w * dv

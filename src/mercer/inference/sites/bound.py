@@ -1,7 +1,4 @@
-"""The quadratic bound: a Gaussian posterior and a certain lower bound on the evidence.
-
-Theory (A13), (A14).
-"""
+"""The quadratic bound: a Gaussian posterior and a lower bound on the evidence; (A13), (A14)."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Evidence, Report, check_limits
+from mercer.inference.base import Evidence, check_limits, ended
 from mercer.inference.sites.base import SiteInference, Sites, Task
 from mercer.inference.sites.sweeps import Anderson
 from mercer.linalg.gram import Factor
@@ -30,16 +27,14 @@ class Bound(SiteInference):
 
         E(xi) = -sum_i w_i c_i - 1/2 a'(z - mean) - 1/2 log|I + K W|   <=   log evidence
 
-    is largest where xi_i^2 = mu_i^2 + Sigma_ii, and has one maximum. Setting xi so is an EM step
-    and never lowers E, but hundreds are needed where the kernel's variance is large. Here the steps
-    are accelerated (:class:`~mercer.inference.sites.sweeps.Anderson`, in log xi), and an
-    accelerated step that would lower E is replaced by the EM step: E increases all the same.
+    has one maximum, where xi_i^2 = mu_i^2 + Sigma_ii. Setting xi so is an EM step and never lowers
+    E, but hundreds are needed where the kernel's variance is large. Here they are accelerated in
+    log xi; an accelerated step that would lower E is replaced by the EM step.
 
     Parameters
     ----------
-    tol : stop when an EM step would change no xi by more than this, relatively, and E by no more
-        than this: steps are short, but far from nothing to gain, where sample weights are huge.
-        The error of E is of order tol^2, of its gradient tol.
+    tol : stop when an EM step would change no xi by more than this, relatively, and gain no more
+        than this in E (sample weights may be huge). E errs by about tol^2, its gradient by tol.
     max_iter : steps at most; reaching it is reported, not raised. The value is a bound anyway.
 
     Reference: Jaakkola & Haussler (1999), (8) with its sign corrected, used for all points at once;
@@ -48,12 +43,11 @@ class Bound(SiteInference):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> from mercer.linalg import DenseGram
-    >>> from mercer.losses import Logistic
-    >>> gram, y = DenseGram(3.0 * RBF(), np.zeros((1, 1)), keep=True), np.ones((1, 1))
-    >>> solution = Bound().solve(gram, y, Logistic())
-    >>> np.exp(Bound().evidence(gram, y, Logistic(), solution).value).round(4)  # at most 0.5
+    >>> from mercer import kernels, linalg, losses
+    >>> gram = linalg.DenseGram(3.0 * kernels.RBF(), np.zeros((1, 1)), keep=True)
+    >>> y = np.ones((1, 1))
+    >>> solution = Bound().solve(gram, y, losses.Logistic())
+    >>> np.exp(Bound().evidence(gram, y, losses.Logistic(), solution).value).round(4)  # at most 0.5
     np.float64(0.4823)
     """
 
@@ -62,14 +56,11 @@ class Bound(SiteInference):
 
     def __init__(self, tol: float = 1e-6, max_iter: int = 1000) -> None:
         check_limits("Bound", tol, max_iter)
-        self.tol = tol
-        self.max_iter = max_iter
+        self.tol, self.max_iter = tol, max_iter
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
-        if start is None:
-            x = _logarithm(np.square(task.mean) + task.gram.diag())  # of the prior
-        else:
-            x = _behind(task, start.W)
+        prior = _logarithm(np.square(task.mean) + task.gram.diag())
+        x = prior if start is None else _behind(task, start.W)
         state, iterations, factorisations = look(task, x), 0, 1
         mixer = Anderson(MEMORY)
         while not self._done(state) and iterations < self.max_iter:
@@ -82,18 +73,15 @@ class Bound(SiteInference):
                 ahead = look(task, mixer.step(state.x, state.r))  # the EM step
                 factorisations += 1
             state = ahead
-        message, converged = "", self._done(state)
-        if not converged:
-            message = (
-                f"Bound stopped after {iterations} steps with a residual of {state.residual:.2g} "
-                f"and {state.gain:.2g} nats to gain in the next, tol = {self.tol:g}: the value is "
-                "a lower bound, but not yet the best one; raise max_iter, bound the kernel's "
-                "variance, or scale down sample weights that are very large (here up to "
-                f"{float(task.w.max()):.3g}); EP and Laplace do not crawl there"
-            )
-        details = {"factorisations": factorisations, "residual": state.residual}
-        details |= state.factor.report
-        report = Report(converged, iterations, message=message, details=details)
+        message = (
+            f"Bound stopped after {iterations} steps with a residual of {state.residual:.2g} and "
+            f"{state.gain:.2g} nats to gain in the next, tol = {self.tol:g}: the value is a lower "
+            "bound, but not yet the best one; raise max_iter, bound the kernel's variance, or "
+            "scale down sample weights that are very large (here up to "
+            f"{float(task.w.max()):.3g}); EP and Laplace do not crawl there"
+        )
+        spent = {"factorisations": factorisations, "residual": state.residual}
+        report = ended(self._done(state), iterations, message, state.factor, **spent)
         return Sites(state.a, state.W, state.f, state.factor, report)
 
     def _done(self, state: BoundState) -> bool:
@@ -118,10 +106,7 @@ class Bound(SiteInference):
 
 @dataclass(frozen=True)
 class BoundState:
-    """The posterior for given x = log xi (n,), E(xi), and r, the change of x in an EM step.
-
-    ``gain`` is what E gains in it, to first order.
-    """
+    """The posterior at x = log xi (n,), and E; an EM step changes x by r and E by ``gain``."""
 
     x: Array
     r: Array

@@ -1,7 +1,4 @@
-"""Expectation propagation: Gaussian sites that match the moments of the true ones.
-
-Theory (A8), (A9), (A10).
-"""
+"""Expectation propagation: sites that match the moments of the true ones; (A8), (A9), (A10)."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from mercer.inference.base import Evidence, Report, check_limits
+from mercer.inference.base import Evidence, check_limits, ended
 from mercer.inference.sites.base import SiteInference, Sites, Task, cavity
 from mercer.inference.sites.sweeps import Anderson, Sweeps, SweepState, narrowest
 from mercer.losses.base import Loss
@@ -25,9 +22,8 @@ NEAR = 1.0  # residual below which steps are accelerated: q moves by less than i
 STALE, SHORTEST = 8, 0.02  # sweeps without progress until they are damped, and how far at most
 FAR, GROWTH = 100.0, 3.0  # a step may leave a residual of GROWTH times the best so far, or FAR
 
-Settled: TypeAlias = tuple[
-    SweepState, int, str
-]  # where the sweeps ended, how many, what was in the way
+# where the sweeps ended, how many, what was in the way
+Settled: TypeAlias = tuple[SweepState, int, str]
 
 
 class EP(SiteInference):
@@ -44,25 +40,19 @@ class EP(SiteInference):
 
     is stationary in the sites at the fixed point, so that U V' = 0 in formula (3). It is exact for
     one point, and very accurate for many, but no bound. Sites of losses that are not log-concave
-    may have W < 0.
+    may have W < 0. A row of weight w is one site for exp(-w g), exact for a repeated row.
 
-    Sample weights: a row of weight w is one site for exp(-w g), so that a row given twice and
-    merged into one of weight two is treated exactly where two sites would be two approximations.
-
-    Steps are accelerated (:class:`~mercer.inference.sites.sweeps.Anderson`); one that makes
-    K^-1 + W indefinite or a cavity improper (v < 0, or v > 100 K_ii), or lets the residual grow, is
-    replaced by a plain and then by a shorter one. Where the kernel leaves no variance (K_ii = 0)
-    the moments are taken at v = 1e-14 of the largest K_ii.
+    Steps are accelerated; one that makes K^-1 + W indefinite or a cavity improper (v < 0, or
+    v > 100 K_ii), or lets the residual grow, is replaced by a plain and then by a shorter one.
+    Where K_ii = 0 the moments are taken at v = 1e-14 of the largest K_ii.
 
     Posteriors of several modes (narrow StudentT noise with many outliers) may have no fixed point
-    with proper cavities, or none that sweeps from the prior reach. For a loss that is not convex,
-    power EP with p = 0.8, then 0.5, goes first: only a share p of a site is taken away, L is of
+    with proper cavities, or none within reach of the prior. If EP fails for a loss that is not
+    convex, power EP with p = 0.8, then 0.5, goes first: a share p of a site is taken away, L is of
     exp(-p g), and h and W are 1/p times the above. EP continues from its fixed point; where that
-    fails too the result is that of power EP, ``report.details["power"]`` says so, and
+    fails too the result is that of power EP (``report.details["power"]``), whose evidence is
 
-        E = sum_i [ (L_i + 1/2 log(1 + p W_i v_i)) / p + 1/2 p v_i a_i^2 ] - ... as above,
-
-    stationary like that of EP. If all of it fails, that is reported.
+        E = sum_i [ (L_i + 1/2 log(1 + p W_i v_i)) / p + 1/2 p v_i a_i^2 ] - ... as above.
 
     Parameters
     ----------
@@ -75,12 +65,11 @@ class EP(SiteInference):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> from mercer.linalg import DenseGram
-    >>> from mercer.losses import Probit
-    >>> gram, y = DenseGram(3.0 * RBF(), np.zeros((1, 1)), keep=True), np.ones((1, 1))
-    >>> solution = EP().solve(gram, y, Probit())
-    >>> np.exp(EP().evidence(gram, y, Probit(), solution).value).round(12)  # by symmetry
+    >>> from mercer import kernels, linalg, losses
+    >>> gram = linalg.DenseGram(3.0 * kernels.RBF(), np.zeros((1, 1)), keep=True)
+    >>> y = np.ones((1, 1))
+    >>> solution = EP().solve(gram, y, losses.Probit())
+    >>> np.exp(EP().evidence(gram, y, losses.Probit(), solution).value).round(12)  # by symmetry
     np.float64(0.5)
     """
 
@@ -92,14 +81,10 @@ class EP(SiteInference):
 
     def __init__(self, tol: float = 1e-6, max_iter: int = 200) -> None:
         check_limits("EP", tol, max_iter)
-        self.tol = tol
-        self.max_iter = max_iter
+        self.tol, self.max_iter = tol, max_iter
 
     def searching(self) -> EP:
-        """See :meth:`Inference.searching`: ten times ``tol``, at most 1e-5; E errs by its square.
-
-        It saves a sweep in five. The report of the search names it.
-        """
+        """Return EP with ten times ``tol``, at most 1e-5; E errs by its square."""
         tol = max(self.tol, min(10.0 * self.tol, SEARCHING))
         return self if tol == self.tol else copy(self).set_params(tol=tol)
 
@@ -122,8 +107,14 @@ class EP(SiteInference):
             assert found is not None  # these sites were looked at before
             state = found
         assert state.factor is not None
-        report = self._report(state.residual, iterations, sweeps.factorisations, cause)
-        report.details.update(state.factor.report)
+        message = (
+            f"EP stopped after {iterations} sweeps with a residual of {state.residual:.2g} > tol = "
+            f"{self.tol:g}{cause}: raise max_iter, bound the kernel's variance, or use Laplace or "
+            "Variational inference"
+        )
+        spent = {"factorisations": sweeps.factorisations, "residual": state.residual}
+        done = state.residual <= self.tol
+        report = ended(done, iterations, message, state.factor, **spent)
         if sweeps.power < 1.0:
             report.details["power"] = sweeps.power
         return Sites(state.a, state.x[1], state.f, state.factor, report)
@@ -142,10 +133,9 @@ class EP(SiteInference):
             if found.factor is not None:
                 found.factor.release()
             whole = sweeps.look(found.x)
-            if whole is not None:
-                settled = self._settle(sweeps, whole)
-                if settled[0].residual <= self.tol:
-                    return settled
+            settled = None if whole is None else self._settle(sweeps, whole)
+            if settled is not None and settled[0].residual <= self.tol:
+                return settled
             sweeps.power = power
             return replace(found, factor=None), iterations, ""
         sweeps.power = 1.0
@@ -156,8 +146,8 @@ class EP(SiteInference):
 
         If no state is good enough it is the one of least residual, without its factor.
         """
-        mixer, rho, patience, iterations = Anderson(MEMORY), 1.0, 0, 0
-        longest, stale = 1.0, 0
+        mixer, rho, longest = Anderson(MEMORY), 1.0, 1.0
+        patience = iterations = stale = 0
         best = replace(state, factor=None)
         while state.residual > self.tol:
             if iterations == self.max_iter:
@@ -173,7 +163,7 @@ class EP(SiteInference):
                     ahead = np.where(ahead[1] < 0.0, plain, ahead)
             if state.factor is not None:
                 state.factor.release()  # its memory serves the next
-            state, following = replace(state, factor=None), None
+            state = replace(state, factor=None)
             following = sweeps.look(ahead)
             if following is not None and following.residual <= max(GROWTH * best.residual, FAR):
                 state, rho, patience = following, min(longest, 1.5 * rho), max(patience - 1, 0)
@@ -189,17 +179,6 @@ class EP(SiteInference):
             rho = rho if mixed else 0.5 * rho
             patience = 2  # plain steps before the next accelerated one
         return state, iterations, ""
-
-    def _report(self, residual: float, iterations: int, factorisations: int, cause: str) -> Report:
-        message, converged = "", bool(residual <= self.tol)
-        if not converged:
-            message = (
-                f"EP stopped after {iterations} sweeps with a residual of {residual:.2g} > tol = "
-                f"{self.tol:g}{cause}: raise max_iter, bound the "
-                "kernel's variance, or use Laplace or Variational inference"
-            )
-        details = {"factorisations": factorisations, "residual": float(residual)}
-        return Report(converged, iterations, message=message, details=details)
 
     def score(self, task: Task, sites: Sites) -> Evidence:
         power, var = float(sites.report.details.get("power", 1.0)), sites.factor.cov_diag()

@@ -1,20 +1,14 @@
 """Laplace: a Gaussian about the mode, with the curvature there; theory (A4), (A5), (A6).
 
 Several classes have one joint posterior of all latent functions. At point i the sites have the
-precision W_i = w_i (diag(p_i) - p_i p_i') (c, c); their factor is ``linalg.dense.coupled``.
-Reference: Williams & Barber (1998); GPML section 3.5, algorithm 3.3, with a line search and an
-evidence gradient.
-
-The mode of a posterior together with the factor of its curvature, for the Laplace approximation.
-
-The Newton steps are those of ``mode``; here it is decided where they begin, when they end, and
-that they end in a maximum of the posterior, not in a saddle.
+precision W_i = w_i (diag(p_i) - p_i p_i') (c, c); their factor is ``linalg.dense.coupled``. The
+Newton steps of ``mode`` begin, end, and leave saddles of the posterior as is decided here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -22,10 +16,10 @@ from scipy.special import softmax
 
 from mercer.core.arrays import Array
 from mercer.core.errors import NotPositiveDefiniteError
-from mercer.inference.base import Evidence, Report, Solution, check_limits, ones_if_none
-from mercer.inference.mode.descent import TINY, Local, Mode, along, begin, descend
+from mercer.inference.base import Evidence, Report, Solution, check_limits, ended
+from mercer.inference.mode.descent import TINY, Landscape, Mode
 from mercer.inference.mode.newton import shared, weighted
-from mercer.inference.sites.base import SiteInference, Sites, Task, refuse_basis
+from mercer.inference.sites.base import SiteInference, Sites, Task
 from mercer.linalg.dense.coupled import CoupledFactor, coupled
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
@@ -37,24 +31,10 @@ ESCAPES = 5  # saddles left before giving up
 
 
 class Steps:
-    """Newton steps from the newest factor, of which there is one at a time; counts them.
+    """Newton steps from the newest factor, of which there is one at a time; counts them."""
 
-    Parameters
-    ----------
-    gram : K.
-    make : curvature (n, m) -> factor; raises NotPositiveDefiniteError where K^-1 + W is not.
-    tame : curvature -> a curvature nearby that has a factor, for a step downhill.
-    cost : factorisations in one ``make``.
-    """
-
-    def __init__(
-        self,
-        gram: Gram,
-        make: Callable[[Array], Factor],
-        tame: Callable[[Array], Array],
-        cost: int = 1,
-    ) -> None:
-        self.gram, self.make, self.tame, self.cost = gram, make, tame, cost
+    def __init__(self, gram: Gram) -> None:
+        self.gram = gram
         self.factor: Factor | None = None
         self.at: Array | None = None
         self.count = 0
@@ -65,28 +45,32 @@ class Steps:
             change = np.abs(self.at - curvature).sum(axis=1)
             if float(self.gram.diag() @ change) <= SLACK:
                 return self.factor
-        if self.factor is not None:
             self.factor.release()  # its memory serves the next
         self.factor = self.at = None
-        self.count += self.cost
-        self.factor = self.make(curvature)
+        classes = curvature.shape[1]
+        self.count += 1 if classes == 1 else classes + 1
+        if classes > 1:
+            self.factor = coupled(self.gram, curvature)
+        else:
+            W = curvature[:, 0]
+            self.factor = self.gram.factor(np.where(np.abs(W) < TINY, 0.0, W))
         self.at = curvature
         return self.factor
 
     def fits(self, curvature: Array) -> bool:
-        """Make the factor of this curvature; False if there is none, but a tamer one nearby."""
+        """Make the factor of this curvature; False if only its positive part has one."""
         try:
             self.exact(curvature)
         except NotPositiveDefiniteError:
-            if self.tame(curvature) is curvature:
+            if not np.any(curvature < 0.0):
                 raise
             return False
         return True
 
     def __call__(self, curvature: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
-        """Return the step for this curvature, or a tamer one where the posterior is not concave."""
+        """Return the step for this curvature; downhill by its positive part where not concave."""
         if not self.fits(curvature):
-            self.exact(self.tame(curvature))
+            self.exact(np.maximum(curvature, 0.0))
         return self.step
 
     def step(self, s: Array, a: Array) -> tuple[Array, Array]:
@@ -95,34 +79,19 @@ class Steps:
         return s - self.factor.solve(np.asarray(self.gram @ s)), np.zeros((0, s.shape[1]))
 
 
-@dataclass(frozen=True)
-class ModeStart:
-    """Sites to begin with: curvature W (n, m) and natural parameter h = a + W (f - mean) (n, m)."""
-
-    curvature: Array
-    h: Array
-
-
 def settle(
-    gram: Gram,
-    local: Local,
-    mean: Array,
-    steps: Steps,
-    starts: list[ModeStart],
-    tol: float,
-    max_iter: int,
+    landscape: Landscape, starts: list[tuple[Array, Array]], tol: float, max_iter: int
 ) -> tuple[Mode, Factor, Array, Report]:
     """Return the mode, the factor of the curvature there, that curvature and the report.
 
-    Begins with the first of ``starts`` that is better than f = mean. A start keeps the sites and
-    takes the new K: a = h - C K h. That is a Newton step from where the sites come from, and it is
-    exact if the loss is quadratic. Ends when a step moves no latent value by more than
-    tol * (1 + max |f|).
+    Begins with the first of ``starts`` that is better than f = mean: sites by their curvature W and
+    natural parameter h = a + W (f - mean), both (n, m), kept under the new K: a = h - C K h. Ends
+    when a step moves no latent value by more than tol * (1 + max |f|).
     """
-    H, none = np.zeros((len(mean), 0)), np.zeros((0, mean.shape[1]))
-    state, step = begin(gram, local, mean, H, np.zeros_like(mean), none), None
+    steps, zero = Steps(landscape.gram), np.zeros_like(landscape.mean)
+    state, step = landscape.at(zero, zero[:0]), None
     for start in starts:
-        found = _begun(gram, local, mean, steps, start)
+        found = _begun(landscape, steps, *start)
         if found is not None and found.objective < state.objective:
             state, step = found, steps.step
             break
@@ -130,16 +99,18 @@ def settle(
     def done(state: Mode) -> bool:
         return state.moved <= tol * (1.0 + float(np.abs(state.f).max()))
 
-    message, converged = "", False
+    message = (
+        f"the mode was not reached in max_iter = {max_iter} Newton steps; raise max_iter, or "
+        "look for a kernel variance far beyond the scale of the data"
+    )
     for attempt in range(ESCAPES + 1):
-        state = descend(state, gram, local, H, steps, done, max_iter, step=step, again=AGAIN)
+        state = landscape.descend(state, steps, done, max_iter, step)
         step = None
-        still = state.decrement <= 1e-15 * max(1.0, abs(state.objective))
-        converged = done(state) or still
+        converged = done(state) or state.at_rounding
         if steps.fits(state.curvature):
             break
         if attempt < ESCAPES and converged:
-            state = _leave(state, gram, local, H)
+            state = _leave(state, landscape)
             continue
         converged = False
         message = (
@@ -147,98 +118,40 @@ def settle(
             "of the points that bend the wrong way was taken as zero; raise max_iter, or use EP or "
             "Variational inference"
         )
-        steps.exact(steps.tame(state.curvature))
+        steps.exact(np.maximum(state.curvature, 0.0))
         break
-    factor, curvature = steps.factor, steps.at
-    assert factor is not None
-    assert curvature is not None
-    if not converged and not message:
-        message = (
-            f"the mode was not reached in max_iter = {max_iter} Newton steps; raise max_iter, or "
-            "look for a kernel variance far beyond the scale of the data"
-        )
-    residual = float(np.abs(state.residual).max())
-    details = {"factorisations": steps.count, "residual": residual, **factor.report}
-    return state, factor, curvature, Report(bool(converged), state.steps, None, message, details)
+    assert steps.factor is not None
+    assert steps.at is not None
+    spent = {"factorisations": steps.count, "residual": float(np.abs(state.residual).max())}
+    report = ended(converged, state.steps, message, steps.factor, **spent)
+    return state, steps.factor, steps.at, report
 
 
-def _begun(gram: Gram, local: Local, mean: Array, steps: Steps, start: ModeStart) -> Mode | None:
+def _begun(landscape: Landscape, steps: Steps, curvature: Array, h: Array) -> Mode | None:
     """The state that the sites have under K, None if they have none."""
     try:
-        steps.exact(start.curvature)
+        steps.exact(curvature)
     except NotPositiveDefiniteError:
         return None
-    a, none = steps.step(start.h, start.h)
-    state = begin(gram, local, mean, np.zeros((len(mean), 0)), a, none)
+    state = landscape.at(*steps.step(h, h))
     return state if np.all(np.isfinite(state.residual)) else None
 
 
-def _leave(state: Mode, gram: Gram, local: Local, H: Array) -> Mode:
+def _leave(state: Mode, landscape: Landscape) -> Mode:
     """A point below a saddle, along the direction of the most negative curvature; O(n^3).
 
     With K = V S^2 V' the curvature along f = V S u is u'(I + S V'W V S) u. At its lowest
     eigenvalue lam < 0 the coefficients are a = V S^-1 u = W f / (lam - 1).
     """
-    K = gram.rows(np.arange(len(state.f)))
+    K = landscape.gram.rows(np.arange(len(state.f)))
     values, vectors = np.linalg.eigh(0.5 * (K + K.T))
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     lam, u = np.linalg.eigh(np.eye(len(K)) + root.T @ (state.curvature * root))
     da = state.curvature * (root @ u[:, :1]) / (lam[0] - 1.0)
-    if float(np.vdot(state.residual, np.asarray(gram @ da))) < 0.0:
+    if float(np.vdot(state.residual, np.asarray(landscape.gram @ da))) < 0.0:
         da = -da
-    steps = state.steps
-    state = along(state, gram, local, H, da, np.zeros((0, 1)))
-    state.steps, state.moved, state.decrement = steps, np.inf, np.inf  # no Newton step
-    return state
-
-
-def joint_solution(
-    gram: Gram,
-    y: Array,
-    loss: Loss,
-    mean: Array | None,
-    w: Array,
-    start: Solution | None,
-    tol: float,
-    max_iter: int,
-) -> Solution:
-    """Return alpha (n, c), W = w p (n, c), z = f (n, c) for class numbers y (n, 1)."""
-    n, classes = len(y), int(y.max()) + 1
-    offset = np.zeros((n, classes)) if mean is None else mean
-    starts = []
-    if start is not None and start.W.shape == offset.shape:
-        h = start.alpha + times(start.W, start.z - offset)
-        starts = [ModeStart(start.W, h)]
-    steps = Steps(gram, lambda D: coupled(gram, D), lambda D: D, cost=classes + 1)
-    local = shared(loss, y[:, 0], w, classes)
-    state, factor, D, report = settle(gram, local, offset, steps, starts, tol, max_iter)
-    return Solution(state.a, D, state.f, factor, None, w, report)
-
-
-def times(D: Array, f: Array) -> Array:
-    """W f for D = w p and f, both (n, c)."""
-    return np.asarray(D * f - D * ((D * f).sum(axis=1) / D.sum(axis=1))[:, None])
-
-
-def joint_evidence(gram: Gram, y: Array, loss: Loss, solution: Solution) -> Evidence:
-    """Return E and U, V (n, c) of formula (3).
-
-    E = -sum_i w_i g - 1/2 sum_c a_c'K a_c - 1/2 log|I + K W| (GPML 3.44). With Sigma_i the (c, c)
-    posterior covariance at point i, s = 1/2 d log|I + K W| / df at fixed Sigma:
-
-        s_ic = w_i p_c / 2 [Sigma_cc - sum_k p_k Sigma_kk - 2 ((Sigma p)_c - p'Sigma p)]
-    """
-    a, f, w, factor = solution.alpha, solution.z, solution.weights, solution.factor
-    assert isinstance(factor, CoupledFactor)
-    value = -float(w @ loss.value(y[:, 0], f)) - 0.5 * float(np.vdot(a, np.asarray(gram @ a)))
-    value -= 0.5 * factor.logdet()
-    p, Sigma = softmax(f, axis=1), factor.point_blocks(gram)
-    own = np.diagonal(Sigma, axis1=1, axis2=2)
-    Sp = np.einsum("ice,ie->ic", Sigma, p)
-    inner = own - 2.0 * Sp
-    s = 0.5 * w[:, None] * p * (inner - (p * inner).sum(axis=1, keepdims=True))
-    z = s - factor.solve(np.asarray(gram @ s))
-    return Evidence(value, -z, a)
+    below = landscape.along(state, da, np.zeros((0, 1)))
+    return replace(below, steps=state.steps, moved=np.inf, decrement=np.inf)  # no Newton step
 
 
 class Laplace(SiteInference):
@@ -252,9 +165,8 @@ class Laplace(SiteInference):
     U V' = -z a' in formula (3), because W moves with the mode: z = (I - C K) s,
     s_i = 1/2 Sigma_ii w_i g'''_i (GPML 5.22-5.24). A loss that is not convex (StudentT) gives W of
     both signs; the mode is then a local one. Softmax has one joint posterior over its classes.
-
-    The probabilities are under-confident where the posterior is skewed, as it is for labels and a
-    large kernel variance: EP is the better choice for two classes.
+    Probabilities are under-confident for labels and a large kernel variance: EP is better for two
+    classes.
 
     Parameters
     ----------
@@ -266,14 +178,13 @@ class Laplace(SiteInference):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> from mercer.linalg import DenseGram
-    >>> from mercer.losses import Logistic
-    >>> gram, y = DenseGram(RBF(), np.array([[0.0], [1.0]]), keep=True), np.array([[1.0], [-1.0]])
-    >>> solution = Laplace().solve(gram, y, Logistic())
+    >>> from mercer import kernels, linalg, losses
+    >>> gram = linalg.DenseGram(kernels.RBF(), np.array([[0.0], [1.0]]), keep=True)
+    >>> y = np.array([[1.0], [-1.0]])
+    >>> solution = Laplace().solve(gram, y, losses.Logistic())
     >>> np.round(solution.alpha.ravel(), 4)
     array([ 0.4553, -0.4553])
-    >>> round(Laplace().evidence(gram, y, Logistic(), solution).value, 4)
+    >>> round(Laplace().evidence(gram, y, losses.Logistic(), solution).value, 4)
     -1.511
     """
 
@@ -286,24 +197,21 @@ class Laplace(SiteInference):
 
     def __init__(self, tol: float = 1e-10, max_iter: int = 100) -> None:
         check_limits("Laplace", tol, max_iter)
-        self.tol = tol
-        self.max_iter = max_iter
+        self.tol, self.max_iter = tol, max_iter
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
-        mean, local = task.mean[:, None], weighted(task.loss, task.y, task.w)
-        starts = [_center(task, local)]
+        local = weighted(task.loss, task.y, task.w)
+        # at the centre of each loss (the target of a real response) even one that is not convex
+        # bends upward; outliers are discounted on the way
+        center = np.asarray(task.loss.centers(task.y)).mean(axis=0)[:, None]
+        _, slope, curvature = local(center)
+        W = np.maximum(curvature, 0.0)
+        starts = [(W, W * (center - task.mean[:, None]) - slope)]
         if start is not None and start.W.shape == task.mean.shape:
             h = start.a + start.W * (start.f - task.mean)
-            starts.insert(0, ModeStart(start.W[:, None], h[:, None]))
-        state, factor, W, report = settle(
-            task.gram,
-            local,
-            mean,
-            Steps(task.gram, lambda W: _factor(task.gram, W), _raised),
-            starts,
-            self.tol,
-            self.max_iter,
-        )
+            starts.insert(0, (start.W[:, None], h[:, None]))
+        landscape = Landscape(task.gram, local, task.mean[:, None], task.H, AGAIN)
+        state, factor, W, report = settle(landscape, starts, self.tol, self.max_iter)
         return Sites(state.a[:, 0], W[:, 0], state.f[:, 0], factor, report)
 
     def derivatives(self, loss: Loss, y: Array, f: Array) -> tuple[Array, Array, Array]:
@@ -327,56 +235,39 @@ class Laplace(SiteInference):
 
         return Evidence(value, -z[:, None], a[:, None], slopes(task.loss, total))
 
-    def solve(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        *,
-        mean: Array | None = None,
-        basis: Array | None = None,
-        weights: Array | None = None,
-        start: Solution | None = None,
-    ) -> Solution:
-        if loss.response != "multiclass":
-            return super().solve(
-                gram, y, loss, mean=mean, basis=basis, weights=weights, start=start
-            )
-        refuse_basis(self, basis)
-        w = ones_if_none(weights, len(y))
-        return joint_solution(gram, y, loss, mean, w, start, self.tol, self.max_iter)
+    def infer(self, task: Task, start: Solution | None) -> Solution:
+        if task.loss.response != "multiclass":
+            return super().infer(task, start)
+        self.refuse_basis(task)
+        mean, starts = task.mean, []
+        if start is not None and start.W.shape == mean.shape:
+            D, f = start.W, start.z - mean
+            Wf = D * f - D * ((D * f).sum(axis=1) / D.sum(axis=1))[:, None]
+            starts = [(D, start.alpha + Wf)]
+        local = shared(task.loss, task.y[:, 0], task.w, mean.shape[1])
+        landscape = Landscape(task.gram, local, mean, task.H, AGAIN)
+        state, factor, D, report = settle(landscape, starts, self.tol, self.max_iter)
+        return Solution(state.a, D, state.f, factor, None, task.w, report)
 
     def evidence(
-        self,
-        gram: Gram,
-        y: Array,
-        loss: Loss,
-        solution: Solution,
-        *,
-        spread: Array | None = None,
+        self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
     ) -> Evidence:
+        """See :meth:`Inference.evidence`; for classes U, V are (n, c).
+
+        E = -sum_i w_i g - 1/2 sum_c a_c'K a_c - 1/2 log|I + K W| (GPML 3.44). With Sigma_i the
+        (c, c) posterior covariance at point i, s = 1/2 d log|I + K W| / df at fixed Sigma:
+
+            s_ic = w_i p_c / 2 [Sigma_cc - sum_k p_k Sigma_kk - 2 ((Sigma p)_c - p'Sigma p)]
+        """
         if loss.response != "multiclass":
             return super().evidence(gram, y, loss, solution, spread=spread)
-        return joint_evidence(gram, y, loss, solution)
-
-
-def _center(task: Task, local: Local) -> ModeStart:
-    """Sites of the curvature at the centre of each loss, for real responses the target itself.
-
-    There even a loss that is not convex bends upward; outliers are discounted on the way.
-    """
-    center = np.asarray(task.loss.centers(task.y)).mean(axis=0)[:, None]
-    _, slope, curvature = local(center)
-    W = np.maximum(curvature, 0.0)
-    return ModeStart(W, W * (center - task.mean[:, None]) - slope)
-
-
-def _factor(gram: Gram, curvature: Array) -> Factor:
-    """C for a curvature (n, 1) of any sign."""
-    W = curvature[:, 0]
-    return gram.factor(np.where(np.abs(W) < TINY, 0.0, W))
-
-
-def _raised(curvature: Array) -> Array:
-    """The curvature without its negative part: a step with it goes downhill."""
-    return np.maximum(curvature, 0.0) if np.any(curvature < 0.0) else curvature
+        a, f, w, factor = solution.alpha, solution.z, solution.weights, solution.factor
+        assert isinstance(factor, CoupledFactor)
+        value = -float(w @ loss.value(y[:, 0], f)) - 0.5 * float(np.vdot(a, np.asarray(gram @ a)))
+        value -= 0.5 * factor.logdet()
+        p, Sigma = softmax(f, axis=1), factor.point_blocks(gram)
+        own = np.diagonal(Sigma, axis1=1, axis2=2)
+        inner = own - 2.0 * np.einsum("ice,ie->ic", Sigma, p)
+        s = 0.5 * w[:, None] * p * (inner - (p * inner).sum(axis=1, keepdims=True))
+        z = s - factor.solve(np.asarray(gram @ s))
+        return Evidence(value, -z, a)

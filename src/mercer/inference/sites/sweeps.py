@@ -2,7 +2,6 @@
 
 Of each site a share ``power`` is taken away and put back by the true factor to the same power: 1 is
 EP, less is power EP, milder where a posterior has several modes. Reference: Minka (2004), Power EP.
-The fixed-point iteration over sweeps is sped up by Anderson acceleration.
 """
 
 from __future__ import annotations
@@ -24,10 +23,7 @@ NARROWEST = 1e-14  # of the largest prior variance: stands for v = 0, where a ke
 
 @dataclass(frozen=True)
 class SweepState:
-    """Sites, and what they should be. x and r are (2, n): h and W, and their change.
-
-    ``factor`` is None for the prior, whose sites are zero.
-    """
+    """Sites x (2, n), h and W, and their change r; ``factor`` is None for the prior, x = 0."""
 
     x: Array
     r: Array
@@ -52,26 +48,24 @@ class Sweeps:
     """From sites to the sites that match the moments: one factorisation each."""
 
     def __init__(self, task: Task, power: float = 1.0) -> None:
-        self.task = task
-        self.power = power
-        self.K_diag = task.gram.diag()
-        self.factorisations = 0
+        self.task, self.power = task, power
+        self.K_diag, self.factorisations = task.gram.diag(), 0
 
     def begin(self, start: Sites | None) -> SweepState:
         """Sites nearby, or the prior, which needs no factorisation."""
-        n, task = len(self.task.y), self.task
+        task, zero = self.task, np.zeros((2, len(self.task.y)))
         if start is not None:
             h = start.a + start.W * (start.f - task.mean)
             near = self.look(np.array([h, start.W]))
             if near is not None:
                 return near
-        zero = np.zeros(n)
-        state = self._state(np.zeros((2, n)), None, zero, task.mean, self.K_diag)
+        state = self._state(zero, None, zero[0], task.mean, self.K_diag)
         if state is None:
             raise ValueError(
                 f"{type(task.loss).__name__} is so narrow beside the prior variance "
-                f"({largest(task):.3g}) that its moments are lost to rounding; widen its noise, "
-                "lower the kernel's variance, or use exact inference where the loss is Gaussian"
+                f"({np.max(self.K_diag):.3g}) that its moments are lost to rounding; widen its "
+                "noise, lower the kernel's variance, or use exact inference where the loss is "
+                "Gaussian"
             )
         return state
 
@@ -116,14 +110,9 @@ class Sweeps:
         return SweepState(x, np.array([h, W]) - x, factor, a, f, f - task.mean, var)
 
 
-def largest(task: Task) -> float:
-    """The largest prior variance, 1 if all are zero."""
-    return float(np.max(task.gram.diag(), initial=0.0)) or 1.0
-
-
 def narrowest(task: Task) -> float:
-    """The variance that stands for none."""
-    return NARROWEST * largest(task)
+    """The variance that stands for none, relative to the largest of the prior (1 if all are 0)."""
+    return NARROWEST * (float(np.max(task.gram.diag(), initial=0.0)) or 1.0)
 
 
 class Anderson:
@@ -131,24 +120,8 @@ class Anderson:
 
     With r = G(x) - x and differences dX, dR over the history, gamma = argmin |T(r - dR gamma)| for
     a linear T that says what counts, the next point is x + rho r - (dX + rho dR) gamma, rho = 1
-    unless the iteration is damped. It has the fixed points of G and no others; whether to accept
-    the point is left to the caller.
-
-    Reference: Walker & Ni (2011), SIAM J. Numer. Anal. 49, algorithm AA.
-
-    Parameters
-    ----------
-    memory : differences kept.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> A, x = np.array([[0.9, 0.1], [0.0, 0.5]]), np.ones(2)
-    >>> mixer = Anderson(memory=2)
-    >>> for _ in range(3):
-    ...     x = mixer.step(x, A @ x - x)
-    >>> np.abs(x).max().round(12)
-    np.float64(0.0)
+    unless damped. It has the fixed points of G and no others; the caller accepts the point or not.
+    ``memory`` differences are kept. Reference: Walker & Ni (2011), SIAM J. Numer. Anal. 49.
     """
 
     def __init__(self, memory: int) -> None:

@@ -1,19 +1,24 @@
 """The variational Gaussian: the best Gaussian posterior, and a guaranteed bound on the evidence.
 
-Theory (A11), (A12).
+The unknowns are the 2n site parameters (h, W): Sigma = (K^-1 + W)^-1 and a = h - W K a. Per point,
+nu_i = w_i E[g(y_i, f_i)] under the Gaussian. Theory (A11), (A12).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, gmres
 
-from mercer.inference.base import Evidence, Report, check_limits
-from mercer.inference.sites.base import SiteInference, Sites, Task
+from mercer.core.arrays import Array
+from mercer.core.errors import NotPositiveDefiniteError
+from mercer.inference.base import Evidence, check_limits, ended
+from mercer.inference.sites.base import SiteInference, Sites, Task, averages
 from mercer.inference.variational import factored
-from mercer.inference.variational.newton import Point, averages, mixed, newton, place
+from mercer.linalg.gram import Factor
 from mercer.losses.base import Loss, is_number
 from mercer.losses.numbers.defaults import slopes
 
@@ -21,6 +26,10 @@ SHRINK = 0.7  # a Newton step must bring the residual down to this share,
 GAIN = 1e-3  # or the free energy down by this much
 NOISE = 1e-12  # relative rounding error of the free energy that a step is forgiven
 STUCK = 1e8  # a damping beyond which nothing moves any more
+FORCING = 1e-3  # relative accuracy of the linear system while far from the solution
+FAR = 10.0  # factor by which a fixed-point step changes W at most, where W > 0
+CACHE = 2**16  # numbers squared at a time
+KRYLOV = 60  # products with its matrix at most; what is left is made up by the next step
 
 
 class Variational(SiteInference):
@@ -31,16 +40,14 @@ class Variational(SiteInference):
         F = sum_i w_i E_q[g(y_i, f_i)] + 1/2 a'K a + 1/2 log|I + K W| - 1/2 sum_i W_i Sigma_ii
 
     with mu = mean + K a and Sigma = (K^-1 + W)^-1. At the optimum a_i = -dE[w g]/dmu_i and
-    W_i = 2 dE[w g]/dSigma_ii: 2n numbers, found by a safeguarded Newton method on these equations.
+    W_i = 2 dE[w g]/dSigma_ii: 2n numbers, found by a safeguarded Newton method that never raises F.
     W_i is negative where the loss is concave on average (normalised hinge, Student's t). For a
-    convex loss the optimum is unique; otherwise it is a local one. F falls with every step that is
-    taken: one that raises it by more than its rounding error (1e-12, relative) is refused.
+    convex loss the optimum is unique; otherwise it is a local one.
 
     Parameters
     ----------
-    factors : None for the best covariance, or M >= 1 for the smaller family Sigma = D + C C' with
-        D diagonal and C (n, M), factor-analysed as in the thesis: a looser bound, slower, and
-        dependent on ``jitter``. To compare with results that used it.
+    factors : None for the best covariance, or M >= 1 for the smaller family Sigma = D + C C' of the
+        thesis, D diagonal and C (n, M): a looser bound, slower, and dependent on ``jitter``.
     tol : stop when |a + dE/dmu| sqrt(Sigma_ii) and |W - 2 dE/dSigma| Sigma_ii are below; with
         ``factors``, when no component of the gradient of F in whitened variables is above.
     max_iter : factorisations at most (with ``factors``, evaluations of F after them); reaching it
@@ -53,12 +60,10 @@ class Variational(SiteInference):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> from mercer.linalg import DenseGram
-    >>> from mercer.losses import NormalizedHinge
-    >>> gram = DenseGram(4.0 * RBF(), np.array([[0.0], [1.0]]), keep=True)
+    >>> from mercer import kernels, linalg, losses
+    >>> gram = linalg.DenseGram(4.0 * kernels.RBF(), np.array([[0.0], [1.0]]), keep=True)
     >>> y = np.array([[1.0], [-1.0]])
-    >>> solution = Variational().solve(gram, y, NormalizedHinge())
+    >>> solution = Variational().solve(gram, y, losses.NormalizedHinge())
     >>> solution.report.converged, solution.alpha.ravel().round(4)
     (True, array([ 0.515, -0.515]))
     """
@@ -79,21 +84,14 @@ class Variational(SiteInference):
         check_limits("Variational", tol, max_iter)
         if not (jitter == 0.0 or is_number(jitter, 0.0, 1.0)):
             raise ValueError(f"Variational needs 0 <= jitter < 1, not {jitter!r}")
-        self.factors = factors
-        self.tol = tol
-        self.max_iter = max_iter
-        self.jitter = jitter
+        self.factors, self.tol, self.max_iter, self.jitter = factors, tol, max_iter, jitter
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
-        if self.factors is not None:
-            best = partial(self._best, task, start)
-            given = (self.factors, self.tol, self.max_iter, self.jitter)
-            return factored.sites(task, start, best, *given)
-        return self._best(task, start)
-
-    def _best(self, task: Task, start: Sites | None) -> Sites:
-        point, report = descend(task, start, self.tol, self.max_iter)
-        return Sites(point.a, point.W, task.mean + point.shift, point.factor, report)
+        best = partial(descend, task, start, self.tol, self.max_iter)
+        if self.factors is None:
+            return best()
+        given = (self.factors, self.tol, self.max_iter, self.jitter)
+        return factored.sites(task, start, best, *given)
 
     def score(self, task: Task, sites: Sites) -> Evidence:
         var = sites.factor.cov_diag()
@@ -109,8 +107,8 @@ class Variational(SiteInference):
         return Evidence(-expected(task.loss) - rest, loss_gradient=gradient)
 
 
-def descend(task: Task, start: Sites | None, tol: float, max_iter: int) -> tuple[Point, Report]:
-    """Return the optimum from ``start`` or from the prior, and the report.
+def descend(task: Task, start: Sites | None, tol: float, max_iter: int) -> Sites:
+    """Return the optimum from ``start`` or from the prior.
 
     Newton steps; one that fails is tried again with more damping, one that does well lessens it. A
     cold start makes two fixed-point steps first, halved while F rises.
@@ -122,11 +120,15 @@ def descend(task: Task, start: Sites | None, tol: float, max_iter: int) -> tuple
     while point.residual > tol and used < max_iter and damping < STUCK:
         h, W = mixed(task, point, rate) if waiting else newton(task, point, damping)
         trial = place(task, h, W)
-        good = _accepted(point, trial)
+        rounding = NOISE * (1.0 + abs(point.free))
+        gain = -np.inf if trial is None else point.free - trial.free
+        good = trial is not None and trial.free <= point.free + rounding
         if waiting:
             waiting, rate = waiting - 1, 0.5 * rate
-        else:
-            good = good and _better(point, trial, damping)
+        else:  # the residual or F must fall clearly; a damped step need not lower the residual
+            least = GAIN if damping == 0.0 else 1e2 * rounding
+            lower = trial is not None and trial.residual < SHRINK * point.residual
+            good = good and (lower or gain > least)
             damping = damping / 4.0 if good else max(4.0 * damping, 0.5)
             damping = 0.0 if damping < 0.05 else damping
         used += 1
@@ -136,19 +138,24 @@ def descend(task: Task, start: Sites | None, tol: float, max_iter: int) -> tuple
             path.append(point.free)
         if trial is not None:
             trial.factor.release()  # K, the factor that is kept and the next: three n x n arrays
-    return point, _report(point, tol, used, path)
+    message = (
+        f"the variational Gaussian stopped at a residual of {point.residual:.2g}, not {tol:g}: "
+        "raise max_iter, or lower the kernel's variance; a bound it is all the same"
+    )
+    spent = {"factorisations": used, "residual": point.residual, "free_energies": path}
+    report = ended(point.residual <= tol, len(path) - 1, message, point.factor, **spent)
+    return Sites(point.a, point.W, task.mean + point.shift, point.factor, report)
 
 
 def begin(task: Task, start: Sites | None) -> tuple[Point, int]:
     """The Gaussian to begin with, and the factorisations it took.
 
-    Cold: the sites that the losses ask for when f_i has the variance max(K_ii, 1)^1/2 about the
-    prior mean or, for other than binary targets, about a place between it and the loss's centre;
-    the variance is smaller where the loss is steep (an exponential would overflow).
+    Cold: the sites that the losses ask for when f_i has the variance max(K_ii, 1)^1/2, less where
+    the loss is steep (an exponential would overflow), about the prior mean or, for other than
+    binary targets, a place between it and the loss's centre.
     """
-    used = 0
+    used = 0 if start is None else 1
     if start is not None:
-        used = 1
         point = place(task, start.a + start.W * (start.f - task.mean), start.W)
         if point is not None:
             return point, used
@@ -173,31 +180,125 @@ def begin(task: Task, start: Sites | None) -> tuple[Point, int]:
     )
 
 
-def _accepted(point: Point, trial: Point | None) -> bool:
-    """Whether F does not rise, but for rounding."""
-    return trial is not None and trial.free <= point.free + NOISE * (1.0 + abs(point.free))
+@dataclass
+class Point:
+    """A Gaussian on the way, and what the losses say about it.
+
+    Attributes
+    ----------
+    h, W, factor : (n,) site parameters, and C for W.
+    a, shift, var : (n,) weights, K a, and the diagonal of Sigma.
+    free : F, the free energy: to be minimised.
+    slope, bend : (n,) d nu/dm and d2 nu/dm2 = 2 d nu/dv; at the optimum -a and W.
+    residual : largest of |a + slope| sqrt(var) and |bend - W| var, free of scale.
+    higher : third and fourth derivatives of nu in m, once asked for.
+    """
+
+    h: Array
+    W: Array
+    factor: Factor
+    a: Array
+    shift: Array
+    var: Array
+    free: float
+    slope: Array
+    bend: Array
+    residual: float
+    higher: tuple[Array, Array] | None = None
 
 
-def _better(point: Point, trial: Point | None, damping: float) -> bool:
-    """Whether the residual or F fell clearly; a damped step need not bring the residual down."""
-    assert trial is not None
-    gain = point.free - trial.free
-    least = GAIN if damping == 0.0 else 1e2 * NOISE * (1.0 + abs(point.free))
-    return trial.residual < SHRINK * point.residual or gain > least
+def place(task: Task, h: Array, W: Array) -> Point | None:
+    """Return the Gaussian with sites (h, W), or None if there is none; one factorisation.
+
+    F = sum nu + 1/2 a'K a + 1/2 log|I + K W| - 1/2 sum_i W_i Sigma_ii, thesis (4.7) without K^-1.
+    """
+    if not (np.all(np.isfinite(h)) and np.all(np.isfinite(W))):
+        return None
+    try:
+        factor = task.gram.factor(W)
+    except NotPositiveDefiniteError:
+        return None
+    var = factor.cov_diag()
+    if not np.all(var > 0.0):
+        factor.release()
+        return None
+    a = h - factor.solve(np.asarray(task.gram @ h[:, None]))[:, 0]
+    shift = np.asarray(task.gram @ a[:, None])[:, 0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        total, slope, bend = averages(task, task.mean + shift, var)
+        free = total + 0.5 * float(a @ shift + factor.logdet() - W @ var)
+        mean_off, bend_off = (a + slope) * np.sqrt(var), (bend - W) * var
+    residual = max(float(np.abs(mean_off).max()), float(np.abs(bend_off).max()))
+    if not (np.isfinite(free) and np.isfinite(residual)):
+        factor.release()
+        return None
+    return Point(h, W, factor, a, shift, var, free, slope, bend, residual)
 
 
-def _report(point: Point, tol: float, used: int, path: list[float]) -> Report:
-    converged = point.residual <= tol
-    details = {
-        "factorisations": used,
-        "residual": point.residual,
-        "free_energies": path,
-        **point.factor.report,
-    }
-    message = ""
-    if not converged:
-        message = (
-            f"the variational Gaussian stopped at a residual of {point.residual:.2g}, not {tol:g}: "
-            "raise max_iter, or lower the kernel's variance; a bound it is all the same"
-        )
-    return Report(converged, len(path) - 1, message=message, details=details)
+def mixed(task: Task, point: Point, rate: float) -> tuple[Array, Array]:
+    """Sites after a fixed-point step of length ``rate`` <= 1 towards thesis (5.2)-(5.3).
+
+    The mean's part is Newton's step for the mean. W goes straight to 2 d nu/dv (a natural gradient
+    step); where it stays positive, for convex losses, it goes along the logarithm and by a factor
+    of ten at most: W spans many decades there.
+    """
+    if task.loss.convex:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.clip(point.bend / point.W, 1.0 / FAR, FAR)
+        new = np.where(point.W > 0.0, point.W * ratio**rate, rate * point.bend)
+    else:
+        new = point.W + rate * (point.bend - point.W)
+    return point.h + rate * (-point.slope - point.a) + point.shift * (new - point.W), new
+
+
+def newton(task: Task, point: Point, damping: float = 0.0) -> tuple[Array, Array]:
+    """Sites after a Newton step on the fixed-point equations, shortened where it goes far.
+
+    With r_W = bend - W, r_p = -slope - a, T3 and T4 the third and fourth derivatives of nu in m,
+    Q = Sigma o Sigma (elementwise) and c = 1 + damping,
+
+        [c I + 1/2 T4 Q - 1/(2c) T3 Sigma T3 Q] dW = r_W + T3 o (Sigma r_p) / c
+        dh = (r_p + 1/2 T3 o (Q dW)) / c + K a o dW
+
+    from dm = Sigma (dh - K a o dW) and dSigma_ii = -(Q dW)_i. Damping > 0 is an implicit Euler step
+    of length 1/damping along the natural gradient flow of F, and so goes downhill if it is large
+    enough. GMRES solves the system in the free-of-scale unknown Sigma_ii dW_i. dW is kept to a
+    factor of four of W for convex losses, to 0.75 of |W| or 1/Sigma_ii otherwise (the fixed point
+    is never cut off), and dh follows from it.
+    """
+    if point.higher is None:
+        m = task.mean + point.shift
+        third, fourth = task.loss.expected_higher(task.y, m, point.var)
+        point.higher = task.w * third, task.w * fourth
+    third, fourth = point.higher
+    sigma = point.factor.cov()
+    c = 1.0 + damping
+    r_W, r_p = point.bend - point.W, -point.slope - point.a
+
+    def product(x: Array) -> Array:
+        u = 0.5 * _squared(sigma, x / point.var)
+        return np.asarray(c * x + point.var * (fourth * u - third * (sigma @ (third * u)) / c))
+
+    n = len(r_W)
+    right = point.var * (r_W + third * (sigma @ r_p) / c)
+    system = LinearOperator((n, n), matvec=product, dtype=np.float64)
+    accuracy = max(min(FORCING, 0.1 * point.residual), 1e-10)
+    x, _ = gmres(system, right, rtol=accuracy, restart=min(n, KRYLOV), maxiter=1)
+    W = point.W
+    if task.loss.convex:
+        low, high = W / 4.0, 4.0 * W
+    else:
+        reach = 0.75 * np.maximum(np.abs(W), 1.0 / point.var)
+        low, high = W - reach, W + reach
+    low, high = np.minimum(low, point.bend), np.maximum(high, point.bend)
+    dW = np.clip(W + x / point.var, low, high) - W
+    p = (r_p + 0.5 * third * _squared(sigma, dW)) / c
+    task.gram.give(sigma)  # its memory serves the next factor
+    return point.h + p + point.shift * dW, W + dW
+
+
+def _squared(sigma: Array, x: Array) -> Array:
+    """(Sigma o Sigma) x, some rows at a time: the squares stay in the cache."""
+    rows = max(1, CACHE // len(x))
+    parts = [np.square(sigma[i : i + rows]) @ x for i in range(0, len(x), rows)]
+    return np.concatenate(parts)

@@ -43,29 +43,19 @@ class Count:
 
 
 def minimise(
-    at: Callable[[Array], P | None],
-    x: Array,
-    limits: Array,
-    radius: float,
-    tol: float,
-    max_iter: int,
+    at: Callable[[Array], P | None], x: Array, limits: Array, radius: float, tol: float, most: int
 ) -> tuple[Array, P, Count]:
     """Return a point where no component of the gradient is above ``tol``, or the best on the way.
 
-    Parameters
-    ----------
-    at : the objective at x (p,), None where it is not finite.
-    x : (p,) where to begin; the objective must be finite there.
-    limits : (p,) the most by which a step may change each coordinate, whatever the radius.
-    radius : length of the longest step at first.
-    tol : largest component of the gradient at the end.
-    max_iter : evaluations of ``at`` at most.
+    ``at`` gives the objective at x (p,), None where it is not finite, and is called at most
+    ``most`` times. A step changes no coordinate by more than ``limits`` (p,), and is at first
+    no longer than ``radius``.
     """
     place = at(x)
     if place is None:
         raise ValueError("the objective is not finite where the descent begins")
     count = Count()
-    while np.abs(place.gradient).max() > tol and count.evaluations < max_iter and radius > STUCK:
+    while np.abs(place.gradient).max() > tol and count.evaluations < most and radius > STUCK:
         length = float(np.linalg.norm(place.gradient))
         step, hoped = steihaug(place, radius, length * min(FORCING, np.sqrt(length)), count)
         if np.any(np.abs(step) > limits):
@@ -106,9 +96,11 @@ def steihaug(place: Objective, radius: float, accuracy: float, count: Count) -> 
         length = square / bend if bend > 0.0 else np.inf
         ahead = step + length * direction if bend > 0.0 else step
         if bend <= 0.0 or float(np.linalg.norm(ahead)) >= radius:
-            length = _to_edge(step, direction, radius)
-            step = step + length * direction
-            curved = curved + length * product
+            # the positive t with |step + t direction| = radius
+            a, b = float(direction @ direction), float(step @ direction)
+            c = float(step @ step) - radius**2
+            length = float((np.sqrt(max(b * b - a * c, 0.0)) - b) / a)
+            step, curved = step + length * direction, curved + length * product
             break
         step, curved = ahead, curved + length * product
         residual = residual - length * product
@@ -117,10 +109,3 @@ def steihaug(place: Objective, radius: float, accuracy: float, count: Count) -> 
             break
         direction = residual + (square / before) * direction
     return step, -float(place.gradient @ step + 0.5 * (step @ curved))
-
-
-def _to_edge(step: Array, direction: Array, radius: float) -> float:
-    """The positive t with |step + t direction| = radius."""
-    a, b = float(direction @ direction), float(step @ direction)
-    c = float(step @ step) - radius**2
-    return float((np.sqrt(max(b * b - a * c, 0.0)) - b) / a)

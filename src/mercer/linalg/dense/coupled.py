@@ -11,8 +11,6 @@ Theory (A15).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import blas
 
@@ -27,18 +25,7 @@ COLUMNS = 32  # points taken at a time, to bound the memory
 
 
 def coupled(gram: Gram, D: Array) -> CoupledFactor:
-    """Return C for softmax sites D = w p (n, c): c + 1 factorisations.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> from mercer.linalg import DenseGram
-    >>> gram = DenseGram(RBF(), np.array([[0.0], [1.0]]), keep=True)
-    >>> factor = coupled(gram, np.full((2, 2), 0.5))
-    >>> bool(np.allclose(factor.solve(np.ones((2, 2))), 0.0))  # all classes together: no curvature
-    True
-    """
+    """Return C for softmax sites D = w p (n, c): c + 1 factorisations."""
     factors, M = [], gram.take()
     M[...] = 0.0
     for column in D.T:
@@ -59,8 +46,7 @@ class CoupledFactor(Factor):
     ----------
     factors : E_c for each function.
     shared : (n, n) Cholesky factor of M in the form of ``arrays.cholesky``, or None if uncoupled.
-    total : (n,) sum_c D_c, the sample weights; needed by :meth:`logdet` if coupled.
-    gram : where n x n arrays come from and go to; needed if coupled.
+    total, gram : (n,) sum_c D_c, and where n x n arrays come from and go to; needed if coupled.
     """
 
     def __init__(
@@ -70,10 +56,8 @@ class CoupledFactor(Factor):
         total: Array | None = None,
         gram: Gram | None = None,
     ) -> None:
-        self.factors = factors
-        self.shared = shared
-        self.total = total
-        self._gram = gram
+        self.factors, self.shared, self.total, self._gram = factors, shared, total, gram
+        self.jitter = max(f.jitter or 0.0 for f in factors)
 
     def solve(self, V: Array) -> Array:
         """C V for V (n, m): all functions at once."""
@@ -115,8 +99,7 @@ class CoupledFactor(Factor):
     def gradient_weights(self, a: Array, count: float) -> Array:
         """(a a' - sum_c C_cc) / 2, fresh; ``count`` is the number of functions.
 
-        With M = R R' and U_c = R^-1 E_c the sum is over E_c - U_c'U_c. Each E_c, and then U_c,
-        lies in the memory of its factor where the Gram is for one evaluation only.
+        With M = R R' and U_c = R^-1 E_c the sum is over E_c - U_c'U_c.
         """
         Q = np.empty((len(a), len(a))) if self._gram is None else self._gram.take()
         np.matmul(0.5 * a, a.T, out=Q)
@@ -152,29 +135,16 @@ class CoupledFactor(Factor):
         return value + cholesky_logdet(self.shared) - float(np.log(self.total).sum())
 
     def quad(self, A: Array, B: Array) -> Array:
-        """Refuse: A'C B is a block for each pair of functions."""
         raise NotImplementedError("several latent functions: use operator().blocks")
 
     def quad_diag(self, A: Array) -> Array:
-        """Refuse: see :meth:`quad`."""
         raise NotImplementedError("several latent functions: use operator().blocks")
 
     def diag(self) -> Array:
-        """Refuse: see :meth:`quad`."""
         raise NotImplementedError("several latent functions: use operator().blocks")
 
     def cov_diag(self) -> Array:
-        """Refuse: see :meth:`point_blocks`."""
         raise NotImplementedError("several latent functions: use point_blocks")
-
-    def logdet_noisy(self) -> float:
-        """Refuse: the sites of a softmax have no inverse."""
-        raise NotImplementedError("several latent functions have no log |K + W^-1|")
-
-    @property
-    def report(self) -> dict[str, Any]:
-        """The largest of the jitters."""
-        return {"jitter": max(f.report.get("jitter", 0.0) for f in self.factors)}
 
     def operator(self) -> SeveralOperator:
         return SeveralOperator([f.operator() for f in self.factors], self.shared)

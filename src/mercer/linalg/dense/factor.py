@@ -1,13 +1,8 @@
 """Dense factor: one Cholesky factorisation in place, and its inverse in the same memory.
 
-Theory (G4), (G6).
-
-Cholesky factor and inverse: by halves where that is faster, else by LAPACK.
-
-On one thread OpenBLAS solves with a triangle at about half the rate at which it multiplies. The
-compiled ``blocked`` splits the matrix into halves, so that nearly all is multiplication: the same
-operations as LAPACK's in another order. With several threads, with another BLAS, or on a processor
-without vectors of eight doubles, LAPACK does the work.
+On one thread OpenBLAS solves with a triangle at half the rate at which it multiplies. The compiled
+``blocked`` splits the matrix into halves, so that nearly all is multiplication. With several
+threads, another BLAS, or no vectors of eight doubles, LAPACK does the work. Theory (G4), (G6).
 """
 
 from __future__ import annotations
@@ -22,16 +17,19 @@ from scipy.linalg import cython_blas, cython_lapack, eigh
 
 from mercer._native import blocked, core
 from mercer.core import arrays
-from mercer.core.arrays import Array, Index, back_product, cholesky_logdet, half_product, mirror
+from mercer.core.arrays import Array, Index, cholesky_logdet, half_solve, mirror
 from mercer.core.errors import NotPositiveDefiniteError
-from mercer.linalg.gram import Factor
-from mercer.linalg.operators import CholeskyOperator
+from mercer.linalg.gram import Factor, Gram
+from mercer.linalg.operators import CholeskyOperator, ExplicitOperator
 
 if TYPE_CHECKING:
     from mercer.linalg.dense.gram import DenseGram
 
-
 SMALLEST = 256  # rows from which halving was measured to gain
+# The ladder of relative jitters tried when the factorisation fails; the first that works is
+# reported. The last is the largest change to a variance that we are willing to make: 1e-8 of it.
+JITTERS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8)
+ROWS = 256  # of an n x n array that are worked on at a time where a copy of them is needed
 
 
 def cholesky(A: Array) -> int:
@@ -60,10 +58,8 @@ def _halving(A: Array) -> bool:
     """Whether to halve A (n, n): asked anew each time, for threads may be limited in between."""
     if len(A) < SMALLEST or not A.flags.c_contiguous or not _connected():
         return False
-    libraries = _libraries()
-    return bool(libraries) and all(
-        library.internal_api == "openblas" and library.num_threads == 1 for library in libraries
-    )
+    found = {(library.internal_api, library.num_threads) for library in _libraries()}
+    return found == {("openblas", 1)}
 
 
 @cache
@@ -78,12 +74,6 @@ def _libraries() -> list[Any]:
     from threadpoolctl import ThreadpoolController
 
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
-
-
-# The ladder of relative jitters tried when the factorisation fails; the first that works is
-# reported. The last is the largest change to a variance that we are willing to make: 1e-8 of it.
-JITTERS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8)
-ROWS = 256  # of an n x n array that are worked on at a time where a copy of them is needed
 
 
 class DenseFactor(CholeskyOperator, Factor):
@@ -121,41 +111,35 @@ class DenseFactor(CholeskyOperator, Factor):
                 f"point {int(np.argmin(noisy))} has prior variance plus noise "
                 f"{np.min(noisy):.3g}; it must be positive: raise the noise"
             )
-        self.W = W
+        self.W, self._K_diag, self._noisy, self._gram = W, K_diag, noisy, gram
         self.scale = 1.0 / np.sqrt(noisy)
-        self.jitter = 0.0
-        self._noisy = noisy
-        self._K_diag = K_diag
-        self._gram = gram
         self._inverse: Array | None = None  # the array whose upper triangle is an inverse
         self._whole = False  # whether that is M^-1, not only L^-1
         self._beside: Array | None = None  # (n,) the diagonal of X, once it lies below L'
         self._beside_whole = False  # whether X is M^-1, not only L^-1
         self._inverse_diag: Array | None = None  # (n,) of M^-1
         self._cov_diag: Array | None = None
-        self.cholesky = self._factorise(gram)
+        self.cholesky = self._factorise()
         self._logdet = cholesky_logdet(self.cholesky)
 
-    def _unit(self, gram: DenseGram) -> Array:
+    def _unit(self, jitter: float) -> Array:
         # the compiled core works in place: a kernel may return another order or precision
-        K = np.asarray(gram.matrix, dtype=np.float64, order="C")
-        M = K
-        if gram.keep:
-            M = gram.take()
+        K = M = np.asarray(self._gram.matrix, dtype=np.float64, order="C")
+        if self._gram.keep:
+            M = self._gram.take()
         elif not K.flags.writeable:
             M = K.copy()
-        core.scale_upper(K, self.scale, 1.0 + self.jitter, M)
+        core.scale_upper(K, self.scale, 1.0 + jitter, M)
         return M
 
-    def _factorise(self, gram: DenseGram) -> Array:
+    def _factorise(self) -> Array:
         for jitter in JITTERS:
-            self.jitter = jitter
-            M = self._unit(gram)
+            M = self._unit(jitter)
             if cholesky(M) == 0:
+                self.jitter = jitter
                 return M
-            gram.give(M)
-        self.jitter = 0.0
-        M = mirror(self._unit(gram))
+            self._gram.give(M)
+        M = mirror(self._unit(0.0))
         if not np.all(np.isfinite(M)):
             raise NotPositiveDefiniteError(
                 "the kernel matrix has entries that are not finite: "
@@ -172,28 +156,20 @@ class DenseFactor(CholeskyOperator, Factor):
     def half(self, V: Array) -> Array:
         if self.cholesky.size:
             return super().half(V)
-        return half_product(self._spent(), self.scale[:, None] * V)
+        return arrays.half_product(self._spent(), self.scale[:, None] * V)
 
     def half_transposed(self, V: Array) -> Array:
         if self.cholesky.size:
             return super().half_transposed(V)
-        return self.scale[:, None] * back_product(self._spent(), V)
+        return self.scale[:, None] * arrays.back_product(self._spent(), V)
 
     def _spent(self) -> Array:
         if self._inverse is None or self._whole:
             raise RuntimeError("this factor was used up by its inverse: set scratch=False")
         return self._inverse
 
-    @property
-    def report(self) -> dict[str, Any]:
-        """The relative jitter added to each variance."""
-        return {"jitter": self.jitter}
-
     def solve(self, V: Array) -> Array:
         return self.half_transposed(self.half(V))
-
-    def quad(self, A: Array, B: Array) -> Array:
-        return self.reduce(A, B, None, None)
 
     def quad_diag(self, A: Array) -> Array:
         return self.reduce_diag(A, None)
@@ -201,12 +177,11 @@ class DenseFactor(CholeskyOperator, Factor):
     def _half_inverse(self) -> Array:
         """L^-1 (upper triangle, row-major, of its transpose), or M^-1 if that was made of it."""
         if self._inverse is None:
-            A = self.cholesky
             if self._gram.scratch:
-                self.cholesky = np.empty((0, 0))
+                A, self.cholesky = self.cholesky, np.empty((0, 0))
             else:
-                A, L = self._gram.take(), A
-                A[...] = L
+                A = self._gram.take()
+                A[...] = self.cholesky
             self._whole = self._beside_whole
             if self._beside is None:
                 half_inverse(A)
@@ -249,8 +224,7 @@ class DenseFactor(CholeskyOperator, Factor):
             else:
                 with self._laid_beside() as A:
                     half_inverse(A)
-                    squares = inverse_diag(A)
-                self._inverse_diag = squares
+                    self._inverse_diag = inverse_diag(A)
         return np.asarray(self.scale**2 * self._inverse_diag)
 
     def add_to(self, M: Array) -> None:
@@ -281,11 +255,6 @@ class DenseFactor(CholeskyOperator, Factor):
             self._cov_diag = result
         return self._cov_diag.copy()
 
-    def trim(self) -> None:
-        if self.cholesky.size:
-            self._gram.give(self._inverse)
-            self._inverse = None
-
     def release(self) -> None:
         self._gram.give(self.cholesky, self._inverse)
         self.cholesky, self._inverse = np.empty((0, 0)), None
@@ -296,10 +265,9 @@ class DenseFactor(CholeskyOperator, Factor):
         reach[self.W * self._K_diag < 1e-6] = 0.0
         # (K^-1 + W)^-1 = W^-1 - W^-1 C W^-1
         variances, inverse = self.cov_diag(), self.inverse()
+        S = mirror(inverse if self.cholesky.size else inverse.copy())
         if self.cholesky.size:
-            S, self._inverse = mirror(inverse), None  # written over it: it can be made again
-        else:
-            S = mirror(inverse.copy())
+            self._inverse = None  # written over it: it can be made again
         S *= -reach[:, None]
         S *= reach
         for some, K in self._weak():
@@ -322,3 +290,78 @@ class DenseFactor(CholeskyOperator, Factor):
 
     def operator(self) -> CholeskyOperator:
         return CholeskyOperator(self.cholesky, self.scale)
+
+
+class SignedFactor(Factor):
+    """C for finite W (n,), some negative: a loss is concave there. K^-1 + W is positive definite.
+
+    With W = W+ - E D E', E the k columns of the identity at the points where W_i = -D_i < 0, the
+    positive part is factored as ever and the negative one taken off again by its k x k complement:
+
+        A = (K + W+^-1)^-1,  S = K - K A K,  P = E - A K E,  G = (D^-1 - S_EE)^-1
+        C = A - P G P',   (K^-1 + W)^-1 = S + (K P) G (K P)',
+        |I + K W| = |I + K W+| |I - D^1/2 S_EE D^1/2|.
+
+    No inverse or factor of K itself is needed, hence no jitter. K^-1 + W is positive definite
+    exactly if the second determinant's matrix is. Reference: methods for the normalised hinge in
+    M. Seeger's thesis; the identities are Woodbury's.
+    """
+
+    def __init__(self, gram: Gram, W: Array) -> None:
+        negative = np.flatnonzero(W < 0.0)
+        self.W = W
+        self.positive = gram.factor(np.maximum(W, 0.0))  # A
+        self.jitter = self.positive.jitter
+        P = np.empty((len(W), len(negative)), order="F")  # its transpose is solved with, row-major
+        for i in range(0, len(negative), ROWS):
+            solved = self.positive.solve(gram.rows(negative[i : i + ROWS]).T)
+            np.negative(solved, out=P[:, i : i + ROWS])
+        P[negative, np.arange(len(negative))] += 1.0
+        KP = np.asarray(gram @ P)  # S E
+        root = np.sqrt(-W[negative])
+        rest = -root[:, None] * KP[negative] * root
+        rest = 0.5 * (rest + rest.T)
+        rest.flat[:: len(rest) + 1] += 1.0
+        if arrays.cholesky(rest):
+            self.positive.release()
+            raise NotPositiveDefiniteError(
+                "the precision K^-1 + W is not positive definite: shorten the step"
+            )
+        self._logdet = cholesky_logdet(rest)
+        # rows (k, n) of H and KH with P G P' = H'H and (K P) G (K P)' = KH'KH
+        P *= root
+        self._half = half_solve(rest, P.T)
+        del P
+        KP *= root
+        self._half_cov = half_solve(rest, KP.T)
+
+    def solve(self, V: Array) -> Array:
+        return np.asarray(self.positive.solve(V) - self._half.T @ (self._half @ V))
+
+    def diag(self) -> Array:
+        return np.asarray(self.positive.diag() - np.square(self._half).sum(axis=0))
+
+    def cov_diag(self) -> Array:
+        return np.asarray(self.positive.cov_diag() + np.square(self._half_cov).sum(axis=0))
+
+    def cov(self) -> Array:
+        return _added(self.positive.cov(), self._half_cov, 1.0)
+
+    def release(self) -> None:
+        self.positive.release()
+
+    def logdet(self) -> float:
+        return self.positive.logdet() + self._logdet
+
+    def gradient_weights(self, a: Array, count: float) -> Array:
+        return _added(self.positive.gradient_weights(a, count), self._half, 0.5 * count)
+
+    def operator(self) -> ExplicitOperator:
+        return ExplicitOperator(self.gradient_weights(np.zeros((len(self.W), 1)), -2.0))
+
+
+def _added(S: Array, half: Array, factor: float) -> Array:
+    """S + factor half'half, in place, some rows at a time: no further n x n array."""
+    for i in range(0, len(S), ROWS):
+        S[i : i + ROWS] += factor * (half[:, i : i + ROWS].T @ half)
+    return S

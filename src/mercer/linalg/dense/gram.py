@@ -1,7 +1,4 @@
-"""Dense Gram: the whole matrix in memory; and dense Grams one after the other, in the same memory.
-
-Theory (G4), (G6).
-"""
+"""Dense Gram: the whole matrix in memory, or one after the other in the same; (G4), (G6)."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from mercer.core.arrays import Array, Index
 from mercer.core.memory import require_memory
 from mercer.kernels.base import Gradient
 from mercer.kernels.given import Precomputed
-from mercer.linalg.dense.factor import ROWS, DenseFactor
+from mercer.linalg.dense.factor import ROWS, DenseFactor, SignedFactor
 from mercer.linalg.gram import Covariance, Factor, Gram
 
 # Points up to which a Gram takes its memory without asking the system, 24 MB: a fit asks once
@@ -24,13 +21,11 @@ class DenseGram(Gram):
 
     Parameters
     ----------
-    kernel : the covariance function.
-    points : (n, d).
-    keep : keep K for repeated products and factorisations. If False the matrix is formed for each
-        factorisation and overwritten by it, so that only one n x n array exists.
-    scratch : let a Factor overwrite its Cholesky factor by the inverse, the first time that the
-        inverse is asked for. For one evaluation of the evidence, which solves before and not after:
-        one n x n array in all.
+    kernel, points : the covariance function, and (n, d).
+    keep : keep K for repeated products and factorisations. If False it is formed for each
+        factorisation and overwritten by it: one n x n array in all.
+    scratch : let a Factor overwrite its Cholesky factor by the inverse once that is asked for: for
+        one evaluation of the evidence, which solves before and not after.
     spare : n x n arrays that may be written over, from Grams before this one; with ``scratch`` it
         gets this one's at the end.
 
@@ -54,10 +49,7 @@ class DenseGram(Gram):
     ) -> None:
         if len(points) > SMALL:
             require_memory(len(points), arrays=3)
-        self.kernel = kernel
-        self.points = points
-        self.keep = keep
-        self.scratch = scratch
+        self.kernel, self.points, self.keep, self.scratch = kernel, points, keep, scratch
         self.spare = [] if spare is None else spare
         self._matrix: Array | None = None
         self.room: list[Array] = []  # n x n arrays of factors that are done with
@@ -80,19 +72,15 @@ class DenseGram(Gram):
         return K
 
     def _formed(self) -> Array:
+        """Form K, in a spare array if one fits and the kernel can write to it."""
         written = getattr(self.kernel, "written", None)
-        out = None if written is None else self._taken()
-        if written is None or out is None:
+        try:  # in one step: threads may share the spare arrays
+            out = None if written is None else self.spare.pop()
+        except IndexError:
+            out = None
+        if written is None or out is None or len(out) != len(self.points):
             return self.kernel(self.points)
         return np.asarray(written(self.points, out))
-
-    def _taken(self) -> Array | None:
-        """Take a spare array, if one fits. In one step: threads may share them."""
-        try:
-            out = self.spare.pop()
-        except IndexError:
-            return None
-        return out if len(out) == len(self.points) else None
 
     def __matmul__(self, V: Array) -> Array:
         return np.asarray(self.matrix @ V)
@@ -115,11 +103,7 @@ class DenseGram(Gram):
 
     def factor(self, W: Array) -> Factor:
         W = W + 0.0  # a weight of -0.0 is none, and 1/W must not be -inf
-        if np.any(W < 0):
-            from mercer.linalg.dense.signed import SignedFactor
-
-            return SignedFactor(self, W)
-        return DenseFactor(self, W)
+        return SignedFactor(self, W) if np.any(W < 0) else DenseFactor(self, W)
 
     def pullback(
         self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
@@ -151,19 +135,8 @@ class DenseGram(Gram):
 class RecycledGrams:
     """Makes the dense Grams of one search: each is written over the last.
 
-    Fresh memory has to be cleared by the system before it is given out, which takes a tenth of the
-    time that it takes to form K. Between two evaluations one n x n array is kept. Of Grams that
-    threads work on at the same time one gets it, and the others have memory of their own.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.kernels import RBF
-    >>> make, points = RecycledGrams(), np.array([[0.0], [1.0]])
-    >>> gram = make(RBF(), points, scratch=True)
-    >>> gradient = gram.pullback(np.ones((2, 1)), gram.factor(np.ones(2)))
-    >>> len(make.spare)
-    1
+    Fresh memory has to be cleared by the system, which takes a tenth of the time to form K. Between
+    two evaluations one n x n array is kept; of several threads one gets it.
     """
 
     def __init__(self) -> None:

@@ -9,8 +9,6 @@ Theory (G7), (G8).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import solve_triangular
 
@@ -28,8 +26,7 @@ class Projected(Factor):
     """
 
     def __init__(self, inner: DenseFactor, H: Array) -> None:
-        self.inner = inner
-        self.H = H
+        self.inner, self.H, self.jitter = inner, H, inner.jitter
         self.Q, self.R = np.linalg.qr(inner.half(H))
         self.T = inner.half_transposed(self.Q)  # (n, k) with P = C - T T'
         # each column against its own length: a cubic of large inputs is not dependent
@@ -37,24 +34,11 @@ class Projected(Factor):
         weak = np.flatnonzero(np.abs(np.diagonal(self.R)) <= 1e-13 * lengths[: len(H)])
         if H.shape[1] > len(H) or len(weak):
             raise ValueError(_dependent(H, weak))
-
-    @property
-    def report(self) -> dict[str, Any]:
-        return self.inner.report
-
-    def _half(self, V: Array) -> Array:
-        u = self.inner.half(V)
-        return np.asarray(u - self.Q @ (self.Q.T @ u))
+        self._logdet_basis = float(2.0 * np.log(np.abs(np.diagonal(self.R))).sum())  # log |A|
 
     def solve(self, V: Array) -> Array:
-        return self.inner.half_transposed(self._half(V))
-
-    def quad(self, A: Array, B: Array) -> Array:
-        return np.asarray(self._half(A).T @ self._half(B))
-
-    def quad_diag(self, A: Array) -> Array:
-        u = self._half(A)
-        return np.asarray(np.einsum("ij,ij->j", u, u))
+        u = self.inner.half(V)
+        return self.inner.half_transposed(u - self.Q @ (self.Q.T @ u))
 
     def diag(self) -> Array:
         return np.asarray(self.inner.diag() - (self.T**2).sum(axis=1))
@@ -63,20 +47,15 @@ class Projected(Factor):
         """Posterior variance of f + h'beta at the points, shape (n,): W^-1 - W^-1 P W^-1."""
         W = self.inner.W
         with np.errstate(divide="ignore", invalid="ignore"):
-            result = np.where(np.isinf(W), 0.0, (1.0 - self.diag() / W) / W)
-        return np.asarray(result)
+            return np.asarray(np.where(np.isinf(W), 0.0, (1.0 - self.diag() / W) / W))
 
     def logdet(self) -> float:
         """log |I + K W| + log |A|."""
-        return self.inner.logdet() + self.logdet_basis()
+        return self.inner.logdet() + self._logdet_basis
 
     def logdet_noisy(self) -> float:
         """log |K + W^-1| + log |A|: the determinant of the vague evidence, GPML (2.45)."""
-        return self.inner.logdet_noisy() + self.logdet_basis()
-
-    def logdet_basis(self) -> float:
-        """log |A|."""
-        return float(2.0 * np.log(np.abs(np.diagonal(self.R))).sum())
+        return self.inner.logdet_noisy() + self._logdet_basis
 
     def coefficients(self, z: Array) -> Array:
         """Beta = A^-1 H' C z for z (n, m): shape (k, m). GPML (2.42)."""
@@ -93,17 +72,14 @@ class Projected(Factor):
 def _dependent(H: Array, weak: Index) -> str:
     """Say which functions of H (n, k) are combinations of those before them, and why if known."""
     n, k = H.shape
-    text = f"the {k} basis functions are linearly dependent on the {n} training inputs: "
-    if k > n:
-        return text + "they are more than the inputs can tell apart; choose a smaller basis"
     constant = np.flatnonzero(np.ptp(H, axis=0) == 0.0)
-    if np.isin(weak, constant).any():
+    if k > n:
+        why = "they are more than the inputs can tell apart; choose a smaller basis"
+    elif np.isin(weak, constant).any():
         which = ", ".join(str(j) for j in constant)
-        return text + (
-            f"those with number {which}, counted from 0, are constant there; leave constant "
-            "columns out of the table, or choose a smaller basis"
-        )
-    return text + (
-        f"number {weak[0]}, counted from 0, is a combination of those before it; drop some of "
-        "them or choose a lower degree"
-    )
+        why = f"those with number {which}, counted from 0, are constant there; leave constant "
+        why += "columns out of the table, or choose a smaller basis"
+    else:
+        why = f"number {weak[0]}, counted from 0, is a combination of those before it; drop some "
+        why += "of them or choose a lower degree"
+    return f"the {k} basis functions are linearly dependent on the {n} training inputs: {why}"
