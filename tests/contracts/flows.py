@@ -85,7 +85,7 @@ def command() -> None:
 
 
 # How many files a flow may cross now, and how many it shall cross one day.
-MOST = {gaussian_process: 30, support_vectors: 18, stream: 22, spline: 25, command: 150}
+MOST = {gaussian_process: 30, support_vectors: 18, stream: 22, spline: 20, command: 150}
 AIM = {gaussian_process: 30, support_vectors: 18, stream: 20, spline: 20, command: 150}
 
 if __name__ == "__main__":

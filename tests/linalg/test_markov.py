@@ -9,8 +9,7 @@ from tests.reference.spline import dense, exactly
 from mercer._native import markov
 from mercer.kernels import Spline
 from mercer.linalg import MarkovGram
-from mercer.linalg.spline.states import mean_gap, smooth
-from mercer.linalg.spline.tables import unit_cholesky
+from mercer.linalg.spline.states import mean_gap, smooth, unit_cholesky
 
 ORDERS = [1, 2, 3]
 

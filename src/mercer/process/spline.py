@@ -6,14 +6,17 @@ Derivatives of a smoothing spline anywhere, to the digits of the curve itself.
 from __future__ import annotations
 
 from math import factorial
+from typing import Any
 
 import numpy as np
 
+from mercer._native import markov
 from mercer.core.arrays import Array, Index
+from mercer.core.kinds import Numbers, Plain
+from mercer.core.record import Fields
 from mercer.kernels.compose import Scale
 from mercer.kernels.splines.line import Spline
-from mercer.linalg.spline.rows import SplineRows
-from mercer.linalg.spline.states import States, smooth
+from mercer.linalg.spline.states import SplineRows, States, smooth
 from mercer.process.process import Prior, Process
 
 
@@ -145,3 +148,52 @@ def derivative(
         found[at == points[-1]] = a[points == points[-1]].sum()
     value[inner] = (-1.0) ** (order - m) * states.variance * found / unit**order
     return value, variance
+
+
+def _curve(rows: SplineRows, states: dict[str, Any], noise_variance: float) -> SplinePosterior:
+    """The knots of the states and their unit are those of the rows."""
+    found = States(rows.points, rows.unit, **states)
+    m = found.order
+    if not 1 <= m <= markov.HIGHEST or not np.any(rows.weights > 0.0):
+        raise ValueError("a curve is of an order from 1 to 6, and some row has a weight")
+    if found.cov.shape[1] != m * (m + 1) // 2 or found.back.shape[1] != markov.room(m):
+        raise ValueError("the states do not have the covariances of their order")
+    if np.any(np.diff(rows.points) < 0.0):
+        raise ValueError("the points are not in order")
+    return SplinePosterior(rows, found, noise_variance)
+
+
+# N rows as given, n knots, order o
+CURVE = Fields(
+    _curve,
+    {
+        "rows": Fields(
+            SplineRows,
+            {
+                "x": Numbers("N"),
+                "y": Numbers("N"),
+                "weights": Numbers("N", 0.0),
+                "points": Numbers("n"),
+                "target": Numbers("n"),
+                "total": Numbers("n", 0.0),
+                "within": Plain(float, 0.0),
+                "y_shift": Plain(float),
+                "y_scale": Plain(float, 0.0, above=True),
+                "unit": Plain(float, 0.0, above=True),
+            },
+        ),
+        "states": Fields(
+            dict,
+            {
+                "variance": Plain(float, 0.0),
+                "mean": Numbers("n o"),
+                "cov": Numbers("n t"),
+                "root": Numbers("o o"),
+                "back": Numbers("n-1 r"),
+                "logdet": Plain(float),
+                "rss": Plain(float),
+            },
+        ),
+        "noise_variance": Plain(float, 0.0),
+    },
+)

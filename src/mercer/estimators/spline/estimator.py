@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import inference as inferences
+from mercer._native import markov
 from mercer.core.arrays import Array
+from mercer.core.kinds import PartOf, Plain, Record
+from mercer.core.record import Each, Maybe, One
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.shared.machine import generator
+from mercer.estimators.shared.record import LEFT_OUT
 from mercer.estimators.shared.table import check_target, check_weights, read_inputs, read_rows
-from mercer.estimators.spline.checks import (
-    check_derivative,
-    check_ends,
-    check_lam,
-    check_open,
-    check_order,
-    check_period,
-    labels,
-    resolve_response,
-)
-from mercer.estimators.spline.gaussian import GaussianCurve
+from mercer.estimators.shared.units import describe_units
+from mercer.estimators.spline.gaussian import FittedSpline, gaussian_curve
 from mercer.estimators.spline.left_out import leave_one_out, response_moments
-from mercer.estimators.spline.likelihood import LikelihoodCurve
-from mercer.estimators.spline.periodic import PeriodicCurve
-from mercer.estimators.spline.strategy import FittedSpline, SplineRecord, SplineStrategy
+from mercer.estimators.spline.likelihood import labels, likelihood_curve, resolve_inference
+from mercer.estimators.spline.periodic import periodic_curve
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
-from mercer.process.spline import SplinePosterior, derivative
+from mercer.process.record import POSTERIOR
+from mercer.process.spline import CURVE, SplinePosterior, derivative
+
+SEARCHES = ("evidence", "gcv", "loo")
+
+
+def _as_loss(loss: Any) -> Any:
+    return Loss.by_name(loss) if isinstance(loss, str) else loss
 
 
 def _has_labels(spline: Any) -> bool:
     """Whether the loss, of the fit or as given, is one of labels."""
-    loss = getattr(spline, "loss_", spline.loss)
-    found = Loss.by_name(loss) if isinstance(loss, str) else loss
-    return getattr(found, "response", None) == "binary"
+    return getattr(_as_loss(getattr(spline, "loss_", spline.loss)), "response", None) == "binary"
 
 
-class SmoothingSpline(SplineRecord, KernelRegressor):
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+
+
+class SmoothingSpline(KernelRegressor):
     """Smoothing spline of one column, with error bars, in O(n) time and memory.
 
     g minimises sum_i w_i (y_i - g(x_i))^2 + lam * integral of (g^(m))^2. It is the posterior mean
@@ -152,31 +156,108 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
         check_target(y)
         X, y = read_rows(self, X, y, y_numeric=True)
         weights = check_weights(sample_weight, len(X))
-        x, strategy = self._column(X), self._strategy()
         # copies: what is kept must not change with the caller's arrays
-        x, y, weights = np.array(x), np.array(y, dtype=np.float64), weights.copy()
-        self._conclude(strategy.fit(x, y, weights), strategy.order)
-        return self
-
-    def _strategy(self) -> SplineStrategy:
-        """Return how the curve is fitted, the parameters checked."""
-        m, search = check_order(self.order), self.search
-        lam = check_lam(self.lam, search)
-        loss, inference = resolve_response(self.loss, self.inference)
-        if self.period is not None:
-            return PeriodicCurve(m, lam, search, check_period(self.period, search, loss))
-        if loss is None or inference is None:
-            return GaussianCurve(m, lam, search)
-        return LikelihoodCurve(m, lam, search, loss, inference, isinstance(self.loss, str))
-
-    def _conclude(self, found: FittedSpline, order: int) -> None:
-        """Set the fitted attributes."""
+        x, y = np.array(self._column(X)), np.array(y, dtype=np.float64)
+        found = self._curve(x, y, weights.copy())
+        lam = found.lam if np.isfinite(found.lam) else "infinite"
+        name, ended = found.inference
         self.lam_, self.edf_, self.log_evidence_ = found.lam, found.edf, found.log_evidence
         self.posteriors_, self.losses_ = [found.posterior], [found.loss]
         self.units_, self.flat_, self.basis_ = found.units, True, found.basis
-        self.kernel_, self.loss_ = found.kernel, found.stated_loss
-        self.relevance_ = None
-        self._left, self.report_ = found.left_out, found.report(order)
+        self.kernel_, self.loss_ = found.kernel, found.units.loss_in_user_units(found.loss)
+        self.relevance_, self._left = None, found.left_out
+        self.report_ = {
+            "rows": dict(zip(("used", "distinct", "weight"), found.counts, strict=True)),
+            "standardize": {"on": found.loss.offers("quadratic")} | describe_units(found.units),
+            "search": found.search,
+            "inference": {"name": name, **ended.plain()},
+            "gram": found.gram,
+            "degrees_of_freedom": found.edf,
+            "order": int(self.order),
+            "lam": lam,
+            **found.extra,
+        }
+        return self
+
+    def _curve(self, x: Array, y: Array, weights: Array) -> FittedSpline:
+        """Check the parameters and fit, each kind of noise in its own way."""
+        if not _is_whole(self.order) or not 1 <= self.order <= markov.HIGHEST:
+            raise ValueError(
+                f"order must be a whole number from 1 to {markov.HIGHEST}, got {self.order!r}; "
+                "2 is the cubic spline"
+            )
+        rows, m, lam = (x, y, weights), int(self.order), self._given_lam()
+        loss = _as_loss(self.loss)
+        if not isinstance(loss, Loss):
+            raise TypeError(f"loss must be a Loss or the name of one, not {self.loss!r}")
+        if not loss.offers("quadratic"):
+            chosen = resolve_inference(loss, self.inference)
+            self._check_likelihood(loss)
+            loss = loss.__sklearn_clone__()
+            if loss.response == "binary" and "scale" in loss.domains:
+                loss = loss.fix("scale")  # with a flat prior its scale is that of the curve
+            return likelihood_curve(*rows, m, lam, loss, chosen, isinstance(self.loss, str))
+        self._check_gaussian(loss)
+        if self.period is None:
+            return gaussian_curve(*rows, m, lam, self.search)
+        self._check_period()
+        if self.search == "loo":
+            raise ValueError("a periodic spline has search='evidence' or 'gcv', not 'loo'")
+        return periodic_curve(*rows, m, lam, self.search, float(self.period))
+
+    def _given_lam(self) -> float | None:
+        """Return lam > 0, infinity included, or None; refuse an unknown criterion."""
+        if self.search not in SEARCHES:
+            names = ", ".join(repr(name) for name in SEARCHES)
+            raise ValueError(
+                f"search must be one of {names}, got {self.search!r}; lam gives a value"
+            )
+        if self.lam is None:
+            return None
+        try:
+            value = float(self.lam)
+        except (TypeError, ValueError):
+            raise TypeError(f"lam must be a positive number or None, got {self.lam!r}") from None
+        if not value > 0.0:
+            raise ValueError(
+                f"lam must be positive (infinity is the polynomial), got {self.lam!r}; for a curve "
+                "through the observations give a lam far below the cube of a typical gap"
+            )
+        return value
+
+    def _check_gaussian(self, loss: Loss) -> None:
+        given, auto = self.inference, isinstance(self.inference, str) and self.inference == "auto"
+        if not auto and "quadratic" not in inferences.by_name(given, loss).needs:
+            raise ValueError(
+                f"Gaussian noise needs no approximation: give inference='auto', not {given!r}"
+            )
+        mark = loss.mark("noise")
+        known = np.ndim(getattr(loss, "noise", 0.0)) or mark.fixed or mark.bounds
+        if known and not isinstance(self.loss, str):
+            raise ValueError(
+                "a smoothing spline finds the noise together with lam; for noise that is known "
+                "give sample_weight = 1 / noise for each row, or use GPRegressor with the kernel "
+                "Spline() and a basis"
+            )
+
+    def _check_period(self) -> None:
+        fine = isinstance(self.period, (int, float, np.integer, np.floating)) and self.period > 0.0
+        if not fine or not np.isfinite(self.period) or isinstance(self.period, bool):
+            raise ValueError(f"period must be a positive number or None, got {self.period!r}")
+
+    def _check_likelihood(self, loss: Loss) -> None:
+        name = type(loss).__name__
+        if self.period is not None:
+            self._check_period()
+            raise ValueError(
+                f"a periodic spline has Gaussian noise, and the loss is {name}; use GPRegressor "
+                "or GPClassifier with the kernel PeriodicSpline(period).fix('period')"
+            )
+        if self.search != "evidence":
+            raise ValueError(
+                f"search={self.search!r} is for Gaussian noise, and the loss is {name}; use "
+                "search='evidence', or give lam and compare left_out_.log_density"
+            )
 
     @property
     def left_out_(self) -> LeftOut:  # computed when it is asked for: many fits never need it
@@ -189,6 +270,38 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
     @left_out_.setter
     def left_out_(self, found: LeftOut | None) -> None:
         self._left = found
+
+    # ------------------------------------------------------------------ model files
+    @classmethod
+    def _record(cls) -> Record:
+        record = {name: kind for name, kind in super()._record().items() if name != "left_out_"}
+        return {
+            **record,
+            "lam_": Plain(float, 0.0, above=True, finite=False),
+            "edf_": Plain(float, 0.0),
+            "posteriors_": Each(One({"Posterior": POSTERIOR, "SplinePosterior": CURVE}), "1"),
+            "losses_": Each(PartOf(Loss), "1"),
+            "_periodic_left_out": Maybe(LEFT_OUT),
+        }
+
+    @property
+    def _periodic_left_out(self) -> LeftOut | None:
+        """The figures of a curve with a period; others are computed when they are asked for."""
+        return self._left if "period" in self.report_ else None
+
+    @_periodic_left_out.setter
+    def _periodic_left_out(self, found: LeftOut | None) -> None:
+        self._left = found
+
+    def _restored(self) -> None:
+        if "period" in self.report_:
+            if self._left is None:
+                raise ValueError("a curve with a period has its leave-one-out figures")
+            super()._restored()
+
+    def _check_fitted(self) -> None:
+        if "period" in self.report_:
+            super()._check_fitted()
 
     # ------------------------------------------------------------------ new observations
     @available_if(_has_labels)  # type: ignore[untyped-decorator]  # scikit-learn ships no types
@@ -230,25 +343,39 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
         to 2m - 1 (zero beyond); the process has m - 1, so that deviations exist below order m. One
         call is O(n + q) between the inputs: ask for all places at once.
         """
-        check_is_fitted(self, "posteriors_")
-        check_open(self.report_)
-        x = self._inputs(X)[:, 0]
-        k = check_derivative(order, self._spline.states.order, return_std)
-        value, variance = derivative(self._spline, x, k, return_std)
+        curve, x = self._spline, self._inputs(X)[:, 0]
+        if not _is_whole(order) or order < 0:
+            raise ValueError(f"order must be a whole number of 0 or more, got {order!r}")
+        k, m = int(order), curve.states.order
+        if return_std and k >= m:
+            raise ValueError(
+                f"the curves of a spline of order {m} have {m - 1} derivatives, the mean alone has "
+                f"one of order {k}: it has no deviation; leave return_std off, or fit with "
+                f"order={k + 1} or more"
+            )
+        value, variance = derivative(curve, x, k, return_std)
         scale = self.units_.y_scale[0]
         value *= scale
         if k == 0:
             value += self.units_.y_shift[0]
         if variance is None:
             return value
-        return value, np.sqrt(self._spline.noise_variance * variance) * scale
+        return value, np.sqrt(curve.noise_variance * variance) * scale
 
     def integral(self, a: float, b: float) -> float:
         """Return the integral of the curve from a to b; beyond the data of its continuation."""
-        check_is_fitted(self, "posteriors_")
-        check_open(self.report_)
-        ends = check_ends(a, b)
-        low, high = self._spline.states.integral(ends)
+        curve = self._spline
+        if np.ndim(a) or np.ndim(b):
+            raise ValueError(
+                "integral takes one interval, two numbers; for several call it for each of them"
+            )
+        try:
+            ends = np.array([float(a), float(b)])
+        except (TypeError, ValueError):
+            raise TypeError(f"the ends of an integral must be numbers, got {a!r}, {b!r}") from None
+        if not np.all(np.isfinite(ends)):
+            raise ValueError(f"an integral needs two finite ends, got {a!r} and {b!r}")
+        low, high = curve.states.integral(ends)
         shift, scale = self.units_.y_shift[0], self.units_.y_scale[0]
         return float(scale * (high - low) + shift * (ends[1] - ends[0]))
 
@@ -290,9 +417,15 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
     # ------------------------------------------------------------------ helpers
     @property
     def _spline(self) -> SplinePosterior:
-        (spline,) = self.posteriors_
-        assert isinstance(spline, SplinePosterior)  # a curve with a period is refused before
-        return spline
+        """The curve; one with a period keeps no states."""
+        check_is_fitted(self, "posteriors_")
+        if "period" in self.report_:
+            raise ValueError(
+                "a periodic spline gives values, deviations and draws, no derivatives or "
+                "integrals; take differences of predict_latent, or repeat the rows over three "
+                "periods and fit without period"
+            )
+        return cast(SplinePosterior, self.posteriors_[0])
 
     def _inputs(self, X: Any) -> Array:
         check_is_fitted(self, "posteriors_")

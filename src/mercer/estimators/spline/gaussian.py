@@ -14,9 +14,9 @@ Theory (P7), (P8).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,62 +24,127 @@ from mercer._native import markov
 from mercer.core.arrays import Array
 from mercer.core.basis import PolynomialBasis
 from mercer.estimators.shared.units import Units
-from mercer.estimators.spline.checks import LOWEST, check_line
 from mercer.estimators.spline.left_out import left_out
-from mercer.estimators.spline.strategy import FittedSpline, SplineStrategy
 from mercer.inference.base import Report
+from mercer.kernels.base import Kernel
 from mercer.kernels.compose import Scale
 from mercer.kernels.splines.line import Spline
-from mercer.linalg.spline import tables
-from mercer.linalg.spline.rows import SplineRows, merge_rows
-from mercer.linalg.spline.states import States, gaps_of, smooth
+from mercer.left_out.figures import LeftOut
+from mercer.linalg.spline.states import (
+    SplineRows,
+    States,
+    gaps_of,
+    merge_rows,
+    smooth,
+    unit_cholesky,
+)
+from mercer.losses.base import Loss
 from mercer.losses.real.gaussian import Gaussian
+from mercer.process.process import Process
 from mercer.process.spline import SplinePosterior
 from mercer.search.one_parameter import highest
 
 LOG_2PI = float(np.log(2.0 * np.pi))
+LOWEST = -300.0  # of log lam over the mean gap's power: the filter squares exp(150)
 UNRESOLVED = 1e-4  # share of the degrees of freedom by which two ways to them may differ
 
 
 @dataclass(frozen=True)
-class SplineSmoothing:
-    """The smoothing that was chosen.
+class FittedSpline:
+    """A fitted curve, whatever the noise; for the meaning in the user's units see the estimator."""
 
-    Attributes
-    ----------
-    log_lam : in units of the mean gap; may be infinite.
-    states : the posterior, for noise of variance one.
-    noise : s2, in units of the standardised targets; zero if the targets are a polynomial.
-    report : of the search, or None.
-    """
+    posterior: Process  # in the units of the fit
+    loss: Loss  # in the units of the fit
+    units: Units
+    kernel: Kernel  # in the user's units
+    basis: PolynomialBasis  # the polynomials without a penalty
+    lam: float  # in the user's units; may be infinite
+    edf: float
+    log_evidence: float  # in the user's units
+    search: dict[str, Any] | None  # None if lam was given
+    inference: tuple[str, Report]
+    gram: str
+    counts: tuple[int, int, float]  # rows used, distinct inputs, total weight
+    extra: dict[str, Any]  # further entries of the report
+    left_out: LeftOut | None = None  # None: computed when it is asked for
 
-    log_lam: float
-    states: States
-    noise: float
-    report: dict[str, Any] | None
+
+def on_line(
+    posterior: SplinePosterior,
+    loss: Loss,
+    lam: float,
+    log_evidence: float,
+    search: dict[str, Any] | None,
+    inference: tuple[str, Report],
+) -> FittedSpline:
+    """Return a curve that was found by the filter."""
+    rows, m = posterior.rows, posterior.states.order
+    variance = rows.y_scale**2 * posterior.noise_variance
+    quadratic = loss.offers("quadratic")
+    count = rows.count if quadratic else float(rows.weights.sum())
+    distinct = 1 + int(np.count_nonzero(np.diff(rows.points)))
+    return FittedSpline(
+        posterior,
+        loss,
+        Units(np.zeros(1), np.ones(1), np.array([rows.y_shift]), np.array([rows.y_scale])),
+        Scale(Spline(m, float(rows.points[0])), variance / lam),
+        PolynomialBasis(m - 1),
+        lam,
+        float(rows.total @ posterior.states.cov[:, 0]),
+        log_evidence,
+        search,
+        inference,
+        "markov",
+        (int(np.count_nonzero(rows.weights)), distinct, count),
+        {"polynomial": not np.isfinite(lam), "mean_gap": rows.unit},
+    )
+
+
+def gaussian_curve(
+    x: Array, y: Array, weights: Array, order: int, lam: float | None, search: str
+) -> FittedSpline:
+    """Return the curve for Gaussian noise: exact, in O(n) for every lam."""
+    rows = merge_rows(x, y, weights)
+    check_line(rows.points, rows.unit, rows.count, len(x), order, lam)
+    power, log_lam = 2 * order - 1, None
+    if lam is not None:
+        log_lam = float(np.log(lam)) - power * float(np.log(rows.unit))
+    chosen = choose(rows, order, log_lam, search)
+    if lam is None:
+        with np.errstate(over="ignore"):
+            lam = float(np.exp(chosen.log_lam + power * np.log(rows.unit)))
+    return on_line(
+        SplinePosterior(rows, chosen.states, chosen.noise),
+        Gaussian(noise=chosen.noise),
+        lam,
+        log_evidence(rows, chosen, order),
+        chosen.report,
+        ("Exact", Report(details={"jitter": 0.0})),
+    )
+
+
+class SplineSmoothing(NamedTuple):
+    """The smoothing that was chosen."""
+
+    log_lam: float  # in units of the mean gap; may be infinite
+    states: States  # the posterior, for noise of variance one
+    noise: float  # s2, of the standardised targets; zero if they are a polynomial
+    report: dict[str, Any] | None  # of the search
 
 
 class Curves:
     """The criteria as functions of log lam (k,), in units of the mean gap, to be maximised."""
 
     def __init__(self, rows: SplineRows, order: int) -> None:
-        self.rows, self.order = rows, order
-        self.gaps = rows.gaps()
+        self.rows, self.order, self.gaps = rows, order, gaps_of(rows.points, rows.unit)
         self._rest: float | None = None  # rss of the polynomial
 
     def _sweep(self, log_lam: Array, slopes: bool) -> tuple[Array, Array, Array]:
-        k = len(log_lam)
+        k, rows = len(log_lam), self.rows
         logdet, rss, slope = np.empty(k), np.empty(k), np.empty((2, k))
-        markov.sweep(
-            tables.unit_cholesky(self.order),
-            self.gaps,
-            self.rows.total,
-            self.rows.target,
-            np.exp(-0.5 * log_lam),
-            logdet,
-            rss,
-            slope if slopes else None,
-        )
+        deviation = np.exp(-0.5 * log_lam)
+        model = (unit_cholesky(self.order), self.gaps, rows.total, rows.target, deviation)
+        markov.sweep(*model, logdet, rss, slope if slopes else None)
         limit = np.isinf(log_lam)
         if np.any(limit):
             self._rest = float(rss[limit][0])
@@ -100,24 +165,19 @@ class Curves:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(left > 0.0, 2.0 * np.log(left) - np.log(wrss), np.nan)
 
-    def freedom(self, log_lam: float) -> float:
-        """Effective degrees of freedom from the slope of the evidence: no leverage is formed."""
-        return self.order + 2.0 * float(self._sweep(np.array([log_lam]), True)[2][0, 0])
-
     def loo(self, log_lam: Array) -> Array:
         """Sum of the leave-one-out log densities at their best scale, up to a constant."""
         return np.array([left_out(self.rows, self.states(u)).profile() for u in log_lam])
 
-    def criterion(self, search: str) -> Callable[[Array], Array]:
-        """Return the criterion by name; infinite at its limit if the targets are a polynomial."""
-        curve = getattr(self, search)
+    def freedom(self, log_lam: float) -> float:
+        """Effective degrees of freedom from the slope of the evidence: no leverage is formed."""
+        return self.order + 2.0 * float(self._sweep(np.array([log_lam]), True)[2][0, 0])
 
-        def limited(log_lam: Array) -> Array:
-            values, limit = curve(log_lam), np.isinf(log_lam)
-            exact = np.any(limit) and self.is_polynomial()
-            return np.where(limit, np.inf, values) if exact else np.asarray(values)
-
-        return limited
+    def limited(self, search: str, log_lam: Array) -> Array:
+        """Return a criterion, infinite at its limit if the targets are a polynomial."""
+        values, limit = getattr(self, search)(log_lam), np.isinf(log_lam)
+        exact = np.any(limit) and self.is_polynomial()
+        return np.where(limit, np.inf, values) if exact else np.asarray(values)
 
     def is_polynomial(self) -> bool:
         """Whether the targets are a polynomial of degree m - 1 to rounding: none is smoother."""
@@ -130,8 +190,7 @@ class Curves:
 
     def states(self, log_lam: float) -> States:
         """Return the posterior, for noise of variance one."""
-        rows = self.rows
-        variance = float(np.exp(-log_lam))
+        rows, variance = self.rows, float(np.exp(-log_lam))
         return smooth(rows.points, rows.total, rows.target, self.order, variance, rows.unit)
 
 
@@ -155,17 +214,18 @@ def choose(rows: SplineRows, order: int, log_lam: float | None, search: str) -> 
     curves = Curves(rows, order)
     report: dict[str, Any] | None = None
     if log_lam is None:
-        log_lam, report = highest(
-            curves.criterion(search), *log_lam_range(rows.points, rows.unit, order)
-        )
+        ends = log_lam_range(rows.points, rows.unit, order)
+        log_lam, report = highest(partial(curves.limited, search), *ends)
         report["at_bounds"] = [f"lam ({end})" for end in report["at_bounds"]]
         report["criterion"] = search
     states = curves.states(log_lam)
-    check_resolved(rows, states, curves.freedom(log_lam) if order > 2 else None)
+    leverage = rows.total * states.cov[:, 0]
+    check_resolved(curves, leverage, curves.freedom(log_lam) if order > 2 else None)
     if curves.is_polynomial():
         noise = 0.0
     elif report is not None and search == "gcv":
-        noise = wrss(rows, states) / (rows.count - edf(rows, states))
+        wrss = float(rows.total @ (rows.target - states.mean[:, 0]) ** 2) + rows.within
+        noise = wrss / (rows.count - float(rows.total @ states.cov[:, 0]))
     elif report is not None and search == "loo":
         noise = left_out(rows, states).scale()
     else:
@@ -173,7 +233,7 @@ def choose(rows: SplineRows, order: int, log_lam: float | None, search: str) -> 
     return SplineSmoothing(log_lam, states, float(noise), report)
 
 
-def check_resolved(rows: SplineRows, states: States, freedom: float | None = None) -> None:
+def check_resolved(curves: Curves, leverage: Array, freedom: float | None) -> None:
     """Refuse states that rounding has spoiled.
 
     Information on the k-th derivative over a gap h is as h^k to that on the value. The filter
@@ -181,27 +241,49 @@ def check_resolved(rows: SplineRows, states: States, freedom: float | None = Non
     w_i v_i exceeds one. The smoother loses digits before (order 3 and above, a smooth curve over
     gaps a millionfold apart): then the leverages do not sum to the ``freedom`` of the filter.
     """
-    leverage = rows.total * states.cov[:, 0]
     fine = bool(np.all(leverage <= 1.0 + 1e-6))  # NaN is not
     if fine and freedom is not None:
         fine = abs(float(leverage.sum()) - freedom) <= UNRESOLVED * freedom
     if not fine:
-        gaps = rows.gaps()
+        factor = curves.gaps.max() / curves.gaps.min()
         raise ValueError(
-            f"the gaps between inputs differ by a factor of {gaps.max() / gaps.min():.1g}, more "
-            "than floating-point numbers resolve; fit the parts on both sides of the long gaps "
-            "separately, or choose a smaller order"
+            f"the gaps between inputs differ by a factor of {factor:.1g}, more than floating-point "
+            "numbers resolve; fit the parts on both sides of the long gaps separately, or choose a "
+            "smaller order"
         )
 
 
-def edf(rows: SplineRows, states: States) -> float:
-    """Trace of the smoother, sum of w_i v_i."""
-    return float(rows.total @ states.cov[:, 0])
+def check_line(
+    points: Array, gap: float, count: float, given: int, m: int, lam: float | None
+) -> None:
+    """Refuse too few points, and inputs or lam beyond the range of floating-point numbers.
 
-
-def wrss(rows: SplineRows, states: States) -> float:
-    """Weighted sum of squared residuals of all observations, standardised."""
-    return float(rows.total @ (rows.target - states.mean[:, 0]) ** 2) + rows.within
+    ``points`` (n,) are the distinct inputs, ``gap`` their mean gap, ``count`` the total weight of
+    the ``given`` rows.
+    """
+    n, power = len(points), 2 * m - 1
+    if n < m:
+        raise ValueError(
+            f"Found {given} sample(s) with {n} distinct input(s): a spline of order {m} "
+            f"needs {m}; choose a smaller order or give more rows"
+        )
+    if not count > m:
+        raise ValueError(
+            f"Found {given} sample(s) of total weight {count:g} for {m} polynomial "
+            "coefficients: nothing is left to learn the noise from; give more rows or a smaller "
+            "order (weights count rows: give precisions a mean of one)"
+        )
+    unit = power * float(np.log(gap))
+    if abs(unit) > 690.0:
+        raise ValueError(
+            f"the mean gap of the inputs is {gap:.3g}: its power {power}, the unit of "
+            "lam, leaves the range of floating-point numbers; give x in other units"
+        )
+    if lam is not None and np.log(lam) - unit < LOWEST:
+        raise ValueError(
+            f"lam={lam:.3g} is less than exp({LOWEST:g}) times the power {power} of the mean "
+            f"gap {gap:.3g}: too small to be told from zero; give a larger lam"
+        )
 
 
 def log_evidence(rows: SplineRows, smoothing: SplineSmoothing, order: int) -> float:
@@ -215,39 +297,3 @@ def log_evidence(rows: SplineRows, smoothing: SplineSmoothing, order: int) -> fl
     value = -0.5 * free * (LOG_2PI + np.log(noise)) - 0.5 * (states.rss + rows.within) / noise
     value -= states.logdet + free * np.log(rows.y_scale)
     return float(value - 0.5 * order * (order - 1) * np.log(rows.unit))
-
-
-@dataclass(frozen=True)
-class GaussianCurve(SplineStrategy):
-    """Gaussian noise: exact, in O(n) for every lam."""
-
-    def fit(self, x: Array, y: Array, weights: Array) -> FittedSpline:
-        m, power = self.order, 2 * self.order - 1
-        rows = merge_rows(x, y, weights)
-        check_line(rows.points, rows.unit, rows.count, len(x), m, self.lam)
-        log_lam = None
-        if self.lam is not None:
-            log_lam = float(np.log(self.lam)) - power * float(np.log(rows.unit))
-        chosen = choose(rows, m, log_lam, self.search)
-        with np.errstate(over="ignore"):
-            lam = float(np.exp(chosen.log_lam + power * np.log(rows.unit)))
-        lam = lam if self.lam is None else self.lam
-        variance = rows.y_scale**2 * chosen.noise
-        return FittedSpline(
-            posterior=SplinePosterior(rows, chosen.states, chosen.noise),
-            loss=Gaussian(noise=chosen.noise),
-            stated_loss=Gaussian(noise=variance),
-            units=Units(
-                np.zeros(1), np.ones(1), np.array([rows.y_shift]), np.array([rows.y_scale])
-            ),
-            kernel=Scale(Spline(m, float(rows.points[0])), variance / lam),
-            basis=PolynomialBasis(m - 1),
-            lam=lam,
-            edf=edf(rows, chosen.states),
-            log_evidence=log_evidence(rows, chosen, m),
-            search=chosen.report,
-            inference=("Exact", Report(details={"jitter": 0.0})),
-            gram="markov",
-            counts=(int(np.count_nonzero(weights)), len(rows.points), rows.count),
-            extra={"polynomial": not np.isfinite(lam), "mean_gap": rows.unit},
-        )

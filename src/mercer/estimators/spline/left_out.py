@@ -1,9 +1,12 @@
 """Leave-one-out of a smoothing spline: each row predicted from all others, beta re-estimated.
 
-Exact for Gaussian noise, from the cavity of each row for other losses; nothing is refitted.
+Exact for Gaussian noise, from the cavity of each row for other losses; nothing is refitted. NaN
+where the others say nothing of a row, which alone determines the curve at its place.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +17,7 @@ from mercer.inference.sites.base import cavity
 from mercer.left_out.cavity import Left
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.spline.gram import MarkovFactor, MarkovGram
-from mercer.linalg.spline.rows import SplineRows
-from mercer.linalg.spline.states import States
+from mercer.linalg.spline.states import SplineRows, States
 from mercer.losses.base import Loss
 from mercer.process.spline import SplinePosterior
 
@@ -23,18 +25,12 @@ from mercer.process.spline import SplinePosterior
 UNSEEN = 1e12
 
 
-class SplineLeftOut:
-    """Residuals and variances of rows left out, for noise of variance one.
+class SplineLeftOut(NamedTuple):
+    """The rows of positive weight left out, for noise of variance one; standardised, (N,) each."""
 
-    Attributes
-    ----------
-    residual : (N,) y - leave-one-out mean, of the rows of positive weight, standardised.
-    variance : (N,) of the left-out observation, over the noise's.
-    weights : (N,)
-    """
-
-    def __init__(self, residual: Array, variance: Array, weights: Array) -> None:
-        self.residual, self.variance, self.weights = residual, variance, weights
+    residual: Array  # y - leave-one-out mean
+    variance: Array  # of the left-out observation, over the noise's
+    weights: Array
 
     def scale(self) -> float:
         """Return the noise variance that maximises the sum of the log densities."""
@@ -51,51 +47,37 @@ class SplineLeftOut:
 
 def left_out(rows: SplineRows, states: States) -> SplineLeftOut:
     """Leave every row of positive weight out once, by GPML (5.12) in the form of ``Left``."""
-    keep, group = rows.kept()
+    keep = np.flatnonzero(rows.weights > 0.0)
+    group, own = np.searchsorted(rows.points, rows.x[keep]), rows.weights[keep]
     gram = MarkovGram(rows.points[:, None], states.order)
-    factor = MarkovFactor.conditioned(gram, rows.total, states)
     W, z = rows.total, rows.target[:, None]
+    y = rows.inside(rows.y[keep])[:, None]
+    problem = Problem(gram.points, z, W, np.zeros_like(z), None, group, y, own)
     alpha = W[:, None] * (z - states.mean[:, :1])
-    problem = Problem(
-        gram.points,
-        z,
-        W,
-        np.zeros_like(z),
-        None,
-        group,
-        rows.inside(rows.y[keep])[:, None],
-        rows.weights[keep],
-    )
-    solution = Solution(alpha, W, z, factor, None, W)
+    solution = Solution(alpha, W, z, MarkovFactor(gram, W, states), None, W)
     with np.errstate(divide="ignore", invalid="ignore"):
         left = Left(problem, solution, np.ones(len(W)))
-    return SplineLeftOut(left.residual[:, 0], left.variance, rows.weights[keep])
+    return SplineLeftOut(left.residual[:, 0], left.variance, own)
 
 
 def leave_one_out(spline: SplinePosterior, loss: Loss) -> LeftOut:
-    """Every row from the others, in the user's units; ``loss`` is in the units of the fit."""
+    """Every row from the others, in the user's units; rows of weight zero from all that count.
+
+    ``loss`` is in the units of the fit.
+    """
     return _from_noise(spline) if loss.offers("quadratic") else _from_cavities(spline, loss)
 
 
 def _from_noise(spline: SplinePosterior) -> LeftOut:
-    """Every row from the others, in the user's units; rows of weight zero from all that count.
-
-    NaN where the others say nothing of a row: it alone determines the curve at its place.
-    """
-    rows, states, noise = spline.rows, spline.states, spline.noise_variance
-    keep, _ = rows.kept()
-    found = left_out(rows, states)
+    rows, noise, used = spline.rows, spline.noise_variance, spline.rows.weights > 0.0
+    found = left_out(rows, spline.states)
     mean, variance = np.empty(len(rows.x)), np.empty(len(rows.x))
     target = rows.inside(rows.y)
-    mean[keep] = target[keep] - found.residual
-    variance[keep] = found.variance
-    lost = ~((variance > 0.0) & (variance < UNSEEN)) & (rows.weights > 0.0)
+    mean[used], variance[used] = target[used] - found.residual, found.variance
+    lost = ~((variance > 0.0) & (variance < UNSEEN)) & used
     mean[lost] = variance[lost] = np.nan
-    unused = np.flatnonzero(rows.weights == 0.0)
-    if len(unused):
-        value, spread = states.derivative(rows.x[unused])
-        assert spread is not None
-        mean[unused], variance[unused] = value, spread + 1.0
+    value, spread = spline.states.derivative(rows.x[~used])
+    mean[~used], variance[~used] = value, np.asarray(spread) + 1.0
     variance *= noise
     with np.errstate(divide="ignore", invalid="ignore"):
         density = -0.5 * (np.log(2.0 * np.pi * variance) + (target - mean) ** 2 / variance)
@@ -115,24 +97,17 @@ def line_table(x: Array, y: Array, weights: Array) -> Table:
 
 
 def _from_cavities(spline: SplinePosterior, loss: Loss) -> LeftOut:
-    """Mean, variance and log density (N,) of every row from the others; of labels P(1).
-
-    Without its share of the site at its point, row i has a latent value N(m, v). NaN where the
-    others leave the curve undetermined there; rows of weight zero are predicted from all.
-    """
-    rows, states = spline.rows, spline.states
+    """Without its share of the site at its point, row i has a latent value N(m, v)."""
+    rows, states, unused = spline.rows, spline.states, spline.rows.weights == 0.0
     table = line_table(rows.x, rows.y, rows.weights)
     g, share = table.group, np.minimum(table.weights[table.keep], 1.0)
-    share = share / table.total[g]
     f, var, W = states.mean[:, 0], states.cov[:, 0], rows.total
     a = W * (rows.target - f)
     m, v = np.empty(len(rows.x)), np.empty(len(rows.x))
     with np.errstate(divide="ignore", invalid="ignore"):
-        m[table.keep], v[table.keep] = cavity(f[g], var[g], a[g], W[g], share)
-    unused = rows.weights == 0.0
-    if np.any(unused):
-        X = rows.x[unused][:, None]
-        m[unused], v[unused] = spline.mean(X)[:, 0], spline.var(X)
+        m[table.keep], v[table.keep] = cavity(f[g], var[g], a[g], W[g], share / table.total[g])
+    X = rows.x[unused][:, None]
+    m[unused], v[unused] = spline.mean(X)[:, 0], spline.var(X)
     known = np.isfinite(m) & np.isfinite(v) & (v > 0.0)
     mean, variance, density = (np.full(len(m), np.nan) for _ in range(3))
     mean[known], variance[known] = response_moments(loss, m[known], v[known])

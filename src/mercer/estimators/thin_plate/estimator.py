@@ -19,8 +19,9 @@ from mercer.estimators.shared.parameters import Draw, Solved
 from mercer.estimators.shared.parts import Parts, kept_gram
 from mercer.estimators.shared.summary import Rows
 from mercer.estimators.shared.table import Table, build_table, check_finite
-from mercer.estimators.shared.units import Units, standardised_problem
+from mercer.estimators.shared.units import Units
 from mercer.estimators.thin_plate.forms import (
+    ARRAYS,
     AllContrasts,
     FewContrasts,
     Form,
@@ -38,25 +39,6 @@ from mercer.linalg.contrasts.inducing import spread_out
 from mercer.linalg.gram import Gram
 from mercer.losses.real.gaussian import Gaussian
 from mercer.process.process import Posterior
-
-
-def check_lam(lam: Any) -> float | None:
-    """Return lam >= 0, or None."""
-    if lam is None:
-        return None
-    number = isinstance(lam, (int, float, np.number)) and not isinstance(lam, bool)
-    if not number or not lam >= 0.0:
-        raise ValueError(f"lam must be a number >= 0, or None to search for it, not {lam!r}")
-    return float(lam)
-
-
-def check_search(search: Any) -> str:
-    """Return the name of the criterion."""
-    if not isinstance(search, str) or search not in ("evidence", "gcv"):
-        raise ValueError(
-            f"search must be 'evidence' or 'gcv', not {search!r}; give lam to search for nothing"
-        )
-    return search
 
 
 def check_points(table: Table, basis: PolynomialBasis, order: int, names: Any) -> None:
@@ -122,10 +104,6 @@ def check_knots(knots: Any, lam: float | None, problem: Problem, units: Units, k
             f"knots must be more than {k} different points: there are {k} unpenalised polynomials"
         )
     return units.standardised(points)
-
-
-# n x n arrays of an exact fit: G, its contrasts, eigenvectors, their workspace, the operator
-ARRAYS = 7
 
 
 class ThinPlateSpline(KernelRegressor):
@@ -210,8 +188,16 @@ class ThinPlateSpline(KernelRegressor):
         d = given.X.shape[1]
         m = max(2, least_order(d)) if self.order is None else whole(self, "order", 1)
         check_order(m, d)
-        check_lam(self.lam)
-        check_search(self.search)
+        number = isinstance(self.lam, (int, float, np.number)) and not isinstance(self.lam, bool)
+        if self.lam is not None and not (number and self.lam >= 0.0):
+            raise ValueError(
+                f"lam must be a number >= 0, or None to search for it, not {self.lam!r}"
+            )
+        if not isinstance(self.search, str) or self.search not in ("evidence", "gcv"):
+            raise ValueError(
+                f"search must be 'evidence' or 'gcv', not {self.search!r}; give lam to search for "
+                "nothing"
+            )
         return Parts(
             ThinPlate(m),
             Gaussian(),
@@ -234,33 +220,29 @@ class ThinPlateSpline(KernelRegressor):
     def _units(self, given: Given, parts: Parts, table: Table) -> Units:
         return isotropic_units(table, cast(ThinPlate, parts.kernel).order)
 
-    def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:
-        points, basis = units.standardised(table.points), cast(PolynomialBasis, parts.basis)
-        return standardised_problem(table, units, points, basis(points))
-
     def _begin(self, fit: Fit) -> None:
         """Nothing: variance and noise are found with lam."""
 
     def _search(self, fit: Fit) -> None:
         """Find lam and the variance on the spectrum of the form: one decomposition for all."""
-        problem, units, lam = fit.problem, fit.units, check_lam(self.lam)
-        d, m = problem.points.shape[1], cast(ThinPlate, fit.parts.kernel).order
-        basis = cast(PolynomialBasis, fit.parts.basis)
+        problem, units = fit.problem, fit.units
+        lam = None if self.lam is None else float(self.lam)
+        kernel, basis = cast(ThinPlate, fit.parts.kernel), cast(PolynomialBasis, fit.parts.basis)
+        d = problem.points.shape[1]
         form: Form
         if self.knots is None:
-            form = AllContrasts(problem, basis, m)
+            form = AllContrasts(problem, basis, kernel)
         else:
             knots = check_knots(self.knots, lam, problem, units, basis.size(d))
             require_memory(len(knots), ARRAYS, "a spline on knots", "choose")
-            form = FewContrasts(problem, basis, m, knots)
-        unit = float(units.x_scale[0]) ** (2 * m - d)
-        chosen = choose(form, lam, check_search(self.search), unit)
+            form = FewContrasts(problem, basis, kernel, knots)
+        chosen = choose(form, lam, self.search, float(units.x_scale[0]) ** (2 * kernel.order - d))
         search = chosen.report["search"]
         if search is not None and "gcv" in search and len(units.y_scale) == 1:
             search["gcv"] *= float(units.y_scale[0]) ** 2
         v = chosen.variance
         noise = Gaussian(noise=v * chosen.lam)
-        fit.draws = [SplineDraw(v * ThinPlate(m), noise, form=form, chosen=chosen)]
+        fit.draws = [SplineDraw(v * kernel, noise, form=form, chosen=chosen)]
         fit.report = chosen.report
 
     def _posterior(self, fit: Fit, draw: Draw, solved: Solved) -> Posterior:
@@ -270,24 +252,24 @@ class ThinPlateSpline(KernelRegressor):
     def _left_out(
         self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
     ) -> LeftOut | str:
-        assert isinstance(solved, SolvedSpline)
-        found = gaussian_figures(fit.problem, draw.loss, solved.solution, solved.extra)
+        assert isinstance(draw, SplineDraw)
+        found = gaussian_figures(fit.problem, draw.loss, solved.solution, draw.extra)
         return of_all_rows(found, fit.table, fit.units, draw.loss, posterior)
 
     def _describe(self, fit: Fit, draw: Draw, solved: Solved) -> dict[str, Any]:
         assert isinstance(draw, SplineDraw)
-        assert isinstance(solved, SolvedSpline)
-        report = described(fit, solved) | draw.form.report() | {"order": draw.form.order}
-        if solved.extra is not None:  # mean prior variance beyond the knots, over the noise
+        order = cast(ThinPlate, fit.parts.kernel).order
+        report = described(fit, solved) | draw.form.report() | {"order": order}
+        if draw.extra is not None:  # mean prior variance beyond the knots, over the noise
             p, noise = fit.problem, float(draw.chosen.variance * draw.chosen.lam)
             total = float(p.row_weights.sum())
-            report["variance_beyond_knots"] = float(p.weights @ solved.extra) / (total * noise)
+            report["variance_beyond_knots"] = float(p.weights @ draw.extra) / (total * noise)
         return report
 
     def _stated_kernel(self, fit: Fit, draw: Draw) -> Kernel:
         """G(r / s) = s^(d - 2m) G(r) on contrasts."""
         assert isinstance(draw, SplineDraw)
-        units, m = fit.units, draw.form.order
+        units, m = fit.units, cast(ThinPlate, fit.parts.kernel).order
         size = draw.chosen.variance * float(units.x_scale[0]) ** (fit.table.X.shape[1] - 2 * m)
         size *= float(units.y_scale[0]) ** 2 if len(units.y_scale) == 1 else 1.0
         return Scale(ThinPlate(m), size)
@@ -328,10 +310,9 @@ class ThinPlateSpline(KernelRegressor):
 
 @dataclass(frozen=True)
 class SolvedSpline(Solved):
-    """A spline solved; ``extra`` (n,) is the variance at the points that its form leaves out."""
+    """A spline solved, as a process too."""
 
     posterior: Posterior
-    extra: Array | None
 
 
 @dataclass
@@ -341,11 +322,15 @@ class SplineDraw(Draw):
     form: Form = field(kw_only=True)
     chosen: ThinPlateSmoothing = field(kw_only=True)
 
+    @property
+    def extra(self) -> Array | None:
+        """Variance (n,) at the points that the form leaves out, if it does."""
+        return None if self.form.extra is None else self.chosen.variance * self.form.extra
+
     def solve(self, parts: Parts, problem: Problem) -> SolvedSpline:
         """Return the posterior by the form; no Gram is needed."""
-        v, lam, form = self.chosen.variance, self.chosen.lam, self.form
-        solution, posterior = form.solve(v, lam)
-        value = form.evidence(solution, v, lam)
-        extra = None if form.extra is None else v * form.extra
+        v, lam, _ = self.chosen
+        solution, posterior = self.form.solve(v, lam)
+        value = self.form.evidence(solution, v, lam)
         no_gram = cast(Gram, None)  # the factor says it all
-        return SolvedSpline(problem, no_gram, solution, value, posterior, extra)
+        return SolvedSpline(problem, no_gram, solution, value, posterior)

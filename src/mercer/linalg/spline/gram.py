@@ -16,8 +16,7 @@ from mercer.core.arrays import Array, Index
 from mercer.kernels.base import Gradient
 from mercer.kernels.splines.line import Spline
 from mercer.linalg.gram import Factor, Gram
-from mercer.linalg.spline import tables
-from mercer.linalg.spline.states import States, mean_gap, smooth
+from mercer.linalg.spline.states import States, mean_gap, smooth, unit_cholesky
 
 
 class MarkovGram(Gram):
@@ -74,7 +73,7 @@ class MarkovGram(Gram):
         out = np.empty(V.shape)
         for j in range(V.shape[1]):
             product = np.empty(len(gaps))
-            markov.matmul(tables.unit_cholesky(self.order), gaps, self.ordered(V[:, j]), product)
+            markov.matmul(unit_cholesky(self.order), gaps, self.ordered(V[:, j]), product)
             out[:, j] = self.restored(product)
         return out * (self.variance * self.unit ** (2 * self.order - 1))
 
@@ -108,7 +107,7 @@ class MarkovFactor(Factor):
     P_ii = W_i (1 - W_i v_i).
     """
 
-    def __init__(self, gram: MarkovGram, W: Array) -> None:
+    def __init__(self, gram: MarkovGram, W: Array, states: States | None = None) -> None:
         if not (np.all(np.isfinite(W)) and np.all(W >= 0.0)):
             raise ValueError("the O(n) spline needs precisions W that are finite and not negative")
         informed = gram.x[gram.ordered(W) > 0.0]
@@ -118,16 +117,8 @@ class MarkovFactor(Factor):
                 f"a spline of order {gram.order} needs {gram.order} distinct inputs with "
                 f"observations, and there are {known}; choose a smaller order"
             )
-        self.gram = gram
-        self.W = W
-        self._states: States | None = None
-
-    @classmethod
-    def conditioned(cls, gram: MarkovGram, W: Array, states: States) -> MarkovFactor:
-        """Return the factor of which ``states`` are known already."""
-        factor = cls(gram, W)
-        factor._states = states
-        return factor
+        self.gram, self.W = gram, W
+        self._states = states  # if they are known already
 
     def states(self) -> States:
         """Return the states of the last targets that were solved for (zeros, if none were)."""

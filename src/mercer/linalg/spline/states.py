@@ -1,15 +1,105 @@
-"""States of a smoothing spline: value and derivatives at every knot, and what follows from them."""
+"""A smoothing spline on a line: its rows, its state at every knot, and exact tables between knots.
+
+The state (g, g', .., g^(m-1)) moves over a gap d by A(d), and gains the covariance Q(d):
+
+    A_ij(d) = d^(j-i) / (j-i)!  (j >= i),      Q_ij(d) = d^(2m-1-i-j) Q1_ij,
+    Q1_ij   = 1 / ((2m-1-i-j) (m-1-i)! (m-1-j)!),     i, j = 0 .. m-1.
+
+Between two known states the process is a bridge: at u in (0, 1) its mean is the Hermite
+interpolant of both ends, with F(u) = Q(u) A(1-u)' Q(1)^-1 on the right one, and its covariance is
+Q(u) - F(u) A(1-u) Q(u). Theory (P6).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import comb, factorial
 
 import numpy as np
 
 from mercer._native import markov
-from mercer.core.arrays import Array, Index
+from mercer.core.arrays import Array, Index, group_rows, location_scale, merge
 from mercer.core.memory import available_bytes
-from mercer.linalg.spline import tables
+
+Polynomial = list[Fraction]  # coefficients, lowest power first
+
+
+def _Q1(m: int, i: int, j: int) -> Fraction:
+    return Fraction(1, (2 * m - 1 - i - j) * factorial(m - 1 - i) * factorial(m - 1 - j))
+
+
+@cache
+def unit_cholesky(m: int) -> Array:
+    """L1 (m, m), lower triangular, with L1 L1' = Q1, from the exact L D L' of Q1."""
+    Q = [[_Q1(m, i, j) for j in range(m)] for i in range(m)]
+    L = np.zeros((m, m))
+    for j in range(m):
+        pivot = Q[j][j]
+        column = [Q[i][j] / pivot for i in range(m)]
+        L[j:, j] = [float(c) for c in column[j:]]
+        L[:, j] *= float(pivot) ** 0.5
+        Q = [[Q[i][k] - column[i] * column[k] * pivot for k in range(m)] for i in range(m)]
+    return _frozen(L)
+
+
+def _hermite(m: int, order: int) -> list[Polynomial]:
+    """F_kj(u), j = 0 .. m-1, the k-th derivative of F_0j for k = ``order``; -1 is its integral.
+
+    F_0j has the derivative j at u = 1 and no other below m at either end:
+
+        F_0j(u) = u^m (u - 1)^j / j! sum_i C(m-1+i, i) (1 - u)^i,      i = 0 .. m-1-j.
+    """
+    found = []
+    for j in range(m):
+        total: Polynomial = [Fraction(0)] * (2 * m)
+        for i in range(m - j):
+            for power, c in enumerate(_binomial(i + j)):
+                total[m + power] += c * (-1) ** j * comb(m - 1 + i, i) / factorial(j)
+        if order < 0:
+            total = [Fraction(0), *(c / (i + 1) for i, c in enumerate(total))]
+        for _ in range(order):
+            total = [c * (i + 1) for i, c in enumerate(total[1:])] + [Fraction(0)]
+        found.append(total)
+    return found
+
+
+@cache
+def hermite(m: int, order: int) -> Array:
+    """Weights of the right end's state in the derivative of ``order``: coefficients (m, 2m) in u.
+
+    -1 is the integral from the left end on, and has one coefficient more: (m, 2m + 1).
+    """
+    return _frozen(np.array([[float(c) for c in poly] for poly in _hermite(m, order)]))
+
+
+@cache
+def bridge(m: int, order: int) -> Array:
+    """Variance of the derivative of ``order`` < m at u, given both ends: coefficients in u.
+
+    For order zero it is (u (1-u))^(2m-1) / ((2m-1) ((m-1)!)^2).
+    """
+    result: Polynomial = [Fraction(0)] * (4 * m)
+    result[2 * m - 1 - 2 * order] = _Q1(m, order, order)
+    for j, F in enumerate(_hermite(m, order)):
+        for i in range(j, m):  # (A(1-u) Q(u))_j,order
+            for power, c in enumerate(_binomial(i - j)):
+                shift = 2 * m - 1 - i - order + power
+                for p, f in enumerate(F):
+                    if f:
+                        result[p + shift] -= f * c * _Q1(m, i, order) / factorial(i - j)
+    return _frozen(np.array([float(c) for c in result]))
+
+
+def _binomial(n: int) -> Polynomial:
+    """(1-u)^n in powers of u."""
+    return [Fraction((-1) ** i * comb(n, i)) for i in range(n + 1)]
+
+
+def _frozen(A: Array) -> Array:
+    A.flags.writeable = False
+    return A
 
 
 @dataclass(frozen=True)
@@ -69,9 +159,9 @@ class States:
             self.cov,
             self.back,
             order,
-            tables.hermite(m, order),
-            tables.bridge(m, known),
-            tables.spread(m, known),
+            hermite(m, order),
+            bridge(m, known),
+            float(_Q1(m, known, known)),  # the variance a unit away from a state
             np.ascontiguousarray(at),
             value,
             variance,
@@ -85,7 +175,7 @@ class States:
     def integral(self, at: Array) -> Array:
         """Integral of the mean from the first knot to each of the points ``at`` (q,)."""
         m, x, s = self.order, self.x, self.mean
-        weights = tables.hermite(m, -1)
+        weights = hermite(m, -1)
         signs = (-1.0) ** np.arange(m)
         powers = np.arange(1, m + 1)
         h = (np.diff(x) / self.unit)[:, None] ** powers
@@ -157,7 +247,7 @@ def smooth(
     gaps = gaps_of(x, unit)
     sf = float(np.sqrt(variance))
     logdet, rss = markov.smooth(
-        tables.unit_cholesky(m), gaps, W, np.ascontiguousarray(y), sf, mean, cov, root, back, pulls
+        unit_cholesky(m), gaps, W, np.ascontiguousarray(y), sf, mean, cov, root, back, pulls
     )
     return States(x, unit, variance, mean, cov, root, back, logdet, rss)
 
@@ -188,3 +278,86 @@ def require_states(n: int, m: int) -> None:
             f"{limit / 2**30:.1f} GiB are available; fit a random sample of at most "
             f"{int(n * limit / need)} points"
         )
+
+
+@dataclass(frozen=True)
+class SplineRows:
+    """Observations on a line: every row as given, and what is left of them after merging.
+
+    Attributes
+    ----------
+    x, y, weights : (N,) the rows, in the user's units.
+    points : (n,) distinct inputs of positive weight, ascending.
+    target, total : (n,) weighted mean at each point, standardised, and total weight.
+    within : weighted sum of squares about these means, standardised.
+    y_shift, y_scale : y = y_shift + y_scale * standardised.
+    unit : mean gap of the points.
+    """
+
+    x: Array
+    y: Array
+    weights: Array
+    points: Array
+    target: Array
+    total: Array
+    within: float
+    y_shift: float
+    y_scale: float
+    unit: float
+
+    @property
+    def count(self) -> float:
+        """Number of observations N: the sum of the weights."""
+        return float(self.total.sum())
+
+    def gaps(self) -> Array:
+        """Return the gaps (n - 1,) in units of their mean."""
+        return gaps_of(self.points, self.unit)
+
+    def kept(self) -> tuple[Index, Index]:
+        """Return the rows of positive weight, and the point of each."""
+        keep = np.flatnonzero(self.weights > 0.0)
+        return keep, np.searchsorted(self.points, self.x[keep])
+
+    def inside(self, y: Array) -> Array:
+        """Return targets in standardised units."""
+        return np.asarray((y - self.y_shift) / self.y_scale)
+
+
+def check_scale(scale: float) -> None:
+    """Refuse targets whose squares are no floating-point numbers."""
+    if not 1e-140 < scale < 1e140:
+        raise ValueError(
+            f"the targets have deviation {scale:.3g}: their squares leave the range of "
+            "floating-point numbers; give y in other units"
+        )
+
+
+def merge_rows(x: Array, y: Array, weights: Array) -> SplineRows:
+    """Sort and merge the rows x, y, weights (N,); rows of weight zero are left out.
+
+    The points do not depend on the order of the rows, and two equal rows are one of weight two.
+    """
+    if np.all(x[1:] > x[:-1]) and np.all(weights > 0.0):
+        points, mean, total, spread = x, y[:, None], weights, None
+    else:
+        keep = weights > 0.0
+        first, group = group_rows(x[keep][:, None])
+        points = x[keep][first]
+        mean, total, spread = merge(group, len(first), y[keep][:, None], weights[keep])
+    shift, scale = location_scale(mean, total, spread)
+    check_scale(float(scale[0]))
+    within = 0.0 if spread is None else float(spread.sum()) / float(scale[0]) ** 2
+    target = (mean[:, 0] - shift[0]) / scale[0]
+    return SplineRows(
+        x,
+        y,
+        weights,
+        points,
+        target,
+        total,
+        within,
+        float(shift[0]),
+        float(scale[0]),
+        mean_gap(points),
+    )
