@@ -35,13 +35,13 @@ class Factor(ABC):
     def solve(self, V: Array) -> Array:
         """C V for V (n, m)."""
 
-    @abstractmethod
     def quad(self, A: Array, B: Array) -> Array:
         """A' C B for A (n, p), B (n, q): shape (p, q)."""
+        return np.asarray(A.T @ self.solve(B))
 
-    @abstractmethod
     def quad_diag(self, A: Array) -> Array:
         """diag(A' C A) for A (n, p): shape (p,)."""
+        return np.asarray(np.einsum("ij,ij->j", A, self.solve(A)))
 
     @abstractmethod
     def diag(self) -> Array:

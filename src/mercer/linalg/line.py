@@ -29,9 +29,6 @@ class Ordering:
         self.order = np.argsort(x, kind="stable")
         self.gaps = np.diff(x[self.order])
 
-    def __len__(self) -> int:
-        return len(self.order)
-
     def serves(self, states: StateSpace, X: Array) -> bool:
         """Whether this is the order of that very array for such a state space."""
         return X is self.points and states.column == self.column
@@ -57,43 +54,38 @@ class Line:
     def __init__(self, states: StateSpace, X: Array, ordering: Ordering | None = None) -> None:
         known = ordering is not None and ordering.serves(states, X)
         self.ordering = ordering if ordering is not None and known else Ordering(states, X)
-        self.gaps = self.ordering.gaps
         self.states = states
-        self._model = (states.orders, states.rates, states.variances)
+        self._model = (states.orders, states.rates, states.variances, self.ordering.gaps)
         self._sorted, self._back = self.ordering.sorted, self.ordering.back
-
-    def __len__(self) -> int:
-        return len(self.ordering)
 
     def times(self, V: Array) -> Array:
         """K V for V (n, m)."""
         out = np.empty(V.shape)
-        waves.times(*self._model, self.gaps, self._sorted(V), out)
+        waves.times(*self._model, self._sorted(V), out)
         return self._back(out)
 
     def smooth(self, W: Array, Z: Array) -> tuple[Array, Array, Array]:
         """C Z (n, m), the diagonals of C and of (K^-1 + W)^-1 (n,), with C = (K + W^-1)^-1."""
-        n = len(self)
-        solved, inverse, variance = np.empty(Z.shape), np.empty(n), np.empty(n)
+        solved, inverse, variance = np.empty(Z.shape), np.empty(len(W)), np.empty(len(W))
         Z = self._sorted(Z)
-        found = waves.smooth(*self._model, self.gaps, self._sorted(W), Z, solved, inverse, variance)
+        found = waves.smooth(*self._model, self._sorted(W), Z, solved, inverse, variance)
         _check(found)
         return self._back(solved), self._back(inverse), self._back(variance)
 
     def logdet(self, W: Array) -> float:
         """Sum of log |f_i's variance given those before + 1/W_i| over the points with W_i != 0."""
-        return _check(waves.logdet(*self._model, self.gaps, self._sorted(W), np.empty((2, 0))))
+        return _check(waves.logdet(*self._model, self._sorted(W), np.empty((2, 0))))
 
     def logdet_slopes(self, W: Array) -> Array:
         """d logdet(W) / d log rate, log variance: (2, c)."""
         slopes = np.zeros((2, len(self.states.rates)))
-        _check(waves.logdet(*self._model, self.gaps, self._sorted(W), slopes))
+        _check(waves.logdet(*self._model, self._sorted(W), slopes))
         return slopes
 
     def slopes(self, U: Array, V: Array) -> Array:
         """d sum_c U_c'K V_c / d log rate, log variance for U, V (n, m): (2, c)."""
         slopes = np.zeros((2, len(self.states.rates)))
-        waves.slope(*self._model, self.gaps, self._sorted(U), self._sorted(V), slopes)
+        waves.slope(*self._model, self._sorted(U), self._sorted(V), slopes)
         return slopes
 
 
@@ -128,11 +120,9 @@ class LineOperator(PosteriorOperator):
         return line.smooth(W, np.empty((len(W), 0)))[2][len(self.points) :]
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        """A' C B, shape (p, q)."""
         return np.asarray(A.T @ Line(self.states, self.points).smooth(self.W, B)[0])
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        """diag(A' C A), shape (p,)."""
         solved = Line(self.states, self.points).smooth(self.W, A)[0]
         return np.asarray(np.einsum("ij,ij->j", A, solved))
 
@@ -205,43 +195,32 @@ class LineFactor(Factor):
     def __init__(self, gram: LineGram, W: Array) -> None:
         self.gram, self.W = gram, W
         self._logdet = gram.line.logdet(W)
-        self._diagonals: tuple[Array, Array] | None = None
-
-    def _smooth(self, V: Array) -> Array:
-        solved, *diagonals = self.gram.line.smooth(self.W, V)
-        self._diagonals = (diagonals[0], diagonals[1])
-        return solved
-
-    def _both(self) -> tuple[Array, Array]:
-        if self._diagonals is None:
-            self._smooth(np.empty((len(self.W), 0)))
-        assert self._diagonals is not None
-        return self._diagonals
+        self._diagonals: list[Array] = []  # of C, and of the posterior covariance
 
     def solve(self, V: Array) -> Array:
-        return self._smooth(V)
+        solved, *self._diagonals = self.gram.line.smooth(self.W, V)
+        return solved
 
-    def quad(self, A: Array, B: Array) -> Array:
-        return np.asarray(A.T @ self._smooth(B))
-
-    def quad_diag(self, A: Array) -> Array:
-        return np.asarray(np.einsum("ij,ij->j", A, self._smooth(A)))
+    def _diagonal(self, which: int) -> Array:
+        if not self._diagonals:
+            self.solve(np.empty((len(self.W), 0)))
+        return self._diagonals[which].copy()
 
     def diag(self) -> Array:
-        return self._both()[0].copy()
+        return self._diagonal(0)
 
     def cov_diag(self) -> Array:
-        return self._both()[1].copy()
+        return self._diagonal(1)
 
     def cov(self) -> Array:
         require_memory(len(self.W), 3)
         K = self.gram.kernel(self.gram.points)
-        S = K - self.gram @ self._smooth(K)
+        S = K - self.gram @ self.solve(K)
         return np.asarray(0.5 * (S + S.T))
 
     def gradient_weights(self, a: Array, count: float) -> Array:
         require_memory(len(self.W), 3)
-        C = self._smooth(np.eye(len(self.W)))
+        C = self.solve(np.eye(len(self.W)))
         return np.asarray(0.5 * (a @ a.T - 0.5 * count * (C + C.T)))
 
     def logdet(self) -> float:

@@ -18,13 +18,7 @@ from mercer.losses.real.gaussian import Gaussian
 
 
 def periodic_curve(
-    x: Array,
-    y: Array,
-    weights: Array,
-    order: int,
-    lam: float | None,
-    search: str,
-    period: float,
+    x: Array, y: Array, weights: Array, order: int, lam: float | None, search: str, period: float
 ) -> FittedSpline:
     """Gaussian noise about a curve that repeats: the penalty is over one period, the level free."""
     phase = np.mod(x, period)

@@ -35,7 +35,7 @@ from mercer.kernels.compose import Scale
 from mercer.kernels.splines.thin_plate import ThinPlate, check_order, least_order
 from mercer.left_out.cavity import gaussian_figures
 from mercer.left_out.figures import LeftOut
-from mercer.linalg.contrasts.inducing import spread_out
+from mercer.linalg.contrasts import spread_out
 from mercer.linalg.gram import Gram
 from mercer.losses.real.gaussian import Gaussian
 from mercer.process.process import Posterior

@@ -16,8 +16,7 @@ from mercer.core.basis import PolynomialBasis
 from mercer.inference.base import Report, Solution
 from mercer.inference.exact import Exact
 from mercer.kernels.base import Kernel
-from mercer.linalg.contrasts.contrasts import ContrastFactor, Contrasts
-from mercer.linalg.contrasts.inducing import InducedFactor, InducingContrasts
+from mercer.linalg.contrasts import ContrastFactor, Contrasts, InducedFactor, InducingContrasts
 from mercer.losses.real.gaussian import Gaussian
 from mercer.process.process import Posterior, Prior
 from mercer.search import Problem, balanced

@@ -137,12 +137,6 @@ class MarkovFactor(Factor):
     def solve(self, V: Array) -> Array:
         return np.asarray(self.W[:, None] * (V - self.fitted(V)))
 
-    def quad(self, A: Array, B: Array) -> Array:
-        return np.asarray(A.T @ self.solve(B))
-
-    def quad_diag(self, A: Array) -> Array:
-        return np.asarray(np.einsum("ij,ij->j", A, self.solve(A)))
-
     def diag(self) -> Array:
         return np.asarray(self.W * (1.0 - self.W * self.cov_diag()))
 
