@@ -75,7 +75,8 @@ def test_coefficients_complete_the_mean(rng, m):
     x, y, W = data(rng)
     gram = gram_of(x, m, 3.0, origin=-1.0)
     factor = gram.factor(W)
-    alpha, beta = factor.solve(y[:, None]), factor.coefficients(y[:, None])
+    alpha, origin = factor.solve(y[:, None]), np.array([-1.0])
+    beta = np.array([factor.states().derivative(origin, k, False)[0] for k in range(m)])
     H = np.array([(x + 1.0) ** j / max(1, j) for j in range(m)]).T  # j! for j <= 2
     np.testing.assert_allclose(H.T @ alpha, 0.0, atol=1e-8)
     np.testing.assert_allclose(gram @ alpha + H @ beta, factor.fitted(y[:, None]), atol=1e-7)

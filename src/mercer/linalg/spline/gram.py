@@ -2,9 +2,7 @@
 
 The process and its derivatives are Markov, so that (K + W^-1)^-1 is applied by one pass forward
 and one back. The flat prior on the polynomials of degree m - 1 is part of it: what the contract
-calls C is P of :mod:`mercer.linalg.dense.projected` here, with
-h = (1, .., (x - x0)^(m-1) / (m-1)!).
-Theory (P5).
+calls C is P of :mod:`mercer.linalg.dense.projected` here, h_j = (x - x0)^j / j!. Theory (P5).
 """
 
 from __future__ import annotations
@@ -44,9 +42,7 @@ class MarkovGram(Gram):
     def __init__(
         self, points: Array, order: int = 2, variance: float = 1.0, origin: float | None = None
     ) -> None:
-        self.points = points
-        self.order = order
-        self.variance = variance
+        self.points, self.order, self.variance = points, order, variance
         self._sort = np.argsort(points[:, 0], kind="stable")
         self.x = np.ascontiguousarray(points[self._sort, 0])
         self.unit = mean_gap(self.x)
@@ -62,20 +58,23 @@ class MarkovGram(Gram):
         out[self._sort] = v
         return out
 
+    @property
+    def scaled(self) -> float:
+        """The variance with x in units of ``unit``."""
+        return self.variance * self.unit ** (2 * self.order - 1)
+
     def states(self, W: Array, y: Array) -> States:
         """Condition on y (n,) with precisions W (n,)."""
-        scaled = self.variance * self.unit ** (2 * self.order - 1)
-        return smooth(self.x, self.ordered(W), self.ordered(y), self.order, scaled, self.unit)
+        W, y = self.ordered(W), self.ordered(y)
+        return smooth(self.x, W, y, self.order, self.scaled, self.unit)
 
     def __matmul__(self, V: Array) -> Array:
-        first = self.x[0] - float(self.kernel.origin)
-        gaps = np.concatenate([[first], np.diff(self.x)]) / self.unit
-        out = np.empty(V.shape)
+        gaps = np.diff(self.x, prepend=float(self.kernel.origin)) / self.unit
+        out, product = np.empty(V.shape), np.empty(len(gaps))
         for j in range(V.shape[1]):
-            product = np.empty(len(gaps))
             markov.matmul(unit_cholesky(self.order), gaps, self.ordered(V[:, j]), product)
             out[:, j] = self.restored(product)
-        return out * (self.variance * self.unit ** (2 * self.order - 1))
+        return out * self.scaled
 
     def diag(self) -> Array:
         return self.variance * self.kernel.diag(self.points)
@@ -156,12 +155,3 @@ class MarkovFactor(Factor):
     def logdet_noisy(self) -> float:
         """log |K + W^-1| + log |A|, over the points with W_i > 0: GPML (2.45)."""
         return self.logdet() - float(np.log(self.W[self.W > 0.0]).sum())
-
-    def coefficients(self, z: Array) -> Array:
-        """Beta (m, k) of the factorial basis at the kernel's origin, for z (n, k). GPML (2.42)."""
-        m, columns = self.gram.order, []
-        back = np.array([float(self.gram.kernel.origin)])
-        for j in range(z.shape[1]):
-            self._states = states = self.gram.states(self.W, z[:, j])
-            columns.append([float(states.derivative(back, k, False)[0][0]) for k in range(m)])
-        return np.array(columns).T

@@ -108,29 +108,19 @@ class States:
 
     The noise has variance 1 / W, and what is said of variances is in the same units. Inside, x is
     measured in ``unit`` (the mean gap), so that no power of a gap is large or small.
-
-    Attributes
-    ----------
-    x : (n,) knots, ascending; equal ones are allowed.
-    unit : the unit of the states.
-    variance : of the white noise that is integrated, over unit^(1 - 2m): 1 / lam in that unit.
-    mean : (n, m) of the state (g, g', .., g^(m-1)), in powers of ``unit``.
-    cov : (n, m (m + 1) / 2) covariances of the state, lower triangles by rows.
-    root : (m, m) with root root' the covariance at the last knot.
-    back : (n - 1, .) for each gap G and N (m, m): s_t = G s_{t+1} + N e + .., e ~ N(0, I).
-    logdet : log |I + K W| / 2 + log |A| / 2, A = H'C H for the basis h_j = (x / unit)^j / j!.
-    rss : y'P y, see :mod:`mercer.linalg.dense.projected`.
     """
 
-    x: Array
-    unit: float
-    variance: float
-    mean: Array
-    cov: Array
-    root: Array
-    back: Array
-    logdet: float
-    rss: float
+    x: Array  # (n,) knots, ascending; equal ones are allowed
+    unit: float  # of the states
+    variance: float  # of the integrated white noise, over unit^(1 - 2m): 1 / lam in that unit
+    mean: Array  # (n, m) of the state (g, g', .., g^(m-1)), in powers of ``unit``
+    cov: Array  # (n, m (m + 1) / 2) covariances of the state, lower triangles by rows
+    root: Array  # (m, m) with root root' the covariance at the last knot
+    back: Array  # (n - 1, .) for each gap G and N (m, m): s_t = G s_{t+1} + N e + .., e ~ N(0, I)
+    logdet: (
+        float  # log |I + K W| / 2 + log |A| / 2, A = H'C H for the basis h_j = (x / unit)^j / j!
+    )
+    rss: float  # y'P y, see :mod:`mercer.linalg.dense.projected`
 
     @property
     def order(self) -> int:
@@ -151,21 +141,10 @@ class States:
         if order >= 2 * m:
             return np.zeros(len(at)), variance
         known = min(order, m - 1)
-        markov.at(
-            self.x,
-            self.unit,
-            self.variance,
-            self.mean,
-            self.cov,
-            self.back,
-            order,
-            hermite(m, order),
-            bridge(m, known),
-            float(_Q1(m, known, known)),  # the variance a unit away from a state
-            np.ascontiguousarray(at),
-            value,
-            variance,
-        )
+        model = (self.x, self.unit, self.variance, self.mean, self.cov, self.back)
+        weights, away = hermite(m, order), float(_Q1(m, known, known))  # a unit beyond a state
+        queries = np.ascontiguousarray(at)
+        markov.at(*model, order, weights, bridge(m, known), away, queries, value, variance)
         if order:
             value /= self.unit**order
             if variance is not None:
@@ -175,20 +154,16 @@ class States:
     def integral(self, at: Array) -> Array:
         """Integral of the mean from the first knot to each of the points ``at`` (q,)."""
         m, x, s = self.order, self.x, self.mean
-        weights = hermite(m, -1)
-        signs = (-1.0) ** np.arange(m)
-        powers = np.arange(1, m + 1)
+        weights, signs, powers = hermite(m, -1), (-1.0) ** np.arange(m), np.arange(1, m + 1)
         h = (np.diff(x) / self.unit)[:, None] ** powers
         whole = weights.sum(axis=1)  # the integral over the whole gap, of the right end's part
         pieces = (h * (whole * s[1:] + signs * whole * s[:-1])).sum(axis=1)
         total = np.concatenate([[0.0], np.cumsum(pieces)])
         j = np.clip(np.searchsorted(x, at, side="right") - 1, 0, len(x) - 1)
         a = (at - x[j]) / self.unit
-        inside = (a > 0.0) & (j + 1 < len(x))
-        result = total[j]
-        factorials = np.cumprod(powers)
+        inside, result = (a > 0.0) & (j + 1 < len(x)), total[j]
         out = ~inside
-        result[out] += (s[j[out]] * a[out, None] ** powers / factorials).sum(axis=1)
+        result[out] += (s[j[out]] * a[out, None] ** powers / np.cumprod(powers)).sum(axis=1)
         i = j[inside]
         width = x[i + 1] - x[i]
         u, v = (at[inside] - x[i]) / width, (x[i + 1] - at[inside]) / width
@@ -244,11 +219,14 @@ def smooth(
     require_states(n, m)
     mean, cov = np.empty((n, m)), np.empty((n, m * (m + 1) // 2))
     root, back = np.empty((m, m)), np.empty((n - 1, markov.room(m)))
-    gaps = gaps_of(x, unit)
-    sf = float(np.sqrt(variance))
-    logdet, rss = markov.smooth(
-        unit_cholesky(m), gaps, W, np.ascontiguousarray(y), sf, mean, cov, root, back, pulls
+    model = (
+        unit_cholesky(m),
+        gaps_of(x, unit),
+        W,
+        np.ascontiguousarray(y),
+        float(np.sqrt(variance)),
     )
+    logdet, rss = markov.smooth(*model, mean, cov, root, back, pulls)
     return States(x, unit, variance, mean, cov, root, back, logdet, rss)
 
 
@@ -282,42 +260,23 @@ def require_states(n: int, m: int) -> None:
 
 @dataclass(frozen=True)
 class SplineRows:
-    """Observations on a line: every row as given, and what is left of them after merging.
+    """Observations on a line: every row as given, and what is left of them after merging."""
 
-    Attributes
-    ----------
-    x, y, weights : (N,) the rows, in the user's units.
-    points : (n,) distinct inputs of positive weight, ascending.
-    target, total : (n,) weighted mean at each point, standardised, and total weight.
-    within : weighted sum of squares about these means, standardised.
-    y_shift, y_scale : y = y_shift + y_scale * standardised.
-    unit : mean gap of the points.
-    """
-
-    x: Array
+    x: Array  # (N,) the rows, in the user's units
     y: Array
     weights: Array
-    points: Array
-    target: Array
-    total: Array
-    within: float
-    y_shift: float
+    points: Array  # (n,) distinct inputs of positive weight, ascending
+    target: Array  # (n,) weighted mean at each point, standardised
+    total: Array  # (n,) total weight
+    within: float  # weighted sum of squares about these means, standardised
+    y_shift: float  # y = y_shift + y_scale * standardised
     y_scale: float
-    unit: float
+    unit: float  # mean gap of the points
 
     @property
     def count(self) -> float:
         """Number of observations N: the sum of the weights."""
         return float(self.total.sum())
-
-    def gaps(self) -> Array:
-        """Return the gaps (n - 1,) in units of their mean."""
-        return gaps_of(self.points, self.unit)
-
-    def kept(self) -> tuple[Index, Index]:
-        """Return the rows of positive weight, and the point of each."""
-        keep = np.flatnonzero(self.weights > 0.0)
-        return keep, np.searchsorted(self.points, self.x[keep])
 
     def inside(self, y: Array) -> Array:
         """Return targets in standardised units."""
@@ -348,16 +307,5 @@ def merge_rows(x: Array, y: Array, weights: Array) -> SplineRows:
     shift, scale = location_scale(mean, total, spread)
     check_scale(float(scale[0]))
     within = 0.0 if spread is None else float(spread.sum()) / float(scale[0]) ** 2
-    target = (mean[:, 0] - shift[0]) / scale[0]
-    return SplineRows(
-        x,
-        y,
-        weights,
-        points,
-        target,
-        total,
-        within,
-        float(shift[0]),
-        float(scale[0]),
-        mean_gap(points),
-    )
+    target, units = (mean[:, 0] - shift[0]) / scale[0], (float(shift[0]), float(scale[0]))
+    return SplineRows(x, y, weights, points, target, total, within, *units, mean_gap(points))
