@@ -104,13 +104,11 @@ class Contrasts:
 
     def __init__(self, G: Array, H: Array, weights: Array) -> None:
         self.null = null = Null(H, weights)
-        k = H.shape[1]
-        S = null.root
+        k, S = H.shape[1], null.root
         M = null.rotate(np.asfortranarray(S[:, None] * G * S), "T")
         M = null.rotate(M, "N", "R")[k:, k:]
         values, U = eigh(0.5 * (M + M.T), driver="evd", overwrite_a=True)
-        top = float(np.abs(values).max(initial=0.0))
-        self.floor = len(G) * float(np.finfo(float).eps) * top
+        self.floor = len(G) * float(np.finfo(float).eps) * float(np.abs(values).max(initial=0.0))
         self.d = np.maximum(values, 0.0)  # negative ones are of the size of the floor
         padded = np.zeros((len(G), len(values)), order="F")
         padded[k:] = U
@@ -118,7 +116,10 @@ class Contrasts:
 
 
 class VagueFactor(Factor):
-    """P of the vague evidence, the basis projected out; nothing is added to a diagonal."""
+    """P with the basis projected out, whose logdet_noisy() is log |K + W^-1| + log |A|.
+
+    That is the determinant of the vague evidence, GPML (2.45). Nothing is added to a diagonal.
+    """
 
     W: Array
 
@@ -153,13 +154,6 @@ class ContrastFactor(VagueFactor):
         T = self.contrasts.V
         return np.asarray(T @ (self.shrunk[:, None] * (T.T @ V)))
 
-    def quad(self, A: Array, B: Array) -> Array:
-        T = self.contrasts.V
-        return np.asarray((T.T @ A).T @ (self.shrunk[:, None] * (T.T @ B)))
-
-    def quad_diag(self, A: Array) -> Array:
-        return np.asarray(self.shrunk @ (self.contrasts.V.T @ A) ** 2)
-
     def diag(self) -> Array:
         return np.asarray(self.contrasts.V**2 @ self.shrunk)
 
@@ -170,7 +164,6 @@ class ContrastFactor(VagueFactor):
         return np.asarray((1.0 - self.diag() / self.W) / self.W)
 
     def logdet_noisy(self) -> float:
-        """log |K + W^-1| + log |A|: the determinant of the vague evidence, GPML (2.45)."""
         return self.contrasts.null.logdet() - float(np.log(self.shrunk).sum())
 
     def coefficients(self, y: Array, alpha: Array) -> Array:
@@ -219,9 +212,8 @@ class InducingContrasts:
         weights: Array,
     ) -> None:
         self.green, self.basis, self.knots = green, basis, knots
-        G = green(knots, knots)
-        self._start(G, basis(knots))
-        self.points, self.weights, self.y = points, weights, y
+        self.points, self.weights = points, weights
+        self._start(green(knots, knots), basis(knots))
         self.unexplained = np.empty(len(points))
         top = np.zeros((0, self.k + self.r + y.shape[1]))
         for rows in self.blocks():
@@ -240,8 +232,7 @@ class InducingContrasts:
     def _start(self, G: Array, H: Array) -> None:
         null = Null(H, np.ones(len(H)))
         self.k, self.r = H.shape[1], len(H) - H.shape[1]
-        self.J = null.anchor
-        self.GJ = G @ self.J
+        self.J, self.GJ = null.anchor, G @ null.anchor
         self.JGJ = self.J.T @ self.GJ
         M = null.rotate(null.rotate(np.asfortranarray(G), "T"), "N", "R")[self.k :, self.k :]
         try:
@@ -279,8 +270,7 @@ class InducingContrasts:
         N = (np.sqrt(lam) / np.sqrt(self.d + lam))[:, None] * self.U.T
         inverse = solve_triangular(self.R, np.eye(self.k))
         block = variance * (self.JGJ + lam * (inverse @ inverse.T))
-        tilt = -root * (N @ (inverse @ self.B).T)
-        cross = variance * self.GJ
+        tilt, cross = -root * (N @ (inverse @ self.B).T), variance * self.GJ
         return ContrastOperator(self.F / root, self.J, cross, block, (N @ self.F) / root, tilt)
 
 
@@ -295,9 +285,8 @@ def spread_out(X: Array, count: int) -> Index:
     >>> spread_out(np.array([[0.0], [1.0], [2.1], [9.0]]), 3)
     array([2, 3, 0])
     """
-    first = int(np.argmin(((X - X.mean(axis=0)) ** 2).sum(axis=1)))
-    chosen = [first]
-    near = ((X - X[first]) ** 2).sum(axis=1)
+    chosen = [int(np.argmin(((X - X.mean(axis=0)) ** 2).sum(axis=1)))]
+    near = ((X - X[chosen[0]]) ** 2).sum(axis=1)
     while len(chosen) < count:
         chosen.append(int(np.argmax(near)))
         np.minimum(near, ((X - X[chosen[-1]]) ** 2).sum(axis=1), out=near)
@@ -312,10 +301,8 @@ class InducedFactor(VagueFactor):
     """
 
     def __init__(self, seen: InducingContrasts, variance: float, lam: float) -> None:
-        self.seen, self.variance, self.lam = seen, variance, lam
-        self.noise = variance * lam
-        self.W = seen.weights / self.noise
-        self.leverages = np.empty(len(self.W))
+        self.seen, self.variance, self.lam, self.noise = seen, variance, lam, variance * lam
+        self.W, self.leverages = seen.weights / self.noise, np.empty(len(seen.weights))
         for rows in seen.blocks():
             self.leverages[rows] = np.einsum("ij,ij->i", *(2 * [self._smoother(rows)]))
 
@@ -343,10 +330,8 @@ class InducedFactor(VagueFactor):
         return np.asarray(self.leverages / self.W)
 
     def logdet_noisy(self) -> float:
-        """log |K + W^-1| + log |A|: the determinant of the vague evidence, GPML (2.45)."""
-        seen = self.seen
-        n, k, r = len(self.W), seen.k, seen.r
+        seen, free = self.seen, len(self.W) - self.seen.k
         pivots = 2.0 * float(np.log(np.abs(np.diagonal(seen.R))).sum())
-        value = (n - k) * np.log(self.variance) + (n - k - r) * np.log(self.lam)
+        value = free * np.log(self.variance) + (free - seen.r) * np.log(self.lam)
         value += np.log(seen.d + self.lam).sum() - np.log(seen.weights).sum()
         return float(value + pivots)

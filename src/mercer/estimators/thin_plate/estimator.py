@@ -1,7 +1,4 @@
-"""ThinPlateSpline: smooth surfaces in any number of columns, isotropic.
-
-What a thin-plate spline refuses, and the units it works in.
-"""
+"""ThinPlateSpline: smooth surfaces in any number of columns, isotropic."""
 
 from __future__ import annotations
 
@@ -39,42 +36,6 @@ from mercer.linalg.contrasts import spread_out
 from mercer.linalg.gram import Gram
 from mercer.losses.real.gaussian import Gaussian
 from mercer.process.process import Posterior
-
-
-def check_points(table: Table, basis: PolynomialBasis, order: int, names: Any) -> None:
-    """Refuse a table that does not determine the polynomials, or shows nothing beside them."""
-    n, d = table.points.shape
-    k = basis.size(d)
-    if n <= k:
-        raise ValueError(
-            f"a thin-plate spline of order {order} in {d} columns leaves {k} polynomials "
-            f"unpenalised, and needs more distinct inputs than that: n_samples={n}, a minimum of "
-            f"{k + 1} is required; give more points or fewer columns, or use GPRegressor"
-        )
-    constant = np.flatnonzero(np.ptp(table.points, axis=0) == 0.0)
-    if len(constant):
-        j = int(constant[0])
-        label = repr(str(names[j])) if names is not None else str(j)
-        raise ValueError(
-            f"column {label} is constant: how the function varies along it cannot be learned; "
-            "drop the column"
-        )
-
-
-def isotropic_units(table: Table, order: int) -> Units:
-    """Return units with the same scale for all columns, so that directions stay alike."""
-    shift, scale = location_scale(table.points, table.total)
-    top = float(scale.max())
-    common = top * float(np.sqrt(np.mean((scale / top) ** 2)))
-    y_shift, y_scale = location_scale(table.mean, table.total, table.spread)
-    d = len(scale)
-    sizes = np.concatenate([y_scale**2, [common ** (2 * order - d)]])
-    if not np.all((sizes > 1e-140) & (sizes < 1e140)):
-        raise ValueError(
-            "inputs or targets are so large or so small that their powers leave the range of "
-            "floating-point numbers; give them in other units"
-        )
-    return Units(shift, np.full(d, common), y_shift, y_scale)
 
 
 def check_knots(knots: Any, lam: float | None, problem: Problem, units: Units, k: int) -> Array:
@@ -213,12 +174,36 @@ class ThinPlateSpline(KernelRegressor):
     def _merge(self, given: Given, parts: Parts, Y: Array) -> Table:
         flat, arrays = np.ndim(given.y) == 1, ARRAYS if self.knots is None else 0
         table = build_table(given.X, Y, given.weights, False, flat, arrays)
-        basis = cast(PolynomialBasis, parts.basis)
-        check_points(table, basis, cast(ThinPlate, parts.kernel).order, given.names)
+        n, d = table.points.shape
+        k, names = cast(PolynomialBasis, parts.basis).size(d), given.names
+        if n <= k:
+            raise ValueError(
+                f"a thin-plate spline of order {_order(parts)} in {d} columns leaves {k} "
+                f"polynomials unpenalised, and needs more distinct inputs than that: n_samples={n},"
+                f" a minimum of {k + 1} is required; give more points or fewer columns, or use "
+                "GPRegressor"
+            )
+        for j in np.flatnonzero(np.ptp(table.points, axis=0) == 0.0):
+            label = repr(str(names[j])) if names is not None else str(j)
+            raise ValueError(
+                f"column {label} is constant: how the function varies along it cannot be learned; "
+                "drop the column"
+            )
         return table
 
     def _units(self, given: Given, parts: Parts, table: Table) -> Units:
-        return isotropic_units(table, cast(ThinPlate, parts.kernel).order)
+        """Return units with the same scale for all columns, so that directions stay alike."""
+        shift, scale = location_scale(table.points, table.total)
+        top, d = float(scale.max()), len(scale)
+        common = top * float(np.sqrt(np.mean((scale / top) ** 2)))
+        y_shift, y_scale = location_scale(table.mean, table.total, table.spread)
+        sizes = np.concatenate([y_scale**2, [common ** (2 * _order(parts) - d)]])
+        if not np.all((sizes > 1e-140) & (sizes < 1e140)):
+            raise ValueError(
+                "inputs or targets are so large or so small that their powers leave the range of "
+                "floating-point numbers; give them in other units"
+            )
+        return Units(shift, np.full(d, common), y_shift, y_scale)
 
     def _begin(self, fit: Fit) -> None:
         """Nothing: variance and noise are found with lam."""
@@ -227,7 +212,7 @@ class ThinPlateSpline(KernelRegressor):
         """Find lam and the variance on the spectrum of the form: one decomposition for all."""
         problem, units = fit.problem, fit.units
         lam = None if self.lam is None else float(self.lam)
-        kernel, basis = cast(ThinPlate, fit.parts.kernel), cast(PolynomialBasis, fit.parts.basis)
+        kernel, basis = fit.parts.kernel, cast(PolynomialBasis, fit.parts.basis)
         d = problem.points.shape[1]
         form: Form
         if self.knots is None:
@@ -236,7 +221,8 @@ class ThinPlateSpline(KernelRegressor):
             knots = check_knots(self.knots, lam, problem, units, basis.size(d))
             require_memory(len(knots), ARRAYS, "a spline on knots", "choose")
             form = FewContrasts(problem, basis, kernel, knots)
-        chosen = choose(form, lam, self.search, float(units.x_scale[0]) ** (2 * kernel.order - d))
+        unit = float(units.x_scale[0]) ** (2 * _order(fit.parts) - d)
+        chosen = choose(form, lam, self.search, unit)
         search = chosen.report["search"]
         if search is not None and "gcv" in search and len(units.y_scale) == 1:
             search["gcv"] *= float(units.y_scale[0]) ** 2
@@ -246,8 +232,7 @@ class ThinPlateSpline(KernelRegressor):
         fit.report = chosen.report
 
     def _posterior(self, fit: Fit, draw: Draw, solved: Solved) -> Posterior:
-        assert isinstance(solved, SolvedSpline)
-        return solved.posterior
+        return cast(SplineDraw, draw).posterior
 
     def _left_out(
         self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
@@ -258,8 +243,7 @@ class ThinPlateSpline(KernelRegressor):
 
     def _describe(self, fit: Fit, draw: Draw, solved: Solved) -> dict[str, Any]:
         assert isinstance(draw, SplineDraw)
-        order = cast(ThinPlate, fit.parts.kernel).order
-        report = described(fit, solved) | draw.form.report() | {"order": order}
+        report = described(fit, solved) | draw.form.report() | {"order": _order(fit.parts)}
         if draw.extra is not None:  # mean prior variance beyond the knots, over the noise
             p, noise = fit.problem, float(draw.chosen.variance * draw.chosen.lam)
             total = float(p.row_weights.sum())
@@ -268,9 +252,10 @@ class ThinPlateSpline(KernelRegressor):
 
     def _stated_kernel(self, fit: Fit, draw: Draw) -> Kernel:
         """G(r / s) = s^(d - 2m) G(r) on contrasts."""
-        assert isinstance(draw, SplineDraw)
-        units, m = fit.units, cast(ThinPlate, fit.parts.kernel).order
-        size = draw.chosen.variance * float(units.x_scale[0]) ** (fit.table.X.shape[1] - 2 * m)
+        units, m = fit.units, _order(fit.parts)
+        size = cast(SplineDraw, draw).chosen.variance * float(units.x_scale[0]) ** (
+            fit.table.X.shape[1] - 2 * m
+        )
         size *= float(units.y_scale[0]) ** 2 if len(units.y_scale) == 1 else 1.0
         return Scale(ThinPlate(m), size)
 
@@ -300,19 +285,18 @@ class ThinPlateSpline(KernelRegressor):
 
     def _summary_rows(self) -> Rows:
         rows = super()._summary_rows()
-        own = [("Model", "order of the penalty", str(self.order_))]
-        own.append(("Model", "smoothing parameter lam", f"{self.lam_:.6g}"))
+        own = [
+            ("Model", "order of the penalty", str(self.order_)),
+            ("Model", "smoothing parameter lam", f"{self.lam_:.6g}"),
+        ]
         if "knots" in self.report_:
             own.append(("Model", "knots (an approximation)", str(self.report_["knots"])))
         at = next(i for i, row in enumerate(rows) if row[0] != "Data")
         return [*rows[:at], *own, *rows[at:]]
 
 
-@dataclass(frozen=True)
-class SolvedSpline(Solved):
-    """A spline solved, as a process too."""
-
-    posterior: Posterior
+def _order(parts: Parts) -> int:
+    return cast(ThinPlate, parts.kernel).order
 
 
 @dataclass
@@ -321,16 +305,16 @@ class SplineDraw(Draw):
 
     form: Form = field(kw_only=True)
     chosen: ThinPlateSmoothing = field(kw_only=True)
+    posterior: Posterior = field(init=False)  # what is solved, as a process
 
     @property
     def extra(self) -> Array | None:
         """Variance (n,) at the points that the form leaves out, if it does."""
         return None if self.form.extra is None else self.chosen.variance * self.form.extra
 
-    def solve(self, parts: Parts, problem: Problem) -> SolvedSpline:
+    def solve(self, parts: Parts, problem: Problem) -> Solved:
         """Return the posterior by the form; no Gram is needed."""
         v, lam, _ = self.chosen
-        solution, posterior = self.form.solve(v, lam)
+        solution, self.posterior = self.form.solve(v, lam)
         value = self.form.evidence(solution, v, lam)
-        no_gram = cast(Gram, None)  # the factor says it all
-        return SolvedSpline(problem, no_gram, solution, value, posterior)
+        return Solved(problem, cast(Gram, None), solution, value)  # the factor says it all
