@@ -27,8 +27,6 @@ from mercer.losses.base import Loss
 from mercer.process.record import POSTERIOR
 from mercer.process.spline import CURVE, SplinePosterior, derivative
 
-SEARCHES = ("evidence", "gcv", "loo")
-
 
 def _as_loss(loss: Any) -> Any:
     return Loss.by_name(loss) if isinstance(loss, str) else loss
@@ -180,84 +178,64 @@ class SmoothingSpline(KernelRegressor):
         return self
 
     def _curve(self, x: Array, y: Array, weights: Array) -> FittedSpline:
-        """Check the parameters and fit, each kind of noise in its own way."""
-        if not _is_whole(self.order) or not 1 <= self.order <= markov.HIGHEST:
-            raise ValueError(
-                f"order must be a whole number from 1 to {markov.HIGHEST}, got {self.order!r}; "
-                "2 is the cubic spline"
-            )
-        rows, m, lam = (x, y, weights), int(self.order), self._given_lam()
+        """Fit, each kind of noise in its own way."""
+        m, lam, period = self._numbers()
+        rows, search, named = (x, y, weights), self.search, isinstance(self.loss, str)
         loss = _as_loss(self.loss)
         if not isinstance(loss, Loss):
             raise TypeError(f"loss must be a Loss or the name of one, not {self.loss!r}")
         if not loss.offers("quadratic"):
-            chosen = resolve_inference(loss, self.inference)
-            self._check_likelihood(loss)
+            inference = resolve_inference(loss, self.inference, search, period)
             loss = loss.__sklearn_clone__()
             if loss.response == "binary" and "scale" in loss.domains:
                 loss = loss.fix("scale")  # with a flat prior its scale is that of the curve
-            return likelihood_curve(*rows, m, lam, loss, chosen, isinstance(self.loss, str))
-        self._check_gaussian(loss)
-        if self.period is None:
-            return gaussian_curve(*rows, m, lam, self.search)
-        self._check_period()
-        if self.search == "loo":
-            raise ValueError("a periodic spline has search='evidence' or 'gcv', not 'loo'")
-        return periodic_curve(*rows, m, lam, self.search, float(self.period))
-
-    def _given_lam(self) -> float | None:
-        """Return lam > 0, infinity included, or None; refuse an unknown criterion."""
-        if self.search not in SEARCHES:
-            names = ", ".join(repr(name) for name in SEARCHES)
-            raise ValueError(
-                f"search must be one of {names}, got {self.search!r}; lam gives a value"
-            )
-        if self.lam is None:
-            return None
-        try:
-            value = float(self.lam)
-        except (TypeError, ValueError):
-            raise TypeError(f"lam must be a positive number or None, got {self.lam!r}") from None
-        if not value > 0.0:
-            raise ValueError(
-                f"lam must be positive (infinity is the polynomial), got {self.lam!r}; for a curve "
-                "through the observations give a lam far below the cube of a typical gap"
-            )
-        return value
-
-    def _check_gaussian(self, loss: Loss) -> None:
+            return likelihood_curve(*rows, m, lam, loss, inference, named)
         given, auto = self.inference, isinstance(self.inference, str) and self.inference == "auto"
         if not auto and "quadratic" not in inferences.by_name(given, loss).needs:
             raise ValueError(
                 f"Gaussian noise needs no approximation: give inference='auto', not {given!r}"
             )
         mark = loss.mark("noise")
-        known = np.ndim(getattr(loss, "noise", 0.0)) or mark.fixed or mark.bounds
-        if known and not isinstance(self.loss, str):
+        if not named and (np.ndim(getattr(loss, "noise", 0.0)) or mark.fixed or mark.bounds):
             raise ValueError(
                 "a smoothing spline finds the noise together with lam; for noise that is known "
                 "give sample_weight = 1 / noise for each row, or use GPRegressor with the kernel "
                 "Spline() and a basis"
             )
+        if period is None:
+            return gaussian_curve(*rows, m, lam, search)
+        if search == "loo":
+            raise ValueError("a periodic spline has search='evidence' or 'gcv', not 'loo'")
+        return periodic_curve(*rows, m, lam, search, period)
 
-    def _check_period(self) -> None:
-        fine = isinstance(self.period, (int, float, np.integer, np.floating)) and self.period > 0.0
-        if not fine or not np.isfinite(self.period) or isinstance(self.period, bool):
-            raise ValueError(f"period must be a positive number or None, got {self.period!r}")
-
-    def _check_likelihood(self, loss: Loss) -> None:
-        name = type(loss).__name__
-        if self.period is not None:
-            self._check_period()
+    def _numbers(self) -> tuple[int, float | None, float | None]:
+        """Return order, lam and period, or refuse them; refuse an unknown criterion."""
+        order, lam, period = self.order, self.lam, self.period
+        if not _is_whole(order) or not 1 <= order <= markov.HIGHEST:
             raise ValueError(
-                f"a periodic spline has Gaussian noise, and the loss is {name}; use GPRegressor "
-                "or GPClassifier with the kernel PeriodicSpline(period).fix('period')"
+                f"order must be a whole number from 1 to {markov.HIGHEST}, got {order!r}; "
+                "2 is the cubic spline"
             )
-        if self.search != "evidence":
+        if self.search not in ("evidence", "gcv", "loo"):
             raise ValueError(
-                f"search={self.search!r} is for Gaussian noise, and the loss is {name}; use "
-                "search='evidence', or give lam and compare left_out_.log_density"
+                f"search must be one of 'evidence', 'gcv', 'loo', got {self.search!r}; lam gives "
+                "a value"
             )
+        try:
+            lam = None if lam is None else float(lam)
+        except (TypeError, ValueError):
+            raise TypeError(f"lam must be a positive number or None, got {lam!r}") from None
+        if lam is not None and not lam > 0.0:
+            raise ValueError(
+                f"lam must be positive (infinity is the polynomial), got {self.lam!r}; for a curve "
+                "through the observations give a lam far below the cube of a typical gap"
+            )
+        if period is None:
+            return int(order), lam, None
+        number = isinstance(period, (int, float, np.integer, np.floating))
+        if not (number and 0.0 < period < np.inf) or isinstance(period, bool):
+            raise ValueError(f"period must be a positive number or None, got {period!r}")
+        return int(order), lam, float(period)
 
     @property
     def left_out_(self) -> LeftOut:  # computed when it is asked for: many fits never need it

@@ -46,8 +46,8 @@ FAR = 600.0  # where a loss is as good as at infinity; e^FAR is still a number
 LEVEL = 1e-12  # a slope below this one is none
 
 
-def resolve_inference(loss: Loss, given: Any) -> Inference:
-    """Return the inference for a loss other than Gaussian noise, or refuse one of them."""
+def resolve_inference(loss: Loss, given: Any, search: str, period: float | None) -> Inference:
+    """Return the inference for a loss other than Gaussian noise, or refuse what goes with it."""
     name = type(loss).__name__
     if loss.response == "multiclass":
         raise ValueError(
@@ -73,6 +73,16 @@ def resolve_inference(loss: Loss, given: Any) -> Inference:
         raise ValueError(
             f"{name} is not convex, and Laplace needs its expected curvature here "
             "(a method expected_curvature() of the loss); use GPRegressor or GPClassifier"
+        )
+    if period is not None:
+        raise ValueError(
+            f"a periodic spline has Gaussian noise, and the loss is {name}; use GPRegressor "
+            "or GPClassifier with the kernel PeriodicSpline(period).fix('period')"
+        )
+    if search != "evidence":
+        raise ValueError(
+            f"search={search!r} is for Gaussian noise, and the loss is {name}; use "
+            "search='evidence', or give lam and compare left_out_.log_density"
         )
     return chosen
 
