@@ -17,13 +17,6 @@ class StateSpace:
     M_c is the Matern correlation of smoothness order_c - 1/2; its process and order_c - 1
     derivatives are Markov together.
 
-    Attributes
-    ----------
-    orders : (c,) 1, 2 or 3, as 32-bit integers.
-    rates : (c,) sqrt(2 order - 1) / length scale.
-    variances : (c,)
-    column : the column that the kernel looks at; None if it is the only one.
-
     References
     ----------
     Rasmussen & Williams, Gaussian Processes for Machine Learning, appendix B.2.
@@ -35,10 +28,10 @@ class StateSpace:
     array([2.])
     """
 
-    orders: np.ndarray[tuple[int, ...], np.dtype[np.int32]]
-    rates: Array
-    variances: Array
-    column: int | None = None
+    orders: np.ndarray[tuple[int, ...], np.dtype[np.int32]]  # (c,) 1, 2 or 3
+    rates: Array  # (c,) sqrt(2 order - 1) / length scale
+    variances: Array  # (c,)
+    column: int | None = None  # that the kernel looks at; None if it is the only one
 
     @property
     def size(self) -> int:
@@ -59,6 +52,6 @@ def stacked(parts: Sequence[StateSpace | None]) -> StateSpace | None:
     found = [part for part in parts if part is not None]
     if len(found) < len(parts) or len({part.column for part in found}) != 1:
         return None
-    arrays = ([getattr(p, name) for p in found] for name in ("orders", "rates", "variances"))
-    orders, rates, variances = (np.concatenate(a) for a in arrays)
-    return StateSpace(orders, rates, variances, found[0].column)
+    names = ("orders", "rates", "variances")
+    arrays = (np.concatenate([getattr(part, name) for part in found]) for name in names)
+    return StateSpace(*arrays, column=found[0].column)

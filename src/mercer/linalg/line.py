@@ -1,8 +1,4 @@
-"""The O(n) algebra of a Markov covariance at points on a line; theory (G14).
-
-Sorted points (``Line``), the Gram and its factor as an inference uses them, and the operator C that
-a posterior keeps, which is the weights W alone.
-"""
+"""The O(n) algebra of a Markov covariance at points on a line; theory (G14)."""
 
 from __future__ import annotations
 
@@ -29,10 +25,6 @@ class Ordering:
         self.order = np.argsort(x, kind="stable")
         self.gaps = np.diff(x[self.order])
 
-    def serves(self, states: StateSpace, X: Array) -> bool:
-        """Whether this is the order of that very array for such a state space."""
-        return X is self.points and states.column == self.column
-
     def sorted(self, V: Array) -> Array:
         """V (n, ...) from the order of X to that along the line."""
         return np.ascontiguousarray(V[self.order], dtype=np.float64)
@@ -52,11 +44,11 @@ class Line:
     """
 
     def __init__(self, states: StateSpace, X: Array, ordering: Ordering | None = None) -> None:
-        known = ordering is not None and ordering.serves(states, X)
-        self.ordering = ordering if ordering is not None and known else Ordering(states, X)
-        self.states = states
-        self._model = (states.orders, states.rates, states.variances, self.ordering.gaps)
-        self._sorted, self._back = self.ordering.sorted, self.ordering.back
+        if ordering is None or ordering.points is not X or ordering.column != states.column:
+            ordering = Ordering(states, X)
+        self.states, self.ordering = states, ordering
+        self._model = (states.orders, states.rates, states.variances, ordering.gaps)
+        self._sorted, self._back = ordering.sorted, ordering.back
 
     def times(self, V: Array) -> Array:
         """K V for V (n, m)."""
@@ -67,9 +59,8 @@ class Line:
     def smooth(self, W: Array, Z: Array) -> tuple[Array, Array, Array]:
         """C Z (n, m), the diagonals of C and of (K^-1 + W)^-1 (n,), with C = (K + W^-1)^-1."""
         solved, inverse, variance = np.empty(Z.shape), np.empty(len(W)), np.empty(len(W))
-        Z = self._sorted(Z)
-        found = waves.smooth(*self._model, self._sorted(W), Z, solved, inverse, variance)
-        _check(found)
+        given = (*self._model, self._sorted(W), self._sorted(Z))
+        _check(waves.smooth(*given, solved, inverse, variance))
         return self._back(solved), self._back(inverse), self._back(variance)
 
     def logdet(self, W: Array) -> float:

@@ -80,11 +80,7 @@ class PeriodicSpline(Kernel):
         return float(positive(self, "period")) ** (2 * m - 1) * top
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        K = self._distance(X, Z)
-        K /= float(positive(self, "period"))
-        K -= np.floor(K)
-        K -= 0.5
-        return _even(K, whole(self, "order", 1))
+        return _even(self._phase(self._distance(X, Z)), whole(self, "order", 1))
 
     def diag(self, X: Array) -> Array:
         return np.ones(len(X))
@@ -96,9 +92,7 @@ class PeriodicSpline(Kernel):
         value, slope = 0.0, 0.0
         for rows, columns, weight in blocks(len(X), len(Z), same):
             delta = self._distance(X[rows], Z[columns])
-            t = delta / period
-            t -= np.floor(t)
-            t -= 0.5
+            t = self._phase(delta)
             q = weight * Q[rows, columns]
             value += float(np.einsum("ij,ij->", q, _even(t, m)))
             slope -= float(np.einsum("ij,ij->", q * delta, _odd(t, m))) / period**2
@@ -116,16 +110,17 @@ class PeriodicSpline(Kernel):
             )
         return np.abs(X - Z[:, 0])  # k is even, and the matrix exactly symmetric
 
+    def _phase(self, distance: Array) -> Array:
+        """Return the fraction of distance / period, less 1/2."""
+        t = distance / float(positive(self, "period"))
+        t -= np.floor(t)
+        t -= 0.5
+        return np.asarray(t)
+
 
 @lru_cache(maxsize=64)
 def bernoulli(n: int) -> tuple[Fraction, ...]:
-    """Return the coefficients of B_n(u), lowest power first.
-
-    Examples
-    --------
-    >>> [str(c) for c in bernoulli(4)]
-    ['-1/30', '0', '1', '-2', '1']
-    """
+    """Return the coefficients of B_n(u), lowest power first."""
     numbers = [Fraction(1)]
     for i in range(1, n + 1):
         total = sum((comb(i + 1, j) * numbers[j] for j in range(i)), Fraction(0))
@@ -150,7 +145,7 @@ def _even(t: Array, m: int) -> Array:
 
 
 def _odd(t: Array, m: int) -> Array:
-    """Return the derivative of :func:`_even`; zero at whole periods, where order 1 has a kink."""
+    """The derivative of :func:`_even`; zero at whole periods, where order 1 has a kink."""
     slope = 2 * m * t * _horner(t * t, centred_bernoulli(2 * m - 1, m)[1::2])
     return np.where(t == -0.5, 0.0, slope) if m == 1 else slope
 
