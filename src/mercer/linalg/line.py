@@ -19,11 +19,12 @@ from mercer.linalg.operators import PosteriorOperator
 class Ordering:
     """The points X (n, d) in the order of one column, which is sorted here and nowhere else."""
 
-    def __init__(self, states: StateSpace, X: Array) -> None:
-        x = states.line(X)
-        self.points, self.column = X, states.column
+    def __init__(self, X: Array, column: int | None = None) -> None:
+        self.points, self.column = X, column
+        x = X[:, 0 if column is None else column]
         self.order = np.argsort(x, kind="stable")
-        self.gaps = np.diff(x[self.order])
+        self.x = self.sorted(x)
+        self.gaps = np.diff(self.x)
 
     def sorted(self, V: Array) -> Array:
         """V (n, ...) from the order of X to that along the line."""
@@ -45,7 +46,7 @@ class Line:
 
     def __init__(self, states: StateSpace, X: Array, ordering: Ordering | None = None) -> None:
         if ordering is None or ordering.points is not X or ordering.column != states.column:
-            ordering = Ordering(states, X)
+            ordering = Ordering(X, states.column)
         self.states, self.ordering = states, ordering
         self._model = (states.orders, states.rates, states.variances, ordering.gaps)
         self._sorted, self._back = ordering.sorted, ordering.back

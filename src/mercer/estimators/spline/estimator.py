@@ -18,9 +18,8 @@ from mercer.estimators.shared.machine import generator
 from mercer.estimators.shared.record import LEFT_OUT
 from mercer.estimators.shared.table import check_target, check_weights, read_inputs, read_rows
 from mercer.estimators.shared.units import describe_units
-from mercer.estimators.spline.gaussian import FittedSpline, gaussian_curve
-from mercer.estimators.spline.left_out import leave_one_out, response_moments
-from mercer.estimators.spline.likelihood import labels, likelihood_curve, resolve_inference
+from mercer.estimators.spline import gaussian, likelihood
+from mercer.estimators.spline.gaussian import FittedSpline
 from mercer.estimators.spline.periodic import periodic_curve
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
@@ -185,11 +184,11 @@ class SmoothingSpline(KernelRegressor):
         if not isinstance(loss, Loss):
             raise TypeError(f"loss must be a Loss or the name of one, not {self.loss!r}")
         if not loss.offers("quadratic"):
-            inference = resolve_inference(loss, self.inference, search, period)
+            inference = likelihood.resolve_inference(loss, self.inference, search, period)
             loss = loss.__sklearn_clone__()
             if loss.response == "binary" and "scale" in loss.domains:
                 loss = loss.fix("scale")  # with a flat prior its scale is that of the curve
-            return likelihood_curve(*rows, m, lam, loss, inference, named)
+            return likelihood.curve(*rows, m, lam, loss, inference, named)
         given, auto = self.inference, isinstance(self.inference, str) and self.inference == "auto"
         if not auto and "quadratic" not in inferences.by_name(given, loss).needs:
             raise ValueError(
@@ -203,7 +202,7 @@ class SmoothingSpline(KernelRegressor):
                 "Spline() and a basis"
             )
         if period is None:
-            return gaussian_curve(*rows, m, lam, search)
+            return gaussian.curve(*rows, m, lam, search)
         if search == "loo":
             raise ValueError("a periodic spline has search='evidence' or 'gcv', not 'loo'")
         return periodic_curve(*rows, m, lam, search, period)
@@ -242,7 +241,11 @@ class SmoothingSpline(KernelRegressor):
         """Leave-one-out mean, variance and log_density of every row, in the order of ``fit``."""
         check_is_fitted(self, "posteriors_")
         if self._left is None:
-            self._left = leave_one_out(self._spline, self.losses_[0])
+            loss, curve = self.losses_[0], self._spline
+            exact = loss.offers("quadratic")
+            self._left = (
+                gaussian.leave_one_out(curve) if exact else likelihood.leave_one_out(curve, loss)
+            )
         return self._left
 
     @left_out_.setter
@@ -301,7 +304,7 @@ class SmoothingSpline(KernelRegressor):
         """Return log p(y_i given x_i and the training data), shape (q,)."""
         check_is_fitted(self, "posteriors_")
         if self.losses_[0].response == "binary":
-            y = labels(y)
+            y = likelihood.labels(y)
         elif not self.losses_[0].offers("quadratic"):
             y = self.losses_[0].check_targets(y)
         return super().predictive_log_density(X, y)
@@ -309,7 +312,7 @@ class SmoothingSpline(KernelRegressor):
     def _moments(self, inside: Array) -> tuple[Array, Array]:
         if self.losses_[0].response != "binary":
             return super()._moments(inside)
-        return response_moments(self.losses_[0], *self._latent(inside, 0))
+        return likelihood.response_moments(self.losses_[0], *self._latent(inside, 0))
 
     # ------------------------------------------------------------------ the curve
     def derivative(self, X: Any, order: int = 1, return_std: bool = False) -> Any:

@@ -24,12 +24,13 @@ from mercer._native import markov
 from mercer.core.arrays import Array
 from mercer.core.basis import PolynomialBasis
 from mercer.estimators.shared.units import Units
-from mercer.estimators.spline.left_out import left_out
-from mercer.inference.base import Report
+from mercer.inference.base import Problem, Report, Solution
 from mercer.kernels.base import Kernel
 from mercer.kernels.compose import Scale
 from mercer.kernels.splines.line import Spline
+from mercer.left_out.cavity import Left
 from mercer.left_out.figures import LeftOut
+from mercer.linalg.spline.gram import MarkovFactor, MarkovGram
 from mercer.linalg.spline.states import (
     SplineRows,
     States,
@@ -46,6 +47,8 @@ from mercer.search.one_parameter import highest
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 LOWEST = -300.0  # of log lam over the mean gap's power: the filter squares exp(150)
+# variance of a left-out row over the noise's, beyond which 1 - leverage has no digit left
+UNSEEN = 1e12
 UNRESOLVED = 1e-4  # share of the degrees of freedom by which two ways to them may differ
 
 
@@ -100,7 +103,7 @@ def on_line(
     )
 
 
-def gaussian_curve(
+def curve(
     x: Array, y: Array, weights: Array, order: int, lam: float | None, search: str
 ) -> FittedSpline:
     """Return the curve for Gaussian noise: exact, in O(n) for every lam."""
@@ -297,3 +300,65 @@ def log_evidence(rows: SplineRows, smoothing: SplineSmoothing, order: int) -> fl
     value = -0.5 * free * (LOG_2PI + np.log(noise)) - 0.5 * (states.rss + rows.within) / noise
     value -= states.logdet + free * np.log(rows.y_scale)
     return float(value - 0.5 * order * (order - 1) * np.log(rows.unit))
+
+
+class SplineLeftOut(NamedTuple):
+    """The rows of positive weight left out, for noise of variance one; standardised, (N,) each."""
+
+    residual: Array  # y - leave-one-out mean
+    variance: Array  # of the left-out observation, over the noise's
+    weights: Array
+
+    def scale(self) -> float:
+        """Return the noise variance that maximises the sum of the log densities."""
+        return float(self.weights @ (self.residual**2 / self.variance) / self.weights.sum())
+
+    def profile(self) -> float:
+        """Sum of the log densities at that noise, up to a constant; NaN where one is undefined."""
+        if not np.all(self.variance > 0.0):
+            return np.nan
+        with np.errstate(divide="ignore"):
+            logs = float(self.weights @ np.log(self.variance))
+            return float(-0.5 * (self.weights.sum() * np.log(self.scale()) + logs))
+
+
+def left_out(rows: SplineRows, states: States) -> SplineLeftOut:
+    """Leave every row of positive weight out once, by GPML (5.12) in the form of ``Left``."""
+    keep = np.flatnonzero(rows.weights > 0.0)
+    group, own = np.searchsorted(rows.points, rows.x[keep]), rows.weights[keep]
+    gram = MarkovGram(rows.points[:, None], states.order)
+    W, z = rows.total, rows.target[:, None]
+    y = rows.inside(rows.y[keep])[:, None]
+    problem = Problem(gram.points, z, W, np.zeros_like(z), None, group, y, own)
+    alpha = W[:, None] * (z - states.mean[:, :1])
+    solution = Solution(alpha, W, z, MarkovFactor(gram, W, states), None, W)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = Left(problem, solution, np.ones(len(W)))
+    return SplineLeftOut(left.residual[:, 0], left.variance, own)
+
+
+def leave_one_out(spline: SplinePosterior) -> LeftOut:
+    """Every row from the others, in the user's units; rows of weight zero from all that count.
+
+    NaN where the others say nothing of a row, which alone determines the curve at its place.
+    """
+    rows, noise, used = spline.rows, spline.noise_variance, spline.rows.weights > 0.0
+    found = left_out(rows, spline.states)
+    mean, variance = np.empty(len(rows.x)), np.empty(len(rows.x))
+    target = rows.inside(rows.y)
+    mean[used], variance[used] = target[used] - found.residual, found.variance
+    lost = ~((variance > 0.0) & (variance < UNSEEN)) & used
+    mean[lost] = variance[lost] = np.nan
+    value, spread = spline.states.derivative(rows.x[~used])
+    mean[~used], variance[~used] = value, np.asarray(spread) + 1.0
+    variance *= noise
+    with np.errstate(divide="ignore", invalid="ignore"):
+        density = -0.5 * (np.log(2.0 * np.pi * variance) + (target - mean) ** 2 / variance)
+    if noise == 0.0:
+        density[:] = np.inf  # a polynomial to rounding: every row is foretold
+    return LeftOut(
+        rows.weights,
+        mean * rows.y_scale + rows.y_shift,
+        variance * rows.y_scale**2,
+        density - np.log(rows.y_scale),
+    )

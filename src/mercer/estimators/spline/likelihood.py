@@ -18,6 +18,7 @@ import numpy as np
 
 from mercer import inference as inferences
 from mercer.core.arrays import Array
+from mercer.estimators.shared.table import Table, build_table
 from mercer.estimators.shared.units import no_units, standardised_problem
 from mercer.estimators.spline.gaussian import (
     FittedSpline,
@@ -26,12 +27,13 @@ from mercer.estimators.spline.gaussian import (
     log_lam_range,
     on_line,
 )
-from mercer.estimators.spline.left_out import line_table
 from mercer.inference.base import Inference, Problem
 from mercer.inference.diffuse import DiffuseGram, diffuse, ratio
 from mercer.inference.mode.prox import has_kinks
+from mercer.inference.sites.base import cavity
 from mercer.kernels.compose import Scale
 from mercer.kernels.splines.line import Spline
+from mercer.left_out.figures import LeftOut
 from mercer.linalg.gram import Covariance
 from mercer.linalg.spline.gram import MarkovFactor
 from mercer.linalg.spline.states import SplineRows, mean_gap, merge_rows
@@ -153,7 +155,7 @@ def fewest_roots(rise: Array, fall: Array) -> int:
     return int(min(cost))
 
 
-def likelihood_curve(
+def curve(
     x: Array,
     y: Array,
     weights: Array,
@@ -165,7 +167,7 @@ def likelihood_curve(
 ) -> FittedSpline:
     """Return the curve for any likelihood; the width of a ``named`` loss is set by the data."""
     y = loss.check_targets(labels(y) if loss.response == "binary" else y)
-    table = line_table(x, y, weights)
+    table = _table(x, y, weights)
     points = table.points[:, 0]
     line = points[np.append(True, np.diff(points) > 0.0)]
     check_line(line, mean_gap(line), float(table.total.sum()), len(x), order, lam)
@@ -300,3 +302,39 @@ def _of_loss(report: dict[str, Any], loss: Loss) -> list[str]:
     """Return the parameters of the loss at a bound; that of the kernel is reported as lam."""
     own = {f"loss__{path}" for path, _, _ in loss.differentiable()}
     return [name for name in report["at_bounds"] if name in own]
+
+
+def _table(x: Array, y: Array, weights: Array) -> Table:
+    """Rows sorted along the line, those equal in x and y merged into one of their weight."""
+    return build_table(x[:, None], y[:, None], weights, False, True, 0, alike=True)
+
+
+def leave_one_out(spline: SplinePosterior, loss: Loss) -> LeftOut:
+    """Every row from the others; rows of weight zero from all that count.
+
+    Without its share of the site at its point, row i has a latent value N(m, v). NaN where the
+    others leave the curve undetermined there.
+    """
+    rows, states, unused = spline.rows, spline.states, spline.rows.weights == 0.0
+    table = _table(rows.x, rows.y, rows.weights)
+    g, share = table.group, np.minimum(table.weights[table.keep], 1.0)
+    f, var, W = states.mean[:, 0], states.cov[:, 0], rows.total
+    a = W * (rows.target - f)
+    m, v = np.empty(len(rows.x)), np.empty(len(rows.x))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        m[table.keep], v[table.keep] = cavity(f[g], var[g], a[g], W[g], share / table.total[g])
+    X = rows.x[unused][:, None]
+    m[unused], v[unused] = spline.mean(X)[:, 0], spline.var(X)
+    known = np.isfinite(m) & np.isfinite(v) & (v > 0.0)
+    mean, variance, density = (np.full(len(m), np.nan) for _ in range(3))
+    mean[known], variance[known] = response_moments(loss, m[known], v[known])
+    density[known] = loss.log_predictive(rows.y[known], m[known], v[known])
+    return LeftOut(rows.weights, mean, variance, density)
+
+
+def response_moments(loss: Loss, m: Array, v: Array) -> tuple[Array, Array]:
+    """Mean and variance of a new y for latent values N(m, v); of labels those of 0 or 1."""
+    found = loss.predict(m, v)
+    if loss.response == "binary":
+        return found, found * (1.0 - found)
+    return found[0], found[1]

@@ -14,6 +14,7 @@ from mercer.core.arrays import Array, Index
 from mercer.kernels.base import Gradient
 from mercer.kernels.splines.line import Spline
 from mercer.linalg.gram import Factor, Gram
+from mercer.linalg.line import Ordering
 from mercer.linalg.spline.states import States, mean_gap, smooth, unit_cholesky
 
 
@@ -43,20 +44,10 @@ class MarkovGram(Gram):
         self, points: Array, order: int = 2, variance: float = 1.0, origin: float | None = None
     ) -> None:
         self.points, self.order, self.variance = points, order, variance
-        self._sort = np.argsort(points[:, 0], kind="stable")
-        self.x = np.ascontiguousarray(points[self._sort, 0])
+        line = Ordering(points)
+        self.x, self.ordered, self.restored = line.x, line.sorted, line.back
         self.unit = mean_gap(self.x)
         self.kernel = Spline(order, float(self.x[0]) if origin is None else origin)
-
-    def ordered(self, v: Array) -> Array:
-        """Return v (n,) in the order of the line."""
-        return np.ascontiguousarray(v[self._sort], dtype=np.float64)
-
-    def restored(self, v: Array) -> Array:
-        """Return v (n,), in the order of the line, in the order of the points."""
-        out = np.empty_like(v)
-        out[self._sort] = v
-        return out
 
     @property
     def scaled(self) -> float:
