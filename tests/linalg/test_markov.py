@@ -9,7 +9,7 @@ from tests.reference.spline import dense, exactly
 from mercer._native import markov
 from mercer.kernels import Spline
 from mercer.linalg import MarkovGram
-from mercer.linalg.spline.states import mean_gap, smooth, unit_cholesky
+from mercer.linalg.spline import mean_gap, smooth, unit_cholesky
 
 ORDERS = [1, 2, 3]
 
@@ -199,7 +199,7 @@ def test_negative_precisions_and_too_few_points_are_refused(rng):
 
 
 def test_memory_is_foreseen():
-    from mercer.linalg.spline.states import require_states
+    from mercer.linalg.spline import require_states
 
     with pytest.raises(MemoryError, match="fit a random sample of at most"):
         require_states(10**13, 2)

@@ -15,7 +15,7 @@ from mercer.core.errors import ModelFileError
 from mercer.kernels.compose import Scale
 from mercer.kernels.splines.line import Spline
 from mercer.left_out.figures import LeftOut
-from mercer.linalg.spline.states import SplineRows, merge_rows
+from mercer.linalg.spline import SplineRows, merge_rows
 from mercer.losses.real.gaussian import Gaussian
 
 State = dict[str, Any]

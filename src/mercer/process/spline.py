@@ -13,7 +13,7 @@ from mercer.core.kinds import Kind, Numbers, Plain
 from mercer.core.record import Fields
 from mercer.kernels.compose import Scale
 from mercer.kernels.splines.line import Spline
-from mercer.linalg.spline.states import SplineRows, States, smooth
+from mercer.linalg.spline import SplineRows, States, smooth
 from mercer.process.process import Prior, Process
 
 
@@ -80,7 +80,7 @@ class SplinePosterior(Process):
     def among(self, x: Array, pulls: Array | None = None) -> tuple[States, Index, Index]:
         """Return the states with the distinct x as knots of weight zero.
 
-        ``pulls``, a row for each knot, is set as :func:`~mercer.linalg.spline.states.smooth` does.
+        ``pulls``, a row for each knot, is set as :func:`~mercer.linalg.spline.smooth` does.
         With them the numbers of these knots, ascending, and for each x its place among them.
         """
         rows, known = self.rows, self.states
@@ -104,7 +104,7 @@ def derivative(
     Between two points h apart, differences of the curve over h^order would lose the digits, on
     crowded points all of them. There x become knots that say nothing, in O(n + q): below order m
     the derivative is part of their state, and above it a sum of the weights of the points to the
-    right, which the filter has (see :func:`~mercer.linalg.spline.states.smooth`).
+    right, which the filter has (see :func:`~mercer.linalg.spline.smooth`).
     """
     value, variance = spline.states.derivative(x, order, spread)
     points, m, unit = spline.rows.points, spline.states.order, spline.states.unit

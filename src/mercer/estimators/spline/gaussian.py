@@ -30,8 +30,9 @@ from mercer.kernels.compose import Scale
 from mercer.kernels.splines.line import Spline
 from mercer.left_out.cavity import Left
 from mercer.left_out.figures import LeftOut
-from mercer.linalg.spline.gram import MarkovFactor, MarkovGram
-from mercer.linalg.spline.states import (
+from mercer.linalg.spline import (
+    MarkovFactor,
+    MarkovGram,
     SplineRows,
     States,
     gaps_of,
