@@ -14,9 +14,7 @@ from mercer.kernels.features.tfidf import TFIDF
 from mercer.kernels.given import Function, Precomputed
 from mercer.kernels.operators.closed_forms import OrnsteinUhlenbeck, SquaredExponentialOperator
 from mercer.kernels.operators.operator import Operator
-from mercer.kernels.splines.cycle import PeriodicSpline
-from mercer.kernels.splines.line import Spline
-from mercer.kernels.splines.thin_plate import ThinPlate
+from mercer.kernels.splines import PeriodicSpline, Spline, ThinPlate
 from mercer.kernels.stationary.base import RBF, RationalQuadratic, Stationary
 from mercer.kernels.stationary.biased import BiasedRBF
 from mercer.kernels.stationary.matern import Matern

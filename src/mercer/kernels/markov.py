@@ -54,4 +54,5 @@ def stacked(parts: Sequence[StateSpace | None]) -> StateSpace | None:
         return None
     names = ("orders", "rates", "variances")
     arrays = (np.concatenate([getattr(part, name) for part in found]) for name in names)
-    return StateSpace(*arrays, column=found[0].column)
+    orders, rates, variances = arrays
+    return StateSpace(orders, rates, variances, found[0].column)

@@ -25,7 +25,7 @@ from mercer._native import markov
 from mercer.core.arrays import Array, Index, group_rows, location_scale, merge
 from mercer.core.memory import available_bytes
 from mercer.kernels.base import Gradient
-from mercer.kernels.splines.line import Spline
+from mercer.kernels.splines import Spline
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.line import Ordering
 

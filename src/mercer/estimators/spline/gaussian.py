@@ -27,8 +27,8 @@ from mercer.estimators.shared.units import Units
 from mercer.inference.base import Problem, Report, Solution
 from mercer.kernels.base import Kernel
 from mercer.kernels.compose import Scale
-from mercer.kernels.splines.line import Spline
-from mercer.left_out.cavity import Left
+from mercer.kernels.splines import Spline
+from mercer.left_out.cavity import LOG_2PI, Left
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.spline import (
     MarkovFactor,
@@ -46,7 +46,6 @@ from mercer.process.process import Process
 from mercer.process.spline import SplinePosterior
 from mercer.search.one_parameter import highest
 
-LOG_2PI = float(np.log(2.0 * np.pi))
 LOWEST = -300.0  # of log lam over the mean gap's power: the filter squares exp(150)
 # variance of a left-out row over the noise's, beyond which 1 - leverage has no digit left
 UNSEEN = 1e12
@@ -84,8 +83,7 @@ def on_line(
     """Return a curve that was found by the filter."""
     rows, m = posterior.rows, posterior.states.order
     variance = rows.y_scale**2 * posterior.noise_variance
-    quadratic = loss.offers("quadratic")
-    count = rows.count if quadratic else float(rows.weights.sum())
+    count = rows.count if loss.offers("quadratic") else float(rows.weights.sum())
     distinct = 1 + int(np.count_nonzero(np.diff(rows.points)))
     return FittedSpline(
         posterior,
@@ -117,14 +115,16 @@ def curve(
     if lam is None:
         with np.errstate(over="ignore"):
             lam = float(np.exp(chosen.log_lam + power * np.log(rows.unit)))
-    return on_line(
-        SplinePosterior(rows, chosen.states, chosen.noise),
-        Gaussian(noise=chosen.noise),
-        lam,
-        log_evidence(rows, chosen, order),
-        chosen.report,
-        ("Exact", Report(details={"jitter": 0.0})),
-    )
+    # log evidence in the user's units, with a flat unit density on the coefficients of
+    # (x - x0)^j / j!, j < m
+    value, noise, states, free = np.inf, chosen.noise, chosen.states, rows.count - order
+    if noise > 0.0:
+        value = -0.5 * free * (LOG_2PI + np.log(noise)) - 0.5 * (states.rss + rows.within) / noise
+        value -= states.logdet + free * np.log(rows.y_scale)
+        value -= 0.5 * order * (order - 1) * np.log(rows.unit)
+    posterior, exact = SplinePosterior(rows, states, noise), Report(details={"jitter": 0.0})
+    loss, report = Gaussian(noise=noise), chosen.report
+    return on_line(posterior, loss, lam, float(value), report, ("Exact", exact))
 
 
 class SplineSmoothing(NamedTuple):
@@ -173,10 +173,6 @@ class Curves:
         """Sum of the leave-one-out log densities at their best scale, up to a constant."""
         return np.array([left_out(self.rows, self.states(u)).profile() for u in log_lam])
 
-    def freedom(self, log_lam: float) -> float:
-        """Effective degrees of freedom from the slope of the evidence: no leverage is formed."""
-        return self.order + 2.0 * float(self._sweep(np.array([log_lam]), True)[2][0, 0])
-
     def limited(self, search: str, log_lam: Array) -> Array:
         """Return a criterion, infinite at its limit if the targets are a polynomial."""
         values, limit = getattr(self, search)(log_lam), np.isinf(log_lam)
@@ -196,6 +192,28 @@ class Curves:
         """Return the posterior, for noise of variance one."""
         rows, variance = self.rows, float(np.exp(-log_lam))
         return smooth(rows.points, rows.total, rows.target, self.order, variance, rows.unit)
+
+    def check_resolved(self, leverage: Array, log_lam: float) -> None:
+        """Refuse states that rounding has spoiled.
+
+        Information on the k-th derivative over a gap h is as h^k to that on the value. The filter
+        keeps both apart, until their squares leave the range of floating-point numbers: then a
+        leverage w_i v_i exceeds one. The smoother loses digits before (order 3 and above, a smooth
+        curve over gaps a millionfold apart): then the leverages do not sum to the degrees of
+        freedom by the slope of the evidence, for which no leverage is formed.
+        """
+        fine = bool(np.all(leverage <= 1.0 + 1e-6))  # NaN is not
+        if fine and self.order > 2:
+            slope = self._sweep(np.array([log_lam]), True)[2]
+            freedom = self.order + 2.0 * float(slope[0, 0])
+            fine = abs(float(leverage.sum()) - freedom) <= UNRESOLVED * freedom
+        if not fine:
+            factor = self.gaps.max() / self.gaps.min()
+            raise ValueError(
+                f"the gaps between inputs differ by a factor of {factor:.1g}, more than "
+                "floating-point numbers resolve; fit the parts on both sides of the long gaps "
+                "separately, or choose a smaller order"
+            )
 
 
 def log_lam_range(points: Array, unit: float, order: int) -> tuple[float, float]:
@@ -223,8 +241,7 @@ def choose(rows: SplineRows, order: int, log_lam: float | None, search: str) -> 
         report["at_bounds"] = [f"lam ({end})" for end in report["at_bounds"]]
         report["criterion"] = search
     states = curves.states(log_lam)
-    leverage = rows.total * states.cov[:, 0]
-    check_resolved(curves, leverage, curves.freedom(log_lam) if order > 2 else None)
+    curves.check_resolved(rows.total * states.cov[:, 0], log_lam)
     if curves.is_polynomial():
         noise = 0.0
     elif report is not None and search == "gcv":
@@ -237,34 +254,10 @@ def choose(rows: SplineRows, order: int, log_lam: float | None, search: str) -> 
     return SplineSmoothing(log_lam, states, float(noise), report)
 
 
-def check_resolved(curves: Curves, leverage: Array, freedom: float | None) -> None:
-    """Refuse states that rounding has spoiled.
-
-    Information on the k-th derivative over a gap h is as h^k to that on the value. The filter
-    keeps both apart, until their squares leave the range of floating-point numbers: then a leverage
-    w_i v_i exceeds one. The smoother loses digits before (order 3 and above, a smooth curve over
-    gaps a millionfold apart): then the leverages do not sum to the ``freedom`` of the filter.
-    """
-    fine = bool(np.all(leverage <= 1.0 + 1e-6))  # NaN is not
-    if fine and freedom is not None:
-        fine = abs(float(leverage.sum()) - freedom) <= UNRESOLVED * freedom
-    if not fine:
-        factor = curves.gaps.max() / curves.gaps.min()
-        raise ValueError(
-            f"the gaps between inputs differ by a factor of {factor:.1g}, more than floating-point "
-            "numbers resolve; fit the parts on both sides of the long gaps separately, or choose a "
-            "smaller order"
-        )
-
-
 def check_line(
     points: Array, gap: float, count: float, given: int, m: int, lam: float | None
 ) -> None:
-    """Refuse too few points, and inputs or lam beyond the range of floating-point numbers.
-
-    ``points`` (n,) are the distinct inputs, ``gap`` their mean gap, ``count`` the total weight of
-    the ``given`` rows.
-    """
+    """Refuse too few distinct points of total weight ``count``, and numbers out of range."""
     n, power = len(points), 2 * m - 1
     if n < m:
         raise ValueError(
@@ -288,19 +281,6 @@ def check_line(
             f"lam={lam:.3g} is less than exp({LOWEST:g}) times the power {power} of the mean "
             f"gap {gap:.3g}: too small to be told from zero; give a larger lam"
         )
-
-
-def log_evidence(rows: SplineRows, smoothing: SplineSmoothing, order: int) -> float:
-    """Log evidence of the observations, in the user's units; infinite without noise.
-
-    With a flat unit density on the coefficients of (x - x0)^j / j!, j < m.
-    """
-    states, noise, free = smoothing.states, smoothing.noise, rows.count - order
-    if noise == 0.0:
-        return np.inf
-    value = -0.5 * free * (LOG_2PI + np.log(noise)) - 0.5 * (states.rss + rows.within) / noise
-    value -= states.logdet + free * np.log(rows.y_scale)
-    return float(value - 0.5 * order * (order - 1) * np.log(rows.unit))
 
 
 class SplineLeftOut(NamedTuple):

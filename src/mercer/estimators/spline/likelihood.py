@@ -32,7 +32,7 @@ from mercer.inference.diffuse import DiffuseGram, diffuse, ratio
 from mercer.inference.mode.prox import has_kinks
 from mercer.inference.sites.base import cavity
 from mercer.kernels.compose import Scale
-from mercer.kernels.splines.line import Spline
+from mercer.kernels.splines import Spline
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.gram import Covariance
 from mercer.linalg.spline import MarkovFactor, SplineRows, mean_gap, merge_rows

@@ -11,7 +11,7 @@ from mercer.estimators.shared.table import build_table
 from mercer.estimators.shared.units import Units, standardised_problem
 from mercer.estimators.spline.gaussian import FittedSpline
 from mercer.estimators.thin_plate.forms import ARRAYS, AllContrasts, choose
-from mercer.kernels.splines.cycle import PeriodicSpline
+from mercer.kernels.splines import PeriodicSpline
 from mercer.left_out.cavity import gaussian_figures
 from mercer.linalg.spline import check_scale
 from mercer.losses.real.gaussian import Gaussian

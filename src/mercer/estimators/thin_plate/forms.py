@@ -59,7 +59,7 @@ class Form(ABC):
         value = Exact().evidence(no_gram, p.y, loss, solution, spread=p.spread).value
         if self.extra is None:
             return value
-        return value - 0.5 * p.y.shape[1] * float(p.weights @ self.extra) / lam
+        return float(value - 0.5 * p.y.shape[1] * float(p.weights @ self.extra) / lam)
 
     def report(self) -> dict[str, Any]:
         """Return what is said of the form."""

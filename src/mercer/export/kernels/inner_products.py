@@ -33,7 +33,7 @@ from mercer.kernels import (
     RandomFourier,
     Spline,
 )
-from mercer.kernels.splines.cycle import centred_bernoulli
+from mercer.kernels.splines import centred_bernoulli
 
 ROUNDING = 1e-12  # relative, within which rows of a Nugget are the same
 
