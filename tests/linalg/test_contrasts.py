@@ -9,7 +9,7 @@ from tests.reference import gp
 
 from mercer.basis import PolynomialBasis
 from mercer.kernels import ThinPlate
-from mercer.kernels.splines import green
+from mercer.kernels.thin_plate import green
 from mercer.linalg.contrasts import (
     ContrastFactor,
     Contrasts,

@@ -7,7 +7,7 @@ import pytest
 
 from mercer.basis import PolynomialBasis
 from mercer.kernels import ThinPlate
-from mercer.kernels.splines import green
+from mercer.kernels.thin_plate import green
 from mercer.linalg.contrasts import Contrasts
 from mercer.search.one_parameter import Spectrum, find_lam
 from tests.reference import contrasts as slow

@@ -1,6 +1,6 @@
 """Laplace and EP for curves on a line with a flat prior on their polynomials, in O(n).
 
-The function f has the prior of :class:`~mercer.linalg.spline.MarkovGram`: integrated white
+The function f has the prior of :class:`~mercer.linalg.line.MarkovGram`: integrated white
 noise and, beside it, polynomials of degree m - 1 about which nothing is known. For sites of
 precision W and mean z one pass of its filter gives f, its variances and log |I + K W| + log |A|;
 K a is never formed, since the flat part makes it a difference of large numbers: with P of
@@ -29,7 +29,7 @@ from mercer.inference.sites.laplace import Laplace
 from mercer.inference.sites.sweeps import Sweeps, SweepState
 from mercer.kernels.base import Gradient
 from mercer.linalg.gram import Factor
-from mercer.linalg.spline import MarkovFactor, MarkovGram
+from mercer.linalg.line import MarkovFactor, MarkovGram
 from mercer.losses.base import Loss
 
 FAR = 1e9  # how far a working target may lie, in 1 / sqrt(max W): beyond, digits are lost

@@ -14,12 +14,13 @@ from mercer.kernels.features.tfidf import TFIDF
 from mercer.kernels.given import Function, Precomputed
 from mercer.kernels.operators.closed_forms import OrnsteinUhlenbeck, SquaredExponentialOperator
 from mercer.kernels.operators.operator import Operator
-from mercer.kernels.splines import PeriodicSpline, Spline, ThinPlate
+from mercer.kernels.splines import PeriodicSpline, Spline
 from mercer.kernels.stationary.base import RBF, RationalQuadratic, Stationary
 from mercer.kernels.stationary.biased import BiasedRBF
 from mercer.kernels.stationary.matern import Matern
 from mercer.kernels.stationary.periodic import Cosine, Periodic
 from mercer.kernels.stationary.wendland import Wendland
+from mercer.kernels.thin_plate import ThinPlate
 
 __all__ = [
     "RBF",

@@ -30,16 +30,8 @@ from mercer.kernels.compose import Scale
 from mercer.kernels.splines import Spline
 from mercer.left_out.cavity import LOG_2PI, Left
 from mercer.left_out.figures import LeftOut
-from mercer.linalg.spline import (
-    MarkovFactor,
-    MarkovGram,
-    SplineRows,
-    States,
-    gaps_of,
-    merge_rows,
-    smooth,
-    unit_cholesky,
-)
+from mercer.linalg.line import MarkovFactor, MarkovGram
+from mercer.linalg.spline import SplineRows, States, gaps_of, merge_rows, smooth, unit_cholesky
 from mercer.losses.base import Loss
 from mercer.losses.real.gaussian import Gaussian
 from mercer.process.process import Process

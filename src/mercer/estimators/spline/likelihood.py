@@ -35,7 +35,8 @@ from mercer.kernels.compose import Scale
 from mercer.kernels.splines import Spline
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.gram import Covariance
-from mercer.linalg.spline import MarkovFactor, SplineRows, mean_gap, merge_rows
+from mercer.linalg.line import MarkovFactor
+from mercer.linalg.spline import SplineRows, mean_gap, merge_rows
 from mercer.losses.base import Loss
 from mercer.process.spline import SplinePosterior
 from mercer.search import EvidenceCriterion, Optimize, Space

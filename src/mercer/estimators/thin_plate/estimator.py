@@ -29,7 +29,7 @@ from mercer.inference.base import Problem
 from mercer.inference.exact import Exact
 from mercer.kernels.base import Kernel, whole
 from mercer.kernels.compose import Scale
-from mercer.kernels.splines import ThinPlate, check_order, least_order
+from mercer.kernels.thin_plate import ThinPlate, check_order, least_order
 from mercer.left_out.cavity import gaussian_figures
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.contrasts import spread_out

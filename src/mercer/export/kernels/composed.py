@@ -31,7 +31,7 @@ from mercer.kernels import (
     ThinPlate,
     White,
 )
-from mercer.kernels.splines import green, green_of_squares
+from mercer.kernels.thin_plate import green, green_of_squares
 
 
 @form_of(Sum)
