@@ -40,12 +40,6 @@ class DiffuseGram(MarkovGram):
     """A :class:`MarkovGram` whose prior variance, the flat part included, is as good as infinite.
 
     ``wide`` stands for that variance; nothing but checks depend on it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> DiffuseGram(np.array([[0.0], [1.0]]), wide=9.0).diag()
-    array([9., 9.])
     """
 
     def __init__(
@@ -144,24 +138,23 @@ class DiffuseLaplace(Laplace):
         raw = task.w * self.derivatives(task.loss, task.y, f)[1]
         W = raised(raw, slope)
         factor, f, a = task.gram.fitted(W, f - ratio(slope, W))
-        details: dict[str, Any] = {
-            "factorisations": state.steps + 2,
-            "residual": float(np.abs(state.residual).max()),
-            "curvature": "observed" if task.loss.convex else "expected",
-        }
+        residual = float(np.abs(state.residual).max())
+        details: dict[str, Any] = {"factorisations": state.steps + 2, "residual": residual}
+        details["curvature"] = "observed" if task.loss.convex else "expected"
         if np.any(raw < W):
             details["raised_curvature"] = int((raw < W).sum())
-        message = f"the mode was not reached in max_iter = {self.max_iter} Newton steps; "
-        message = "" if still else message + "raise max_iter, or give a larger lam"
-        report = Report(bool(still), state.steps, message=message, details=details)
-        return Sites(a, W, f, factor, report)
+        message = (
+            f"the mode was not reached in max_iter = {self.max_iter} Newton steps; raise max_iter, "
+            "or give a larger lam"
+        )
+        message = "" if still else message
+        return Sites(a, W, f, factor, Report(bool(still), state.steps, None, message, details))
 
 
 def raised(W: Array, pull: Array) -> Array:
     """Return W (n,), raised where the target pull / W would lie too far for the digits there are.
 
-    Losses that are straight where they are steep (a wrong label far away) have no curvature; where
-    both vanish (a right one) there is nothing to raise.
+    A loss that is straight where it is steep (a wrong label far away) has no curvature.
     """
     return np.asarray(np.maximum(W, np.abs(pull) * np.sqrt(float(W.max(initial=0.0))) / FAR))
 
@@ -172,10 +165,7 @@ def ratio(pull: Array, W: Array) -> Array:
 
 
 def _working(task: Task, state: Mode) -> tuple[Array, Array]:
-    """Precisions W > 0 of a step downhill, w g'', or w g'/(f - y) where that is negative; targets.
-
-    (n,) each; the targets are f - w g' / W.
-    """
+    """W = w g'' > 0 of a step downhill, w g'/(f - y) where it is not, and targets f - w g'/W."""
     f, slope, W = state.f[:, 0], state.slope[:, 0], state.curvature[:, 0]
     if not task.loss.convex:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -219,10 +209,7 @@ class DiffuseSweeps(Sweeps):
     """Sweeps whose posterior mean is the smoothing spline of the sites; all have W > 0."""
 
     def begin(self, start: Sites | None) -> SweepState:
-        """Return the state at sites nearby: the prior itself has no moments.
-
-        Without ``start`` those of Laplace, or for losses with kinks of their widths.
-        """
+        """Begin at sites nearby, those of Laplace if none are given: the prior has no moments."""
         task = self.task
         if start is None and not has_kinks(task.loss):
             start = DiffuseLaplace(1e-6).sites(task, None)

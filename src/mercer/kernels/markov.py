@@ -52,7 +52,6 @@ def stacked(parts: Sequence[StateSpace | None]) -> StateSpace | None:
     found = [part for part in parts if part is not None]
     if len(found) < len(parts) or len({part.column for part in found}) != 1:
         return None
-    names = ("orders", "rates", "variances")
-    arrays = (np.concatenate([getattr(part, name) for part in found]) for name in names)
-    orders, rates, variances = arrays
+    arrays = ([getattr(p, name) for p in found] for name in ("orders", "rates", "variances"))
+    orders, rates, variances = (np.concatenate(a) for a in arrays)
     return StateSpace(orders, rates, variances, found[0].column)

@@ -278,12 +278,6 @@ def spread_out(X: Array, count: int) -> Index:
     """Return ``count`` rows of X (n, d), each as far as can be from those before it.
 
     The first is the row nearest to the mean; O(n count). The choice does not depend on chance.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> spread_out(np.array([[0.0], [1.0], [2.1], [9.0]]), 3)
-    array([2, 3, 0])
     """
     chosen = [int(np.argmin(((X - X.mean(axis=0)) ** 2).sum(axis=1)))]
     near = ((X - X[chosen[0]]) ** 2).sum(axis=1)

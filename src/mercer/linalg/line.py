@@ -133,14 +133,6 @@ class LineGram(Gram):
     """K of a kernel with :meth:`~mercer.kernels.base.Kernel.state_space`, never formed.
 
     An ``ordering`` of the same points, that of another such Gram, saves sorting them again.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Matern
-    >>> gram = LineGram(Matern(nu=0.5), np.array([[0.0], [1.0]]))
-    >>> (gram @ np.array([[1.0], [0.0]])).ravel().round(4)
-    array([1.    , 0.3679])
     """
 
     def __init__(
@@ -187,8 +179,7 @@ class LineFactor(Factor):
     """C by the Kalman filter and de Jong's backward recursion; no n x n array."""
 
     def __init__(self, gram: LineGram, W: Array) -> None:
-        self.gram, self.W = gram, W
-        self._logdet = gram.line.logdet(W)
+        self.gram, self.W, self._logdet = gram, W, gram.line.logdet(W)
         self._diagonals: list[Array] = []  # of C, and of the posterior covariance
 
     def solve(self, V: Array) -> Array:
@@ -218,8 +209,7 @@ class LineFactor(Factor):
         return np.asarray(0.5 * (a @ a.T - 0.5 * count * (C + C.T)))
 
     def logdet(self) -> float:
-        used = np.abs(self.W[self.W != 0.0])
-        return self._logdet + float(np.log(used).sum())
+        return self._logdet + float(np.log(np.abs(self.W[self.W != 0.0])).sum())
 
     def logdet_noisy(self) -> float:
         return self._logdet

@@ -119,9 +119,7 @@ class States:
     cov: Array  # (n, m (m + 1) / 2) covariances of the state, lower triangles by rows
     root: Array  # (m, m) with root root' the covariance at the last knot
     back: Array  # (n - 1, .) for each gap G and N (m, m): s_t = G s_{t+1} + N e + .., e ~ N(0, I)
-    logdet: (
-        float  # log |I + K W| / 2 + log |A| / 2, A = H'C H for the basis h_j = (x / unit)^j / j!
-    )
+    logdet: float  # (log |I + K W| + log |A|) / 2, A = H'C H for h_j = (x / unit)^j / j!
     rss: float  # y'P y, see :mod:`mercer.linalg.dense.projected`
 
     @property
@@ -185,9 +183,7 @@ class States:
     def joint(self, index: Index) -> Array:
         """Covariance matrix of g at the knots ``index`` (q,), ascending: (q, q), in O(n q)."""
         m, last = self.order, int(index[-1])
-        result = np.empty((len(index), len(index)))
-        lower = np.tril_indices(m)
-        C = np.zeros((m, m))
+        result, C, lower = np.empty((len(index), len(index))), np.zeros((m, m)), np.tril_indices(m)
         rows = np.zeros((len(index), m))  # Cov(g_i, s_t) for the knots i after t
         place = {int(i): k for k, i in enumerate(index)}
         for t in range(last, int(index[0]) - 1, -1):
@@ -202,13 +198,7 @@ class States:
 
 
 def smooth(
-    x: Array,
-    W: Array,
-    y: Array,
-    order: int,
-    variance: float,
-    unit: float,
-    pulls: Array | None = None,
+    x: Array, W: Array, y: Array, m: int, variance: float, unit: float, pulls: Array | None = None
 ) -> States:
     """Condition the process at x (n,), ascending, on y (n,) with precisions W (n,) >= 0.
 
@@ -217,26 +207,19 @@ def smooth(
     a = W (y - g): times (-1)^(m-1-k) variance the derivative of order 2m - 1 - k of the mean, right
     of x_t and in powers of ``unit``.
     """
-    n, m = len(x), order
+    n = len(x)
     require_states(n, m)
     mean, cov = np.empty((n, m)), np.empty((n, m * (m + 1) // 2))
     root, back = np.empty((m, m)), np.empty((n - 1, markov.room(m)))
-    model = (
-        unit_cholesky(m),
-        gaps_of(x, unit),
-        W,
-        np.ascontiguousarray(y),
-        float(np.sqrt(variance)),
-    )
+    gaps, deviation = gaps_of(x, unit), float(np.sqrt(variance))
+    model = (unit_cholesky(m), gaps, W, np.ascontiguousarray(y), deviation)
     logdet, rss = markov.smooth(*model, mean, cov, root, back, pulls)
     return States(x, unit, variance, mean, cov, root, back, logdet, rss)
 
 
 def gaps_of(x: Array, unit: float) -> Array:
     """Differences first, then the unit: differences of rescaled numbers would lose digits."""
-    gaps = np.diff(x)
-    gaps /= unit
-    return np.asarray(gaps)
+    return np.asarray(np.diff(x) / unit)
 
 
 def mean_gap(x: Array) -> float:

@@ -173,10 +173,9 @@ def find_lam(spectrum: Spectrum, criterion: str) -> tuple[float, dict[str, Any]]
     """Return the best lam by "evidence" or "gcv", and a report.
 
     A grid over all orders of magnitude, then Brent's method about its best value: the criteria
-    may have several maxima. Of values that are equal but for rounding the largest lam is taken. At
-    the largest of all, ``LIMIT`` times the largest eigenvalue, nothing but the unpenalised
-    functions is left, at the smallest the observations are met to rounding: ``at_bounds`` says if
-    one of them is as good as any.
+    may have several maxima. Of values that are equal but for rounding the largest lam is taken.
+    ``at_bounds`` says if the unpenalised functions alone (the largest lam), or observations that
+    are met to rounding (the smallest), are as good as any.
     """
 
     def cost(log_lam: float) -> float:

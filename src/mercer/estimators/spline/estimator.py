@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import inference as inferences
 from mercer._native import markov
 from mercer.core.arrays import Array
 from mercer.core.kinds import PartOf, Plain, Record
@@ -19,8 +18,7 @@ from mercer.estimators.shared.record import LEFT_OUT
 from mercer.estimators.shared.table import check_target, check_weights, read_inputs, read_rows
 from mercer.estimators.shared.units import describe_units
 from mercer.estimators.spline import gaussian, likelihood
-from mercer.estimators.spline.gaussian import FittedSpline
-from mercer.estimators.spline.periodic import periodic_curve
+from mercer.estimators.spline.gaussian import FittedSpline, Observed
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
 from mercer.process.record import POSTERIOR
@@ -45,16 +43,14 @@ class SmoothingSpline(KernelRegressor):
 
     g minimises sum_i w_i (y_i - g(x_i))^2 + lam * integral of (g^(m))^2. It is the posterior mean
     of an integrated Wiener process with a flat prior on the polynomials of degree m - 1, so that
-    all that :class:`GPRegressor` states about its uncertainty is available here, exactly: standard
-    deviations, evidence, draws, leave-one-out. Inputs may be unsorted, repeated and unevenly
-    spaced. Outside the data the curve goes on as a polynomial of degree m - 1 (a straight line for
-    m = 2), with deviations that grow.
+    all that :class:`GPRegressor` says of its uncertainty is said here, exactly: deviations,
+    evidence, draws, leave-one-out. Inputs may be unsorted, repeated and unevenly spaced. Outside
+    the data the curve is a polynomial of degree m - 1 (m = 2: a line), with deviations that grow.
 
     Parameters
     ----------
     order : int from 1 to 6, default 2
-        m, the derivative that is penalised: 2 is the cubic spline. At least m distinct inputs are
-        needed.
+        m, the derivative that is penalised: 2 is the cubic spline. It needs m distinct inputs.
     lam : float > 0 or None, default None
         The smoothing parameter in your units, as in ``scipy.interpolate.make_smoothing_spline``
         (csaps: smooth = 1 / (1 + lam)); ``numpy.inf`` is the polynomial. None searches.
@@ -83,23 +79,22 @@ class SmoothingSpline(KernelRegressor):
         compares lam, not different orders.
     loss_ : the loss as found; of the Gaussian noise ``loss_.noise`` is the variance.
     kernel_ : the covariance of the process, of variance noise / lam, or 1 / lam for other losses.
-    left_out_ : leave-one-out mean, variance, log_density of every row; NaN where the others leave
-        the curve undetermined. Computed when it is asked for. ``loo_`` is the same.
+    left_out_, loo_ : leave-one-out mean, variance, log_density of every row, computed when asked
+        for; NaN where the others leave the curve undetermined.
     posteriors_ : list of one process, in the units of the fit.
     report_ : dict, what was done to the numbers.
     n_features_in_, feature_names_in_ : as in scikit-learn.
 
     Notes
     -----
-    A row of weight w counts as w equal rows, here as in all of mercer: for known relative
-    precisions give weights of mean one. The computation is a square-root information filter that
-    starts exactly diffuse and divides by no gap, so that near-coincident points, long gaps and
-    large lam cost no digits.
+    A row of weight w counts as w equal rows: for known relative precisions give weights of mean
+    one. The square-root information filter starts exactly diffuse and divides by no gap, so that
+    near-coincident points, long gaps and large lam cost no digits.
 
     Student's t is not convex. Its mode is exact, but the spread about it is that of the expected
-    curvature (the Fisher information): the filter cannot take negative precisions. The report says
-    so. Labels that a polynomial of degree m - 1 separates, or counts that are zero nearly
-    everywhere, have no curve, and are refused.
+    curvature (the Fisher information): the filter cannot take negative precisions. Labels that a
+    polynomial of degree m - 1 separates, or counts that are zero nearly everywhere, have no curve,
+    and are refused.
 
     References
     ----------
@@ -155,7 +150,7 @@ class SmoothingSpline(KernelRegressor):
         weights = check_weights(sample_weight, len(X))
         # copies: what is kept must not change with the caller's arrays
         x, y = np.array(self._column(X)), np.array(y, dtype=np.float64)
-        found = self._curve(x, y, weights.copy())
+        found = self._curve((x, y, weights.copy()))
         lam = found.lam if np.isfinite(found.lam) else "infinite"
         name, ended = found.inference
         self.lam_, self.edf_, self.log_evidence_ = found.lam, found.edf, found.log_evidence
@@ -176,11 +171,10 @@ class SmoothingSpline(KernelRegressor):
         }
         return self
 
-    def _curve(self, x: Array, y: Array, weights: Array) -> FittedSpline:
+    def _curve(self, rows: Observed) -> FittedSpline:
         """Fit, each kind of noise in its own way."""
         m, lam, period = self._numbers()
-        rows, search, named = (x, y, weights), self.search, isinstance(self.loss, str)
-        loss = _as_loss(self.loss)
+        loss, search, named = _as_loss(self.loss), self.search, isinstance(self.loss, str)
         if not isinstance(loss, Loss):
             raise TypeError(f"loss must be a Loss or the name of one, not {self.loss!r}")
         if not loss.offers("quadratic"):
@@ -188,24 +182,13 @@ class SmoothingSpline(KernelRegressor):
             loss = loss.__sklearn_clone__()
             if loss.response == "binary" and "scale" in loss.domains:
                 loss = loss.fix("scale")  # with a flat prior its scale is that of the curve
-            return likelihood.curve(*rows, m, lam, loss, inference, named)
-        given, auto = self.inference, isinstance(self.inference, str) and self.inference == "auto"
-        if not auto and "quadratic" not in inferences.by_name(given, loss).needs:
-            raise ValueError(
-                f"Gaussian noise needs no approximation: give inference='auto', not {given!r}"
-            )
-        mark = loss.mark("noise")
-        if not named and (np.ndim(getattr(loss, "noise", 0.0)) or mark.fixed or mark.bounds):
-            raise ValueError(
-                "a smoothing spline finds the noise together with lam; for noise that is known "
-                "give sample_weight = 1 / noise for each row, or use GPRegressor with the kernel "
-                "Spline() and a basis"
-            )
+            return likelihood.curve(rows, m, lam, loss, inference, named)
+        gaussian.check_noise(loss, named, self.inference)
         if period is None:
-            return gaussian.curve(*rows, m, lam, search)
+            return gaussian.curve(rows, m, lam, search)
         if search == "loo":
             raise ValueError("a periodic spline has search='evidence' or 'gcv', not 'loo'")
-        return periodic_curve(*rows, m, lam, search, period)
+        return gaussian.periodic_curve(rows, m, lam, search, period)
 
     def _numbers(self) -> tuple[int, float | None, float | None]:
         """Return order, lam and period, or refuse them; refuse an unknown criterion."""
@@ -241,11 +224,8 @@ class SmoothingSpline(KernelRegressor):
         """Leave-one-out mean, variance and log_density of every row, in the order of ``fit``."""
         check_is_fitted(self, "posteriors_")
         if self._left is None:
-            loss, curve = self.losses_[0], self._spline
-            exact = loss.offers("quadratic")
-            self._left = (
-                gaussian.leave_one_out(curve) if exact else likelihood.leave_one_out(curve, loss)
-            )
+            noise = gaussian if self.losses_[0].offers("quadratic") else likelihood
+            self._left = noise.leave_one_out(self._spline, self.losses_[0])
         return self._left
 
     @left_out_.setter
@@ -318,8 +298,7 @@ class SmoothingSpline(KernelRegressor):
     def derivative(self, X: Any, order: int = 1, return_std: bool = False) -> Any:
         """Return the derivative of the curve at X (q, 1), and its standard deviation if asked.
 
-        With another loss than Gaussian noise the curve is the latent one, on the scale of the link.
-
+        For other than Gaussian noise the curve is the latent one, on the scale of the link.
         ``order`` 0 is the curve itself. The mean is a piecewise polynomial and has derivatives up
         to 2m - 1 (zero beyond); the process has m - 1, so that deviations exist below order m. One
         call is O(n + q) between the inputs: ask for all places at once.
@@ -377,14 +356,13 @@ class SmoothingSpline(KernelRegressor):
 
     def _summary_rows(self) -> list[tuple[str, str, str]]:
         report, rows = self.report_, super()._summary_rows()
-        lam = f"{self.lam_:.6g}"
-        if not np.isfinite(self.lam_):
-            lam = f"infinite: a polynomial of degree {report['order'] - 1} is best"
-        own = [("order of the penalty", str(report["order"])), ("smoothing parameter lam", lam)]
+        limit = f"infinite: a polynomial of degree {report['order'] - 1} is best"
+        lam = f"{self.lam_:.6g}" if np.isfinite(self.lam_) else limit
+        own = {"order of the penalty": str(report["order"]), "smoothing parameter lam": lam}
         if "period" in report:
-            own.append(("period", f"{report['period']:.6g}"))
+            own["period"] = f"{report['period']:.6g}"
         data = [row for row in rows if row[0] == "Data"]
-        rows = [*data, *(("Model", *pair) for pair in own), *rows[len(data) :]]
+        rows = [*data, *(("Model", *pair) for pair in own.items()), *rows[len(data) :]]
         if report["inference"].get("curvature") == "expected":
             rows.append(("Numerics", "spread", "by the expected curvature: the loss is not convex"))
         return rows

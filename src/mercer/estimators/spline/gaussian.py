@@ -20,18 +20,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer import inference as inferences
 from mercer._native import markov
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, location_scale
 from mercer.core.basis import PolynomialBasis
-from mercer.estimators.shared.units import Units
+from mercer.estimators.shared.machine import of_all_rows
+from mercer.estimators.shared.table import build_table
+from mercer.estimators.shared.units import Units, standardised_problem
+from mercer.estimators.thin_plate import forms
 from mercer.inference.base import Problem, Report, Solution
 from mercer.kernels.base import Kernel
 from mercer.kernels.compose import Scale
-from mercer.kernels.splines import Spline
-from mercer.left_out.cavity import LOG_2PI, Left
+from mercer.kernels.splines import PeriodicSpline, Spline
+from mercer.left_out.cavity import LOG_2PI, Left, gaussian_figures
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.line import MarkovFactor, MarkovGram
-from mercer.linalg.spline import SplineRows, States, gaps_of, merge_rows, smooth, unit_cholesky
+from mercer.linalg.spline import (
+    SplineRows,
+    States,
+    check_scale,
+    gaps_of,
+    merge_rows,
+    smooth,
+    unit_cholesky,
+)
 from mercer.losses.base import Loss
 from mercer.losses.real.gaussian import Gaussian
 from mercer.process.process import Process
@@ -41,6 +53,7 @@ from mercer.search.one_parameter import highest
 LOWEST = -300.0  # of log lam over the mean gap's power: the filter squares exp(150)
 # variance of a left-out row over the noise's, beyond which 1 - leverage has no digit left
 UNSEEN = 1e12
+Observed = tuple[Array, Array, Array]  # x, y, weights (N,)
 UNRESOLVED = 1e-4  # share of the degrees of freedom by which two ways to them may differ
 
 
@@ -94,12 +107,26 @@ def on_line(
     )
 
 
-def curve(
-    x: Array, y: Array, weights: Array, order: int, lam: float | None, search: str
-) -> FittedSpline:
+def check_noise(loss: Loss, named: bool, inference: Any) -> None:
+    """Refuse an approximation, and noise that is known."""
+    auto = isinstance(inference, str) and inference == "auto"
+    if not auto and "quadratic" not in inferences.by_name(inference, loss).needs:
+        raise ValueError(
+            f"Gaussian noise needs no approximation: give inference='auto', not {inference!r}"
+        )
+    mark = loss.mark("noise")
+    if not named and (np.ndim(getattr(loss, "noise", 0.0)) or mark.fixed or mark.bounds):
+        raise ValueError(
+            "a smoothing spline finds the noise together with lam; for noise that is known give "
+            "sample_weight = 1 / noise for each row, or use GPRegressor with the kernel Spline() "
+            "and a basis"
+        )
+
+
+def curve(given: Observed, order: int, lam: float | None, search: str) -> FittedSpline:
     """Return the curve for Gaussian noise: exact, in O(n) for every lam."""
-    rows = merge_rows(x, y, weights)
-    check_line(rows.points, rows.unit, rows.count, len(x), order, lam)
+    rows = merge_rows(*given)
+    check_line(rows.points, rows.unit, rows.count, len(rows.x), order, lam)
     power, log_lam = 2 * order - 1, None
     if lam is not None:
         log_lam = float(np.log(lam)) - power * float(np.log(rows.unit))
@@ -117,6 +144,50 @@ def curve(
     posterior, exact = SplinePosterior(rows, states, noise), Report(details={"jitter": 0.0})
     loss, report = Gaussian(noise=noise), chosen.report
     return on_line(posterior, loss, lam, float(value), report, ("Exact", exact))
+
+
+def periodic_curve(
+    given: Observed, order: int, lam: float | None, search: str, period: float
+) -> FittedSpline:
+    """Gaussian noise about a curve that repeats: the penalty is over one period, the level free."""
+    x, y, weights = given
+    phase = np.mod(x, period)
+    table = build_table(phase[:, None], y[:, None], weights, False, True, forms.ARRAYS)
+    if len(table.points) < 3 or not table.total.sum() > 1.0:
+        raise ValueError(
+            f"Found {len(x)} sample(s) with {len(table.points)} distinct place(s) in the "
+            "period: a periodic spline needs 3; give more rows, or another period"
+        )
+    shift, scale = location_scale(table.mean, table.total, table.spread)
+    check_scale(float(scale[0]))
+    units = Units(np.zeros(1), np.array([period]), shift, scale)
+    points, basis = units.standardised(table.points), PolynomialBasis(0)
+    problem = standardised_problem(table, units, points, basis(points))
+    unit = PeriodicSpline(1.0, order)
+    form = forms.AllContrasts(problem, basis, unit, unit.penalty_variance())
+    chosen = forms.choose(form, lam, search, period ** (2 * order - 1))
+    solution, posterior = form.solve(chosen.variance, chosen.lam)
+    loss = Gaussian(noise=chosen.variance * chosen.lam)
+    total = float(problem.row_weights.sum())
+    value = form.evidence(solution, chosen.variance, chosen.lam)
+    left, report = gaussian_figures(problem, loss, solution), chosen.report
+    amplitude = chosen.variance * form.size * float(scale[0]) ** 2
+    return FittedSpline(
+        posterior,
+        loss,
+        units,
+        amplitude * PeriodicSpline(period, order),
+        basis,
+        float(report["lam"]),
+        float(report["degrees_of_freedom"]),
+        units.evidence_in_user_units(value, total, basis, 1),
+        report["search"],
+        ("Exact", solution.report),
+        "contrasts",
+        (len(problem.rows), len(points), total),
+        {"period": period} | {k: v for k, v in report.items() if k == "least_noise"},
+        of_all_rows(left, table, units, loss, posterior),
+    )
 
 
 class SplineSmoothing(NamedTuple):
@@ -211,9 +282,8 @@ class Curves:
 def log_lam_range(points: Array, unit: float, order: int) -> tuple[float, float]:
     """Return log lam at which neighbours decouple, and at which a polynomial alone is left.
 
-    Of distinct points (n,), ascending, in units of their mean gap ``unit``. The gap that counts is
-    one that nine in ten exceed: a few long gaps do not hide the scale of all others. The largest is
-    1e3 n (n gaps)^(2m-1).
+    Of distinct points (n,), ascending, in units of their mean gap ``unit``: from the gap that nine
+    in ten exceed, as a few long ones do not hide the scale of all others, to 1e3 n (n gaps)^(2m-1).
     """
     n, power, narrow = len(points), 2 * order - 1, 1.0
     if n > 1:
@@ -310,15 +380,14 @@ def left_out(rows: SplineRows, states: States) -> SplineLeftOut:
     return SplineLeftOut(left.residual[:, 0], left.variance, own)
 
 
-def leave_one_out(spline: SplinePosterior) -> LeftOut:
+def leave_one_out(spline: SplinePosterior, loss: Loss) -> LeftOut:
     """Every row from the others, in the user's units; rows of weight zero from all that count.
 
     NaN where the others say nothing of a row, which alone determines the curve at its place.
     """
     rows, noise, used = spline.rows, spline.noise_variance, spline.rows.weights > 0.0
     found = left_out(rows, spline.states)
-    mean, variance = np.empty(len(rows.x)), np.empty(len(rows.x))
-    target = rows.inside(rows.y)
+    mean, variance, target = np.empty(len(used)), np.empty(len(used)), rows.inside(rows.y)
     mean[used], variance[used] = target[used] - found.residual, found.variance
     lost = ~((variance > 0.0) & (variance < UNSEEN)) & used
     mean[lost] = variance[lost] = np.nan
@@ -329,9 +398,5 @@ def leave_one_out(spline: SplinePosterior) -> LeftOut:
         density = -0.5 * (np.log(2.0 * np.pi * variance) + (target - mean) ** 2 / variance)
     if noise == 0.0:
         density[:] = np.inf  # a polynomial to rounding: every row is foretold
-    return LeftOut(
-        rows.weights,
-        mean * rows.y_scale + rows.y_shift,
-        variance * rows.y_scale**2,
-        density - np.log(rows.y_scale),
-    )
+    mean, variance = mean * rows.y_scale + rows.y_shift, variance * rows.y_scale**2
+    return LeftOut(rows.weights, mean, variance, density - np.log(rows.y_scale))

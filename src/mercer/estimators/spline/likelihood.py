@@ -20,13 +20,8 @@ from mercer import inference as inferences
 from mercer.core.arrays import Array
 from mercer.estimators.shared.table import Table, build_table
 from mercer.estimators.shared.units import no_units, standardised_problem
-from mercer.estimators.spline.gaussian import (
-    FittedSpline,
-    check_line,
-    choose,
-    log_lam_range,
-    on_line,
-)
+from mercer.estimators.spline import gaussian
+from mercer.estimators.spline.gaussian import FittedSpline, Observed
 from mercer.inference.base import Inference, Problem
 from mercer.inference.diffuse import DiffuseGram, diffuse, ratio
 from mercer.inference.mode.prox import has_kinks
@@ -130,14 +125,8 @@ def check_exists(loss: Loss, x: Array, y: Array, order: int) -> None:
 def fewest_roots(rise: Array, fall: Array) -> int:
     """Fewest roots of a polynomial that is > 0 only where ``rise`` and < 0 only where ``fall``.
 
-    Both (n,), at ascending points; it may be zero anywhere. Roots count with their multiplicity.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> labels = np.array([1, 1, -1, -1, 1])
-    >>> fewest_roots(labels > 0, labels < 0)
-    2
+    Both (n,), at ascending points; it may be zero anywhere. Roots count with their multiplicity:
+    labels + + - - + need two.
     """
     kind = rise.astype(np.int64) + 2 * fall
     # two of a run say what a hundred do; places of zero count
@@ -156,27 +145,23 @@ def fewest_roots(rise: Array, fall: Array) -> int:
 
 
 def curve(
-    x: Array,
-    y: Array,
-    weights: Array,
-    order: int,
-    lam: float | None,
-    loss: Loss,
-    inference: Inference,
-    named: bool,
+    given: Observed, order: int, lam: float | None, loss: Loss, inference: Inference, named: bool
 ) -> FittedSpline:
     """Return the curve for any likelihood; the width of a ``named`` loss is set by the data."""
+    x, y, weights = given
     y = loss.check_targets(labels(y) if loss.response == "binary" else y)
     table = _table(x, y, weights)
     points = table.points[:, 0]
     line = points[np.append(True, np.diff(points) > 0.0)]
-    check_line(line, mean_gap(line), float(table.total.sum()), len(x), order, lam)
+    gaussian.check_line(line, mean_gap(line), float(table.total.sum()), len(x), order, lam)
     check_exists(loss, points, table.mean[:, 0], order)
     problem = standardised_problem(table, no_units(1, 1), table.points, None)
     gram, method = DiffuseGram(table.points, order), diffuse(inference)
     found = CurveSearch(problem, gram, line, method, loss)
-    if named:
-        found.scale(loss)
+    width = {"scale": float(np.sqrt(found.noise)), "noise": float(found.noise)}
+    name = next((name for name in width if name in loss.domains), None)
+    if named and loss.response == "real" and name is not None:
+        loss.set_params(**{name: width[name]})
     (_, variance, loss), search = found.run(lam, loss)
     gram = gram.with_variance(variance)
     solution = method.solve(gram, problem.y, loss, weights=problem.weights)
@@ -186,14 +171,10 @@ def curve(
     # the Gaussian sites, of precision W and mean z, are what the curve passes through
     W, z = solution.W, solution.z[:, 0] + ratio(solution.alpha[:, 0], solution.W)
     rows = SplineRows(x, y, weights, points, z, W, 0.0, 0.0, 1.0, gram.unit)
-    return on_line(
-        SplinePosterior(rows, cast(MarkovFactor, solution.factor).states(), 1.0),
-        loss,
-        lam,
-        method.evidence(gram, problem.y, loss, solution).value,
-        search,
-        (type(inference).__name__, solution.report),
-    )
+    posterior = SplinePosterior(rows, cast(MarkovFactor, solution.factor).states(), 1.0)
+    value = method.evidence(gram, problem.y, loss, solution).value
+    ended = (type(inference).__name__, solution.report)
+    return gaussian.on_line(posterior, loss, lam, value, search, ended)
 
 
 Best = tuple[float, float, Loss]  # log evidence, variance of the process, zero included, and loss
@@ -229,7 +210,7 @@ class CurveSearch:
         self.first = self.wide
         if np.ptp(center) > 0.0:
             rows = merge_rows(problem.points[:, 0], center, problem.weights)
-            chosen = choose(rows, order, None, "evidence")
+            chosen = gaussian.choose(rows, order, None, "evidence")
             if chosen.noise > 0.0 and np.isfinite(chosen.log_lam):
                 self.noise = chosen.noise * rows.y_scale**2
                 log_lam = chosen.log_lam + power * np.log(rows.unit)
@@ -238,16 +219,9 @@ class CurveSearch:
         if not real:
             weight = float(np.mean(np.abs(loss.derivatives(y, center)[1]))) or 1.0
         unit = mean_gap(line)
-        low, high = log_lam_range(line, unit, order)
+        low, high = gaussian.log_lam_range(line, unit, order)
         size = weight * unit**power
         self.bounds = float(np.exp(-high) / size), float(np.exp(-low) / size)
-
-    def scale(self, loss: Loss) -> None:
-        """Set the width of a loss to the scale of the noise."""
-        if loss.response == "real" and "scale" in loss.domains:
-            loss.set_params(scale=float(np.sqrt(self.noise)))
-        elif loss.response == "real" and "noise" in loss.domains:
-            loss.set_params(noise=float(self.noise))
 
     def run(self, lam: float | None, loss: Loss) -> tuple[Best, dict[str, Any] | None]:
         """Return the best for a given lam = 1 / variance, or for all, and the report.

@@ -17,14 +17,7 @@ from mercer.estimators.shared.parts import Parts, kept_gram
 from mercer.estimators.shared.summary import Rows
 from mercer.estimators.shared.table import Table, build_table, check_finite
 from mercer.estimators.shared.units import Units
-from mercer.estimators.thin_plate.forms import (
-    ARRAYS,
-    AllContrasts,
-    FewContrasts,
-    Form,
-    ThinPlateSmoothing,
-    choose,
-)
+from mercer.estimators.thin_plate import forms
 from mercer.inference.base import Problem
 from mercer.inference.exact import Exact
 from mercer.kernels.base import Kernel, whole
@@ -172,7 +165,7 @@ class ThinPlateSpline(KernelRegressor):
         )
 
     def _merge(self, given: Given, parts: Parts, Y: Array) -> Table:
-        flat, arrays = np.ndim(given.y) == 1, ARRAYS if self.knots is None else 0
+        flat, arrays = np.ndim(given.y) == 1, forms.ARRAYS if self.knots is None else 0
         table = build_table(given.X, Y, given.weights, False, flat, arrays)
         n, d = table.points.shape
         k, names = cast(PolynomialBasis, parts.basis).size(d), given.names
@@ -214,22 +207,21 @@ class ThinPlateSpline(KernelRegressor):
         lam = None if self.lam is None else float(self.lam)
         kernel, basis = fit.parts.kernel, cast(PolynomialBasis, fit.parts.basis)
         d = problem.points.shape[1]
-        form: Form
+        form: forms.Form
         if self.knots is None:
-            form = AllContrasts(problem, basis, kernel)
+            form = forms.AllContrasts(problem, basis, kernel)
         else:
             knots = check_knots(self.knots, lam, problem, units, basis.size(d))
-            require_memory(len(knots), ARRAYS, "a spline on knots", "choose")
-            form = FewContrasts(problem, basis, kernel, knots)
+            require_memory(len(knots), forms.ARRAYS, "a spline on knots", "choose")
+            form = forms.FewContrasts(problem, basis, kernel, knots)
         unit = float(units.x_scale[0]) ** (2 * _order(fit.parts) - d)
-        chosen = choose(form, lam, self.search, unit)
+        chosen = forms.choose(form, lam, self.search, unit)
         search = chosen.report["search"]
         if search is not None and "gcv" in search and len(units.y_scale) == 1:
             search["gcv"] *= float(units.y_scale[0]) ** 2
-        v = chosen.variance
+        v, fit.report = chosen.variance, chosen.report
         noise = Gaussian(noise=v * chosen.lam)
         fit.draws = [SplineDraw(v * kernel, noise, form=form, chosen=chosen)]
-        fit.report = chosen.report
 
     def _posterior(self, fit: Fit, draw: Draw, solved: Solved) -> Posterior:
         return cast(SplineDraw, draw).posterior
@@ -303,8 +295,8 @@ def _order(parts: Parts) -> int:
 class SplineDraw(Draw):
     """A form of the spline with the variance and the lam that were chosen."""
 
-    form: Form = field(kw_only=True)
-    chosen: ThinPlateSmoothing = field(kw_only=True)
+    form: forms.Form = field(kw_only=True)
+    chosen: forms.ThinPlateSmoothing = field(kw_only=True)
     posterior: Posterior = field(init=False)  # what is solved, as a process
 
     @property
