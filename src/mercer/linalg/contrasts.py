@@ -91,15 +91,6 @@ class Contrasts:
     floor : float, the rounding error of d: smaller differences mean nothing.
 
     Reference: Wahba, Spline models for observational data (1990), sections 1.3 and 4.5.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.array([0.0, 1.0, 2.0])
-    >>> G = np.abs(x[:, None] - x) ** 3 / 12.0
-    >>> H = np.column_stack([np.ones(3), x])
-    >>> Contrasts(G, H, np.ones(3)).d.round(6)  # the second difference, normalised
-    array([0.111111])
     """
 
     def __init__(self, G: Array, H: Array, weights: Array) -> None:
@@ -184,12 +175,8 @@ class ContrastFactor(VagueFactor):
 class InducingContrasts:
     """The spectrum of n weighted observations seen through r contrasts of p inducing points.
 
-    Parameters
-    ----------
-    green : G(X, Z), zero at distance zero.
-    basis : h(X).
-    knots : (p, d) inducing points Z.
-    points, y, weights : (n, d), (n, m), (n,) the data.
+    ``green`` is G(X, Z), zero at distance zero, ``basis`` h(X), ``knots`` (p, d) are the inducing
+    points Z; the data are ``points`` (n, d), ``y`` (n, m) and ``weights`` (n,).
 
     Attributes
     ----------

@@ -35,8 +35,7 @@ def highest(
     """Return where ``curve`` is highest on [low, high] or at infinity, and a report.
 
     ``curve`` maps (k,) places, of which one may be infinite, to (k,) values; NaN counts as lowest.
-    Where values at the upper end do not fall below the best, the answer is infinity: the limit is
-    the simpler model.
+    Where values at the upper end do not fall below the best, the answer is the limit, infinity.
     """
 
     def values(u: Array) -> Array:

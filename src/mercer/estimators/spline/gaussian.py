@@ -51,8 +51,7 @@ from mercer.process.spline import SplinePosterior
 from mercer.search.one_parameter import highest
 
 LOWEST = -300.0  # of log lam over the mean gap's power: the filter squares exp(150)
-# variance of a left-out row over the noise's, beyond which 1 - leverage has no digit left
-UNSEEN = 1e12
+UNSEEN = 1e12  # variance of a left-out row over the noise's: 1 - leverage has no digit left
 Observed = tuple[Array, Array, Array]  # x, y, weights (N,)
 UNRESOLVED = 1e-4  # share of the degrees of freedom by which two ways to them may differ
 

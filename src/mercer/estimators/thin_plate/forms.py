@@ -98,7 +98,8 @@ class AllContrasts(Form):
         factor = ContrastFactor(self.contrasts, self.G, variance, lam)
         alpha = factor.solve(p.y)
         beta = factor.coefficients(p.y, alpha)
-        solution = Solution(alpha, factor.W, p.y, factor, beta, p.weights, no_jitter())
+        report = Report(details=factor.report)
+        solution = Solution(alpha, factor.W, p.y, factor, beta, p.weights, report)
         return solution, self._prior(variance).condition(p.points, solution, self.basis)
 
 
@@ -121,7 +122,8 @@ class FewContrasts(Form):
     def solve(self, variance: float, lam: float) -> tuple[Solution, Posterior]:
         p, (a, beta) = self.problem, self.seen.coefficients(lam)
         factor = InducedFactor(self.seen, variance, lam)
-        solution = Solution(factor.solve(p.y), factor.W, p.y, factor, beta, p.weights, no_jitter())
+        alpha, report = factor.solve(p.y), Report(details=factor.report)
+        solution = Solution(alpha, factor.W, p.y, factor, beta, p.weights, report)
         operator, prior = self.seen.operator(variance, lam), self._prior(variance)
         points = self.seen.knots
         return solution, Posterior(
@@ -130,11 +132,6 @@ class FewContrasts(Form):
 
     def report(self) -> dict[str, Any]:
         return {"gram": "inducing", "knots": len(self.seen.knots), "evidence_is_bound": True}
-
-
-def no_jitter() -> Report:
-    """Return the report of a solution: nothing was added to a diagonal."""
-    return Report(details={"jitter": 0.0})
 
 
 class ThinPlateSmoothing(NamedTuple):
