@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 from mercer import SmoothingSpline
-from mercer.estimators.spline.checks import check_exists, fewest_roots
+from mercer.estimators.spline.likelihood import check_exists, fewest_roots
 from mercer.losses import Gamma, Logistic, Poisson, StudentT
 
 

@@ -11,7 +11,7 @@ from scipy.interpolate import RBFInterpolator, make_smoothing_spline
 from mercer import GPRegressor, ThinPlateSpline
 from mercer.basis import PolynomialBasis
 from mercer.kernels import ThinPlate
-from mercer.kernels.splines.thin_plate import constant, green
+from mercer.kernels.thin_plate import constant, green
 from tests.reference import contrasts as slow
 from tests.reference import gp
 

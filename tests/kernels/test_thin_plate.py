@@ -10,7 +10,7 @@ from tests.reference import gp
 from mercer import GPRegressor
 from mercer.basis import PolynomialBasis
 from mercer.kernels import RBF, ThinPlate
-from mercer.kernels.splines.thin_plate import constant, green, least_order
+from mercer.kernels.thin_plate import constant, green, least_order
 from mercer.losses import Gaussian
 
 PAIRS = [(1, 1), (1, 2), (1, 3), (2, 2), (2, 3), (3, 2), (3, 3), (4, 3), (5, 3)]

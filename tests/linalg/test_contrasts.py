@@ -9,9 +9,15 @@ from tests.reference import gp
 
 from mercer.basis import PolynomialBasis
 from mercer.kernels import ThinPlate
-from mercer.kernels.splines.thin_plate import green
-from mercer.linalg.contrasts.contrasts import ContrastFactor, Contrasts, Null
-from mercer.linalg.contrasts.inducing import InducedFactor, InducingContrasts, spread_out
+from mercer.kernels.thin_plate import green
+from mercer.linalg.contrasts import (
+    ContrastFactor,
+    Contrasts,
+    InducedFactor,
+    InducingContrasts,
+    Null,
+    spread_out,
+)
 from mercer.process.record import OPERATOR
 
 M, V, LAM = 2, 1.7, 0.03

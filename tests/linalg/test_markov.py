@@ -9,8 +9,7 @@ from tests.reference.spline import dense, exactly
 from mercer._native import markov
 from mercer.kernels import Spline
 from mercer.linalg import MarkovGram
-from mercer.linalg.spline.states import mean_gap, smooth
-from mercer.linalg.spline.tables import unit_cholesky
+from mercer.linalg.spline import mean_gap, smooth, unit_cholesky
 
 ORDERS = [1, 2, 3]
 
@@ -76,7 +75,8 @@ def test_coefficients_complete_the_mean(rng, m):
     x, y, W = data(rng)
     gram = gram_of(x, m, 3.0, origin=-1.0)
     factor = gram.factor(W)
-    alpha, beta = factor.solve(y[:, None]), factor.coefficients(y[:, None])
+    alpha, origin = factor.solve(y[:, None]), np.array([-1.0])
+    beta = np.array([factor.states().derivative(origin, k, False)[0] for k in range(m)])
     H = np.array([(x + 1.0) ** j / max(1, j) for j in range(m)]).T  # j! for j <= 2
     np.testing.assert_allclose(H.T @ alpha, 0.0, atol=1e-8)
     np.testing.assert_allclose(gram @ alpha + H @ beta, factor.fitted(y[:, None]), atol=1e-7)
@@ -199,7 +199,7 @@ def test_negative_precisions_and_too_few_points_are_refused(rng):
 
 
 def test_memory_is_foreseen():
-    from mercer.linalg.spline.states import require_states
+    from mercer.linalg.spline import require_states
 
     with pytest.raises(MemoryError, match="fit a random sample of at most"):
         require_states(10**13, 2)

@@ -7,8 +7,8 @@ import pytest
 
 from mercer.basis import PolynomialBasis
 from mercer.kernels import ThinPlate
-from mercer.kernels.splines.thin_plate import green
-from mercer.linalg.contrasts.contrasts import Contrasts
+from mercer.kernels.thin_plate import green
+from mercer.linalg.contrasts import Contrasts
 from mercer.search.one_parameter import Spectrum, find_lam
 from tests.reference import contrasts as slow
 from tests.reference import gp

@@ -1,14 +1,14 @@
 """Laplace and EP for curves on a line with a flat prior on their polynomials, in O(n).
 
-The function f has the prior of :class:`~mercer.linalg.spline.gram.MarkovGram`: integrated white
+The function f has the prior of :class:`~mercer.linalg.line.MarkovGram`: integrated white
 noise and, beside it, polynomials of degree m - 1 about which nothing is known. For sites of
 precision W and mean z one pass of its filter gives f, its variances and log |I + K W| + log |A|;
 K a is never formed, since the flat part makes it a difference of large numbers: with P of
 :mod:`mercer.linalg.dense.projected`, a = P z = W (z - f), and the penalty is a'f.
 
-What differs from the methods for any Gram is where they begin (a flat prior has no moments) and
-that the filter cannot take negative precisions. Newton's steps are smoothing splines of working
-targets z = f - g'/W (GPML 3.4 and 6.3).
+Beside the methods for any Gram there is where they begin (a flat prior has no moments), and that
+the filter takes no negative precisions. Newton's steps are smoothing splines of working targets
+z = f - g'/W (GPML 3.4 and 6.3).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mercer.inference.sites.laplace import Laplace
 from mercer.inference.sites.sweeps import Sweeps, SweepState
 from mercer.kernels.base import Gradient
 from mercer.linalg.gram import Factor
-from mercer.linalg.spline.gram import MarkovFactor, MarkovGram
+from mercer.linalg.line import MarkovFactor, MarkovGram
 from mercer.losses.base import Loss
 
 FAR = 1e9  # how far a working target may lie, in 1 / sqrt(max W): beyond, digits are lost
@@ -39,16 +39,7 @@ WIDE = 1e4  # of the largest posterior variance: stands for the infinite prior v
 class DiffuseGram(MarkovGram):
     """A :class:`MarkovGram` whose prior variance, the flat part included, is as good as infinite.
 
-    Parameters
-    ----------
-    points, order, variance : see :class:`MarkovGram`.
-    wide : the number that stands for the prior variance; nothing but checks depend on it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> DiffuseGram(np.array([[0.0], [1.0]]), wide=9.0).diag()
-    array([9., 9.])
+    ``wide`` stands for that variance; nothing but checks depend on it.
     """
 
     def __init__(
@@ -58,7 +49,6 @@ class DiffuseGram(MarkovGram):
         self.flat, self.wide = order, wide
 
     def diag(self) -> Array:
-        """Return the stand-in for the prior variance, (n,)."""
         return np.full(len(self.points), self.wide)
 
     def with_variance(self, variance: float) -> DiffuseGram:
@@ -73,10 +63,7 @@ class DiffuseGram(MarkovGram):
         return factor, f, np.asarray(W * (z - f))
 
     def unpenalised(self, f: Array, a: Array) -> Array:
-        """See :meth:`Gram.unpenalised`: a constant (m = 1) or line (n,) near f.
-
-        a'f = a'(f - line), with fewer digits lost.
-        """
+        """Return a constant (m = 1) or line (n,) near f: a'f = a'(f - line), with more digits."""
         x, middle = self.points[:, 0], float(f.mean())
         if self.order == 1:
             return np.full(len(f), middle)
@@ -123,12 +110,10 @@ class DiffuseLaplace(Laplace):
     abstract: ClassVar[bool] = True  # not a part that users name
 
     def derivatives(self, loss: Loss, y: Array, f: Array) -> tuple[Array, Array, Array]:
-        """See :meth:`Laplace.derivatives`; the mean curvature over y if the loss is not convex.
+        """Where g is not convex, its expected curvature (the Fisher information) replaces g''.
 
-        The O(n) filter cannot take negative information. Where g is not convex, its expected
-        curvature (the Fisher information) takes the place of g'': Hartmann & Vanhatalo (2019),
-        Laplace approximation and natural gradient for Gaussian process regression with
-        heteroscedastic Student-t model.
+        Hartmann & Vanhatalo (2019), Laplace approximation and natural gradient for Gaussian process
+        regression with heteroscedastic Student-t model.
         """
         d1, d2, d3 = loss.derivatives(y, f)
         if loss.convex:
@@ -143,35 +128,33 @@ class DiffuseLaplace(Laplace):
             _, f, a = task.gram.fitted(*_working(task, state))
             df, da = f[:, None] - state.f, a[:, None] - state.a
             state = further(state, local, da, none, df, df)
-            still = state.moved <= self._enough(task, state.f[:, 0])
+            f = state.f[:, 0]
+            # a move that does not count beside the shape of f, nor beside the rounding of f itself
+            shape = float(np.abs(f - task.gram.unpenalised(f, f)).max())
+            rounding = 16.0 * float(np.finfo(float).eps * np.abs(f).max())
+            still = state.moved <= self.tol * (1.0 + shape) + rounding
             still = still or state.decrement <= 1e-15 * max(1.0, abs(state.objective))
         f, slope = state.f[:, 0], state.slope[:, 0]
         raw = task.w * self.derivatives(task.loss, task.y, f)[1]
         W = raised(raw, slope)
         factor, f, a = task.gram.fitted(W, f - ratio(slope, W))
-        details: dict[str, Any] = {
-            "factorisations": state.steps + 2,
-            "residual": float(np.abs(state.residual).max()),
-            "curvature": "observed" if task.loss.convex else "expected",
-        }
+        residual = float(np.abs(state.residual).max())
+        details: dict[str, Any] = {"factorisations": state.steps + 2, "residual": residual}
+        details["curvature"] = "observed" if task.loss.convex else "expected"
         if np.any(raw < W):
             details["raised_curvature"] = int((raw < W).sum())
-        message = f"the mode was not reached in max_iter = {self.max_iter} Newton steps; "
-        message = "" if still else message + "raise max_iter, or give a larger lam"
-        report = Report(bool(still), state.steps, message=message, details=details)
-        return Sites(a, W, f, factor, report)
-
-    def _enough(self, task: Task, f: Array) -> float:
-        """A move that does not count, beside the shape of f; not below the rounding of f itself."""
-        shape = float(np.abs(f - task.gram.unpenalised(f, f)).max())
-        return self.tol * (1.0 + shape) + 16.0 * float(np.finfo(float).eps * np.abs(f).max())
+        message = (
+            f"the mode was not reached in max_iter = {self.max_iter} Newton steps; raise max_iter, "
+            "or give a larger lam"
+        )
+        message = "" if still else message
+        return Sites(a, W, f, factor, Report(bool(still), state.steps, None, message, details))
 
 
 def raised(W: Array, pull: Array) -> Array:
     """Return W (n,), raised where the target pull / W would lie too far for the digits there are.
 
-    Losses that are straight where they are steep (a wrong label far away) have no curvature; where
-    both vanish (a right one) there is nothing to raise.
+    A loss that is straight where it is steep (a wrong label far away) has no curvature.
     """
     return np.asarray(np.maximum(W, np.abs(pull) * np.sqrt(float(W.max(initial=0.0))) / FAR))
 
@@ -182,10 +165,7 @@ def ratio(pull: Array, W: Array) -> Array:
 
 
 def _working(task: Task, state: Mode) -> tuple[Array, Array]:
-    """Precisions W > 0 of a step downhill, w g'', or w g'/(f - y) where that is negative; targets.
-
-    (n,) each; the targets are f - w g' / W.
-    """
+    """W = w g'' > 0 of a step downhill, w g'/(f - y) where it is not, and targets f - w g'/W."""
     f, slope, W = state.f[:, 0], state.slope[:, 0], state.curvature[:, 0]
     if not task.loss.convex:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -217,10 +197,7 @@ def _begin(task: Task, local: Local, start: Sites | None) -> Mode:
 
 
 class DiffuseEP(EP):
-    """Expectation propagation on a :class:`DiffuseGram`; see :class:`EP`.
-
-    For log-concave losses, whose sites have W > 0.
-    """
+    """EP on a :class:`DiffuseGram`, for log-concave losses, whose sites have W > 0."""
 
     abstract: ClassVar[bool] = True  # not a part that users name
 
@@ -232,15 +209,16 @@ class DiffuseSweeps(Sweeps):
     """Sweeps whose posterior mean is the smoothing spline of the sites; all have W > 0."""
 
     def begin(self, start: Sites | None) -> SweepState:
-        """Return the state at sites nearby: the prior itself has no moments.
-
-        Without ``start`` those of Laplace, or for losses with kinks of their widths.
-        """
+        """Begin at sites nearby, those of Laplace if none are given: the prior has no moments."""
         task = self.task
-        if start is None:
-            start = (
-                _widths(task) if has_kinks(task.loss) else DiffuseLaplace(1e-6).sites(task, None)
-            )
+        if start is None and not has_kinks(task.loss):
+            start = DiffuseLaplace(1e-6).sites(task, None)
+        elif start is None:  # at the centre of each loss, as narrow as the loss is wide
+            middle = np.asarray(task.loss.centers(task.y)).mean(axis=0)
+            width = np.broadcast_to(task.loss.width(task.y), middle.shape)
+            W = np.asarray(task.w / np.square(width))
+            factor, f, a = task.gram.fitted(W, middle)
+            start = Sites(a, W, f, factor, Report())
         factor = task.gram.fitted(start.W, start.f + ratio(start.a, start.W))[0]
         assert isinstance(task.gram, DiffuseGram)
         task.gram.wide = WIDE * float(factor.cov_diag().max())
@@ -261,11 +239,3 @@ class DiffuseSweeps(Sweeps):
         W = raised(x[1], x[0])
         factor, f, a = self.task.gram.fitted(W, ratio(x[0], W))
         return self._state(np.array([x[0], W]), factor, a, f, factor.cov_diag())
-
-
-def _widths(task: Task) -> Sites:
-    """Sites at the centre of each loss, as narrow as the loss is wide."""
-    middle = np.asarray(task.loss.centers(task.y)).mean(axis=0)
-    W = np.asarray(task.w / np.square(np.broadcast_to(task.loss.width(task.y), middle.shape)))
-    factor, f, a = task.gram.fitted(W, middle)
-    return Sites(a, W, f, factor, Report())

@@ -15,13 +15,12 @@ from mercer.kernels.operators.operator import (
     OrnsteinUhlenbeck,
     SquaredExponentialOperator,
 )
-from mercer.kernels.splines.cycle import PeriodicSpline
-from mercer.kernels.splines.line import Spline
-from mercer.kernels.splines.thin_plate import ThinPlate
+from mercer.kernels.splines import PeriodicSpline, Spline
 from mercer.kernels.stationary.base import RBF, BiasedRBF, RationalQuadratic, Stationary
 from mercer.kernels.stationary.matern import Matern
 from mercer.kernels.stationary.periodic import Cosine, Periodic
 from mercer.kernels.stationary.wendland import Wendland
+from mercer.kernels.thin_plate import ThinPlate
 
 __all__ = ["Kernel", "as_kernel"]
 __all__ += ["Columns", "Power", "Product", "Scale", "Standardized", "Sum"]  # the algebra

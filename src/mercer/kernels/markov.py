@@ -30,10 +30,10 @@ class StateSpace:
     array([2.])
     """
 
-    orders: np.ndarray[tuple[int, ...], np.dtype[np.int32]]
-    rates: Array
-    variances: Array
-    column: int | None = None
+    orders: np.ndarray[tuple[int, ...], np.dtype[np.int32]]  # (c,) 1, 2 or 3
+    rates: Array  # (c,) sqrt(2 order - 1) / length scale
+    variances: Array  # (c,)
+    column: int | None = None  # that the kernel looks at; None if it is the only one
 
     @property
     def size(self) -> int:

@@ -6,8 +6,8 @@ from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.dense.projected import Projected
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.graph import Graph, Smoothness, neighbour_graph
+from mercer.linalg.line import MarkovFactor, MarkovGram
 from mercer.linalg.operators import ExplicitOperator, restored
-from mercer.linalg.spline.gram import MarkovFactor, MarkovGram
 
 __all__ = [
     "DenseFactor",

@@ -1,8 +1,4 @@
-"""The O(n) algebra of a Markov covariance at points on a line; theory (G14).
-
-Sorted points (``Line``), the Gram and its factor as an inference uses them, and the operator C that
-a posterior keeps, which is the weights W alone.
-"""
+"""The O(n) algebra of Markov covariances at points on a line; theory (G14), splines (P5)."""
 
 from __future__ import annotations
 
@@ -10,31 +6,27 @@ from typing import ClassVar
 
 import numpy as np
 
-from mercer._native import waves
+from mercer._native import markov, waves
 from mercer.core.arrays import Array, Index
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.core.memory import require_memory
 from mercer.kernels.base import Gradient, Kernel
 from mercer.kernels.markov import StateSpace
+from mercer.kernels.splines import Spline
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.operators import PosteriorOperator
+from mercer.linalg.spline import States, mean_gap, smooth, unit_cholesky
 
 
 class Ordering:
     """The points X (n, d) in the order of one column, which is sorted here and nowhere else."""
 
-    def __init__(self, states: StateSpace, X: Array) -> None:
-        x = states.line(X)
-        self.points, self.column = X, states.column
+    def __init__(self, X: Array, column: int | None = None) -> None:
+        self.points, self.column = X, column
+        x = X[:, 0 if column is None else column]
         self.order = np.argsort(x, kind="stable")
-        self.gaps = np.diff(x[self.order])
-
-    def __len__(self) -> int:
-        return len(self.order)
-
-    def serves(self, states: StateSpace, X: Array) -> bool:
-        """Whether this is the order of that very array for such a state space."""
-        return X is self.points and states.column == self.column
+        self.x = self.sorted(x)
+        self.gaps = np.diff(self.x)
 
     def sorted(self, V: Array) -> Array:
         """V (n, ...) from the order of X to that along the line."""
@@ -55,45 +47,39 @@ class Line:
     """
 
     def __init__(self, states: StateSpace, X: Array, ordering: Ordering | None = None) -> None:
-        known = ordering is not None and ordering.serves(states, X)
-        self.ordering = ordering if ordering is not None and known else Ordering(states, X)
-        self.gaps = self.ordering.gaps
-        self.states = states
-        self._model = (states.orders, states.rates, states.variances)
-        self._sorted, self._back = self.ordering.sorted, self.ordering.back
-
-    def __len__(self) -> int:
-        return len(self.ordering)
+        if ordering is None or ordering.points is not X or ordering.column != states.column:
+            ordering = Ordering(X, states.column)
+        self.states, self.ordering = states, ordering
+        self._model = (states.orders, states.rates, states.variances, ordering.gaps)
+        self._sorted, self._back = ordering.sorted, ordering.back
 
     def times(self, V: Array) -> Array:
         """K V for V (n, m)."""
         out = np.empty(V.shape)
-        waves.times(*self._model, self.gaps, self._sorted(V), out)
+        waves.times(*self._model, self._sorted(V), out)
         return self._back(out)
 
     def smooth(self, W: Array, Z: Array) -> tuple[Array, Array, Array]:
         """C Z (n, m), the diagonals of C and of (K^-1 + W)^-1 (n,), with C = (K + W^-1)^-1."""
-        n = len(self)
-        solved, inverse, variance = np.empty(Z.shape), np.empty(n), np.empty(n)
-        Z = self._sorted(Z)
-        found = waves.smooth(*self._model, self.gaps, self._sorted(W), Z, solved, inverse, variance)
-        _check(found)
+        solved, inverse, variance = np.empty(Z.shape), np.empty(len(W)), np.empty(len(W))
+        given = (*self._model, self._sorted(W), self._sorted(Z))
+        _check(waves.smooth(*given, solved, inverse, variance))
         return self._back(solved), self._back(inverse), self._back(variance)
 
     def logdet(self, W: Array) -> float:
         """Sum of log |f_i's variance given those before + 1/W_i| over the points with W_i != 0."""
-        return _check(waves.logdet(*self._model, self.gaps, self._sorted(W), np.empty((2, 0))))
+        return _check(waves.logdet(*self._model, self._sorted(W), np.empty((2, 0))))
 
     def logdet_slopes(self, W: Array) -> Array:
         """d logdet(W) / d log rate, log variance: (2, c)."""
         slopes = np.zeros((2, len(self.states.rates)))
-        _check(waves.logdet(*self._model, self.gaps, self._sorted(W), slopes))
+        _check(waves.logdet(*self._model, self._sorted(W), slopes))
         return slopes
 
     def slopes(self, U: Array, V: Array) -> Array:
         """d sum_c U_c'K V_c / d log rate, log variance for U, V (n, m): (2, c)."""
         slopes = np.zeros((2, len(self.states.rates)))
-        waves.slope(*self._model, self.gaps, self._sorted(U), self._sorted(V), slopes)
+        waves.slope(*self._model, self._sorted(U), self._sorted(V), slopes)
         return slopes
 
 
@@ -128,11 +114,9 @@ class LineOperator(PosteriorOperator):
         return line.smooth(W, np.empty((len(W), 0)))[2][len(self.points) :]
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        """A' C B, shape (p, q)."""
         return np.asarray(A.T @ Line(self.states, self.points).smooth(self.W, B)[0])
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        """diag(A' C A), shape (p,)."""
         solved = Line(self.states, self.points).smooth(self.W, A)[0]
         return np.asarray(np.einsum("ij,ij->j", A, solved))
 
@@ -149,14 +133,6 @@ class LineGram(Gram):
     """K of a kernel with :meth:`~mercer.kernels.base.Kernel.state_space`, never formed.
 
     An ``ordering`` of the same points, that of another such Gram, saves sorting them again.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Matern
-    >>> gram = LineGram(Matern(nu=0.5), np.array([[0.0], [1.0]]))
-    >>> (gram @ np.array([[1.0], [0.0]])).ravel().round(4)
-    array([1.    , 0.3679])
     """
 
     name = "markov"
@@ -205,53 +181,174 @@ class LineFactor(Factor):
     """C by the Kalman filter and de Jong's backward recursion; no n x n array."""
 
     def __init__(self, gram: LineGram, W: Array) -> None:
-        self.gram, self.W = gram, W
-        self._logdet = gram.line.logdet(W)
-        self._diagonals: tuple[Array, Array] | None = None
-
-    def _smooth(self, V: Array) -> Array:
-        solved, *diagonals = self.gram.line.smooth(self.W, V)
-        self._diagonals = (diagonals[0], diagonals[1])
-        return solved
-
-    def _both(self) -> tuple[Array, Array]:
-        if self._diagonals is None:
-            self._smooth(np.empty((len(self.W), 0)))
-        assert self._diagonals is not None
-        return self._diagonals
+        self.gram, self.W, self._logdet = gram, W, gram.line.logdet(W)
+        self._diagonals: list[Array] = []  # of C, and of the posterior covariance
 
     def solve(self, V: Array) -> Array:
-        return self._smooth(V)
+        solved, *self._diagonals = self.gram.line.smooth(self.W, V)
+        return solved
 
-    def quad(self, A: Array, B: Array) -> Array:
-        return np.asarray(A.T @ self._smooth(B))
-
-    def quad_diag(self, A: Array) -> Array:
-        return np.asarray(np.einsum("ij,ij->j", A, self._smooth(A)))
+    def _diagonal(self, which: int) -> Array:
+        if not self._diagonals:
+            self.solve(np.empty((len(self.W), 0)))
+        return self._diagonals[which].copy()
 
     def diag(self) -> Array:
-        return self._both()[0].copy()
+        return self._diagonal(0)
 
     def cov_diag(self) -> Array:
-        return self._both()[1].copy()
+        return self._diagonal(1)
 
     def cov(self) -> Array:
         require_memory(len(self.W), 3)
         K = self.gram.kernel(self.gram.points)
-        S = K - self.gram @ self._smooth(K)
+        S = K - self.gram @ self.solve(K)
         return np.asarray(0.5 * (S + S.T))
 
     def gradient_weights(self, a: Array, count: float) -> Array:
         require_memory(len(self.W), 3)
-        C = self._smooth(np.eye(len(self.W)))
+        C = self.solve(np.eye(len(self.W)))
         return np.asarray(0.5 * (a @ a.T - 0.5 * count * (C + C.T)))
 
     def logdet(self) -> float:
-        used = np.abs(self.W[self.W != 0.0])
-        return self._logdet + float(np.log(used).sum())
+        return self._logdet + float(np.log(np.abs(self.W[self.W != 0.0])).sum())
 
     def logdet_noisy(self) -> float:
         return self._logdet
 
     def operator(self) -> LineOperator:
         return LineOperator(self.gram.line.states, self.gram.points, self.W)
+
+
+class MarkovGram(Gram):
+    """K = variance * Spline(order, origin) at the points, and the flat polynomials beside it.
+
+    The process and its derivatives are Markov, so that (K + W^-1)^-1 is applied by one pass forward
+    and one back. The flat prior on the polynomials of degree m - 1 is part of it: what the contract
+    calls C is P of :mod:`mercer.linalg.dense.projected` here, h_j = (x - x0)^j / j!.
+
+    Parameters
+    ----------
+    points : (n, 1), in any order; equal ones are allowed.
+    order : m, 1 to 6: the penalised derivative.
+    variance : of the process; with noise variance s2 the smoothing parameter is s2 / variance.
+    origin : of the kernel, not above any point; None is the smallest. Nothing that a Factor
+        answers depends on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> factor = MarkovGram(x, order=2).factor(np.ones(4))
+    >>> y = np.array([[0.0], [1.0], [2.0], [4.0]])
+    >>> alpha = factor.solve(y)
+    >>> bool(abs(alpha.sum()) < 1e-12), bool(abs((alpha * x).sum()) < 1e-12)
+    (True, True)
+    """
+
+    def __init__(
+        self, points: Array, order: int = 2, variance: float = 1.0, origin: float | None = None
+    ) -> None:
+        self.points, self.order, self.variance = points, order, variance
+        line = Ordering(points)
+        self.x, self.ordered, self.restored = line.x, line.sorted, line.back
+        self.unit = mean_gap(self.x)
+        self.kernel = Spline(order, float(self.x[0]) if origin is None else origin)
+
+    @property
+    def scaled(self) -> float:
+        """The variance with x in units of ``unit``."""
+        return self.variance * self.unit ** (2 * self.order - 1)
+
+    def states(self, W: Array, y: Array) -> States:
+        """Condition on y (n,) with precisions W (n,)."""
+        W, y = self.ordered(W), self.ordered(y)
+        return smooth(self.x, W, y, self.order, self.scaled, self.unit)
+
+    def __matmul__(self, V: Array) -> Array:
+        gaps = np.diff(self.x, prepend=float(self.kernel.origin)) / self.unit
+        out, product = np.empty(V.shape), np.empty(len(gaps))
+        for j in range(V.shape[1]):
+            markov.matmul(unit_cholesky(self.order), gaps, self.ordered(V[:, j]), product)
+            out[:, j] = self.restored(product)
+        return out * self.scaled
+
+    def diag(self) -> Array:
+        return self.variance * self.kernel.diag(self.points)
+
+    def rows(self, index: Index) -> Array:
+        return self.variance * self.kernel(self.points[index], self.points)
+
+    def factor(self, W: Array) -> MarkovFactor:
+        return MarkovFactor(self, np.asarray(W, dtype=np.float64))
+
+    def pullback(
+        self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
+    ) -> Gradient:
+        assert isinstance(factor, MarkovFactor)
+        slope = 0.5 * float((alpha * (self @ alpha)).sum())
+        slope -= 0.5 * alpha.shape[1] * (factor.edf() - self.order)
+        if U is not None and V is not None:
+            slope += float((U * (self @ V)).sum())
+        return {"variance": slope / self.variance}
+
+    def contract(self, Q: Array) -> Gradient:
+        return {"variance": float(np.einsum("ij,ij->", Q, self.kernel(self.points)))}
+
+
+class MarkovFactor(Factor):
+    """P = C - C H A^-1 H' C for precisions W (n,) >= 0; W_i = 0 is a point that says nothing.
+
+    With g the posterior mean and v_i its variance for targets z: P z = W (z - g) and
+    P_ii = W_i (1 - W_i v_i).
+    """
+
+    def __init__(self, gram: MarkovGram, W: Array, states: States | None = None) -> None:
+        if not (np.all(np.isfinite(W)) and np.all(W >= 0.0)):
+            raise ValueError("the O(n) spline needs precisions W that are finite and not negative")
+        informed = gram.x[gram.ordered(W) > 0.0]
+        known = len(informed[:1]) + int(np.count_nonzero(np.diff(informed)))
+        if known < gram.order:
+            raise ValueError(
+                f"a spline of order {gram.order} needs {gram.order} distinct inputs with "
+                f"observations, and there are {known}; choose a smaller order"
+            )
+        self.gram, self.W = gram, W
+        self._states = states  # if they are known already
+
+    def states(self) -> States:
+        """Return the states of the last targets that were solved for (zeros, if none were)."""
+        if self._states is None:
+            self._states = self.gram.states(self.W, np.zeros(len(self.W)))
+        return self._states
+
+    def fitted(self, V: Array) -> Array:
+        """Posterior mean at the points for targets V (n, m)."""
+        columns = []
+        for j in range(V.shape[1]):
+            self._states = self.gram.states(self.W, V[:, j])
+            columns.append(self.gram.restored(self._states.mean[:, 0]))
+        return np.column_stack(columns) if columns else np.empty(V.shape)
+
+    def solve(self, V: Array) -> Array:
+        return np.asarray(self.W[:, None] * (V - self.fitted(V)))
+
+    def diag(self) -> Array:
+        return np.asarray(self.W * (1.0 - self.W * self.cov_diag()))
+
+    def cov_diag(self) -> Array:
+        """Posterior variance of the function, its polynomial included, at the points: (n,)."""
+        return self.gram.restored(np.ascontiguousarray(self.states().cov[:, 0]))
+
+    def edf(self) -> float:
+        """Trace of the smoother, sum W_i v_i."""
+        return float(self.W @ self.cov_diag())
+
+    def logdet(self) -> float:
+        """log |I + K W| + log |A|."""
+        m = self.gram.order
+        return 2.0 * self.states().logdet + m * (m - 1) * float(np.log(self.gram.unit))
+
+    def logdet_noisy(self) -> float:
+        """log |K + W^-1| + log |A|, over the points with W_i > 0: GPML (2.45)."""
+        return self.logdet() - float(np.log(self.W[self.W > 0.0]).sum())

@@ -1,32 +1,27 @@
-"""The posterior of a smoothing spline as a process: any point in O(log n), draws in O(n).
-
-Derivatives of a smoothing spline anywhere, to the digits of the curve itself.
-"""
+"""The posterior of a smoothing spline as a process: any point in O(log n), draws in O(n)."""
 
 from __future__ import annotations
 
 from math import factorial
+from typing import Any
 
 import numpy as np
 
+from mercer._native import markov
 from mercer.core.arrays import Array, Index
+from mercer.core.kinds import Kind, Numbers, Plain
+from mercer.core.record import Fields
 from mercer.kernels.compose import Scale
-from mercer.kernels.splines.line import Spline
-from mercer.linalg.spline.rows import SplineRows
-from mercer.linalg.spline.states import States, smooth
+from mercer.kernels.splines import Spline
+from mercer.linalg.spline import SplineRows, States, smooth
 from mercer.process.process import Prior, Process
 
 
 class SplinePosterior(Process):
     """An integrated Wiener process with a flat prior on its polynomials, given the rows.
 
-    Values are those of standardised targets.
-
-    Parameters
-    ----------
-    rows : the observations.
-    states : their states, for noise of variance one.
-    noise : s2, by which all variances are multiplied.
+    Values are those of standardised targets. The ``states`` are for noise of variance one; all
+    variances are multiplied by ``noise``.
     """
 
     def __init__(self, rows: SplineRows, states: States, noise: float) -> None:
@@ -40,9 +35,9 @@ class SplinePosterior(Process):
     @property
     def parent(self) -> Prior:
         """The part of the prior that is not flat: a Spline of variance noise / lam."""
-        states = self.states
-        variance = self.noise_variance * states.variance / states.unit ** (2 * states.order - 1)
-        return Prior(Scale(Spline(states.order, float(self.rows.points[0])), variance))
+        s, origin = self.states, float(self.rows.points[0])
+        variance = self.noise_variance * s.variance / s.unit ** (2 * s.order - 1)
+        return Prior(Scale(Spline(s.order, origin), variance))
 
     @property
     def alpha(self) -> Array:
@@ -53,9 +48,8 @@ class SplinePosterior(Process):
     @property
     def beta(self) -> Array:
         """Coefficients (m, 1) of :meth:`basis`: the state at the first point."""
-        first = self.rows.points[:1]
-        found = [self.states.derivative(first, k, False)[0] for k in range(self.states.order)]
-        return np.array(found)
+        first, m = self.rows.points[:1], self.states.order
+        return np.array([self.states.derivative(first, k, False)[0] for k in range(m)])
 
     def basis(self, X: Array) -> Array:
         """Return (x - x0)^j / j!, j < m, at X (q, 1), x0 the first point: shape (q, m)."""
@@ -66,9 +60,7 @@ class SplinePosterior(Process):
         return self.states.derivative(X[:, 0], 0, False)[0][:, None]
 
     def diag(self, X: Array) -> Array:
-        variance = self.states.derivative(X[:, 0])[1]
-        assert variance is not None
-        return np.asarray(self.noise_variance * variance)
+        return np.asarray(self.noise_variance * np.asarray(self.states.derivative(X[:, 0])[1]))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         x = X[:, 0] if Z is None else np.concatenate([X[:, 0], Z[:, 0]])
@@ -78,9 +70,8 @@ class SplinePosterior(Process):
 
     def sample(self, X: Array, n_samples: int, rng: np.random.Generator) -> Array:
         states, index, place = self.among(X[:, 0])
-        scale = float(np.sqrt(self.noise_variance))
+        middle, scale = states.mean[:, 0], float(np.sqrt(self.noise_variance))
         draws = np.empty((len(X), 1, n_samples))
-        middle = states.mean[:, 0]
         for j in range(n_samples):
             drawn = states.draw(rng.standard_normal(states.mean.shape))
             draws[:, 0, j] = (middle + scale * (drawn - middle))[index][place]
@@ -89,23 +80,17 @@ class SplinePosterior(Process):
     def among(self, x: Array, pulls: Array | None = None) -> tuple[States, Index, Index]:
         """Return the states with the distinct x as knots of weight zero.
 
-        ``pulls``, a row for each knot, is set as :func:`~mercer.linalg.spline.states.smooth` does.
+        ``pulls``, a row for each knot, is set as :func:`~mercer.linalg.spline.smooth` does.
         With them the numbers of these knots, ascending, and for each x its place among them.
         """
-        rows = self.rows
+        rows, known = self.rows, self.states
         distinct, place = np.unique(x, return_inverse=True)
-        knots = np.concatenate([rows.points, distinct])
         silent = np.zeros(len(distinct))
+        knots = np.concatenate([rows.points, distinct])
         order = np.argsort(knots, kind="stable")
-        states = smooth(
-            knots[order],
-            np.concatenate([rows.total, silent])[order],
-            np.concatenate([rows.target, silent])[order],
-            self.states.order,
-            self.states.variance,
-            self.states.unit,
-            pulls,
-        )
+        W = np.concatenate([rows.total, silent])[order]
+        target = np.concatenate([rows.target, silent])[order]
+        states = smooth(knots[order], W, target, known.order, known.variance, known.unit, pulls)
         rank = np.empty(len(order), dtype=np.intp)
         rank[order] = np.arange(len(order))
         return states, rank[len(rows.points) :], place.reshape(-1)
@@ -119,7 +104,7 @@ def derivative(
     Between two points h apart, differences of the curve over h^order would lose the digits, on
     crowded points all of them. There x become knots that say nothing, in O(n + q): below order m
     the derivative is part of their state, and above it a sum of the weights of the points to the
-    right, which the filter has (see :func:`~mercer.linalg.spline.states.smooth`).
+    right, which the filter has (see :func:`~mercer.linalg.spline.smooth`).
     """
     value, variance = spline.states.derivative(x, order, spread)
     points, m, unit = spline.rows.points, spline.states.order, spline.states.unit
@@ -145,3 +130,42 @@ def derivative(
         found[at == points[-1]] = a[points == points[-1]].sum()
     value[inner] = (-1.0) ** (order - m) * states.variance * found / unit**order
     return value, variance
+
+
+def _curve(rows: SplineRows, states: dict[str, Any], noise_variance: float) -> SplinePosterior:
+    """The knots of the states and their unit are those of the rows."""
+    found = States(rows.points, rows.unit, **states)
+    m = found.order
+    if not 1 <= m <= markov.HIGHEST or not np.any(rows.weights > 0.0):
+        raise ValueError("a curve is of an order from 1 to 6, and some row has a weight")
+    if found.cov.shape[1] != m * (m + 1) // 2 or found.back.shape[1] != markov.room(m):
+        raise ValueError("the states do not have the covariances of their order")
+    if np.any(np.diff(rows.points) < 0.0):
+        raise ValueError("the points are not in order")
+    return SplinePosterior(rows, found, noise_variance)
+
+
+_ROWS: dict[str, Kind] = {
+    "x": Numbers("N"),
+    "y": Numbers("N"),
+    "weights": Numbers("N", 0.0),
+    "points": Numbers("n"),
+    "target": Numbers("n"),
+    "total": Numbers("n", 0.0),
+    "within": Plain(float, 0.0),
+    "y_shift": Plain(float),
+    "y_scale": Plain(float, 0.0, above=True),
+    "unit": Plain(float, 0.0, above=True),
+}
+_STATES: dict[str, Kind] = {
+    "variance": Plain(float, 0.0),
+    "mean": Numbers("n o"),
+    "cov": Numbers("n t"),
+    "root": Numbers("o o"),
+    "back": Numbers("n-1 r"),
+    "logdet": Plain(float),
+    "rss": Plain(float),
+}
+# N rows as given, n knots, order o
+_PARTS: dict[str, Kind] = {"rows": Fields(SplineRows, _ROWS), "states": Fields(dict, _STATES)}
+CURVE = Fields(_curve, _PARTS | {"noise_variance": Plain(float, 0.0)})

@@ -1,14 +1,8 @@
 """Searches over one parameter, the smoothing parameter of a linear smoother.
 
-:func:`highest` finds the highest point of a curve that is cheap to evaluate at sixteen places
-together, as those of the O(n) spline are.
-
-:func:`find_lam` works on the spectrum of a smoother: in coordinates in which prior covariance and
-noise are both diagonal, v d_j and v lam, every ratio lam costs O(n); the variance v that maximises
-the evidence is known, GCV and degrees of freedom are sums. Theory (P13).
-
-:func:`ridge_path` gives the leave-one-out predictions for every value of the ridge parameter from
-one eigendecomposition. Theory (Q2), (Q3).
+:func:`highest` for a curve that is cheap at sixteen places together, as those of the O(n) spline
+are; :func:`find_lam` on the spectrum of a smoother (P13); :func:`ridge_path` for leave-one-out
+predictions from one eigendecomposition (Q2), (Q3).
 """
 
 from __future__ import annotations
@@ -41,8 +35,7 @@ def highest(
     """Return where ``curve`` is highest on [low, high] or at infinity, and a report.
 
     ``curve`` maps (k,) places, of which one may be infinite, to (k,) values; NaN counts as lowest.
-    Where values at the upper end do not fall below the best, the answer is infinity: the limit is
-    the simpler model.
+    Where values at the upper end do not fall below the best, the answer is the limit, infinity.
     """
 
     def values(u: Array) -> Array:
@@ -65,8 +58,10 @@ def highest(
         if not wide:
             break
         each = LANES // len(wide)
-        more = np.concatenate([np.linspace(a, b, each + 2)[1:-1] for a, b in wide])
-        more = _fresh(more, U, 1e-6 * NARROW)
+        more = np.sort(np.concatenate([np.linspace(a, b, each + 2)[1:-1] for a, b in wide]))
+        apart = 1e-6 * NARROW  # of the new places from each other, and from those that are known
+        more = more[np.diff(more, prepend=-np.inf) > apart]
+        more = more[np.abs(more[:, None] - U).min(axis=1) > apart]
         U, V = np.append(U, more), np.append(V, values(more))
         order = np.argsort(U)
         U, V, calls = U[order], V[order], calls + len(more)
@@ -79,18 +74,10 @@ def highest(
     return _top(U, V, best), report
 
 
-def _fresh(more: Array, U: Array, apart: float) -> Array:
-    """Return those of ``more`` that are away from U and from each other."""
-    more = np.sort(more)
-    more = more[np.diff(more, prepend=-np.inf) > apart]
-    return np.asarray(more[np.abs(more[:, None] - U).min(axis=1) > apart])
-
-
 def _peaks(V: Array) -> list[int]:
     """Places that no neighbour exceeds, highest first."""
-    before = np.concatenate([[-np.inf], V[:-1]])
-    after = np.concatenate([V[1:], [-np.inf]])
-    found = np.flatnonzero((before <= V) & (after <= V))
+    padded = np.concatenate([[-np.inf], V, [-np.inf]])
+    found = np.flatnonzero((padded[:-2] <= V) & (padded[2:] <= V))
     return [int(i) for i in found[np.argsort(-V[found], kind="stable")]]
 
 
@@ -104,9 +91,8 @@ def _top(U: Array, V: Array, best: int) -> float:
     fit = np.polynomial.Polynomial.fit(u, v, len(u) - 1)
     roots = fit.deriv().roots()
     real = roots[np.abs(roots.imag) < 1e-9].real
-    inside = real[
-        (real > (low - U[best]) / (high - low)) & (real < (high - U[best]) / (high - low))
-    ]
+    ends = (low - U[best]) / (high - low), (high - U[best]) / (high - low)
+    inside = real[(real > ends[0]) & (real < ends[1])]
     if not len(inside):
         return float(U[best])
     return float(U[best] + (high - low) * inside[np.argmax(fit(inside))])
@@ -122,28 +108,21 @@ LIMIT = 1e30  # the same, where nothing but the unpenalised functions is left in
 class Spectrum:
     """What a smoother of one parameter needs to know of the data.
 
-    Attributes
-    ----------
-    d : (r,) eigenvalues of the prior covariance on contrasts, for v = 1; the others are zero.
-    squares : (r,) squared targets along them, summed over m outputs.
-    rest : the same for all other contrasts together.
-    n, k, m : points, unpenalised functions, outputs.
-    total : N, the weight of all observations.
-    within : sum of squares of repeated observations about their means, over all outputs.
-    lost : sum of w_i times the prior variance that a low-rank form leaves out, for v = 1.
-    floor : smallest lam that d supports.
+    In coordinates in which prior covariance and noise are both diagonal, v d_j and v lam, every
+    ratio lam costs O(n); the variance v that maximises the evidence is known, GCV and degrees of
+    freedom are sums.
     """
 
-    d: Array
-    squares: Array
-    rest: float
-    n: int
-    k: int
-    m: int
-    total: float
-    within: float
-    lost: float = 0.0
-    floor: float = 0.0
+    d: Array  # (r,) eigenvalues of the prior covariance on contrasts, for v = 1; others are zero
+    squares: Array  # (r,) squared targets along them, summed over m outputs
+    rest: float  # the same for all other contrasts together
+    n: int  # points
+    k: int  # unpenalised functions
+    m: int  # outputs
+    total: float  # N, the weight of all observations
+    within: float  # sum of squares of repeated observations about their means, over all outputs
+    lost: float = 0.0  # sum of w_i times the prior variance that a low-rank form leaves out, v = 1
+    floor: float = 0.0  # smallest lam that d supports
 
     def variance(self, lam: float) -> float:
         """Return the v that maximises the evidence at lam, methods of GPML 2.7 and 5.4."""
@@ -181,7 +160,7 @@ class Spectrum:
         return self.total * self.residual(lam) / (self.m * self.left(lam) ** 2)
 
     def log_gcv(self, lam: float) -> float:
-        """Return the logarithm of :meth:`gcv`, each factor by itself: both ends tend to 0 / 0."""
+        """Log of :meth:`gcv` up to a constant, by factors: both ends tend to 0 / 0."""
         return float(np.log(self.residual(lam)) - 2.0 * np.log(self.left(lam)))
 
     def noise(self, lam: float) -> float:
@@ -193,50 +172,41 @@ def find_lam(spectrum: Spectrum, criterion: str) -> tuple[float, dict[str, Any]]
     """Return the best lam by "evidence" or "gcv", and a report.
 
     A grid over all orders of magnitude, then Brent's method about its best value: the criteria
-    may have several maxima. Of values that are equal but for rounding the largest lam is taken. At
-    the largest of all, ``LIMIT`` times the largest eigenvalue, nothing but the unpenalised
-    functions is left, at the smallest the observations are met to rounding: ``at_bounds`` says if
-    one of them is as good as any.
+    may have several maxima. Of values that are equal but for rounding the largest lam is taken.
+    ``at_bounds`` says if the unpenalised functions alone (the largest lam), or observations that
+    are met to rounding (the smallest), are as good as any.
     """
 
     def cost(log_lam: float) -> float:
         lam = float(np.exp(log_lam))
         return float(-spectrum.evidence(lam) if criterion == "evidence" else spectrum.log_gcv(lam))
 
+    def found(lam: float, converged: bool, calls: int, *at: str) -> tuple[float, dict[str, Any]]:
+        report = {"converged": converged, "evaluations": calls, "starts": 1}
+        return lam, report | {"criterion": criterion, "at_bounds": [f"lam ({end})" for end in at]}
+
     top = float(spectrum.d.max(initial=0.0)) or 1.0
     low, high = np.log(max(spectrum.floor, 1e-14 * top)), np.log(SMOOTHEST * top)
     if spectrum.variance(top) == 0.0:  # the unpenalised functions meet every target
-        return LIMIT * top, _report(criterion, True, 0, ["largest"])
+        return found(LIMIT * top, True, 0, "largest")
     grid = np.linspace(low, high, GRID)
     values = np.array([cost(u) for u in grid])
     alike = values <= values.min() + ALIKE * max(1.0, abs(values.min()))
     best = int(np.flatnonzero(alike)[-1])
     at = [name for name, end in (("smallest", 0), ("largest", -1)) if alike[end]]
     if "largest" in at:
-        return LIMIT * top, _report(criterion, True, GRID, at)
+        return found(LIMIT * top, True, GRID, *at)
     ends = grid[max(best - 1, 0)], grid[min(best + 1, GRID - 1)]
-    found = minimize_scalar(cost, bounds=ends, method="bounded", options={"xatol": 1e-10})
-    u = float(found.x) if found.fun < values[best] else float(grid[best])
-    return float(np.exp(u)), _report(criterion, bool(found.success), GRID + int(found.nfev), at)
-
-
-def _report(criterion: str, converged: bool, evaluations: int, at: list[str]) -> dict[str, Any]:
-    return {
-        "converged": converged,
-        "evaluations": evaluations,
-        "starts": 1,
-        "criterion": criterion,
-        "at_bounds": [f"lam ({name})" for name in at],
-    }
-
-
-# The default grid, relative to the mean prior variance.
-RIDGE_GRID = np.logspace(3.0, -6.0, 20)
+    fine = minimize_scalar(cost, bounds=ends, method="bounded", options={"xatol": 1e-10})
+    u = float(fine.x) if fine.fun < values[best] else float(grid[best])
+    return found(float(np.exp(u)), bool(fine.success), GRID + int(fine.nfev), *at)
 
 
 def default_lams(kernel: Covariance, problem: Problem) -> Array:
     """Return 20 values (largest first) from 1000 to 1e-6 times the mean of k(x, x)."""
-    return np.asarray(RIDGE_GRID * (float(kernel.diag(problem.points).mean()) or 1.0))
+    return np.asarray(
+        np.logspace(3.0, -6.0, 20) * (float(kernel.diag(problem.points).mean()) or 1.0)
+    )
 
 
 def ridge_path(kernel: Covariance, problem: Problem, lams: Array) -> Iterator[tuple[float, Array]]:
@@ -244,8 +214,8 @@ def ridge_path(kernel: Covariance, problem: Problem, lams: Array) -> Iterator[tu
 
     f minimises sum_i w_i (y_i - f(x_i))^2 + lam |f|^2_k, with the basis of the problem free of
     penalty. mean_i = y_i - alpha_i / P_ii with P of ``linalg.basis`` (C without a basis), for rows
-    that share a point as in :class:`~mercer.left_out.cavity.Left`: no refit. One
-    eigendecomposition in all, then O(n^2) for each lam, whatever the number m of outputs.
+    that share a point as in :class:`~mercer.left_out.cavity.Left`. One eigendecomposition in all,
+    then O(n^2) for each lam, whatever the number m of outputs.
 
     Reference: Rifkin & Lippert (2007), Notes on regularized least squares; GPML (5.12).
 
@@ -259,11 +229,9 @@ def ridge_path(kernel: Covariance, problem: Problem, lams: Array) -> Iterator[tu
     >>> [(lam, mean[:, 0].round(2).tolist()) for lam, mean in path]
     [(10.0, [-0.17, -0.1, 0.1, 0.17]), (0.1, [-1.25, -0.53, 0.53, 1.25])]
     """
-    gram = EigenGram(kernel, problem.points, problem.weights)
+    p, gram = problem, EigenGram(kernel, problem.points, problem.weights)
     for lam in lams:
         loss = Gaussian(noise=float(lam))
-        solution = Exact().solve(
-            gram, problem.y, loss, basis=problem.basis, weights=problem.weights
-        )
-        left = Left(problem, solution, loss.quadratic(problem.y)[1])
-        yield float(lam), problem.rows - left.residual
+        solution = Exact().solve(gram, p.y, loss, basis=p.basis, weights=p.weights)
+        left = Left(p, solution, loss.quadratic(p.y)[1])
+        yield float(lam), p.rows - left.residual

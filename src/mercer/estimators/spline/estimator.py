@@ -2,58 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._native import markov
 from mercer.core.arrays import Array
+from mercer.core.kinds import PartOf, Plain, Record
+from mercer.core.record import Each, Maybe, One
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.shared.machine import generator
+from mercer.estimators.shared.record import LEFT_OUT
 from mercer.estimators.shared.table import check_target, check_weights, read_inputs, read_rows
-from mercer.estimators.spline.checks import (
-    check_derivative,
-    check_ends,
-    check_lam,
-    check_open,
-    check_order,
-    check_period,
-    labels,
-    resolve_response,
-)
-from mercer.estimators.spline.gaussian import GaussianCurve
-from mercer.estimators.spline.left_out import leave_one_out, response_moments
-from mercer.estimators.spline.likelihood import LikelihoodCurve
-from mercer.estimators.spline.periodic import PeriodicCurve
-from mercer.estimators.spline.strategy import FittedSpline, SplineRecord, SplineStrategy
+from mercer.estimators.shared.units import describe_units
+from mercer.estimators.spline import gaussian, likelihood
+from mercer.estimators.spline.gaussian import FittedSpline, Observed
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
-from mercer.process.spline import SplinePosterior, derivative
+from mercer.process.record import POSTERIOR
+from mercer.process.spline import CURVE, SplinePosterior, derivative
+
+
+def _as_loss(loss: Any) -> Any:
+    return Loss.by_name(loss) if isinstance(loss, str) else loss
 
 
 def _has_labels(spline: Any) -> bool:
     """Whether the loss, of the fit or as given, is one of labels."""
-    loss = getattr(spline, "loss_", spline.loss)
-    found = Loss.by_name(loss) if isinstance(loss, str) else loss
-    return getattr(found, "response", None) == "binary"
+    return getattr(_as_loss(getattr(spline, "loss_", spline.loss)), "response", None) == "binary"
 
 
-class SmoothingSpline(SplineRecord, KernelRegressor):
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+
+
+class SmoothingSpline(KernelRegressor):
     """Smoothing spline of one column, with error bars, in O(n) time and memory.
 
     g minimises sum_i w_i (y_i - g(x_i))^2 + lam * integral of (g^(m))^2. It is the posterior mean
     of an integrated Wiener process with a flat prior on the polynomials of degree m - 1, so that
-    all that :class:`GPRegressor` states about its uncertainty is available here, exactly: standard
-    deviations, evidence, draws, leave-one-out. Inputs may be unsorted, repeated and unevenly
-    spaced. Outside the data the curve goes on as a polynomial of degree m - 1 (a straight line for
-    m = 2), with deviations that grow.
+    all that :class:`GPRegressor` says of its uncertainty is said here, exactly: deviations,
+    evidence, draws, leave-one-out. Inputs may be unsorted, repeated and unevenly spaced. Outside
+    the data the curve is a polynomial of degree m - 1 (m = 2: a line), with deviations that grow.
 
     Parameters
     ----------
     order : int from 1 to 6, default 2
-        m, the derivative that is penalised: 2 is the cubic spline. At least m distinct inputs are
-        needed.
+        m, the derivative that is penalised: 2 is the cubic spline. It needs m distinct inputs.
     lam : float > 0 or None, default None
         The smoothing parameter in your units, as in ``scipy.interpolate.make_smoothing_spline``
         (csaps: smooth = 1 / (1 + lam)); ``numpy.inf`` is the polynomial. None searches.
@@ -82,23 +79,22 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
         compares lam, not different orders.
     loss_ : the loss as found; of the Gaussian noise ``loss_.noise`` is the variance.
     kernel_ : the covariance of the process, of variance noise / lam, or 1 / lam for other losses.
-    left_out_ : leave-one-out mean, variance, log_density of every row; NaN where the others leave
-        the curve undetermined. Computed when it is asked for. ``loo_`` is the same.
+    left_out_, loo_ : leave-one-out mean, variance, log_density of every row, computed when asked
+        for; NaN where the others leave the curve undetermined.
     posteriors_ : list of one process, in the units of the fit.
     report_ : dict, what was done to the numbers.
     n_features_in_, feature_names_in_ : as in scikit-learn.
 
     Notes
     -----
-    A row of weight w counts as w equal rows, here as in all of mercer: for known relative
-    precisions give weights of mean one. The computation is a square-root information filter that
-    starts exactly diffuse and divides by no gap, so that near-coincident points, long gaps and
-    large lam cost no digits.
+    A row of weight w counts as w equal rows: for known relative precisions give weights of mean
+    one. The square-root information filter starts exactly diffuse and divides by no gap, so that
+    near-coincident points, long gaps and large lam cost no digits.
 
     Student's t is not convex. Its mode is exact, but the spread about it is that of the expected
-    curvature (the Fisher information): the filter cannot take negative precisions. The report says
-    so. Labels that a polynomial of degree m - 1 separates, or counts that are zero nearly
-    everywhere, have no curve, and are refused.
+    curvature (the Fisher information): the filter cannot take negative precisions. Labels that a
+    polynomial of degree m - 1 separates, or counts that are zero nearly everywhere, have no curve,
+    and are refused.
 
     References
     ----------
@@ -152,43 +148,121 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
         check_target(y)
         X, y = read_rows(self, X, y, y_numeric=True)
         weights = check_weights(sample_weight, len(X))
-        x, strategy = self._column(X), self._strategy()
         # copies: what is kept must not change with the caller's arrays
-        x, y, weights = np.array(x), np.array(y, dtype=np.float64), weights.copy()
-        self._conclude(strategy.fit(x, y, weights), strategy.order)
-        return self
-
-    def _strategy(self) -> SplineStrategy:
-        """Return how the curve is fitted, the parameters checked."""
-        m, search = check_order(self.order), self.search
-        lam = check_lam(self.lam, search)
-        loss, inference = resolve_response(self.loss, self.inference)
-        if self.period is not None:
-            return PeriodicCurve(m, lam, search, check_period(self.period, search, loss))
-        if loss is None or inference is None:
-            return GaussianCurve(m, lam, search)
-        return LikelihoodCurve(m, lam, search, loss, inference, isinstance(self.loss, str))
-
-    def _conclude(self, found: FittedSpline, order: int) -> None:
-        """Set the fitted attributes."""
+        x, y = np.array(self._column(X)), np.array(y, dtype=np.float64)
+        found = self._curve((x, y, weights.copy()))
+        lam = found.lam if np.isfinite(found.lam) else "infinite"
+        name, ended = found.inference
         self.lam_, self.edf_, self.log_evidence_ = found.lam, found.edf, found.log_evidence
         self.posteriors_, self.losses_ = [found.posterior], [found.loss]
         self.units_, self.flat_, self.basis_ = found.units, True, found.basis
-        self.kernel_, self.loss_ = found.kernel, found.stated_loss
-        self.relevance_ = None
-        self._left, self.report_ = found.left_out, found.report(order)
+        self.kernel_, self.loss_ = found.kernel, found.units.loss_in_user_units(found.loss)
+        self.relevance_, self._left = None, found.left_out
+        self.report_ = {
+            "rows": dict(zip(("used", "distinct", "weight"), found.counts, strict=True)),
+            "standardize": {"on": found.loss.offers("quadratic")} | describe_units(found.units),
+            "search": found.search,
+            "inference": {"name": name, **ended.plain()},
+            "gram": found.gram,
+            "degrees_of_freedom": found.edf,
+            "order": int(self.order),
+            "lam": lam,
+            **found.extra,
+        }
+        return self
+
+    def _curve(self, rows: Observed) -> FittedSpline:
+        """Fit, each kind of noise in its own way."""
+        m, lam, period = self._numbers()
+        loss, search, named = _as_loss(self.loss), self.search, isinstance(self.loss, str)
+        if not isinstance(loss, Loss):
+            raise TypeError(f"loss must be a Loss or the name of one, not {self.loss!r}")
+        if not loss.offers("quadratic"):
+            inference = likelihood.resolve_inference(loss, self.inference, search, period)
+            loss = loss.__sklearn_clone__()
+            if loss.response == "binary" and "scale" in loss.domains:
+                loss = loss.fix("scale")  # with a flat prior its scale is that of the curve
+            return likelihood.curve(rows, m, lam, loss, inference, named)
+        gaussian.check_noise(loss, named, self.inference)
+        if period is None:
+            return gaussian.curve(rows, m, lam, search)
+        if search == "loo":
+            raise ValueError("a periodic spline has search='evidence' or 'gcv', not 'loo'")
+        return gaussian.periodic_curve(rows, m, lam, search, period)
+
+    def _numbers(self) -> tuple[int, float | None, float | None]:
+        """Return order, lam and period, or refuse them; refuse an unknown criterion."""
+        order, lam, period = self.order, self.lam, self.period
+        if not _is_whole(order) or not 1 <= order <= markov.HIGHEST:
+            raise ValueError(
+                f"order must be a whole number from 1 to {markov.HIGHEST}, got {order!r}; "
+                "2 is the cubic spline"
+            )
+        if self.search not in ("evidence", "gcv", "loo"):
+            raise ValueError(
+                f"search must be one of 'evidence', 'gcv', 'loo', got {self.search!r}; lam gives "
+                "a value"
+            )
+        try:
+            lam = None if lam is None else float(lam)
+        except (TypeError, ValueError):
+            raise TypeError(f"lam must be a positive number or None, got {lam!r}") from None
+        if lam is not None and not lam > 0.0:
+            raise ValueError(
+                f"lam must be positive (infinity is the polynomial), got {self.lam!r}; for a curve "
+                "through the observations give a lam far below the cube of a typical gap"
+            )
+        if period is None:
+            return int(order), lam, None
+        number = isinstance(period, (int, float, np.integer, np.floating))
+        if not (number and 0.0 < period < np.inf) or isinstance(period, bool):
+            raise ValueError(f"period must be a positive number or None, got {period!r}")
+        return int(order), lam, float(period)
 
     @property
     def left_out_(self) -> LeftOut:  # computed when it is asked for: many fits never need it
         """Leave-one-out mean, variance and log_density of every row, in the order of ``fit``."""
         check_is_fitted(self, "posteriors_")
         if self._left is None:
-            self._left = leave_one_out(self._spline, self.losses_[0])
+            noise = gaussian if self.losses_[0].offers("quadratic") else likelihood
+            self._left = noise.leave_one_out(self._spline, self.losses_[0])
         return self._left
 
     @left_out_.setter
     def left_out_(self, found: LeftOut | None) -> None:
         self._left = found
+
+    # ------------------------------------------------------------------ model files
+    @classmethod
+    def _record(cls) -> Record:
+        record = {name: kind for name, kind in super()._record().items() if name != "left_out_"}
+        return {
+            **record,
+            "lam_": Plain(float, 0.0, above=True, finite=False),
+            "edf_": Plain(float, 0.0),
+            "posteriors_": Each(One({"Posterior": POSTERIOR, "SplinePosterior": CURVE}), "1"),
+            "losses_": Each(PartOf(Loss), "1"),
+            "_periodic_left_out": Maybe(LEFT_OUT),
+        }
+
+    @property
+    def _periodic_left_out(self) -> LeftOut | None:
+        """The figures of a curve with a period; others are computed when they are asked for."""
+        return self._left if "period" in self.report_ else None
+
+    @_periodic_left_out.setter
+    def _periodic_left_out(self, found: LeftOut | None) -> None:
+        self._left = found
+
+    def _restored(self) -> None:
+        if "period" in self.report_:
+            if self._left is None:
+                raise ValueError("a curve with a period has its leave-one-out figures")
+            super()._restored()
+
+    def _check_fitted(self) -> None:
+        if "period" in self.report_:
+            super()._check_fitted()
 
     # ------------------------------------------------------------------ new observations
     @available_if(_has_labels)  # type: ignore[untyped-decorator]  # scikit-learn ships no types
@@ -210,7 +284,7 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
         """Return log p(y_i given x_i and the training data), shape (q,)."""
         check_is_fitted(self, "posteriors_")
         if self.losses_[0].response == "binary":
-            y = labels(y)
+            y = likelihood.labels(y)
         elif not self.losses_[0].offers("quadratic"):
             y = self.losses_[0].check_targets(y)
         return super().predictive_log_density(X, y)
@@ -218,37 +292,50 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
     def _moments(self, inside: Array) -> tuple[Array, Array]:
         if self.losses_[0].response != "binary":
             return super()._moments(inside)
-        return response_moments(self.losses_[0], *self._latent(inside, 0))
+        return likelihood.response_moments(self.losses_[0], *self._latent(inside, 0))
 
     # ------------------------------------------------------------------ the curve
     def derivative(self, X: Any, order: int = 1, return_std: bool = False) -> Any:
         """Return the derivative of the curve at X (q, 1), and its standard deviation if asked.
 
-        With another loss than Gaussian noise the curve is the latent one, on the scale of the link.
-
+        For other than Gaussian noise the curve is the latent one, on the scale of the link.
         ``order`` 0 is the curve itself. The mean is a piecewise polynomial and has derivatives up
         to 2m - 1 (zero beyond); the process has m - 1, so that deviations exist below order m. One
         call is O(n + q) between the inputs: ask for all places at once.
         """
-        check_is_fitted(self, "posteriors_")
-        check_open(self.report_)
-        x = self._inputs(X)[:, 0]
-        k = check_derivative(order, self._spline.states.order, return_std)
-        value, variance = derivative(self._spline, x, k, return_std)
+        curve, x = self._spline, self._inputs(X)[:, 0]
+        if not _is_whole(order) or order < 0:
+            raise ValueError(f"order must be a whole number of 0 or more, got {order!r}")
+        k, m = int(order), curve.states.order
+        if return_std and k >= m:
+            raise ValueError(
+                f"the curves of a spline of order {m} have {m - 1} derivatives, the mean alone has "
+                f"one of order {k}: it has no deviation; leave return_std off, or fit with "
+                f"order={k + 1} or more"
+            )
+        value, variance = derivative(curve, x, k, return_std)
         scale = self.units_.y_scale[0]
         value *= scale
         if k == 0:
             value += self.units_.y_shift[0]
         if variance is None:
             return value
-        return value, np.sqrt(self._spline.noise_variance * variance) * scale
+        return value, np.sqrt(curve.noise_variance * variance) * scale
 
     def integral(self, a: float, b: float) -> float:
         """Return the integral of the curve from a to b; beyond the data of its continuation."""
-        check_is_fitted(self, "posteriors_")
-        check_open(self.report_)
-        ends = check_ends(a, b)
-        low, high = self._spline.states.integral(ends)
+        curve = self._spline
+        if np.ndim(a) or np.ndim(b):
+            raise ValueError(
+                "integral takes one interval, two numbers; for several call it for each of them"
+            )
+        try:
+            ends = np.array([float(a), float(b)])
+        except (TypeError, ValueError):
+            raise TypeError(f"the ends of an integral must be numbers, got {a!r}, {b!r}") from None
+        if not np.all(np.isfinite(ends)):
+            raise ValueError(f"an integral needs two finite ends, got {a!r} and {b!r}")
+        low, high = curve.states.integral(ends)
         shift, scale = self.units_.y_shift[0], self.units_.y_scale[0]
         return float(scale * (high - low) + shift * (ends[1] - ends[0]))
 
@@ -269,14 +356,13 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
 
     def _summary_rows(self) -> list[tuple[str, str, str]]:
         report, rows = self.report_, super()._summary_rows()
-        lam = f"{self.lam_:.6g}"
-        if not np.isfinite(self.lam_):
-            lam = f"infinite: a polynomial of degree {report['order'] - 1} is best"
-        own = [("order of the penalty", str(report["order"])), ("smoothing parameter lam", lam)]
+        limit = f"infinite: a polynomial of degree {report['order'] - 1} is best"
+        lam = f"{self.lam_:.6g}" if np.isfinite(self.lam_) else limit
+        own = {"order of the penalty": str(report["order"]), "smoothing parameter lam": lam}
         if "period" in report:
-            own.append(("period", f"{report['period']:.6g}"))
+            own["period"] = f"{report['period']:.6g}"
         data = [row for row in rows if row[0] == "Data"]
-        rows = [*data, *(("Model", *pair) for pair in own), *rows[len(data) :]]
+        rows = [*data, *(("Model", *pair) for pair in own.items()), *rows[len(data) :]]
         if report["inference"].get("curvature") == "expected":
             rows.append(("Numerics", "spread", "by the expected curvature: the loss is not convex"))
         return rows
@@ -290,9 +376,15 @@ class SmoothingSpline(SplineRecord, KernelRegressor):
     # ------------------------------------------------------------------ helpers
     @property
     def _spline(self) -> SplinePosterior:
-        (spline,) = self.posteriors_
-        assert isinstance(spline, SplinePosterior)  # a curve with a period is refused before
-        return spline
+        """The curve; one with a period keeps no states."""
+        check_is_fitted(self, "posteriors_")
+        if "period" in self.report_:
+            raise ValueError(
+                "a periodic spline gives values, deviations and draws, no derivatives or "
+                "integrals; take differences of predict_latent, or repeat the rows over three "
+                "periods and fit without period"
+            )
+        return cast(SplinePosterior, self.posteriors_[0])
 
     def _inputs(self, X: Any) -> Array:
         check_is_fitted(self, "posteriors_")

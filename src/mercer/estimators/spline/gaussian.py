@@ -14,72 +14,203 @@ Theory (P7), (P8).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer import inference as inferences
 from mercer._native import markov
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, location_scale
 from mercer.core.basis import PolynomialBasis
-from mercer.estimators.shared.units import Units
-from mercer.estimators.spline.checks import LOWEST, check_line
-from mercer.estimators.spline.left_out import left_out
-from mercer.estimators.spline.strategy import FittedSpline, SplineStrategy
-from mercer.inference.base import Report
+from mercer.estimators.shared.machine import of_all_rows
+from mercer.estimators.shared.table import build_table
+from mercer.estimators.shared.units import Units, standardised_problem
+from mercer.estimators.thin_plate import forms
+from mercer.inference.base import Problem, Report, Solution
+from mercer.kernels.base import Kernel
 from mercer.kernels.compose import Scale
-from mercer.kernels.splines.line import Spline
-from mercer.linalg.spline import tables
-from mercer.linalg.spline.rows import SplineRows, merge_rows
-from mercer.linalg.spline.states import States, gaps_of, smooth
+from mercer.kernels.splines import PeriodicSpline, Spline
+from mercer.left_out.cavity import LOG_2PI, Left, gaussian_figures
+from mercer.left_out.figures import LeftOut
+from mercer.linalg.line import MarkovFactor, MarkovGram
+from mercer.linalg.spline import (
+    SplineRows,
+    States,
+    check_scale,
+    gaps_of,
+    merge_rows,
+    smooth,
+    unit_cholesky,
+)
+from mercer.losses.base import Loss
 from mercer.losses.real.gaussian import Gaussian
+from mercer.process.process import Process
 from mercer.process.spline import SplinePosterior
 from mercer.search.one_parameter import highest
 
-LOG_2PI = float(np.log(2.0 * np.pi))
+LOWEST = -300.0  # of log lam over the mean gap's power: the filter squares exp(150)
+UNSEEN = 1e12  # variance of a left-out row over the noise's: 1 - leverage has no digit left
+Observed = tuple[Array, Array, Array]  # x, y, weights (N,)
 UNRESOLVED = 1e-4  # share of the degrees of freedom by which two ways to them may differ
 
 
 @dataclass(frozen=True)
-class SplineSmoothing:
-    """The smoothing that was chosen.
+class FittedSpline:
+    """A fitted curve, whatever the noise; for the meaning in the user's units see the estimator."""
 
-    Attributes
-    ----------
-    log_lam : in units of the mean gap; may be infinite.
-    states : the posterior, for noise of variance one.
-    noise : s2, in units of the standardised targets; zero if the targets are a polynomial.
-    report : of the search, or None.
-    """
+    posterior: Process  # in the units of the fit
+    loss: Loss  # in the units of the fit
+    units: Units
+    kernel: Kernel  # in the user's units
+    basis: PolynomialBasis  # the polynomials without a penalty
+    lam: float  # in the user's units; may be infinite
+    edf: float
+    log_evidence: float  # in the user's units
+    search: dict[str, Any] | None  # None if lam was given
+    inference: tuple[str, Report]
+    gram: str
+    counts: tuple[int, int, float]  # rows used, distinct inputs, total weight
+    extra: dict[str, Any]  # further entries of the report
+    left_out: LeftOut | None = None  # None: computed when it is asked for
 
-    log_lam: float
-    states: States
-    noise: float
-    report: dict[str, Any] | None
+
+def on_line(
+    posterior: SplinePosterior,
+    loss: Loss,
+    lam: float,
+    log_evidence: float,
+    search: dict[str, Any] | None,
+    inference: tuple[str, Report],
+) -> FittedSpline:
+    """Return a curve that was found by the filter."""
+    rows, m = posterior.rows, posterior.states.order
+    variance = rows.y_scale**2 * posterior.noise_variance
+    count = rows.count if loss.offers("quadratic") else float(rows.weights.sum())
+    distinct = 1 + int(np.count_nonzero(np.diff(rows.points)))
+    return FittedSpline(
+        posterior,
+        loss,
+        Units(np.zeros(1), np.ones(1), np.array([rows.y_shift]), np.array([rows.y_scale])),
+        Scale(Spline(m, float(rows.points[0])), variance / lam),
+        PolynomialBasis(m - 1),
+        lam,
+        float(rows.total @ posterior.states.cov[:, 0]),
+        log_evidence,
+        search,
+        inference,
+        "markov",
+        (int(np.count_nonzero(rows.weights)), distinct, count),
+        {"polynomial": not np.isfinite(lam), "mean_gap": rows.unit},
+    )
+
+
+def check_noise(loss: Loss, named: bool, inference: Any) -> None:
+    """Refuse an approximation, and noise that is known."""
+    auto = isinstance(inference, str) and inference == "auto"
+    if not auto and "quadratic" not in inferences.by_name(inference, loss).needs:
+        raise ValueError(
+            f"Gaussian noise needs no approximation: give inference='auto', not {inference!r}"
+        )
+    mark = loss.mark("noise")
+    if not named and (np.ndim(getattr(loss, "noise", 0.0)) or mark.fixed or mark.bounds):
+        raise ValueError(
+            "a smoothing spline finds the noise together with lam; for noise that is known give "
+            "sample_weight = 1 / noise for each row, or use GPRegressor with the kernel Spline() "
+            "and a basis"
+        )
+
+
+def curve(given: Observed, order: int, lam: float | None, search: str) -> FittedSpline:
+    """Return the curve for Gaussian noise: exact, in O(n) for every lam."""
+    rows = merge_rows(*given)
+    check_line(rows.points, rows.unit, rows.count, len(rows.x), order, lam)
+    power, log_lam = 2 * order - 1, None
+    if lam is not None:
+        log_lam = float(np.log(lam)) - power * float(np.log(rows.unit))
+    chosen = choose(rows, order, log_lam, search)
+    if lam is None:
+        with np.errstate(over="ignore"):
+            lam = float(np.exp(chosen.log_lam + power * np.log(rows.unit)))
+    # log evidence in the user's units, with a flat unit density on the coefficients of
+    # (x - x0)^j / j!, j < m
+    value, noise, states, free = np.inf, chosen.noise, chosen.states, rows.count - order
+    if noise > 0.0:
+        value = -0.5 * free * (LOG_2PI + np.log(noise)) - 0.5 * (states.rss + rows.within) / noise
+        value -= states.logdet + free * np.log(rows.y_scale)
+        value -= 0.5 * order * (order - 1) * np.log(rows.unit)
+    posterior, exact = SplinePosterior(rows, states, noise), Report(details={"jitter": 0.0})
+    loss, report = Gaussian(noise=noise), chosen.report
+    return on_line(posterior, loss, lam, float(value), report, ("Exact", exact))
+
+
+def periodic_curve(
+    given: Observed, order: int, lam: float | None, search: str, period: float
+) -> FittedSpline:
+    """Gaussian noise about a curve that repeats: the penalty is over one period, the level free."""
+    x, y, weights = given
+    phase = np.mod(x, period)
+    table = build_table(phase[:, None], y[:, None], weights, False, True, forms.ARRAYS)
+    if len(table.points) < 3 or not table.total.sum() > 1.0:
+        raise ValueError(
+            f"Found {len(x)} sample(s) with {len(table.points)} distinct place(s) in the "
+            "period: a periodic spline needs 3; give more rows, or another period"
+        )
+    shift, scale = location_scale(table.mean, table.total, table.spread)
+    check_scale(float(scale[0]))
+    units = Units(np.zeros(1), np.array([period]), shift, scale)
+    points, basis = units.standardised(table.points), PolynomialBasis(0)
+    problem = standardised_problem(table, units, points, basis(points))
+    unit = PeriodicSpline(1.0, order)
+    form = forms.AllContrasts(problem, basis, unit, unit.penalty_variance())
+    chosen = forms.choose(form, lam, search, period ** (2 * order - 1))
+    solution, posterior = form.solve(chosen.variance, chosen.lam)
+    loss = Gaussian(noise=chosen.variance * chosen.lam)
+    total = float(problem.row_weights.sum())
+    value = form.evidence(solution, chosen.variance, chosen.lam)
+    left, report = gaussian_figures(problem, loss, solution), chosen.report
+    amplitude = chosen.variance * form.size * float(scale[0]) ** 2
+    return FittedSpline(
+        posterior,
+        loss,
+        units,
+        amplitude * PeriodicSpline(period, order),
+        basis,
+        float(report["lam"]),
+        float(report["degrees_of_freedom"]),
+        units.evidence_in_user_units(value, total, basis, 1),
+        report["search"],
+        ("Exact", solution.report),
+        "contrasts",
+        (len(problem.rows), len(points), total),
+        {"period": period} | {k: v for k, v in report.items() if k == "least_noise"},
+        of_all_rows(left, table, units, loss, posterior),
+    )
+
+
+class SplineSmoothing(NamedTuple):
+    """The smoothing that was chosen."""
+
+    log_lam: float  # in units of the mean gap; may be infinite
+    states: States  # the posterior, for noise of variance one
+    noise: float  # s2, of the standardised targets; zero if they are a polynomial
+    report: dict[str, Any] | None  # of the search
 
 
 class Curves:
     """The criteria as functions of log lam (k,), in units of the mean gap, to be maximised."""
 
     def __init__(self, rows: SplineRows, order: int) -> None:
-        self.rows, self.order = rows, order
-        self.gaps = rows.gaps()
+        self.rows, self.order, self.gaps = rows, order, gaps_of(rows.points, rows.unit)
         self._rest: float | None = None  # rss of the polynomial
 
     def _sweep(self, log_lam: Array, slopes: bool) -> tuple[Array, Array, Array]:
-        k = len(log_lam)
+        k, rows = len(log_lam), self.rows
         logdet, rss, slope = np.empty(k), np.empty(k), np.empty((2, k))
-        markov.sweep(
-            tables.unit_cholesky(self.order),
-            self.gaps,
-            self.rows.total,
-            self.rows.target,
-            np.exp(-0.5 * log_lam),
-            logdet,
-            rss,
-            slope if slopes else None,
-        )
+        deviation = np.exp(-0.5 * log_lam)
+        model = (unit_cholesky(self.order), self.gaps, rows.total, rows.target, deviation)
+        markov.sweep(*model, logdet, rss, slope if slopes else None)
         limit = np.isinf(log_lam)
         if np.any(limit):
             self._rest = float(rss[limit][0])
@@ -100,24 +231,15 @@ class Curves:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(left > 0.0, 2.0 * np.log(left) - np.log(wrss), np.nan)
 
-    def freedom(self, log_lam: float) -> float:
-        """Effective degrees of freedom from the slope of the evidence: no leverage is formed."""
-        return self.order + 2.0 * float(self._sweep(np.array([log_lam]), True)[2][0, 0])
-
     def loo(self, log_lam: Array) -> Array:
         """Sum of the leave-one-out log densities at their best scale, up to a constant."""
         return np.array([left_out(self.rows, self.states(u)).profile() for u in log_lam])
 
-    def criterion(self, search: str) -> Callable[[Array], Array]:
-        """Return the criterion by name; infinite at its limit if the targets are a polynomial."""
-        curve = getattr(self, search)
-
-        def limited(log_lam: Array) -> Array:
-            values, limit = curve(log_lam), np.isinf(log_lam)
-            exact = np.any(limit) and self.is_polynomial()
-            return np.where(limit, np.inf, values) if exact else np.asarray(values)
-
-        return limited
+    def limited(self, search: str, log_lam: Array) -> Array:
+        """Return a criterion, infinite at its limit if the targets are a polynomial."""
+        values, limit = getattr(self, search)(log_lam), np.isinf(log_lam)
+        exact = np.any(limit) and self.is_polynomial()
+        return np.where(limit, np.inf, values) if exact else np.asarray(values)
 
     def is_polynomial(self) -> bool:
         """Whether the targets are a polynomial of degree m - 1 to rounding: none is smoother."""
@@ -130,17 +252,37 @@ class Curves:
 
     def states(self, log_lam: float) -> States:
         """Return the posterior, for noise of variance one."""
-        rows = self.rows
-        variance = float(np.exp(-log_lam))
+        rows, variance = self.rows, float(np.exp(-log_lam))
         return smooth(rows.points, rows.total, rows.target, self.order, variance, rows.unit)
+
+    def check_resolved(self, leverage: Array, log_lam: float) -> None:
+        """Refuse states that rounding has spoiled.
+
+        Information on the k-th derivative over a gap h is as h^k to that on the value. The filter
+        keeps both apart, until their squares leave the range of floating-point numbers: then a
+        leverage w_i v_i exceeds one. The smoother loses digits before (order 3 and above, a smooth
+        curve over gaps a millionfold apart): then the leverages do not sum to the degrees of
+        freedom by the slope of the evidence, for which no leverage is formed.
+        """
+        fine = bool(np.all(leverage <= 1.0 + 1e-6))  # NaN is not
+        if fine and self.order > 2:
+            slope = self._sweep(np.array([log_lam]), True)[2]
+            freedom = self.order + 2.0 * float(slope[0, 0])
+            fine = abs(float(leverage.sum()) - freedom) <= UNRESOLVED * freedom
+        if not fine:
+            factor = self.gaps.max() / self.gaps.min()
+            raise ValueError(
+                f"the gaps between inputs differ by a factor of {factor:.1g}, more than "
+                "floating-point numbers resolve; fit the parts on both sides of the long gaps "
+                "separately, or choose a smaller order"
+            )
 
 
 def log_lam_range(points: Array, unit: float, order: int) -> tuple[float, float]:
     """Return log lam at which neighbours decouple, and at which a polynomial alone is left.
 
-    Of distinct points (n,), ascending, in units of their mean gap ``unit``. The gap that counts is
-    one that nine in ten exceed: a few long gaps do not hide the scale of all others. The largest is
-    1e3 n (n gaps)^(2m-1).
+    Of distinct points (n,), ascending, in units of their mean gap ``unit``: from the gap that nine
+    in ten exceed, as a few long ones do not hide the scale of all others, to 1e3 n (n gaps)^(2m-1).
     """
     n, power, narrow = len(points), 2 * order - 1, 1.0
     if n > 1:
@@ -155,17 +297,17 @@ def choose(rows: SplineRows, order: int, log_lam: float | None, search: str) -> 
     curves = Curves(rows, order)
     report: dict[str, Any] | None = None
     if log_lam is None:
-        log_lam, report = highest(
-            curves.criterion(search), *log_lam_range(rows.points, rows.unit, order)
-        )
+        ends = log_lam_range(rows.points, rows.unit, order)
+        log_lam, report = highest(partial(curves.limited, search), *ends)
         report["at_bounds"] = [f"lam ({end})" for end in report["at_bounds"]]
         report["criterion"] = search
     states = curves.states(log_lam)
-    check_resolved(rows, states, curves.freedom(log_lam) if order > 2 else None)
+    curves.check_resolved(rows.total * states.cov[:, 0], log_lam)
     if curves.is_polynomial():
         noise = 0.0
     elif report is not None and search == "gcv":
-        noise = wrss(rows, states) / (rows.count - edf(rows, states))
+        wrss = float(rows.total @ (rows.target - states.mean[:, 0]) ** 2) + rows.within
+        noise = wrss / (rows.count - float(rows.total @ states.cov[:, 0]))
     elif report is not None and search == "loo":
         noise = left_out(rows, states).scale()
     else:
@@ -173,81 +315,87 @@ def choose(rows: SplineRows, order: int, log_lam: float | None, search: str) -> 
     return SplineSmoothing(log_lam, states, float(noise), report)
 
 
-def check_resolved(rows: SplineRows, states: States, freedom: float | None = None) -> None:
-    """Refuse states that rounding has spoiled.
-
-    Information on the k-th derivative over a gap h is as h^k to that on the value. The filter
-    keeps both apart, until their squares leave the range of floating-point numbers: then a leverage
-    w_i v_i exceeds one. The smoother loses digits before (order 3 and above, a smooth curve over
-    gaps a millionfold apart): then the leverages do not sum to the ``freedom`` of the filter.
-    """
-    leverage = rows.total * states.cov[:, 0]
-    fine = bool(np.all(leverage <= 1.0 + 1e-6))  # NaN is not
-    if fine and freedom is not None:
-        fine = abs(float(leverage.sum()) - freedom) <= UNRESOLVED * freedom
-    if not fine:
-        gaps = rows.gaps()
+def check_line(
+    points: Array, gap: float, count: float, given: int, m: int, lam: float | None
+) -> None:
+    """Refuse too few distinct points of total weight ``count``, and numbers out of range."""
+    n, power = len(points), 2 * m - 1
+    if n < m:
         raise ValueError(
-            f"the gaps between inputs differ by a factor of {gaps.max() / gaps.min():.1g}, more "
-            "than floating-point numbers resolve; fit the parts on both sides of the long gaps "
-            "separately, or choose a smaller order"
+            f"Found {given} sample(s) with {n} distinct input(s): a spline of order {m} "
+            f"needs {m}; choose a smaller order or give more rows"
+        )
+    if not count > m:
+        raise ValueError(
+            f"Found {given} sample(s) of total weight {count:g} for {m} polynomial "
+            "coefficients: nothing is left to learn the noise from; give more rows or a smaller "
+            "order (weights count rows: give precisions a mean of one)"
+        )
+    unit = power * float(np.log(gap))
+    if abs(unit) > 690.0:
+        raise ValueError(
+            f"the mean gap of the inputs is {gap:.3g}: its power {power}, the unit of "
+            "lam, leaves the range of floating-point numbers; give x in other units"
+        )
+    if lam is not None and np.log(lam) - unit < LOWEST:
+        raise ValueError(
+            f"lam={lam:.3g} is less than exp({LOWEST:g}) times the power {power} of the mean "
+            f"gap {gap:.3g}: too small to be told from zero; give a larger lam"
         )
 
 
-def edf(rows: SplineRows, states: States) -> float:
-    """Trace of the smoother, sum of w_i v_i."""
-    return float(rows.total @ states.cov[:, 0])
+class SplineLeftOut(NamedTuple):
+    """The rows of positive weight left out, for noise of variance one; standardised, (N,) each."""
+
+    residual: Array  # y - leave-one-out mean
+    variance: Array  # of the left-out observation, over the noise's
+    weights: Array
+
+    def scale(self) -> float:
+        """Return the noise variance that maximises the sum of the log densities."""
+        return float(self.weights @ (self.residual**2 / self.variance) / self.weights.sum())
+
+    def profile(self) -> float:
+        """Sum of the log densities at that noise, up to a constant; NaN where one is undefined."""
+        if not np.all(self.variance > 0.0):
+            return np.nan
+        with np.errstate(divide="ignore"):
+            logs = float(self.weights @ np.log(self.variance))
+            return float(-0.5 * (self.weights.sum() * np.log(self.scale()) + logs))
 
 
-def wrss(rows: SplineRows, states: States) -> float:
-    """Weighted sum of squared residuals of all observations, standardised."""
-    return float(rows.total @ (rows.target - states.mean[:, 0]) ** 2) + rows.within
+def left_out(rows: SplineRows, states: States) -> SplineLeftOut:
+    """Leave every row of positive weight out once, by GPML (5.12) in the form of ``Left``."""
+    keep = np.flatnonzero(rows.weights > 0.0)
+    group, own = np.searchsorted(rows.points, rows.x[keep]), rows.weights[keep]
+    gram = MarkovGram(rows.points[:, None], states.order)
+    W, z = rows.total, rows.target[:, None]
+    y = rows.inside(rows.y[keep])[:, None]
+    problem = Problem(gram.points, z, W, np.zeros_like(z), None, group, y, own)
+    alpha = W[:, None] * (z - states.mean[:, :1])
+    solution = Solution(alpha, W, z, MarkovFactor(gram, W, states), None, W)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = Left(problem, solution, np.ones(len(W)))
+    return SplineLeftOut(left.residual[:, 0], left.variance, own)
 
 
-def log_evidence(rows: SplineRows, smoothing: SplineSmoothing, order: int) -> float:
-    """Log evidence of the observations, in the user's units; infinite without noise.
+def leave_one_out(spline: SplinePosterior, loss: Loss) -> LeftOut:
+    """Every row from the others, in the user's units; rows of weight zero from all that count.
 
-    With a flat unit density on the coefficients of (x - x0)^j / j!, j < m.
+    NaN where the others say nothing of a row, which alone determines the curve at its place.
     """
-    states, noise, free = smoothing.states, smoothing.noise, rows.count - order
+    rows, noise, used = spline.rows, spline.noise_variance, spline.rows.weights > 0.0
+    found = left_out(rows, spline.states)
+    mean, variance, target = np.empty(len(used)), np.empty(len(used)), rows.inside(rows.y)
+    mean[used], variance[used] = target[used] - found.residual, found.variance
+    lost = ~((variance > 0.0) & (variance < UNSEEN)) & used
+    mean[lost] = variance[lost] = np.nan
+    value, spread = spline.states.derivative(rows.x[~used])
+    mean[~used], variance[~used] = value, np.asarray(spread) + 1.0
+    variance *= noise
+    with np.errstate(divide="ignore", invalid="ignore"):
+        density = -0.5 * (np.log(2.0 * np.pi * variance) + (target - mean) ** 2 / variance)
     if noise == 0.0:
-        return np.inf
-    value = -0.5 * free * (LOG_2PI + np.log(noise)) - 0.5 * (states.rss + rows.within) / noise
-    value -= states.logdet + free * np.log(rows.y_scale)
-    return float(value - 0.5 * order * (order - 1) * np.log(rows.unit))
-
-
-@dataclass(frozen=True)
-class GaussianCurve(SplineStrategy):
-    """Gaussian noise: exact, in O(n) for every lam."""
-
-    def fit(self, x: Array, y: Array, weights: Array) -> FittedSpline:
-        m, power = self.order, 2 * self.order - 1
-        rows = merge_rows(x, y, weights)
-        check_line(rows.points, rows.unit, rows.count, len(x), m, self.lam)
-        log_lam = None
-        if self.lam is not None:
-            log_lam = float(np.log(self.lam)) - power * float(np.log(rows.unit))
-        chosen = choose(rows, m, log_lam, self.search)
-        with np.errstate(over="ignore"):
-            lam = float(np.exp(chosen.log_lam + power * np.log(rows.unit)))
-        lam = lam if self.lam is None else self.lam
-        variance = rows.y_scale**2 * chosen.noise
-        return FittedSpline(
-            posterior=SplinePosterior(rows, chosen.states, chosen.noise),
-            loss=Gaussian(noise=chosen.noise),
-            stated_loss=Gaussian(noise=variance),
-            units=Units(
-                np.zeros(1), np.ones(1), np.array([rows.y_shift]), np.array([rows.y_scale])
-            ),
-            kernel=Scale(Spline(m, float(rows.points[0])), variance / lam),
-            basis=PolynomialBasis(m - 1),
-            lam=lam,
-            edf=edf(rows, chosen.states),
-            log_evidence=log_evidence(rows, chosen, m),
-            search=chosen.report,
-            inference=("Exact", Report(details={"jitter": 0.0})),
-            gram="markov",
-            counts=(int(np.count_nonzero(weights)), len(rows.points), rows.count),
-            extra={"polynomial": not np.isfinite(lam), "mean_gap": rows.unit},
-        )
+        density[:] = np.inf  # a polynomial to rounding: every row is foretold
+    mean, variance = mean * rows.y_scale + rows.y_shift, variance * rows.y_scale**2
+    return LeftOut(rows.weights, mean, variance, density - np.log(rows.y_scale))

@@ -2,31 +2,36 @@
 
 f minimises sum_i w_i g(y_i, f(x_i)) + lam/2 integral (f^(m))^2 with g = -log p(y given f); lam is
 1 / variance of the process. lam and the loss's own parameters maximise the evidence.
+
+If some polynomial p of degree < m is positive only where the loss does not mind f = +infinity and
+negative only where it does not mind f = -infinity, then f + t p is better the larger t, and there
+is neither a mode nor an evidence. Labels that p separates are the known case; counts that are zero
+but for the places where p is zero are another (GPML 6.2 with a null space).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import factorial
 from typing import Any, cast
 
 import numpy as np
 
+from mercer import inference as inferences
 from mercer.core.arrays import Array
-from mercer.core.basis import PolynomialBasis
-from mercer.estimators.shared.units import no_units
-from mercer.estimators.spline.checks import check_exists, check_line, labels
-from mercer.estimators.spline.gaussian import choose, log_lam_range
-from mercer.estimators.spline.left_out import line_table
-from mercer.estimators.spline.strategy import FittedSpline, SplineStrategy
+from mercer.estimators.shared.table import Table, build_table
+from mercer.estimators.shared.units import no_units, standardised_problem
+from mercer.estimators.spline import gaussian
+from mercer.estimators.spline.gaussian import FittedSpline, Observed
 from mercer.inference.base import Inference, Problem
 from mercer.inference.diffuse import DiffuseGram, diffuse, ratio
+from mercer.inference.mode.prox import has_kinks
+from mercer.inference.sites.base import cavity
 from mercer.kernels.compose import Scale
-from mercer.kernels.splines.line import Spline
+from mercer.kernels.splines import Spline
+from mercer.left_out.figures import LeftOut
 from mercer.linalg.gram import Covariance
-from mercer.linalg.spline.gram import MarkovFactor
-from mercer.linalg.spline.rows import SplineRows, merge_rows
-from mercer.linalg.spline.states import mean_gap
+from mercer.linalg.line import MarkovFactor
+from mercer.linalg.spline import SplineRows, mean_gap, merge_rows
 from mercer.losses.base import Loss
 from mercer.process.spline import SplinePosterior
 from mercer.search import EvidenceCriterion, Optimize, Space
@@ -34,154 +39,189 @@ from mercer.search import EvidenceCriterion, Optimize, Space
 MANY = 5000  # points above which the search climbs from one start
 DF = (1.0, 1e4)  # bounds of the degrees of freedom of Student's t
 NEAR = 1e-4  # of log evidence: what the polynomial may lack and is still preferred, being simpler
+FAR = 600.0  # where a loss is as good as at infinity; e^FAR is still a number
+LEVEL = 1e-12  # a slope below this one is none
 
 
-@dataclass(frozen=True)
-class LikelihoodCurve(SplineStrategy):
-    """Any other likelihood.
+def resolve_inference(loss: Loss, given: Any, search: str, period: float | None) -> Inference:
+    """Return the inference for a loss other than Gaussian noise, or refuse what goes with it."""
+    name = type(loss).__name__
+    if loss.response == "multiclass":
+        raise ValueError(
+            f"{name} has one curve for each class, and a smoothing spline is one; "
+            "use GPClassifier, or one spline for each class"
+        )
+    if isinstance(given, str) and given == "auto":
+        given = "ep" if has_kinks(loss) else "laplace"
+    chosen = inferences.by_name(given, loss)
+    works = chosen.works_in_linear_time and chosen.has_evidence
+    if not (works and {"derivatives", "tilted"} & set(chosen.needs)):
+        raise ValueError(
+            f"a smoothing spline knows Laplace and EP inference, not {type(chosen).__name__}; use "
+            "inference='laplace' or 'ep', or GPRegressor for others"
+        )
+    chosen.check(loss)
+    if not loss.convex and "tilted" in chosen.needs:
+        raise ValueError(
+            f"{name} is not convex: EP would need sites of negative precision, "
+            "which the O(n) filter does not have; use inference='laplace'"
+        )
+    if not loss.convex and not hasattr(loss, "expected_curvature"):
+        raise ValueError(
+            f"{name} is not convex, and Laplace needs its expected curvature here "
+            "(a method expected_curvature() of the loss); use GPRegressor or GPClassifier"
+        )
+    if period is not None:
+        raise ValueError(
+            f"a periodic spline has Gaussian noise, and the loss is {name}; use GPRegressor "
+            "or GPClassifier with the kernel PeriodicSpline(period).fix('period')"
+        )
+    if search != "evidence":
+        raise ValueError(
+            f"search={search!r} is for Gaussian noise, and the loss is {name}; use "
+            "search='evidence', or give lam and compare left_out_.log_density"
+        )
+    return chosen
 
-    Attributes
-    ----------
-    order, lam, search : see :class:`SplineStrategy`; the evidence is the only criterion.
-    loss, inference : what is observed, and how the posterior is found.
-    named : whether the loss was given by name, so that its width is set at the scale of the data.
+
+def labels(y: Array) -> Array:
+    """Return labels 0 and 1, or -1 and +1, as -1 and +1."""
+    y = np.asarray(y, dtype=np.float64)
+    if np.all((y == 0.0) | (y == 1.0)):
+        return np.where(y == 1.0, 1.0, -1.0)
+    if np.all(np.abs(y) == 1.0):
+        return y
+    raise ValueError(
+        "a binary loss needs the labels 0 and 1 (or -1 and +1): encode the two classes so, or use "
+        "GPClassifier, which takes any labels"
+    )
+
+
+def check_exists(loss: Loss, x: Array, y: Array, order: int) -> None:
+    """Refuse observations y (n,) at x (n,), ascending, that leave the polynomials without bound."""
+    if not loss.convex:
+        return  # a loss that grows like a logarithm grows; others are refused before
+    far = np.full(len(y), FAR)
+    with np.errstate(over="ignore"):
+        rise = loss.derivatives(y, far)[0] <= LEVEL
+        fall = loss.derivatives(y, -far)[0] >= -LEVEL
+    first = np.flatnonzero(np.append(True, x[1:] > x[:-1]))
+    up, down = (np.logical_and.reduceat(side, first) for side in (rise, fall))
+    if fewest_roots(up, down) >= order:
+        return
+    why = {
+        "binary": f"a polynomial of degree {order - 1} separates the labels",
+        "count": "too few places, or places on one side only, have counts above zero",
+    }
+    reason = why.get(loss.response, "a polynomial decreases the loss without bound")
+    raise ValueError(
+        f"{reason}: the curve of order {order}, which may add any polynomial of degree "
+        f"{order - 1}, has no optimum; choose a smaller order, give more rows, or put a prior on "
+        "the polynomial: GPClassifier or GPRegressor with the kernel Spline() + Constant() + "
+        "Linear()"
+    )
+
+
+def fewest_roots(rise: Array, fall: Array) -> int:
+    """Fewest roots of a polynomial that is > 0 only where ``rise`` and < 0 only where ``fall``.
+
+    Both (n,), at ascending points; it may be zero anywhere. Roots count with their multiplicity:
+    labels + + - - + need two.
     """
-
-    loss: Loss
-    inference: Inference
-    named: bool
-
-    def fit(self, x: Array, y: Array, weights: Array) -> FittedSpline:
-        m, loss = self.order, self.loss
-        if self.search != "evidence":
-            raise ValueError(
-                f"search={self.search!r} is for Gaussian noise, and the loss is "
-                f"{type(loss).__name__}; use search='evidence', or give lam and compare "
-                "left_out_.log_density"
-            )
-        y = loss.check_targets(labels(y) if loss.response == "binary" else y)
-        table = line_table(x, y, weights)
-        points, total = table.points[:, 0], float(table.total.sum())
-        line = points[np.append(True, np.diff(points) > 0.0)]
-        unit = mean_gap(line)
-        check_line(line, unit, total, len(x), m, self.lam)
-        check_exists(loss, points, table.mean[:, 0], m)
-        problem = Problem(
-            table.points,
-            table.mean,
-            table.total,
-            np.zeros_like(table.mean),
-            None,
-            table.group,
-            table.Y[table.keep],
-            table.weights[table.keep],
-        )
-        start = SplineStart(line, unit, problem, m, loss)
-        method, gram = diffuse(self.inference), DiffuseGram(table.points, m)
-        begun = start.scaled(loss) if self.named else loss
-        best, search = CurveSearch(start, problem, gram, method).run(self.lam, begun)
-        gram = gram.with_variance(best.variance)
-        solution = method.solve(gram, problem.y, best.loss, weights=problem.weights)
-        self.inference.warn(solution.report)
-        lam = self.lam
-        if lam is None:
-            lam = 1.0 / best.variance if best.variance > 0.0 else np.inf
-        states = cast(MarkovFactor, solution.factor).states()
-        # the Gaussian sites, of precision W and mean z, are what the curve passes through
-        W, z = solution.W, solution.z[:, 0] + ratio(solution.alpha[:, 0], solution.W)
-        rows = SplineRows(x, y, weights, points, z, W, 0.0, 0.0, 1.0, gram.unit)
-        return FittedSpline(
-            posterior=SplinePosterior(rows, states, 1.0),
-            loss=best.loss,
-            stated_loss=best.loss,
-            units=no_units(1, 1),
-            kernel=Scale(Spline(m, float(points[0])), 1.0 / lam),
-            basis=PolynomialBasis(m - 1),
-            lam=lam,
-            edf=float(W @ states.cov[:, 0]),
-            log_evidence=method.evidence(gram, problem.y, best.loss, solution).value,
-            search=search,
-            inference=(type(self.inference).__name__, solution.report),
-            gram="markov",
-            counts=(int(np.count_nonzero(weights)), len(line), float(weights.sum())),
-            extra={"polynomial": not np.isfinite(lam), "mean_gap": gram.unit},
-        )
+    kind = rise.astype(np.int64) + 2 * fall
+    # two of a run say what a hundred do; places of zero count
+    keep = np.ones(len(kind), dtype=bool)
+    keep[2:] = (kind[2:] != kind[1:-1]) | (kind[2:] != kind[:-2]) | (kind[2:] == 0)
+    cost = [0, 0]  # with the polynomial positive, negative from here on
+    for up, down in zip(rise[keep], fall[keep], strict=True):
+        before = [min(cost[s], cost[1 - s] + 1) for s in (0, 1)]
+        cost = [
+            min(before[s] if free else before[s] + 2, before[1 - s] + 1)
+            for s, free in ((0, up), (1, down))
+        ]
+        if min(cost) > 16:
+            break
+    return int(min(cost))
 
 
-class SplineStart:
-    """Where the search begins, and how far it may go: in the user's units.
+def curve(
+    given: Observed, order: int, lam: float | None, loss: Loss, inference: Inference, named: bool
+) -> FittedSpline:
+    """Return the curve for any likelihood; the width of a ``named`` loss is set by the data."""
+    x, y, weights = given
+    y = loss.check_targets(labels(y) if loss.response == "binary" else y)
+    table = _table(x, y, weights)
+    points = table.points[:, 0]
+    line = points[np.append(True, np.diff(points) > 0.0)]
+    gaussian.check_line(line, mean_gap(line), float(table.total.sum()), len(x), order, lam)
+    check_exists(loss, points, table.mean[:, 0], order)
+    problem = standardised_problem(table, no_units(1, 1), table.points, None)
+    gram, method = DiffuseGram(table.points, order), diffuse(inference)
+    found = CurveSearch(problem, gram, line, method, loss)
+    width = {"scale": float(np.sqrt(found.noise)), "noise": float(found.noise)}
+    name = next((name for name in width if name in loss.domains), None)
+    if named and loss.response == "real" and name is not None:
+        loss.set_params(**{name: width[name]})
+    (_, variance, loss), search = found.run(lam, loss)
+    gram = gram.with_variance(variance)
+    solution = method.solve(gram, problem.y, loss, weights=problem.weights)
+    inference.warn(solution.report)
+    if lam is None:
+        lam = 1.0 / variance if variance > 0.0 else np.inf
+    # the Gaussian sites, of precision W and mean z, are what the curve passes through
+    W, z = solution.W, solution.z[:, 0] + ratio(solution.alpha[:, 0], solution.W)
+    rows = SplineRows(x, y, weights, points, z, W, 0.0, 0.0, 1.0, gram.unit)
+    posterior = SplinePosterior(rows, cast(MarkovFactor, solution.factor).states(), 1.0)
+    value = method.evidence(gram, problem.y, loss, solution).value
+    ended = (type(inference).__name__, solution.report)
+    return gaussian.on_line(posterior, loss, lam, value, search, ended)
+
+
+Best = tuple[float, float, Loss]  # log evidence, variance of the process, zero included, and loss
+
+
+class CurveSearch:
+    """A climb of the evidence in few dimensions, by its gradient; all in the user's units.
 
     A Gaussian spline of the centres of the losses (the logarithm of a count, the target itself)
-    says how rough the curve is; labels have no such centre. ``line`` (n,) are the distinct inputs,
-    ``unit`` is their mean gap.
+    says how rough the curve is, and where to begin; labels have no such centre. ``line`` are the
+    distinct inputs, ascending.
 
     Attributes
     ----------
-    order : m.
     noise : variance of the centres about that spline.
-    pilot : variance of its process, or None where it is a polynomial.
     wide : variance with which the curve leaves a polynomial by about one over all points.
+    first : variance of that spline's process, or ``wide`` where it is a polynomial.
     bounds : lowest and highest variance of the search.
     """
 
-    def __init__(self, line: Array, unit: float, problem: Problem, order: int, loss: Loss) -> None:
-        y = problem.y[:, 0]
+    def __init__(
+        self, problem: Problem, gram: DiffuseGram, line: Array, inference: Inference, loss: Loss
+    ) -> None:
+        self.problem, self.gram, self.inference = problem, gram, inference
+        y, order, power = problem.y[:, 0], gram.order, 2 * gram.order - 1
         center = np.asarray(loss.centers(y)).mean(axis=0)
-        self.order, power = order, 2 * order - 1
-        reach = float(line[-1] - line[0])
         real = loss.response == "real"
         spread = float(np.var(center)) if real else 1.0
         self.noise = 0.1 * spread or 1.0
         # a deviation of one from the polynomial at the far end
+        reach = float(line[-1] - line[0])
         self.wide = max(spread, 1e-300) * power * factorial(order - 1) ** 2 / reach**power
-        self.pilot: float | None = None
+        self.first = self.wide
         if np.ptp(center) > 0.0:
             rows = merge_rows(problem.points[:, 0], center, problem.weights)
-            chosen = choose(rows, order, None, "evidence")
+            chosen = gaussian.choose(rows, order, None, "evidence")
             if chosen.noise > 0.0 and np.isfinite(chosen.log_lam):
                 self.noise = chosen.noise * rows.y_scale**2
                 log_lam = chosen.log_lam + power * np.log(rows.unit)
-                self.pilot = float(self.noise * np.exp(-log_lam))
+                self.first = float(self.noise * np.exp(-log_lam))
         weight = 1.0 / self.noise
         if not real:
             weight = float(np.mean(np.abs(loss.derivatives(y, center)[1]))) or 1.0
-        low, high = log_lam_range(line, unit, order)
-        scale = weight * unit**power
-        self.bounds = float(np.exp(-high) / scale), float(np.exp(-low) / scale)
-
-    def scaled(self, loss: Loss) -> Loss:
-        """Return a loss given by name, its width at the scale of the noise."""
-        if loss.response == "real" and "scale" in loss.domains:
-            loss.set_params(scale=float(np.sqrt(self.noise)))
-        elif loss.response == "real" and "noise" in loss.domains:
-            loss.set_params(noise=float(self.noise))
-        return loss
-
-
-@dataclass(frozen=True)
-class Best:
-    """The log evidence, the variance of the process, zero included, and the loss."""
-
-    value: float
-    variance: float
-    loss: Loss
-
-
-class CurveSearch:
-    """A climb of the evidence in few dimensions, by its gradient.
-
-    Parameters
-    ----------
-    start : where it begins.
-    problem : the rows, along the line.
-    gram : their points.
-    inference : Laplace or EP.
-    """
-
-    def __init__(
-        self, start: SplineStart, problem: Problem, gram: DiffuseGram, inference: Inference
-    ) -> None:
-        self.start, self.problem, self.gram, self.inference = start, problem, gram, inference
+        unit = mean_gap(line)
+        low, high = gaussian.log_lam_range(line, unit, order)
+        size = weight * unit**power
+        self.bounds = float(np.exp(-high) / size), float(np.exp(-low) / size)
 
     def run(self, lam: float | None, loss: Loss) -> tuple[Best, dict[str, Any] | None]:
         """Return the best for a given lam = 1 / variance, or for all, and the report.
@@ -192,35 +232,30 @@ class CurveSearch:
             return self._climb(1.0 / lam, loss)
         best, report = self._climb(None, loss)
         assert report is not None
-        limit = self._value(0.0, best.loss)
-        if limit >= best.value - NEAR:
-            best, again = self._climb(0.0, best.loss)
-            report["at_bounds"] = ["lam (largest)", *_of_loss(again or report, best.loss)]
-            report["evaluations"] += 1 if again is None else again["evaluations"]
-        elif best.variance >= self.start.bounds[1] * (1.0 - 1e-5):
-            report["at_bounds"] = ["lam (smallest)", *_of_loss(report, best.loss)]
-        return best, report
-
-    def _value(self, variance: float, loss: Loss) -> float:
-        gram, p = self.gram.with_variance(variance), self.problem
+        value, variance, loss = best
+        gram, p = self.gram.with_variance(0.0), self.problem
         solution = self.inference.solve(gram, p.y, loss, weights=p.weights)
-        return self.inference.evidence(gram, p.y, loss, solution).value
+        if self.inference.evidence(gram, p.y, loss, solution).value >= value - NEAR:
+            best, again = self._climb(0.0, loss)
+            report["at_bounds"] = ["lam (largest)", *_of_loss(again or report, best[2])]
+            report["evaluations"] += 1 if again is None else again["evaluations"]
+        elif variance >= self.bounds[1] * (1.0 - 1e-5):
+            report["at_bounds"] = ["lam (smallest)", *_of_loss(report, loss)]
+        return best, report
 
     def _climb(self, variance: float | None, loss: Loss) -> tuple[Best, dict[str, Any] | None]:
         """Return the best loss for a variance, or the best of both; no report without a search."""
-        start = self.start
-        first = start.wide if start.pilot is None else start.pilot
-        kernel = Scale(Spline(start.order, float(self.gram.x[0])), first)
+        kernel = Scale(Spline(self.gram.order, float(self.gram.x[0])), self.first)
         if variance is not None:
             kernel = kernel.fix("variance")
-        limits = {"kernel__variance": start.bounds, "loss__df": DF}
+        limits = {"kernel__variance": self.bounds, "loss__df": DF}
         space = Space({"kernel": kernel, "loss": loss}, limits)
         if not len(space):
             assert variance is not None
-            return Best(np.nan, variance, loss), None
+            return (np.nan, variance, loss), None
         if variance is None:
             other = space.start.copy()
-            other[0] = np.clip(np.log(start.wide), *space.bounds[0])
+            other[0] = np.clip(np.log(self.wide), *space.bounds[0])
             if abs(other[0] - space.start[0]) > 1.0:
                 space.suggested.append(other)
 
@@ -228,18 +263,52 @@ class CurveSearch:
             found = float(cast(Scale, kernel).variance) if variance is None else variance
             return self.gram.with_variance(found)
 
-        criterion = EvidenceCriterion(
-            space, self.problem, self.inference.searching(), with_variance
-        )
+        searching = self.inference.searching()
+        criterion = EvidenceCriterion(space, self.problem, searching, with_variance)
         search = Optimize(restarts=int(len(self.problem.points) <= MANY))
         result = search.run(criterion, space, np.random.default_rng(0))[0]
         parts = space.parts_at(result.u)
-        if variance is None:
-            variance = float(cast(Any, parts["kernel"]).variance)
-        return Best(result.value, variance, cast(Loss, parts["loss"])), dict(result.report)
+        found = float(cast(Any, parts["kernel"]).variance) if variance is None else variance
+        return (result.value, found, cast(Loss, parts["loss"])), dict(result.report)
 
 
 def _of_loss(report: dict[str, Any], loss: Loss) -> list[str]:
     """Return the parameters of the loss at a bound; that of the kernel is reported as lam."""
     own = {f"loss__{path}" for path, _, _ in loss.differentiable()}
     return [name for name in report["at_bounds"] if name in own]
+
+
+def _table(x: Array, y: Array, weights: Array) -> Table:
+    """Rows sorted along the line, those equal in x and y merged into one of their weight."""
+    return build_table(x[:, None], y[:, None], weights, False, True, 0, alike=True)
+
+
+def leave_one_out(spline: SplinePosterior, loss: Loss) -> LeftOut:
+    """Every row from the others; rows of weight zero from all that count.
+
+    Without its share of the site at its point, row i has a latent value N(m, v). NaN where the
+    others leave the curve undetermined there.
+    """
+    rows, states, unused = spline.rows, spline.states, spline.rows.weights == 0.0
+    table = _table(rows.x, rows.y, rows.weights)
+    g, share = table.group, np.minimum(table.weights[table.keep], 1.0)
+    f, var, W = states.mean[:, 0], states.cov[:, 0], rows.total
+    a = W * (rows.target - f)
+    m, v = np.empty(len(rows.x)), np.empty(len(rows.x))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        m[table.keep], v[table.keep] = cavity(f[g], var[g], a[g], W[g], share / table.total[g])
+    X = rows.x[unused][:, None]
+    m[unused], v[unused] = spline.mean(X)[:, 0], spline.var(X)
+    known = np.isfinite(m) & np.isfinite(v) & (v > 0.0)
+    mean, variance, density = (np.full(len(m), np.nan) for _ in range(3))
+    mean[known], variance[known] = response_moments(loss, m[known], v[known])
+    density[known] = loss.log_predictive(rows.y[known], m[known], v[known])
+    return LeftOut(rows.weights, mean, variance, density)
+
+
+def response_moments(loss: Loss, m: Array, v: Array) -> tuple[Array, Array]:
+    """Mean and variance of a new y for latent values N(m, v); of labels those of 0 or 1."""
+    found = loss.predict(m, v)
+    if loss.response == "binary":
+        return found, found * (1.0 - found)
+    return found[0], found[1]

@@ -1,7 +1,4 @@
-"""ThinPlateSpline: smooth surfaces in any number of columns, isotropic.
-
-What a thin-plate spline refuses, and the units it works in.
-"""
+"""ThinPlateSpline: smooth surfaces in any number of columns, isotropic."""
 
 from __future__ import annotations
 
@@ -19,80 +16,19 @@ from mercer.estimators.shared.parameters import Draw, Solved
 from mercer.estimators.shared.parts import Parts, kept_gram
 from mercer.estimators.shared.summary import Rows
 from mercer.estimators.shared.table import Table, build_table, check_finite
-from mercer.estimators.shared.units import Units, standardised_problem
-from mercer.estimators.thin_plate.forms import (
-    AllContrasts,
-    FewContrasts,
-    Form,
-    ThinPlateSmoothing,
-    choose,
-)
+from mercer.estimators.shared.units import Units
+from mercer.estimators.thin_plate import forms
 from mercer.inference.base import Problem
 from mercer.inference.exact import Exact
 from mercer.kernels.base import Kernel, whole
 from mercer.kernels.compose import Scale
-from mercer.kernels.splines.thin_plate import ThinPlate, check_order, least_order
+from mercer.kernels.thin_plate import ThinPlate, check_order, least_order
 from mercer.left_out.cavity import gaussian_figures
 from mercer.left_out.figures import LeftOut
-from mercer.linalg.contrasts.inducing import spread_out
+from mercer.linalg.contrasts import spread_out
 from mercer.linalg.gram import Gram
 from mercer.losses.real.gaussian import Gaussian
 from mercer.process.process import Posterior
-
-
-def check_lam(lam: Any) -> float | None:
-    """Return lam >= 0, or None."""
-    if lam is None:
-        return None
-    number = isinstance(lam, (int, float, np.number)) and not isinstance(lam, bool)
-    if not number or not lam >= 0.0:
-        raise ValueError(f"lam must be a number >= 0, or None to search for it, not {lam!r}")
-    return float(lam)
-
-
-def check_search(search: Any) -> str:
-    """Return the name of the criterion."""
-    if not isinstance(search, str) or search not in ("evidence", "gcv"):
-        raise ValueError(
-            f"search must be 'evidence' or 'gcv', not {search!r}; give lam to search for nothing"
-        )
-    return search
-
-
-def check_points(table: Table, basis: PolynomialBasis, order: int, names: Any) -> None:
-    """Refuse a table that does not determine the polynomials, or shows nothing beside them."""
-    n, d = table.points.shape
-    k = basis.size(d)
-    if n <= k:
-        raise ValueError(
-            f"a thin-plate spline of order {order} in {d} columns leaves {k} polynomials "
-            f"unpenalised, and needs more distinct inputs than that: n_samples={n}, a minimum of "
-            f"{k + 1} is required; give more points or fewer columns, or use GPRegressor"
-        )
-    constant = np.flatnonzero(np.ptp(table.points, axis=0) == 0.0)
-    if len(constant):
-        j = int(constant[0])
-        label = repr(str(names[j])) if names is not None else str(j)
-        raise ValueError(
-            f"column {label} is constant: how the function varies along it cannot be learned; "
-            "drop the column"
-        )
-
-
-def isotropic_units(table: Table, order: int) -> Units:
-    """Return units with the same scale for all columns, so that directions stay alike."""
-    shift, scale = location_scale(table.points, table.total)
-    top = float(scale.max())
-    common = top * float(np.sqrt(np.mean((scale / top) ** 2)))
-    y_shift, y_scale = location_scale(table.mean, table.total, table.spread)
-    d = len(scale)
-    sizes = np.concatenate([y_scale**2, [common ** (2 * order - d)]])
-    if not np.all((sizes > 1e-140) & (sizes < 1e140)):
-        raise ValueError(
-            "inputs or targets are so large or so small that their powers leave the range of "
-            "floating-point numbers; give them in other units"
-        )
-    return Units(shift, np.full(d, common), y_shift, y_scale)
 
 
 def check_knots(knots: Any, lam: float | None, problem: Problem, units: Units, k: int) -> Array:
@@ -122,10 +58,6 @@ def check_knots(knots: Any, lam: float | None, problem: Problem, units: Units, k
             f"knots must be more than {k} different points: there are {k} unpenalised polynomials"
         )
     return units.standardised(points)
-
-
-# n x n arrays of an exact fit: G, its contrasts, eigenvectors, their workspace, the operator
-ARRAYS = 7
 
 
 class ThinPlateSpline(KernelRegressor):
@@ -210,8 +142,16 @@ class ThinPlateSpline(KernelRegressor):
         d = given.X.shape[1]
         m = max(2, least_order(d)) if self.order is None else whole(self, "order", 1)
         check_order(m, d)
-        check_lam(self.lam)
-        check_search(self.search)
+        number = isinstance(self.lam, (int, float, np.number)) and not isinstance(self.lam, bool)
+        if self.lam is not None and not (number and self.lam >= 0.0):
+            raise ValueError(
+                f"lam must be a number >= 0, or None to search for it, not {self.lam!r}"
+            )
+        if not isinstance(self.search, str) or self.search not in ("evidence", "gcv"):
+            raise ValueError(
+                f"search must be 'evidence' or 'gcv', not {self.search!r}; give lam to search for "
+                "nothing"
+            )
         return Parts(
             ThinPlate(m),
             Gaussian(),
@@ -225,70 +165,89 @@ class ThinPlateSpline(KernelRegressor):
         )
 
     def _merge(self, given: Given, parts: Parts, Y: Array) -> Table:
-        flat, arrays = np.ndim(given.y) == 1, ARRAYS if self.knots is None else 0
+        flat, arrays = np.ndim(given.y) == 1, forms.ARRAYS if self.knots is None else 0
         table = build_table(given.X, Y, given.weights, False, flat, arrays)
-        basis = cast(PolynomialBasis, parts.basis)
-        check_points(table, basis, cast(ThinPlate, parts.kernel).order, given.names)
+        n, d = table.points.shape
+        k, names = cast(PolynomialBasis, parts.basis).size(d), given.names
+        if n <= k:
+            raise ValueError(
+                f"a thin-plate spline of order {_order(parts)} in {d} columns leaves {k} "
+                f"polynomials unpenalised, and needs more distinct inputs than that: n_samples={n},"
+                f" a minimum of {k + 1} is required; give more points or fewer columns, or use "
+                "GPRegressor"
+            )
+        for j in np.flatnonzero(np.ptp(table.points, axis=0) == 0.0):
+            label = repr(str(names[j])) if names is not None else str(j)
+            raise ValueError(
+                f"column {label} is constant: how the function varies along it cannot be learned; "
+                "drop the column"
+            )
         return table
 
     def _units(self, given: Given, parts: Parts, table: Table) -> Units:
-        return isotropic_units(table, cast(ThinPlate, parts.kernel).order)
-
-    def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:
-        points, basis = units.standardised(table.points), cast(PolynomialBasis, parts.basis)
-        return standardised_problem(table, units, points, basis(points))
+        """Return units with the same scale for all columns, so that directions stay alike."""
+        shift, scale = location_scale(table.points, table.total)
+        top, d = float(scale.max()), len(scale)
+        common = top * float(np.sqrt(np.mean((scale / top) ** 2)))
+        y_shift, y_scale = location_scale(table.mean, table.total, table.spread)
+        sizes = np.concatenate([y_scale**2, [common ** (2 * _order(parts) - d)]])
+        if not np.all((sizes > 1e-140) & (sizes < 1e140)):
+            raise ValueError(
+                "inputs or targets are so large or so small that their powers leave the range of "
+                "floating-point numbers; give them in other units"
+            )
+        return Units(shift, np.full(d, common), y_shift, y_scale)
 
     def _begin(self, fit: Fit) -> None:
         """Nothing: variance and noise are found with lam."""
 
     def _search(self, fit: Fit) -> None:
         """Find lam and the variance on the spectrum of the form: one decomposition for all."""
-        problem, units, lam = fit.problem, fit.units, check_lam(self.lam)
-        d, m = problem.points.shape[1], cast(ThinPlate, fit.parts.kernel).order
-        basis = cast(PolynomialBasis, fit.parts.basis)
-        form: Form
+        problem, units = fit.problem, fit.units
+        lam = None if self.lam is None else float(self.lam)
+        kernel, basis = fit.parts.kernel, cast(PolynomialBasis, fit.parts.basis)
+        d = problem.points.shape[1]
+        form: forms.Form
         if self.knots is None:
-            form = AllContrasts(problem, basis, m)
+            form = forms.AllContrasts(problem, basis, kernel)
         else:
             knots = check_knots(self.knots, lam, problem, units, basis.size(d))
-            require_memory(len(knots), ARRAYS, "a spline on knots", "choose")
-            form = FewContrasts(problem, basis, m, knots)
-        unit = float(units.x_scale[0]) ** (2 * m - d)
-        chosen = choose(form, lam, check_search(self.search), unit)
+            require_memory(len(knots), forms.ARRAYS, "a spline on knots", "choose")
+            form = forms.FewContrasts(problem, basis, kernel, knots)
+        unit = float(units.x_scale[0]) ** (2 * _order(fit.parts) - d)
+        chosen = forms.choose(form, lam, self.search, unit)
         search = chosen.report["search"]
         if search is not None and "gcv" in search and len(units.y_scale) == 1:
             search["gcv"] *= float(units.y_scale[0]) ** 2
-        v = chosen.variance
+        v, fit.report = chosen.variance, chosen.report
         noise = Gaussian(noise=v * chosen.lam)
-        fit.draws = [SplineDraw(v * ThinPlate(m), noise, form=form, chosen=chosen)]
-        fit.report = chosen.report
+        fit.draws = [SplineDraw(v * kernel, noise, form=form, chosen=chosen)]
 
     def _posterior(self, fit: Fit, draw: Draw, solved: Solved) -> Posterior:
-        assert isinstance(solved, SolvedSpline)
-        return solved.posterior
+        return cast(SplineDraw, draw).posterior
 
     def _left_out(
         self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
     ) -> LeftOut | str:
-        assert isinstance(solved, SolvedSpline)
-        found = gaussian_figures(fit.problem, draw.loss, solved.solution, solved.extra)
+        assert isinstance(draw, SplineDraw)
+        found = gaussian_figures(fit.problem, draw.loss, solved.solution, draw.extra)
         return of_all_rows(found, fit.table, fit.units, draw.loss, posterior)
 
     def _describe(self, fit: Fit, draw: Draw, solved: Solved) -> dict[str, Any]:
         assert isinstance(draw, SplineDraw)
-        assert isinstance(solved, SolvedSpline)
-        report = described(fit, solved) | draw.form.report() | {"order": draw.form.order}
-        if solved.extra is not None:  # mean prior variance beyond the knots, over the noise
+        report = described(fit, solved) | draw.form.report() | {"order": _order(fit.parts)}
+        if draw.extra is not None:  # mean prior variance beyond the knots, over the noise
             p, noise = fit.problem, float(draw.chosen.variance * draw.chosen.lam)
             total = float(p.row_weights.sum())
-            report["variance_beyond_knots"] = float(p.weights @ solved.extra) / (total * noise)
+            report["variance_beyond_knots"] = float(p.weights @ draw.extra) / (total * noise)
         return report
 
     def _stated_kernel(self, fit: Fit, draw: Draw) -> Kernel:
         """G(r / s) = s^(d - 2m) G(r) on contrasts."""
-        assert isinstance(draw, SplineDraw)
-        units, m = fit.units, draw.form.order
-        size = draw.chosen.variance * float(units.x_scale[0]) ** (fit.table.X.shape[1] - 2 * m)
+        units, m = fit.units, _order(fit.parts)
+        size = cast(SplineDraw, draw).chosen.variance * float(units.x_scale[0]) ** (
+            fit.table.X.shape[1] - 2 * m
+        )
         size *= float(units.y_scale[0]) ** 2 if len(units.y_scale) == 1 else 1.0
         return Scale(ThinPlate(m), size)
 
@@ -318,34 +277,36 @@ class ThinPlateSpline(KernelRegressor):
 
     def _summary_rows(self) -> Rows:
         rows = super()._summary_rows()
-        own = [("Model", "order of the penalty", str(self.order_))]
-        own.append(("Model", "smoothing parameter lam", f"{self.lam_:.6g}"))
+        own = [
+            ("Model", "order of the penalty", str(self.order_)),
+            ("Model", "smoothing parameter lam", f"{self.lam_:.6g}"),
+        ]
         if "knots" in self.report_:
             own.append(("Model", "knots (an approximation)", str(self.report_["knots"])))
         at = next(i for i, row in enumerate(rows) if row[0] != "Data")
         return [*rows[:at], *own, *rows[at:]]
 
 
-@dataclass(frozen=True)
-class SolvedSpline(Solved):
-    """A spline solved; ``extra`` (n,) is the variance at the points that its form leaves out."""
-
-    posterior: Posterior
-    extra: Array | None
+def _order(parts: Parts) -> int:
+    return cast(ThinPlate, parts.kernel).order
 
 
 @dataclass
 class SplineDraw(Draw):
     """A form of the spline with the variance and the lam that were chosen."""
 
-    form: Form = field(kw_only=True)
-    chosen: ThinPlateSmoothing = field(kw_only=True)
+    form: forms.Form = field(kw_only=True)
+    chosen: forms.ThinPlateSmoothing = field(kw_only=True)
+    posterior: Posterior = field(init=False)  # what is solved, as a process
 
-    def solve(self, parts: Parts, problem: Problem) -> SolvedSpline:
+    @property
+    def extra(self) -> Array | None:
+        """Variance (n,) at the points that the form leaves out, if it does."""
+        return None if self.form.extra is None else self.chosen.variance * self.form.extra
+
+    def solve(self, parts: Parts, problem: Problem) -> Solved:
         """Return the posterior by the form; no Gram is needed."""
-        v, lam, form = self.chosen.variance, self.chosen.lam, self.form
-        solution, posterior = form.solve(v, lam)
-        value = form.evidence(solution, v, lam)
-        extra = None if form.extra is None else v * form.extra
-        no_gram = cast(Gram, None)  # the factor says it all
-        return SolvedSpline(problem, no_gram, solution, value, posterior, extra)
+        v, lam, _ = self.chosen
+        solution, self.posterior = self.form.solve(v, lam)
+        value = self.form.evidence(solution, v, lam)
+        return Solved(problem, cast(Gram, None), solution, value)  # the factor says it all

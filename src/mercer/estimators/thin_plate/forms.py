@@ -1,13 +1,13 @@
-"""The two forms of a thin-plate spline: all contrasts of the points, or those of a few.
+"""The two forms of a thin-plate spline, all contrasts of the points or those of a few.
 
-Variance and smoothing parameter of a thin-plate spline: given, or found on its spectrum.
+Variance and smoothing parameter are given, or found on the spectrum of the form.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -15,21 +15,31 @@ from mercer.core.arrays import Array
 from mercer.core.basis import PolynomialBasis
 from mercer.inference.base import Report, Solution
 from mercer.inference.exact import Exact
-from mercer.kernels.splines.thin_plate import ThinPlate, green
-from mercer.linalg.contrasts.contrasts import ContrastFactor, Contrasts
-from mercer.linalg.contrasts.inducing import InducedFactor, InducingContrasts
-from mercer.linalg.gram import Factor
+from mercer.kernels.base import Kernel
+from mercer.linalg.contrasts import ContrastFactor, Contrasts, InducedFactor, InducingContrasts
 from mercer.losses.real.gaussian import Gaussian
 from mercer.process.process import Posterior, Prior
 from mercer.search import Problem, balanced
 from mercer.search.one_parameter import LIMIT, Spectrum, find_lam
 
+# n x n arrays of an exact fit: G, its contrasts, eigenvectors, their workspace, the operator
+ARRAYS = 7
+# Noise variance, in units of var(y), of targets that a polynomial meets exactly: their rounding.
+LEAST_NOISE = float((4.0 * np.finfo(float).eps) ** 2)
+
 
 class Form(ABC):
-    """How the spline of a problem is computed, for every variance and lam."""
+    """How the spline of a problem is computed, for every variance and lam.
 
-    def __init__(self, problem: Problem, basis: PolynomialBasis, order: int) -> None:
-        self.problem, self.basis, self.order = problem, basis, order
+    G, the covariance of unit variance on contrasts, is ``size`` times the kernel.
+    """
+
+    extra: Array | None = None  # (n,) variance at the points that the form leaves out, of unit size
+
+    def __init__(
+        self, problem: Problem, basis: PolynomialBasis, kernel: Kernel, size: float = 1.0
+    ) -> None:
+        self.problem, self.basis, self.kernel, self.size = problem, basis, kernel, size
 
     @abstractmethod
     def spectrum(self) -> Spectrum:
@@ -40,107 +50,91 @@ class Form(ABC):
         """Return the posterior: on the observations, and as a process."""
 
     def evidence(self, solution: Solution, variance: float, lam: float) -> float:
-        """Return the log evidence (or a lower bound), GPML (2.45), standardised units."""
-        loss, no_gram = Gaussian(noise=variance * lam), cast(Any, None)  # the factor says it all
-        y, spread = self.problem.y, self.problem.spread
-        return Exact().evidence(no_gram, y, loss, solution, spread=spread).value
+        """Return the log evidence (or a lower bound), GPML (2.45), standardised units.
 
-    @property
-    def extra(self) -> Array | None:
-        """Variance (n,) at the points that the form leaves out, for unit variance; None: none."""
-        return None
+        The bound has less the variance left out, in units of the noise: Titsias (2009), (9).
+        """
+        loss, no_gram = Gaussian(noise=variance * lam), cast(Any, None)  # the factor says it all
+        p = self.problem
+        value = Exact().evidence(no_gram, p.y, loss, solution, spread=p.spread).value
+        if self.extra is None:
+            return value
+        return float(value - 0.5 * p.y.shape[1] * float(p.weights @ self.extra) / lam)
 
     def report(self) -> dict[str, Any]:
         """Return what is said of the form."""
         return {"gram": "contrasts"}
 
-    def _solution(self, factor: Factor, W: Array, alpha: Array, beta: Array) -> Solution:
-        p = self.problem
-        return Solution(alpha, W, p.y, factor, beta, p.weights, Report(details=factor.report))
-
     def _prior(self, variance: float) -> Prior:
-        return Prior(variance * ThinPlate(self.order), self.problem.y.shape[1])
+        return Prior((variance * self.size) * self.kernel, self.problem.y.shape[1])
+
+    def _spectrum(self, d: Array, squares: Array, rest: float, floor: float) -> Spectrum:
+        p = self.problem
+        assert p.basis is not None
+        (n, k), m = p.basis.shape, p.y.shape[1]
+        total, within = float(p.row_weights.sum()), float(p.spread.sum())
+        lost = 0.0 if self.extra is None else float(p.weights @ self.extra)
+        return Spectrum(d, squares, rest, n, k, m, total, within, lost, floor)
 
 
 class AllContrasts(Form):
     """Exact: O(n^3) once, then O(n) for every lam."""
 
-    def __init__(self, problem: Problem, basis: PolynomialBasis, order: int) -> None:
-        super().__init__(problem, basis, order)
+    def __init__(
+        self, problem: Problem, basis: PolynomialBasis, kernel: Kernel, size: float = 1.0
+    ) -> None:
+        super().__init__(problem, basis, kernel, size)
         assert problem.basis is not None
-        self.G = green(problem.points, problem.points, order)
+        self.G = kernel(problem.points)
+        self.G *= size
         self.contrasts = Contrasts(self.G, problem.basis, problem.weights)
 
     def spectrum(self) -> Spectrum:
-        p, c = self.problem, self.contrasts
-        squares = ((c.V.T @ p.y) ** 2).sum(axis=1)
-        return _spectrum(p, c.d, squares, 0.0, floor=c.floor)
+        c = self.contrasts
+        return self._spectrum(c.d, ((c.V.T @ self.problem.y) ** 2).sum(axis=1), 0.0, c.floor)
 
     def solve(self, variance: float, lam: float) -> tuple[Solution, Posterior]:
         p = self.problem
         factor = ContrastFactor(self.contrasts, self.G, variance, lam)
         alpha = factor.solve(p.y)
         beta = factor.coefficients(p.y, alpha)
-        solution = self._solution(factor, factor.W, alpha, beta)
+        report = Report(details=factor.report)
+        solution = Solution(alpha, factor.W, p.y, factor, beta, p.weights, report)
         return solution, self._prior(variance).condition(p.points, solution, self.basis)
 
 
 class FewContrasts(Form):
     """Low rank: the posterior that knows the function at ``knots`` (p, d) only; O(n p^2)."""
 
-    def __init__(self, problem: Problem, basis: PolynomialBasis, order: int, knots: Array) -> None:
-        super().__init__(problem, basis, order)
+    def __init__(
+        self, problem: Problem, basis: PolynomialBasis, kernel: Kernel, knots: Array
+    ) -> None:
+        super().__init__(problem, basis, kernel)
         p = problem
-        self.seen = InducingContrasts(
-            lambda X, Z: green(X, Z, order), basis, knots, p.points, p.y, p.weights
-        )
+        self.seen = InducingContrasts(kernel, basis, knots, p.points, p.y, p.weights)
+        self.extra = self.seen.unexplained
 
     def spectrum(self) -> Spectrum:
-        p, s = self.problem, self.seen
-        lost = float(p.weights @ s.unexplained)
+        s = self.seen
         floor = len(s.knots) * float(np.finfo(float).eps * s.d[-1])
-        return _spectrum(p, s.d, (s.z**2).sum(axis=1), s.rest, floor=floor, lost=lost)
+        return self._spectrum(s.d, (s.z**2).sum(axis=1), s.rest, floor)
 
     def solve(self, variance: float, lam: float) -> tuple[Solution, Posterior]:
-        a, beta = self.seen.coefficients(lam)
+        p, (a, beta) = self.problem, self.seen.coefficients(lam)
         factor = InducedFactor(self.seen, variance, lam)
-        solution = self._solution(factor, factor.W, factor.solve(self.problem.y), beta)
-        operator = self.seen.operator(variance, lam)
-        prior = self._prior(variance)
-        posterior = Posterior(
-            prior, self.seen.knots, a / variance, operator, beta=beta, basis=self.basis
+        alpha, report = factor.solve(p.y), Report(details=factor.report)
+        solution = Solution(alpha, factor.W, p.y, factor, beta, p.weights, report)
+        operator, prior = self.seen.operator(variance, lam), self._prior(variance)
+        points = self.seen.knots
+        return solution, Posterior(
+            prior, points, a / variance, operator, beta=beta, basis=self.basis
         )
-        return solution, posterior
-
-    def evidence(self, solution: Solution, variance: float, lam: float) -> float:
-        """Less the variance left out, in units of the noise: Titsias (2009), equation (9)."""
-        value = super().evidence(solution, variance, lam)
-        lost = float(self.problem.weights @ self.seen.unexplained)
-        return value - 0.5 * int(self.problem.y.shape[1]) * lost / lam
-
-    @property
-    def extra(self) -> Array | None:
-        return self.seen.unexplained
 
     def report(self) -> dict[str, Any]:
         return {"gram": "inducing", "knots": len(self.seen.knots), "evidence_is_bound": True}
 
 
-def _spectrum(
-    p: Problem, d: Array, squares: Array, rest: float, *, floor: float, lost: float = 0.0
-) -> Spectrum:
-    assert p.basis is not None
-    (n, k), m = p.basis.shape, p.y.shape[1]
-    total, within = float(p.row_weights.sum()), float(p.spread.sum())
-    return Spectrum(d, squares, rest, n, k, m, total, within, lost, floor)
-
-
-# Noise variance, in units of var(y), of targets that a polynomial meets exactly: their rounding.
-LEAST_NOISE = float((4.0 * np.finfo(float).eps) ** 2)
-
-
-@dataclass(frozen=True)
-class ThinPlateSmoothing:
+class ThinPlateSmoothing(NamedTuple):
     """What was chosen, in standardised units, and what is reported of it."""
 
     variance: float
@@ -157,7 +151,8 @@ def choose(form: Form, lam: float | None, criterion: str, unit: float) -> ThinPl
     own = form.spectrum()
     scaled, c = balanced(form.problem)
     total, within = float(scaled.row_weights.sum()), float(scaled.spread.sum())
-    spectrum = _times(own, c, total, within)
+    sizes = {name: c * getattr(own, name) for name in ("d", "squares", "rest", "lost", "floor")}
+    spectrum = replace(own, total=total, within=within, **sizes)
     largest = LIMIT * float(own.d.max(initial=0.0))
     if lam is None:
         inside, search = find_lam(spectrum, criterion)
@@ -177,17 +172,3 @@ def choose(form: Form, lam: float | None, criterion: str, unit: float) -> ThinPl
     report["lam"] = unit * inside if inside < 0.5 * min(c, 1.0) * largest else np.inf
     report["degrees_of_freedom"] = own.degrees(inside)
     return ThinPlateSmoothing(variance, inside, report)
-
-
-def _times(s: Spectrum, c: float, total: float, within: float) -> Spectrum:
-    """Return the spectrum for weights times c."""
-    return replace(
-        s,
-        d=c * s.d,
-        squares=c * s.squares,
-        rest=c * s.rest,
-        lost=c * s.lost,
-        floor=c * s.floor,
-        total=total,
-        within=within,
-    )

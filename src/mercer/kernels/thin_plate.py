@@ -1,8 +1,4 @@
-"""Thin-plate kernel: functions whose m-th derivatives are small in all directions; theory (P9).
-
-It is built on the Green's function of the iterated Laplacian, the radial function of thin-plate
-splines.
-"""
+"""Thin-plate kernel: functions whose m-th derivatives are small in all directions; theory (P9)."""
 
 from __future__ import annotations
 
@@ -23,20 +19,13 @@ from mercer.kernels.compose import Scale
 def constant(order: int, D: int) -> float:
     """Return c of :func:`green`, with which (-1)^m laplacian^m G is the delta function, m = order.
 
-    Reference: GPML (6.22), which leaves the constant open; Wahba, Spline models for observational
-    data (1990), equation (2.4.5).
-
-    Examples
-    --------
-    >>> [round(1.0 / constant(m, 1), 10) for m in (1, 2, 3)]
-    [-2.0, 12.0, -240.0]
+    GPML (6.22) leaves it open; Wahba, Spline models for observational data (1990), (2.4.5).
     """
     if D % 2:
         scale = 4.0**order * float(pi ** (0.5 * D)) * factorial(order - 1)
         return float(gamma(0.5 * D - order) / scale)
-    sign = -1.0 if (D // 2 + 1 + order) % 2 else 1.0
-    scale = 0.5 * 4.0**order * float(pi ** (D // 2))
-    return float(sign / (scale * factorial(order - 1) * factorial(order - D // 2)))
+    scale = 0.5 * 4.0**order * float(pi ** (D // 2)) * factorial(order - 1)
+    return (-1.0) ** (D // 2 + 1 + order) / (scale * factorial(order - D // 2))
 
 
 def green(X: Array, Z: Array, order: int) -> Array:
@@ -72,13 +61,7 @@ def green_of_squares(r2: Array, order: int, D: int) -> Array:
 
 
 def least_order(D: int) -> int:
-    """Return the smallest m with 2 m > D.
-
-    Examples
-    --------
-    >>> [least_order(D) for D in (1, 2, 3, 4)]
-    [1, 2, 2, 3]
-    """
+    """Return the smallest m with 2 m > D."""
     return D // 2 + 1
 
 
@@ -146,7 +129,7 @@ class ThinPlate(Kernel):
         """
         X = np.asarray(X, dtype=np.float64)
         shift, scale = X.mean(axis=0), float(np.abs(X - X.mean(axis=0)).max(initial=0.0)) or 1.0
-        H = PolynomialBasis(whole(cls(order), "order", 1) - 1)((X - shift) / scale)
+        H = PolynomialBasis(cls(order).null_degree)((X - shift) / scale)
         k = H.shape[1]
         _, R, pivots = qr(H.T, mode="economic", pivoting=True)
         if len(X) < k or abs(R[k - 1, k - 1]) <= 1e-10 * abs(R[0, 0]):
@@ -169,8 +152,7 @@ class ThinPlate(Kernel):
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         X, Z, same = other_points(X, Z)
-        m = whole(self, "order", 1)
-        G = green(X, Z, m)
+        G = green(X, Z, whole(self, "order", 1))
         if self.anchors is None:
             return G
         PX, BX = self._halves(X)
@@ -207,13 +189,12 @@ class ThinPlate(Kernel):
 
     def _halves(self, X: Array) -> tuple[Array, Array]:
         """Return p(X) and B = G(X, T) - p(X) G(T, T) / 2, both (n, k): k = G - p B' - B p'."""
-        T = np.asarray(self.anchors, dtype=np.float64)
-        m = whole(self, "order", 1)
+        T, m, d = np.asarray(self.anchors, dtype=np.float64), whole(self, "order", 1), X.shape[1]
         basis = PolynomialBasis(m - 1)
-        if T.ndim != 2 or T.shape != (basis.size(X.shape[1]), X.shape[1]):
+        if T.shape != (basis.size(d), d):
             raise ValueError(
-                f"ThinPlate: order {m} in {X.shape[1]} columns needs anchors of shape "
-                f"({basis.size(X.shape[1])}, {X.shape[1]}), got {T.shape}"
+                f"ThinPlate: order {m} in {d} columns needs anchors of shape "
+                f"({basis.size(d)}, {d}), got {T.shape}"
             )
         centre = T.mean(axis=0)
         size = float(np.abs(T - centre).max(initial=0.0)) or 1.0

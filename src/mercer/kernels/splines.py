@@ -1,4 +1,4 @@
-"""Periodic splines: the kernel of Bernoulli polynomials."""
+"""Kernels of smoothing splines of one column: on a line, theory (P3), (P4), and on a cycle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,103 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import POSITIVE, Domain, Names
-from mercer.kernels.base import Gradient, Kernel, blocks, other_points, positive, whole
+from mercer.kernels.base import Gradient, Kernel, blocks, finite, other_points, positive, whole
+
+
+class Spline(Kernel):
+    """Spline kernel of order m: the (m-1)-fold integral of a Wiener process from ``origin`` on.
+
+    With x and z measured from the origin, v = min(x, z) and d = abs(x - z):
+
+        k(x, z) = int_0^v ((x - u) (z - u))^(m-1) / ((m-1)!)^2 du
+                = sum_j C(m-1, j) d^j v^(2m-1-j) / (2m-1-j) / ((m-1)!)^2,     j = 0 .. m-1
+
+    so v for m = 1 and v^3/3 + d v^2/2 for m = 2. It is the reproducing kernel of the functions
+    with abs(f)^2 = integral of (f^(m))^2 whose value and first m - 1 derivatives are zero at the
+    origin. With the polynomials of degree m - 1 as unpenalised basis the posterior mean is the
+    smoothing spline, whatever the origin: :class:`~mercer.SmoothingSpline` computes it in O(n).
+
+    One column only, for example ``Spline().on("age")``; nothing is searched, and the amplitude is
+    that of ``Scale``: ``2.0 * Spline()``.
+
+    Parameters
+    ----------
+    order : int, default=2
+        m, 1 or more: the penalised derivative; 2 is the cubic spline. Not searched.
+    origin : float, default=0.0
+        In the units of the column, not above any input.
+
+    References
+    ----------
+    Rasmussen & Williams, Gaussian Processes for Machine Learning, equation (6.28); Wahba, Spline
+    models for observational data (1990), section 1.5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Spline
+    >>> Spline(order=2)(np.array([[1.0]]), np.array([[1.0], [2.0]]))
+    array([[0.33333333, 0.83333333]])
+    """
+
+    names: ClassVar[Names] = {}  # by itself it does not describe a table
+
+    def __init__(self, order: int = 2, origin: float = 0.0) -> None:
+        self.order = order
+        self.origin = origin
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(order=2, origin=-1.0)
+
+    def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
+        return np.asarray(self.origin + rng.uniform(0.0, 3.0, (n, 1)))
+
+    @property
+    def null_degree(self) -> int:
+        """Return the degree of the polynomials that the penalty does not see: m - 1."""
+        return whole(self, "order", 1) - 1
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        X, Z, _ = other_points(X, Z)
+        x, z = self._from_origin(X), self._from_origin(Z)
+        v = np.minimum(x[:, None], z[None, :])
+        return self._value(v, np.abs(x[:, None] - z[None, :]))
+
+    def diag(self, X: Array) -> Array:
+        v = self._from_origin(other_points(X, None)[0])
+        return self._value(v, np.zeros_like(v))
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        # k of x / s is s^-(2m-1) times k of x
+        s, m = float(scale[0]), whole(self, "order", 1)
+        moved = self._restated(origin=float(self.origin) * s + float(shift[0]))
+        return s ** (1 - 2 * m) * moved
+
+    def _value(self, v: Array, d: Array) -> Array:
+        """Sum over powers of d by Horner's rule, in a fresh array."""
+        m = whole(self, "order", 1)
+        total = np.zeros_like(v)
+        for j in range(m - 1, -1, -1):
+            total *= d
+            total += comb(m - 1, j) / (2 * m - 1 - j) * v ** (m - 1 - j)
+        total *= v**m
+        total /= factorial(m - 1) ** 2
+        return total
+
+    def _from_origin(self, X: Array) -> Array:
+        if X.shape[1] != 1:
+            raise ValueError(
+                f"Spline is a kernel of one column, and the inputs have {X.shape[1]}; "
+                "name the column: Spline().on(0)"
+            )
+        x = X[:, 0] - float(finite(self, "origin"))
+        if np.any(x < 0.0):
+            raise ValueError(
+                f"Spline(origin={self.origin:g}): an input lies at {X[:, 0].min():g}, below the "
+                "origin; choose an origin that is not above any input"
+            )
+        return np.asarray(x)
 
 
 class PeriodicSpline(Kernel):
@@ -80,11 +176,7 @@ class PeriodicSpline(Kernel):
         return float(positive(self, "period")) ** (2 * m - 1) * top
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        K = self._distance(X, Z)
-        K /= float(positive(self, "period"))
-        K -= np.floor(K)
-        K -= 0.5
-        return _even(K, whole(self, "order", 1))
+        return _even(self._phase(self._distance(X, Z)), whole(self, "order", 1))
 
     def diag(self, X: Array) -> Array:
         return np.ones(len(X))
@@ -96,9 +188,7 @@ class PeriodicSpline(Kernel):
         value, slope = 0.0, 0.0
         for rows, columns, weight in blocks(len(X), len(Z), same):
             delta = self._distance(X[rows], Z[columns])
-            t = delta / period
-            t -= np.floor(t)
-            t -= 0.5
+            t = self._phase(delta)
             q = weight * Q[rows, columns]
             value += float(np.einsum("ij,ij->", q, _even(t, m)))
             slope -= float(np.einsum("ij,ij->", q * delta, _odd(t, m))) / period**2
@@ -116,16 +206,17 @@ class PeriodicSpline(Kernel):
             )
         return np.abs(X - Z[:, 0])  # k is even, and the matrix exactly symmetric
 
+    def _phase(self, distance: Array) -> Array:
+        """Return the fraction of distance / period, less 1/2."""
+        t = distance / float(positive(self, "period"))
+        t -= np.floor(t)
+        t -= 0.5
+        return np.asarray(t)
+
 
 @lru_cache(maxsize=64)
 def bernoulli(n: int) -> tuple[Fraction, ...]:
-    """Return the coefficients of B_n(u), lowest power first.
-
-    Examples
-    --------
-    >>> [str(c) for c in bernoulli(4)]
-    ['-1/30', '0', '1', '-2', '1']
-    """
+    """Return the coefficients of B_n(u), lowest power first."""
     numbers = [Fraction(1)]
     for i in range(1, n + 1):
         total = sum((comb(i + 1, j) * numbers[j] for j in range(i)), Fraction(0))
@@ -150,7 +241,7 @@ def _even(t: Array, m: int) -> Array:
 
 
 def _odd(t: Array, m: int) -> Array:
-    """Return the derivative of :func:`_even`; zero at whole periods, where order 1 has a kink."""
+    """The derivative of :func:`_even`; zero at whole periods, where order 1 has a kink."""
     slope = 2 * m * t * _horner(t * t, centred_bernoulli(2 * m - 1, m)[1::2])
     return np.where(t == -0.5, 0.0, slope) if m == 1 else slope
 

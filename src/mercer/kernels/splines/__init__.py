@@ -1,1 +1,0 @@
-"""Kernels of smoothing splines: a line, a cycle, the plane."""

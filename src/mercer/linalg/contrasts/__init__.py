@@ -1,1 +1,0 @@
-"""Grams of conditionally positive definite kernels, by contrasts."""

@@ -1,1 +1,0 @@
-"""Grams of smoothing splines on a line, in O(n)."""
