@@ -14,7 +14,8 @@ A latent function in a stream is ``Growing``, by a triangular factor of C^-1 tha
 a stream that is kept whole, theory (O6); or ``Explicit``, by C itself: for one that forgets, drifts
 or is projected onto fewer points, theory (O8), (O9), (O10). Both are values.
 
-Reference: Jaakkola & Haussler (1999), section 3; (8) with its sign corrected. Theory (O1) to (O7).
+Reference: Jaakkola & Haussler (1999), section 3; (8) with its sign corrected.
+Theory (O1), (O2), (O3), (O4), (O5), (O7).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The O(n) algebra of Markov covariances at points on a line; theory (G14), splines (P5)."""
+"""The O(n) algebra of Markov covariances at points on a line: theory (G14), splines theory (P5)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Searches over one parameter, the smoothing parameter of a linear smoother.
 
 :func:`highest` for a curve that is cheap at sixteen places together, as those of the O(n) spline
-are; :func:`find_lam` on the spectrum of a smoother (P13); :func:`ridge_path` for leave-one-out
-predictions from one eigendecomposition (Q2), (Q3).
+are; :func:`find_lam` on the spectrum of a smoother, theory (P13); :func:`ridge_path` for left-out
+predictions from one eigendecomposition, theory (Q2), (Q3).
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = is_pairwise(self.kernel)
+        tags.input_tags.pairwise = self.kernel is not None and is_pairwise(self.kernel)
         return tags
 
     @property

@@ -89,7 +89,9 @@ class NuSVC(SupportClassifier, _NuMachine):
         negative, positive = solution.beta  # b + rho and b - rho
         rho = 0.5 * (negative - positive)
         if not np.all(rho > 0):
-            raise ValueError("the margin of this nu is zero: choose a smaller nu or another kernel")
+            raise ValueError(
+                "the margin of this nu is zero: choose a smaller nu, or another kernel"
+            )
         return solution.alpha.T / rho[:, None], 0.5 * (negative + positive) / rho
 
 

@@ -1,4 +1,4 @@
-"""The quadratic bound: a Gaussian posterior and a lower bound on the evidence; (A13), (A14)."""
+"""The quadratic bound: a Gaussian posterior and a bound on the evidence; theory (A13), (A14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expectation propagation: sites that match the moments of the true ones; (A8), (A9), (A10)."""
+"""Expectation propagation: sites with the moments of the true ones; theory (A8), (A9), (A10)."""
 
 from __future__ import annotations
 

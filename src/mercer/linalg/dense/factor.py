@@ -122,6 +122,10 @@ class DenseFactor(CholeskyOperator, Factor):
         self.cholesky = self._factorise()
         self._logdet = cholesky_logdet(self.cholesky)
 
+    @property
+    def report(self) -> dict[str, Any]:
+        return {"jitter": self.jitter}
+
     def _unit(self, jitter: float) -> Array:
         # the compiled core works in place: a kernel may return another order or precision
         K = M = np.asarray(self._gram.matrix, dtype=np.float64, order="C")
