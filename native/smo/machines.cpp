@@ -153,7 +153,7 @@ nb::tuple climb(Matrix<Real> cache, Vector<std::int64_t> slot_of, Vector<std::in
                 wanted_row = std::int64_t(r);
                 return nullptr;
             }
-            used.data()[slot] = clock++;
+            used.data()[slot] = ++clock;  // later than every other: the row of i stays when that of j comes
             return cache.data() + std::size_t(slot) * n;
         };
         steps = program.solve(row, bias, tol, limit, zeros.data());

@@ -103,7 +103,7 @@ class Kernel(Component):
 
     def _matmul_single(self, X: Array, Z: Array, V: Array) -> Array:
         centre = Z.mean(axis=0)
-        form = self.as_rbf(Z, centre)
+        form = self.single_form(Z, centre)
         if form is None:
             return blocked_matmul(self, X, Z, V)
         columns, rows = np.ascontiguousarray(form[0].T, dtype=np.float32), np.ascontiguousarray(V.T)
@@ -161,6 +161,14 @@ class Kernel(Component):
     def as_rbf(self, X: Array, centre: Array) -> tuple[Array, float] | None:
         """Return Z (n, d), from ``centre`` (d,), and v: k = v exp(-|z_i - z_j|^2 / 2), or None."""
         return None
+
+    def single_form(self, X: Array, centre: Array) -> tuple[Array, float] | None:
+        """Return :meth:`as_rbf` where single precision holds it: rounding far below a length scale.
+
+        A coordinate of more than 256 length scales is rounded to more than 1e-5 of one.
+        """
+        form = self.as_rbf(X, centre)
+        return None if form is None or np.abs(form[0]).max(initial=0.0) > 256.0 else form
 
     def features(self, X: Any) -> Any:
         """Return phi(X) (n, m), sparse if X is, with k(x, z) = phi(x)'phi(z); None if infinite."""

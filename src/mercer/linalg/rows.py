@@ -85,6 +85,9 @@ class RowCache:
 
     def __init__(self, kernel: Kernel, points: Array, cache_bytes: float, *, single: bool) -> None:
         n = len(points)
+        form = kernel.single_form(points, points.mean(axis=0)) if single else None
+        # where single precision cannot hold the coordinates of an RBF, rows are double
+        single = single and (form is not None or kernel.as_rbf(points[:1], points[0]) is None)
         dtype = np.dtype(np.float32 if single else np.float64)
         rows = min(n, max(LEAST, int(cache_bytes // (n * dtype.itemsize))))
         self.kernel = kernel
@@ -92,7 +95,6 @@ class RowCache:
         self.clock, self.lost, self.next_free = 1, 0, 0
         self.all_points = points
         self.all_single, self.variance = np.zeros((0, 0), dtype=np.float32), 1.0
-        form = kernel.as_rbf(points, points.mean(axis=0)) if single else None
         if form is not None:
             self.all_single = np.ascontiguousarray(form[0], dtype=np.float32)
             self.variance = form[1]
@@ -163,6 +165,7 @@ class RowCache:
 
     def fetch(self, index: Index) -> None:
         """Compute the rows ``index`` that are missing, in one block; the oldest rows leave."""
+        self.clock += 1  # what is asked for now is later than all that is there
         missing = index[self.slot_of[index] < 0]
         unused = np.arange(self.next_free, min(self.capacity, self.next_free + len(missing)))
         self.next_free += len(unused)
