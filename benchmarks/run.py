@@ -18,6 +18,7 @@ SIZES = {
     "spline": [10_000, 100_000, 1_000_000],
     "stream": [100000],
     "tables": [2000],
+    "hard": [2000],
 }
 PEERS = {
     "gpr": ["scikit-learn", "GPy", "GPyTorch"],
@@ -126,6 +127,10 @@ def main(given: list[str] | None = None) -> int:
         from tables import table_rows
 
         rows = table_rows([])
+    elif options.suite == "hard":
+        from hard import hard_rows
+
+        rows = [row for n in sizes for row in hard_rows(n)]
     elif options.suite == "rvm":
         from rvm import version  # its peers are not in the table of the other suites
 

@@ -104,6 +104,38 @@ def violations(P: Programme, beta: Array, slope: Array) -> float:
     return max(float(up[begin:end].max() - down[begin:end].min()) for begin, end, _ in P.segments)
 
 
+def gap_of(P: Programme, beta: Array, slope: Array) -> float:
+    """How much the objective can lie below its maximum: that of its tangent, over the box.
+
+    With u = slope - level it is sum_t max_c (u_t c - eps_t |c|) - (u_t b_t - eps_t |b_t|), at least
+    0 (up to rounding); the sums over the segments are fixed, and their levels drop out.
+    """
+    u = slope.copy()
+    if P.bias:
+        levels = levels_of(P, beta, slope)
+        for (begin, end, _), value in zip(P.segments, levels, strict=True):
+            u[begin:end] -= value
+    ends = np.maximum(u * P.high - P.kink * P.high, u * P.low + P.kink * P.low)
+    return float((np.maximum(ends, 0.0) - (u * beta - P.kink * np.abs(beta))).sum())
+
+
+def levels_of(P: Programme, beta: Array, slope: Array) -> Array:
+    """The multiplier of each segment: mean over free variables, else the middle of its bounds."""
+    if not P.bias:
+        return np.zeros(1)
+    up, down = directions(P, beta, slope)
+    free = P.free(beta)
+    levels = np.empty(len(P.segments))
+    for g, (begin, end, _) in enumerate(P.segments):
+        inside = slice(begin, end)
+        if np.any(free[inside]):
+            shifted = slope[inside] - np.sign(beta[inside]) * P.kink[inside]
+            levels[g] = shifted[free[inside]].mean()
+        else:
+            levels[g] = 0.5 * (up[inside].max() + down[inside].min())
+    return levels
+
+
 # Moving a row costs about as much as a step. What this saves is the share of the variables that
 # leave times the steps to come, for which those since the last time stand: that product must be
 # this many times the rows that move. Problems of fewer variables than SMALLEST are left whole.
@@ -206,6 +238,16 @@ class Ascent:
             self.slope[index] -= self.rows.product_at(self.columns[index], change)
         self.aside = []
         return violations(self.P, self.beta, self.slope)
+
+    def drift(self) -> float:
+        """How far slopes lie from those of the coefficients, in double precision, at 16 places."""
+        index = np.unique(np.linspace(0, len(self.beta) - 1, 16).astype(np.intp))
+        sums, points = self._sums(self.beta), self.rows.all_points
+        source = np.flatnonzero(sums)
+        if not len(source):
+            return 0.0
+        exact = self.rows.kernel(points[self.columns[index]], points[source]) @ sums[source]
+        return float(np.abs(self.P.linear[index] - exact - self.slope[index]).max())
 
     def widen(self, again: bool) -> None:
         """After restore: work on the variables that are needed (``again``), or on all."""

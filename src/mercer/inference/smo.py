@@ -9,15 +9,19 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from mercer.core.arrays import Array
+from mercer.core.memory import fits
 from mercer.inference.base import Report, Solution, ones_if_none
+from mercer.inference.interior import interior
 from mercer.inference.mode.newton import ModeInference
-from mercer.inference.programme import Ascent, Mask, Programme, directions, dual_of
+from mercer.inference.programme import Ascent, Mask, Programme, dual_of, gap_of, levels_of
 from mercer.linalg.gram import Gram, NoSpread
 from mercer.linalg.rows import RowCache
 from mercer.losses.base import Loss, is_number
 
 SINGLE_TOL = 1e-5  # below this tolerance the rows of K are kept in double precision
 UNLIMITED = 1 << 62
+CALL = 200_000_000  # variables that one call of compiled code passes over
+DENSE = 12_000  # points up to which interior points are asked
 RETURNS = 5  # of variables that were set aside, before none is set aside any more
 
 
@@ -30,7 +34,9 @@ class SMO(ModeInference):
     ----------
     tol : > 0, default 1e-3. Largest violation of optimality, in units of f. Below 1e-5 rows of K
         are kept in double precision, otherwise in single.
-    max_iter : >= -1, default -1, no limit. Most steps; reaching it is reported, not raised.
+    max_iter : >= -1, default -1. Most steps along pairs; reaching it is reported, not raised. With
+        -1 interior points take over when the steps have cost as much as those would; beyond 12,000
+        points, where they do not, the limit is 1e7 steps, or 1000 a variable if that is more.
     cache_size : > 0, default 1000. Megabytes for rows of K.
 
     References
@@ -134,14 +140,50 @@ class SMO(ModeInference):
         return Solution(alpha, W, z, NoSpread(gram.diag()), beta, np.ones(n), joined)
 
     def climb(self, programme: Programme, rows: RowCache) -> Optimum:
-        """Maximise until no pair (or variable) violates optimality by more than ``tol``."""
-        tol, ascent = self.tol, Ascent(programme, rows)
-        reached = _objective(programme, ascent.beta, ascent.slope)
-        limit, steps = (self.max_iter if self.max_iter >= 0 else UNLIMITED), 0
+        """Maximise until no pair (or variable) violates optimality by more than ``tol``.
+
+        Steps along pairs come first. Where they stall, or rounding of single rows spoils them,
+        interior points take over (:mod:`mercer.inference.interior`) and the steps go on from there
+        in double precision. The slopes that decide are compared with those of the coefficients.
+        """
+        limit = self.max_iter if self.max_iter >= 0 else UNLIMITED
+        patience, newton = _patience(programme, rows), 0
+        end = self._pairs(Ascent(programme, rows), min(limit, patience))
+        if end.ascent.drift() > max(0.25 * self.tol, end.resolution()):
+            end = self._go_on(end, end.ascent.beta, limit - end.steps, patience)
+        n, stalled = len(rows.all_points), end.violation > max(self.tol, end.resolution())
+        if stalled and end.steps < limit and n <= DENSE and fits(n, arrays=4):
+            F = rows.kernel.features(rows.all_points)
+            narrow = isinstance(F, np.ndarray) and 2 * F.shape[1] < n
+            P = replace(programme, start=end.ascent.beta)
+            K = F if narrow else rows.kernel(rows.all_points)
+            beta, newton = interior(P, K, self.tol, features=narrow)
+            better = self._go_on(end, beta, limit - end.steps, patience // 10)
+            end = better if better.gap() <= end.gap() else end
+        return self._judged(end, newton, limit if n <= DENSE else min(limit, patience))
+
+    def _go_on(self, end: _End, beta: Array, limit: int, patience: int) -> _End:
+        """More steps from ``beta``, with rows in double precision."""
+        rows = end.ascent.rows
+        double = RowCache(rows.kernel, rows.all_points, 1e6 * self.cache_size, single=False)
+        ascent = Ascent(replace(end.ascent.P, start=beta), double)
+        more = self._pairs(ascent, min(limit, patience))
+        narrowest, returns = min(end.narrowest, more.narrowest), end.returns + more.returns
+        return _End(ascent, end.steps + more.steps, more.violation, narrowest, returns)
+
+    def _pairs(self, ascent: Ascent, limit: int) -> _End:
+        """Up to ``limit`` steps along pairs.
+
+        Variables that cannot move are set aside on the way; the violation in the end is that of
+        all variables.
+        """
+        tol, steps = self.tol, 0
+        reached = _objective(ascent.P, ascent.beta, ascent.slope)
         spell = max(20_000, 20 * len(ascent.beta))  # steps in which the objective must have grown
         since, grown, shrinking, returns, narrowest = 0, 0.0, True, 0, len(ascent.beta)
         while True:
-            budget = min(limit - steps, spell - since)
+            # a call of compiled code ends soon enough for an interrupt to be heard
+            budget = min(limit - steps, spell - since, max(100, CALL // len(ascent.now_beta)))
             if shrinking:
                 budget = min(budget, ascent.pause)
             made, violation, gained, again = ascent.climb(tol, budget)
@@ -167,26 +209,64 @@ class SMO(ModeInference):
                 ascent.shrink()
         if ascent.kept is not None:
             violation = ascent.restore()
-            rows.reset()  # whoever uses the rows next means all points
-        beta, slope = ascent.beta, ascent.slope
-        level, free = _levels(programme, beta, slope), programme.free(beta)
-        converged, limited = bool(violation <= tol), bool(violation > tol and steps >= limit)
+            ascent.rows.reset()  # whoever uses the rows next means all points
+        return _End(ascent, steps, float(violation), narrowest, returns)
+
+    def _judged(self, end: _End, newton: int, limit: int) -> Optimum:
+        """What came out, with its certificate."""
+        P, beta, slope, rows = end.ascent.P, end.ascent.beta, end.ascent.slope, end.ascent.rows
+        level, free = levels_of(P, beta, slope), P.free(beta)
+        # double precision certifies no less; what is coarser than the default tol is no end
+        tol = max(self.tol, min(end.resolution(), 1e-3))
+        converged = bool(end.violation <= tol)
+        limited = bool(not converged and end.steps >= limit)
         ended = "iteration limit" if limited else "no step lowers the violation further"
         details = {
-            "violation": float(violation),
-            "objective": _objective(programme, beta, slope),
+            "violation": end.violation,
+            "tol": float(tol),
+            "objective": _objective(P, beta, slope),
+            "method": "pairs, then interior points" if newton else "pairs",
+            "newton_steps": newton,
             "rows_computed": int(rows.computed),
-            "fewest_active": int(narrowest),
-            "returns": returns,
+            "fewest_active": int(end.narrowest),
+            "returns": end.returns,
             "precision": str(rows.table.dtype),
             "limited": limited,
             "free": int(np.count_nonzero(free & (beta != 0.0))),
             "bounded": int(np.count_nonzero(~free & (beta != 0.0))),
         }
-        gap, message = _gap(programme, beta, slope, level), "converged" if converged else ended
-        return Optimum(
-            beta, slope, level, free, Report(converged, int(steps), gap, message, details)
-        )
+        gap, message = gap_of(P, beta, slope), "converged" if converged else ended
+        report = Report(converged, int(end.steps), gap, message, details)
+        return Optimum(beta, slope, level, free, report)
+
+
+class _End(NamedTuple):
+    """Where a run of steps ended."""
+
+    ascent: Ascent
+    steps: int
+    violation: float
+    narrowest: int  # the fewest variables that were active at a time
+    returns: int  # how often those set aside came back
+
+    def gap(self) -> float:
+        return gap_of(self.ascent.P, self.ascent.beta, self.ascent.slope)
+
+    def resolution(self) -> float:
+        """What rounding leaves of a slope in double precision, in units of f."""
+        size = float(self.ascent.diagonal.max(initial=0.0)) * float(np.abs(self.ascent.beta).sum())
+        return 4.0 * float(np.finfo(np.float64).eps) * size
+
+
+def _patience(P: Programme, rows: RowCache) -> int:
+    """Steps along pairs that cost as much as interior points would; many where those cannot be."""
+    n, N = len(rows.all_points), len(P.linear)
+    if n > DENSE:
+        return max(10_000_000, 1000 * N)
+    source = rows.kernel.features(rows.all_points[:1])
+    narrow = isinstance(source, np.ndarray) and 2 * source.shape[1] < n
+    newton = 25 * (n * source.shape[1] ** 2 if narrow else n**3 / 3) / 1e10  # seconds, about
+    return max(20_000, 50 * N, int(newton / (2e-9 * N)))
 
 
 class Optimum(NamedTuple):
@@ -205,7 +285,10 @@ class Optimum(NamedTuple):
 # and at a bound.
 JOINED: dict[str, Callable[[list[Any]], Any]] = {
     "violation": max,
+    "tol": max,
     "objective": list,
+    "method": max,
+    "newton_steps": sum,
     "rows_computed": max,
     "fewest_active": min,
     "returns": max,
@@ -232,34 +315,3 @@ def _constant(basis: Array | None) -> float | None:
 def _objective(P: Programme, beta: Array, slope: Array) -> float:
     """p'b - sum eps |b| - 1/2 b'K b, with K b = p - slope."""
     return float(0.5 * beta @ (P.linear + slope) - P.kink @ np.abs(beta))
-
-
-def _gap(P: Programme, beta: Array, slope: Array, level: Array) -> float:
-    """How much the objective can lie below its maximum: that of its tangent, over the box.
-
-    With u = slope - level it is sum_t max_c (u_t c - eps_t |c|) - (u_t b_t - eps_t |b_t|), at least
-    0 (up to rounding); the sums over the segments are fixed, and their levels drop out.
-    """
-    u = slope.copy()
-    if P.bias:
-        for (begin, end, _), value in zip(P.segments, level, strict=True):
-            u[begin:end] -= value
-    ends = np.maximum(u * P.high - P.kink * P.high, u * P.low + P.kink * P.low)
-    return float((np.maximum(ends, 0.0) - (u * beta - P.kink * np.abs(beta))).sum())
-
-
-def _levels(P: Programme, beta: Array, slope: Array) -> Array:
-    """The multiplier of each segment: mean over free variables, else the middle of its bounds."""
-    if not P.bias:
-        return np.zeros(1)
-    up, down = directions(P, beta, slope)
-    free = P.free(beta)
-    levels = np.empty(len(P.segments))
-    for g, (begin, end, _) in enumerate(P.segments):
-        inside = slice(begin, end)
-        if np.any(free[inside]):
-            shifted = slope[inside] - np.sign(beta[inside]) * P.kink[inside]
-            levels[g] = shifted[free[inside]].mean()
-        else:
-            levels[g] = 0.5 * (up[inside].max() + down[inside].min())
-    return levels

@@ -321,7 +321,7 @@ class LapSVC(GraphMachine):
         10, None, None, None.
     kernel, degree, gamma, coef0 : default "rbf", 3, "scale", 0; "scale" counts all rows.
     tol : > 0, default 1e-6. Largest violation of optimality, in units of f.
-    max_iter : default -1, no limit. Steps at most; reaching it is a ConvergenceWarning.
+    max_iter : default -1, as SMO has it. Steps at most; reaching it is a ConvergenceWarning.
 
     References
     ----------

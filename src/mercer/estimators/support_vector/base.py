@@ -202,26 +202,22 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
         """Warn that the steps ended above the tolerance."""
         params, details = self.get_params(deep=False), report.details
         violation = details.get("violation")  # None of an interior point, judged by its gap
-        gap = f"duality gap of {report.gap:.2g}"
+        far = f"duality gap of {report.gap:.2g}"
+        if violation is not None:
+            far = f"violation of {violation:.2g}, a {far}"
         ended = (
             f"{type(self).__name__} ended after {report.iterations} steps "
-            f"(max_iter={params['max_iter']}) with a "
-            f"{gap if violation is None else f'violation of {violation:.2g}'}, "
-            f"above tol={params['tol']:g}"
+            f"(max_iter={params['max_iter']}) with a {far}, above tol={params['tol']:g}"
         )
+        softer = ", or choose a smaller C" if "C" in params else ""
+        scaled = f"scale the columns (for example with StandardScaler){softer}"
         if violation is None:
             remedy = "raise max_iter, choose a larger tol or scale the columns"
         elif details["limited"]:
-            softer = ", or choose a smaller C" if "C" in params else ""
-            remedy = (
-                "raise max_iter (-1 is no limit), scale the columns (for example with "
-                f"StandardScaler){softer}"
-            )
+            remedy = f"raise max_iter, {scaled}"
         else:
             ended += ", and no step lowers it further (rounding)"
-            double = details["precision"] == "float64"
-            exact = "" if double else " or one below 1e-5 (double precision),"
-            remedy = f"choose a larger tol,{exact} or scale the columns"
+            remedy = f"choose a larger tol, {scaled}"
         warnings.warn(f"{ended}: {remedy}", ConvergenceWarning, stacklevel=outside())
 
     def summary(self) -> Summary:

@@ -65,8 +65,8 @@ class SVC(SupportClassifier):
     tol : > 0, default 1e-3. Largest violation of optimality, in units of f; below 1e-5 rows of K
         are kept in double precision.
     cache_size : > 0, default 1000. Megabytes for rows of K.
-    max_iter : >= -1, default -1, no limit. Most steps; reaching it is a ConvergenceWarning, and in
-        ``report_``.
+    max_iter : >= -1, default -1, as :class:`~mercer.inference.SMO` has it. Most steps; reaching it
+        is a ConvergenceWarning, and in ``report_``.
     inference : None (default), "variational", "ep" or Inference. The Bayesian machine. A constant
         part of the kernel takes the place of the bias.
     search : "evidence" (default), Search or None, which keeps the kernel as it is. Of the Bayesian
