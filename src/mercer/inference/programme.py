@@ -240,13 +240,10 @@ class Ascent:
         return violations(self.P, self.beta, self.slope)
 
     def drift(self) -> float:
-        """How far slopes lie from those of the coefficients, in double precision, at 16 places."""
-        index = np.unique(np.linspace(0, len(self.beta) - 1, 16).astype(np.intp))
-        sums, points = self._sums(self.beta), self.rows.all_points
-        source = np.flatnonzero(sums)
-        if not len(source):
-            return 0.0
-        exact = self.rows.kernel(points[self.columns[index]], points[source]) @ sums[source]
+        """How far slopes lie from those of the coefficients, in double precision, at 4 places."""
+        index = np.arange(4) * (len(self.beta) - 1) // 3
+        points, sums = self.rows.all_points, self._sums(self.beta)
+        exact = self.rows.kernel(points[self.columns[index]], points) @ sums
         return float(np.abs(self.P.linear[index] - exact - self.slope[index]).max())
 
     def widen(self, again: bool) -> None:
