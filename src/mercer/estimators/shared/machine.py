@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from mercer.core.arrays import Array, as_columns, group_rows, location_scale
+from mercer.estimators.shared.density import described_density, flat_words, measure, up_to
 from mercer.estimators.shared.labels import NO_LABELS, Labelled
 from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, resolve
@@ -254,6 +255,7 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         self.left_out_ = None if isinstance(left, str) else left
         if isinstance(left, str):
             fit.report["left_out"] = left
+        fit.report["density"] = self._density(fit, first.loss)
         self.relevance_ = relevance(first.kernel, p.points, p.weights)
         self.report_ = fit.report
 
@@ -284,6 +286,22 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         if fit.parts.inference.has_evidence:
             degrees = _degrees_of_freedom(draw.kernel, fit.problem, solved)
         return described(fit, solved) | {"gram": solved.gram.name, "degrees_of_freedom": degrees}
+
+    def _density(self, fit: Fit, loss: Loss) -> dict[str, Any]:
+        """Return what evidence and left-out figures are densities of."""
+        given, table, machines = fit.given, fit.table, 1
+        y, left = table.Y, self.left_out_
+        if given.labels is not NO_LABELS:
+            left = None if left is None or left.codes is None else left  # labels taken for numbers
+            y = given.labels.codes[:, None]
+            machines = 1 if loss.response == "multiclass" else table.Y.shape[1]
+        flat = up_to(flat_words(fit.parts.basis, table.points, table.total))
+        evidence, left_out = self._measures(loss, machines)
+        return described_density(given.X, y, given.weights, evidence + flat, left_out, left)
+
+    def _measures(self, loss: Loss, machines: int) -> tuple[str, str]:
+        """Return what evidence and left-out densities measure, of so many ``machines``."""
+        return measure(loss, machines), measure(loss)  # classes left out have one probability each
 
     def _stated_kernel(self, fit: Fit, draw: Draw) -> Kernel:
         """Return the fitted kernel in the user's units."""
