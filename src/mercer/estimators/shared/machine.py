@@ -121,6 +121,8 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         parts = self._resolve(given)
         self._check(given, parts)
         table = self._merge(given, parts, self._targets(given, parts))
+        if given.labels is NO_LABELS:  # labels are not centred
+            parts.free_constant(len(table.points))
         units = self._units(given, parts, table)
         fit = Fit(given, parts, table, units, self._pose(given, parts, table, units))
         self._begin(fit)
@@ -274,6 +276,8 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         kind = {
             "spread": posterior.has_spread,
             "quadratic": "quadratic" in fit.parts.inference.needs,
+            # a flat constant knows no centre
+            "centred": bool(np.any(fit.units.y_shift)) and not fit.parts.has_constant,
         }
         found = left_out_figures(fit.problem, solved.gram, draw.loss, solved.solution, **kind)
         if isinstance(found, str):
