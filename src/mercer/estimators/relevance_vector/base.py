@@ -29,6 +29,7 @@ from mercer.estimators.shared.density import described_density, flat_words, meas
 from mercer.estimators.shared.machine import KernelMachine
 from mercer.estimators.shared.parts import standardizes
 from mercer.estimators.shared.record import LEFT_OUT, UNITS, check_left_out
+from mercer.estimators.shared.summary import doubts
 from mercer.estimators.shared.table import Table, build_table
 from mercer.estimators.shared.units import Units, describe_rows, describe_units
 from mercer.inference.sites.base import cavity
@@ -252,6 +253,7 @@ class RelevanceMachine(KernelMachine):
         if total is not None:
             text = f"{total:.4f} ({total / counts['weight']:.4f} per observation)"
             rows.append(("Quality", "leave-one-out log density, functions held", text))
+        rows += [("Quality", "doubtful", text) for text in doubts(self.report_)]
         for j, one in enumerate(searches):
             label = "search" if len(searches) == 1 else f"search {j}"
             steps = ", ".join(f"{count} {kind}" for kind, count in one["steps"].items())

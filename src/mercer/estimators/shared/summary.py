@@ -92,18 +92,24 @@ def machine_rows(machine: Any) -> Rows:
 ABSURD = 0.3  # mean difference of stated and observed frequencies; the worst is 0.5
 
 
+def noise_at_bound(report: dict[str, Any]) -> list[str]:
+    """Return the sentence about a noise that ended at the bound of its search, if it did."""
+    search = report.get("search")
+    at = search.get("at_bounds") or [] if isinstance(search, dict) else []
+    if "loss__noise" not in at:
+        return []
+    return [
+        "the noise ended at the bound of its search: the machine takes the targets for exact, and "
+        "its densities are as high as that bound allows"
+    ]
+
+
 def doubts(report: dict[str, Any]) -> list[str]:
     """Return what makes the figures of a fit doubtful, in sentences: a noise at its bound.
 
     Or rows left out that their intervals or probabilities miss altogether.
     """
-    found, search = [], report.get("search")
-    at = search.get("at_bounds") or [] if isinstance(search, dict) else []
-    if "loss__noise" in at:
-        found.append(
-            "the noise ended at the bound of its search: the machine takes the targets for exact, "
-            "and its densities are as high as that bound allows"
-        )
+    found = noise_at_bound(report)
     calibration = (report.get("density") or {}).get("calibration")
     if calibration is not None and calibration > ABSURD:
         found.append(f"{absurd(calibration)}; do not trust its densities")
