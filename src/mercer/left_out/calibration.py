@@ -63,7 +63,7 @@ def predicted_class(
     if same is not None:
         w = np.ones(len(codes)) if weights is None else weights
         sums = np.column_stack([np.bincount(same, w * column) for column in proba.T])
-        typical = sums[same]
+        typical = np.asarray(sums[same], dtype=np.float64)
     chosen = typical.argmax(axis=1)
     return proba[np.arange(len(codes)), chosen], chosen == codes
 

@@ -165,7 +165,7 @@ def compare(models: Iterable[Any] | Mapping[str, Any], by: str = "auto") -> Comp
     if len({hasattr(model, "classes_") for _, model in named}) > 1:
         raise ValueError("a regression and a classification have no figures in common")
     _check_data(found)
-    notes = []
+    notes: list[str] = []
     if by == "auto":
         by, notes = _chosen(found)
     words = [one.word(by) for one in found]
@@ -228,7 +228,7 @@ def _check_data(found: list[_Compared]) -> None:
 def _chosen(found: list[_Compared]) -> tuple[str, list[str]]:
     """Return the first figure by which all can be compared, and why none before it."""
     full = [k for k in _SIGN if all(getattr(one.entry, k) is not None for one in found)]
-    notes = []
+    notes: list[str] = []
     for by in full:
         words: dict[str, list[str]] = {}
         for one in found:

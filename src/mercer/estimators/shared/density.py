@@ -63,8 +63,9 @@ def _calibration(left: LeftOut, X: Array, y: Array) -> float | None:
         return class_error(proba, codes, w, group_rows(X[there])[1])
     if left.codes is not None or left.mean is None or left.variance is None:
         return None
-    columns = (np.reshape(a, y.shape)[there].T for a in (y, left.mean, np.sqrt(left.variance)))
-    return float(np.mean([interval_error(*each, w) for each in zip(*columns, strict=True)]))
+    Y, mean, std = (np.reshape(a, y.shape)[there] for a in (y, left.mean, np.sqrt(left.variance)))
+    each = [interval_error(Y[:, j], mean[:, j], std[:, j], w) for j in range(Y.shape[1])]
+    return float(np.mean(each))
 
 
 def measure(loss: Loss, machines: int = 1) -> str:
@@ -98,11 +99,23 @@ def flat_words(basis: Basis | None, points: Array, weights: Array) -> str | None
     return f"flat in {own} of these inputs ({fingerprint(basis(points), weights)[:6]})"
 
 
+def spline_density(x: Array, y: Array, weights: Array, loss: Loss, degree: int) -> dict[str, Any]:
+    """Return what the figures of a curve y(x) are of, flat in x^j / j! up to j = ``degree``.
+
+    Rows x, y, ``weights`` (n,) each.
+    """
+    points, group = np.unique(x[weights > 0.0], return_inverse=True)
+    total = np.asarray(np.bincount(group, weights[weights > 0.0]), dtype=np.float64)
+    flat = up_to(flat_words(PolynomialBasis(int(degree)), points[:, None], total))
+    evidence = measure(loss) + flat + (", divided by factorials" if degree > 1 else "")
+    return described_density(x[:, None], y[:, None], weights, evidence, measure(loss))
+
+
 def fingerprint(*arrays: Array) -> str:
     """Return 12 hexadecimal digits for arrays of numbers, the order of rows included."""
     found = sha256()
     for array in arrays:
-        found.update(np.ascontiguousarray(array, dtype=np.float64) + 0.0)  # 0.0 for -0.0
+        found.update((np.asarray(array, dtype=np.float64) + 0.0).tobytes())  # 0.0 for -0.0
     return found.hexdigest()[:12]
 
 

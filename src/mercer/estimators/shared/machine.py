@@ -297,7 +297,7 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         y, left = table.Y, self.left_out_
         if given.labels is not NO_LABELS:
             left = None if left is None or left.codes is None else left  # labels taken for numbers
-            y = given.labels.codes[:, None]
+            y = given.labels.codes[:, None].astype(np.float64)
             machines = 1 if loss.response == "multiclass" else table.Y.shape[1]
         flat = up_to(flat_words(fit.parts.basis, table.points, table.total))
         evidence, left_out = self._measures(loss, machines)

@@ -10,11 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._native import markov
 from mercer.core.arrays import Array
-from mercer.core.basis import PolynomialBasis
 from mercer.core.kinds import PartOf, Plain, Record
 from mercer.core.record import Each, Maybe, One
 from mercer.estimators.kernel.regressor import KernelRegressor
-from mercer.estimators.shared.density import described_density, flat_words, measure, up_to
+from mercer.estimators.shared.density import spline_density
 from mercer.estimators.shared.machine import generator
 from mercer.estimators.shared.record import LEFT_OUT
 from mercer.estimators.shared.table import check_target, check_weights, read_inputs, read_rows
@@ -169,19 +168,12 @@ class SmoothingSpline(KernelRegressor):
             "degrees_of_freedom": found.edf,
             "order": int(self.order),
             "lam": lam,
-            "density": self._density_of(x, y, weights, found.loss),
+            "density": spline_density(
+                x, y, weights, found.loss, 0 if self.period else self.order - 1
+            ),
             **found.extra,
         }
         return self
-
-    def _density_of(self, x: Array, y: Array, weights: Array, loss: Loss) -> dict[str, Any]:
-        """The evidence is flat in x^j / j!, j < m; with a period in a constant."""
-        points, group = np.unique(x[weights > 0.0], return_inverse=True)
-        total = np.bincount(group, weights[weights > 0.0])
-        degree = 0 if self.period is not None else int(self.order) - 1
-        flat = up_to(flat_words(PolynomialBasis(degree), points[:, None], total))
-        evidence = measure(loss) + flat + (", divided by factorials" if degree > 1 else "")
-        return described_density(x[:, None], y[:, None], weights, evidence, measure(loss))
 
     def _curve(self, rows: Observed) -> FittedSpline:
         """Fit, each kind of noise in its own way."""

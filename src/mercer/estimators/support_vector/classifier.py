@@ -193,8 +193,8 @@ class SVC(SupportClassifier):
         gram, multipliers, bound = problem.gram, np.abs(solution.alpha), self._bound(problem)
         found = (gram.kernel, gram.points, multipliers, solution.z, problem.Y, bound)
         given = (problem.place, problem.values, problem.weights, problem.X[problem.place < 0])
-        codes = problem.values.astype(np.float64)[:, None]
-        self.report_["density"] = described_density(problem.X, codes, problem.weights, None, None)
+        y = problem.values.astype(np.float64)[:, None]
+        self.report_["density"] = described_density(problem.X, y, problem.weights, None, None)
         self._trained = Trained(*found, problem.total, self._has_bias(), *given)
         # the sigmoid on outputs of rows left out, where probabilities are asked for
         self.slope_, self.offsets_ = np.ones(0), np.zeros(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,8 @@ def row_of(
     doubts = noise_at_bound(getattr(machine, "report_", None) or {})
     if left.calibration > ABSURD:
         doubts.append(absurd(left.calibration))
-    return Row(name, sentence, chosen, *figures, *others, "; ".join(doubts))
+    found = Row(name, sentence, chosen, *figures, *others)
+    return replace(found, doubts="; ".join(doubts))
 
 
 def failed(name: str, sentence: str, seconds: float, reason: str) -> Row:
