@@ -7,7 +7,7 @@ import pytest
 
 import mercer
 from mercer import GPClassifier, GPRegressor, RVRegressor, SmoothingSpline, compare
-from mercer.estimators.shared.density import fingerprint, rows_fingerprint
+from mercer.estimators.shared.units import fingerprint, rows_fingerprint
 from mercer.kernels import RBF
 from mercer.losses import Gaussian
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.core.arrays import Array, Index
 from mercer.core.words import shown
-from mercer.left_out.calibration import Bins, predicted_class, reliability_bins
+from mercer.left_out.figures import Bins, predicted_class, reliability_bins
 from mercer.plots.regression import sampling_band
 from mercer.plots.style import BLUE, GREY, ORANGE, Display, class_line
 

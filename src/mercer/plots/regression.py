@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from mercer.core.arrays import Array
 from mercer.core.words import shown
-from mercer.left_out.calibration import coverage
+from mercer.left_out.figures import coverage
 from mercer.plots.style import BLUE, MANY, ORANGE, PALE, Display
 
 

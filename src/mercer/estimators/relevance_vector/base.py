@@ -25,13 +25,20 @@ from mercer.estimators.relevance_vector.fit import (
     RelevanceRows,
     choose,
 )
-from mercer.estimators.shared.density import described_density, flat_words, measure, up_to
 from mercer.estimators.shared.machine import KernelMachine
 from mercer.estimators.shared.parts import standardizes
 from mercer.estimators.shared.record import LEFT_OUT, UNITS, check_left_out
 from mercer.estimators.shared.summary import doubts
 from mercer.estimators.shared.table import Table, build_table
-from mercer.estimators.shared.units import Units, describe_rows, describe_units
+from mercer.estimators.shared.units import (
+    Units,
+    describe_rows,
+    describe_units,
+    described_density,
+    flat_words,
+    measure,
+    up_to,
+)
 from mercer.inference.sites.base import cavity
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut

@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from mercer.core.arrays import Array, as_columns, group_rows, location_scale
-from mercer.estimators.shared.density import described_density, flat_words, measure, up_to
 from mercer.estimators.shared.labels import NO_LABELS, Labelled
 from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, resolve
@@ -34,9 +33,13 @@ from mercer.estimators.shared.units import (
     Units,
     describe_rows,
     describe_units,
+    described_density,
+    flat_words,
+    measure,
     no_units,
     standardised_basis,
     standardised_problem,
+    up_to,
 )
 from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel

@@ -13,11 +13,10 @@ from mercer.core.arrays import Array
 from mercer.core.kinds import PartOf, Plain, Record
 from mercer.core.record import Each, Maybe, One
 from mercer.estimators.kernel.regressor import KernelRegressor
-from mercer.estimators.shared.density import spline_density
 from mercer.estimators.shared.machine import generator
 from mercer.estimators.shared.record import LEFT_OUT
 from mercer.estimators.shared.table import check_target, check_weights, read_inputs, read_rows
-from mercer.estimators.shared.units import describe_units
+from mercer.estimators.shared.units import describe_units, spline_density
 from mercer.estimators.spline import gaussian, likelihood
 from mercer.estimators.spline.gaussian import FittedSpline, Observed
 from mercer.left_out.figures import LeftOut

@@ -22,8 +22,8 @@ from mercer.core.arrays import Array
 from mercer.core.kinds import Numbers, Record
 from mercer.core.record import EstimatorOf, Maybe
 from mercer.estimators.gaussian_process.classifier import GPClassifier
-from mercer.estimators.shared.density import described_density
 from mercer.estimators.shared.table import check_weights
+from mercer.estimators.shared.units import described_density
 from mercer.estimators.support_vector.base import check_sigmoid
 from mercer.estimators.support_vector.dual import SupportClassifier, SupportProblem
 from mercer.inference.base import Solution

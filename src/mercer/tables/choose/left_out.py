@@ -14,7 +14,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from mercer.core.arrays import Array, Index, group_rows
 from mercer.estimators.shared.labels import binary_targets, one_vs_rest
 from mercer.estimators.shared.predictions import log_probabilities
-from mercer.left_out.calibration import class_error, interval_error
+from mercer.left_out.figures import class_error, interval_error
 from mercer.plots.rows import normal_log_density, recorded
 from mercer.tables.data.weights import fitted
 from mercer.tables.quality import quality
