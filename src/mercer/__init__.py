@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mercer.estimators.online.river import RiverClassifier as RiverClassifier
     from mercer.estimators.relevance_vector.classifier import RVClassifier as RVClassifier
     from mercer.estimators.relevance_vector.regressor import RVRegressor as RVRegressor
-    from mercer.estimators.shared.summary import compare as compare
+    from mercer.estimators.shared.compare import compare as compare
     from mercer.estimators.spline.estimator import SmoothingSpline as SmoothingSpline
     from mercer.estimators.support_vector.classifier import SVC as SVC
     from mercer.estimators.support_vector.nu import NuSVC as NuSVC
@@ -78,7 +78,7 @@ _HOMES = {
     "SmoothingSpline": "mercer.estimators.spline.estimator",
     "ThinPlateSpline": "mercer.estimators.thin_plate.estimator",
     "TableModel": "mercer.tables.model",
-    "compare": "mercer.estimators.shared.summary",
+    "compare": "mercer.estimators.shared.compare",
     "fit": "mercer.tables.fit",
     "load": "mercer.persist",
     "save": "mercer.persist",

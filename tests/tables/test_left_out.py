@@ -9,6 +9,7 @@ from scipy.stats import norm
 import mercer
 from mercer.kernels import RBF
 from mercer.left_out import span as sv_loo
+from mercer.left_out.figures import predicted_class, reliability_bins
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.left_out import by_folds, constant, of_classes, of_quantity, own_left_out
 from mercer.tables.choose.notes import influence
@@ -161,3 +162,46 @@ def test_the_only_free_support_vector_has_a_span():
         left = sv_loo.left_out(RBF(1.0), X, lam, f, y, bound, bias)
         assert np.isfinite(left).all()
         np.testing.assert_allclose(left[0], 0.4 - 0.5)
+
+
+@pytest.mark.parametrize("seed", [1, 4, 5])
+def test_calibration_where_rows_share_inputs(seed):
+    """X in {0, 1}^4: leaving a row out moves its probability against its own label."""
+    rng = np.random.default_rng(seed)
+    slopes, pairs = 1.2 * rng.normal(size=4), 0.5 * rng.normal(size=(4, 4))
+    cells = np.array(np.meshgrid(*[[0.0, 1.0]] * 4)).reshape(4, 16).T
+    log_odds = (cells - 0.5) @ slopes + np.einsum("ni,ij,nj->n", cells - 0.5, pairs, cells - 0.5)
+    p = 1.0 / (1.0 + np.exp(-log_odds))
+    which = rng.integers(0, 16, 800)
+    X, y = cells[which], (rng.random(800) < p[which]).astype(float)
+    machine = mercer.GPClassifier(4.0 * RBF(1.5), inference="laplace", search=None).fit(X, y)
+    left, stated = own_left_out(machine, X, y, 2), machine.predict_proba(cells)
+    likely = stated.argmax(axis=1)
+    # as many new rows as one likes: each cell by what is true of it
+    truth = reliability_bins(stated.max(axis=1), np.where(likely == 1, p, 1.0 - p)).error
+    assert abs(left.calibration - truth) < 0.02
+    blind = of_classes(y, left.proba, "leave-one-out").calibration
+    assert blind > truth + 0.04  # what was said before
+    if seed == 1:
+        folds = by_folds(machine, X, y, y, 2, seed=0, folds=2)
+        assert abs(folds.calibration - truth) < 0.03  # of half the rows
+
+
+def test_equal_rows_are_judged_together():
+    """By hand: ten equal rows of which six are hits, each predicted by the other nine."""
+    hit = np.r_[np.ones(6), np.zeros(4)]
+    p = np.where(hit == 1.0, 5 / 9, 6 / 9)
+    bins = reliability_bins(p, hit, same=np.zeros(10, dtype=int))
+    assert bins.predicted == pytest.approx(bins.observed)
+    # the expected square on new rows is the variance of a mean of ten, v / 10 with v = 0.24 * 10/9;
+    # of pairs left out it is exact to first order in 1/9
+    assert bins.error**2 == pytest.approx(0.24 / 9.0 * (2 * 10 / 9 - 1.0), rel=1e-12)
+    alone = reliability_bins(p, hit, same=np.arange(10))
+    assert alone.error == pytest.approx(reliability_bins(p, hit).error)
+
+
+def test_equal_rows_are_taken_for_one_class():
+    proba = np.array([[0.45, 0.55], [0.55, 0.45], [0.56, 0.44]])
+    p, right = predicted_class(proba, np.array([0, 1, 1]), same=np.zeros(3, dtype=int))
+    np.testing.assert_array_equal(p, proba[:, 0])
+    np.testing.assert_array_equal(right, [True, False, False])

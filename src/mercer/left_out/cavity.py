@@ -56,16 +56,24 @@ def cavities(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> tu
 
 
 def left_out_figures(
-    problem: Problem, gram: Gram, loss: Loss, solution: Solution, *, spread: bool, quadratic: bool
+    problem: Problem,
+    gram: Gram,
+    loss: Loss,
+    solution: Solution,
+    *,
+    spread: bool,
+    quadratic: bool,
+    centred: bool = False,
 ) -> LeftOut | str:
     """Return every row of a regression from the others, in the units of the problem; or why not.
 
-    From its cavity, for a ``quadratic`` loss exactly; without ``spread`` with f at its mode.
+    From its cavity, for a ``quadratic`` loss exactly; without ``spread`` with f at its mode. If the
+    targets were ``centred`` on their mean, a row is left out of that, too.
     """
     v: Array | None = None
     m: Array | None
     if spread and quadratic:
-        return gaussian_figures(problem, loss, solution)
+        return gaussian_figures(problem, loss, solution, centred=centred)
     if spread:
         m, v = cavities(problem, gram, loss, solution)
     elif not (loss.offers("moments") and loss.normalised):
@@ -129,6 +137,20 @@ class Left:
         self.signal = (1.0 - self.P / self.W) / self.rest
         self.variance = self.signal + 1.0 / precision[g]
 
+    def centre_anew(self, problem: Problem, solution: Solution) -> None:
+        """Leave each row out of the mean of the targets as well, which was subtracted from all.
+
+        Without row r the mean is c_r = -u_r y_r / (total - u_r), u_r the weight that goes. The
+        prediction is linear in the targets: c_r + mean(y - c_r) = mean(y) + c_r (1 - mean(1)), and
+        1 - mean(1) is the left-out residual of targets that are all one. Without it, at a noise of
+        nearly zero, a row would be read off the sum of the others.
+        """
+        gone = self.share * problem.weights[problem.group]
+        others = problem.weights.sum() - gone
+        c = -problem.rows * (gone / np.where(others > 0.0, others, 1.0))[:, None]
+        one = solution.factor.solve(np.ones((len(problem.points), 1)))[problem.group]
+        self.residual = self.residual - c * (one / self.rest[:, None])
+
     def log_density(self) -> Array:
         """log p(y_r | the others), shape (N, m)."""
         v = self.variance[:, None]
@@ -136,10 +158,19 @@ class Left:
 
 
 def gaussian_figures(
-    problem: Problem, loss: Loss, solution: Solution, extra: Array | None = None
+    problem: Problem,
+    loss: Loss,
+    solution: Solution,
+    extra: Array | None = None,
+    centred: bool = False,
 ) -> LeftOut:
-    """Return every row from the others; ``extra`` (n,) is variance unknown to the factor."""
+    """Return every row from the others; ``extra`` (n,) is variance unknown to the factor.
+
+    If the targets were ``centred`` on their mean, a row is left out of that, too.
+    """
     left = Left(problem, solution, loss.quadratic(problem.y)[1])
+    if centred:
+        left.centre_anew(problem, solution)
     if extra is not None:
         left.variance = left.variance + extra[problem.group]
     variance = np.broadcast_to(left.variance[:, None], problem.rows.shape)

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.core.arrays import Array, Index
 from mercer.core.words import shown
+from mercer.left_out.figures import Bins, predicted_class, reliability_bins
 from mercer.plots.regression import sampling_band
 from mercer.plots.style import BLUE, GREY, ORANGE, Display, class_line
 
@@ -171,44 +172,6 @@ def _curve(
     return Curve(label, x, y, float(area), float(share))
 
 
-@dataclass(frozen=True)
-class Bins:
-    """Groups of rows with like probabilities: mean predicted, share observed, counts (b,)."""
-
-    predicted: Array
-    observed: Array
-    counts: Array
-    rows: Array  # the counts; of weighted rows, how many that count alike they are worth
-
-    @property
-    def error(self) -> float:
-        """Mean distance of predicted and observed, every group by its rows; smaller is better."""
-        return float(np.average(np.abs(self.predicted - self.observed), weights=self.counts))
-
-
-def reliability_bins(p: Array, hit: Array, bins: int = 10, weights: Array | None = None) -> Bins:
-    """Group rows by their probability p (n,) into at most ``bins`` groups of like size.
-
-    ``hit`` (n,) is 1 where the event occurred, ``weights`` (n,) how often a row counts. Equal
-    probabilities stay in one group, so there may be fewer groups.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> found = reliability_bins(np.array([0.1, 0.1, 0.8, 0.8]), np.array([0, 0, 1, 0]), bins=2)
-    >>> found.predicted.tolist(), found.observed.tolist(), round(found.error, 2)
-    ([0.1, 0.8], [0.0, 0.5], 0.2)
-    """
-    # each group ends at a probability that occurs: none is empty
-    levels = np.arange(1, bins + 1) / bins
-    ends = np.unique(np.quantile(p, levels, method="inverted_cdf", weights=weights))
-    w = np.ones(len(p)) if weights is None else weights
-    place = np.minimum(np.searchsorted(ends, p, side="left"), len(ends) - 1)
-    counts, squares = (np.bincount(place, v).astype(np.float64) for v in (w, w**2))
-    sums = [np.bincount(place, w * v) for v in (p, np.asarray(hit, dtype=np.float64))]
-    return Bins(sums[0] / counts, sums[1] / counts, counts, counts**2 / squares)
-
-
 @dataclass(repr=False, eq=False)
 class ReliabilityDisplay(ClassPredictions):
     """Observed share against predicted probability, in groups of rows of like size.
@@ -240,7 +203,8 @@ class ReliabilityDisplay(ClassPredictions):
         if len(classes) == 2:
             p, hit, event = proba[:, 1], codes == 1, repr(str(classes[1]))
         else:
-            p, hit = proba.max(axis=1), codes == proba.argmax(axis=1)
+            weights, same = options.get("weights"), options.get("same")
+            p, hit = predicted_class(proba, codes, weights, same)
             event = "the predicted class"
         return cls(reliability_bins(p, hit, **options), event)
 

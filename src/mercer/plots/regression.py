@@ -13,6 +13,7 @@ from scipy.special import ndtri
 
 from mercer.core.arrays import Array
 from mercer.core.words import shown
+from mercer.left_out.figures import coverage
 from mercer.plots.style import BLUE, MANY, ORANGE, PALE, Display
 
 
@@ -162,15 +163,6 @@ class ResidualDisplay(GaussianPredictions):
         side.plot(np.exp(-0.5 * grid**2) / np.sqrt(2 * np.pi), grid, color=ORANGE, lw=1.5)
         side.tick_params(labelleft=False)
         side.set_xlabel("density")
-
-
-def coverage(
-    y: Array, mean: Array, std: Array, levels: Array, weights: Array | None = None
-) -> Array:
-    """Return the share of y (n,) inside its central interval of each level (k,), shape (k,)."""
-    distance = np.abs(y - mean)[None, :]
-    inside = distance <= ndtri((1 + levels[:, None]) / 2) * std
-    return np.asarray(np.average(inside, axis=1, weights=weights))
 
 
 def effective(weights: Array) -> float:

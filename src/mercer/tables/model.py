@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from mercer.core.arrays import Array, Index
 from mercer.core.kinds import Labels, Numbers, Plain, Record, Rows, finite
-from mercer.core.record import Each, Fields, Maybe, One, Recorded
+from mercer.core.record import Each, Fields, Later, Maybe, One, Recorded
 from mercer.core.words import shown
 from mercer.persist import save
 from mercer.persist.pipelines import Step
@@ -35,6 +35,7 @@ _RANKED = {
     "seconds": Plain(float, 0.0),
     "size": Maybe(Plain(int, 0)),
     "by": _TEXT,
+    "doubts": Later(_TEXT, ""),
 }
 # of l rows that were left out
 _LEFT_OUT = {
@@ -48,6 +49,7 @@ _LEFT_OUT = {
     "proba": Maybe(Numbers("l c", finite=False)),
     "by": _TEXT,
     "weights": Maybe(Numbers("l", 0.0)),
+    "same": Later(Rows("l", rising=False)),
 }
 
 CAPTION = "ranked by the log density of rows left out, per row"
@@ -82,7 +84,11 @@ class Listing:
             "  ".join(f"{c:{s}{w}}" for c, s, w in zip(row, sides, widths, strict=True)).rstrip()
             for row in cells
         ]
-        return "\n".join([CAPTION, *lines])
+        return "\n".join([CAPTION, *lines, *self.notes()])
+
+    def notes(self) -> list[str]:
+        """Return what makes the figures of a row doubtful; "!" marks the row."""
+        return [f"! {row.name}: {row.doubts}" for row in self.ranking if row.doubts]
 
     __repr__ = __str__
 
@@ -91,7 +97,8 @@ class Listing:
             return "<tr>" + "".join(f"<{tag}>{escape(c)}</{tag}>" for c in cells) + "</tr>"
 
         body = line(self.head(), "th") + "".join(line(row, "td") for row in self.cells())
-        return f"<table><caption>{CAPTION}</caption>{body}</table>"
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes())
+        return f"<table><caption>{CAPTION}</caption>{body}</table>{notes}"
 
 
 @dataclass(eq=False, repr=False)

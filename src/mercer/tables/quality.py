@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from mercer.core.arrays import Array
-from mercer.plots.regression import coverage
+from mercer.left_out.figures import coverage
 from mercer.plots.rows import recorded
 
 QUALITY_NAMES = ["rows", "R2", "RMSE", "in 90 % interval", "mean log density"]

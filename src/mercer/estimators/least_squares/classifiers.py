@@ -16,10 +16,10 @@ from mercer.estimators.shared.parameters import Draw, find_parameters
 from mercer.estimators.shared.parts import Parts, data_scales
 from mercer.estimators.shared.predictions import check_variances
 from mercer.estimators.shared.table import Table, build_table
-from mercer.estimators.shared.units import Units
+from mercer.estimators.shared.units import Units, measure
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
-from mercer.losses import Gaussian, SquaredProbit
+from mercer.losses import Gaussian, Probit, SquaredProbit
 from mercer.losses.base import Loss, is_number
 from mercer.search import Optimize, PlscCriterion, Problem, Search, Space, balanced, times
 from mercer.search.one_parameter import default_lams, ridge_path
@@ -32,6 +32,9 @@ BOUNDS = {
     "loss__tau": (1e-4, 1e2),
     "loss__offset": (-1e2, 1e2),
 }
+
+
+AS_NUMBERS = "density of the labels, taken for numbers"
 
 
 class LabelRegression(LabelMachine):
@@ -78,6 +81,9 @@ class LabelRegression(LabelMachine):
     def _calibrate(self, fit: Fit) -> None:
         super()._calibrate(fit)
         self.losses_, self.loss_ = [fit.parts.loss], fit.parts.loss
+
+    def _measures(self, loss: Loss, machines: int) -> tuple[str, str]:
+        return AS_NUMBERS, AS_NUMBERS
 
     def _variance(self, inside: Array) -> Array:
         """Return the variance (q, 1) of f, noise parts of the kernel included."""
@@ -400,6 +406,9 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
         scores = loss.score_of_sum(mean, s)
         error = loo_error(scores, fit.given.labels.codes, fit.table.weights)
         self.report_["loo"] = {"error": error}
+
+    def _measures(self, loss: Loss, machines: int) -> tuple[str, str]:
+        return AS_NUMBERS, measure(Probit(), machines)
 
     def _scores(self, X: Any) -> Array:
         """Return r (q, m) with P = Phi(r) for each class against the rest."""

@@ -15,7 +15,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.core.arrays import Array, location_scale
-from mercer.core.basis import Basis
+from mercer.core.basis import Basis, PolynomialBasis
 from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record, Rows
 from mercer.core.record import COLUMNS, Each, Maybe
 from mercer.estimators.relevance_vector.fit import (
@@ -28,8 +28,17 @@ from mercer.estimators.relevance_vector.fit import (
 from mercer.estimators.shared.machine import KernelMachine
 from mercer.estimators.shared.parts import standardizes
 from mercer.estimators.shared.record import LEFT_OUT, UNITS, check_left_out
+from mercer.estimators.shared.summary import doubts
 from mercer.estimators.shared.table import Table, build_table
-from mercer.estimators.shared.units import Units, describe_rows, describe_units
+from mercer.estimators.shared.units import (
+    Units,
+    describe_rows,
+    describe_units,
+    described_density,
+    flat_words,
+    measure,
+    up_to,
+)
 from mercer.inference.sites.base import cavity
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
@@ -117,6 +126,13 @@ class RelevanceMachine(KernelMachine):
         )
         self.left_out_ = None if options.heal else self._leave_out(found, table, units)
         self.report_ = self._described(found, table, standardize, rows.searched)
+        flat = flat_words(PolynomialBasis(0) if state.flat else None, table.points, table.total)
+        loss = self.losses_[0]
+        codes = Y.argmax(axis=1) if Y.shape[1] > 1 else Y[:, 0] > 0.0
+        y = codes[:, None] if self.alike else Y
+        self.report_["density"] = described_density(
+            X, y, weights, measure(loss, len(found)) + up_to(flat), measure(loss), self.left_out_
+        )
         if not self.report_["inference"]["converged"]:
             message = f"{type(self).__name__} {self.report_['inference']['message']}"
             warnings.warn(message, ConvergenceWarning, stacklevel=OUTSIDE)
@@ -244,6 +260,7 @@ class RelevanceMachine(KernelMachine):
         if total is not None:
             text = f"{total:.4f} ({total / counts['weight']:.4f} per observation)"
             rows.append(("Quality", "leave-one-out log density, functions held", text))
+        rows += [("Quality", "doubtful", text) for text in doubts(self.report_)]
         for j, one in enumerate(searches):
             label = "search" if len(searches) == 1 else f"search {j}"
             steps = ", ".join(f"{count} {kind}" for kind, count in one["steps"].items())

@@ -33,9 +33,13 @@ from mercer.estimators.shared.units import (
     Units,
     describe_rows,
     describe_units,
+    described_density,
+    flat_words,
+    measure,
     no_units,
     standardised_basis,
     standardised_problem,
+    up_to,
 )
 from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
@@ -120,6 +124,8 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         parts = self._resolve(given)
         self._check(given, parts)
         table = self._merge(given, parts, self._targets(given, parts))
+        if given.labels is NO_LABELS:  # labels are not centred
+            parts.free_constant(len(table.points))
         units = self._units(given, parts, table)
         fit = Fit(given, parts, table, units, self._pose(given, parts, table, units))
         self._begin(fit)
@@ -254,6 +260,7 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         self.left_out_ = None if isinstance(left, str) else left
         if isinstance(left, str):
             fit.report["left_out"] = left
+        fit.report["density"] = self._density(fit, first.loss)
         self.relevance_ = relevance(first.kernel, p.points, p.weights)
         self.report_ = fit.report
 
@@ -272,6 +279,8 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         kind = {
             "spread": posterior.has_spread,
             "quadratic": "quadratic" in fit.parts.inference.needs,
+            # a flat constant knows no centre
+            "centred": bool(np.any(fit.units.y_shift)) and not fit.parts.has_constant,
         }
         found = left_out_figures(fit.problem, solved.gram, draw.loss, solved.solution, **kind)
         if isinstance(found, str):
@@ -284,6 +293,22 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         if fit.parts.inference.has_evidence:
             degrees = _degrees_of_freedom(draw.kernel, fit.problem, solved)
         return described(fit, solved) | {"gram": solved.gram.name, "degrees_of_freedom": degrees}
+
+    def _density(self, fit: Fit, loss: Loss) -> dict[str, Any]:
+        """Return what evidence and left-out figures are densities of."""
+        given, table, machines = fit.given, fit.table, 1
+        y, left = table.Y, self.left_out_
+        if given.labels is not NO_LABELS:
+            left = None if left is None or left.codes is None else left  # labels taken for numbers
+            y = given.labels.codes[:, None].astype(np.float64)
+            machines = 1 if loss.response == "multiclass" else table.Y.shape[1]
+        flat = up_to(flat_words(fit.parts.basis, table.points, table.total))
+        evidence, left_out = self._measures(loss, machines)
+        return described_density(given.X, y, given.weights, evidence + flat, left_out, left)
+
+    def _measures(self, loss: Loss, machines: int) -> tuple[str, str]:
+        """Return what evidence and left-out densities measure, of so many ``machines``."""
+        return measure(loss, machines), measure(loss)  # classes left out have one probability each
 
     def _stated_kernel(self, fit: Fit, draw: Draw) -> Kernel:
         """Return the fitted kernel in the user's units."""

@@ -9,12 +9,13 @@ import numpy as np
 
 from mercer import inference as inferences
 from mercer.core.arrays import Array
-from mercer.core.basis import Basis, as_basis
+from mercer.core.basis import Basis, PolynomialBasis, as_basis
 from mercer.core.component import Component
 from mercer.estimators.shared.units import Units
 from mercer.inference.base import Inference
 from mercer.kernels import Stationary, as_kernel
 from mercer.kernels.base import Kernel
+from mercer.kernels.dot import Linear
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram, RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
@@ -67,6 +68,22 @@ class Parts:
         if self.linear:
             return 0
         return 2 + max(1, self.kernel.workspace()) + 4 * (self.criterion == "loo")
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether a constant is among the flat directions of the prior, as far as is known."""
+        return isinstance(self.basis, PolynomialBasis)
+
+    def free_constant(self, n: int) -> None:
+        """Give a straight line by name a flat constant, on n points, in place of centring.
+
+        Columns and targets of mean zero make the sum of f and of y zero. With as many columns as
+        rows a noise of zero then has any evidence, and each row is minus the sum of the others.
+        """
+        inner = self.kernel.children().get("kernel") if self.named_kernel else None
+        gaussian = "quadratic" in self.inference.needs
+        if isinstance(inner, Linear) and self.standardize and gaussian and n > 2:
+            self.basis = PolynomialBasis(0) if self.basis is None else self.basis
 
     def choose_gram(self, name: Any, d: int) -> None:
         """Set the Gram of a fit on d columns; "auto" chooses among exact ones only."""

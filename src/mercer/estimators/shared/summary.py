@@ -1,13 +1,12 @@
-"""What fitted machines say of themselves: one in words, or several side by side."""
+"""What a fitted machine says of itself in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -81,12 +80,48 @@ def machine_rows(machine: Any) -> Rows:
         (learned, "one length scale per column", _ard(report.get("ard"))),
         ("Quality", "log evidence", None if evidence is None else f"{evidence:.4f}"),
         *(("Quality", *row) for row in left_out_rows(machine.left_out_, weight)),
+        *(("Quality", "doubtful", text) for text in doubts(report)),
         ("Quality", "effective degrees of freedom", None if degrees is None else f"{degrees:.2f}"),
         ("Numerics", "mode" if evidence is None else inference["name"], _steps(inference)),
         ("Numerics", "convergence", _convergence(report)),
         ("Numerics", "jitter", f"{jitter:.1g} of each variance" if jitter else "none"),
     ]
     return [(section, label, value) for section, label, value in rows if value is not None]
+
+
+ABSURD = 0.3  # mean difference of stated and observed frequencies; the worst is 0.5
+
+
+def noise_at_bound(report: dict[str, Any]) -> list[str]:
+    """Return the sentence about a noise that ended at the bound of its search, if it did."""
+    search = report.get("search")
+    at = search.get("at_bounds") or [] if isinstance(search, dict) else []
+    if "loss__noise" not in at:
+        return []
+    return [
+        "the noise ended at the bound of its search: the machine takes the targets for exact, and "
+        "its densities are as high as that bound allows"
+    ]
+
+
+def doubts(report: dict[str, Any]) -> list[str]:
+    """Return what makes the figures of a fit doubtful, in sentences: a noise at its bound.
+
+    Or rows left out that their intervals or probabilities miss altogether.
+    """
+    found = noise_at_bound(report)
+    calibration = (report.get("density") or {}).get("calibration")
+    if calibration is not None and calibration > ABSURD:
+        found.append(f"{absurd(calibration)}; do not trust its densities")
+    return found
+
+
+def absurd(calibration: float) -> str:
+    """Return the sentence for a calibration above ``ABSURD``."""
+    return (
+        f"the frequencies that it states for rows left out are off by {calibration:.2f} on average "
+        "(0.5 is the worst there is)"
+    )
 
 
 def _ard(report: dict[str, Any] | None) -> str | None:
@@ -168,155 +203,3 @@ def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
                 text += f" (standard deviation {np.sqrt(value):.4g})"
             found.append((label, text))
     return found
-
-
-class ComparedModel(NamedTuple):
-    """What one machine says of itself; None where its method has no such figure.
-
-    Attributes
-    ----------
-    name : the machine.
-    log_evidence : log p(y | X), exact or approximate; higher is better.
-    loo : leave-one-out log predictive density, summed over the rows; higher is better.
-    loo_error : leave-one-out share of wrong classes (an estimate from cavities).
-    error_bound : upper bound on the leave-one-out error (Lemma 1).
-    parameters : hyperparameters that were learned.
-    """
-
-    name: str
-    log_evidence: float | None
-    loo: float | None
-    loo_error: float | None
-    error_bound: float | None
-    parameters: int
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The ranking of ``entries``, best first. ``str`` gives text, notebooks show a table.
-
-    ``by`` is the figure that ranks, ``order`` (k,) the position of each entry in what was given.
-    """
-
-    by: str
-    entries: tuple[ComparedModel, ...]
-    order: tuple[int, ...]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the ranking as plain dictionaries, e.g. for a data frame."""
-        return [entry._asdict() for entry in self.entries]
-
-    def _cells(self) -> list[list[str]]:
-        head = [name.replace("_", " ") for name in ComparedModel._fields]
-        return [head, *([_text(value) for value in entry] for entry in self.entries)]
-
-    def __str__(self) -> str:
-        cells = self._cells()
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [f"ranked by {self.by.replace('_', ' ')}"]
-        for first, *rest in cells:
-            right = [c.rjust(w) for c, w in zip(rest, widths[1:], strict=True)]
-            lines.append("  ".join([first.ljust(widths[0]), *right]).rstrip())
-        return "\n".join(lines)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        head, *body = self._cells()
-        top = "".join(f"<th>{escape(c)}</th>" for c in head)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in body
-        )
-        caption = f"ranked by {escape(self.by.replace('_', ' '))}"
-        return f"<table><caption>{caption}</caption><tr>{top}</tr>{rows}</table>"
-
-
-def _text(value: Any) -> str:
-    return "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
-
-
-_SIGN = {"log_evidence": -1.0, "loo": -1.0, "loo_error": 1.0, "error_bound": 1.0}
-
-
-def compare(models: Iterable[Any] | Mapping[str, Any], by: str = "auto") -> Comparison:
-    """Rank fitted machines of the same data by what their own fits say, best first.
-
-    A machine without the figure comes last. Evidences of different losses are densities of the same
-    targets and may be compared; those of different inferences carry the errors of these.
-
-    Parameters
-    ----------
-    models : fitted machines, as a sequence or by name.
-    by : "log_evidence", "loo", "loo_error", "error_bound", or "auto": the first that all have.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer import GPRegressor, compare, kernels
-    >>> x = np.linspace(0, 6, 40)[:, None]
-    >>> y = np.sin(x[:, 0])
-    >>> ranking = compare({
-    ...     "smooth": GPRegressor(kernels.RBF()).fit(x, y),
-    ...     "straight": GPRegressor(kernels.Linear()).fit(x, y),
-    ... })
-    >>> [entry.name for entry in ranking.entries]
-    ['smooth', 'straight']
-    """
-    named = list(models.items()) if isinstance(models, Mapping) else _names(list(models))
-    if not named:
-        raise ValueError("there is nothing to compare: give at least one fitted machine")
-    for _, model in named:
-        check_is_fitted(model)
-    found = [_parts(model) for _, model in named]
-    sizes = {len(left.weights) for _, left in found if left is not None}
-    if len(sizes) > 1:
-        raise ValueError(
-            f"the machines were fitted on {', '.join(sorted(map(str, sizes)))} rows: "
-            "evidence and leave-one-out figures are sums over the rows; fit all on the same data"
-        )
-    if len({hasattr(model, "classes_") for _, model in named}) > 1:
-        raise ValueError("a regression and a classification have no figures in common")
-    entries = [_entry(name, *parts) for (name, _), parts in zip(named, found, strict=True)]
-    if by == "auto":
-        full = [k for k in _SIGN if all(getattr(e, k) is not None for e in entries)]
-        by = full[0] if full else "log_evidence"
-    if by not in _SIGN:
-        raise ValueError(f"cannot rank by {by!r}; known are auto, {', '.join(_SIGN)}")
-    values = [getattr(e, by) for e in entries]
-    keys = [np.inf if value is None else _SIGN[by] * value for value in values]
-    order = sorted(range(len(entries)), key=keys.__getitem__)
-    return Comparison(by, tuple(entries[i] for i in order), tuple(order))
-
-
-def _names(models: list[Any]) -> list[tuple[str, Any]]:
-    """Return each machine with its class as a name, numbered where classes repeat."""
-    classes = [type(m).__name__ for m in models]
-    names = []
-    for i, name in enumerate(classes):
-        number = f" {classes[: i + 1].count(name)}" if classes.count(name) > 1 else ""
-        names.append(name + number)
-    return list(zip(names, models, strict=True))
-
-
-def _parts(model: Any) -> tuple[Any, LeftOut | None]:
-    """Return the machine that was searched, and the leave-one-out figures of what predicts."""
-    # a support vector machine with an inference has both inside; its mode has figures of its own
-    learner = getattr(model, "bayes_", None)
-    predicts = learner if learner is not None and model.discriminant == "mean" else model
-    return model if learner is None else learner, getattr(predicts, "left_out_", None)
-
-
-def _entry(name: str, model: Any, left: LeftOut | None) -> ComparedModel:
-    free = 0
-    # as they were searched: in the user's units one tied length scale is one for each column
-    inside = getattr(model, "posteriors_", None)
-    prior = getattr(inside[0], "parent", None) if inside else None
-    kernel: Any = getattr(model, "kernel_", None) if prior is None else prior.kernel
-    parts: list[Any] = [kernel, getattr(model, "loss_", None)]
-    if (getattr(model, "report_", None) or {}).get("search") is not None:
-        each = (part.get_params()[path] for part in parts for path in getattr(part, "free", {}))
-        free = sum(int(np.size(values)) for values in each)
-    bound = None if left is None or left.bound is None else left.error_bound
-    density, error = (None, None) if left is None else (left.total, left.error)
-    evidence = getattr(model, "log_evidence_", None)
-    return ComparedModel(name, evidence, density, error, bound, free)

@@ -1,19 +1,26 @@
-"""Units: standardising a table inside the machine, and stating the result in the user's units."""
+"""Units: standardising a table inside the machine, and stating the result in the user's units.
+
+What figures are densities of has a unit, too: an evidence is the density of certain targets, in a
+certain measure, up to flat directions of the prior, whose own density has one. Every estimator
+states these in ``report_["density"]``; two figures can be compared where they are the same.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any, cast
 
 import numpy as np
 
-from mercer.core.arrays import Array
-from mercer.core.basis import Basis
+from mercer.core.arrays import Array, group_rows
+from mercer.core.basis import Basis, PolynomialBasis
 from mercer.core.component import Component
 from mercer.estimators.shared.table import Table
 from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
-from mercer.left_out.figures import LeftOut
+from mercer.left_out.figures import LeftOut, class_error, interval_error
+from mercer.losses.base import Loss
 
 
 @dataclass(frozen=True)
@@ -135,3 +142,131 @@ def describe_units(units: Units) -> dict[str, Any]:
 def describe_rows(table: Table | Problem, weights: Array) -> dict[str, Any]:
     """Return how many rows of these weights count, at how many points, and for how much."""
     return {"used": len(weights), "distinct": len(table.points), "weight": float(weights.sum())}
+
+
+BLOCK = 1 << 20  # entries of a table whose bits are looked at together
+_MEASURES = {
+    "real": "density of the targets",
+    "positive": "density of the targets",
+    "binary": "probability of the labels",
+    "multiclass": "probability of the labels",
+    "count": "probability of the counts",
+    "ordinal": "probability of the grades",
+}
+
+
+def described_density(
+    X: Array,
+    y: Array,
+    weights: Array,
+    evidence: str | None,
+    left_out: str | None,
+    figures: LeftOut | None = None,
+) -> dict[str, Any]:
+    """Return what ``report_["density"]`` says of rows X (N, d), y (N, m) that count ``weights``.
+
+    ``evidence`` and ``left_out`` say in words what these figures are densities of, None if there
+    are none: figures of equal words, and of the same rows or targets, can be compared. How honest
+    the ``figures`` of rows left out are is the "calibration".
+    """
+    counted = weights > 0.0
+    return {
+        "evidence": evidence,
+        "left_out": left_out,
+        "targets": fingerprint(y[counted], weights[counted]),
+        "rows": rows_fingerprint(X, y, weights),
+        "calibration": None if figures is None else _calibration(figures, X, y),
+    }
+
+
+def _calibration(left: LeftOut, X: Array, y: Array) -> float | None:
+    """Return by how much the frequencies stated for rows left out are off; None if not known."""
+    there = left.weights > 0.0
+    w = left.weights[there]
+    if left.proba is not None and left.codes is not None:
+        proba, codes = left.proba[there], left.codes[there].astype(np.intp)
+        if not np.all(np.isfinite(proba)):
+            return None
+        return class_error(proba, codes, w, group_rows(X[there])[1])
+    if left.codes is not None or left.mean is None or left.variance is None:
+        return None
+    Y, mean, std = (np.reshape(a, y.shape)[there] for a in (y, left.mean, np.sqrt(left.variance)))
+    each = [interval_error(Y[:, j], mean[:, j], std[:, j], w) for j in range(Y.shape[1])]
+    return float(np.mean(each))
+
+
+def measure(loss: Loss, machines: int = 1) -> str:
+    """Return what a loss is minus the logarithm of; summed over so many ``machines``."""
+    text = _MEASURES[loss.response]
+    if not loss.normalised:
+        text = f"no density: exp(-loss) of {type(loss).__name__}"
+    return (
+        text if machines == 1 else f"{text}, summed over {machines} of one class against the rest"
+    )
+
+
+def up_to(flat: str | None) -> str:
+    """Return what is added to a measure for flat directions of the prior."""
+    return "" if flat is None else f", {flat}"
+
+
+def flat_words(basis: Basis | None, points: Array, weights: Array) -> str | None:
+    """Return the flat directions of a basis at distinct points (n, d) in the user's units.
+
+    A flat density of coefficients is one per unit of each: those of other functions, or of the same
+    in other units, are another prior. Only a constant has no unit but that of the targets.
+    """
+    if basis is None:
+        return None
+    if isinstance(basis, PolynomialBasis) and basis.degree == 0:
+        return "flat in a constant"
+    own = "functions of your own"
+    if isinstance(basis, PolynomialBasis):
+        own = f"polynomials of degree {basis.degree}"
+    return f"flat in {own} of these inputs ({fingerprint(basis(points), weights)[:6]})"
+
+
+def spline_density(x: Array, y: Array, weights: Array, loss: Loss, degree: int) -> dict[str, Any]:
+    """Return what the figures of a curve y(x) are of, flat in x^j / j! up to j = ``degree``.
+
+    Rows x, y, ``weights`` (n,) each.
+    """
+    points, group = np.unique(x[weights > 0.0], return_inverse=True)
+    total = np.asarray(np.bincount(group, weights[weights > 0.0]), dtype=np.float64)
+    flat = up_to(flat_words(PolynomialBasis(int(degree)), points[:, None], total))
+    evidence = measure(loss) + flat + (", divided by factorials" if degree > 1 else "")
+    return described_density(x[:, None], y[:, None], weights, evidence, measure(loss))
+
+
+def fingerprint(*arrays: Array) -> str:
+    """Return 12 hexadecimal digits for arrays of numbers, the order of rows included."""
+    found = sha256()
+    for array in arrays:
+        found.update((np.asarray(array, dtype=np.float64) + 0.0).tobytes())  # 0.0 for -0.0
+    return found.hexdigest()[:12]
+
+
+def rows_fingerprint(X: Array, y: Array, weights: Array) -> str:
+    """Return 32 hexadecimal digits for rows X (N, d), y (N, m), whatever their order.
+
+    A row of weight two is the same as two rows, one of weight zero as none: a sum of hashes.
+    """
+    counts = np.fmod(np.round(weights * 2.0**20), 2.0**63).astype(np.uint64)
+    sums = np.zeros(2, dtype=np.uint64)
+    step = max(1, BLOCK // (X.shape[1] + y.shape[1]))
+    factors = _mixed(np.arange(X.shape[1] + y.shape[1], dtype=np.uint64)) | np.uint64(1)
+    for i in range(0, len(X), step):
+        part = slice(i, i + step)
+        block = np.ascontiguousarray(np.column_stack([X[part], y[part]]), dtype=np.float64)
+        hashes = _mixed((block + 0.0).view(np.uint64) @ factors)
+        for j, each in enumerate((hashes, _mixed(hashes))):
+            sums[j] += (each * counts[part]).sum(dtype=np.uint64)
+    return "".join(f"{int(value):016x}" for value in sums)
+
+
+def _mixed(values: Any) -> Any:
+    """Return 64-bit numbers with every bit spread over all (Steele et al. 2014, splitmix64)."""
+    z = values + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

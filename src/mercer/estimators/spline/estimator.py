@@ -16,7 +16,7 @@ from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.shared.machine import generator
 from mercer.estimators.shared.record import LEFT_OUT
 from mercer.estimators.shared.table import check_target, check_weights, read_inputs, read_rows
-from mercer.estimators.shared.units import describe_units
+from mercer.estimators.shared.units import describe_units, spline_density
 from mercer.estimators.spline import gaussian, likelihood
 from mercer.estimators.spline.gaussian import FittedSpline, Observed
 from mercer.left_out.figures import LeftOut
@@ -167,6 +167,9 @@ class SmoothingSpline(KernelRegressor):
             "degrees_of_freedom": found.edf,
             "order": int(self.order),
             "lam": lam,
+            "density": spline_density(
+                x, y, weights, found.loss, 0 if self.period else self.order - 1
+            ),
             **found.extra,
         }
         return self

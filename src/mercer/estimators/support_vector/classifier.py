@@ -23,6 +23,7 @@ from mercer.core.kinds import Numbers, Record
 from mercer.core.record import EstimatorOf, Maybe
 from mercer.estimators.gaussian_process.classifier import GPClassifier
 from mercer.estimators.shared.table import check_weights
+from mercer.estimators.shared.units import described_density
 from mercer.estimators.support_vector.base import check_sigmoid
 from mercer.estimators.support_vector.dual import SupportClassifier, SupportProblem
 from mercer.inference.base import Solution
@@ -192,6 +193,8 @@ class SVC(SupportClassifier):
         gram, multipliers, bound = problem.gram, np.abs(solution.alpha), self._bound(problem)
         found = (gram.kernel, gram.points, multipliers, solution.z, problem.Y, bound)
         given = (problem.place, problem.values, problem.weights, problem.X[problem.place < 0])
+        y = problem.values.astype(np.float64)[:, None]
+        self.report_["density"] = described_density(problem.X, y, problem.weights, None, None)
         self._trained = Trained(*found, problem.total, self._has_bias(), *given)
         # the sigmoid on outputs of rows left out, where probabilities are asked for
         self.slope_, self.offsets_ = np.ones(0), np.zeros(0)

@@ -11,18 +11,16 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from mercer.core.arrays import Array, Index
+from mercer.core.arrays import Array, Index, group_rows
 from mercer.estimators.shared.labels import binary_targets, one_vs_rest
 from mercer.estimators.shared.predictions import log_probabilities
-from mercer.plots.classes import reliability_bins
-from mercer.plots.regression import coverage
+from mercer.left_out.figures import class_error, interval_error
 from mercer.plots.rows import normal_log_density, recorded
 from mercer.tables.data.weights import fitted
 from mercer.tables.quality import quality
 
 FOLDS = 5
 TINY = float(np.finfo(float).tiny)
-LEVELS = np.linspace(0.1, 0.9, 9)
 
 
 @dataclass(frozen=True)
@@ -37,6 +35,7 @@ class LeftOutTable:
     proba : (n, k) of classes, None for a quantity.
     by : "leave-one-out", from one fit with its hyperparameters kept, or "5 folds".
     weights : (n,) how often each row counts in the figures; None: once.
+    same : (n,) of classes: equal numbers for rows of equal inputs; None: all inputs are different.
     """
 
     y: Array
@@ -46,6 +45,7 @@ class LeftOutTable:
     proba: Any
     by: str
     weights: Array | None = None
+    same: Index | None = None
 
     @property
     def codes(self) -> Index:
@@ -73,13 +73,12 @@ class LeftOutTable:
         """By how much stated and observed frequencies differ, on average; 0 is honest.
 
         Quantities: over the central intervals of levels 0.1 to 0.9. Classes: the probability of
-        the predicted class against how often it is right, in ten groups of like weight.
+        the predicted class against how often it is right, in ten groups of like weight; rows of
+        equal inputs are judged together, as new rows with these inputs would be.
         """
         if self.proba is None:
-            shares = coverage(self.y, self.mean, self.std, LEVELS, self.weights)
-            return float(np.abs(shares - LEVELS).mean())
-        best, right = self.proba.max(axis=1), self.proba.argmax(axis=1) == self.y
-        return reliability_bins(best, right, weights=self.weights).error
+            return interval_error(self.y, self.mean, self.std, self.weights)
+        return class_error(self.proba, self.codes, self.weights, self.same)
 
     @property
     def quality(self) -> dict[str, float]:
@@ -100,10 +99,16 @@ def of_quantity(
     return LeftOutTable(y, density, mean, std, None, by, weights)
 
 
-def of_classes(codes: Array, proba: Array, by: str, weights: Array | None = None) -> LeftOutTable:
-    """Return the figures of classes, ``codes`` (n,) and ``proba`` (n, k)."""
+def of_classes(
+    codes: Array, proba: Array, by: str, weights: Array | None = None, X: Array | None = None
+) -> LeftOutTable:
+    """Return the figures of classes, ``codes`` (n,) and ``proba`` (n, k), at inputs X (n, d)."""
     chosen = proba[np.arange(len(codes)), codes.astype(np.intp)]
-    return LeftOutTable(codes, np.log(np.maximum(chosen, TINY)), None, None, proba, by, weights)
+    density, same = np.log(np.maximum(chosen, TINY)), None
+    if X is not None:
+        first, group = group_rows(X)
+        same = group if len(first) < len(X) else None
+    return LeftOutTable(codes, density, None, None, proba, by, weights, same)
 
 
 def own_left_out(
@@ -117,7 +122,7 @@ def own_left_out(
     by = "leave-one-out"
     if hasattr(machine, "held_out_proba"):
         proba, by = machine.held_out_proba(y)
-        return of_classes(y, proba, by, weights)
+        return of_classes(y, proba, by, weights, X if len(X) == len(y) else None)
     loo = getattr(machine, "loo_", None)
     # relevance vectors: the figures hold the functions that the rows themselves have chosen
     if loo is None or hasattr(machine, "relevance_rows_"):
@@ -133,7 +138,7 @@ def own_left_out(
         own = np.reshape(loo.log_density, (len(y), -1))
         proba = np.where(np.arange(k) == codes[:, None], np.exp(own), -np.expm1(own))
         proba = proba if k == 2 else proba / proba.sum(axis=1, keepdims=True)
-    return None if proba is None else of_classes(y, proba, by, weights)
+    return None if proba is None else of_classes(y, proba, by, weights, X)
 
 
 def by_folds(
@@ -155,7 +160,8 @@ def by_folds(
         counts = None if weights is None else weights[train]
         return fitted(clone(machine), X[train], labels[train], counts), X[test]
 
-    return in_turn(part, y, k, seed, folds, weights)
+    left = in_turn(part, y, k, seed, folds, weights)
+    return of_classes(y, left.proba, left.by, weights, X) if k else left
 
 
 def in_turn(

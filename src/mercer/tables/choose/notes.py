@@ -45,6 +45,7 @@ def notes_of(
         )
     notes += of_search(report) + of_numbers(report) + of_intervals(final.left)
     others = [(row, score) for row, score in scored if not row.chosen and row.name != "constant"]
+    notes += [f"{row.name}: {row.doubts}" for row in ranking if row.chosen and row.doubts]
     close = [row.name for row, score in others if score > best - CLOSE]
     if close:
         notes.append(f"nearly as good: {', '.join(close)}")

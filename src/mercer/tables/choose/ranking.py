@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from mercer.estimators.shared.summary import ABSURD, absurd, noise_at_bound
 from mercer.tables.choose.left_out import LeftOutTable
 
 FIGURES = ("score", "error", "loss", "calibration", "evidence", "loo_bound")
@@ -28,6 +29,7 @@ class Row:
     loo_bound : an upper bound of the leave-one-out error, where the method has one.
     seconds : what it took; size : support, relevance or training points that it keeps.
     by : how rows were left out, or why there are no figures.
+    doubts : what makes the figures doubtful, in words; empty if nothing does.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Row:
     seconds: float
     size: int | None
     by: str
+    doubts: str = ""
 
     def plain(self) -> dict[str, Any]:
         """Return the row as a dictionary."""
@@ -53,7 +56,8 @@ class Row:
         numbers = (self.score, self.error, self.calibration, self.evidence, self.loo_bound)
         texts = ["-" if v is None else f"{v:.4g}" for v in numbers]
         size = "-" if self.size is None else str(self.size)
-        return [mark + self.name, *texts, f"{self.seconds:.1f}", size, self.by[:60]]
+        by = self.by[:60] + (" !" if self.doubts else "")
+        return [mark + self.name, *texts, f"{self.seconds:.1f}", size, by]
 
 
 def row_of(
@@ -62,7 +66,11 @@ def row_of(
     """Return the row of a fitted machine with its rows left out."""
     figures = (left.score, left.error, -left.score, left.calibration)
     others: Any = (evidence_of(machine), _bound(machine), seconds, _size(machine), left.by)
-    return Row(name, sentence, chosen, *figures, *others)
+    doubts = noise_at_bound(getattr(machine, "report_", None) or {})
+    if left.calibration > ABSURD:
+        doubts.append(absurd(left.calibration))
+    found = Row(name, sentence, chosen, *figures, *others)
+    return replace(found, doubts="; ".join(doubts))
 
 
 def failed(name: str, sentence: str, seconds: float, reason: str) -> Row:

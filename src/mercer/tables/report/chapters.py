@@ -229,5 +229,5 @@ def _display(view: View, what: str) -> Display:
         return CoverageDisplay.compute(*arrays, weights=left.weights)
     given: Any = (left.codes, left.proba, view.model.classes_)
     if what == "calibration":
-        return ReliabilityDisplay.compute(*given, weights=left.weights)
+        return ReliabilityDisplay.compute(*given, weights=left.weights, same=left.same)
     return DiscriminationDisplay.compute(*given, kind=what, weights=left.weights)

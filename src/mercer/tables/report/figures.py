@@ -99,7 +99,7 @@ def class_cards(left: LeftOutTable, classes: Any) -> list[Card]:
 def class_pictures(left: LeftOutTable, classes: Any, source: str) -> list[Picture]:
     """Return the pictures of rows that were predicted from ``source``, in words."""
     given: Any = (left.codes, left.proba, classes)
-    reliable = ReliabilityDisplay.compute(*given, weights=left.weights)
+    reliable = ReliabilityDisplay.compute(*given, weights=left.weights, same=left.same)
     roc, pr = (
         DiscriminationDisplay.compute(*given, kind=kind, weights=left.weights)
         for kind in ("roc", "pr")
