@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -19,8 +19,8 @@ from mercer.core.arrays import Array
 from mercer.core.component import Component, Names
 from mercer.core.words import there_is_no
 from mercer.inference.base import Solution
-from mercer.inference.mode.descent import NoSpread
-from mercer.search.criteria.evidence import Criterion
+from mercer.search.criteria.evidence import Criterion, bare
+from mercer.search.scan import scan
 from mercer.search.space import Space
 
 Progress: TypeAlias = Callable[[dict[str, Any]], None]
@@ -137,14 +137,6 @@ class Climb:
         return value, gradient
 
 
-def bare(solution: Solution) -> Solution | None:
-    """Return the solution as a start for the next: without its factor, which is n x n."""
-    if "factorisations" not in solution.report.details:
-        return None
-    kept = solution.factor.beginning()
-    return replace(solution, factor=NoSpread(np.empty(0)) if kept is None else kept)
-
-
 def interrupted(report: Any) -> bool:
     """Whether any search in the (nested) ``report_`` of an estimator was interrupted.
 
@@ -165,6 +157,7 @@ class Result:
     u: Array
     value: float
     report: dict[str, Any] = field(default_factory=dict)
+    scanned: dict[str, Component] | None = None  # the parts at the best point of a scan before
 
 
 class Search(Component):
@@ -268,8 +261,13 @@ class Optimize(Watched):
             raise ValueError("restarts must be at least 0 and max_iter at least 1")
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
-        starts = [space.start, *(space.random(rng) for _ in range(self.restarts))]
-        if self.restarts:
+        starts = [space.start]
+        if space.scanned is None:
+            starts += [space.random(rng) for _ in range(self.restarts)]
+        scanned, told = scan(criterion, space, space.scanned) if self.restarts else (None, {})
+        if scanned is not None and told["started"]:
+            starts[1:] = [*starts[1:-1], scanned]  # in place of the last random one
+        if self.restarts and space.scanned is None:
             starts += space.suggested
         watch = Watch(criterion, self.progress)
         if not len(space):
@@ -301,6 +299,8 @@ class Optimize(Watched):
             "at_bounds": [e.name for e in space.entries if np.any(close[e.where])],
             **watch.work(),
         }
+        if scanned is not None:
+            best.report["scan"], best.scanned = told, space.parts_at(scanned)
         return [best]
 
     def _screened(self, watch: Watch, space: Space, starts: list[Array]) -> list[Result]:

@@ -100,6 +100,7 @@ class Space:
         self.parts = dict(parts)
         self.entries: list[Entry] = []
         self.suggested: list[Array] = []
+        self.scanned: Array | None = None  # where one before began, whose end is the start
         self._stated: set[str] = set()  # bounded or with a prior: not to be moved from outside
         start, limits, offset = [np.zeros(0)], [np.zeros((0, 2))], 0
         for part, component in parts.items():
