@@ -19,7 +19,7 @@ from mercer.search.criteria.evidence import Criterion, bare
 from mercer.search.space import Space
 
 ROWS = 256  # points up to which all are taken
-CENTRES = 16  # else: these, each with rows at growing distances, a sixteenth of ROWS
+CENTRES = 8  # else: these, each with rows at growing distances from it
 STEP = 0.7  # of the grid, in the logarithm of the length scales: half the width of a narrow peak
 # Noise of the scan relative to the variance of the kernel. Less makes white noise of all that is
 # not smooth: at half, the peak is where it should be whatever the noise of the data.
@@ -35,7 +35,7 @@ def scan(
 ) -> tuple[Array | None, dict[str, Any]]:
     """Return the best point (p,) found on a grid of length scales, and a report.
 
-    All length scales shrink together from the data's own scale (the last suggestion, or the start)
+    All length scales shrink together from the data's own scale (a suggestion, or the start)
     to about the distance of neighbours on a line; then each alone is changed. ``base`` is the best
     point of an earlier scan: then only the second is done. Beyond 256 points the criterion is that
     of some of them, which depend on the order neither of the rows nor of the columns.
@@ -97,9 +97,9 @@ class _Grid:
 
     def shrunk(self, where: Index, n: int) -> Array:
         """Return the best point at which all length scales are shorter by one factor."""
-        base = self.space.suggested[-1] if self.space.suggested else self.space.start
-        noise = self._noise(base)
-        u = base.copy()
+        suggested = self.space.data_scale
+        u = (self.space.start if suggested is None else suggested).copy()
+        noise = self._noise(u)
         u[noise] += np.log(NOISE)
         grid = np.arange(np.log(2.0 * n) / STEP)
         best = self.best([_moved(u, where, -STEP * i) for i in grid])
@@ -148,8 +148,8 @@ def _length_scales(space: Space) -> Index:
 def spread_out(problem: Problem) -> Index:
     """Return some points that show short distances as well as long ones; all, if they are few.
 
-    Sixteen centres, each the farthest from those before, and for each of them the neighbours of
-    rank 1, 2, 4, ... up to n: their distances cover all scales, whatever n.
+    Eight centres, each the farthest from those before, and for each of them the neighbours of
+    geometric rank, 1 to n: their distances cover all scales, whatever n.
     """
     n = len(problem.points)
     if n <= ROWS:

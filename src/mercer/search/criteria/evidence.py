@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import replace
 from typing import Protocol, Self, cast
 
@@ -73,7 +74,9 @@ class Criterion(ABC):
 
     def on(self, problem: Problem) -> Self:
         """Return the same criterion of another problem."""
-        return type(self)(self.space, problem, self.inference, self.make_gram)
+        twin = copy(self)
+        twin.problem = problem
+        return twin
 
     @abstractmethod
     def value_and_gradients(
