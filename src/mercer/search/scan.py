@@ -7,7 +7,7 @@ the criterion is flat there, and no gradient leads to the short ones. So they ar
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from mercer.kernels.base import Kernel
 from mercer.search.criteria.evidence import Criterion, bare
 from mercer.search.space import Space
 
-ROWS = 256  # points up to which all are taken
-CENTRES = 8  # else: these, each with rows at growing distances from it
+ROWS = 320  # points up to which all are taken
+CENTRES, EACH = 8, 48  # else these, and their neighbours of so many ranks (some coincide)
 STEP = 0.7  # of the grid, in the logarithm of the length scales: half the width of a narrow peak
 # Noise of the scan relative to the variance of the kernel. Less makes white noise of all that is
 # not smooth: at half, the peak is where it should be whatever the noise of the data.
@@ -28,6 +28,7 @@ LESS_NOISE = (0.1, 0.02)  # that are tried at the peak
 # Steps of one length scale while the others stay, most telling first, and how many values in all.
 ALONE = (2.0, 4.0, 1.0, -1.0, 6.0, -2.0)
 VALUES = 16
+COLUMNS = 8  # up to which one alone is tried: the values take time in proportion
 
 
 def scan(
@@ -36,8 +37,9 @@ def scan(
     """Return the best point (p,) found on a grid of length scales, and a report.
 
     All length scales shrink together from the data's own scale (a suggestion, or the start)
-    to about the distance of neighbours on a line; then each alone is changed. ``base`` is the best
-    point of an earlier scan: then only the second is done. Beyond 256 points the criterion is that
+    to about the distance of neighbours on a line. Then each alone is changed, and each alone is
+    short where the others are long: a function may vary fast in one column. ``base`` is the best
+    point of an earlier scan: then only the latter are done. Beyond 320 points the criterion is that
     of some of them, which depend on the order neither of the rows nor of the columns.
 
     The point is None if there is nothing to scan; ``started`` in the report says whether it has
@@ -52,10 +54,11 @@ def scan(
         if np.ndim(getattr(space.parts["loss"], "noise", 0.0)):  # a noise for each row
             return None, {}
         criterion = criterion.on(rows_of(criterion.problem, index))
-    grid = _Grid(criterion, space)
+    grid = _Grid(criterion, space, n)
     before = grid.value(space.start)
-    u = grid.shrunk(where, n) if base is None else base
-    u = grid.changed_alone(where, u)
+    u = grid.shrunk(where) if base is None else base
+    if 1 < len(where) <= COLUMNS:
+        u = grid.best([grid.changed_alone(where, u), grid.one_short(where)])
     found = grid.value(u)
     report = {
         "rows": len(index),
@@ -69,8 +72,11 @@ def scan(
 class _Grid:
     """Values of a criterion, each begun at the last posterior; impossible points are lowest."""
 
-    def __init__(self, criterion: Criterion, space: Space) -> None:
+    def __init__(self, criterion: Criterion, space: Space, n: int) -> None:
         self.criterion, self.space = criterion, space
+        self.steps = np.arange(np.log(2.0 * n) / STEP)  # to the distance of n neighbours on a line
+        noises = [e.where.start for e in space.entries if e.name == "loss__noise" and not e.shape]
+        self.noise = np.array(noises, dtype=np.intp)
         self.known: dict[bytes, float] = {}
         self.last: Solution | None = None
 
@@ -95,34 +101,42 @@ class _Grid:
         points = [np.clip(u, low, high) for u in points]
         return points[int(np.argmax([self.value(u) for u in points]))]
 
-    def shrunk(self, where: Index, n: int) -> Array:
+    def shrunk(self, where: Index) -> Array:
         """Return the best point at which all length scales are shorter by one factor."""
-        suggested = self.space.data_scale
-        u = (self.space.start if suggested is None else suggested).copy()
-        noise = self._noise(u)
-        u[noise] += np.log(NOISE)
-        grid = np.arange(np.log(2.0 * n) / STEP)
-        best = self.best([_moved(u, where, -STEP * i) for i in grid])
-        others = [_moved(best, noise, np.log(level / NOISE)) for level in LESS_NOISE]
-        return self.best([best, *others]) if len(noise) else best
+        u = self._beginning()
+        return self._with_noise(self.best([_moved(u, where, -STEP * i) for i in self.steps]))
+
+    def one_short(self, where: Index) -> Array:
+        """Return the best point at which one length scale is short, and the others are long."""
+        u = _moved(self._beginning(), where, 2.0 * STEP)
+        tried = {int(i): [_moved(u, [i], -STEP * k) for k in self.steps[3::2]] for i in where}
+        tops = {i: self.best(points) for i, points in tried.items()}
+        i = max(tops, key=lambda i: self.value(tops[i]))
+        near = [_moved(tops[i], [i], by) for by in (0.0, -STEP, STEP)]
+        return self._with_noise(self.best(near))
 
     def changed_alone(self, where: Index, u: Array) -> Array:
         """Return the best point at which one length scale, or each for itself, is another."""
-        steps = ALONE[: VALUES // len(where)] if len(where) > 1 else ()
+        steps = ALONE[: VALUES // len(where)]
         moves = [[u, *(_moved(u, [i], STEP * step) for step in steps)] for i in where]
         each = [self.best(points) for points in moves]
         together = u + sum((v - u for v in each), np.zeros(len(u)))
         return self.best([u, *each, together])
 
-    def _noise(self, u: Array) -> Index:
-        """Return where u has the noise of the loss, and set it there to the kernel's variance."""
-        here = [e for e in self.space.entries if e.name == "loss__noise" and not e.shape]
-        for entry in here:
-            kernel = self.space.parts_at(u)["kernel"]
-            assert isinstance(kernel, Kernel)
-            amplitude = float(kernel.diag(self.criterion.problem.points).mean())
-            u[entry.where] = np.log(amplitude) if amplitude > 0.0 else u[entry.where]
-        return np.array([e.where.start for e in here], dtype=np.intp)
+    def _beginning(self) -> Array:
+        """Return the scale of the data, with a noise of half the kernel's variance."""
+        suggested = self.space.data_scale
+        u = (self.space.start if suggested is None else suggested).copy()
+        kernel = cast(Kernel, self.space.parts_at(u)["kernel"])
+        amplitude = float(kernel.diag(self.criterion.problem.points).mean())
+        if amplitude > 0.0:
+            u[self.noise] = np.log(NOISE * amplitude)
+        return u
+
+    def _with_noise(self, u: Array) -> Array:
+        """Return the best point that differs from u in the noise."""
+        less = [_moved(u, self.noise, np.log(level / NOISE)) for level in LESS_NOISE]
+        return self.best([u, *less]) if len(self.noise) else u
 
 
 def _moved(u: Array, where: Any, by: float) -> Array:
@@ -158,7 +172,7 @@ def spread_out(problem: Problem) -> Index:
     X = X / np.maximum(X.std(axis=0), np.finfo(float).tiny)
     order = np.lexsort([*X.T, *problem.y.T])  # of equal distances the choice is not by row number
     X = X[order]
-    ranks = np.unique(np.geomspace(1, n, ROWS // CENTRES).astype(np.intp)) - 1
+    ranks = np.unique(np.geomspace(1, n, EACH).astype(np.intp)) - 1
     chosen: list[Index] = []
     nearest, squares = np.full(n, np.inf), (X**2).sum(axis=1)
     for _ in range(CENTRES):

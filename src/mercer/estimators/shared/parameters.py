@@ -152,6 +152,8 @@ def _run(
     space = Space({"kernel": kernel, "loss": parts.loss}, bounds)
     if scanned is not None:
         space.scanned = Space(scanned, bounds).start
+        begun = {"kernel": untied(parts.kernel, problem.points.shape[1]), "loss": parts.loss}
+        space.data_scale = Space(begun, bounds).start
     wanted = search.get_params().get("criterion")
     if wanted == "plsc":
         raise ValueError(
