@@ -210,14 +210,16 @@ class Optimize(Watched):
     """Maximise a criterion with analytic gradients from several starts.
 
     The starts are the given parameters, those at the data's own scale where the machine suggests
-    them, and random ones about the first. Every start is run for ``screen`` evaluations and only
-    the best goes on to convergence. A keyboard interrupt ends the search and keeps the best point
-    so far; the report says so.
+    them, and random ones about the first. The last random one gives way to the best of a scan over
+    length scales (:func:`~mercer.search.scan.scan`) if that is better than the given ones, since
+    functions that vary fast look like noise from any other start; the report has it as "scan".
+    Every start is run for ``screen`` evaluations and only the best goes on to convergence. A
+    keyboard interrupt ends the search and keeps the best point so far; the report says so.
 
     Parameters
     ----------
     criterion : "evidence", "loo", or "plsc" for a ProbabilisticLeastSquaresClassifier.
-    restarts : random starts besides the given one; 0 climbs from the given one alone.
+    restarts : starts besides the given one; 0 climbs from the given one alone, without a scan.
     screen : evaluations per start before the best is chosen; None runs every start to the end.
     max_iter : iterations of L-BFGS-B at most.
     tol : relative change of the criterion at which to stop.
