@@ -211,8 +211,8 @@ class Optimize(Watched):
 
     The starts are the given parameters, those at the data's own scale where the machine suggests
     them, and random ones about the first. The last random one gives way to the best of a scan over
-    length scales (:func:`~mercer.search.scan.scan`) if that is better than the given ones, since
-    functions that vary fast look like noise from any other start; the report has it as "scan".
+    length scales (:func:`~mercer.search.scan.scan`) where that is promising, since functions that
+    vary fast look like noise from any other start; the report has it as "scan".
     Every start is run for ``screen`` evaluations and only the best goes on to convergence. A
     keyboard interrupt ends the search and keeps the best point so far; the report says so.
 
@@ -266,9 +266,11 @@ class Optimize(Watched):
         starts = [space.start]
         if space.scanned is None:
             starts += [space.random(rng) for _ in range(self.restarts)]
-        scanned, told = scan(criterion, space, space.scanned) if self.restarts else (None, {})
-        if scanned is not None and told["started"]:
-            starts[1:] = [*starts[1:-1], scanned]  # in place of the last random one
+        scanned, others, told = None, [], {}
+        if self.restarts:
+            scanned, others, told = scan(criterion, space, space.scanned)
+        if others:
+            starts[1:] = [*starts[1:-1], *others]  # in place of the last random one
         if self.restarts and space.scanned is None:
             starts += space.suggested
         watch = Watch(criterion, self.progress)

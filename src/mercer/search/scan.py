@@ -28,13 +28,15 @@ LESS_NOISE = (0.1, 0.02)  # that are tried at the peak
 # Steps of one length scale while the others stay, most telling first, and how many values in all.
 ALONE = (2.0, 4.0, 1.0, -1.0, 6.0, -2.0)
 VALUES = 16
+# What a row may lose by the noise of the scan: .036 nats by N(0, 1.5) where N(0, 1) is true.
+WORSE = 0.05
 COLUMNS = 8  # up to which one alone is tried: the values take time in proportion
 
 
 def scan(
     criterion: Criterion, space: Space, base: Array | None = None
-) -> tuple[Array | None, dict[str, Any]]:
-    """Return the best point (p,) found on a grid of length scales, and a report.
+) -> tuple[Array | None, list[Array], dict[str, Any]]:
+    """Return the best point (p,) on a grid of length scales, the points to start from, a report.
 
     All length scales shrink together from the data's own scale (a suggestion, or the start)
     to about the distance of neighbours on a line. Then each alone is changed, and each alone is
@@ -42,31 +44,35 @@ def scan(
     point of an earlier scan: then only the latter are done. Beyond 320 points the criterion is that
     of some of them, which depend on the order neither of the rows nor of the columns.
 
-    The point is None if there is nothing to scan; ``started`` in the report says whether it has
-    other length scales than the start, and is better.
+    The point is None if there is nothing to scan. To start from are points with other length scales
+    than the start's that are better than it, or worse by no more than their rough noise explains.
     """
     where = _length_scales(space)
     if not len(where):
-        return None, {}
+        return None, [], {}
     index = spread_out(criterion.problem)
     n = len(criterion.problem.points)
     if len(index) < n:
         if np.ndim(getattr(space.parts["loss"], "noise", 0.0)):  # a noise for each row
-            return None, {}
+            return None, [], {}
         criterion = criterion.on(rows_of(criterion.problem, index))
     grid = _Grid(criterion, space, n)
     before = grid.value(space.start)
-    u = grid.shrunk(where) if base is None else base
+    points = [grid.shrunk(where) if base is None else base]
     if 1 < len(where) <= COLUMNS:
-        u = grid.best([grid.changed_alone(where, u), grid.one_short(where)])
-    found = grid.value(u)
+        points = [grid.changed_alone(where, points[0]), grid.one_short(where)]
+        points.sort(key=grid.value, reverse=True)
+    least = before - WORSE * len(index)
+    moved = [u for u in points if np.any(u[where] != space.start[where])]
+    starts = [u for u in moved if grid.value(u) > least]
+    gain = grid.value(points[0]) - before
     report = {
         "rows": len(index),
         "evaluations": grid.evaluations,
-        "gain": float(found - before) if np.isfinite(found - before) else None,
-        "started": bool(found > before and np.any(u[where] != space.start[where])),
+        "gain": float(gain) if np.isfinite(gain) else None,
+        "starts": len(starts),
     }
-    return u, report
+    return points[0], starts, report
 
 
 class _Grid:
@@ -113,7 +119,9 @@ class _Grid:
         tops = {i: self.best(points) for i, points in tried.items()}
         i = max(tops, key=lambda i: self.value(tops[i]))
         near = [_moved(tops[i], [i], by) for by in (0.0, -STEP, STEP)]
-        return self._with_noise(self.best(near))
+        u = self._with_noise(self.best(near))
+        others = where[where != i]
+        return self.best([u, *(_moved(u, others, -STEP * k) for k in (2.0, 3.0))])
 
     def changed_alone(self, where: Index, u: Array) -> Array:
         """Return the best point at which one length scale, or each for itself, is another."""
