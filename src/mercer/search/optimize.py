@@ -266,7 +266,9 @@ class Optimize(Watched):
         starts = [space.start]
         if space.scanned is None:
             starts += [space.random(rng) for _ in range(self.restarts)]
-        scanned, others, told = None, [], {}
+        scanned: Array | None = None
+        others: list[Array] = []
+        told: dict[str, Any] = {}
         if self.restarts:
             scanned, others, told = scan(criterion, space, space.scanned)
         if others:
