@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -19,8 +19,8 @@ from mercer.core.arrays import Array
 from mercer.core.component import Component, Names
 from mercer.core.words import there_is_no
 from mercer.inference.base import Solution
-from mercer.inference.mode.descent import NoSpread
-from mercer.search.criteria.evidence import Criterion
+from mercer.search.criteria.evidence import Criterion, bare
+from mercer.search.scan import scan
 from mercer.search.space import Space
 
 Progress: TypeAlias = Callable[[dict[str, Any]], None]
@@ -137,14 +137,6 @@ class Climb:
         return value, gradient
 
 
-def bare(solution: Solution) -> Solution | None:
-    """Return the solution as a start for the next: without its factor, which is n x n."""
-    if "factorisations" not in solution.report.details:
-        return None
-    kept = solution.factor.beginning()
-    return replace(solution, factor=NoSpread(np.empty(0)) if kept is None else kept)
-
-
 def interrupted(report: Any) -> bool:
     """Whether any search in the (nested) ``report_`` of an estimator was interrupted.
 
@@ -165,6 +157,7 @@ class Result:
     u: Array
     value: float
     report: dict[str, Any] = field(default_factory=dict)
+    scanned: dict[str, Component] | None = None  # the parts at the best point of a scan before
 
 
 class Search(Component):
@@ -217,14 +210,16 @@ class Optimize(Watched):
     """Maximise a criterion with analytic gradients from several starts.
 
     The starts are the given parameters, those at the data's own scale where the machine suggests
-    them, and random ones about the first. Every start is run for ``screen`` evaluations and only
-    the best goes on to convergence. A keyboard interrupt ends the search and keeps the best point
-    so far; the report says so.
+    them, and random ones about the first. The last random one gives way to the best of a scan over
+    length scales (:func:`~mercer.search.scan.scan`) where that is promising, since functions that
+    vary fast look like noise from any other start; the report has it as "scan".
+    Every start is run for ``screen`` evaluations and only the best goes on to convergence. A
+    keyboard interrupt ends the search and keeps the best point so far; the report says so.
 
     Parameters
     ----------
     criterion : "evidence", "loo", or "plsc" for a ProbabilisticLeastSquaresClassifier.
-    restarts : random starts besides the given one; 0 climbs from the given one alone.
+    restarts : starts besides the given one; 0 climbs from the given one alone, without a scan.
     screen : evaluations per start before the best is chosen; None runs every start to the end.
     max_iter : iterations of L-BFGS-B at most.
     tol : relative change of the criterion at which to stop.
@@ -268,8 +263,17 @@ class Optimize(Watched):
             raise ValueError("restarts must be at least 0 and max_iter at least 1")
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
-        starts = [space.start, *(space.random(rng) for _ in range(self.restarts))]
+        starts = [space.start]
+        if space.scanned is None:
+            starts += [space.random(rng) for _ in range(self.restarts)]
+        scanned: Array | None = None
+        others: list[Array] = []
+        told: dict[str, Any] = {}
         if self.restarts:
+            scanned, others, told = scan(criterion, space, space.scanned)
+        if others:
+            starts[1:] = [*starts[1:-1], *others]  # in place of the last random one
+        if self.restarts and space.scanned is None:
             starts += space.suggested
         watch = Watch(criterion, self.progress)
         if not len(space):
@@ -301,6 +305,8 @@ class Optimize(Watched):
             "at_bounds": [e.name for e in space.entries if np.any(close[e.where])],
             **watch.work(),
         }
+        if scanned is not None:
+            best.report["scan"], best.scanned = told, space.parts_at(scanned)
         return [best]
 
     def _screened(self, watch: Watch, space: Space, starts: list[Array]) -> list[Result]:

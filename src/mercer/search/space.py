@@ -100,6 +100,8 @@ class Space:
         self.parts = dict(parts)
         self.entries: list[Entry] = []
         self.suggested: list[Array] = []
+        self.data_scale: Array | None = None  # the last suggestion, even if close to the start
+        self.scanned: Array | None = None  # where a search before began, whose end is the start
         self._stated: set[str] = set()  # bounded or with a prior: not to be moved from outside
         start, limits, offset = [np.zeros(0)], [np.zeros((0, 2))], 0
         for part, component in parts.items():
@@ -142,8 +144,9 @@ class Space:
             u[where] = entry.inward(np.asarray(values[entry.name], dtype=np.float64))
             self.bounds[where, 0] = np.minimum(self.bounds[where, 0], u[where] - reach)
             self.bounds[where, 1] = np.maximum(self.bounds[where, 1], u[where] + reach)
+        self.data_scale = np.clip(u, self.bounds[:, 0], self.bounds[:, 1])
         if np.any(np.abs(u - self.start) > 1.0):
-            self.suggested.append(np.clip(u, self.bounds[:, 0], self.bounds[:, 1]))
+            self.suggested.append(self.data_scale)
 
     @property
     def names(self) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from mercer.core.component import Component
 from mercer.estimators.shared.parts import Parts, data_scales
 from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
@@ -103,12 +104,16 @@ def _decide(
     tied = tied_scales(parts.kernel) if parts.named_kernel else []
     if not tied or d == 1 or best.report.get("interrupted"):
         return draws, report
+    scanned = best.scanned
     one_start = search.__sklearn_clone__()
-    if "restarts" in one_start.parameter_names():
+    if scanned is None and "restarts" in one_start.parameter_names():
         one_start.set_params(restarts=0)
     parts.loss = draws[0].loss
     try:
-        others, other = _run(parts, untied(draws[0].kernel, d), problem, one_start, rng)
+        kernel = untied(draws[0].kernel, d)
+        if scanned is not None:
+            scanned = scanned | {"kernel": untied(cast(Kernel, scanned["kernel"]), d)}
+        others, other = _run(parts, kernel, problem, one_start, rng, scanned)
     except KeyboardInterrupt:
         report["search"]["interrupted"] = True
         return draws, report
@@ -132,13 +137,23 @@ def _log_evidence(draw: Draw, parts: Parts, problem: Problem) -> float:
 
 
 def _run(
-    parts: Parts, kernel: Kernel, problem: Problem, search: Search, rng: np.random.Generator
+    parts: Parts,
+    kernel: Kernel,
+    problem: Problem,
+    search: Search,
+    rng: np.random.Generator,
+    scanned: dict[str, Component] | None = None,
 ) -> tuple[list[Draw], Result]:
+    """Search from a kernel; ``scanned`` are the parts where a search before this one began."""
     bounds, every = dict(parts.bounds), parts.amplitudes
     for path, owner, name in kernel.differentiable():
         if every is not None and name in AMPLITUDES and owner.mark(name).bounds is None:
             bounds[f"kernel__{path}"] = every
     space = Space({"kernel": kernel, "loss": parts.loss}, bounds)
+    if scanned is not None:
+        space.scanned = Space(scanned, bounds).start
+        begun = {"kernel": untied(parts.kernel, problem.points.shape[1]), "loss": parts.loss}
+        space.data_scale = Space(begun, bounds).start
     wanted = search.get_params().get("criterion")
     if wanted == "plsc":
         raise ValueError(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import replace
-from typing import Protocol, cast
+from typing import Protocol, Self, cast
 
 import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.inference.base import Inference, Problem, Solution
+from mercer.inference.mode.descent import NoSpread
 from mercer.kernels.base import Gradient, Kernel
 from mercer.linalg.dense.gram import RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
@@ -65,6 +67,17 @@ class Criterion(ABC):
         prior, prior_gradient = self.space.log_prior(u)
         return value + prior, self.space.gradient(u, by_part) + prior_gradient, solution
 
+    def height(self, u: Array, start: Solution | None = None) -> tuple[float, Solution]:
+        """Value and posterior at u; a child that can leave out the gradient does."""
+        value, _, solution = self.evaluate(u, start)
+        return value, solution
+
+    def on(self, problem: Problem) -> Self:
+        """Return the same criterion of another problem."""
+        twin = copy(self)
+        twin.problem = problem
+        return twin
+
     @abstractmethod
     def value_and_gradients(
         self, gram: Gram, loss: Loss, solution: Solution
@@ -92,6 +105,12 @@ class EvidenceCriterion(Criterion):
     def scratch(self) -> bool:
         return self.inference.inverse_in_place
 
+    def height(self, u: Array, start: Solution | None = None) -> tuple[float, Solution]:
+        gram, loss, found = self.solve(u, start)
+        p = self.problem
+        value = self.inference.evidence(gram, p.y, loss, found, spread=p.spread).value
+        return value + self.space.log_prior(u)[0], found
+
     def value_and_gradients(
         self, gram: Gram, loss: Loss, solution: Solution
     ) -> tuple[float, dict[str, Gradient]]:
@@ -101,6 +120,14 @@ class EvidenceCriterion(Criterion):
         if self.moves_kernel:
             slope = gram.pullback(solution.alpha, solution.factor, evidence.U, evidence.V)
         return evidence.value, {"kernel": slope, "loss": evidence.loss_gradient}
+
+
+def bare(solution: Solution) -> Solution | None:
+    """Return the solution as a start for the next: without its factor, which is n x n."""
+    if "factorisations" not in solution.report.details:
+        return None
+    kept = solution.factor.beginning()
+    return replace(solution, factor=NoSpread(np.empty(0)) if kept is None else kept)
 
 
 def balanced(problem: Problem) -> tuple[Problem, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -147,11 +147,15 @@ class PlscCriterion(LooCriterion):
             row_weights=np.asarray(weights, dtype=np.float64),
         )
         super().__init__(space, problem, inference, make_gram)
+        self.smooth = smooth
         self.share = 0.5 * (1.0 + problem.rows)
         if smooth:
             plus, minus = (problem.row_weights @ s for s in (self.share, 1.0 - self.share))
             likely, unlikely = (plus + 1.0) / (plus + 2.0), 1.0 / (minus + 2.0)
             self.share = np.where(self.share > 0.5, likely, unlikely)
+
+    def on(self, problem: Problem) -> Self:
+        return type(self)(self.space, problem, self.inference, self.make_gram, self.smooth)
 
     def score(self, left: Left, loss: Loss) -> Score:
         assert isinstance(loss, SquaredProbit)

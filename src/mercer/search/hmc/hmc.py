@@ -10,10 +10,10 @@ from joblib import Parallel, delayed
 
 from mercer.core.arrays import Array
 from mercer.inference.base import Solution
-from mercer.search.criteria.evidence import Criterion
+from mercer.search.criteria.evidence import Criterion, bare
 from mercer.search.hmc.diagnostics import report
 from mercer.search.hmc.nuts import Chain, Density, Random
-from mercer.search.optimize import HOPELESS, Optimize, Progress, Result, Watch, Watched, bare
+from mercer.search.optimize import HOPELESS, Optimize, Progress, Result, Watch, Watched
 from mercer.search.space import Space
 
 T = TypeVar("T")
