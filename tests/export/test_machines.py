@@ -33,6 +33,9 @@ REGRESSORS = {
     "GPRegressor, noise parts": mercer.GPRegressor(OWN + White(0.1), search=None),
     "GPRegressor, student": mercer.GPRegressor(OWN, loss="student_t", search=None),
     "GPRegressor, huber": mercer.GPRegressor(OWN, loss="huber", search=None),
+    "GPRegressor, quantile": mercer.GPRegressor(
+        OWN, loss=losses.Pinball(0.9), inference="ep", search=None
+    ),
     "KernelRegressor": mercer.KernelRegressor(search=None),
     "RVRegressor": mercer.RVRegressor(),
     "RVRegressor, healed": mercer.RVRegressor(heal=True),

@@ -20,7 +20,8 @@ class LeftOut:
     Attributes
     ----------
     weights : (N,) how often each row counts.
-    mean, variance : (N,) or (N, m) of the left-out observation, noise included.
+    mean, variance : (N,) or (N, m) of the left-out observation, noise included; of a quantile loss
+        the quantile in place of the mean.
     log_density : (N,) or (N, m), log p(y_i | the others).
     proba : (N, k) probability of each class, in the order of ``classes_``.
     codes : (N,) the class of each row as a number 0 .. k-1.
