@@ -29,6 +29,7 @@ from mercer.estimators.least_squares.classifiers import (
     ProbabilisticLeastSquaresClassifier,
 )
 from mercer.estimators.online.estimator import OnlineLogisticClassifier
+from mercer.estimators.quantile.estimator import QuantileRegressor
 from mercer.estimators.relevance_vector.classifier import RVClassifier
 from mercer.estimators.relevance_vector.regressor import RVRegressor
 from mercer.estimators.shared.units import Units
@@ -80,6 +81,18 @@ def regression(model: Any, X: Value, std: bool) -> Outputs:
         variance = within if len(pairs) == 1 else within + between
         found["std"] = shaped(np.sqrt(variance + 0.0 * mean) * units.y_scale)
     return found
+
+
+def quantiles(model: Any, X: Value, std: bool) -> Outputs:
+    """Return "quantiles" (q, p), or (q,), of a QuantileRegressor, put in order."""
+    units, inside = model.units_, in_units(model.units_, X)
+    found = [traced(posterior, inside).mean() for posterior in model.posteriors_]
+    for last in range(len(found) - 1, 0, -1):  # neighbours change places: the largest is last
+        for j in range(last):
+            low, high = np.minimum(found[j], found[j + 1]), np.maximum(found[j], found[j + 1])
+            found[j], found[j + 1] = low, high
+    stated = stack(found) * units.y_scale + units.y_shift
+    return {"quantiles": stated.squeeze(1) if model.flat_ else stated}
 
 
 def traced(posterior: Any, X: Value) -> Any:
@@ -275,6 +288,7 @@ WRITERS: dict[type, Writer] = {
     MEDClassifier: lambda model, X, std: _calibrated(model, margins(model, X), model.intercept_),
     OnlineLogisticClassifier: online,
     ProbabilisticLeastSquaresClassifier: probabilistic_least_squares,
+    QuantileRegressor: quantiles,
     RVClassifier: relevance,
     SVC: classification,
 }
