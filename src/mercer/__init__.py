@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         OnlineLogisticClassifier as OnlineLogisticClassifier,
     )
     from mercer.estimators.online.river import RiverClassifier as RiverClassifier
+    from mercer.estimators.quantile.estimator import QuantileRegressor as QuantileRegressor
     from mercer.estimators.relevance_vector.classifier import RVClassifier as RVClassifier
     from mercer.estimators.relevance_vector.regressor import RVRegressor as RVRegressor
     from mercer.estimators.shared.compare import compare as compare
@@ -70,6 +71,7 @@ _HOMES = {
     "OneClassSVM": "mercer.estimators.support_vector.nu",
     "OnlineLogisticClassifier": "mercer.estimators.online.estimator",
     "ProbabilisticLeastSquaresClassifier": "mercer.estimators.least_squares.classifiers",
+    "QuantileRegressor": "mercer.estimators.quantile.estimator",
     "RiverClassifier": "mercer.estimators.online.river",
     "RVClassifier": "mercer.estimators.relevance_vector.classifier",
     "RVRegressor": "mercer.estimators.relevance_vector.regressor",

@@ -42,6 +42,7 @@ def assert_same(model, X, tol=1e-9, expected=None, **options):
         assert list(found) == expected
     wanted = {
         "mean": lambda: model.predict(X),
+        "quantiles": lambda: model.predict(X),
         "std": lambda: model.predict(X, return_std=True)[1],
         "probabilities": lambda: model.predict_proba(X),
         "decision": lambda: model.decision_function(X),

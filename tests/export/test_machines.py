@@ -33,6 +33,9 @@ REGRESSORS = {
     "GPRegressor, noise parts": mercer.GPRegressor(OWN + White(0.1), search=None),
     "GPRegressor, student": mercer.GPRegressor(OWN, loss="student_t", search=None),
     "GPRegressor, huber": mercer.GPRegressor(OWN, loss="huber", search=None),
+    "GPRegressor, quantile": mercer.GPRegressor(
+        OWN, loss=losses.Pinball(0.9), inference="ep", search=None
+    ),
     "KernelRegressor": mercer.KernelRegressor(search=None),
     "RVRegressor": mercer.RVRegressor(),
     "RVRegressor, healed": mercer.RVRegressor(heal=True),
@@ -83,7 +86,7 @@ PARTLY = {
     "LapMEDClassifier": mercer.LapMEDClassifier(),
     "LapSVC": mercer.LapSVC(),
 }
-ELSEWHERE = {"OneClassSVM", "SmoothingSpline"}
+ELSEWHERE = {"OneClassSVM", "QuantileRegressor", "SmoothingSpline"}
 REFUSED = {"RiverClassifier"}  # it learns from streams of dictionaries, not from rows
 
 
@@ -114,6 +117,15 @@ def test_regressor(model):
 @cases(MODES)
 def test_regressor_without_spread(model):
     assert_same(model.fit(X, TARGET), Z, 1e-8, ["mean"])
+
+
+@pytest.mark.parametrize("levels", [0.3, (0.2, 0.45, 0.5, 0.55, 0.8)])
+def test_quantiles(levels):
+    model = mercer.QuantileRegressor(levels, kernel=OWN, C=10.0, search=None)
+    model.fit(X, TARGET)
+    for posterior, move in zip(model.posteriors_, (0.0, 0.3, 0.0, -0.3, 0.0), strict=False):
+        posterior.beta = posterior.beta + move  # they cross
+    assert_same(model, Z, 1e-10, ["quantiles"])
 
 
 @cases(PROBABILITIES)

@@ -28,6 +28,7 @@ from mercer.persist import ModelFileError
 FOLDER = Path(__file__).parents[1] / "data" / "format1"
 STORED = json.loads((FOLDER / "predictions.json").read_text())
 CASES = STORED["cases"]
+NEWER = {"QuantileRegressor"}  # estimators that came with format 2
 STREAMS = [name for name, case in CASES.items() if "next" in case]
 
 
@@ -164,7 +165,7 @@ def test_every_file_has_a_case():
 def test_every_estimator_has_a_file():
     classes = {case["class"] for case in CASES.values()}
     fitted = {name for name in mercer.__all__ if hasattr(getattr(mercer, name), "_from_state")}
-    assert fitted <= classes
+    assert fitted - NEWER <= classes
 
 
 def test_the_rounding_is_that_of_the_files():

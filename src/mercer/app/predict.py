@@ -29,7 +29,9 @@ def predictions(fitted: Any, X: Array, keep: Array, coverage: float) -> Columns:
     """
     labels = [str(label) for label in getattr(fitted, "classes_", [])]
     names = ["prediction"]
-    if hasattr(fitted, "predict_interval"):
+    if hasattr(fitted, "levels_"):
+        names = [f"quantile_{level:g}" for level in fitted.levels_]
+    elif hasattr(fitted, "predict_interval"):
         names += ["std", "low", "high"]
     elif hasattr(fitted, "predict_proba"):
         names += [f"p_{label}" for label in labels]
@@ -45,6 +47,8 @@ def predictions(fitted: Any, X: Array, keep: Array, coverage: float) -> Columns:
 
 
 def _known(fitted: Any, X: Array, coverage: float) -> list[Any]:
+    if hasattr(fitted, "levels_"):
+        return [*np.reshape(fitted.predict(X), (len(X), -1)).T]
     if hasattr(fitted, "predict_interval"):
         mean, std = fitted.predict(X, return_std=True)
         if np.ndim(mean) != 1:

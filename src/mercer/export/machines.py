@@ -29,6 +29,7 @@ from mercer.estimators.least_squares.classifiers import (
     ProbabilisticLeastSquaresClassifier,
 )
 from mercer.estimators.online.estimator import OnlineLogisticClassifier
+from mercer.estimators.quantile.estimator import QuantileRegressor
 from mercer.estimators.relevance_vector.classifier import RVClassifier
 from mercer.estimators.relevance_vector.regressor import RVRegressor
 from mercer.estimators.shared.units import Units
@@ -52,7 +53,10 @@ Writer = Callable[[Any, Value, bool], Outputs]  # of (model, X (q, d), whether s
 
 
 def regression(model: Any, X: Value, std: bool) -> Outputs:
-    """Return "mean" (q,) or (q, m) and, where there is a spread and it is asked for, "std"."""
+    """Return "mean" (q,) or (q, m) and, where there is a spread and it is asked for, "std".
+
+    Of a quantile loss "mean" is the quantile, as in ``predict``.
+    """
     units, inside = model.units_, in_units(model.units_, X)
     traces = [
         (traced(p, inside), loss) for p, loss in zip(model.posteriors_, model.losses_, strict=True)
@@ -62,18 +66,33 @@ def regression(model: Any, X: Value, std: bool) -> Outputs:
     def shaped(value: Value) -> Value:
         return value.squeeze(1) if model.flat_ else value
 
-    if not spread or (not std and all(loss.latent_is_mean for loss in model.losses_)):
+    at_f = all(loss.latent_is_mean or loss.latent_is_answer for loss in model.losses_)
+    if not spread or (not std and at_f):
         mean = _average([_at_mode(loss, t.mean()) for t, loss in traces])
         return {"mean": shaped(mean * units.y_scale + units.y_shift)}
     pairs = [_stated(loss, "predict", t.mean(), t.var() + t.noise()) for t, loss in traces]
     mean = _average([m for m, _ in pairs])
-    found = {"mean": shaped(mean * units.y_scale + units.y_shift)}
+    asked = model.losses_[0].latent_is_answer
+    location = _average([t.mean() for t, _ in traces]) if asked else mean
+    found = {"mean": shaped(location * units.y_scale + units.y_shift)}
     if std:
         within = _average([v for _, v in pairs])
         between = _average([np.square(m - mean) for m, _ in pairs])
         variance = within if len(pairs) == 1 else within + between
         found["std"] = shaped(np.sqrt(variance + 0.0 * mean) * units.y_scale)
     return found
+
+
+def quantiles(model: Any, X: Value, std: bool) -> Outputs:
+    """Return "quantiles" (q, p), or (q,), of a QuantileRegressor, put in order."""
+    units, inside = model.units_, in_units(model.units_, X)
+    found = [traced(posterior, inside).mean() for posterior in model.posteriors_]
+    for last in range(len(found) - 1, 0, -1):  # neighbours change places: the largest is last
+        for j in range(last):
+            low, high = np.minimum(found[j], found[j + 1]), np.maximum(found[j], found[j + 1])
+            found[j], found[j + 1] = low, high
+    stated = stack(found) * units.y_scale + units.y_shift
+    return {"quantiles": stated.squeeze(1) if model.flat_ else stated}
 
 
 def traced(posterior: Any, X: Value) -> Any:
@@ -91,10 +110,10 @@ def in_units(units: Units, X: Value) -> Value:
 
 
 def _at_mode(loss: Any, f: Value) -> Value:
-    """Mean of y given f; f itself for a loss without moments."""
-    return (
-        f if loss.latent_is_mean or not loss.offers("moments") else _stated(loss, "moments", f)[0]
-    )
+    """Mean of y given f; f itself for a loss without moments, or if f is asked for."""
+    if loss.latent_is_mean or loss.latent_is_answer or not loss.offers("moments"):
+        return f
+    return _stated(loss, "moments", f)[0]
 
 
 def _stated(loss: Any, method: str, *values: Value) -> tuple[Value, Value]:
@@ -269,6 +288,7 @@ WRITERS: dict[type, Writer] = {
     MEDClassifier: lambda model, X, std: _calibrated(model, margins(model, X), model.intercept_),
     OnlineLogisticClassifier: online,
     ProbabilisticLeastSquaresClassifier: probabilistic_least_squares,
+    QuantileRegressor: quantiles,
     RVClassifier: relevance,
     SVC: classification,
 }

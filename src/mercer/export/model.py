@@ -42,6 +42,7 @@ def to_onnx(
     output        of
     ============= ===================================================================
     mean, std     regressors: (q,), or (q, m); std of a new observation, where known
+    quantiles     QuantileRegressor: (q, p), or (q,) of one level
     label         classifiers: (q,), the class as ``predict`` gives it
     probabilities classifiers with probabilities: (q, k), in the order of ``classes_``
     decision      estimators with a margin: (q,), or (q, k)
@@ -131,7 +132,7 @@ def _labels(model: Any, outputs: dict[str, Value]) -> tuple[Value, int] | None:
     """Return the label (q,) with its type in ONNX; None for a regressor."""
     from onnx import TensorProto
 
-    if "mean" in outputs:
+    if "mean" in outputs or "quantiles" in outputs:
         return None
     if not hasattr(model, "classes_"):  # outlier detection: +1 inside, -1 outside
         side = where(outputs["decision"].expand(1) < 0.0, np.int64(-1), np.int64(1))
@@ -159,6 +160,8 @@ def _shape(model: Any, name: str) -> list[int | None]:
     if name == "decision":
         return [None] if k <= 2 else [None, k]
     flat = getattr(model, "flat_", True)
+    if name == "quantiles":
+        return [None] if flat else [None, len(model.losses_)]
     return [None] if flat else [None, len(model.units_.y_scale)]
 
 

@@ -100,7 +100,7 @@ def _figures(loss: Loss, y: Array, m: Array, v: Array | None, weights: Array) ->
     """Return the figures of y (q, m) for f of mean m and variance v (q, m), or f = m as it is."""
     mean, variance = loss.moments(m) if v is None else loss.predict(m, v)
     density = -loss.value(y, m) if v is None else loss.log_predictive(y, m, v)
-    return LeftOut(weights, mean, variance, density)
+    return LeftOut(weights, m if loss.latent_is_answer else mean, variance, density)
 
 
 LOG_2PI = float(np.log(2.0 * np.pi))

@@ -37,8 +37,10 @@ class LeftOut:
     Attributes
     ----------
     weights : (N,) how often each row counts.
-    mean, variance : (N,) or (N, m) of the left-out observation, noise included.
+    mean, variance : (N,) or (N, m) of the left-out observation, noise included; of a quantile loss
+        the quantile in place of the mean.
     log_density : (N,) or (N, m), log p(y_i | the others).
+    quantiles : (N, p) of the left-out observation, at p levels.
     proba : (N, k) probability of each class, in the order of ``classes_``.
     codes : (N,) the class of each row as a number 0 .. k-1.
     margin : (N, m) estimated y f(x) of each row when it is left out, y = -1 or +1; with more than
@@ -60,6 +62,7 @@ class LeftOut:
     reason: str | None = None
     error_bounds: dict[str, Array] = field(default_factory=dict)
     jitter: float = 0.0
+    quantiles: Array | None = None
 
     @classmethod
     def of_classes(cls, proba: Array, codes: Array | Index, weights: Array) -> LeftOut:

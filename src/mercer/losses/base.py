@@ -90,6 +90,8 @@ class Loss(Component):
     normalised : True if exp(-g) is a density or probability of y for every f.
     convex : True if g is convex in f.
     latent_is_mean : True if the mean of y given f is f, so that a mean needs no variance.
+    latent_is_answer : True if f is what is asked for, a quantile for one: machines predict f and
+        not the mean of y.
     reach : multiples of :meth:`width` at which the quadrature cuts the line.
     abstract : True for a base class that is not itself a loss; not inherited.
 
@@ -110,6 +112,7 @@ class Loss(Component):
     normalised: ClassVar[bool] = False
     convex: ClassVar[bool] = True
     latent_is_mean: ClassVar[bool] = False
+    latent_is_answer: ClassVar[bool] = False
     reach: ClassVar[tuple[float, ...]] = (1.5, 5.0, 14.0, 36.0)
     abstract: ClassVar[bool] = True
 

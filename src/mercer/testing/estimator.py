@@ -102,7 +102,9 @@ def _check_fit(estimator: Any, X: Array, y: Any) -> Any:
 
 def _check_predictions(model: Any, X: Array) -> None:
     n, found = len(X), np.asarray(model.predict(X))
-    holds("predict", found.shape == (n,), f"shape ({n},) is expected, not {found.shape}")
+    several = is_regressor(model) and np.size(getattr(model, "levels_", 0.0)) > 1
+    shape = (n, np.size(model.levels_)) if several else (n,)
+    holds("predict", found.shape == shape, f"shape {shape} is expected, not {found.shape}")
     if is_classifier(model):
         holds("predict", set(found) <= set(model.classes_), "a prediction is one of classes_")
         _check_probabilities(model, X)

@@ -109,9 +109,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Predict the mean (q,) or (q, m), of labels the probability of 1; other moments if asked.
 
-        At a mode this is the mean of y given f (for a loss without one, f itself). A quantile loss
-        states y - f as a skewed noise, so that its mean is not the quantile: that is f, given by
-        :meth:`predict_latent`.
+        At a mode this is the mean of y given f (for a loss without one, f itself). Of a quantile
+        loss (:class:`~mercer.losses.Pinball`) it is the quantile that was asked for, f; how sure
+        that is says :meth:`predict_latent`.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         if return_std:
             mean, variance = self._moments(inside)
             return self._shaped(mean), self._shaped(np.sqrt(variance))
-        at_f = all(loss.latent_is_mean for loss in self.losses_)
+        at_f = all(loss.latent_is_mean or loss.latent_is_answer for loss in self.losses_)
         if not at_f and self._has_spread():
             return self._shaped(self._moments(inside)[0])
         means = [posterior.mean(inside) for posterior in self.posteriors_]
@@ -237,9 +237,14 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         return posterior.mean(inside), variance[:, None]
 
     def _moments(self, inside: Array) -> tuple[Array, Array]:
-        """Mean and variance (q, m) of a new observation in the user's units."""
+        """Mean and variance (q, m) of a new observation in the user's units.
+
+        In place of the mean the quantile that a loss asks for; the variance stays as it is.
+        """
         members = enumerate(self.losses_)
         mean, variance = mixed([loss.predict(*self._latent(inside, i)) for i, loss in members])
+        if self.losses_[0].latent_is_answer:
+            mean = np.mean([posterior.mean(inside) for posterior in self.posteriors_], axis=0)
         return self.units_.y_in_user_units(mean), cast(Array, variance) * self.units_.y_scale**2
 
     def _with_cov(self, inside: Array) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 
 from mercer.core.basis import Basis
 from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record
-from mercer.core.record import COLUMNS, Each, Fields, Maybe, Recorded
+from mercer.core.record import COLUMNS, Each, Fields, Later, Maybe, Recorded
 from mercer.estimators.shared.units import Units, standardised_basis
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
@@ -42,13 +42,14 @@ LEFT_OUT = Fields(
         "margin": _MARGINS,
         "bound": _MARGINS,
         "reason": Maybe(Plain(str)),
+        "quantiles": Later(Numbers("N p")),
     },
 )
 
 
 def check_left_out(found: LeftOut | None, flat: bool) -> None:
     """Refuse figures of another shape than the targets, which are ``flat`` or have columns."""
-    if found is None or found.codes is not None:
+    if found is None or found.codes is not None or found.quantiles is not None:
         return
     figures = (found.mean, found.variance, found.log_density)
     if any(figure is None or (figure.ndim == 1) != flat for figure in figures):

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, UNIT, Domains, Words
+from mercer.core.component import POSITIVE, Domains, Words
 from mercer.losses.base import check_positive, is_number
 from mercer.losses.numbers.special import exp
 from mercer.losses.real.base import LocationLoss, PiecewiseLinear
@@ -60,7 +60,8 @@ class LaplaceNoise(PiecewiseLinear, LocationLoss):
 class Pinball(PiecewiseLinear, LocationLoss):
     """Quantile regression: g = rho(y - f) / s - log(q (1 - q) / s); f is the q-quantile of y.
 
-    rho(r) = q r for r > 0, else (q - 1) r. exp(-g) is the asymmetric Laplace density.
+    rho(r) = q r for r > 0, else (q - 1) r. exp(-g) is the asymmetric Laplace density. Machines with
+    this loss predict f; no search moves the level, which is asked for and not learned.
     Reference: Takeuchi, Le, Sears & Smola (2006); Koenker & Bassett (1978).
 
     Parameters
@@ -74,8 +75,9 @@ class Pinball(PiecewiseLinear, LocationLoss):
     -0.9
     """
 
-    domains: ClassVar[Domains] = {"scale": POSITIVE, "level": UNIT}
-    words: ClassVar[Words] = {"scale": "scale of the noise", "level": "quantile level"}
+    domains: ClassVar[Domains] = {"scale": POSITIVE}
+    words: ClassVar[Words] = {"scale": "scale of the noise"}
+    latent_is_answer: ClassVar[bool] = True
 
     def __init__(self, level: float = 0.5, scale: float = 1.0) -> None:
         check_positive("Pinball", scale=scale)
