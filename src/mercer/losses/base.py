@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -68,6 +69,8 @@ _REASONS = {
     "convex": "the loss is not convex in f; use an inference that works without the dual "
     "(Laplace, EP or a variational Gaussian)",
     "conditional_cdf": "write conditional_cdf(y, f), the distribution function of y given f",
+    "units": "state units = {name: power}, the power of the unit of y in each parameter, if the loss "
+    "is one of y - f",
     "moments": "write moments(f), the mean and variance of y given f",
 }
 QUADRATIC = (
@@ -90,6 +93,8 @@ class Loss(Component):
     normalised : True if exp(-g) is a density or probability of y for every f.
     convex : True if g is convex in f.
     latent_is_mean : True if the mean of y given f is f, so that a mean needs no variance.
+    units : of a loss of y - f, the power of the unit of y in each parameter that has one (a scale 1,
+        a variance 2, a slope -1). With them a fit standardises the target and moves them along.
     reach : multiples of :meth:`width` at which the quadrature cuts the line.
     abstract : True for a base class that is not itself a loss; not inherited.
 
@@ -110,6 +115,7 @@ class Loss(Component):
     normalised: ClassVar[bool] = False
     convex: ClassVar[bool] = True
     latent_is_mean: ClassVar[bool] = False
+    units: ClassVar[Mapping[str, float]] = {}
     reach: ClassVar[tuple[float, ...]] = (1.5, 5.0, 14.0, 36.0)
     abstract: ClassVar[bool] = True
 
@@ -252,6 +258,23 @@ class Loss(Component):
     def for_new(self) -> Loss:
         """Return the loss of observations to come (without what is known of training rows only)."""
         return self
+
+    @needs("units")
+    def in_units(self, scale: float) -> Self:
+        """Return the loss of scale * y and scale * f: parameters by ``units``, bounds with them."""
+        restated, marks = self.__sklearn_clone__(), dict(getattr(self, "_marks", {}))
+        for name, power in self.units.items():
+            factor, mark = scale**power, self.mark(name)
+            setattr(restated, name, getattr(self, name) * factor)
+            if mark.prior is not None and scale != 1.0:
+                what = f"a prior on the {name} is stated in units of y and cannot be moved"
+                raise ValueError(f"{what} to a standardised target; set standardize=False")
+            if mark.bounds is not None:
+                low, high = mark.bounds
+                marks[name] = replace(mark, bounds=(low * factor, high * factor))
+        if marks:
+            restated._marks = marks
+        return restated
 
     # ------------------------------------------------------------------ targets
     def check_targets(self, y: Any) -> Array:

@@ -36,6 +36,7 @@ from mercer.estimators.shared.units import (
     no_units,
     standardised_basis,
     standardised_problem,
+    target_units,
 )
 from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
@@ -188,15 +189,9 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
             return units
         x_shift, x_scale = location_scale(table.points, table.total)
         units = replace(units, x_shift=x_shift, x_scale=x_scale)
-        # labels, counts, or a loss with scales of its own, leave the target as it is
-        if labelled or not hasattr(parts.loss, "in_units"):
+        if labelled:
             return units
-        y_shift, y_scale = location_scale(table.mean, table.total, table.spread)
-        if not np.all((y_scale > 1e-140) & (y_scale < 1e140)):
-            raise ValueError(
-                f"the targets have deviation {y_scale.max():.3g}: their squares leave the range of "
-                "floating-point numbers; give y in other units"
-            )
+        y_shift, y_scale = target_units(parts.loss, table)
         return replace(units, y_shift=y_shift, y_scale=y_scale)
 
     def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:

@@ -21,7 +21,11 @@ from mercer.losses.numbers.special import (
 
 
 class LocationLoss(Loss):
-    """-log p(y - f): a subclass implements ``value`` and the distribution of the noise."""
+    """-log p(y - f): a subclass implements ``value`` and the distribution of the noise.
+
+    It states in ``units`` which of its parameters have the unit of y: then a fit may standardise
+    the target. Without a word only the centre of the targets is taken away.
+    """
 
     abstract: ClassVar[bool] = True
     normalised: ClassVar[bool] = True
