@@ -191,6 +191,6 @@ def median_spread(A: Array, weights: Array) -> tuple[Array, Array]:
         ends = [np.take_along_axis(values, at[None], axis=0)[0] for at in (low, high)]
         return np.asarray(0.5 * ends[0] + 0.5 * ends[1])
 
-    spread = quantile(0.75) / 1.349 - quantile(0.25) / 1.349
+    spread = (quantile(0.75) - quantile(0.25)) / 1.349
     center, scale = quantile(0.5), location_scale(A, weights)[1]
     return center, np.where(spread > 1e-9 * scale, spread, scale)

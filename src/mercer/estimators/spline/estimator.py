@@ -160,7 +160,8 @@ class SmoothingSpline(KernelRegressor):
         self.relevance_, self._left = None, found.left_out
         self.report_ = {
             "rows": dict(zip(("used", "distinct", "weight"), found.counts, strict=True)),
-            "standardize": {"on": bool(found.units.y_scale[0] != 1.0)} | describe_units(found.units),
+            "standardize": {"on": bool(found.units.y_scale[0] != 1.0)}
+            | describe_units(found.units),
             "search": found.search,
             "inference": {"name": name, **ended.plain()},
             "gram": found.gram,
