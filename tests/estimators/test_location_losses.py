@@ -39,7 +39,7 @@ def figures(model: object, Z: np.ndarray, a: float, b: float, n: int) -> np.ndar
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("a, b", MOVES)
+@pytest.mark.parametrize(("a", "b"), MOVES)
 def test_gaussian_process(loss: str, a: float, b: float) -> None:
     X, y, Z = data()
     options = {"loss": loss, "inference": "variational", "search": None}
@@ -48,7 +48,7 @@ def test_gaussian_process(loss: str, a: float, b: float) -> None:
     np.testing.assert_allclose(moved, plain, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("a, b", EXACT)
+@pytest.mark.parametrize(("a", "b"), EXACT)
 def test_hyperparameters_found(a: float, b: float) -> None:
     X, y, Z = data()
     first = KernelRegressor(loss="student_t", inference="laplace").fit(X, y)
@@ -70,7 +70,7 @@ OBJECTS = {
 
 
 @pytest.mark.parametrize("name", sorted(OBJECTS))
-@pytest.mark.parametrize("a, b", MOVES)
+@pytest.mark.parametrize(("a", "b"), MOVES)
 def test_a_mode_with_a_loss_in_the_users_units(name: str, a: float, b: float) -> None:
     made, inference = OBJECTS[name]
     X, y, Z = data()
@@ -82,7 +82,7 @@ def test_a_mode_with_a_loss_in_the_users_units(name: str, a: float, b: float) ->
         np.testing.assert_allclose(getattr(moved.loss_, key), value, rtol=1e-12)
 
 
-@pytest.mark.parametrize("a, b", MOVES)
+@pytest.mark.parametrize(("a", "b"), MOVES)
 def test_support_vector_regression(a: float, b: float) -> None:
     """C and epsilon are in the unit of y, as in scikit-learn; the offset is free."""
     X, y, Z = data()
@@ -92,7 +92,7 @@ def test_support_vector_regression(a: float, b: float) -> None:
 
 
 @pytest.mark.parametrize("loss", ["student_t", "laplace_noise", "huber"])
-@pytest.mark.parametrize("a, b", EXACT[::2])
+@pytest.mark.parametrize(("a", "b"), EXACT[::2])
 def test_smoothing_spline(loss: str, a: float, b: float) -> None:
     X, y, Z = data()
     first = SmoothingSpline(loss=loss).fit(X, y)
@@ -154,7 +154,8 @@ class Declared(LogCosh):
 
 
 def test_a_loss_of_ones_own_declares_its_units() -> None:
-    assert not LogCosh.offers("in_units") and Declared.offers("in_units")
+    assert not LogCosh.offers("in_units")
+    assert Declared.offers("in_units")
     assert Declared(2.0).in_units(3.0) == Declared(6.0)
     X, y, Z = data()
     options = {"inference": "newton", "search": None}
@@ -176,4 +177,5 @@ def test_others_keep_their_targets() -> None:
 
     X, y, _ = data()
     model = KernelRegressor(loss=Other(), inference="newton", search=None).fit(X, 100.0 + y)
-    assert model.units_.y_shift == 0.0 and model.units_.y_scale == 1.0
+    assert model.units_.y_shift == 0.0
+    assert model.units_.y_scale == 1.0

@@ -20,7 +20,8 @@ class LeftOut:
     Attributes
     ----------
     weights : (N,) how often each row counts.
-    mean, variance : (N,) or (N, m) of the left-out observation, noise included.
+    mean, variance : (N,) or (N, m) of the left-out observation, noise included. Where the variance
+        is infinite (Student's t with df <= 2) it is the square of half the central 68 % interval.
     log_density : (N,) or (N, m), log p(y_i | the others).
     proba : (N, k) probability of each class, in the order of ``classes_``.
     codes : (N,) the class of each row as a number 0 .. k-1.

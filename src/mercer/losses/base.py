@@ -69,14 +69,17 @@ _REASONS = {
     "convex": "the loss is not convex in f; use an inference that works without the dual "
     "(Laplace, EP or a variational Gaussian)",
     "conditional_cdf": "write conditional_cdf(y, f), the distribution function of y given f",
-    "units": "state units = {name: power}, the power of the unit of y in each parameter, if the loss "
-    "is one of y - f",
+    "units": "if it is a loss of y - f, state units = {name: power}, the power of the unit of y in "
+    "each parameter",
     "moments": "write moments(f), the mean and variance of y given f",
 }
 QUADRATIC = (
     "only the Gaussian loss is a quadratic in f, and inference with others is not exact; use "
     "Laplace, EP or Variational inference, or Newton or Dual for the mode"
 )
+
+
+ONE = 0.6826894921370859  # the probability of a Gaussian within one deviation
 
 
 class Loss(Component):
@@ -93,8 +96,8 @@ class Loss(Component):
     normalised : True if exp(-g) is a density or probability of y for every f.
     convex : True if g is convex in f.
     latent_is_mean : True if the mean of y given f is f, so that a mean needs no variance.
-    units : of a loss of y - f, the power of the unit of y in each parameter that has one (a scale 1,
-        a variance 2, a slope -1). With them a fit standardises the target and moves them along.
+    units : of a loss of y - f, the power of the unit of y in each parameter that has one (1 for a
+        scale, 2 for a variance, -1 for a slope): a fit standardises the target and moves them.
     reach : multiples of :meth:`width` at which the quadrature cuts the line.
     abstract : True for a base class that is not itself a loss; not inherited.
 
@@ -244,6 +247,22 @@ class Loss(Component):
             return exp(numeric.increasing_root(lambda t: self.cdf(exp(t), m, v) - q, m, step))
         step = np.sqrt(v) + self.width(m)
         return numeric.increasing_root(lambda y: self.cdf(y, m, v) - q, m, step)
+
+    @needs("normalised", "conditional_cdf")
+    def spread(self, m: Array, v: Array) -> Array:
+        """Return half the width of the central 68.27 % interval of a new y, always finite.
+
+        That is the standard deviation of a Gaussian; others may have none, or an infinite one.
+        """
+        low, high = (self.quantile(np.asarray(0.5 * (1.0 + s * ONE)), m, v) for s in (-1.0, 1.0))
+        return np.asarray(0.5 * (high - low))
+
+    def observed(self, m: Array, v: Array) -> tuple[Array, Array]:
+        """Return mean and variance of a new y; the square of ``spread`` where that is infinite."""
+        mean, variance = self.predict(m, v)
+        if np.all(np.isfinite(variance)) or not self.offers("spread"):
+            return mean, variance
+        return mean, np.where(np.isfinite(variance), variance, np.square(self.spread(m, v)))
 
     @needs("normalised")
     def log_predictive(self, y: Array, m: Array, v: Array) -> Array:

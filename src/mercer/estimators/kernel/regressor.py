@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -12,10 +13,15 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from mercer.core.arrays import Array, as_columns
 from mercer.core.memory import require_memory
 from mercer.estimators.shared.machine import KernelMachine, generator
-from mercer.estimators.shared.predictions import check_variances, mixed
+from mercer.estimators.shared.predictions import (
+    SMALLEST,
+    check_variances,
+    infinite_variance,
+    mixed,
+)
 from mercer.estimators.shared.table import check_finite, check_target
 from mercer.kernels import as_kernel
-from mercer.losses.base import Loss
+from mercer.losses.base import ONE, Loss
 from mercer.losses.numbers import defaults as numeric
 from mercer.losses.numbers.special import exp
 from mercer.process.process import Prior
@@ -117,7 +123,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         ----------
         X : (q, d).
         return_std : also the standard deviation of a new observation, shape as the mean. If the
-            noise was given per training row, that of a new one is not known and left out.
+            noise was given per training row, that of a new one is not known and left out. Where
+            it is infinite (Student's t with df <= 2) a warning names :meth:`predict_spread`.
         return_cov : also the covariance of new observations: (q, q), or (q, q, m); for noise that
             is added to the function, not for a loss with a link (Poisson, ...).
         """
@@ -130,6 +137,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             return self._with_cov(inside)
         if return_std:
             mean, variance = self._moments(inside)
+            if not np.all(np.isfinite(variance)) and (said := infinite_variance(self.loss_)):
+                warnings.warn(said, UserWarning, stacklevel=2)
             return self._shaped(mean), self._shaped(np.sqrt(variance))
         at_f = all(loss.latent_is_mean for loss in self.losses_)
         if not at_f and self._has_spread():
@@ -170,6 +179,14 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         ends = (mixture_quantile(self.losses_, latents, level) for level in levels)
         low, high = (self._shaped(self.units_.y_in_user_units(end)) for end in ends)
         return low, high
+
+    def predict_spread(self, X: Any) -> Array:
+        """Return half the width of the central 68.27 % interval of a new observation: (q,), (q, m).
+
+        Of Gaussian noise that is the standard deviation; it is finite where that is infinite.
+        """
+        low, high = self.predict_interval(X, ONE)
+        return np.asarray(0.5 * (high - low))
 
     def predictive_log_density(self, X: Any, y: Any) -> Array:
         """Return log p(y_i | x_i, training data), shape (q,) or (q, m)."""
@@ -234,6 +251,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         check_variances(self.posteriors_, inside)
         posterior = self.posteriors_[draw]
         variance = posterior.var(inside) + posterior.noise(inside)
+        if not self.losses_[draw].offers("quadratic"):  # others average over f, zero included
+            variance = np.maximum(variance, SMALLEST)
         return posterior.mean(inside), variance[:, None]
 
     def _moments(self, inside: Array) -> tuple[Array, Array]:

@@ -18,7 +18,7 @@ from mercer.core.arrays import Array, as_columns, group_rows, location_scale
 from mercer.estimators.shared.labels import NO_LABELS, Labelled
 from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, resolve
-from mercer.estimators.shared.predictions import Predicts
+from mercer.estimators.shared.predictions import Predicts, infinite_variance
 from mercer.estimators.shared.record import MachineRecord
 from mercer.estimators.shared.summary import Summarised
 from mercer.estimators.shared.table import (
@@ -251,6 +251,8 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
             fit.report["left_out"] = left
         self.relevance_ = relevance(first.kernel, p.points, p.weights)
         self.report_ = fit.report
+        if said := infinite_variance(self.loss_):
+            self.report_["variance"] = said
 
     def _posterior(self, fit: Fit, draw: Draw, solved: Solved) -> Posterior:
         """Return the posterior process of a draw."""

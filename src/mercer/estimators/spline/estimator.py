@@ -14,6 +14,7 @@ from mercer.core.kinds import PartOf, Plain, Record
 from mercer.core.record import Each, Maybe, One
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.shared.machine import generator
+from mercer.estimators.shared.predictions import infinite_variance
 from mercer.estimators.shared.record import LEFT_OUT
 from mercer.estimators.shared.table import check_target, check_weights, read_inputs, read_rows
 from mercer.estimators.shared.units import describe_units
@@ -170,6 +171,8 @@ class SmoothingSpline(KernelRegressor):
             "lam": lam,
             **found.extra,
         }
+        if said := infinite_variance(self.loss_):
+            self.report_["variance"] = said
         return self
 
     def _curve(self, rows: Observed) -> FittedSpline:

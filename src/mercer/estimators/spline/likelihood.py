@@ -321,7 +321,7 @@ def leave_one_out(spline: SplinePosterior, loss: Loss) -> LeftOut:
 
 def response_moments(loss: Loss, m: Array, v: Array) -> tuple[Array, Array]:
     """Mean and variance of a new y for latent values N(m, v); of labels those of 0 or 1."""
-    found = loss.predict(m, v)
     if loss.response == "binary":
-        return found, found * (1.0 - found)
-    return found[0], found[1]
+        p = loss.predict(m, v)
+        return p, p * (1.0 - p)
+    return loss.observed(m, v)
