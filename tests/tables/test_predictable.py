@@ -159,3 +159,15 @@ def test_predictions_that_are_checked() -> None:
         with pytest.raises(ValueError, match="1 of its own rows"):
             check_predictions(Odd(), np.zeros((3, 1)), k)
     assert refit.check_predictions is check_predictions
+
+
+def test_a_positive_target_is_bounded_by_zero() -> None:
+    table = skewed(3.0)
+    model = mercer.fit(table, target="y", candidates=["Gaussian process", "logarithm"])
+    assert model.chosen_.name == "logarithm"
+    low, high = model.predict_interval(table)
+    assert np.all(low > 0.0)
+    assert 0.8 < np.mean((low <= table["y"]) & (table["y"] <= high)) <= 1.0
+    other = {"x": table["x"], "y": table["x"] + 0.1 * table["y"] - 5.0}
+    with pytest.raises(ValueError, match="no candidate 'logarithm'"):
+        mercer.fit(other, target="y", candidates=["logarithm"])

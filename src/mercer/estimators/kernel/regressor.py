@@ -160,10 +160,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         each = self.posteriors_
         variances = [p.var(inside)[:, None] if spread else None for p in each]
         mean, variance = mixed([(p.mean(inside), v) for p, v in zip(each, variances, strict=True)])
-        shaped = self._shaped(self.units_.y_in_user_units(mean))
+        units = self.units_.of_latent(self.losses_[0])
+        shaped = self._shaped(units.y_in_user_units(mean))
         if variance is None:
             return shaped, None
-        return shaped, self._shaped(np.sqrt(variance) * self.units_.y_scale)
+        return shaped, self._shaped(np.sqrt(variance) * units.y_scale)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Return (low, high) that contain a new observation with probability ``coverage``.
@@ -212,7 +213,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         counts = np.bincount(which, minlength=len(self.posteriors_)).tolist()
         members = zip(self.posteriors_, counts, strict=True)
         draws = np.concatenate([p.sample(inside, count, rng) for p, count in members], axis=2)
-        return self._shaped(draws * self.units_.y_scale[:, None] + self.units_.y_shift[:, None])
+        units = self.units_.of_latent(self.losses_[0])
+        return self._shaped(draws * units.y_scale[:, None] + units.y_shift[:, None])
 
     def sample_prior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions from the prior of the given kernel at X (q, d): (q, n_samples)."""

@@ -284,7 +284,7 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
 
     def _stated_kernel(self, fit: Fit, draw: Draw) -> Kernel:
         """Return the fitted kernel in the user's units."""
-        return fit.units.kernel_in_user_units(draw.kernel)
+        return fit.units.of_latent(draw.loss).kernel_in_user_units(draw.kernel)
 
     def _calibrate(self, fit: Fit) -> None:
         """Add what follows from the figures of left-out rows: nothing here."""

@@ -44,6 +44,15 @@ class Units:
         """Return the targets in the user's units, (n, m)."""
         return np.asarray(y * self.y_scale + self.y_shift)
 
+    def of_latent(self, loss: Loss) -> Units:
+        """Return the units of f: those of y, or of its logarithm for a positive target.
+
+        The same f predicts y / y_scale, and f + log(y_scale) predicts y.
+        """
+        if loss.response != "positive":
+            return self
+        return replace(self, y_shift=np.log(self.y_scale), y_scale=np.ones_like(self.y_scale))
+
     def kernel_in_user_units(self, kernel: Kernel) -> Kernel:
         """Return the kernel in the user's units (variance in units of y squared, one output)."""
         stated = kernel
@@ -95,10 +104,14 @@ def target_units(loss: Loss, table: Table) -> tuple[Array, Array]:
     """Return what a fit takes from the targets, and by what it divides them, (m,) each.
 
     Of Gaussian noise mean and deviation; of other losses of y - f median and spread, which an
-    outlier does not move; of losses that do not say how they scale the median alone. Labels,
-    counts and losses with a link keep their targets.
+    outlier does not move; of losses that do not say how they scale the median alone. A positive
+    target is divided by its geometric mean, so that f, its logarithm, begins at its own level.
+    Labels, counts and other losses keep their targets.
     """
     m = table.Y.shape[1]
+    if loss.response == "positive":
+        w = table.weights[table.keep]
+        return np.zeros(m), np.exp(w @ np.log(table.Y[table.keep]) / w.sum())
     if loss.offers("quadratic") and loss.offers("in_units"):
         shift, scale = location_scale(table.mean, table.total, table.spread)
     elif loss.offers("in_units") or isinstance(loss, LocationLoss):

@@ -153,6 +153,8 @@ def curve(
     y = loss.check_targets(labels(y) if loss.response == "binary" else y)
     table = _table(x, y, weights)
     shift, scale = target_units(loss, table)
+    if loss.response != "real":  # the polynomials have the level of a link
+        shift, scale = np.zeros(1), np.ones(1)
     units = replace(no_units(1, 1), y_shift=shift, y_scale=scale)
     size = float(scale[0])
     if lam is not None:
