@@ -153,8 +153,11 @@ def curve(
     y = loss.check_targets(labels(y) if loss.response == "binary" else y)
     table = _table(x, y, weights)
     shift, scale = target_units(loss, table)
-    if loss.response != "real":  # the polynomials have the level of a link
-        shift, scale = np.zeros(1), np.ones(1)
+    # the polynomials have the level: it is taken away only where it costs digits of a real target,
+    # and a power of two costs none
+    real = loss.response == "real"
+    scale = np.exp2(np.floor(np.log2(scale))) if real else np.ones(1)
+    shift = np.where(real & (np.abs(shift) > 4.0 * scale), shift, 0.0)
     units = replace(no_units(1, 1), y_shift=shift, y_scale=scale)
     size = float(scale[0])
     if lam is not None:
@@ -185,8 +188,8 @@ def curve(
     value = method.evidence(gram, problem.y, loss, solution).value
     value = units.evidence_in_user_units(value, float(weights.sum()), None, order)
     ended = (type(inference).__name__, solution.report)
-    found = gaussian.on_line(posterior, loss, lam, value, search, ended)
-    return replace(found, lam=lam / size**2)  # 1 / lam is a variance, in squared units of y
+    fitted = gaussian.on_line(posterior, loss, lam, value, search, ended)
+    return replace(fitted, lam=lam / size**2)  # 1 / lam is a variance, in squared units of y
 
 
 Best = tuple[float, float, Loss]  # log evidence, variance of the process, zero included, and loss
