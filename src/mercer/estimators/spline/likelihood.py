@@ -153,11 +153,12 @@ def curve(
     y = loss.check_targets(labels(y) if loss.response == "binary" else y)
     table = _table(x, y, weights)
     shift, scale = target_units(loss, table)
-    # the polynomials have the level: it is taken away only where it costs digits of a real target,
-    # and a power of two costs none
+    # the polynomials have the level, and the search begins at the data's own width: a real target is
+    # moved only where that costs digits, and divided by a power of two, which costs none
     real = loss.response == "real"
-    scale = np.exp2(np.floor(np.log2(scale))) if real else np.ones(1)
     shift = np.where(real & (np.abs(shift) > 4.0 * scale), shift, 0.0)
+    ordinary = not real or 2.0**-10 <= float(scale[0]) <= 2.0**10
+    scale = np.ones(1) if ordinary else np.exp2(np.round(np.log2(scale)))
     units = replace(no_units(1, 1), y_shift=shift, y_scale=scale)
     size = float(scale[0])
     if lam is not None:
