@@ -153,7 +153,7 @@ def curve(
     y = loss.check_targets(labels(y) if loss.response == "binary" else y)
     table = _table(x, y, weights)
     shift, scale = target_units(loss, table)
-    # the polynomials have the level, and the search begins at the data's own width: a real target is
+    # the polynomials have the level, and the search begins at its own width: a real target is
     # moved only where that costs digits, and divided by a power of two, which costs none
     real = loss.response == "real"
     shift = np.where(real & (np.abs(shift) > 4.0 * scale), shift, 0.0)
