@@ -24,7 +24,8 @@ Columns = dict[str, Any]
 def predictions(fitted: Any, X: Array, keep: Array, coverage: float) -> Columns:
     """Return the columns for X (n, d), one value each row, missing where ``keep`` is False.
 
-    A model with intervals has prediction, std, low and high; a classifier the class as prediction,
+    A model with intervals has prediction, std, low and high, and where the variance is infinite
+    spread, half the central 68 % interval; a classifier the class as prediction,
     and p_<class> or, without probabilities, its score; any other the prediction alone.
     """
     labels = [str(label) for label in getattr(fitted, "classes_", [])]
@@ -32,7 +33,7 @@ def predictions(fitted: Any, X: Array, keep: Array, coverage: float) -> Columns:
     if hasattr(fitted, "levels_"):
         names = [f"quantile_{level:g}" for level in fitted.levels_]
     elif hasattr(fitted, "predict_interval"):
-        names += ["std", "low", "high"]
+        names += ["std", "low", "high", *(["spread"] if infinite(fitted) else [])]
     elif hasattr(fitted, "predict_proba"):
         names += [f"p_{label}" for label in labels]
     elif hasattr(fitted, "decision_function"):
@@ -42,6 +43,7 @@ def predictions(fitted: Any, X: Array, keep: Array, coverage: float) -> Columns:
         with warnings.catch_warnings():
             # the columns were put in the model's order by name before: scikit-learn cannot know
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            warnings.filterwarnings("ignore", message="the noise found")  # said once, at the end
             known = _known(fitted, X[keep], coverage)
     return {name: _spread(values, keep) for name, values in zip(names, known, strict=True)}
 
@@ -53,13 +55,20 @@ def _known(fitted: Any, X: Array, coverage: float) -> list[Any]:
         mean, std = fitted.predict(X, return_std=True)
         if np.ndim(mean) != 1:
             raise AppError("this model predicts several targets at once: use it from Python")
-        return [mean, std, *fitted.predict_interval(X, coverage=coverage)]
+        found = [mean, std, *fitted.predict_interval(X, coverage=coverage)]
+        return [*found, fitted.predict_spread(X)] if infinite(fitted) else found
     found = [fitted.predict(X)]
     if hasattr(fitted, "predict_proba"):
         found += [*fitted.predict_proba(X).T]
     elif hasattr(fitted, "decision_function"):
         found += [*np.atleast_2d(fitted.decision_function(X).T)]
     return found
+
+
+def infinite(fitted: Any) -> str:
+    """Say that observations have an infinite variance, if they have."""
+    machine = fitted.steps[-1][1] if hasattr(fitted, "steps") else fitted
+    return str((getattr(machine, "report_", None) or {}).get("variance", ""))
 
 
 def _spread(values: Array, keep: Array) -> Any:
@@ -108,6 +117,9 @@ def run(
     elif not quiet:
         left = f" ({empty} left empty: values are missing)" if empty else ""
         console.say(f"{done} predictions written to {output}{left}")
+        said = infinite(getattr(fitted, "machine_", fitted))
+        if said:
+            console.say(f"note: {said} (column spread)")
 
 
 def rows_of(path: str) -> int | None:

@@ -123,11 +123,18 @@ class DiffuseLaplace(Laplace):
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
         local, none = weighted(task.loss, task.y, task.w), np.zeros((0, 1))
-        state, still = _begin(task, local, start), False
+        assert isinstance(task.gram, DiffuseGram)
+        state, still, bent = _begin(task, local, start), False, task.gram.variance > 0.0
+        if not bent:  # polynomials have no penalty: what rounding makes of it must not be followed
+            state = _at(task, local, state.f[:, 0], np.zeros(len(state.f)))
         while not still and state.steps < self.max_iter:
             _, f, a = task.gram.fitted(*_working(task, state))
             df, da = f[:, None] - state.f, a[:, None] - state.a
-            state = further(state, local, da, none, df, df)
+            if bent:
+                Kda = df - task.gram.unpenalised(df[:, 0], da[:, 0])[:, None]
+            else:
+                da, Kda = 0.0 * da, 0.0 * df
+            state = further(state, local, da, none, Kda, df)
             f = state.f[:, 0]
             # a move that does not count beside the shape of f, nor beside the rounding of f itself
             shape = float(np.abs(f - task.gram.unpenalised(f, f)).max())
@@ -138,7 +145,7 @@ class DiffuseLaplace(Laplace):
         raw = task.w * self.derivatives(task.loss, task.y, f)[1]
         W = raised(raw, slope)
         factor, f, a = task.gram.fitted(W, f - ratio(slope, W))
-        residual = float(np.abs(state.residual).max())
+        residual = float(np.abs(state.residual).max()) if bent else float(abs(slope.sum()))
         details: dict[str, Any] = {"factorisations": state.steps + 2, "residual": residual}
         details["curvature"] = "observed" if task.loss.convex else "expected"
         if np.any(raw < W):
@@ -174,20 +181,22 @@ def _working(task: Task, state: Mode) -> tuple[Array, Array]:
     return W, f - ratio(slope, W)
 
 
-def _at(local: Local, f: Array, a: Array) -> Mode:
-    """The state at latent values f and a, (n,) each: the penalty is a'f."""
-    F = f[:, None]
-    return Mode(a[:, None], np.zeros((0, 1)), F, F, *local(F))
+def _at(task: Task, local: Local, f: Array, a: Array) -> Mode:
+    """The state at latent values f and a, (n,) each: the penalty is a'f = a'(f - line)."""
+    F, bent = f[:, None], f - task.gram.unpenalised(f, a)
+    return Mode(a[:, None], np.zeros((0, 1)), bent[:, None], F, *local(F))
 
 
 def _begin(task: Task, local: Local, start: Sites | None) -> Mode:
     """The sites of ``start`` under this prior; or those of the curvature at each loss's centre."""
     if start is not None and start.W.shape == task.y.shape:
-        near = _at(local, *task.gram.fitted(start.W, start.f + ratio(start.a, start.W))[1:])
+        near = _at(task, local, *task.gram.fitted(start.W, start.f + ratio(start.a, start.W))[1:])
         if np.isfinite(near.objective):
             return near
-    middle = _at(local, np.asarray(task.loss.centers(task.y)).mean(axis=0), np.zeros(len(task.y)))
-    state = _at(local, *task.gram.fitted(*_working(task, middle))[1:])
+    middle = _at(
+        task, local, np.asarray(task.loss.centers(task.y)).mean(axis=0), np.zeros(len(task.y))
+    )
+    state = _at(task, local, *task.gram.fitted(*_working(task, middle))[1:])
     if not np.isfinite(state.objective):
         raise ValueError(
             "the loss is not finite at the start of the search for the mode; check the scale of "

@@ -98,7 +98,7 @@ def predicted(loss: Loss, posterior: Posterior, X: Array, y: Array) -> LeftOut:
 
 def _figures(loss: Loss, y: Array, m: Array, v: Array | None, weights: Array) -> LeftOut:
     """Return the figures of y (q, m) for f of mean m and variance v (q, m), or f = m as it is."""
-    mean, variance = loss.moments(m) if v is None else loss.predict(m, v)
+    mean, variance = loss.moments(m) if v is None else loss.observed(m, v)
     density = -loss.value(y, m) if v is None else loss.log_predictive(y, m, v)
     return LeftOut(weights, m if loss.latent_is_answer else mean, variance, density)
 

@@ -38,7 +38,8 @@ class LeftOut:
     ----------
     weights : (N,) how often each row counts.
     mean, variance : (N,) or (N, m) of the left-out observation, noise included; of a quantile loss
-        the quantile in place of the mean.
+        the quantile in place of the mean. Where the variance is infinite (Student's t with
+        df <= 2) it is the square of half the central 68 % interval.
     log_density : (N,) or (N, m), log p(y_i | the others).
     quantiles : (N, p) of the left-out observation, at p levels.
     proba : (N, k) probability of each class, in the order of ``classes_``.

@@ -15,7 +15,7 @@ from mercer.losses.binary.margins import (
     reweight,
 )
 from mercer.losses.binary.probit import LaplaceProbit, Probit, SquaredProbit
-from mercer.losses.counts import Gamma, NegativeBinomial, Poisson
+from mercer.losses.counts import Gamma, LogGaussian, NegativeBinomial, Poisson
 from mercer.losses.ordinal import Ordinal
 from mercer.losses.real.absolute import EpsilonInsensitive, LaplaceNoise, Pinball
 from mercer.losses.real.gaussian import Gaussian
@@ -25,7 +25,7 @@ from mercer.losses.softmax import Softmax
 __all__ = ["EpsilonInsensitive", "Exponential", "Flip", "Gamma", "Gaussian", "Hinge", "Huber"]
 __all__ += ["LaplaceNoise", "LaplaceProbit", "Logistic", "Loss", "Margin", "NegativeBinomial"]
 __all__ += ["NormalizedHinge", "Ordinal", "Pinball", "Poisson", "Probit", "Softmax", "SquaredHinge"]
-__all__ += ["SquaredProbit", "StudentT", "by_name", "hinge_normaliser", "reweight"]
+__all__ += ["LogGaussian", "SquaredProbit", "StudentT", "by_name", "hinge_normaliser", "reweight"]
 
 
 def by_name(name: str) -> Loss:

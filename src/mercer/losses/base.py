@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -68,12 +69,17 @@ _REASONS = {
     "convex": "the loss is not convex in f; use an inference that works without the dual "
     "(Laplace, EP or a variational Gaussian)",
     "conditional_cdf": "write conditional_cdf(y, f), the distribution function of y given f",
+    "units": "if it is a loss of y - f, state units = {name: power}, the power of the unit of y in "
+    "each parameter",
     "moments": "write moments(f), the mean and variance of y given f",
 }
 QUADRATIC = (
     "only the Gaussian loss is a quadratic in f, and inference with others is not exact; use "
     "Laplace, EP or Variational inference, or Newton or Dual for the mode"
 )
+
+
+ONE = 0.6826894921370859  # the probability of a Gaussian within one deviation
 
 
 class Loss(Component):
@@ -92,6 +98,8 @@ class Loss(Component):
     latent_is_mean : True if the mean of y given f is f, so that a mean needs no variance.
     latent_is_answer : True if f is what is asked for, a quantile for one: machines predict f and
         not the mean of y.
+    units : of a loss of y - f, the power of the unit of y in each parameter that has one (1 for a
+        scale, 2 for a variance, -1 for a slope): a fit standardises the target and moves them.
     reach : multiples of :meth:`width` at which the quadrature cuts the line.
     abstract : True for a base class that is not itself a loss; not inherited.
 
@@ -113,6 +121,7 @@ class Loss(Component):
     convex: ClassVar[bool] = True
     latent_is_mean: ClassVar[bool] = False
     latent_is_answer: ClassVar[bool] = False
+    units: ClassVar[Mapping[str, float]] = {}
     reach: ClassVar[tuple[float, ...]] = (1.5, 5.0, 14.0, 36.0)
     abstract: ClassVar[bool] = True
 
@@ -242,6 +251,22 @@ class Loss(Component):
         step = np.sqrt(v) + self.width(m)
         return numeric.increasing_root(lambda y: self.cdf(y, m, v) - q, m, step)
 
+    @needs("normalised", "conditional_cdf")
+    def spread(self, m: Array, v: Array) -> Array:
+        """Return half the width of the central 68.27 % interval of a new y, always finite.
+
+        That is the standard deviation of a Gaussian; others may have none, or an infinite one.
+        """
+        low, high = (self.quantile(np.asarray(0.5 * (1.0 + s * ONE)), m, v) for s in (-1.0, 1.0))
+        return np.asarray(0.5 * (high - low))
+
+    def observed(self, m: Array, v: Array) -> tuple[Array, Array]:
+        """Return mean and variance of a new y; the square of ``spread`` where that is infinite."""
+        mean, variance = self.predict(m, v)
+        if np.all(np.isfinite(variance)) or not self.offers("spread"):
+            return mean, variance
+        return mean, np.where(np.isfinite(variance), variance, np.square(self.spread(m, v)))
+
     @needs("normalised")
     def log_predictive(self, y: Array, m: Array, v: Array) -> Array:
         """Return log p(y) of a new y whose latent value is N(m, v)."""
@@ -255,6 +280,23 @@ class Loss(Component):
     def for_new(self) -> Loss:
         """Return the loss of observations to come (without what is known of training rows only)."""
         return self
+
+    @needs("units")
+    def in_units(self, scale: float) -> Self:
+        """Return the loss of scale * y and scale * f: parameters by ``units``, bounds with them."""
+        restated, marks = self.__sklearn_clone__(), dict(getattr(self, "_marks", {}))
+        for name, power in self.units.items():
+            factor, mark = scale**power, self.mark(name)
+            setattr(restated, name, getattr(self, name) * factor)
+            if mark.prior is not None and scale != 1.0:
+                what = f"a prior on the {name} is stated in units of y and cannot be moved"
+                raise ValueError(f"{what} to a standardised target; set standardize=False")
+            if mark.bounds is not None:
+                low, high = mark.bounds
+                marks[name] = replace(mark, bounds=(low * factor, high * factor))
+        if marks:
+            restated._marks = marks
+        return restated
 
     # ------------------------------------------------------------------ targets
     def check_targets(self, y: Any) -> Array:

@@ -79,10 +79,13 @@ class EvidenceDisplay(Display):
         found = np.asarray(fitted[part].get_params()[path], dtype=np.float64)
         chosen = float(found.ravel()[0])
         along = chosen * np.geomspace(1 / 30, 30, 31) if values is None else np.asarray(values)
-        shift = getattr(getattr(estimator, "units_", None), "y_shift", None)
-        if shift is not None and not hasattr(estimator, "classes_"):
+        units, ratio = getattr(estimator, "units_", None), 1.0
+        if units is not None and not hasattr(estimator, "classes_"):
             # a fit that standardised its target has a prior about the target's mean
-            y = np.asarray(y) - shift[0]
+            y = np.asarray(y) - units.y_shift[0]
+            if estimator.loss_.response == "positive":  # or about its logarithm's
+                ratio = units.y_scale[0]
+                y = y / ratio
 
         def log_evidence(value: float) -> float:
             parts = {name: deepcopy(owner) for name, owner in fitted.items()}
@@ -90,7 +93,7 @@ class EvidenceDisplay(Display):
             parts[part].set_params(**{path: scaled if np.ndim(scaled) else float(scaled)})
             model = clone(estimator).set_params(**parts, search=None, standardize=False)
             try:
-                return float(model.fit(X, y).log_evidence_)
+                return float(model.fit(X, y).log_evidence_ - len(y) * np.log(ratio))
             except np.linalg.LinAlgError:
                 return float("nan")
 

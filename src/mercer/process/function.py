@@ -166,7 +166,7 @@ def representer(model: Any) -> Expansion | list[Expansion]:
             f"the model averages over {len(posteriors)} draws of its hyperparameters, each with a "
             "kernel of its own: there is no single expansion"
         )
-    posterior, units = posteriors[0], model.units_
+    posterior, units = posteriors[0], model.units_.of_latent(model.losses_[0])
     prior = posterior.parent
     if not isinstance(prior, Prior):
         raise ValueError("the model was conditioned more than once: it has no single expansion")

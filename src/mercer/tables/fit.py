@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
 from mercer.core.words import shown
-from mercer.tables.choose.candidates import candidates_for, with_kernel
+from mercer.tables.choose.candidates import candidates_for, is_skewed, with_kernel
 from mercer.tables.choose.left_out import constant
 from mercer.tables.choose.notes import influence, notes_of
 from mercer.tables.choose.ranking import row_of
@@ -101,7 +101,8 @@ def fit(
     goal_kept = goal.take(kept)
     encoder, X = fit_encoder(frame.take(kept), columns, goal_kept.weights)
     line = X.shape[1] == 1 and [c.kind for c in columns if c.used] == ["numeric"]
-    every = candidates_for(goal.kind, X, line, goal.k, goal.weights is not None)
+    skewed = not goal.k and is_skewed(goal_kept.values[goal_kept.known])
+    every = candidates_for(goal.kind, X, line, goal.k, goal.weights is not None, skewed)
     chosen = every if kernel is None else []
     if candidates is not None:
         known = [c.name for c in every]

@@ -15,6 +15,7 @@ from mercer.core.arrays import Array, Index
 from mercer.core.kinds import Labels, Numbers, Plain, Record, Rows, finite
 from mercer.core.record import Each, Fields, Later, Maybe, One, Recorded
 from mercer.core.words import shown
+from mercer.losses.base import ONE
 from mercer.persist import save
 from mercer.persist.pipelines import Step
 from mercer.tables.choose.calibrated import SigmoidClassifier
@@ -207,6 +208,14 @@ class TableModel(Recorded):
         """Return (low, high), (n,) each: the central interval of a new observation."""
         self._must(self.classes_ is None, "a class has no interval: use predict_proba")
         return self.machine_.predict_interval(self.encode(table), coverage=coverage)
+
+    def predict_spread(self, table: Any) -> Array:
+        """Return half the width of the central 68 % interval of a new observation, (n,).
+
+        A standard deviation where the noise is Gaussian; finite where that is infinite.
+        """
+        low, high = self.predict_interval(table, ONE)
+        return np.asarray(0.5 * (high - low))
 
     def _must(self, fine: bool, sentence: str) -> None:
         if not fine:

@@ -260,11 +260,10 @@ def _check_quadratics(loss: Loss, y: Array) -> None:
 
 
 def _check_units(loss: Loss, y: Array) -> None:
-    restate = getattr(loss, "in_units", None)
-    if restate is None:
+    if not loss.offers("in_units"):
         return
     scale, f = 2.5, np.random.default_rng(7).uniform(-3.0, 3.0, len(y))
-    inside = restate(scale)
+    inside = loss.in_units(scale)
     zero = 0 * y
     added = np.log(scale) if loss.normalised else inside.value(zero, zero) - loss.value(zero, zero)
     found = inside.value(scale * y, scale * f)

@@ -101,7 +101,8 @@ class Additive(KernelMachine):
         names = labels(_terms(self.posteriors_[0]), getattr(self, "feature_names_in_", None))
         if self.basis_ is not None:
             return [*names, BASIS]
-        return [*names, OFFSET] if np.any(self.units_.y_shift) else names
+        units = self.units_.of_latent(self.losses_[0])
+        return [*names, OFFSET] if np.any(units.y_shift) else names
 
     def predict_component(
         self,
@@ -132,12 +133,13 @@ class Additive(KernelMachine):
         asked = [names[j] for j in parts]
         pairs = [_moments(p, parts, asked, inside, return_std, center) for p in self.posteriors_]
         mean, variance = mixed(pairs)
-        mean = mean * self.units_.y_scale
+        units = self.units_.of_latent(self.losses_[0])
+        mean = mean * units.y_scale
         if not center and (BASIS in asked or OFFSET in asked):
-            mean = mean + self.units_.y_shift
+            mean = mean + units.y_shift
         if variance is None:
             return self._shaped(mean)
-        return self._shaped(mean), self._shaped(np.sqrt(variance) * self.units_.y_scale)
+        return self._shaped(mean), self._shaped(np.sqrt(variance) * units.y_scale)
 
 
 def _terms(posterior: Process) -> list[Kernel]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -12,10 +13,15 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from mercer.core.arrays import Array, as_columns
 from mercer.core.memory import require_memory
 from mercer.estimators.shared.machine import KernelMachine, generator
-from mercer.estimators.shared.predictions import check_variances, mixed
+from mercer.estimators.shared.predictions import (
+    SMALLEST,
+    check_variances,
+    infinite_variance,
+    mixed,
+)
 from mercer.estimators.shared.table import check_finite, check_target
 from mercer.kernels import as_kernel
-from mercer.losses.base import Loss
+from mercer.losses.base import ONE, Loss
 from mercer.losses.numbers import defaults as numeric
 from mercer.losses.numbers.special import exp
 from mercer.process.process import Prior
@@ -117,7 +123,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         ----------
         X : (q, d).
         return_std : also the standard deviation of a new observation, shape as the mean. If the
-            noise was given per training row, that of a new one is not known and left out.
+            noise was given per training row, that of a new one is not known and left out. Where
+            it is infinite (Student's t with df <= 2) a warning names :meth:`predict_spread`.
         return_cov : also the covariance of new observations: (q, q), or (q, q, m); for noise that
             is added to the function, not for a loss with a link (Poisson, ...).
         """
@@ -130,6 +137,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             return self._with_cov(inside)
         if return_std:
             mean, variance = self._moments(inside)
+            if not np.all(np.isfinite(variance)) and (said := infinite_variance(self.loss_)):
+                warnings.warn(said, UserWarning, stacklevel=2)
             return self._shaped(mean), self._shaped(np.sqrt(variance))
         at_f = all(loss.latent_is_mean or loss.latent_is_answer for loss in self.losses_)
         if not at_f and self._has_spread():
@@ -151,10 +160,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         each = self.posteriors_
         variances = [p.var(inside)[:, None] if spread else None for p in each]
         mean, variance = mixed([(p.mean(inside), v) for p, v in zip(each, variances, strict=True)])
-        shaped = self._shaped(self.units_.y_in_user_units(mean))
+        units = self.units_.of_latent(self.losses_[0])
+        shaped = self._shaped(units.y_in_user_units(mean))
         if variance is None:
             return shaped, None
-        return shaped, self._shaped(np.sqrt(variance) * self.units_.y_scale)
+        return shaped, self._shaped(np.sqrt(variance) * units.y_scale)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Return (low, high) that contain a new observation with probability ``coverage``.
@@ -170,6 +180,14 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         ends = (mixture_quantile(self.losses_, latents, level) for level in levels)
         low, high = (self._shaped(self.units_.y_in_user_units(end)) for end in ends)
         return low, high
+
+    def predict_spread(self, X: Any) -> Array:
+        """Return half the width of the central 68.27 % interval of a new observation: (q,), (q, m).
+
+        Of Gaussian noise that is the standard deviation; it is finite where that is infinite.
+        """
+        low, high = self.predict_interval(X, ONE)
+        return np.asarray(0.5 * (high - low))
 
     def predictive_log_density(self, X: Any, y: Any) -> Array:
         """Return log p(y_i | x_i, training data), shape (q,) or (q, m)."""
@@ -195,7 +213,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         counts = np.bincount(which, minlength=len(self.posteriors_)).tolist()
         members = zip(self.posteriors_, counts, strict=True)
         draws = np.concatenate([p.sample(inside, count, rng) for p, count in members], axis=2)
-        return self._shaped(draws * self.units_.y_scale[:, None] + self.units_.y_shift[:, None])
+        units = self.units_.of_latent(self.losses_[0])
+        return self._shaped(draws * units.y_scale[:, None] + units.y_shift[:, None])
 
     def sample_prior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions from the prior of the given kernel at X (q, d): (q, n_samples)."""
@@ -234,6 +253,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         check_variances(self.posteriors_, inside)
         posterior = self.posteriors_[draw]
         variance = posterior.var(inside) + posterior.noise(inside)
+        if not self.losses_[draw].offers("quadratic"):  # others average over f, zero included
+            variance = np.maximum(variance, SMALLEST)
         return posterior.mean(inside), variance[:, None]
 
     def _moments(self, inside: Array) -> tuple[Array, Array]:

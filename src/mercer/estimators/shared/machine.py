@@ -18,7 +18,7 @@ from mercer.core.arrays import Array, as_columns, group_rows, location_scale
 from mercer.estimators.shared.labels import NO_LABELS, Labelled
 from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, resolve
-from mercer.estimators.shared.predictions import Predicts
+from mercer.estimators.shared.predictions import Predicts, infinite_variance
 from mercer.estimators.shared.record import MachineRecord
 from mercer.estimators.shared.summary import Summarised
 from mercer.estimators.shared.table import (
@@ -39,6 +39,7 @@ from mercer.estimators.shared.units import (
     no_units,
     standardised_basis,
     standardised_problem,
+    target_units,
     up_to,
 )
 from mercer.inference.base import Problem
@@ -194,15 +195,9 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
             return units
         x_shift, x_scale = location_scale(table.points, table.total)
         units = replace(units, x_shift=x_shift, x_scale=x_scale)
-        # labels, counts, or a loss with scales of its own, leave the target as it is
-        if labelled or not hasattr(parts.loss, "in_units"):
+        if labelled:
             return units
-        y_shift, y_scale = location_scale(table.mean, table.total, table.spread)
-        if not np.all((y_scale > 1e-140) & (y_scale < 1e140)):
-            raise ValueError(
-                f"the targets have deviation {y_scale.max():.3g}: their squares leave the range of "
-                "floating-point numbers; give y in other units"
-            )
+        y_shift, y_scale = target_units(parts.loss, table)
         return replace(units, y_shift=y_shift, y_scale=y_scale)
 
     def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:
@@ -263,6 +258,8 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         fit.report["density"] = self._density(fit, first.loss)
         self.relevance_ = relevance(first.kernel, p.points, p.weights)
         self.report_ = fit.report
+        if said := infinite_variance(self.loss_):
+            self.report_["variance"] = said
 
     def _posterior(self, fit: Fit, draw: Draw, solved: Solved) -> Posterior:
         """Return the posterior process of a draw."""
@@ -312,7 +309,7 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
 
     def _stated_kernel(self, fit: Fit, draw: Draw) -> Kernel:
         """Return the fitted kernel in the user's units."""
-        return fit.units.kernel_in_user_units(draw.kernel)
+        return fit.units.of_latent(draw.loss).kernel_in_user_units(draw.kernel)
 
     def _calibrate(self, fit: Fit) -> None:
         """Add what follows from the figures of left-out rows: nothing here."""

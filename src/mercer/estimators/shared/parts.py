@@ -130,17 +130,20 @@ class Parts:
         """
         self.kernel = self.kernel.frozen(X, weights)
         total = weights.sum()
-        if self.loss.response in ("binary", "multiclass"):
-            mean_square = 1.0
+        exact = self.loss.offers("quadratic")
+        robust = self.standardize and self.loss.offers("in_units") and not exact
+        if robust or self.loss.response in ("binary", "multiclass"):
+            mean_square, latent = 1.0, y  # by the units: outliers have no say
         else:  # of y itself, or of its logarithm, ...
             latent = np.column_stack([self.loss.centers(c).mean(axis=0) for c in y.T])
             mean_square = float((weights @ latent**2).mean() / total)
         if self.named_loss and "noise" in self.loss.domains:
-            centred = y - weights @ y / total
+            centred = latent - weights @ latent / total
             variance = float((weights @ centred**2).mean() / total) or mean_square or 1.0
+            variance = 1.0 if robust else variance
             self.loss.set_params(noise=NOISE_START * variance)
             self.bounds["loss__noise"] = (NOISE_BOUNDS[0] * variance, NOISE_BOUNDS[1] * variance)
-        elif np.any(units.y_scale != 1.0) and hasattr(self.loss, "in_units"):
+        elif np.any(units.y_scale != 1.0) and not self.named_loss:
             scale = units.y_scale[0]
             if np.ptp(units.y_scale) > 1e-9 * scale:
                 raise ValueError(

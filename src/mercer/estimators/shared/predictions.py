@@ -15,6 +15,7 @@ from mercer.estimators.shared.labels import decided
 from mercer.estimators.shared.table import read_inputs
 from mercer.estimators.shared.units import Units
 from mercer.losses.base import Loss
+from mercer.losses.real.base import LocationLoss
 from mercer.process.process import Process
 
 Moments: TypeAlias = tuple[Array, Array | None]  # mean and variance of f; no variance of a mode
@@ -101,6 +102,21 @@ def check_variances(posteriors: Sequence[Process], X: Array) -> None:
             "probability at the mode, of GPClassifier with discriminant='mode'; and of two classes "
             "predict(X) gives the more probable one"
         )
+
+
+def infinite_variance(loss: Loss) -> str:
+    """Say that observations have an infinite variance, and what to use in its place; or nothing."""
+    try:
+        variance = loss.noise_moments()[1] if isinstance(loss, LocationLoss) else 0.0
+    except (NotImplementedError, ValueError):  # not stated, or known of training rows only
+        return ""
+    if np.isfinite(variance):
+        return ""
+    return (
+        f"the noise found, {loss!r}, has an infinite variance, and so has a new observation: "
+        "standard deviations are infinite; intervals are finite, and predict_spread gives half the "
+        "width of the central 68 % interval"
+    )
 
 
 def mixed(pairs: Sequence[Moments]) -> Moments:

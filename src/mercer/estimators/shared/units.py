@@ -13,14 +13,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from mercer.core.arrays import Array, group_rows
+from mercer.core.arrays import Array, group_rows, location_scale, median_spread
 from mercer.core.basis import Basis, PolynomialBasis
-from mercer.core.component import Component
 from mercer.estimators.shared.table import Table
 from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut, class_error, interval_error
 from mercer.losses.base import Loss
+from mercer.losses.real.base import LocationLoss
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,15 @@ class Units:
         """Return the targets in the user's units, (n, m)."""
         return np.asarray(y * self.y_scale + self.y_shift)
 
+    def of_latent(self, loss: Loss) -> Units:
+        """Return the units of f: those of y, or of its logarithm for a positive target.
+
+        The same f predicts y / y_scale, and f + log(y_scale) predicts y.
+        """
+        if loss.response != "positive":
+            return self
+        return replace(self, y_shift=np.log(self.y_scale), y_scale=np.ones_like(self.y_scale))
+
     def kernel_in_user_units(self, kernel: Kernel) -> Kernel:
         """Return the kernel in the user's units (variance in units of y squared, one output)."""
         stated = kernel
@@ -59,13 +68,11 @@ class Units:
             stated = float(self.y_scale[0] ** 2) * stated
         return stated
 
-    def loss_in_user_units(self, loss: Component) -> Component:
+    def loss_in_user_units(self, loss: Loss) -> Loss:
         """Return the loss in the user's units, if it knows how (one output)."""
-        restate = getattr(loss, "in_units", None)
-        if restate is None or len(self.y_scale) != 1:
+        if not loss.offers("in_units") or len(self.y_scale) != 1:
             return loss
-        stated: Component = restate(float(self.y_scale[0]))
-        return stated
+        return loss.in_units(float(self.y_scale[0]))
 
     def left_out_in_user_units(self, figures: LeftOut, flat: bool) -> LeftOut:
         """Return the figures of left-out observations (N, m) in the user's units, (N,) if flat."""
@@ -97,6 +104,32 @@ class Units:
 def no_units(d: int, m: int) -> Units:
     """Return units that change nothing."""
     return Units(np.zeros(d), np.ones(d), np.zeros(m), np.ones(m))
+
+
+def target_units(loss: Loss, table: Table) -> tuple[Array, Array]:
+    """Return what a fit takes from the targets, and by what it divides them, (m,) each.
+
+    Of Gaussian noise mean and deviation; of other losses of y - f median and spread, which an
+    outlier does not move; of losses that do not say how they scale the median alone. A positive
+    target is divided by its geometric mean, so that f, its logarithm, begins at its own level.
+    Labels, counts and other losses keep their targets.
+    """
+    m = table.Y.shape[1]
+    if loss.response == "positive":
+        w = table.weights[table.keep]
+        return np.zeros(m), np.exp(w @ np.log(table.Y[table.keep]) / w.sum())
+    if loss.offers("quadratic") and loss.offers("in_units"):
+        shift, scale = location_scale(table.mean, table.total, table.spread)
+    elif loss.offers("in_units") or isinstance(loss, LocationLoss):
+        shift, scale = median_spread(table.Y[table.keep], table.weights[table.keep])
+    else:
+        return np.zeros(m), np.ones(m)
+    if not np.all((scale > 1e-140) & (scale < 1e140)):
+        raise ValueError(
+            f"the targets have deviation {scale.max():.3g}: their squares leave the range of "
+            "floating-point numbers; give y in other units"
+        )
+    return shift, scale if loss.offers("in_units") else np.ones(m)
 
 
 @dataclass(frozen=True)

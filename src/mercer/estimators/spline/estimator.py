@@ -14,6 +14,7 @@ from mercer.core.kinds import PartOf, Plain, Record
 from mercer.core.record import Each, Maybe, One
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.shared.machine import generator
+from mercer.estimators.shared.predictions import infinite_variance
 from mercer.estimators.shared.record import LEFT_OUT
 from mercer.estimators.shared.table import check_target, check_weights, read_inputs, read_rows
 from mercer.estimators.shared.units import describe_units, spline_density
@@ -160,7 +161,8 @@ class SmoothingSpline(KernelRegressor):
         self.relevance_, self._left = None, found.left_out
         self.report_ = {
             "rows": dict(zip(("used", "distinct", "weight"), found.counts, strict=True)),
-            "standardize": {"on": found.loss.offers("quadratic")} | describe_units(found.units),
+            "standardize": {"on": bool(found.units.y_scale[0] != 1.0)}
+            | describe_units(found.units),
             "search": found.search,
             "inference": {"name": name, **ended.plain()},
             "gram": found.gram,
@@ -172,6 +174,8 @@ class SmoothingSpline(KernelRegressor):
             ),
             **found.extra,
         }
+        if said := infinite_variance(self.loss_):
+            self.report_["variance"] = said
         return self
 
     def _curve(self, rows: Observed) -> FittedSpline:

@@ -11,6 +11,7 @@ but for the places where p is zero are another (GPML 6.2 with a null space).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import factorial
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ import numpy as np
 from mercer import inference as inferences
 from mercer.core.arrays import Array
 from mercer.estimators.shared.table import Table, build_table
-from mercer.estimators.shared.units import no_units, standardised_problem
+from mercer.estimators.shared.units import no_units, standardised_problem, target_units
 from mercer.estimators.spline import gaussian
 from mercer.estimators.spline.gaussian import FittedSpline, Observed
 from mercer.inference.base import Inference, Problem
@@ -101,10 +102,10 @@ def check_exists(loss: Loss, x: Array, y: Array, order: int) -> None:
     """Refuse observations y (n,) at x (n,), ascending, that leave the polynomials without bound."""
     if not loss.convex:
         return  # a loss that grows like a logarithm grows; others are refused before
-    far = np.full(len(y), FAR)
+    centers = np.asarray(loss.centers(y))
     with np.errstate(over="ignore"):
-        rise = loss.derivatives(y, far)[0] <= LEVEL
-        fall = loss.derivatives(y, -far)[0] >= -LEVEL
+        rise = loss.derivatives(y, centers.max(axis=0) + FAR)[0] <= LEVEL
+        fall = loss.derivatives(y, centers.min(axis=0) - FAR)[0] >= -LEVEL
     first = np.flatnonzero(np.append(True, x[1:] > x[:-1]))
     up, down = (np.logical_and.reduceat(side, first) for side in (rise, fall))
     if fewest_roots(up, down) >= order:
@@ -151,17 +152,30 @@ def curve(
     x, y, weights = given
     y = loss.check_targets(labels(y) if loss.response == "binary" else y)
     table = _table(x, y, weights)
+    shift, scale = target_units(loss, table)
+    # the polynomials have the level, and the search begins at its own width: a real target is
+    # moved only where that costs digits, and divided by a power of two, which costs none
+    real = loss.response == "real"
+    shift = np.where(real & (np.abs(shift) > 4.0 * scale), shift, 0.0)
+    ordinary = not real or 2.0**-10 <= float(scale[0]) <= 2.0**10
+    scale = np.ones(1) if ordinary else np.exp2(np.round(np.log2(scale)))
+    units = replace(no_units(1, 1), y_shift=shift, y_scale=scale)
+    size = float(scale[0])
+    if lam is not None:
+        lam *= size**2
     points = table.points[:, 0]
     line = points[np.append(True, np.diff(points) > 0.0)]
     gaussian.check_line(line, mean_gap(line), float(table.total.sum()), len(x), order, lam)
-    check_exists(loss, points, table.mean[:, 0], order)
-    problem = standardised_problem(table, no_units(1, 1), table.points, None)
+    problem = standardised_problem(table, units, table.points, None)
+    check_exists(loss, points, problem.y[:, 0], order)
     gram, method = DiffuseGram(table.points, order), diffuse(inference)
     found = CurveSearch(problem, gram, line, method, loss)
     width = {"scale": float(np.sqrt(found.noise)), "noise": float(found.noise)}
     name = next((name for name in width if name in loss.domains), None)
     if named and loss.response == "real" and name is not None:
         loss.set_params(**{name: width[name]})
+    elif not named and size != 1.0:
+        loss = loss.in_units(1.0 / size)
     (_, variance, loss), search = found.run(lam, loss)
     gram = gram.with_variance(variance)
     solution = method.solve(gram, problem.y, loss, weights=problem.weights)
@@ -170,18 +184,20 @@ def curve(
         lam = 1.0 / variance if variance > 0.0 else np.inf
     # the Gaussian sites, of precision W and mean z, are what the curve passes through
     W, z = solution.W, solution.z[:, 0] + ratio(solution.alpha[:, 0], solution.W)
-    rows = SplineRows(x, y, weights, points, z, W, 0.0, 0.0, 1.0, gram.unit)
+    rows = SplineRows(x, y, weights, points, z, W, 0.0, float(shift[0]), size, gram.unit)
     posterior = SplinePosterior(rows, cast(MarkovFactor, solution.factor).states(), 1.0)
     value = method.evidence(gram, problem.y, loss, solution).value
+    value = units.evidence_in_user_units(value, float(weights.sum()), None, order)
     ended = (type(inference).__name__, solution.report)
-    return gaussian.on_line(posterior, loss, lam, value, search, ended)
+    fitted = gaussian.on_line(posterior, loss, lam, value, search, ended)
+    return replace(fitted, lam=lam / size**2)  # 1 / lam is a variance, in squared units of y
 
 
 Best = tuple[float, float, Loss]  # log evidence, variance of the process, zero included, and loss
 
 
 class CurveSearch:
-    """A climb of the evidence in few dimensions, by its gradient; all in the user's units.
+    """A climb of the evidence in few dimensions, by its gradient; all in the units of the fit.
 
     A Gaussian spline of the centres of the losses (the logarithm of a count, the target itself)
     says how rough the curve is, and where to begin; labels have no such centre. ``line`` are the
@@ -290,6 +306,7 @@ def leave_one_out(spline: SplinePosterior, loss: Loss) -> LeftOut:
     others leave the curve undetermined there.
     """
     rows, states, unused = spline.rows, spline.states, spline.rows.weights == 0.0
+    y = rows.inside(rows.y)
     table = _table(rows.x, rows.y, rows.weights)
     g, share = table.group, np.minimum(table.weights[table.keep], 1.0)
     f, var, W = states.mean[:, 0], states.cov[:, 0], rows.total
@@ -302,13 +319,16 @@ def leave_one_out(spline: SplinePosterior, loss: Loss) -> LeftOut:
     known = np.isfinite(m) & np.isfinite(v) & (v > 0.0)
     mean, variance, density = (np.full(len(m), np.nan) for _ in range(3))
     mean[known], variance[known] = response_moments(loss, m[known], v[known])
-    density[known] = loss.log_predictive(rows.y[known], m[known], v[known])
-    return LeftOut(rows.weights, mean, variance, density)
+    density[known] = loss.log_predictive(y[known], m[known], v[known])
+    scale = rows.y_scale
+    mean, variance = mean * scale + rows.y_shift, variance * scale**2
+    return LeftOut(rows.weights, mean, variance, density - np.log(scale))
 
 
 def response_moments(loss: Loss, m: Array, v: Array) -> tuple[Array, Array]:
     """Mean (or quantile) and variance of a new y for latent N(m, v); of labels those of 0 or 1."""
-    found = loss.predict(m, v)
     if loss.response == "binary":
-        return found, found * (1.0 - found)
-    return m if loss.latent_is_answer else found[0], found[1]
+        p = loss.predict(m, v)
+        return p, p * (1.0 - p)
+    mean, variance = loss.observed(m, v)
+    return m if loss.latent_is_answer else mean, variance

@@ -34,14 +34,19 @@ def by_rows(
 ) -> tuple[Array, ...]:
     """Broadcast y, m, v, call ``work`` on blocks of rows (n,) and give the results their shape."""
     y, m, v = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (y, m, v)))
-    if np.any(~(v > 0.0)):
-        raise ValueError("the latent variance v must be positive")
+    check_variance(v)
     flat = [a.reshape(-1) for a in (y, m, v)]
     parts = [
         work(*(a[start : start + BLOCK] for a in flat))
         for start in range(0, max(flat[0].size, 1), BLOCK)
     ]
     return tuple(np.concatenate(column).reshape(y.shape) for column in zip(*parts, strict=True))
+
+
+def check_variance(v: Array) -> None:
+    """Refuse a latent variance that is not positive."""
+    if np.any(~(v > 0.0)):
+        raise ValueError("the latent variance v must be positive")
 
 
 def average(

@@ -29,6 +29,7 @@ class LaplaceNoise(PiecewiseLinear, LocationLoss):
     """
 
     domains: ClassVar[Domains] = {"scale": POSITIVE}
+    units: ClassVar[dict[str, float]] = {"scale": 1.0}
     words: ClassVar[Words] = {"scale": "mean absolute deviation of one observation"}
 
     def __init__(self, scale: float = 1.0) -> None:
@@ -76,6 +77,7 @@ class Pinball(PiecewiseLinear, LocationLoss):
     """
 
     domains: ClassVar[Domains] = {"scale": POSITIVE}
+    units: ClassVar[dict[str, float]] = {"scale": 1.0}
     words: ClassVar[Words] = {"scale": "scale of the noise"}
     latent_is_answer: ClassVar[bool] = True
 
@@ -134,6 +136,7 @@ class EpsilonInsensitive(PiecewiseLinear, LocationLoss):
     """
 
     domains: ClassVar[Domains] = {"C": POSITIVE}
+    units: ClassVar[dict[str, float]] = {"C": -1.0, "epsilon": 1.0}
     words: ClassVar[Words] = {"C": "weight of a residual outside the tube"}
 
     def __init__(self, C: float = 1.0, epsilon: float = 0.1) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,6 +40,7 @@ class Gaussian(LocationLoss):
 
     domains: ClassVar[Domains] = {"noise": POSITIVE}
     latent_is_mean: ClassVar[bool] = True
+    units: ClassVar[dict[str, float]] = {"noise": 2.0}
     words: ClassVar[Words] = {"noise": "noise variance of one observation"}
 
     def __init__(self, noise: float | Array = 1.0) -> None:
@@ -130,19 +130,6 @@ class Gaussian(LocationLoss):
 
     def for_new(self) -> Gaussian:
         return self if np.ndim(self.noise) == 0 else Gaussian(noise=0.0)
-
-    def in_units(self, scale: float) -> Gaussian:
-        """Return the loss of scale * y: noise, its bounds and its prior's start times scale^2."""
-        restated = Gaussian(self.noise * scale**2)
-        mark = self.mark("noise")
-        if mark.prior is not None and scale != 1.0:
-            what = "a prior on the noise is stated in units of y and cannot be moved"
-            raise ValueError(f"{what} to a standardised target; set standardize=False")
-        if mark.bounds is not None:
-            low, high = mark.bounds
-            mark = replace(mark, bounds=(low * scale**2, high * scale**2))
-        restated._marks = {"noise": mark}
-        return restated
 
     def predict(self, m: Array, v: Array) -> tuple[Array, Array]:
         m, v = np.broadcast_arrays(m, v)

@@ -36,6 +36,7 @@ class Huber(LocationLoss):
     """
 
     domains: ClassVar[Domains] = {"noise": POSITIVE, "delta": POSITIVE}
+    units: ClassVar[dict[str, float]] = {"noise": 2.0, "delta": 1.0}
     words: ClassVar[Words] = {
         "noise": "noise variance of one observation",
         "delta": "distance beyond which a residual counts by its size, not its square",
@@ -140,6 +141,7 @@ class StudentT(LocationLoss):
     convex: ClassVar[bool] = False
     reach: ClassVar[tuple[float, ...]] = HEAVY
     domains: ClassVar[Domains] = {"scale": POSITIVE, "df": POSITIVE}
+    units: ClassVar[dict[str, float]] = {"scale": 1.0}
     words: ClassVar[Words] = {
         "scale": "scale of the noise",
         "df": "degrees of freedom: the fewer, the heavier the tails",

@@ -25,6 +25,7 @@ from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.left_out import repeated
 
 Make = Callable[[Array, Array | None], list[Any]]
+SKEWED = 1.25  # how many times further the upper quartile is from the median than the lower
 REPEATED = 5  # rows with the inputs of another one, before they are worth a machine
 
 
@@ -42,16 +43,18 @@ class Candidate:
 
 
 def candidates_for(
-    kind: str, X: Array, line: bool, k: int, weighted: bool = False
+    kind: str, X: Array, line: bool, k: int, weighted: bool = False, skewed: bool = False
 ) -> list[Candidate]:
     """Return the candidates, quick ones first.
 
     ``kind`` is that of the target, X (n, d) are the encoded rows, ``line`` says that the only
     input is one column of numbers without gaps, k the number of classes. Weights say how much a
-    row counts, so that repeats of ``weighted`` rows say nothing of the noise.
+    row counts, so that repeats of ``weighted`` rows say nothing of the noise. The logarithm of a
+    ``skewed`` target, see :func:`is_skewed`, is a candidate.
     """
     if kind == "regression":
-        return _quantities(X, line, repeated(X) >= REPEATED and not weighted)
+        repeats = repeated(X) >= REPEATED and not weighted
+        return _quantities(X, line, repeats) + ([_LOGARITHM] if skewed else [])
     return _classes(k) + (_GRAPHS if kind == "partly" else [])
 
 
@@ -71,6 +74,22 @@ def with_kernel(kind: str, kernel: Any, k: int) -> Candidate:
     sentence = f"a function {what}, with the kernel that was asked for"
     machine, link = (GPRegressor, {}) if kind == "regression" else (GPClassifier, _link(k))
     return _gp(f"Gaussian process, {name}", sentence, machine, kernel, **link)
+
+
+def is_skewed(y: Array) -> bool:
+    """Whether all of y (n,) are positive, and their logarithms are less skewed than they are.
+
+    By the quartiles: the upper two are further apart than the lower two.
+
+    Examples
+    --------
+    >>> is_skewed(np.array([1.0, 2.0, 4.0, 8.0, 16.0])), is_skewed(np.arange(1.0, 6.0))
+    (True, False)
+    """
+    if not np.all(y > 0.0):
+        return False
+    low, middle, high = np.quantile(y, [0.25, 0.5, 0.75])
+    return bool(high - middle > SKEWED * (middle - low))
 
 
 def _link(k: int) -> dict[str, Any]:
@@ -107,6 +126,10 @@ def _quantities(X: Array, line: bool, repeats: bool) -> list[Candidate]:
 def _gp(name: str, sentence: str, machine: Any, *given: Any, **options: Any) -> Candidate:
     """Return the family of one machine whose search maximises the evidence."""
     return Candidate(name, sentence, lambda X, w: [machine(*given, **options)], "evidence")
+
+
+_LOGARITHM = _gp("logarithm", "a smooth function behind the logarithm, for positive skewed targets",
+                 GPRegressor, "rbf", loss="log_gaussian")  # fmt: skip
 
 
 def _logistic(kernel: str | None, *weights: float) -> Make:

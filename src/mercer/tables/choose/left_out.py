@@ -177,11 +177,32 @@ def in_turn(
             proba[test] = machine.predict_proba(X)
             continue
         mean[test], std[test] = machine.predict(X, return_std=True)
+        if not np.all(np.isfinite(std[test])):
+            std[test] = machine.predict_spread(X)
         density[test] = machine.predictive_log_density(X, y[test])
     by = f"{folds} folds"
     if k:
         return of_classes(y, proba, by, weights)
     return of_quantity(y, mean, std, density, by, weights)
+
+
+CHECKED = 500  # rows at most on which a machine must be able to predict
+
+
+def check_predictions(machine: Any, X: Array, k: int) -> None:
+    """Refuse a fitted machine that cannot predict its own rows X (n, d), of k classes or none.
+
+    Means and intervals, or probabilities, must be finite: whatever a fit returns can predict.
+    """
+    some = X[:: -(-len(X) // CHECKED)]
+    if k:
+        found = np.atleast_2d(machine.predict_proba(some))
+        fine = np.isfinite(found).all(axis=1) & (np.abs(found.sum(axis=1) - 1.0) < 1e-6)
+    else:
+        mean, (low, high) = machine.predict(some), machine.predict_interval(some)
+        fine = np.isfinite(mean) & np.isfinite(low) & np.isfinite(high) & (low <= high)
+    if not np.all(fine):
+        raise ValueError(f"{int((~fine).sum())} of its own rows have no finite prediction")
 
 
 def constant(y: Array, k: int, weights: Array | None = None) -> LeftOutTable:

@@ -69,7 +69,7 @@ def of_search(report: dict[str, Any]) -> list[str]:
 
 def of_numbers(report: dict[str, Any]) -> list[str]:
     """What was done to the numbers, from an estimator's ``report_``."""
-    notes = []
+    notes = [report["variance"]] if "variance" in report else []
     jitter = (report.get("inference") or {}).get("jitter")
     if jitter:
         notes.append(f"a jitter of {jitter:.1g} of each variance was added to the kernel matrix")

@@ -18,7 +18,13 @@ from mercer.core.component import Names
 from mercer.core.memory import available_bytes
 from mercer.search import Criterion, Optimize, Result, Space
 from mercer.search.optimize import interrupted
-from mercer.tables.choose.left_out import LeftOutTable, in_turn, note_of_repeats, own_left_out
+from mercer.tables.choose.left_out import (
+    LeftOutTable,
+    check_predictions,
+    in_turn,
+    note_of_repeats,
+    own_left_out,
+)
 from mercer.tables.choose.screen import FAILURES, LAST, Clock, Screening, Tried, reporter
 from mercer.tables.data.encode import encoded, fit_encoder
 from mercer.tables.data.frame import as_frame
@@ -145,6 +151,7 @@ def refit(
         labelled = rows[target.known[rows]]
         y, counts = target.values[labelled], target.counts(labelled)
         left = own_left_out(machine, X[labelled], y, target.k, counts)
+        check_predictions(machine, X[labelled], target.k)
     notes += list(dict.fromkeys(str(w.message) for w in caught))
     if left is None:  # nothing of its own: the figures of the screening stand for it
         left, labelled = best.left, screening.rows
@@ -227,6 +234,7 @@ def final_round(
     """
     first, notes = choose(screening, target, clock)
     others = [] if screening.interrupted else _others(first, screening, target, clock)
+    spare = sorted((t for t in screening.tried if t.left is not None), key=lambda t: -t.score)
     best, final, stopped = first, None, False
     while others or final is None:
         tried = first if final is None else others.pop(0)
@@ -240,9 +248,15 @@ def final_round(
             if final is None:
                 raise
             stopped = True
-        except FAILURES:
+        except FAILURES as error:
             if final is None:
-                raise
+                # one that cannot be fitted to all rows, or cannot predict, gives way to the next
+                spare = [t for t in spare if t is not first]
+                if not spare:
+                    raise
+                notes.append(f"{first.candidate.name} failed on all rows: {error}")
+                best = first = spare[0]
+                others = [t for t in others if t is not first]
             continue
         else:
             stopped = found.stopped

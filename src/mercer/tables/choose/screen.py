@@ -17,7 +17,13 @@ from mercer.core.arrays import Array, Index
 from mercer.search import Optimize
 from mercer.search.optimize import interrupted
 from mercer.tables.choose.candidates import Candidate
-from mercer.tables.choose.left_out import FOLDS, LeftOutTable, by_folds, own_left_out
+from mercer.tables.choose.left_out import (
+    FOLDS,
+    LeftOutTable,
+    by_folds,
+    check_predictions,
+    own_left_out,
+)
 from mercer.tables.choose.ranking import Row, failed, row_of
 from mercer.tables.data.target import Target
 from mercer.tables.data.weights import fitted
@@ -247,6 +253,7 @@ def _try(
                     left = by_folds(clone(machine), X, labels, y, k, seed, folds, weights)
                     fits += folds
                 if np.isfinite(left.score) and (best is None or left.score > best[1].score):
+                    check_predictions(machine, X, k)
                     best = machine, left
             except FAILURES as error:
                 failure = str(error)
