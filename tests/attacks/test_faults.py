@@ -109,8 +109,10 @@ def test_a_full_disk_leaves_the_old_file(path, size):
     assert os.listdir(path.parent) == [path.name]
 
 
-@pytest.mark.parametrize("call", ["fsync", "replace", "chmod"])
-@pytest.mark.parametrize("writer", WRITERS)
+CALLS = [("save", "fsync"), ("save", "replace"), ("save", "chmod"), ("fit", "fsync")]
+
+
+@pytest.mark.parametrize(("writer", "call"), [*CALLS, ("stream", "replace")])
 def test_errors_of_the_system_leave_the_old_file(path, monkeypatch, capsys, writer, call):
     WRITERS[writer](path, 1.0)
     before = path.read_bytes()
@@ -140,8 +142,10 @@ STAGES = {
 }
 
 
-@pytest.mark.parametrize("writer", WRITERS)
-@pytest.mark.parametrize("stage", STAGES)
+WHEN = [*(("save", stage) for stage in STAGES), ("fit", "before it is on the disk")]
+
+
+@pytest.mark.parametrize(("writer", "stage"), [*WHEN, ("stream", "before it is on the disk")])
 def test_a_kill_leaves_the_old_file_or_none(path, monkeypatch, writer, stage):
     write = WRITERS[writer]
     with monkeypatch.context() as patch:
@@ -243,8 +247,8 @@ def _load(n):
 TASKS = {  # of n rows; what they need besides them is more than LEFT bytes at the larger n
     "GP": lambda n: mercer.GPRegressor(search=None).fit(*_labelled(n)),
     "GPC": lambda n: mercer.GPClassifier(search=None).fit(*_labelled(n)),
-    "SVC": lambda n: mercer.SVC().fit(*_labelled(n)),
-    "NuSVC": lambda n: mercer.NuSVC().fit(*_labelled(n)),
+    "SVC": lambda n: mercer.SVC().fit(*_labelled(4 * n)),
+    "NuSVC": lambda n: mercer.NuSVC().fit(*_labelled(4 * n)),
     "RVC": lambda n: mercer.RVClassifier().fit(*_labelled(n)),
     "MED": lambda n: mercer.MEDClassifier().fit(*_labelled(n)),
     "LapLS": lambda n: mercer.LapLSClassifier().fit(*_labelled(n)),

@@ -21,6 +21,7 @@ BY_COLUMN = {
     *("data_max_", "data_range_", "lambdas_", "idf_", "categories_", "_n_features_outs"),
 }
 POSITIVE = ("scale_", "n_features_in_", "n_quantiles_", "n_components_")
+WIDEST = 100_000  # columns of a row that is made up: a file may not ask for more room
 
 
 def check_step(step: Any) -> None:
@@ -60,12 +61,13 @@ def rows_for(step: Any) -> list[Any]:
     """Return inputs of one row each for a fitted step; none for what consists of steps."""
     if hasattr(step, "vocabulary_"):
         return [["", "a text", *list(step.vocabulary_)[:1]]]
-    if not hasattr(step, "n_features_in_") or hasattr(step, "transformers_"):
+    d = getattr(step, "n_features_in_", WIDEST + 1)
+    if d > WIDEST or hasattr(step, "transformers_"):
         return []
     if hasattr(step, "categories_"):
-        first = np.empty((1, step.n_features_in_), dtype=object)
+        first = np.empty((1, d), dtype=object)
         first[0] = [known[0] if len(known) else None for known in step.categories_]
         return [first]
-    zeros = np.zeros((1, step.n_features_in_))
+    zeros = np.zeros((1, d))
     kind = getattr(step, "_fit_dtype", None)
     return [zeros.astype(kind) if isinstance(kind, np.dtype) and kind.kind == "O" else zeros]
