@@ -138,7 +138,8 @@ class Numbers(Kind):
             raise ValueError(f"{place} must {f'be {limit}' if self.low else signs}")
         if self.diagonal is not None:
             pivots = stored.diagonal()
-            if not np.all(pivots > 0.0 if self.diagonal == "positive" else pivots != 0.0):
+            pivots = pivots if self.diagonal == "positive" else np.abs(pivots)
+            if not np.all(pivots >= 1.0 / LARGEST):
                 raise ValueError(f"the diagonal of {place} must be {self.diagonal}")
         if self.whole and not np.array_equal(stored, np.floor(stored)):
             raise ValueError(f"{place} must be whole numbers")

@@ -21,6 +21,7 @@ BY_COLUMN = {
     *("data_max_", "data_range_", "lambdas_", "idf_", "categories_", "_n_features_outs"),
 }
 POSITIVE = ("scale_", "n_features_in_", "n_quantiles_", "n_components_")
+TYPES: dict[str, type] = {"sparse_output_": bool, "transformers_": list, "vocabulary_": dict}
 WIDEST = 100_000  # columns of a row that is made up: a file may not ask for more room
 
 
@@ -31,6 +32,9 @@ def check_step(step: Any) -> None:
         raise ModelFileError(f"the number of columns of a {type(step).__name__} is {d!r:.40}")
     for name, value in vars(step).items():
         _check_attribute(step, name, value, d)
+    fine = [type(getattr(step, name, kind())) is kind for name, kind in TYPES.items()]
+    if (hasattr(step, "transformers_") and not hasattr(step, "sparse_output_")) or not all(fine):
+        raise ModelFileError(f"an attribute of a {type(step).__name__} is missing or of no use")
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # rows without column names, unknown categories
         try:

@@ -115,8 +115,9 @@ class MachineRecord(Recorded):
                 blocks = posterior.blocks(points)
                 fine &= bool(blocks.shape == (q, m, m) and np.isfinite(blocks).all())
                 variances = np.diagonal(blocks, axis1=1, axis2=2)
-                prior = posterior.parent.kernel.diag(points)[:, None]
-                fine &= bool((variances >= -1e-6 * prior).all())  # another kernel's are far below
+                if posterior.beta is None:  # with another kernel they are far below zero
+                    prior = posterior.parent.kernel.diag(points)[:, None]
+                    fine &= bool((variances >= -1e-6 * prior).all())
                 loss.predict(mean, blocks if loss.response == "multiclass" else variances)
             if not fine:
                 raise ValueError("the parts of the model do not belong to its arrays")
