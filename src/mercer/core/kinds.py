@@ -23,6 +23,8 @@ Sizes = dict[str, int]
 Record = Mapping[str, "Kind"]
 
 PLAIN = (bool, int, float, str)
+LARGEST = 1e100  # of a stored number: what a fit in any sane unit leaves stays far below, and
+# sums of squares and products of such numbers do not overflow
 _LABELS = "biufUO"  # dtypes of classes
 _TOKEN = re.compile(r"(\w+?)(?:([+-])(\w+))?")
 
@@ -66,6 +68,14 @@ def check_type(stored: Any, kind: type, place: str) -> None:
     """Refuse what is not exactly of this type."""
     if type(stored) is not kind:
         raise ValueError(f"{place} is a {type(stored).__name__}")
+
+
+def check_size(stored: Any, place: str) -> None:
+    """Refuse numbers that are not finite, or so large that predictions would overflow."""
+    if not np.isfinite(stored).all():
+        raise ValueError(f"{place} holds values that are not finite")
+    if np.any(np.abs(stored) > LARGEST):
+        raise ValueError(f"{place} holds values beyond {LARGEST:g}; fit in larger units")
 
 
 def fit_shape(shape: tuple[int, ...], shapes: str, sizes: Sizes, place: str) -> None:
@@ -121,14 +131,15 @@ class Numbers(Kind):
     def check(self, stored: Any, sizes: Sizes, place: str) -> None:
         self.check_dtype(stored, place)
         fit_shape(stored.shape, self.shape, sizes, place)
-        if self.finite and not np.isfinite(stored).all():
-            raise ValueError(f"{place} holds values that are not finite")
+        if self.finite:
+            check_size(stored, place)
         for limit in _limit(self, stored):
             signs = "be positive" if self.above else "not be negative"
             raise ValueError(f"{place} must {f'be {limit}' if self.low else signs}")
         if self.diagonal is not None:
             pivots = stored.diagonal()
-            if not np.all(pivots > 0.0 if self.diagonal == "positive" else pivots != 0.0):
+            pivots = pivots if self.diagonal == "positive" else np.abs(pivots)
+            if not np.all(pivots >= 1.0 / LARGEST):
                 raise ValueError(f"the diagonal of {place} must be {self.diagonal}")
         if self.whole and not np.array_equal(stored, np.floor(stored)):
             raise ValueError(f"{place} must be whole numbers")
@@ -192,8 +203,8 @@ class Plain(Kind):
 
     def check(self, stored: Any, sizes: Sizes, place: str) -> None:
         check_type(stored, self.kind, place)
-        if self.kind is float and self.finite and not math.isfinite(stored):
-            raise ValueError(f"{place} is not a finite number")
+        if self.kind is float and self.finite:
+            check_size(stored, place)
         for limit in _limit(self, stored):
             raise ValueError(f"{place} must be {limit}")
         if self.among is not None and stored not in self.among:

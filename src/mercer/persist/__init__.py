@@ -104,7 +104,7 @@ def load(path: str | os.PathLike[str], parts: Iterable[type] = ()) -> Any:
         if arrays:
             raise ModelFileError(f"the array {min(arrays)[:60]!r} is not part of such a model")
         return cls._from_state(state, lambda name: part_class(name, own))
-    except OSError:
+    except (OSError, MemoryError):
         raise
     except ModelFileError as error:
         raise _unloadable(path, error) from None

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator, Mapping
@@ -94,7 +95,13 @@ def write(path: str, manifest: str, tensors: Mapping[str, AnyArray]) -> None:
         name: spec(dtype=a.dtype.name, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes)
         for name, a in rows.items()
     }
-    safetensors.serialize_file(specs, path, metadata={"mercer": manifest})
+    try:
+        safetensors.serialize_file(specs, path, metadata={"mercer": manifest})
+    except safetensors.SafetensorError as error:  # which is no OSError, even if the disk is full
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
     with open(path, "r+b") as file:
         contents = open_contents(file)
         digest = digest_of(contents)
@@ -308,9 +315,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
             os.fsync(file.fileno())
         os.chmod(temporary, mode)  # the body may have put another file in its place
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename in (None, temporary):
+            error.filename, error.filename2 = os.fspath(path), None  # the name that the user knows
         raise
     if hasattr(os, "O_DIRECTORY"):  # the new name itself survives a crash, where the system can
         with contextlib.suppress(OSError):

@@ -24,6 +24,7 @@ from mercer.core.errors import ModelFileError
 from mercer.core.kinds import PLAIN, Kind, Resolve, Sizes, check_type, item
 from mercer.persist import check_parts, estimator_class, estimator_name
 from mercer.persist.container import DTYPES
+from mercer.persist.steps import check_step
 
 Own = Mapping[str, type]
 Inner = Callable[[Any], Any]
@@ -220,10 +221,13 @@ def _built(name: str, written: str, params: dict[str, Any], fitted: dict[str, An
         raise ModelFileError(f"the parameters are not those of a {name}")
     _check_params(params, ModelFileError)
     step = cls(**params)
+    step._validate_params()
     for attribute, value in fitted.items():
         if not attribute.isidentifier() or attribute[:2] == "__" or hasattr(cls, attribute):
             raise ModelFileError(f"a {name} has no fitted attribute {attribute[:60]!r}")
         setattr(step, attribute, value)
+    if fitted:
+        check_step(step)
     return step
 
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
 from mercer.core.arrays import Array, Index
@@ -305,3 +306,13 @@ class TableModel(Recorded):
     def _check_fitted(self) -> None:
         if (self.classes_ is None) != (self.kind_ == "regression"):
             raise ValueError("a quantity has no classes, and everything else has some")
+        if [name for name, _ in self.pipeline_.steps] != ["columns", "machine"]:
+            raise ValueError("the steps of the pipeline are not columns and machine")
+        encoder, machine = (step for _, step in self.pipeline_.steps)
+        columns = getattr(encoder, "n_features_in_", None)
+        if not isinstance(encoder, ColumnTransformer) or columns != len(self.feature_names_in_):
+            raise ValueError("the encoder is not one of the columns that the model uses")
+        if not (hasattr(machine, "predict") and any(row.chosen for row in self.ranking_)):
+            raise ValueError("the machine cannot predict, or none of the ranking was chosen")
+        if self.classes_ is not None and not np.array_equal(machine.classes_, self.classes_):
+            raise ValueError("the classes of the model are not those of its machine")

@@ -188,11 +188,10 @@ class RelevanceRows:
 # ---------------------------------------------------------------------- in model files
 _BIAS: dict[str, Kind] = {"bias": Plain(bool)}
 _KERNEL: dict[str, Kind] = {"kernel": PartOf(Kernel), "centres": Numbers("q d")}
-_COLUMNS: dict[str, Kind] = {"columns": Rows("q")}
 _FORMS = {
     "kernel": Fields(Functions, _BIAS | _KERNEL),
-    "columns": Fields(Functions, _BIAS | _COLUMNS),
-    "own": Fields(Functions, {**_BIAS, "own": PartOf(Basis), **_COLUMNS}),
+    "columns": Fields(Functions, {**_BIAS, "columns": Rows("q", below="d")}),
+    "own": Fields(Functions, {**_BIAS, "own": PartOf(Basis), "columns": Rows("q")}),
 }
 
 

@@ -100,7 +100,7 @@ class MachineRecord(Recorded):
                 posterior.basis = standardised_basis(basis, self.units_)
 
     def _check_fitted(self) -> None:
-        """Refuse parts that do not fit the arrays: predict one point."""
+        """Refuse parts that do not fit the arrays: predict some of the points."""
         m = len(self.units_.y_scale)
         if self.flat_ and m != 1:
             raise ValueError(f"flat targets have one output, not {m}")
@@ -109,14 +109,17 @@ class MachineRecord(Recorded):
             raise ValueError(f"{len(classes)} classes do not have {m} latent functions")
         check_left_out(self.left_out_, self.flat_)
         for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
-            point = posterior.points[:1]
-            mean = posterior.mean(point)
-            fine = bool(mean.shape == (1, m) and np.isfinite(mean).all())
+            points = posterior.points[:: 1 + len(posterior.points) // 8]
+            q, mean = len(points), posterior.mean(points)
+            fine = bool(mean.shape == (q, m) and np.isfinite(mean).all())
             if posterior.has_spread and not posterior.parent.kernel.pairwise:
-                blocks = posterior.blocks(point)
-                fine &= bool(blocks.shape == (1, m, m) and np.isfinite(blocks).all())
-                joint = loss.response == "multiclass"
-                loss.predict(mean, blocks if joint else np.diagonal(blocks, axis1=1, axis2=2))
+                blocks = posterior.blocks(points)
+                fine &= bool(blocks.shape == (q, m, m) and np.isfinite(blocks).all())
+                variances = np.diagonal(blocks, axis1=1, axis2=2)
+                if posterior.beta is None:  # with another kernel they are far below zero
+                    prior = posterior.parent.kernel.diag(points)[:, None]
+                    fine &= bool((variances >= -1e-6 * prior).all())
+                loss.predict(mean, blocks if loss.response == "multiclass" else variances)
             if not fine:
                 raise ValueError("the parts of the model do not belong to its arrays")
         if classes is not None:

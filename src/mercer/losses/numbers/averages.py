@@ -34,6 +34,7 @@ _WT = np.exp(-0.5 * _T**2) / np.exp(-0.5 * _T**2).sum()
 _U = np.arange(-40.0, 40.25, STEP)
 _WU = expit(_U) * expit(-_U) / (expit(_U) * expit(-_U)).sum()
 WIDE = 2.0  # variance above which the second sum is used
+WIDEST = 2.0**40  # variances above it would need sums of millions of terms
 BLOCK = 1 << 18  # values at nodes held at a time
 # Least squares in the largest error, seen again in the tests.
 RATE = np.array([0.26954119, 0.3668196, 0.49570885, 0.66851908, 0.89751863, 1.21140004])
@@ -65,6 +66,8 @@ def log_averaged(m: Array, v: Array) -> Array:
     narrow = rest & (v <= WIDE)  # then -2 < m < 0 and P is not small
     out[narrow] = np.log(averaged(m[narrow], v[narrow]))
     wide = rest & ~narrow
+    if np.any(v[wide] > WIDEST):
+        raise ValueError(f"a variance of f above {WIDEST:.3g} leaves no probability to compute")
     # where m is close to -v the sum goes on for 9 sqrt(v): so far, up to a power of two
     octave = np.ceil(0.5 * np.log2(np.where(wide, v, 1.0)))
     for power in np.unique(octave[wide]):
