@@ -354,6 +354,22 @@ def merged_rows(X: Any, labels: Index, weights: Array) -> tuple[Index, Array]:
     return np.array(firsts, dtype=np.intp), np.array(totals)
 
 
+def canonical_order(X: Any, labels: Index, *, pairwise: bool = False) -> Index:
+    """Return the rows (n,) in an order that depends on what they hold, not on where they stand.
+
+    Of the values of a kernel between the rows (``pairwise``) the order of columns is of no account.
+    """
+    if not is_sparse(X):
+        values = np.sort(X, axis=1) if pairwise else X
+        return np.lexsort((labels, *values.T))
+    parts = [slice(X.indptr[i], X.indptr[i + 1]) for i in range(X.shape[0])]
+    keys = [
+        (int(c), X.indices[p].tobytes(), X.data[p].tobytes())
+        for c, p in zip(labels, parts, strict=True)
+    ]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
+
+
 @contextmanager
 def restored_on_error(machine: Any) -> Iterator[None]:
     """Put all attributes of ``machine`` back if the block ends with an error or is interrupted.
