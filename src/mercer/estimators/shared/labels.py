@@ -66,7 +66,8 @@ def encode(y: Any) -> tuple[NDArray[Any], Index]:
             "labels are sorted, and those of y are of kinds that have no order among each other: "
             f"{', '.join(kinds)}; make them all strings or all numbers, e.g. y.astype(str)"
         ) from error
-    check_classification_targets(labels)
+    with np.errstate(invalid="ignore"):  # labels of 1e300 are no integers
+        check_classification_targets(labels)
     if len(classes) < 2:
         raise ValueError(
             f"y has only one class, {classes.tolist()[0]!r}: a classifier needs rows of at least "

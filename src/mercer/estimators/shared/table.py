@@ -22,6 +22,7 @@ from mercer.core.memory import fits, require_memory
 # finite numbers are checked here, where the sentence can name row and column
 _OPTIONS: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_all_finite": False}
 EXACT = 2**53  # integers up to here are doubles
+HEAVIEST = 1e100  # the largest weight of a row; one over it is the smallest
 _KINDS = {"M": "dates", "m": "time spans", "S": "bytes", "c": "complex numbers", "V": "records"}
 
 
@@ -95,6 +96,10 @@ def read_any_rows(
     ``options`` are those of :func:`sklearn.utils.validation.validate_data` for y.
     """
     options |= {"accept_sparse": "csr" if sparse else False, **_OPTIONS}
+    if isinstance(y, np.ndarray) or hasattr(y, "dtype"):  # scikit-learn does not name the row
+        given = np.asarray(y)
+        if given.dtype.kind == "f" and given.ndim:
+            check_finite(given if given.shape[1:] != (1,) else given[:, 0], "y")
     X, y = validate_data(machine, as_numbers(X), y, reset=reset, **options)
     return _finite(X, machine), y
 
@@ -288,7 +293,10 @@ def check_target(y: Any) -> None:
         try:
             values = values.astype(np.float64)
         except (TypeError, ValueError):
-            return
+            raise TypeError(
+                "Input y contains objects that are no numbers; regression needs one number for "
+                "each row (or one for each output)"
+            ) from None
     if values.dtype.kind == "f" and values.ndim:
         check_finite(values if values.ndim == 1 or values.shape[1:] != (1,) else values[:, 0], "y")
 
@@ -310,6 +318,11 @@ def check_weights(sample_weight: Any, n: int) -> Array:
         raise ValueError(f"sample_weight must be finite and not negative; row {row} has {w[row]}")
     if not np.any(w > 0):
         raise ValueError("all sample weights are zero: nothing is left to learn from")
+    if w.max() > HEAVIEST or w[w > 0].min() < 1.0 / HEAVIEST:
+        raise ValueError(
+            f"sample weights must lie between {1.0 / HEAVIEST:g} and {HEAVIEST:g}, where their "
+            "products with other numbers can be represented; a weight is a count of rows"
+        )
     return w
 
 
