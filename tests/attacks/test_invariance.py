@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 
 import mercer
 from mercer.kernels import RBF
+from mercer.search import Optimize, Space
 
 from ..export.common import run
 
@@ -80,6 +81,30 @@ def test_labels_at_ties_are_the_same_in_onnx(name: str, k: int) -> None:
     if s.ndim == 2:
         best = s.max(axis=1, keepdims=True)
         np.testing.assert_array_equal(model.predict(far), (s >= best - 1e-12).argmax(axis=1))
+
+
+@pytest.mark.parametrize("name", ["GPRegressor", "GPClassifier"])
+@pytest.mark.parametrize("kernel", ["ard", "rbf"])
+def test_random_starts_do_not_know_the_order_of_columns(name: str, kernel: str) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(30, 3)) * [1.0, 2.0, 0.5]
+    y = np.sin(3.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.1 * rng.normal(size=30)
+    y = y if name == "GPRegressor" else y > 0.0
+    order = np.array([2, 0, 1])
+    given = 1.0 * RBF(np.ones(3)) if kernel == "ard" else "rbf"
+    make = {"kernel": given, "search": Optimize(restarts=2)}
+    if kernel == "ard":  # the starts themselves, column by column
+        space = [Space({"kernel": RBF(np.ones(3))}, {}) for _ in range(2)]
+        space[0].order_by(X, y[:, None].astype(float))
+        space[1].order_by(X[:, order], y[:, None].astype(float))
+        u, v = (s.random(np.random.default_rng(0)) for s in space)
+        np.testing.assert_array_equal(u[order], v)
+    first = getattr(mercer, name)(**make).fit(X, y)
+    second = getattr(mercer, name)(**make).fit(X[:, order], y)
+    assert second.log_evidence_ == pytest.approx(first.log_evidence_, abs=1e-4)
+    ask = "predict_proba" if name == "GPClassifier" else "predict"
+    a, b = getattr(first, ask)(X), getattr(second, ask)(X[:, order])
+    np.testing.assert_allclose(a, b, atol=1e-4)
 
 
 @pytest.mark.parametrize("table", ["dense", "sparse", "precomputed", "features"])

@@ -139,6 +139,8 @@ def _run(
         if every is not None and name in AMPLITUDES and owner.mark(name).bounds is None:
             bounds[f"kernel__{path}"] = every
     space = Space({"kernel": kernel, "loss": parts.loss}, bounds)
+    if not kernel.pairwise and problem.points.shape[1] > 1:
+        space.order_by(problem.points, problem.y)
     wanted = search.get_params().get("criterion")
     if wanted == "plsc":
         raise ValueError(

@@ -200,6 +200,15 @@ class ThinPlateSpline(KernelRegressor):
             )
         return Units(shift, np.full(d, common), y_shift, y_scale)
 
+    def _inputs(self, X: Any) -> Array:
+        inside = super()._inputs(X)
+        if np.abs(inside).max(initial=0.0) > 1e50:
+            raise ValueError(
+                "rows of X lie so far from those of the fit that powers of their distance leave "
+                "the range of floating-point numbers; check their units"
+            )
+        return inside
+
     def _begin(self, fit: Fit) -> None:
         """Nothing: variance and noise are found with lam."""
 
