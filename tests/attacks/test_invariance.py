@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import mercer
+from mercer.estimators.support_vector.dual import DualMachine
 from mercer.kernels import RBF
 from mercer.search import Optimize, Space
 
@@ -81,6 +82,21 @@ def test_labels_at_ties_are_the_same_in_onnx(name: str, k: int) -> None:
     if s.ndim == 2:
         best = s.max(axis=1, keepdims=True)
         np.testing.assert_array_equal(model.predict(far), (s >= best - 1e-12).argmax(axis=1))
+
+
+@pytest.mark.parametrize("name", [*CLASSIFIERS, "SVR", "NuSVR", "OneClassSVM"])
+def test_constant_columns_change_nothing_or_are_reported(name: str) -> None:
+    X, y = blobs()
+    make = {k: v for k, v in CLASSIFIERS.get(name, {}).items() if k not in ("kernel", "search")}
+    wide = np.column_stack([X[:, :1], np.full(len(X), -7.0), X[:, 1:]])
+    plain = getattr(mercer, name)(**make).fit(X, y)
+    model = getattr(mercer, name)(**make).fit(wide, y)
+    if isinstance(plain, DualMachine):  # scikit-learn's gamma="scale" is of all entries
+        assert model.report_["constant_columns"] == [1]
+        assert "constant columns" in str(model.summary())
+        assert "constant_columns" not in plain.report_
+        return
+    np.testing.assert_allclose(scores(model, wide), scores(plain, X), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["GPRegressor", "GPClassifier"])

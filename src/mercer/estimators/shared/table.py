@@ -182,7 +182,7 @@ def _check_column(values: NDArray[Any], where: str) -> None:
             if what is not None:
                 raise _no_number(what, where, row, values)
         whole = [v for v in values if isinstance(v, (int, np.integer))] if kind == "O" else []
-        if not whole or max(map(abs, whole)) <= EXACT:
+        if not any(abs(int(v)) > EXACT for v in whole):
             return
         values = np.array(whole, dtype=object)
     elif kind not in "iu" or not _far(values):
