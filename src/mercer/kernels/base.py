@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Gradient: TypeAlias = dict[str, float | Array]
 # Most bytes of kernel values that a product k(X, Z) V holds at a time.
 BATCH_BYTES = 1 << 27
+FAR = 1e15  # scaled coordinates whose squares single precision still holds
 KEEP = "without which hyperparameters cannot be learned (search=None keeps those given)"
 
 
@@ -112,6 +113,10 @@ class Kernel(Component):
         for i in range(0, len(X), size):
             moved = self.as_rbf(X[i : i + size], centre)
             assert moved is not None
+            if np.abs(moved[0]).max(initial=0.0) > FAR:
+                far = blocked_matmul(self, X[i : i + size], Z, V)
+                result[i : i + size] = far / form[1]
+                continue
             coordinates = np.ascontiguousarray(moved[0], dtype=np.float32)
             machines.rbf_expand(coordinates, columns, rows, result[i : i + size])
         result *= form[1]

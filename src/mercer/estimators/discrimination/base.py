@@ -33,11 +33,11 @@ class BatchProblem:
         gram, one, w = DenseGram.given(self.K), np.ones((len(self.K), 1)), self.weights
         return inference.solve(gram, self.Y, loss, mean=self.before, basis=one, weights=w)
 
-    def held_out(self, inference: Inference, loss: Loss) -> Array | None:
+    def held_out(self, inference: Inference, loss: Loss, order: Index) -> Array | None:
         """Return f without bias (n, k) of each row by a fit that has not seen it: five folds.
 
         The folds are stratified by class, fewer where a class has fewer rows; None if one has a
-        single row.
+        single row. The rows are dealt out in an ``order`` (n,) of their own, not that of the table.
         """
         counts = np.bincount(self.codes)
         folds = int(min(FOLDS, counts[counts > 0].min()))
@@ -46,7 +46,8 @@ class BatchProblem:
         scores, before = np.empty(self.Y.shape), self.before
         assert before is not None
         split = StratifiedKFold(folds, shuffle=True, random_state=0)
-        for train, test in split.split(self.codes, self.codes):
+        for parts in split.split(order, self.codes[order]):
+            train, test = (np.sort(order[part]) for part in parts)
             K = np.ascontiguousarray(self.K[np.ix_(train, train)])
             rows = (self.Y[train], self.codes[train], self.weights[train], before[train])
             found = BatchProblem(K, *rows).solve(inference, loss)

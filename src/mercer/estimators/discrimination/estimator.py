@@ -19,6 +19,7 @@ from mercer.estimators.discrimination.base import BatchProblem, MarginClassifier
 from mercer.estimators.shared.labels import read_labels, row_weights
 from mercer.estimators.shared.stream import first_classes, known_codes
 from mercer.estimators.shared.table import (
+    canonical_order,
     merged_rows,
     read_any_inputs,
     read_any_rows,
@@ -218,8 +219,12 @@ class MEDClassifier(MarginClassifier):
         # as long as f is zero its scores say nothing, whatever was seen (a single row, one class)
         fresh = not (len(self.support_) or self.feature_weights_.any())
         scores: Array | None = before
+        order = np.arange(n)
+        if self.calibration is not None:
+            pairwise = self.kernel_.pairwise
+            order = canonical_order(K if pairwise else points, codes[first], pairwise=pairwise)
         if self.calibration is not None and fresh:
-            scores = batch.held_out(inference, Margin(C))
+            scores = batch.held_out(inference, Margin(C), order)
         self._append(first, points, F, np.ascontiguousarray(solution.alpha.T))
         assert solution.beta is not None
         self.intercept_ = solution.beta[0]
@@ -235,7 +240,8 @@ class MEDClassifier(MarginClassifier):
         rows = {"used": used, "distinct": n, "weight": weight}
         self._tell(inference, solution.report, rows, **more)
         if self.calibration is not None:
-            self._calibrate(scores, batch, "folds" if fresh else "scores before each batch")
+            by = "folds" if fresh else "scores before each batch"
+            self._calibrate(scores, batch, by, order)
 
     def _append(self, first: Index, points: Any, F: Any, coefficients: Array) -> None:
         """Take the support vectors of a batch into f; coefficients is (k, n)."""
@@ -250,7 +256,7 @@ class MEDClassifier(MarginClassifier):
         self.dual_coef_ = np.column_stack([self.dual_coef_, coefficients[:, held]])
 
     # ------------------------------------------------------------------ probabilities
-    def _calibrate(self, scores: Array | None, batch: BatchProblem, by: str) -> None:
+    def _calibrate(self, scores: Array | None, batch: BatchProblem, by: str, order: Index) -> None:
         """Fit the sigmoid to the scores kept and those of a batch (n, k), None: it has none."""
         if scores is not None:
             new = np.column_stack([scores, batch.codes, batch.weights])
@@ -262,7 +268,7 @@ class MEDClassifier(MarginClassifier):
             self.slope_ = np.array([slope])
             # of a batch larger than the window rows from all over it, of older ones the latest
             rows = np.unique(np.linspace(0, len(new) - 1, WINDOW).astype(np.intp))
-            self._held = np.concatenate([self._held, new[rows]])[-WINDOW:]
+            self._held = np.concatenate([self._held, new[order[rows]]])[-WINDOW:]
         self.report_["calibration"] = {
             "by": by if scores is not None else "none: a class of the batch has a single row",
             "slope": float(self.slope_[0]) if len(self.slope_) else None,

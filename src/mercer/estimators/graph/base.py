@@ -22,6 +22,7 @@ from mercer.estimators.shared.labels import (
     Vertices,
     encode,
     merge_vertices,
+    replaced,
     row_weights,
     split_labels,
 )
@@ -92,9 +93,11 @@ class GraphMachine(MarginClassifier):
                     "and some of at least two classes are needed"
                 )
             self.classes_, codes = encode(labels)
-            counts = weights[known] * row_weights(self.class_weight, self.classes_, codes)
+            if not np.any(weights[known] > 0.0):
+                raise ValueError("all rows with a label have weight zero: give some a weight")
+            counts = row_weights(self.class_weight, self.classes_, codes, weights[known])
             Labelled(self.classes_, codes, weights[known], counts).check_two()
-            self._begin(X, weights)
+            self._begin(X, replaced(weights, known, counts))
             batch = merge_vertices(X, weights, known, codes, counts)
             self._learn(batch, partial(at_once, self.kernel_), len(X))
             return self

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from mercer.core.arrays import Array, Index
 from mercer.core.kinds import Numbers, Record
 from mercer.estimators.graph.base import MEMORY, GraphMachine
-from mercer.estimators.shared.labels import Vertices, merge_vertices, row_weights, split_labels
+from mercer.estimators.shared.labels import (
+    Vertices,
+    merge_vertices,
+    replaced,
+    row_weights,
+    split_labels,
+)
 from mercer.estimators.shared.stream import first_classes, known_codes
 from mercer.estimators.shared.table import check_weights, read_inputs, restored_on_error
 from mercer.inference.base import Inference, Report
@@ -153,7 +159,7 @@ class LapMEDClassifier(GraphMachine):
             if len(codes):
                 counts = counts * row_weights(self.class_weight, self.classes_, codes)
             if first:
-                self._begin(X, weights)
+                self._begin(X, replaced(weights, known, counts))
             batch = self._gathered(X, weights, known, codes, counts)
             if batch is None:
                 self.stream_ = self.stream_ + np.array([0.0, len(X)])

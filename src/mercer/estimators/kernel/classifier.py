@@ -296,5 +296,5 @@ class KernelClassifier(ClassMachine):
         """Return the most probable class, or the one with the largest f, at X: (q,)."""
         check_is_fitted(self, "posteriors_")
         if self.losses_[0].normalised:
-            return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+            return labels.decided(self.classes_, self.predict_proba(X))
         return Classifies.predict(self, X)

@@ -19,7 +19,7 @@ from mercer.estimators.shared.predictions import (
     infinite_variance,
     mixed,
 )
-from mercer.estimators.shared.table import check_finite, check_target
+from mercer.estimators.shared.table import as_numbers, check_finite, check_target
 from mercer.kernels import as_kernel
 from mercer.losses.base import ONE, Loss
 from mercer.losses.numbers import defaults as numeric
@@ -219,7 +219,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def sample_prior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions from the prior of the given kernel at X (q, d): (q, n_samples)."""
         names = None if getattr(X, "columns", None) is None else [str(name) for name in X.columns]
-        points = check_array(X, dtype=np.float64, order="C", ensure_all_finite=False)
+        points = check_array(as_numbers(X), dtype=np.float64, order="C", ensure_all_finite=False)
         check_finite(points, "X", names)
         require_memory(len(points), 3, "a joint draw", "draw at")
         kernel = as_kernel("rbf" if self.kernel is None else self.kernel)

@@ -379,7 +379,7 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class at X: (q,)."""
         check_is_fitted(self, "posteriors_")
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        return labels.decided(self.classes_, self.predict_proba(X))
 
 
 def class_logs(mean: Array, var: Array) -> Array:

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
+from mercer.estimators.shared.table import as_numbers
 
 
 def _of_learner(name: str) -> property:
@@ -112,7 +113,7 @@ class RiverClassifier(_rivers_base()):  # type: ignore[misc]  # the base depends
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn a data frame X (b, d) and its labels y (b,), after the examples that are held."""
         names = self._known(X)
-        rows, labels = np.asarray(X[names], dtype=np.float64), list(y)
+        rows, labels = np.asarray(as_numbers(X[names]), dtype=np.float64), list(y)
         if self._held:
             before, given, _ = zip(*self._held, strict=True)
             rows, labels = np.vstack([*before, rows]), [*given, *labels]
@@ -169,7 +170,7 @@ class RiverClassifier(_rivers_base()):  # type: ignore[misc]  # the base depends
     def predict_proba_many(self, X: Any) -> Any:
         """Return the probabilities for a data frame X (b, d), one column per class."""
         check_is_fitted(self.learner, "classes_")
-        p = self.learner.predict_proba(np.asarray(X[self._known(X)], dtype=np.float64))
+        p = self.learner.predict_proba(np.asarray(as_numbers(X[self._known(X)]), np.float64))
         return type(X)(p, index=X.index, columns=self.learner.classes_.tolist())
 
 

@@ -15,6 +15,8 @@ from sklearn.utils.validation import column_or_1d
 from mercer.core.arrays import Array, Index, group_rows
 from mercer.estimators.shared.table import check_weights
 
+TIE = 1e-12  # scores and probabilities closer than this are equal but for rounding
+
 
 @dataclass(frozen=True)
 class Labelled:
@@ -64,7 +66,8 @@ def encode(y: Any) -> tuple[NDArray[Any], Index]:
             "labels are sorted, and those of y are of kinds that have no order among each other: "
             f"{', '.join(kinds)}; make them all strings or all numbers, e.g. y.astype(str)"
         ) from error
-    check_classification_targets(labels)
+    with np.errstate(invalid="ignore"):  # labels of 1e300 are no integers
+        check_classification_targets(labels)
     if len(classes) < 2:
         raise ValueError(
             f"y has only one class, {classes.tolist()[0]!r}: a classifier needs rows of at least "
@@ -84,8 +87,14 @@ def one_vs_rest(codes: Index, k: int) -> Array:
 
 
 def decided(classes: NDArray[Any], f: Array) -> NDArray[Any]:
-    """Return the class of each row: by the sign of f (q,), or the largest of f (q, k)."""
-    index = (f > 0.0).astype(np.intp) if f.ndim == 1 else f.argmax(axis=1)
+    """Return the class of each row: by the sign of f (q,), or the largest of f (q, k).
+
+    Scores that differ by less than ``TIE`` are a tie, which the first of these classes wins:
+    rounding, which is another on every machine, decides nothing.
+    """
+    if f.ndim == 1:
+        return np.asarray(classes[(f > TIE).astype(np.intp)])
+    index = (f >= f.max(axis=1, keepdims=True) - TIE).argmax(axis=1)
     return np.asarray(classes[index])
 
 
@@ -94,15 +103,18 @@ def row_weights(
 ) -> Array:
     """Return sample weight times class weight of each row, shape (n,).
 
-    ``class_weight`` is None, "balanced" (n / (k * rows of the class), as in scikit-learn) or a
-    mapping from classes that occur to weights, 1 where a class is missing.
+    ``class_weight`` is None, "balanced" (n / (k * rows of the class), where a row of weight w
+    counts as w rows and a class without any weight does not count) or a mapping from classes that
+    occur to weights, 1 where a class is missing.
     """
     weights = check_weights(sample_weight, len(codes))
     if class_weight is None:
         return weights
     k = len(classes)
     if isinstance(class_weight, str) and class_weight == "balanced":
-        by_class = len(codes) / (k * np.bincount(codes, minlength=k))
+        counts = np.bincount(codes, weights, k)
+        held = np.where(counts > 0.0, counts, np.inf)
+        by_class = weights.sum() / (np.count_nonzero(counts) * held)
         return np.asarray(weights * by_class[codes])
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict: {class_weight!r}")
@@ -117,6 +129,13 @@ def row_weights(
             raise ValueError(f"the weight of class {label!r} must be finite and >= 0: {weight!r}")
         by_class[known[label]] = weight
     return np.asarray(weights * by_class[codes])
+
+
+def replaced(weights: Array, known: NDArray[np.bool_], counts: Array) -> Array:
+    """Return the weights (n,) with the class weights in ``counts``, those of the known rows."""
+    total = weights.copy()
+    total[known] = counts
+    return total
 
 
 def split_labels(y: Any, n: int, mark: Any = None) -> tuple[NDArray[np.bool_], NDArray[Any]]:

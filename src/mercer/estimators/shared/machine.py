@@ -192,6 +192,12 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         outputs = len(given.labels.classes) if joint else table.Y.shape[1]
         units = no_units(table.X.shape[1], outputs)
         if not parts.standardize:
+            top = 0.0 if labelled else float(np.abs(table.mean).max(initial=0.0))
+            if top > 1e140:
+                raise ValueError(
+                    f"the targets reach {top:.3g}: their squares leave the range of floating-point "
+                    "numbers; give y in other units"
+                )
             return units
         x_shift, x_scale = location_scale(table.points, table.total)
         units = replace(units, x_shift=x_shift, x_scale=x_scale)

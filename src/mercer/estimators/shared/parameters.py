@@ -154,6 +154,8 @@ def _run(
         space.scanned = Space(scanned, bounds).start
         begun = {"kernel": untied(parts.kernel, problem.points.shape[1]), "loss": parts.loss}
         space.data_scale = Space(begun, bounds).start
+    if not kernel.pairwise and problem.points.shape[1] > 1:
+        space.order_by(problem.points, problem.y)
     wanted = search.get_params().get("criterion")
     if wanted == "plsc":
         raise ValueError(

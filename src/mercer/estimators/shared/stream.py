@@ -131,6 +131,9 @@ def known_codes(y: Any, classes: NDArray[Any]) -> Index:
             return codes
     number = {label: i for i, label in enumerate(classes.tolist())}
     values = column_or_1d(y, warn=True).tolist()
+    for value in values:
+        if isinstance(value, (dict, list, set)):
+            raise TypeError(f"y has the entry {value!r}, which is no label: give texts or numbers")
     odd = [value for value in values if value not in number]
     if odd:
         raise ValueError(

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from mercer.core.arrays import Array, Index, group_rows, is_sparse, merge
+from mercer.core.errors import outside
 from mercer.core.memory import fits, require_memory
 
 # finite numbers are checked here, where the sentence can name row and column
 _OPTIONS: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_all_finite": False}
+EXACT = 2**53  # integers up to here are doubles
+HEAVIEST = 1e100  # the largest weight of a row; one over it is the smallest
+_KINDS = {"M": "dates", "m": "time spans", "S": "bytes", "c": "complex numbers", "V": "records"}
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,7 @@ def read_any_inputs(machine: Any, X: Any, *, sparse: bool, reset: bool = False) 
 
     By scikit-learn's rules, which keep (``reset``) or compare the names of the columns.
     """
+    X = as_numbers(X)
     X = validate_data(machine, X, reset=reset, accept_sparse="csr" if sparse else False, **_OPTIONS)
     return _finite(X, machine)
 
@@ -87,7 +96,11 @@ def read_any_rows(
     ``options`` are those of :func:`sklearn.utils.validation.validate_data` for y.
     """
     options |= {"accept_sparse": "csr" if sparse else False, **_OPTIONS}
-    X, y = validate_data(machine, X, y, reset=reset, **options)
+    if isinstance(y, np.ndarray) or hasattr(y, "dtype"):  # scikit-learn does not name the row
+        given = np.asarray(y)
+        if given.dtype.kind == "f" and given.ndim:
+            check_finite(given if given.shape[1:] != (1,) else given[:, 0], "y")
+    X, y = validate_data(machine, as_numbers(X), y, reset=reset, **options)
     return _finite(X, machine), y
 
 
@@ -121,6 +134,122 @@ def _finite(X: Any, machine: Any) -> Any:
     return X
 
 
+def as_numbers(X: Any) -> Any:
+    """Return the table X, a list as an array; refuse what NumPy would turn into numbers silently.
+
+    Those are dates, time spans, bytes, and integers beyond 2^53 that are different and would be the
+    same as doubles. Text passes where every entry reads as a number, as in scikit-learn.
+    """
+    if isinstance(X, (list, tuple)):
+        try:
+            X = np.asarray(X)
+        except ValueError:
+            raise ValueError(
+                "X is no table: its rows have different lengths; give each one number per column"
+            ) from None
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):  # a data frame, column by column
+        for place, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
+            if getattr(dtype, "kind", "O") not in "bf":
+                column = X.iloc[:, place] if hasattr(X, "iloc") else X[name]
+                _check_column(np.asarray(column), f"column {str(name)!r}")
+    elif is_sparse(X):
+        if X.dtype.kind in "iu":
+            _check_column(X.tocoo().data, "the matrix")
+    elif hasattr(X, "dtype") and getattr(X, "ndim", 0) == 2 and X.dtype.kind not in "bf":
+        values = np.asarray(X)
+        for place in (
+            range(values.shape[1]) if values.dtype.kind not in "iu" or _far(values) else ()
+        ):
+            _check_column(values[:, place], f"column {place}")
+    return X
+
+
+def _far(values: NDArray[Any]) -> bool:
+    """Return whether integers lie beyond those that are doubles."""
+    if values.dtype.itemsize < 8 or not values.size:
+        return False
+    return int(values.max()) > EXACT or int(values.min()) < -EXACT
+
+
+def _check_column(values: NDArray[Any], where: str) -> None:
+    """Refuse values (n,) that are no numbers, or would not stay the ones they are."""
+    kind = values.dtype.kind
+    if kind in "MmSV":
+        raise _no_number(_KINDS[kind], where, 0, values)
+    if kind in "OUT":
+        for row, value in enumerate(values.tolist() if kind != "O" else values):
+            what = _what(value)
+            if what is not None:
+                raise _no_number(what, where, row, values)
+        whole = [v for v in values if isinstance(v, (int, np.integer))] if kind == "O" else []
+        if not any(abs(int(v)) > EXACT for v in whole):
+            return
+        values = np.array(whole, dtype=object)
+    elif kind not in "iu" or not _far(values):
+        return
+    doubles = values.astype(np.float64)
+    if len(np.unique(doubles)) < len(np.unique(values)):
+        raise ValueError(
+            f"{where} of X has integers beyond 2^53 that are different and would be equal as "
+            "floating-point numbers; subtract the smallest one, or encode the column (an "
+            "identifier is no number)"
+        )
+    if any(int(a) != int(b) for a, b in zip(doubles, values, strict=True)):
+        warnings.warn(
+            f"{where} of X has integers beyond 2^53, which were rounded to floating-point numbers "
+            "(they stay different); subtract the smallest one to keep them as they are",
+            DataConversionWarning,
+            stacklevel=outside(),
+        )
+
+
+def _what(value: Any) -> str | None:
+    """Return what an entry is that is no number; None for a number, a text of one, and a gap."""
+    if isinstance(value, (float, int, np.floating, np.bool_)) or value is None:
+        return None
+    if isinstance(value, (timedelta, np.timedelta64)):
+        return "time spans"
+    if isinstance(value, (date, time, np.datetime64)):
+        return "dates"
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return "bytes"
+    if type(value).__name__ in ("NAType", "NaTType"):  # of pandas
+        return None if type(value).__name__ == "NAType" else "dates"
+    if isinstance(value, (complex, np.complexfloating)):
+        return "complex numbers"
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return "text" if isinstance(value, str) else "objects"
+    return None
+
+
+def _no_number(what: str, where: str, row: int, values: NDArray[Any]) -> Exception:
+    """Return the error for what is not a number, shown by the entry of that row."""
+    shown = (
+        repr(values[row] if values.dtype.kind in "OU" else str(values[row])) if values.size else ""
+    )
+    shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
+    if what == "complex numbers":
+        return ValueError(f"Complex data not supported: {where}, row {row} of X has {shown}")
+    if what == "objects":
+        kind = type(values[row]).__name__
+        return TypeError(
+            f"{where}, row {row} of X has an object of type {kind}: every argument must be a "
+            "string of a number or a number"
+        )
+    remedy = {
+        "dates": "turn them into numbers, e.g. days since the first one",
+        "time spans": "turn them into numbers, e.g. seconds",
+        "bytes": "decode them into numbers",
+    }.get(what, "encode the column, e.g. with sklearn.preprocessing.OneHotEncoder")
+    error = ValueError if what == "text" else TypeError
+    return error(
+        f"{where} of X holds {what}, not numbers: {shown} in row {row} cannot be converted to a "
+        f"number; {remedy}, or use mercer.fit, which takes tables as they are"
+    )
+
+
 def check_finite(A: Array, what: str, names: Any = None) -> None:
     """Refuse NaN and infinity, naming the first row and column."""
     bad = ~np.isfinite(A)
@@ -150,6 +279,11 @@ def check_target(y: Any) -> None:
     if y is None or hasattr(y, "toarray"):
         return
     values = np.asarray(y)
+    if values.dtype.kind in "Mm":
+        raise ValueError(
+            f"Input y holds {_KINDS[values.dtype.kind]}; regression needs real numbers: turn y "
+            "into a number in a unit of your choice"
+        )
     if values.dtype.kind in "OUST":
         for row, value in enumerate(values.reshape(len(values), -1)[:, 0] if values.ndim else ()):
             if isinstance(value, (str, bytes)):
@@ -159,7 +293,10 @@ def check_target(y: Any) -> None:
         try:
             values = values.astype(np.float64)
         except (TypeError, ValueError):
-            return
+            raise TypeError(
+                "Input y contains objects that are no numbers; regression needs one number for "
+                "each row (or one for each output)"
+            ) from None
     if values.dtype.kind == "f" and values.ndim:
         check_finite(values if values.ndim == 1 or values.shape[1:] != (1,) else values[:, 0], "y")
 
@@ -168,7 +305,11 @@ def check_weights(sample_weight: Any, n: int) -> Array:
     """Return the weights (n,), all one if None; refuse negative, non-finite or all-zero ones."""
     if sample_weight is None:
         return np.ones(n)
-    w = np.asarray(sample_weight, dtype=np.float64)
+    w = np.asarray(sample_weight)
+    try:
+        w = np.asarray(w if w.dtype.kind in "biufO" else [""], dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight must hold numbers, one weight per row") from None
     w = np.full(n, w) if w.ndim == 0 else w
     if w.shape != (n,):
         raise ValueError(f"sample_weight has shape {w.shape}, expected ({n},): one weight per row")
@@ -177,6 +318,11 @@ def check_weights(sample_weight: Any, n: int) -> Array:
         raise ValueError(f"sample_weight must be finite and not negative; row {row} has {w[row]}")
     if not np.any(w > 0):
         raise ValueError("all sample weights are zero: nothing is left to learn from")
+    if w.max() > HEAVIEST or w[w > 0].min() < 1.0 / HEAVIEST:
+        raise ValueError(
+            f"sample weights must lie between {1.0 / HEAVIEST:g} and {HEAVIEST:g}, where their "
+            "products with other numbers can be represented; a weight is a count of rows"
+        )
     return w
 
 
@@ -219,6 +365,22 @@ def merged_rows(X: Any, labels: Index, weights: Array) -> tuple[Index, Array]:
         found.setdefault(key, [int(i), 0.0])[1] += float(weights[i])
     firsts, totals = ([one[j] for one in found.values()] for j in (0, 1))
     return np.array(firsts, dtype=np.intp), np.array(totals)
+
+
+def canonical_order(X: Any, labels: Index, *, pairwise: bool = False) -> Index:
+    """Return the rows (n,) in an order that depends on what they hold, not on where they stand.
+
+    Of the values of a kernel between the rows (``pairwise``) the order of columns is of no account.
+    """
+    if not is_sparse(X):
+        values = np.sort(X, axis=1) if pairwise else X
+        return np.lexsort((labels, *values.T))
+    parts = [slice(X.indptr[i], X.indptr[i + 1]) for i in range(X.shape[0])]
+    keys = [
+        (int(c), X.indices[p].tobytes(), X.data[p].tobytes())
+        for c, p in zip(labels, parts, strict=True)
+    ]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
 
 
 @contextmanager

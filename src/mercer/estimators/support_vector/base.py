@@ -90,6 +90,8 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
         "none: the span of the free vectors, by which SVC leaves out a row without fitting again, "
         "is a rule for its loss; sklearn.model_selection.cross_val_predict fits again"
     )
+    # scikit-learn's gamma="scale" counts columns that are constant; one of ours leaves them out
+    _scale_of_all: ClassVar[bool] = False
     kernel: Any = "rbf"
     degree: int = 3
     gamma: Any = "scale"
@@ -110,7 +112,10 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
         names = getattr(self, "feature_names_in_", None)
         given = self.kernel
         if isinstance(given, str) and given in NAMED:
-            gamma = 1.0 if is_sparse(X) else _gamma(self.gamma, X, weights)
+            gamma = 1.0
+            if not is_sparse(X):
+                vary = slice(None) if self._scale_of_all else ~_constant_columns(X, weights)
+                gamma = _gamma(self.gamma, X, X[:, vary], weights)
             return _by_name(given, gamma, self.degree, self.coef0)
         kernel = as_kernel(given).__sklearn_clone__()
         names = None if names is None else [str(n) for n in names]
@@ -300,11 +305,27 @@ def _constant(X: Array) -> Array:
     return np.ones((len(X), 1))
 
 
-def _gamma(gamma: Any, X: Array, weights: Array) -> float:
+def _constant_columns(X: Array, weights: Array) -> NDArray[np.bool_]:
+    """Return which columns of X (n, d) have one value in all rows that count."""
+    used = X if np.all(weights > 0.0) else X[weights > 0.0]
+    return np.asarray(used.max(axis=0) == used.min(axis=0))
+
+
+def describe_constant(X: Array, weights: Array, names: Any) -> dict[str, Any]:
+    """Return which columns are constant, by name or number; nothing if none is."""
+    found = np.flatnonzero(_constant_columns(X, weights))
+    told = [int(j) if names is None else str(names[j]) for j in found]
+    return {"constant_columns": told} if told else {}
+
+
+def _gamma(gamma: Any, X: Array, vary: Array, weights: Array) -> float:
+    """gamma in 1 / x^2; "scale" takes the variance of all entries of ``vary`` (n, v)."""
     if isinstance(gamma, str) and gamma == "auto":
         return 1.0 / float(X.shape[1])
     if isinstance(gamma, str) and gamma == "scale":
-        share = weights / weights.sum()
+        if not vary.shape[1]:
+            return 1.0
+        X, share = vary, weights / weights.sum()
         with np.errstate(over="ignore", invalid="ignore"):
             mean = float(share @ X.mean(axis=1))
             variance = float(share @ ((X - mean) ** 2).mean(axis=1))

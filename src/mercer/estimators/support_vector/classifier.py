@@ -22,6 +22,7 @@ from mercer.core.arrays import Array
 from mercer.core.kinds import Numbers, Record
 from mercer.core.record import EstimatorOf, Maybe
 from mercer.estimators.gaussian_process.classifier import GPClassifier
+from mercer.estimators.shared.labels import decided
 from mercer.estimators.shared.table import check_weights
 from mercer.estimators.shared.units import described_density
 from mercer.estimators.support_vector.base import check_sigmoid
@@ -61,7 +62,8 @@ class SVC(SupportClassifier):
         ``decision_function`` is shifted so that its zero is p = 1/2, and ``predict`` never
         contradicts ``predict_proba``.
     class_weight : None (default), "balanced" or dict. Factor of the weights of the rows of each
-        class, 1 where a class is missing; "balanced" is n / (k * rows of the class).
+        class, 1 where a class is missing; "balanced" is n / (k * rows of the class), rows
+        by their weights.
     bias : default True. Whether there is an unpenalised offset.
     tol : > 0, default 1e-3. Largest violation of optimality, in units of f; below 1e-5 rows of K
         are kept in double precision.
@@ -304,8 +306,7 @@ class SVC(SupportClassifier):
         """Return the class of each row of X (q, d); the most probable one if that is known."""
         if self.probability is None and self.inference is None:
             return super().predict(X)
-        best = self._predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[best])
+        return decided(self.classes_, self._predict_proba(X))
 
     @property
     def predict_proba(self) -> Any:

@@ -15,6 +15,7 @@ from mercer.estimators.support_vector.base import (
     NAMED,
     OneAgainstRest,
     SupportVectorMachine,
+    describe_constant,
     require_square,
 )
 from mercer.inference.base import Solution
@@ -49,6 +50,7 @@ class DualMachine(SupportVectorMachine):
     """
 
     _hard_margin: ClassVar[bool] = False  # whether C = inf has a meaning
+    _scale_of_all: ClassVar[bool] = True
     tol: float = 1e-3
     cache_size: float = 1000.0
     max_iter: int = -1
@@ -137,6 +139,8 @@ class DualMachine(SupportVectorMachine):
         named = isinstance(self.kernel, str) and self.kernel in NAMED
         note = None if named else _indefinite(gram)
         told |= {} if note is None else {"kernel": note}
+        if not kernel.pairwise:
+            told |= describe_constant(table, weights, getattr(self, "feature_names_in_", None))
         self._tell(solver, solution.report, rows, **told, **self._remarks())
         self._conclude(problem, solution, sample_weight)
 
@@ -150,6 +154,9 @@ class DualMachine(SupportVectorMachine):
             rows.insert(0, ("Data", "rows", f"{counts['used']} ({counts['distinct']} distinct)"))
             if counts["weight"] != counts["used"]:
                 rows.append(("Data", "total weight", f"{counts['weight']:.6g}"))
+        if "constant_columns" in report:
+            text = ", ".join(map(str, report["constant_columns"]))
+            rows.append(("Data", "constant columns, which change gamma='scale'", text))
         classes = getattr(self, "classes_", None)
         if classes is not None:
             rows.append(("Data", "classes", ", ".join(str(label) for label in classes)))

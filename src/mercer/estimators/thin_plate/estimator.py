@@ -190,13 +190,24 @@ class ThinPlateSpline(KernelRegressor):
         top, d = float(scale.max()), len(scale)
         common = top * float(np.sqrt(np.mean((scale / top) ** 2)))
         y_shift, y_scale = location_scale(table.mean, table.total, table.spread)
-        sizes = np.concatenate([y_scale**2, [common ** (2 * _order(parts) - d)]])
+        with np.errstate(over="ignore"):
+            power = np.float64(common) ** (2 * _order(parts) - d)
+            sizes = np.append(y_scale**2, power)
         if not np.all((sizes > 1e-140) & (sizes < 1e140)):
             raise ValueError(
                 "inputs or targets are so large or so small that their powers leave the range of "
                 "floating-point numbers; give them in other units"
             )
         return Units(shift, np.full(d, common), y_shift, y_scale)
+
+    def _inputs(self, X: Any) -> Array:
+        inside = super()._inputs(X)
+        if np.abs(inside).max(initial=0.0) > 1e50:
+            raise ValueError(
+                "rows of X lie so far from those of the fit that powers of their distance leave "
+                "the range of floating-point numbers; check their units"
+            )
+        return inside
 
     def _begin(self, fit: Fit) -> None:
         """Nothing: variance and noise are found with lam."""

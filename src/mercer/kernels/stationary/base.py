@@ -327,8 +327,9 @@ def relevance(kernel: Kernel, points: Array, weights: Array) -> Array | None:
         return None
     columns, scales = found[0]
     centred = points[:, columns] - weights @ points[:, columns] / weights.sum()
+    top = max(float(np.abs(centred).max(initial=0.0)) * 1e-150, 1.0)  # 1, but for huge numbers
     result = np.zeros(d)
-    result[columns] = np.sqrt(weights @ centred**2 / weights.sum()) / scales
+    result[columns] = top * np.sqrt(weights @ (centred / top) ** 2 / weights.sum()) / scales
     return result
 
 
