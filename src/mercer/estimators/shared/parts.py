@@ -110,7 +110,7 @@ class Parts:
 
     def _against_the_line(self, d: int) -> str:
         """Say why the O(n) algebra cannot be used, or nothing."""
-        if state_space_of(self.kernel, d) is None:
+        if self.kernel.state_space() is None or state_space_of(self.kernel, d) is None:
             return (
                 "the kernel must be a Matern kernel of nu 1/2, 3/2 or 5/2 on one column, or a sum "
                 "of at most nine states of them"
