@@ -96,6 +96,11 @@ def test_weights_are_scikit_learns(seed):
     for class_weight in (None, "balanced", {1.0: 4.0}):
         options = {"class_weight": class_weight, "gamma": 0.3, "tol": 1e-6}
         ours = SVC(**options).fit(X, y, sample_weight=weight)
+        if class_weight == "balanced":  # weights count: a row of weight 2 is that row twice
+            shares = {
+                label: weight.sum() / (2 * weight[y == label].sum()) for label in np.unique(y)
+            }
+            options["class_weight"] = shares
         theirs = svm.SVC(**options).fit(X, y, sample_weight=weight)
         np.testing.assert_allclose(
             ours.decision_function(Z), theirs.decision_function(Z), atol=1e-3

@@ -48,6 +48,7 @@ MORE = {
     "probabilistic": lambda: mercer.ProbabilisticLeastSquaresClassifier(search=None).fit(X, Y),
     "student": lambda: mercer.GPRegressor(loss="student_t", search=None).fit(X, T),
     "spline robust": lambda: mercer.SmoothingSpline(loss="student_t").fit(LINE, T),
+    "quantiles": lambda: mercer.QuantileRegressor(search=None).fit(X, T),
     "polynomial": lambda: mercer.SVC(kernel="poly").fit(X, Y),
 }
 SMALL = {name: partial(_on_rows, made) for name, made in {**CASES, **MORE}.items()}

@@ -36,6 +36,7 @@ OTHER = [
     losses.Poisson(),
     losses.NegativeBinomial(size=3.0),
     losses.Gamma(shape=2.0),
+    losses.LogGaussian(noise=0.3),
     losses.Ordinal(cutpoints=[-1.0, 0.5]),
     losses.Ordinal(cutpoints=[-1.0, 0.5], link="probit"),
 ]

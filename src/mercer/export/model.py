@@ -16,7 +16,6 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
 from mercer.core.errors import ExportError
-from mercer.estimators.shared.labels import TIE
 from mercer.export.expression import OnnxGraph, Value, stack, where
 
 OLDEST = 18  # the opset since which axes are inputs of every reduction
@@ -142,10 +141,10 @@ def _labels(model: Any, outputs: dict[str, Value]) -> tuple[Value, int] | None:
     assert scores is not None
     graph = scores.graph
     if "probabilities" in outputs or _shape(model, "decision") != [None]:
-        near = scores >= scores.max() - TIE  # the first of those that are equal but for rounding
+        near = scores >= scores.max()  # the first of those that are equal
         index = graph.add("ArgMax", near.cast(np.int64), axis=1, keepdims=0)
     else:
-        index = where(scores.expand(1) > TIE, np.int64(1), np.int64(0)).squeeze(1)
+        index = where(scores.expand(1) > 0.0, np.int64(1), np.int64(0)).squeeze(1)
     classes = np.asarray(model.classes_)
     if classes.dtype.kind == "O" and not all(isinstance(c, str) for c in classes):
         raise ExportError("labels that are neither texts nor numbers cannot be exported")

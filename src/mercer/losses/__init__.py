@@ -23,9 +23,17 @@ from mercer.losses.real.robust import Huber, StudentT
 from mercer.losses.softmax import Softmax
 
 __all__ = ["EpsilonInsensitive", "Exponential", "Flip", "Gamma", "Gaussian", "Hinge", "Huber"]
-__all__ += ["LaplaceNoise", "LaplaceProbit", "Logistic", "Loss", "Margin", "NegativeBinomial"]
-__all__ += ["NormalizedHinge", "Ordinal", "Pinball", "Poisson", "Probit", "Softmax", "SquaredHinge"]
-__all__ += ["LogGaussian", "SquaredProbit", "StudentT", "by_name", "hinge_normaliser", "reweight"]
+__all__ += ["LaplaceNoise", "LaplaceProbit", "LogGaussian", "Logistic", "Loss", "Margin"]
+__all__ += ["NegativeBinomial", "NormalizedHinge", "Ordinal", "Pinball", "Poisson", "Probit"]
+__all__ += [
+    "Softmax",
+    "SquaredHinge",
+    "SquaredProbit",
+    "StudentT",
+    "by_name",
+    "hinge_normaliser",
+    "reweight",
+]
 
 
 def by_name(name: str) -> Loss:

@@ -237,7 +237,7 @@ class LogGaussian(Loss):
     --------
     >>> low, high = (float(LogGaussian(0.04).quantile(q, 0.0, 0.0)) for q in (0.05, 0.95))
     >>> round(low, 3), round(high, 3)
-    (0.72, 1.389)
+    (0.72, 1.39)
     """
 
     response: ClassVar[str] = "positive"

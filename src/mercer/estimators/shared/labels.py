@@ -15,8 +15,6 @@ from sklearn.utils.validation import column_or_1d
 from mercer.core.arrays import Array, Index, group_rows
 from mercer.estimators.shared.table import check_weights
 
-TIE = 1e-12  # scores and probabilities closer than this are equal but for rounding
-
 
 @dataclass(frozen=True)
 class Labelled:
@@ -89,13 +87,11 @@ def one_vs_rest(codes: Index, k: int) -> Array:
 def decided(classes: NDArray[Any], f: Array) -> NDArray[Any]:
     """Return the class of each row: by the sign of f (q,), or the largest of f (q, k).
 
-    Scores that differ by less than ``TIE`` are a tie, which the first of these classes wins:
-    rounding, which is another on every machine, decides nothing.
+    The first of equal ones wins, in ONNX graphs too.
     """
     if f.ndim == 1:
-        return np.asarray(classes[(f > TIE).astype(np.intp)])
-    index = (f >= f.max(axis=1, keepdims=True) - TIE).argmax(axis=1)
-    return np.asarray(classes[index])
+        return np.asarray(classes[(f > 0.0).astype(np.intp)])
+    return np.asarray(classes[f.argmax(axis=1)])
 
 
 def row_weights(

@@ -143,7 +143,7 @@ class Parts:
             variance = 1.0 if robust else variance
             self.loss.set_params(noise=NOISE_START * variance)
             self.bounds["loss__noise"] = (NOISE_BOUNDS[0] * variance, NOISE_BOUNDS[1] * variance)
-        elif np.any(units.y_scale != 1.0) and not self.named_loss:
+        elif np.any(units.y_scale != 1.0) and not self.named_loss and self.loss.units:
             scale = units.y_scale[0]
             if np.ptp(units.y_scale) > 1e-9 * scale:
                 raise ValueError(

@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, Index
-from mercer.estimators.shared.labels import TIE, decided
+from mercer.estimators.shared.labels import decided
 from mercer.estimators.shared.table import read_inputs
 from mercer.estimators.shared.units import Units
 from mercer.losses.base import Loss
@@ -62,7 +62,7 @@ def sides_of_means(posteriors: Sequence[Process], losses: list[Loss], X: Array) 
         and np.allclose(loss.value(zero + 1.0, zero), loss.value(zero - 1.0, zero))
         for loss in losses
     )
-    sides = np.array([m[:, 0] > TIE for m in means])
+    sides = np.array([m[:, 0] > 0.0 for m in means])
     if means[0].shape[1] > 1 or not alike or np.any(sides != sides[0]):
         return None
     return np.asarray(sides[0].astype(np.intp))

@@ -31,7 +31,9 @@ def read_weights(frame: Frame, weights: Any) -> Array | None:
     if not isinstance(weights, str):
         try:
             counts = check_weights(weights, frame.n)
-        except TypeError:
+        except (TypeError, ValueError):
+            if np.ndim(weights):
+                raise
             raise TypeError(
                 f"weights must be the name of a column or {frame.n} numbers, not a "
                 f"{type(weights).__name__}"
