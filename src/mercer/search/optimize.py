@@ -145,6 +145,10 @@ def bare(solution: Solution) -> Solution | None:
     return replace(solution, factor=NoSpread(np.empty(0)) if kept is None else kept)
 
 
+class Abandoned(KeyboardInterrupt):
+    """An interrupt after which nothing of the fit is wanted: whoever asked for it has an answer."""
+
+
 def interrupted(report: Any) -> bool:
     """Whether any search in the (nested) ``report_`` of an estimator was interrupted.
 

@@ -25,6 +25,7 @@ from mercer.search import (
     Space,
     balanced,
 )
+from mercer.search.optimize import Abandoned
 
 SMALL = 300  # points up to which the memory of a second posterior is not worth a second solve
 AMPLITUDES = ("variance", "value")  # of a scaled kernel, of a constant
@@ -109,6 +110,8 @@ def _decide(
     parts.loss = draws[0].loss
     try:
         others, other = _run(parts, untied(draws[0].kernel, d), problem, one_start, rng)
+    except Abandoned:
+        raise
     except KeyboardInterrupt:
         report["search"]["interrupted"] = True
         return draws, report

@@ -41,6 +41,7 @@ from mercer.linalg.spline import (
     check_scale,
     gaps_of,
     merge_rows,
+    of_others,
     smooth,
     unit_cholesky,
 )
@@ -53,6 +54,7 @@ from mercer.search.one_parameter import highest
 LOWEST = -300.0  # of log lam over the mean gap's power: the filter squares exp(150)
 UNSEEN = 1e12  # variance of a left-out row over the noise's: 1 - leverage has no digit left
 Observed = tuple[Array, Array, Array]  # x, y, weights (N,)
+HANGS = 1e-3  # 1 - leverage below which rows left out are found without that difference
 UNRESOLVED = 1e-4  # share of the degrees of freedom by which two ways to them may differ
 
 
@@ -376,7 +378,13 @@ def left_out(rows: SplineRows, states: States) -> SplineLeftOut:
     solution = Solution(alpha, W, z, MarkovFactor(gram, W, states), None, W)
     with np.errstate(divide="ignore", invalid="ignore"):
         left = Left(problem, solution, np.ones(len(W)))
-    return SplineLeftOut(left.residual[:, 0], left.variance, own)
+    residual, variance = left.residual[:, 0], left.variance
+    hangs = left.alone & ~(left.P > HANGS * left.W)  # 1 - leverage has lost digits
+    if np.any(hangs):
+        mean, spread = of_others(states, W, rows.target)
+        residual[hangs] = (y[:, 0] - mean[group])[hangs]
+        variance[hangs] = spread[group][hangs] + 1.0
+    return SplineLeftOut(residual, variance, own)
 
 
 def leave_one_out(spline: SplinePosterior, loss: Loss) -> LeftOut:
