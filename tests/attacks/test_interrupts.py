@@ -11,12 +11,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mercer._native import core, markov, relevance, sequential, waves
+from mercer._native import core, markov, sequential, waves
 from mercer.linalg.spline import unit_cholesky
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
@@ -189,41 +190,33 @@ def test_the_command_writes_the_best_so_far(tmp_path: Path, stage: str, delay: f
 
 
 # ------------------------------------------------------------------------- compiled functions alone
-def long_calls() -> dict[str, object]:
-    """Calls of compiled functions that take seconds."""
+def long_call(name: str) -> Callable[[], object]:
+    """Return a call of a compiled function that takes seconds."""
     rng = np.random.default_rng(0)
-    X, Z = rng.standard_normal((400_000, 4)), rng.standard_normal((4000, 4))
-    V, out = rng.standard_normal((1, 4000)), np.empty((400_000, 1))
-    b, n = 1500, 1_000_000
-    S = rng.standard_normal((b, b))
-    cov, found = S @ S.T, np.empty((4, b))
+    if name == "stationary_matmul":
+        X, Z = rng.standard_normal((400_000, 2)), rng.standard_normal((4000, 2))
+        V, out = rng.standard_normal((1, 4000)), np.empty((400_000, 1))
+        return lambda: core.stationary_matmul(0, X, Z, V, out)
+    if name == "absorb":
+        b = 2000
+        cov, ones, R, found = np.eye(b), np.ones(b), np.empty((b, b)), np.empty((4, b))
+        return lambda: sequential.absorb(ones, cov, ones, ones, R, found)
+    n = 1_000_000 if name == "logdet" else 200_000
     gaps, ones, y = rng.uniform(0.5, 1.5, n - 1), np.ones(n), rng.standard_normal(n)
-    orders, rates = np.array([3, 3], dtype=np.int32), np.array([0.1, 2.0])
-    L5, sf, few = unit_cholesky(5), np.array([0.1]), 200_000
-    M = rng.standard_normal((600, 300))
-    gram, right = M.T @ M, M.T @ rng.standard_normal(600)
-    return {
-        "stationary_matmul": lambda: core.stationary_matmul(0, X, Z, V, out),
-        "absorb": lambda: sequential.absorb(
-            np.zeros(b), cov, np.ones(b), np.ones(b), np.empty((b, b)), found
-        ),
-        "sweep": lambda: markov.sweep(
-            L5, gaps[: few - 1], ones[:few], y[:few], sf, np.empty(1), np.empty(1), np.empty((2, 1))
-        ),
-        "logdet": lambda: waves.logdet(orders, rates, np.ones(2), gaps, ones, np.empty((2, 2))),
-        "settle": lambda: relevance.settle(
-            relevance.Room(), gram, right, np.ones(300), 1.0, 600.0, 600.0, True, 1e9, -1.0, 10**6
-        ),
-    }  # fmt: skip
+    if name == "logdet":
+        orders, rates = np.array([3, 3], dtype=np.int32), np.array([0.1, 2.0])
+        return lambda: waves.logdet(orders, rates, np.ones(2), gaps, ones, np.empty((2, 2)))
+    out = np.empty(1), np.empty(1), np.empty((2, 1))
+    return lambda: markov.sweep(unit_cholesky(5), gaps, ones, y, np.array([0.1]), *out)
 
 
 class Rang(Exception):
     """What the alarm raises."""
 
 
-@pytest.mark.parametrize("name", ["stationary_matmul", "absorb", "sweep", "logdet", "settle"])
+@pytest.mark.parametrize("name", ["stationary_matmul", "absorb", "sweep", "logdet"])
 def test_compiled_loops_answer_signals(name: str) -> None:
-    call = long_calls()[name]
+    call = long_call(name)
 
     def ring(number: int, frame: object) -> None:
         raise Rang
@@ -232,7 +225,7 @@ def test_compiled_loops_answer_signals(name: str) -> None:
     ended, began = False, time.process_time()
     try:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.02)
-        call()  # type: ignore[operator]  # a function, whatever its name
+        call()
         ended = True
     except Rang:
         pass
@@ -240,4 +233,4 @@ def test_compiled_loops_answer_signals(name: str) -> None:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         signal.signal(signal.SIGVTALRM, before)
     assert not ended, "it came to its end first"
-    assert time.process_time() - began < 0.5 * LIMIT
+    assert time.process_time() - began < LIMIT
