@@ -10,7 +10,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*.?pp native/*/*.?pp)
 SMOKE  := "import mercer; m = mercer.GPRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0]); \
 	print('mercer', mercer.__version__, 'installs and predicts', m.predict([[1.5]]))"
 
-.PHONY: demo test lint types test-slow test-oldest docs bench dist clean
+.PHONY: demo test lint types test-slow test-oldest test-sanitize docs bench dist clean
 
 $(VENV)/installed: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
@@ -43,6 +43,21 @@ test-oldest:
 	.venv-oldest/bin/python -m pip install --quiet --upgrade pip
 	.venv-oldest/bin/python -m pip install --quiet ".[test]" "scikit-learn==1.7.*" "pytest<9" "polars<1.40"
 	$(ONE) .venv-oldest/bin/python -m pytest -n 2 -m "not slow"
+
+# The compiled core with AddressSanitizer and UndefinedBehaviorSanitizer (GCC): the native tests and
+# random shapes of every function. Python itself is not built with them, so that its own leaks are
+# none of our concern and the library must be there before it; -s, or a report would not be seen.
+NATIVE := tests/attacks/test_native_shapes.py tests/linalg/test_native.py tests/linalg/test_blocked.py \
+	tests/linalg/test_markov.py tests/inference/test_sequential.py tests/search/test_relevance_native.py \
+	tests/losses/test_softmax_average.py tests/estimators/test_support_vector.py
+test-sanitize:
+	$(PYTHON) -m venv .venv-sanitize
+	.venv-sanitize/bin/python -m pip install --quiet --upgrade pip
+	.venv-sanitize/bin/python -m pip install --quiet ".[test]" \
+		-C build-dir=build/sanitize -C cmake.define.MERCER_SANITIZE=ON -C install.strip=false
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+		ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+		$(ONE) .venv-sanitize/bin/python -m pytest -s -m "not slow" $(NATIVE)
 
 docs:
 	$(PYTHON) -m venv .venv-docs

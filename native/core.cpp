@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "patience.hpp"
 #include "rows.hpp"
 
 namespace nb = nanobind;
@@ -17,6 +18,7 @@ using Vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 namespace {
 
 constexpr std::size_t TILE = 128;
+constexpr const char* UNKNOWN = "there is no such profile";
 
 // The columns of Z, each contiguous, so that loops over neighbours have unit stride.
 std::vector<double> columns_of(const double* Z, std::size_t m, std::size_t dims) {
@@ -30,19 +32,30 @@ void require(bool fine, const char* message) {
     if (!fine) throw nb::value_error(message);
 }
 
-// Visit the tiles of an n x m matrix; a symmetric one only on and below the diagonal.
-template <class Visit>
-void for_tiles(std::size_t n, std::size_t m, bool symmetric, Visit visit) {
-    for (std::size_t i = 0; i < n; i += TILE)
+// Visit the tiles of an n x m matrix; a symmetric one only on and below the diagonal. after() follows
+// each row of tiles.
+template <class Visit, class After>
+void for_tiles(std::size_t n, std::size_t m, bool symmetric, Visit visit, After after) {
+    for (std::size_t i = 0; i < n; i += TILE) {
         for (std::size_t j = 0; j < (symmetric ? i + 1 : m); j += TILE)
             visit(i, std::min(n, i + TILE), j, std::min(m, j + TILE));
+        after();
+    }
+}
+
+// The same where nothing may come between: a matrix that is half turned is no matrix.
+template <class Visit>
+void for_all_tiles(std::size_t n, Visit visit) {
+    for_tiles(n, n, true, visit, [] {});
 }
 
 // out (n, m) = factor profile(s) of the squared distances s of X (n, d) and Z (m, d); profile < 0: s
 // itself. same: Z is X, out is filled symmetrically.
 void stationary(int profile, ConstMatrix X, ConstMatrix Z, bool same, Matrix out, double factor) {
     const std::size_t n = X.shape(0), m = Z.shape(0), dims = X.shape(1);
-    require(Z.shape(1) == dims && out.shape(0) == n && out.shape(1) == m, "shapes do not match");
+    require(Z.shape(1) == dims && out.shape(0) == n && out.shape(1) == m && (!same || n == m),
+            "shapes do not match");
+    require(profile <= mercer::MATERN52, UNKNOWN);
     nb::gil_scoped_release release;
     const std::vector<double> columns = columns_of(Z.data(), m, dims);
     double* K = out.data();
@@ -59,7 +72,7 @@ void stationary(int profile, ConstMatrix X, ConstMatrix Z, bool same, Matrix out
         if (same && i0 != j0)
             for (std::size_t j = j0; j < j1; ++j)
                 for (std::size_t i = i0; i < i1; ++i) K[j * m + i] = K[i * m + j];
-    });
+    }, mercer::Patience());
 }
 
 // out (n, r) = factor profile(s) V' for V (r, m), one column of the product a row: kernel values are
@@ -69,6 +82,7 @@ void stationary_matmul(int profile, ConstMatrix X, ConstMatrix Z, ConstMatrix V,
     const std::size_t n = X.shape(0), m = Z.shape(0), dims = X.shape(1), r = V.shape(0);
     require(Z.shape(1) == dims && V.shape(1) == m && out.shape(0) == n && out.shape(1) == r,
             "shapes do not match");
+    require(profile >= 0 && profile <= mercer::MATERN52, UNKNOWN);
     nb::gil_scoped_release release;
     const std::vector<double> columns = columns_of(Z.data(), m, dims);
     std::fill(out.data(), out.data() + n * r, 0.0);
@@ -80,7 +94,7 @@ void stationary_matmul(int profile, ConstMatrix X, ConstMatrix Z, ConstMatrix V,
             for (std::size_t c = 0; c < r; ++c)
                 out.data()[i * r + c] += mercer::row_dot(k, V.data() + c * m + j0, j1 - j0);
         }
-    });
+    }, mercer::Patience());
     if (factor != 1.0)
         for (std::size_t i = 0; i < n * r; ++i) out.data()[i] *= factor;
 }
@@ -90,8 +104,10 @@ void stationary_matmul(int profile, ConstMatrix X, ConstMatrix Z, ConstMatrix V,
 double stationary_pullback(int profile, ConstMatrix X, ConstMatrix Z, bool same, ConstMatrix Q,
                            Vector sums) {
     const std::size_t n = X.shape(0), m = Z.shape(0), dims = X.shape(1);
-    require(Z.shape(1) == dims && Q.shape(0) == n && Q.shape(1) == m && sums.shape(0) == dims,
+    require(Z.shape(1) == dims && Q.shape(0) == n && Q.shape(1) == m && sums.shape(0) == dims &&
+                (!same || n == m),
             "shapes do not match");
+    require(profile >= 0 && profile <= mercer::MATERN52, UNKNOWN);
     nb::gil_scoped_release release;
     const std::vector<double> columns = columns_of(Z.data(), m, dims);
     double total = 0.0;
@@ -107,7 +123,7 @@ double stationary_pullback(int profile, ConstMatrix X, ConstMatrix Z, bool same,
             total += factor * mercer::row_weigh(Q.data() + i * m + j0, k, slope, len, weighted);
             mercer::row_spread(x, columns.data() + j0, m, dims, len, weighted, factor, sums.data());
         }
-    });
+    }, mercer::Patience());
     return total;
 }
 
@@ -123,7 +139,7 @@ void weighted_spread(ConstMatrix X, ConstMatrix Z, ConstMatrix M, Vector sums) {
         for (std::size_t i = i0; i < i1; ++i)
             mercer::row_spread(X.data() + i * dims, columns.data() + j0, m, dims, j1 - j0,
                                M.data() + i * m + j0, 1.0, sums.data());
-    });
+    }, mercer::Patience());
 }
 
 // Copy the upper triangle to the lower one, tile by tile.
@@ -132,7 +148,7 @@ void mirror_upper(Matrix A) {
     require(A.shape(1) == n, "the matrix must be square");
     nb::gil_scoped_release release;
     double* a = A.data();
-    for_tiles(n, n, true, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+    for_all_tiles(n, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
         for (std::size_t i = i0; i < i1; ++i)
             for (std::size_t j = j0; j < std::min(j1, i); ++j) a[i * n + j] = a[j * n + i];
     });
@@ -144,7 +160,7 @@ void swap_triangles(Matrix A) {
     require(A.shape(1) == n, "the matrix must be square");
     nb::gil_scoped_release release;
     double* a = A.data();
-    for_tiles(n, n, true, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+    for_all_tiles(n, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
         for (std::size_t i = i0; i < i1; ++i)
             for (std::size_t j = j0; j < std::min(j1, i); ++j) std::swap(a[i * n + j], a[j * n + i]);
     });
@@ -206,7 +222,7 @@ void gradient_weights(Matrix A, ConstVector s, ConstMatrix a, double count) {
         }
         for (std::size_t i = i0; i < i1; ++i)
             for (std::size_t j = j0; j < std::min(j1, i); ++j) q[i * n + j] = q[j * n + i];
-    });
+    }, mercer::Patience());
 }
 
 }  // namespace

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "patience.hpp"
+
 namespace nb = nanobind;
 using Matrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using ConstMatrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -89,7 +91,9 @@ std::pair<double, double> absorb(ConstVector mean, ConstMatrix cov, ConstVector 
     }
     double log_q = 0.0, gain = 0.0;
     std::vector<double> column(b);
+    mercer::Patience patience;
     for (std::size_t s = 0; s < b; ++s) {
+        patience();
         const double label = S.data()[s], weight = w.data()[s];
         const double kappa = std::max(r[s * b + s], 0.0);  // repeated rows of a vast prior
         xi[s] = best_xi(M[s], kappa, label, weight);

@@ -15,6 +15,8 @@
 #include <limits>
 #include <string>
 
+#include "patience.hpp"
+
 namespace nb = nanobind;
 using Matrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -138,8 +140,9 @@ void solve(int m, int n, const double* L, double* X, int ld) {
 }
 
 // A = L L' over A; returns 0 or the order of the first leading minor that is not positive.
-int factor(int n, double* A, int ld) {
+int factor(int n, double* A, int ld, mercer::Patience& patience) {
     int info = 0;
+    patience();
     if (n <= 2 * LEAF) {
         blas.potrf("L", &n, A, &ld, &info);
         return info;
@@ -147,16 +150,18 @@ int factor(int n, double* A, int ld) {
     const int h = half(n), r = n - h;
     double* below = A + h;
     double* corner = below + size_t(h) * ld;
-    if ((info = factor(h, A, ld))) return info;
+    if ((info = factor(h, A, ld, patience))) return info;
     solve<true>(r, h, A, below, ld);
+    patience();
     blas.syrk("L", "N", &r, &h, &MINUS, below, &ld, &ONE, corner, &ld);
-    info = factor(r, corner, ld);
+    info = factor(r, corner, ld, patience);
     return info ? info + h : 0;
 }
 
 // L^-1 over L. Lower left block: -L22^-1 L21 L11^-1, the left product with an inverse and the right
 // by substitution, as dtrtri does it (Higham, Accuracy and Stability, section 14.2.2, method 2C).
-void invert(int n, double* L, int ld) {
+void invert(int n, double* L, int ld, mercer::Patience& patience) {
+    patience();
     if (n <= LEAF) {
         int info = 0;
         blas.trtri("L", "N", &n, L, &ld, &info);
@@ -165,10 +170,11 @@ void invert(int n, double* L, int ld) {
     const int h = half(n), r = n - h;
     double* below = L + h;
     double* corner = below + size_t(h) * ld;
-    invert(r, corner, ld);
+    invert(r, corner, ld, patience);
     blas.trmm("L", "L", "N", "N", &r, &h, &MINUS, corner, &ld, below, &ld);
+    patience();
     solve<false>(r, h, L, below, ld);
-    invert(h, L, ld);
+    invert(h, L, ld, patience);
 }
 
 int order_of(const Matrix& A) {
@@ -182,13 +188,15 @@ int order_of(const Matrix& A) {
 int cholesky(Matrix A) {
     const int n = order_of(A);
     nb::gil_scoped_release release;
-    return factor(n, A.data(), std::max(n, 1));
+    mercer::Patience patience;
+    return factor(n, A.data(), std::max(n, 1), patience);
 }
 
 void half_inverse(Matrix A) {
     const int n = order_of(A);
     nb::gil_scoped_release release;
-    invert(n, A.data(), std::max(n, 1));
+    mercer::Patience patience;
+    invert(n, A.data(), std::max(n, 1), patience);
 }
 
 void inverse_of_half(Matrix A) {

@@ -16,7 +16,8 @@
 #define MERCER_INLINE inline
 #define MERCER_LAMBDA
 #endif
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(MERCER_ONE_CLONE)
 #define MERCER_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define MERCER_CLONES

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "line/cavity.hpp"
 #include "line/states.hpp"
 
 namespace nb = nanobind;
@@ -30,6 +31,7 @@ void require(bool fine, const char* message) {
 struct Data {
     size_t n;
     const double *gaps, *W, *y, *L1;
+    Patience& patience;
 };
 
 // Orders up to 3 take WIDTH values of sf at once; higher ones, which are rare, one at a time: vectors of
@@ -45,7 +47,7 @@ MERCER_CLONES void values(const Data& data, const double* sf, double* logdet, do
     Wide<M> factor;
     for (int i = 0; i < width<M>; ++i) put(factor, i, sf[i]);
     Sweep<M, Wide<M>> sweep;
-    sweep.run(data.n, data.gaps, data.W, data.y, data.L1, factor);
+    sweep.run(data.n, data.gaps, data.W, data.y, data.L1, factor, data.patience);
     for (int i = 0; i < width<M>; ++i) {
         rss[i] = get(sweep.filter.rss, i), logdet[i] = sweep.logs.sum(i);
         for (int k = 0; k < M; ++k) logdet[i] += std::log(std::fabs(get(sweep.filter.S[k][k], i)));
@@ -59,7 +61,7 @@ MERCER_CLONES void slopes(const Data& data, const double* sf, double* logdet, do
     Dual<Wide<M>> factor;
     for (int i = 0; i < width<M>; ++i) put(factor.v, i, sf[i]), put(factor.d, i, 0.5 * sf[i]);
     Sweep<M, Dual<Wide<M>>> sweep;
-    sweep.run(data.n, data.gaps, data.W, data.y, data.L1, factor);
+    sweep.run(data.n, data.gaps, data.W, data.y, data.L1, factor, data.patience);
     for (int i = 0; i < width<M>; ++i) {
         const auto all = get(sweep.filter.rss, i);
         rss[i] = all.v, d_rss[i] = all.d;
@@ -75,16 +77,24 @@ template <int M>
 MERCER_CLONES void states(const Data& data, double sf, double* mean, double* cov, double* root_,
                           double* back, double* pulls, double* logdet, double* rss) {
     const Filter<M, double> filter =
-        forward<M>(data.n, data.gaps, data.W, data.y, data.L1, sf, back, logdet);
+        forward<M>(data.n, data.gaps, data.W, data.y, data.L1, sf, back, logdet, data.patience);
     *rss = filter.rss;
     for (int k = 0; k < M; ++k) *logdet += std::log(std::fabs(filter.S[k][k]));
-    backward<M>(data.n, data.gaps, data.L1, sf, filter, mean, cov, root_, back, pulls);
+    backward<M>(data.n, data.gaps, data.L1, sf, filter, mean, cov, root_, back, pulls,
+                data.patience);
 }
 
 template <int M>
 MERCER_CLONES void derivatives(const Knots& knots, const Rule& rule, size_t q, const double* at,
-                               double* value, double* variance) {
-    evaluate<M>(knots, rule, q, at, value, variance);
+                               double* value, double* variance, Patience& patience) {
+    evaluate<M>(knots, rule, q, at, value, variance, patience);
+}
+
+template <int M>
+MERCER_CLONES void apart(const Data& data, double sf, double* mean, double* variance,
+                         std::vector<double>& before) {
+    cavities<M>(data.n, data.gaps, data.W, data.y, data.L1, sf, mean, variance, before,
+                data.patience);
 }
 
 template <int M>
@@ -111,17 +121,24 @@ void with_order(size_t order, Task task) {
     }
 }
 
+// The order of the states, before anything is multiplied by it.
+size_t checked(size_t order) {
+    require(order >= 1 && order <= size_t(HIGHEST), "the order must be 1 to 6");
+    return order;
+}
+
 Data data_of(const ConstVector& gaps, const ConstVector& W, const ConstVector& y,
-             const ConstMatrix& L1) {
+             const ConstMatrix& L1, Patience& patience) {
     const size_t n = y.shape(0);
     require(n >= 1 && gaps.shape(0) + 1 == n && W.shape(0) == n, "shapes do not match");
     require(L1.shape(0) == L1.shape(1), "L1 must be square");
-    return {n, gaps.data(), W.data(), y.data(), L1.data()};
+    return {n, gaps.data(), W.data(), y.data(), L1.data(), patience};
 }
 
 void sweep(ConstMatrix L1, ConstVector gaps, ConstVector W, ConstVector y, ConstVector sf,
            Vector logdet, Vector rss, std::optional<Matrix> slope) {
-    const Data data = data_of(gaps, W, y, L1);
+    Patience patience;
+    const Data data = data_of(gaps, W, y, L1, patience);
     const size_t k = sf.shape(0);
     require(logdet.shape(0) == k && rss.shape(0) == k, "shapes do not match");
     require(!slope || (slope->shape(0) == 2 && slope->shape(1) == k), "shapes do not match");
@@ -135,6 +152,7 @@ void sweep(ConstMatrix L1, ConstVector gaps, ConstVector W, ConstVector y, Const
             for (size_t i = 0; i < at_once; ++i) in[i] = sf.data()[start + std::min(i, count - 1)];
             if (slope) slopes<M>(data, in, out[0], out[1], out[2], out[3]);
             else values<M>(data, in, out[0], out[1]);
+            patience.check();
             for (size_t i = 0; i < count; ++i) {
                 logdet.data()[start + i] = out[0][i], rss.data()[start + i] = out[1][i];
                 if (slope)
@@ -147,8 +165,9 @@ void sweep(ConstMatrix L1, ConstVector gaps, ConstVector W, ConstVector y, Const
 std::pair<double, double> smooth(ConstMatrix L1, ConstVector gaps, ConstVector W, ConstVector y,
                                  double sf, Matrix mean, Matrix cov, Matrix root_, Matrix back,
                                  std::optional<Matrix> pulls) {
-    const Data data = data_of(gaps, W, y, L1);
-    const size_t M = L1.shape(0), n = data.n;
+    Patience patience;
+    const Data data = data_of(gaps, W, y, L1, patience);
+    const size_t M = checked(L1.shape(0)), n = data.n;
     require(mean.shape(0) == n && mean.shape(1) == M && cov.shape(0) == n &&
                 cov.shape(1) == size_t(pairs(M)) && root_.shape(0) == M && root_.shape(1) == M &&
                 back.shape(0) == n - 1 && back.shape(1) == size_t(room(M)),
@@ -161,11 +180,26 @@ std::pair<double, double> smooth(ConstMatrix L1, ConstVector gaps, ConstVector W
         states<decltype(m)::value>(data, sf, mean.data(), cov.data(), root_.data(), back.data(),
                                    after, &logdet, &rss);
     });
+    patience.check();
     return {logdet, rss};
 }
 
+void others(ConstMatrix L1, ConstVector gaps, ConstVector W, ConstVector y, double sf, Vector mean,
+            Vector variance) {
+    Patience patience;
+    const Data data = data_of(gaps, W, y, L1, patience);
+    require(mean.shape(0) == data.n && variance.shape(0) == data.n, "shapes do not match");
+    nb::gil_scoped_release release;
+    with_order(L1.shape(0), [&](auto m) {
+        constexpr int M = decltype(m)::value;
+        std::vector<double> before(data.n * M * (M + 1));
+        apart<M>(data, sf, mean.data(), variance.data(), before);
+    });
+    patience.check();
+}
+
 void draws(ConstMatrix root_, ConstMatrix back, Matrix z) {
-    const size_t M = root_.shape(0), n = z.shape(0);
+    const size_t M = checked(root_.shape(0)), n = z.shape(0);
     require(n >= 1 && z.shape(1) == M && root_.shape(1) == M && back.shape(0) == n - 1 &&
                 back.shape(1) == size_t(room(M)),
             "shapes do not match");
@@ -188,7 +222,7 @@ void matmul(ConstMatrix L1, ConstVector gaps, ConstVector v, Vector Kv) {
 void at(ConstVector x, double unit, double variance, ConstMatrix mean, ConstMatrix cov,
         ConstMatrix back, int order, ConstMatrix weights, ConstVector bridge, double outside,
         ConstVector queries, Vector value, std::optional<Vector> spread) {
-    const size_t n = x.shape(0), M = mean.shape(1), q = queries.shape(0);
+    const size_t n = x.shape(0), M = checked(mean.shape(1)), q = queries.shape(0);
     require(n >= 1 && mean.shape(0) == n && cov.shape(0) == n && cov.shape(1) == size_t(pairs(M)) &&
                 back.shape(0) == n - 1 && back.shape(1) == size_t(room(M)),
             "shapes do not match");
@@ -199,10 +233,13 @@ void at(ConstVector x, double unit, double variance, ConstMatrix mean, ConstMatr
     const Knots knots{n, x.data(), mean.data(), cov.data(), back.data(), unit, variance};
     const Rule rule{order, weights.data(), bridge.data(), int(bridge.shape(0)), outside};
     double* second = spread ? spread->data() : nullptr;
+    Patience patience;
     nb::gil_scoped_release release;
     with_order(M, [&](auto m) {
-        derivatives<decltype(m)::value>(knots, rule, q, queries.data(), value.data(), second);
+        derivatives<decltype(m)::value>(knots, rule, q, queries.data(), value.data(), second,
+                                        patience);
     });
+    patience.check();
 }
 
 }  // namespace
@@ -211,12 +248,14 @@ NB_MODULE(markov, module) {
     using nb::literals::operator""_a;
     module.doc() = "Smoothing splines in O(n): square-root information filter and smoother.";
     module.attr("HIGHEST") = HIGHEST;
-    module.def("room", &room, "order"_a);
+    module.def("room", [](size_t order) { return room(int(checked(order))); }, "order"_a);
     module.def("sweep", &sweep, "L1"_a, "gaps"_a, "W"_a, "y"_a, "sf"_a, "logdet"_a.noconvert(),
                "rss"_a.noconvert(), "slope"_a.noconvert().none() = nb::none());
     module.def("smooth", &smooth, "L1"_a, "gaps"_a, "W"_a, "y"_a, "sf"_a, "mean"_a.noconvert(),
                "cov"_a.noconvert(), "root"_a.noconvert(), "back"_a.noconvert(),
                "pulls"_a.noconvert().none() = nb::none());
+    module.def("others", &others, "L1"_a, "gaps"_a, "W"_a, "y"_a, "sf"_a, "mean"_a.noconvert(),
+               "variance"_a.noconvert());
     module.def("draws", &draws, "root"_a, "back"_a, "z"_a.noconvert());
     module.def("matmul", &matmul, "L1"_a, "gaps"_a, "v"_a, "Kv"_a.noconvert());
     module.def("at", &at, "x"_a, "unit"_a, "variance"_a, "mean"_a, "cov"_a, "back"_a, "order"_a,

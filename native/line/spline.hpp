@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "line/numbers.hpp"
+#include "patience.hpp"
 
 namespace mercer {
 
@@ -202,16 +203,19 @@ struct Sweep {
 
     // All observations: gaps (n - 1), W (n) precisions, y (n).
     MERCER_INLINE void run(size_t n, const double* gaps, const double* W, const double* y,
-                           const double* L1, const T& sf) {
+                           const double* L1, const T& sf, Patience& patience) {
         filter.template observe<false>(std::sqrt(W[0]), y[0]);
-        for (size_t t = 1; t < n; ++t) {
-            const Gap<M> gap(gaps[t - 1], L1);
-            if constexpr (std::is_same_v<T, One>) {
-                T norms[M];
-                careful<M, T>(filter, gap, sf, std::sqrt(W[t]), y[t], norms);
-                for (int j = 0; j < M; ++j) logs.add(norms[j]);
-            } else {
-                step(gap, sf, std::sqrt(W[t]), y[t]);
+        for (size_t from = 1; from < n && !patience.over(); from += SPELL) {
+            const size_t end = n - from < SPELL ? n : from + SPELL;
+            for (size_t t = from; t < end; ++t) {
+                const Gap<M> gap(gaps[t - 1], L1);
+                if constexpr (std::is_same_v<T, One>) {
+                    T norms[M];
+                    careful<M, T>(filter, gap, sf, std::sqrt(W[t]), y[t], norms);
+                    for (int j = 0; j < M; ++j) logs.add(norms[j]);
+                } else {
+                    step(gap, sf, std::sqrt(W[t]), y[t]);
+                }
             }
         }
     }

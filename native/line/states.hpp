@@ -17,11 +17,13 @@ constexpr int room(int M) { return std::max(2 * M * M, pairs(M) + M); }
 // The filter over all observations; [R, d_] before each gap is stored, R by the rows of its triangle.
 template <int M>
 MERCER_INLINE Filter<M, double> forward(size_t n, const double* gaps, const double* W, const double* y,
-                                        const double* L1, double sf, double* back, double* logdet) {
+                                        const double* L1, double sf, double* back, double* logdet,
+                                        Patience& patience) {
     Filter<M, double> filter;
     Logs<double> logs;
     filter.template observe<true>(std::sqrt(W[0]), y[0]);
     for (size_t t = 1; t < n; ++t) {
+        if (t % SPELL == 0 && patience.over()) break;
         double* record = back + (t - 1) * room(M);
         for (int i = 0; i < M; ++i)
             for (int j = i; j <= M; ++j) *record++ = filter.S[i][j];
@@ -180,7 +182,7 @@ MERCER_INLINE void pull(const double* record, const double* x, double* out) {
 template <int M>
 MERCER_INLINE void backward(size_t n, const double* gaps, const double* L1, double sf,
                             const Filter<M, double>& filter, double* mean, double* cov, double* root_,
-                            double* back, double* pulls) {
+                            double* back, double* pulls, Patience& patience) {
     double C[M][M], x[M], U[M][M];  // U = R^-1, so that C_n = U U'
     invert<M>(filter.S, U);
     for (int i = 0; i < M; ++i) {
@@ -192,6 +194,7 @@ MERCER_INLINE void backward(size_t n, const double* gaps, const double* L1, doub
         }
     }
     for (size_t t = n; t-- > 0;) {
+        if (t % SPELL == 0 && patience.over()) return;
         if (t + 1 < n) {
             double* record = back + t * room(M);
             double N[M][M], G[M][M], GC[M][M], next[M];
@@ -316,10 +319,11 @@ MERCER_INLINE double dot(const double* a, const double* b) {
 
 template <int M>
 MERCER_INLINE void evaluate(const Knots& knots, const Rule& rule, size_t q, const double* at,
-                            double* value, double* variance) {
+                            double* value, double* variance, Patience& patience) {
     const int order = rule.order;
     size_t j = 0;
     for (size_t r = 0; r < q; ++r) {
+        if (r % SPELL == 0 && patience.over()) return;
         const double x = at[r];
         const bool near = j + 1 < knots.n && knots.x[j] <= x && x < knots.x[j + 1];
         const bool next = j + 2 < knots.n && knots.x[j + 1] <= x && x < knots.x[j + 2];

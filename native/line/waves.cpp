@@ -13,6 +13,8 @@
 #include <limits>
 #include <vector>
 
+#include "patience.hpp"
+
 namespace nb = nanobind;
 using std::size_t;
 using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -175,6 +177,7 @@ double logdet(Model<D> model, const Vector& gaps, const Vector& W, Results gradi
     const bool slopes = gradient.shape(1) > 0;
     const int K = slopes ? model.count : 0;
     double P[D * D], ph[D], total = 0.0;
+    mercer::Patience patience;
     std::vector<double> dP(2 * K * D * D, 0.0);
     std::vector<double> sums(2 * K, 0.0);
     for (int i = 0; i < D * D; ++i) P[i] = model.rest[i];
@@ -185,6 +188,7 @@ double logdet(Model<D> model, const Vector& gaps, const Vector& W, Results gradi
             for (int j = s; j < s + p; ++j) dV[i * D + j] = model.rest[i * D + j];
     }
     for (size_t t = 0; t < W.size(); ++t) {
+        if (t % mercer::SPELL == 0) patience();
         if (t) {
             model.over(gaps(t - 1));
             for (int k = 0; k < K; ++k) {
@@ -242,10 +246,12 @@ double smooth(Model<D> model, const Vector& gaps, const Vector& W, const Table& 
               Result inverse, Result variance) {
     const size_t n = W.size(), m = Z.shape(1);
     constexpr int KEEP = D * D + D;  // covariance after the observation; gain ph / F
+    mercer::Patience patience;
     std::vector<double> kept(n * KEEP), noise(n), state(m * D, 0.0);
     double P[D * D], ph[D], moved[D], total = 0.0;
     for (int i = 0; i < D * D; ++i) P[i] = model.rest[i];
     for (size_t t = 0; t < n; ++t) {
+        if (t % mercer::SPELL == 0) patience();
         if (t) {
             model.over(gaps(t - 1));
             predict<D>(model.A, P, model.Q);
@@ -275,6 +281,7 @@ double smooth(Model<D> model, const Vector& gaps, const Vector& W, const Table& 
     double N[D * D] = {}, t1[D * D], t2[D * D];
     std::fill(state.begin(), state.end(), 0.0);  // now r: what the points after say
     for (size_t t = n; t-- > 0;) {
+        if (t % mercer::SPELL == 0) patience();
         if (t + 1 < n) {  // N <- A'N A, r <- A'r
             model.over(gaps(t));
             for (int i = 0; i < D; ++i)
@@ -326,12 +333,14 @@ double smooth(Model<D> model, const Vector& gaps, const Vector& W, const Table& 
 template <int D>
 void times(Model<D> model, const Vector& gaps, const Table& V, Results out) {
     const size_t n = V.shape(0), m = V.shape(1);
+    mercer::Patience patience;
     std::vector<double> state(m * D);
     double source[D], moved[D];
     model.with_f(model.rest, source);
     for (int back = 0; back < 2; ++back) {
         std::fill(state.begin(), state.end(), 0.0);
         for (size_t step = 0; step < n; ++step) {
+            if (step % mercer::SPELL == 0) patience();
             const size_t t = back ? n - 1 - step : step;
             if (step) model.over(gaps(back ? t : t - 1));
             for (size_t c = 0; c < m; ++c) {
@@ -354,10 +363,12 @@ template <int D>
 void slope(Model<D> model, const Vector& gaps, const Table& U, const Table& V, bool with_self,
            Results gradient) {
     const size_t n = V.shape(0), m = V.shape(1);
+    mercer::Patience patience;
     std::vector<double> state(m * D, 0.0), change(m * D, 0.0);
     double source[D], moved[D], turned[D];
     model.with_f(model.rest, source);
     for (size_t t = 0; t < n; ++t) {
+        if (t % mercer::SPELL == 0) patience();
         if (t) model.over(gaps(t - 1));
         for (size_t c = 0; c < m; ++c) {
             double* s = &state[c * D];

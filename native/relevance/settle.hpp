@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dense/tiles.hpp"
+#include "patience.hpp"
 
 namespace mercer {
 
@@ -255,7 +256,9 @@ struct Settle {
 
     void run(double tol, int limit) {
         Values fresh, gain, step;
+        Patience patience;
         while (deleted + changed + undone < limit) {
+            patience();
             best_alone(data, state, fresh, gain);
             std::vector<size_t> out;
             size_t first = 0;

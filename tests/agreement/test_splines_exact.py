@@ -147,6 +147,26 @@ def test_evidence_and_left_out_rows(design, m):
         assert left.variance[i] == pytest.approx(variance, rel=near)
 
 
+@pytest.mark.parametrize(("m", "share"), [(2, 1e-9), (5, 1e-6), (5, 1e-9), (6, 1e-6), (6, 1e-9)])
+def test_left_out_rows_of_leverage_nearly_one(m, share):
+    """Of 1 - leverage = 1e-8 few digits are left: no formula may go through that difference."""
+    model, x, y, w, _, _ = fitted(uneven, m, share)
+    left, noise = model.loo_, model.loss_.noise
+    highest = 0.0
+    for i in (0, 1, len(x) // 2, len(x) - 1):
+        keep = np.arange(len(x)) != i
+        one = Rational(x[keep], y[keep], w[keep], m, model.lam, noise, x.min())
+        variance = one.cov(x[i], x[i]) + noise
+        highest = max(highest, 1.0 - noise / variance)
+        if np.isnan(left.mean[i]):
+            assert variance > 1e11 * noise
+            continue
+        std = np.sqrt(variance)
+        assert left.mean[i] == pytest.approx(one.mean(x[i]), rel=1e-8, abs=1e-8 * std)
+        assert left.variance[i] == pytest.approx(variance, rel=1e-8)
+    assert highest > 1.0 - 1e-6
+
+
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_joint_covariance_and_draws(m):
     model, x, _, _, _, slow = fitted(coincident, m)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest, norm
 
-from mercer import GPRegressor
+from mercer import GPRegressor, SmoothingSpline
 from mercer.kernels import RBF, Matern
 from mercer.losses import Gaussian
 from mercer.process import Prior
@@ -123,3 +123,41 @@ def test_noise_of_pure_noise() -> None:
     low, high = model.predict_interval(rng.normal(size=(400, 2)), 0.9)
     fresh = 3.0 + rng.normal(size=400)
     assert 0.84 < np.mean((low < fresh) & (fresh < high)) < 0.96
+
+
+CURVES = (
+    lambda x: np.sin(2 * np.pi * x),
+    lambda x: np.sin(6 * np.pi * x),
+    lambda x: np.exp(-(((x - 0.4) / 0.1) ** 2)) + x,
+    lambda x: 4 * x**2,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n", "by_gcv", "by_evidence"), [(20, 0.73, 0.83), (50, 0.81, 0.89), (100, 0.84, 0.91)]
+)
+def test_bands_of_splines_hold_what_is_said_of_them(
+    n: int, by_gcv: float, by_evidence: float
+) -> None:
+    """The figures of ``report_["search"]["bands"]`` and of the guide, 120 samples each."""
+    rng, held = np.random.default_rng(n), {"gcv": [], "evidence": []}
+    for _ in range(30):
+        for curve in CURVES:
+            x = np.sort(rng.uniform(0, 1, n))
+            y = curve(x) + 0.3 * rng.standard_normal(n)
+            for search, shares in held.items():
+                model = SmoothingSpline(search=search).fit(x[:, None], y)
+                mean, std = model.predict_latent(x[:, None])
+                shares.append(np.mean(np.abs(mean - curve(x)) < 1.645 * std))
+    said = model.report_["search"].get("bands")
+    assert said is None  # of the evidence there is nothing to say
+    assert abs(np.mean(held["gcv"]) - by_gcv) < 0.05
+    assert abs(np.mean(held["evidence"]) - by_evidence) < 0.04
+
+
+def test_gcv_says_that_its_bands_are_narrow() -> None:
+    x = np.linspace(0, 1, 30)
+    model = SmoothingSpline(search="gcv").fit(x[:, None], np.sin(6 * x) + 0.1 * np.cos(90 * x))
+    assert "81 % at 50" in model.report_["search"]["bands"]
+    assert "81 % at 50" in str(model.summary())

@@ -18,6 +18,8 @@ def run(*, model: str, delimiter: str, quiet: bool, as_json: bool, **options: An
         data = read_table(model, delimiter)
         with progress(quiet or as_json) as advance:
             fitted = fit_frame(data, progress=advance, **options)
+            if fitted.interrupted_:
+                raise KeyboardInterrupt
     elif options["weights"] is not None:
         raise AppError("--weights is for a table: pass --target as well")
     else:

@@ -39,7 +39,7 @@ def inputs_of(
 def fit_frame(
     data: FileTable, *, target: str, drop_missing: bool = False, **options: Any
 ) -> TableModel:
-    """Fit the table; a person's interrupt is an interrupt: nothing is kept.
+    """Fit the table; after an interrupt the model is the best so far, and says so.
 
     ``options`` are those of :func:`mercer.fit`, ``features`` and ``weights`` always among them.
     """
@@ -58,8 +58,6 @@ def fit_frame(
             frame = frame.take(~absent)
             note = f"{int(absent.sum())} rows with missing values were left out"
     model = mercer.fit(frame, target, **options)
-    if model.interrupted_:
-        raise KeyboardInterrupt
     if note is not None:
         model.notes_.insert(0, note)
     return model
@@ -81,30 +79,47 @@ def run(
     check_kernel(options["kernel"])
     check_printing(report)
     data = read_table(table, delimiter)
+    text, stopped = None, False
     with progress(quiet or as_json) as advance:
         model = fit_frame(data, progress=advance, **options)
-        if check is not None:
-            found = model.check(folds=check, progress=advance)
-            what = "RMSE" if model.kind_ == "regression" else "error"
-            model.notes_.append(
-                f"checked by {found.by}, everything fitted anew in each: log density "
-                f"{found.score:.4g}, {what} {found.error:.4g}, calibration error "
-                f"{found.calibration:.4g}"
-            )
-    text = None
-    if report is not None:
-        from mercer.tables.report import table_report, write_report
+    try:  # what is fitted is written, whatever becomes of the rest
+        if not model.interrupted_:
+            with progress(quiet or as_json) as advance:
+                if check is not None:
+                    add_check(model, check, advance)
+                if report is not None:
+                    from mercer.tables.report import table_report
 
-        with progress(quiet or as_json) as advance:
-            text = table_report(model, advance)  # all is made before anything is written
+                    text = table_report(model, advance)  # all is made before anything is written
+    except KeyboardInterrupt:
+        stopped = True
     mercer.save(model, output)
     if report is not None and text is not None:
+        from mercer.tables.report import write_report
+
         write_report(report, text)
+    made = report if text is not None else None
     if as_json:
-        console.print_json(plain_of(model) | {"model": output, "report": report})
+        console.print_json(plain_of(model) | {"model": output, "report": made})
     elif not quiet:
         show_model(model)
-        console.say(f"model written to {output}" + (f", report to {report}" if report else ""))
+        console.say(f"model written to {output}" + (f", report to {made}" if made else ""))
+    if model.interrupted_ or stopped:
+        of = f"{len(model.rows_)} of {model.given_} rows"
+        kept = f"the best machine so far ({model.chosen_.name}, {of}) was written to {output}"
+        lost = ", without report" if report is not None and text is None else ""
+        raise KeyboardInterrupt(f"interrupted: {kept}{lost}")
+
+
+def add_check(model: TableModel, folds: int, advance: Any) -> None:
+    """Cross-validate the whole pipeline, and note what came out."""
+    found = model.check(folds=folds, progress=advance)
+    what = "RMSE" if model.kind_ == "regression" else "error"
+    model.notes_.append(
+        f"checked by {found.by}, everything fitted anew in each: log density "
+        f"{found.score:.4g}, {what} {found.error:.4g}, calibration error "
+        f"{found.calibration:.4g}"
+    )
 
 
 def check_kernel(name: str | None) -> None:

@@ -217,6 +217,18 @@ def smooth(
     return States(x, unit, variance, mean, cov, root, back, logdet, rss)
 
 
+def of_others(states: States, W: Array, y: Array) -> tuple[Array, Array]:
+    """Mean and variance of g at each knot (n,), given the observations W, y (n,) at all others.
+
+    Each is exact however much the process hangs on its own observation, in O(n).
+    """
+    mean, variance = np.empty(len(y)), np.empty(len(y))
+    gaps, deviation = gaps_of(states.x, states.unit), float(np.sqrt(states.variance))
+    model = (unit_cholesky(states.order), gaps, W, np.ascontiguousarray(y), deviation)
+    markov.others(*model, mean, variance)
+    return mean, variance
+
+
 def gaps_of(x: Array, unit: float) -> Array:
     """Differences first, then the unit: differences of rescaled numbers would lose digits."""
     return np.asarray(np.diff(x) / unit)

@@ -137,6 +137,10 @@ class Climb:
         return value, gradient
 
 
+class Abandoned(KeyboardInterrupt):
+    """An interrupt after which nothing of the fit is wanted: whoever asked for it has an answer."""
+
+
 def interrupted(report: Any) -> bool:
     """Whether any search in the (nested) ``report_`` of an estimator was interrupted.
 

@@ -15,8 +15,8 @@ from mercer.tables.choose.candidates import candidates_for, is_skewed, with_kern
 from mercer.tables.choose.left_out import constant
 from mercer.tables.choose.notes import influence, notes_of
 from mercer.tables.choose.ranking import row_of
-from mercer.tables.choose.refit import final_round
-from mercer.tables.choose.screen import ROWS, Clock, Progress, reporter, screen
+from mercer.tables.choose.refit import final_round, stopped_early
+from mercer.tables.choose.screen import ROWS, Clock, Progress, Screening, reporter, screen
 from mercer.tables.data.columns import infer_columns
 from mercer.tables.data.encode import fit_encoder
 from mercer.tables.data.frame import Frame, as_frame
@@ -25,7 +25,7 @@ from mercer.tables.data.weights import notes_of_weights, read_weights
 from mercer.tables.model import TableModel
 
 SCREENING, ALONE = 0.4, 0.8  # shares of the budget for the screening: if a refit follows, if not
-MARGIN = 0.85  # of the budget is planned with: the last steps cannot be interrupted
+MARGIN = 0.85  # of the budget is planned with: the last steps are not cut short
 
 
 def fit(
@@ -56,13 +56,14 @@ def fit(
     kind : "regression" or "classification", where the values of the target mislead.
     weights : a column, which then is not an input, or a number for each row: weight 2 counts as the
         row twice, in the fit, the ranking and the figures; weight 0 as no row.
-    time_budget : seconds, about: what cannot be interrupted is finished.
+    time_budget : seconds, about: a fit that was begun is finished.
     candidates : names of machines to try; default: all that fit the kind. See ``compare()``.
     kernel : a kernel or its name: a Gaussian process with it is a candidate, and the only one
         unless ``candidates`` names others.
     seed : of the rows drawn and of the search's starts.
     progress : True for a line on stderr, or a function that is given a dictionary with the "stage".
-        A keyboard interrupt keeps the best machine so far.
+        A keyboard interrupt keeps the best machine so far, fitted to the rows it was tried on;
+        ``notes_`` says so.
 
     Returns
     -------
@@ -114,8 +115,17 @@ def fit(
         chosen.append(with_kernel(goal.kind, kernel, goal.k))
     share = ALONE if len(X) <= ROWS else SCREENING
     with threadpool_limits(1):  # matrices of 500 rows gain nothing from threads, and wait for them
-        found = screen(chosen, X, goal_kept, clock, share, seed)
-    best, final = final_round(found, X, goal_kept, clock, seed)
+        found = Screening.begun(goal_kept, seed)
+        try:
+            screen(chosen, X, goal_kept, clock, share, seed, found)
+        except KeyboardInterrupt:  # wherever it came
+            if not found.scored:
+                raise
+            found.interrupted = True
+    try:
+        best, final = final_round(found, X, goal_kept, clock, seed)
+    except KeyboardInterrupt:
+        best, final = stopped_early(found, len(X))
     plain = "the share of each class" if goal.k else "the mean of the target"
     y, weight = goal_kept.values[found.rows], goal_kept.counts(found.rows)
     guess = constant(y, goal.k, weight)

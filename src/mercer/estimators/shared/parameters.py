@@ -26,6 +26,7 @@ from mercer.search import (
     Space,
     balanced,
 )
+from mercer.search.optimize import Abandoned
 
 SMALL = 300  # points up to which the memory of a second posterior is not worth a second solve
 AMPLITUDES = ("variance", "value")  # of a scaled kernel, of a constant
@@ -114,6 +115,8 @@ def _decide(
         if scanned is not None:
             scanned = scanned | {"kernel": untied(cast(Kernel, scanned["kernel"]), d)}
         others, other = _run(parts, kernel, problem, one_start, rng, scanned)
+    except Abandoned:
+        raise
     except KeyboardInterrupt:
         report["search"]["interrupted"] = True
         return draws, report

@@ -27,14 +27,15 @@ from mercer.core.basis import PolynomialBasis
 from mercer.estimators.shared.machine import of_all_rows
 from mercer.estimators.shared.table import build_table
 from mercer.estimators.shared.units import Units, standardised_problem
+from mercer.estimators.spline.left_out import leave_one_out as leave_one_out
+from mercer.estimators.spline.left_out import left_out
 from mercer.estimators.thin_plate import forms
-from mercer.inference.base import Problem, Report, Solution
+from mercer.inference.base import Report
 from mercer.kernels.base import Kernel
 from mercer.kernels.compose import Scale
 from mercer.kernels.splines import PeriodicSpline, Spline
-from mercer.left_out.cavity import LOG_2PI, Left, gaussian_figures
+from mercer.left_out.cavity import LOG_2PI, gaussian_figures
 from mercer.left_out.figures import LeftOut
-from mercer.linalg.line import MarkovFactor, MarkovGram
 from mercer.linalg.spline import (
     SplineRows,
     States,
@@ -48,10 +49,9 @@ from mercer.losses.base import Loss
 from mercer.losses.real.gaussian import Gaussian
 from mercer.process.process import Process
 from mercer.process.spline import SplinePosterior
-from mercer.search.one_parameter import highest
+from mercer.search.one_parameter import GCV_BANDS, highest
 
 LOWEST = -300.0  # of log lam over the mean gap's power: the filter squares exp(150)
-UNSEEN = 1e12  # variance of a left-out row over the noise's: 1 - leverage has no digit left
 Observed = tuple[Array, Array, Array]  # x, y, weights (N,)
 UNRESOLVED = 1e-4  # share of the degrees of freedom by which two ways to them may differ
 
@@ -301,6 +301,8 @@ def choose(rows: SplineRows, order: int, log_lam: float | None, search: str) -> 
         log_lam, report = highest(partial(curves.limited, search), *ends)
         report["at_bounds"] = [f"lam ({end})" for end in report["at_bounds"]]
         report["criterion"] = search
+        if search == "gcv":
+            report["bands"] = GCV_BANDS
     states = curves.states(log_lam)
     curves.check_resolved(rows.total * states.cov[:, 0], log_lam)
     if curves.is_polynomial():
@@ -342,60 +344,3 @@ def check_line(
             f"lam={lam:.3g} is less than exp({LOWEST:g}) times the power {power} of the mean "
             f"gap {gap:.3g}: too small to be told from zero; give a larger lam"
         )
-
-
-class SplineLeftOut(NamedTuple):
-    """The rows of positive weight left out, for noise of variance one; standardised, (N,) each."""
-
-    residual: Array  # y - leave-one-out mean
-    variance: Array  # of the left-out observation, over the noise's
-    weights: Array
-
-    def scale(self) -> float:
-        """Return the noise variance that maximises the sum of the log densities."""
-        return float(self.weights @ (self.residual**2 / self.variance) / self.weights.sum())
-
-    def profile(self) -> float:
-        """Sum of the log densities at that noise, up to a constant; NaN where one is undefined."""
-        if not np.all(self.variance > 0.0):
-            return np.nan
-        with np.errstate(divide="ignore"):
-            logs = float(self.weights @ np.log(self.variance))
-            return float(-0.5 * (self.weights.sum() * np.log(self.scale()) + logs))
-
-
-def left_out(rows: SplineRows, states: States) -> SplineLeftOut:
-    """Leave every row of positive weight out once, by GPML (5.12) in the form of ``Left``."""
-    keep = np.flatnonzero(rows.weights > 0.0)
-    group, own = np.searchsorted(rows.points, rows.x[keep]), rows.weights[keep]
-    gram = MarkovGram(rows.points[:, None], states.order)
-    W, z = rows.total, rows.target[:, None]
-    y = rows.inside(rows.y[keep])[:, None]
-    problem = Problem(gram.points, z, W, np.zeros_like(z), None, group, y, own)
-    alpha = W[:, None] * (z - states.mean[:, :1])
-    solution = Solution(alpha, W, z, MarkovFactor(gram, W, states), None, W)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        left = Left(problem, solution, np.ones(len(W)))
-    return SplineLeftOut(left.residual[:, 0], left.variance, own)
-
-
-def leave_one_out(spline: SplinePosterior, loss: Loss) -> LeftOut:
-    """Every row from the others, in the user's units; rows of weight zero from all that count.
-
-    NaN where the others say nothing of a row, which alone determines the curve at its place.
-    """
-    rows, noise, used = spline.rows, spline.noise_variance, spline.rows.weights > 0.0
-    found = left_out(rows, spline.states)
-    mean, variance, target = np.empty(len(used)), np.empty(len(used)), rows.inside(rows.y)
-    mean[used], variance[used] = target[used] - found.residual, found.variance
-    lost = ~((variance > 0.0) & (variance < UNSEEN)) & used
-    mean[lost] = variance[lost] = np.nan
-    value, spread = spline.states.derivative(rows.x[~used])
-    mean[~used], variance[~used] = value, np.asarray(spread) + 1.0
-    variance *= noise
-    with np.errstate(divide="ignore", invalid="ignore"):
-        density = -0.5 * (np.log(2.0 * np.pi * variance) + (target - mean) ** 2 / variance)
-    if noise == 0.0:
-        density[:] = np.inf  # a polynomial to rounding: every row is foretold
-    mean, variance = mean * rows.y_scale + rows.y_shift, variance * rows.y_scale**2
-    return LeftOut(rows.weights, mean, variance, density - np.log(rows.y_scale))

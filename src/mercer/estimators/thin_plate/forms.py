@@ -20,7 +20,7 @@ from mercer.linalg.contrasts import ContrastFactor, Contrasts, InducedFactor, In
 from mercer.losses.real.gaussian import Gaussian
 from mercer.process.process import Posterior, Prior
 from mercer.search import Problem, balanced
-from mercer.search.one_parameter import LIMIT, Spectrum, find_lam
+from mercer.search.one_parameter import GCV_BANDS, LIMIT, Spectrum, find_lam
 
 # n x n arrays of an exact fit: G, its contrasts, eigenvectors, their workspace, the operator
 ARRAYS = 7
@@ -160,7 +160,7 @@ def choose(form: Form, lam: float | None, criterion: str, unit: float) -> ThinPl
         variance = spectrum.variance(inside)
         if criterion == "gcv":
             variance = spectrum.noise(inside) / inside
-            search["gcv"] = spectrum.gcv(inside)
+            search["gcv"], search["bands"] = spectrum.gcv(inside), GCV_BANDS
     else:
         inside, search = min(lam / unit, largest), None
         variance = spectrum.variance(c * inside)

@@ -25,14 +25,14 @@ from mercer.tables.choose.left_out import (
     note_of_repeats,
     own_left_out,
 )
-from mercer.tables.choose.screen import FAILURES, LAST, Clock, Screening, Tried, reporter
+from mercer.tables.choose.screen import FAILURES, LAST, Clock, Screening, Timed, Tried, reporter
 from mercer.tables.data.encode import encoded, fit_encoder
 from mercer.tables.data.frame import as_frame
 from mercer.tables.data.target import Target, read_target
 from mercer.tables.data.weights import fitted, read_weights
 
 
-class Resumed(Optimize):
+class Resumed(Timed):
     """Maximise a criterion from one start: what was found before, {"kernel__variance": 1.0, ...}.
 
     Where one value stands for a tied length scale and several were found, their geometric mean is
@@ -122,8 +122,7 @@ def refit(
     assert best.left is not None
     screened = len(screening.rows) + best.candidate.unlabelled * len(screening.others)
     if len(rows) == screened:
-        silent(best.candidate, best.machine)
-        return Final(best.machine, rows, best.left, screening.rows, best.notes)
+        return as_screened(best, screening, rows)
     notes = []
     most = affordable(best, len(rows), screened, clock)
     if len(rows) > most:  # draw as many at random, those with a target first
@@ -157,6 +156,24 @@ def refit(
         left, labelled = best.left, screening.rows
     stopped = interrupted(getattr(machine, "report_", None)) and not clock.spent_out
     return Final(machine, rows, left, labelled, notes, stopped)
+
+
+def as_screened(best: Tried, screening: Screening, rows: Index) -> Final:
+    """Return the machine of the screening, which was fitted to ``rows``."""
+    assert best.left is not None
+    silent(best.candidate, best.machine)
+    return Final(best.machine, rows, best.left, screening.rows, list(best.notes))
+
+
+def stopped_early(screening: Screening, total: int) -> tuple[Tried, Final]:
+    """What there is after an interrupt: the best machine of the screening, of ``total`` rows."""
+    best, rows = screening.best, screening.rows
+    if best.candidate.unlabelled:
+        rows = np.concatenate([rows, screening.others])
+    final = as_screened(best, screening, rows)
+    if len(rows) < total:
+        final.notes.insert(0, f"interrupted before a fit to all {total} rows: {len(rows)} are used")
+    return best, replace(final, stopped=True)
 
 
 def silent(candidate: Any, machine: Any) -> None:
@@ -232,8 +249,10 @@ def final_round(
     and one that fails. This is one step of successive halving, with rows as the resource
     (Jamieson & Talwalkar 2016, Non-stochastic best arm identification).
     """
+    if screening.interrupted:
+        return stopped_early(screening, len(X))
     first, notes = choose(screening, target, clock)
-    others = [] if screening.interrupted else _others(first, screening, target, clock)
+    others = _others(first, screening, target, clock)
     spare = sorted((t for t in screening.tried if t.left is not None), key=lambda t: -t.score)
     best, final, stopped = first, None, False
     while others or final is None:
@@ -246,7 +265,7 @@ def final_round(
             found = refit(tried, screening, X, target, clock, seed, limit)
         except KeyboardInterrupt:
             if final is None:
-                raise
+                return stopped_early(screening, len(X))
             stopped = True
         except FAILURES as error:
             if final is None:

@@ -7,15 +7,16 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from mercer.core.arrays import Array, Index
-from mercer.search import Optimize
-from mercer.search.optimize import interrupted
+from mercer.core.component import Names
+from mercer.search import Criterion, Optimize, Result, Space
+from mercer.search.optimize import Abandoned, interrupted
 from mercer.tables.choose.candidates import Candidate
 from mercer.tables.choose.left_out import (
     FOLDS,
@@ -56,24 +57,60 @@ class Clock:
         if self.progress is not None:
             self.progress(event)
 
-    def watch(self, seconds: float, reserve: float = 0.0, **event: Any) -> Progress:
+    def watch(self, seconds: float, reserve: float = 0.0, **event: Any) -> Advance:
         """Return a progress function that ends a search in time.
 
         A search keeps its best point at an interrupt; this is how it is told to stop. ``reserve``
         evaluations, at the pace so far, are to fit into the seconds after it: what follows a
-        search cannot be interrupted.
+        search is not to be cut short.
         """
-        began, self.spent_out, self.evaluations = time.monotonic(), False, 0
+        self.spent_out, self.evaluations = False, 0
+        return Advance(self, seconds, reserve, event)
 
-        def advance(found: dict[str, Any]) -> None:
-            self.evaluations += 1
-            self.tell(**{**event, **found, "stage": event.get("stage", found.get("stage"))})
-            spent = time.monotonic() - began
-            if spent * (1.0 + reserve / self.evaluations) > seconds:
-                self.spent_out = True
-                raise KeyboardInterrupt
 
-        return advance
+class Advance:
+    """The progress of one search, which it ends in time."""
+
+    def __init__(self, clock: Clock, seconds: float, reserve: float, event: dict[str, Any]) -> None:
+        self.clock, self.seconds, self.reserve, self.event = clock, seconds, reserve, event
+        self.began, self.worked = time.monotonic(), time.process_time()
+
+    def __call__(self, found: dict[str, Any]) -> None:
+        """Tell what was ``found``, and end the search if its time is up."""
+        clock, event = self.clock, self.event
+        clock.evaluations += 1
+        clock.tell(**{**event, **found, "stage": event.get("stage", found.get("stage"))})
+        spent = time.monotonic() - self.began
+        if spent * (1.0 + self.reserve / clock.evaluations) > self.seconds:
+            clock.spent_out = True
+            raise KeyboardInterrupt
+
+    def leaves_no_time(self) -> bool:
+        """Whether a person ended it, and what follows a search would keep them waiting."""
+        pace = (time.process_time() - self.worked) / max(1, self.clock.evaluations)
+        return not self.clock.spent_out and self.reserve * pace > WAIT
+
+
+class Timed(Optimize):
+    """Optimize under a clock: a person who interrupts does not wait for a long last step.
+
+    A search that is interrupted keeps its best point, and the posterior there is computed. Where
+    that takes longer than half a second, the fit is given up instead.
+    """
+
+    names: ClassVar[Names] = {}  # it belongs to a clock
+
+    def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
+        try:
+            results = super().run(criterion, space, rng)
+            ended = bool(results[0].report.get("interrupted"))
+        except KeyboardInterrupt:
+            results, ended = [], True
+        if ended and (
+            not results or (isinstance(self.progress, Advance) and self.progress.leaves_no_time())
+        ):
+            raise Abandoned
+        return results
 
 
 def reporter(progress: bool | Progress) -> Progress | None:
@@ -88,6 +125,7 @@ def reporter(progress: bool | Progress) -> Progress | None:
 
 
 ROWS = 500
+WAIT = 0.5  # seconds that a person who interrupts is kept waiting for a posterior
 FEWEST = 2  # folds for a machine that takes long
 PART = 4  # every so many rows tell how long a fit to all of them takes
 LATE = "its rows left out would not be ready in its time"
@@ -127,6 +165,11 @@ class Screening:
     others: Index  # without one
     interrupted: bool = False  # a person ended it early
 
+    @classmethod
+    def begun(cls, target: Target, seed: int) -> Screening:
+        """Return a screening whose rows are drawn, and nothing else done."""
+        return cls([], *sample(target, np.random.default_rng(seed)))
+
     @property
     def best(self) -> Tried:
         """The candidate with the greatest score."""
@@ -164,11 +207,20 @@ def sample(target: Target, rng: np.random.Generator, rows: int = ROWS) -> tuple[
 
 
 def screen(
-    candidates: list[Candidate], X: Array, target: Target, clock: Clock, share: float, seed: int
+    candidates: list[Candidate],
+    X: Array,
+    target: Target,
+    clock: Clock,
+    share: float,
+    seed: int,
+    found: Screening | None = None,
 ) -> Screening:
-    """Try every candidate; ``share`` of the budget is for all of them together."""
-    known, others = sample(target, np.random.default_rng(seed))
-    found = Screening([], known, others)
+    """Try every candidate; ``share`` of the budget is for all of them together.
+
+    What is found is added to ``found`` as soon as it is known.
+    """
+    found = found or Screening.begun(target, seed)
+    known, others = found.rows, found.others
     for i, candidate in enumerate(candidates):
         left = share * clock.budget - clock.elapsed
         if left <= 0 and found.scored:
@@ -232,7 +284,7 @@ def _try(
             fits += 1
             try:  # one machine of a family may fail where the others do not
                 if candidate.criterion is not None:
-                    search = Optimize(
+                    search = Timed(
                         candidate.criterion, 1, balance=not candidate.repeats, progress=advance
                     )
                     machine.set_params(search=search)
