@@ -318,8 +318,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        named = isinstance(error, OSError) and error.errno is not None
-        if named and error.filename in (None, temporary):
+        known = (None, temporary)
+        if isinstance(error, OSError) and error.errno is not None and error.filename in known:
             error.filename, error.filename2 = os.fspath(path), None  # the name that the user knows
         raise
     if hasattr(os, "O_DIRECTORY"):  # the new name itself survives a crash, where the system can
