@@ -189,6 +189,25 @@ def test_the_command_writes_the_best_so_far(tmp_path: Path, stage: str, delay: f
     assert np.mean((model.predict(table) - y) ** 2) < np.var(y)
 
 
+def test_a_model_is_written_though_its_report_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import mercer.tables.report
+    from mercer.app.main import main
+
+    def stop(model: object, advance: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mercer.tables.report, "table_report", stop)
+    x = np.linspace(0, 1, 20)
+    table, model, report = (str(tmp_path / name) for name in ("t.csv", "m.mercer", "r.html"))
+    np.savetxt(table, np.column_stack([x, 2 * x]), delimiter=",", comments="", header="x,y")
+    command = ["fit", table, "-t", "y", "-o", model, "--report", report, "--candidates", "linear"]
+    assert main(command) == 130
+    assert "was written to" in capsys.readouterr().err
+    assert sorted(os.listdir(tmp_path)) == ["m.mercer", "t.csv"]
+
+
 # ------------------------------------------------------------------------- compiled functions alone
 def long_call(name: str) -> Callable[[], object]:
     """Return a call of a compiled function that takes seconds."""
