@@ -18,6 +18,9 @@ from sklearn.pipeline import Pipeline
 from mercer.core.errors import ExportError
 from mercer.export.expression import OnnxGraph, Value, stack, where
 
+# Scores of a graph that are closer than this are equal but for its rounding.
+TIE = 1e-12
+
 OLDEST = 18  # the opset since which axes are inputs of every reduction
 IR_VERSION = 8
 CATEGORIES = "ai.onnx.ml"  # the part of the standard that knows texts
@@ -141,10 +144,10 @@ def _labels(model: Any, outputs: dict[str, Value]) -> tuple[Value, int] | None:
     assert scores is not None
     graph = scores.graph
     if "probabilities" in outputs or _shape(model, "decision") != [None]:
-        near = scores >= scores.max()  # the first of those that are equal
+        near = scores >= scores.max() - TIE  # the first of those that are equal but for rounding
         index = graph.add("ArgMax", near.cast(np.int64), axis=1, keepdims=0)
     else:
-        index = where(scores.expand(1) > 0.0, np.int64(1), np.int64(0)).squeeze(1)
+        index = where(scores.expand(1) > TIE, np.int64(1), np.int64(0)).squeeze(1)
     classes = np.asarray(model.classes_)
     if classes.dtype.kind == "O" and not all(isinstance(c, str) for c in classes):
         raise ExportError("labels that are neither texts nor numbers cannot be exported")
