@@ -121,8 +121,11 @@ def hard_rows(n: int) -> Iterator[Row]:
         for who in ("mercer", "scikit-learn"):
             found = outcome(who, name, n)
             bar = BAR if who == "mercer" else ""
-            if "seconds" not in found:
-                note = found.get("error", f"stopped after {STOPPED} s")
+            if "error" in found:  # a refusal ends, too
+                yield Row(name, who, note=found["error"])
+                continue
+            if "stopped" in found:
+                note = f"stopped after {STOPPED} s"
                 yield Row(name, who, float(STOPPED), "s", bar, note=note)
                 continue
             if who == "mercer" and not found["converged"] and not found["warned"]:
