@@ -72,7 +72,7 @@ def fitted(task: str, seed: int, restarts: int, screen: int | None = None) -> di
 
 def work() -> None:
     """Answer requests (task, seed, restarts, screen) by a line each, until there are no more."""
-    warnings.simplefilter("ignore")
+    warnings.simplefilter("ignore")  # of noise at its bound: the values are compared
     for line in sys.stdin:
         print(json.dumps(fitted(*json.loads(line))), flush=True)
 

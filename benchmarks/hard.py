@@ -80,7 +80,7 @@ def work(who: str, name: str, n: int) -> None:
     if who == "mercer":
         import mercer as library
     else:
-        import sklearn.svm as library  # type: ignore[no-redef]
+        import sklearn.svm as library  # type: ignore[no-redef]  # one of the two has the machine
     model = getattr(library, machine)(**params)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")

@@ -265,7 +265,7 @@ def test_too_little_memory_is_a_memory_error(name, path):
     """Never an abort and no other error; a machine that needs no more than is left is fitted."""
 
     def task():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # thirty rows do not always converge
         with contextlib.suppress(mercer.persist.ModelFileError):
             TASKS[name](30)  # what is imported and allocated once is there
         with open("/proc/self/statm") as file:

@@ -11,10 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cho_solve, cholesky
 
 from mercer.core.arrays import Array, Index
-from mercer.inference.programme import Mask, Programme, gap_of, violations
+from mercer.inference.programme import (
+    Mask,
+    Programme,
+    directions,
+    gap_of,
+    levels_of,
+    sums_at,
+    violations,
+)
 
 # Newton steps before the best point so far is returned, and how much of the way to a bound is gone.
 MOST_STEPS, CLOSEST = 100, 0.995
@@ -37,9 +45,9 @@ def interior(P: Programme, K: Array, tol: float, *, features: bool) -> tuple[Arr
     if not np.any(P.high > P.low):
         return P.start, 0
     inside = _Inside(P, K, features)
-    best, least = P.start, inside.left_to_gain(P.start)
+    best, least = P.start, inside.judged(P.start)[1]
     steps, narrowest, smallest = 0, np.inf, inside.torn()
-    before = np.zeros(len(P.start), dtype=bool)
+    before = np.ones(len(P.start), dtype=bool)
     while steps < MOST_STEPS and least > 0.0 and inside.step():
         steps += 1
         gap = inside.mean_gap()
@@ -50,13 +58,14 @@ def interior(P: Programme, K: Array, tol: float, *, features: bool) -> tuple[Arr
         narrowest = min(gap, narrowest)
         fine = max(tol, inside.resolution())
         found = inside.rounded(fine)
-        violation = inside.violation(found)
-        held = _held(P, found)
-        if np.mean(held != before) < 0.02:  # near enough for the bounds that hold to be told apart
+        violation, rest = inside.judged(found)
+        free = P.free(found)
+        if np.mean(free != before) < 0.02:  # near enough for the bounds that hold to be told apart
             settled = inside.settled(found, fine)
-            if inside.violation(settled) < violation:
-                found, violation = settled, inside.violation(settled)
-        before, rest = held, inside.left_to_gain(found)
+            better, left = inside.judged(settled)
+            if better < violation:
+                found, violation, rest = settled, better, left
+        before = free
         if violation <= tol or rest < least:
             best, least = found, 0.0 if violation <= tol else rest
     return best, steps
@@ -108,7 +117,7 @@ class _Inside:
 
     def beta(self, x: Array) -> Array:
         """The variables of the programme, (N,)."""
-        return self.shift + _sums(self.owner, self.s * x, len(self.shift))
+        return self.shift + sums_at(self.owner, self.s * x, len(self.shift))
 
     def product(self, t: Array) -> Array:
         """K t, (n,)."""
@@ -116,19 +125,17 @@ class _Inside:
 
     def fitted(self, beta: Array) -> Array:
         """K b at the point of every variable, (N,)."""
-        return self.product(_sums(self.columns, beta, len(self.K)))[self.columns]
+        return self.product(sums_at(self.columns, beta, len(self.K)))[self.columns]
 
     def gradient(self, x: Array) -> Array:
         """Of 1/2 b'K b + c'x."""
         return np.asarray(self.s * self.fitted(self.beta(x))[self.owner] + self.cost)
 
-    def violation(self, beta: Array) -> float:
-        """The largest violation of optimality at the variables ``beta``."""
-        return violations(self.P, beta, self.P.linear - self.fitted(beta))
-
-    def left_to_gain(self, beta: Array) -> float:
-        """How much the objective can lie below its maximum at ``beta``."""
-        return gap_of(self.P, beta, self.P.linear - self.fitted(beta))
+    def judged(self, beta: Array) -> tuple[float, float]:
+        """The largest violation at ``beta``, and how far it can lie below the maximum."""
+        slope = self.P.linear - self.fitted(beta)
+        gap = gap_of(self.P, beta, slope, levels_of(self.P, beta, slope))
+        return violations(self.P, beta, slope), gap
 
     def resolution(self) -> float:
         """What rounding leaves of a slope, in units of f."""
@@ -183,7 +190,7 @@ class _Inside:
 
     def _solver(self, e: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
         """Solve (Q + 1/e) dx - A'change = r with A dx = primal, for r (N',) and primal (g,)."""
-        M = _sums(self.point, e, len(self.K))
+        M = sums_at(self.point, e, len(self.K))
         if self.features:
             B = (self.K.T * M) @ self.K
         else:
@@ -194,11 +201,11 @@ class _Inside:
 
         def behind(r: Array) -> Array:
             """(Q + D)^-1 r, for r (N', k)."""
-            q = np.stack([_sums(self.point, c, len(M)) for c in self.s * e * r.T], axis=1)
+            q = np.stack([sums_at(self.point, c, len(M)) for c in self.s * e * r.T], axis=1)
             if self.features:
-                Kt = self.K @ _by_factor(L, self.K.T @ q)
+                Kt = self.K @ _behind(L, self.K.T @ q)
                 return np.asarray(e[:, None] * (r - self.s[:, None] * Kt[self.point]))
-            t = R[:, None] * _by_factor(L, q / np.where(R > 0, R, 1.0)[:, None])
+            t = R[:, None] * _behind(L, q / np.where(R > 0, R, 1.0)[:, None])
             # dx = e (r - s K t) by t alone: for small D the difference would be all rounding
             moved = self.s[:, None] * t[self.point]
             one, other = self.pairs
@@ -223,7 +230,7 @@ class _Inside:
             dx, change = once(r, primal)
             size = np.inf
             for _ in range(REFINEMENTS):  # free variables have huge e, and rounding grows with it
-                t = _sums(self.point, self.s * dx, len(M))
+                t = sums_at(self.point, self.s * dx, len(M))
                 left = r - self.s * self.product(t)[self.point] - dx / e + change @ self.A
                 short = primal - self.A @ dx
                 if not np.abs(left).max() < 0.5 * size:
@@ -242,8 +249,8 @@ class _Inside:
         slope are let go; a few rounds, and the best of them.
         """
         P = self.P
-        best, least = beta, self.violation(beta)
-        held, sides = _held(P, beta), np.sign(beta)
+        best, least = beta, self.judged(beta)[0]
+        held, sides = ~P.free(beta), np.sign(beta)
         for _ in range(ROUNDS):
             F = np.flatnonzero(~held)
             if not len(F) or len(F) > LARGEST:
@@ -271,15 +278,14 @@ class _Inside:
                 np.mean((slope - sides * P.kink)[F[inside]]) if P.bias and np.any(inside) else 0.0
                 for inside in parts
             ]
+            up, down = directions(P, beta, slope)
             for (begin, end, _), level in zip(P.segments, levels, strict=True):
-                u = slope[begin:end] - level
-                inner, eps = slice(begin, end), P.kink[begin:end]
-                b = beta[inner]
-                rise = (b < P.high[inner]) & (u > np.where(b < 0, -eps, eps) + 0.5 * tol)
-                fall = (b > P.low[inner]) & (u < np.where(b > 0, eps, -eps) - 0.5 * tol)
-                free = held[inner] & ~out[inner] & (rise | fall)
-                held[inner] &= ~free
-                sides[inner] = np.where(free & (b == 0.0), np.where(rise, 1.0, -1.0), sides[inner])
+                part = slice(begin, end)
+                rise, fall = up[part] - level > 0.5 * tol, down[part] - level < -0.5 * tol
+                let_go = held[part] & ~out[part] & (rise | fall)
+                held[part] &= ~let_go
+                begins = let_go & (beta[part] == 0.0)
+                sides[part] = np.where(begins, np.where(rise, 1.0, -1.0), sides[part])
         return best
 
     def _equations(
@@ -300,10 +306,10 @@ class _Inside:
                 b, level = b + change[: len(F)], level + change[len(F) :]
             return b
         L = _factor(Q)
-        across = _by_factor(L, A.T)
+        across = _behind(L, A.T)
         inner = A @ across
         for _ in range(2 * REFINEMENTS):  # the ridge is only in the factor
-            free = _by_factor(L, wanted - Q @ b - level @ A)
+            free = _behind(L, wanted - Q @ b - level @ A)
             change = np.linalg.pinv(inner) @ (A @ free + A @ b - short)
             b, level = b + free - across @ change, level + change
         return b
@@ -329,16 +335,6 @@ class _Inside:
         return np.where(beta <= P.low + slack, P.low, beta)
 
 
-def _held(P: Programme, beta: Array) -> Mask:
-    """Whether a variable lies on a bound or on its kink."""
-    return np.asarray((beta <= P.low) | (beta >= P.high) | ((P.kink > 0) & (beta == 0.0)))
-
-
-def _sums(index: Index, values: Array, n: int) -> Array:
-    """The sum of the values of each index, (n,)."""
-    return np.asarray(np.bincount(index, values, n), dtype=np.float64)
-
-
 def _longest(pairs: list[tuple[Array, Array]]) -> float:
     """The longest step that keeps every value + step * change at zero or above."""
     longest = 1.0 / CLOSEST
@@ -362,6 +358,5 @@ def _factor(B: Array) -> Array:
     raise np.linalg.LinAlgError("no multiple of the diagonal makes the matrix definite")
 
 
-def _by_factor(L: Array, b: Array) -> Array:
-    half = solve_triangular(L, b, lower=True, check_finite=False)
-    return np.asarray(solve_triangular(L, half, lower=True, trans="T", check_finite=False))
+def _behind(L: Array, b: Array) -> Array:
+    return np.asarray(cho_solve((L, True), b, check_finite=False))

@@ -104,7 +104,12 @@ def violations(P: Programme, beta: Array, slope: Array) -> float:
     return max(float(up[begin:end].max() - down[begin:end].min()) for begin, end, _ in P.segments)
 
 
-def gap_of(P: Programme, beta: Array, slope: Array) -> float:
+def sums_at(index: Index, values: Array, n: int) -> Array:
+    """Return the sum of the values of each index, (n,)."""
+    return np.asarray(np.bincount(index, values, n), dtype=np.float64)
+
+
+def gap_of(P: Programme, beta: Array, slope: Array, levels: Array) -> float:
     """How much the objective can lie below its maximum: that of its tangent, over the box.
 
     With u = slope - level it is sum_t max_c (u_t c - eps_t |c|) - (u_t b_t - eps_t |b_t|), at least
@@ -112,7 +117,6 @@ def gap_of(P: Programme, beta: Array, slope: Array) -> float:
     """
     u = slope.copy()
     if P.bias:
-        levels = levels_of(P, beta, slope)
         for (begin, end, _), value in zip(P.segments, levels, strict=True):
             u[begin:end] -= value
     ends = np.maximum(u * P.high - P.kink * P.high, u * P.low + P.kink * P.low)
@@ -161,8 +165,7 @@ class Ascent:
 
     def _sums(self, beta: Array) -> Array:
         """The coefficient of each point, (n,)."""
-        sums = np.bincount(self.columns, beta, len(self.rows.all_points))
-        return np.asarray(sums, dtype=np.float64)
+        return sums_at(self.columns, beta, len(self.rows.all_points))
 
     def _take(self, kept: Index | None) -> None:
         """Work on the variables ``kept`` (None: all) from here on; the rows are ready for them."""

@@ -154,7 +154,7 @@ class SMO(ModeInference):
         n, stalled = len(rows.all_points), end.violation > max(self.tol, end.resolution())
         if stalled and end.steps < limit and n <= DENSE and fits(n, arrays=4):
             F = rows.kernel.features(rows.all_points)
-            narrow = isinstance(F, np.ndarray) and 2 * F.shape[1] < n
+            narrow = _narrow(F, n)
             P = replace(programme, start=end.ascent.beta)
             K = F if narrow else rows.kernel(rows.all_points)
             beta, newton = interior(P, K, self.tol, features=narrow)
@@ -235,7 +235,7 @@ class SMO(ModeInference):
             "free": int(np.count_nonzero(free & (beta != 0.0))),
             "bounded": int(np.count_nonzero(~free & (beta != 0.0))),
         }
-        gap, message = gap_of(P, beta, slope), "converged" if converged else ended
+        gap, message = gap_of(P, beta, slope, level), "converged" if converged else ended
         report = Report(converged, int(end.steps), gap, message, details)
         return Optimum(beta, slope, level, free, report)
 
@@ -250,7 +250,8 @@ class _End(NamedTuple):
     returns: int  # how often those set aside came back
 
     def gap(self) -> float:
-        return gap_of(self.ascent.P, self.ascent.beta, self.ascent.slope)
+        given = (self.ascent.P, self.ascent.beta, self.ascent.slope)
+        return gap_of(*given, levels_of(*given))
 
     def resolution(self) -> float:
         """What rounding leaves of a slope in double precision, in units of f."""
@@ -258,14 +259,18 @@ class _End(NamedTuple):
         return 4.0 * float(np.finfo(np.float64).eps) * size
 
 
+def _narrow(F: Any, n: int) -> bool:
+    """Whether features of n points are few enough to be used in place of K."""
+    return isinstance(F, np.ndarray) and 2 * F.shape[1] < n
+
+
 def _patience(P: Programme, rows: RowCache) -> int:
     """Steps along pairs that cost as much as interior points would; many where those cannot be."""
     n, N = len(rows.all_points), len(P.linear)
     if n > DENSE:
         return max(10_000_000, 1000 * N)
-    source = rows.kernel.features(rows.all_points[:1])
-    narrow = isinstance(source, np.ndarray) and 2 * source.shape[1] < n
-    newton = 25 * (n * source.shape[1] ** 2 if narrow else n**3 / 3) / 1e10  # seconds, about
+    F = rows.kernel.features(rows.all_points[:1])
+    newton = 25 * (n * F.shape[1] ** 2 if _narrow(F, n) else n**3 / 3) / 1e10  # seconds, about
     return max(20_000, 50 * N, int(newton / (2e-9 * N)))
 
 

@@ -7,7 +7,7 @@ from mercer.linalg.dense.projected import Projected
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.graph import Graph, Smoothness, neighbour_graph
 from mercer.linalg.line import MarkovFactor, MarkovGram
-from mercer.linalg.operators import ExplicitOperator, restored
+from mercer.linalg.operators import ExplicitOperator
 
 __all__ = [
     "DenseFactor",
@@ -23,5 +23,4 @@ __all__ = [
     "SignedFactor",
     "Smoothness",
     "neighbour_graph",
-    "restored",
 ]

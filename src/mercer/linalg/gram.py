@@ -99,13 +99,11 @@ class Gram(ABC):
     Attributes
     ----------
     points : (n, d) the points P.
-    exact : False if K is approximated.
     name : how a report calls this algebra.
     flat : how many functions with a flat prior stand beside K, as part of the Gram.
     """
 
     points: Array
-    exact: bool = True
     name: str = "dense"
     flat: int = 0
 

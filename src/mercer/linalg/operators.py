@@ -11,7 +11,6 @@ For cross-covariances A = k(P, X) (n, p), B = k(P, Z) (n, q) and basis rows hA (
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -105,16 +104,6 @@ class BasisOperator(CholeskyOperator):
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
         u, r = self._halves(A, hA)
         return np.asarray(np.einsum("ij,ij->j", u, u) - np.einsum("ij,ij->j", r, r))
-
-
-def restored(arrays: Mapping[str, Array]) -> PosteriorOperator:
-    """Build the operator from the arrays of ``state()``."""
-    if "basis_q" in arrays:
-        names = ("cholesky", "scale", "basis_q", "basis_r")
-        return BasisOperator(*(arrays[name] for name in names))
-    if "cholesky" in arrays:
-        return CholeskyOperator(arrays["cholesky"], arrays["scale"])
-    return ExplicitOperator(arrays.get("matrix"))
 
 
 @dataclass(eq=False)

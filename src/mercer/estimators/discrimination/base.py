@@ -67,10 +67,10 @@ class MarginClassifier(OneAgainstRest):
 
     def _check_params(self) -> None:
         super()._check_params()
-        params = self.get_params(deep=False)
         for name in ("C", "amplitude", "tol"):
-            if not is_number(params.get(name, 1.0), 0.0, np.inf):
-                raise ValueError(f"{name} must be a positive finite number, got {params[name]!r}")
+            value = getattr(self, name, 1.0)
+            if not is_number(value, 0.0, np.inf):
+                raise ValueError(f"{name} must be a positive finite number, got {value!r}")
 
     def _check_slack(self, C: float) -> None:
         """Refuse a slack parameter of :class:`mercer.losses.Margin` with which f stays zero."""

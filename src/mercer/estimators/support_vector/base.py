@@ -99,7 +99,7 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
 
     def _check_params(self) -> None:
         """Refuse parameters that no fit can have had."""
-        limit = self.get_params(deep=False).get("max_iter", 1)
+        limit = getattr(self, "max_iter", 1)
         if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < -1:
             raise ValueError(f"max_iter must be a number of steps, or -1 for no limit: {limit!r}")
 
