@@ -8,8 +8,6 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.inference.base import Evidence, Inference, Report, Solution, Task
-from mercer.linalg.dense.factor import DenseFactor
-from mercer.linalg.dense.projected import Projected
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
 from mercer.losses.numbers.special import LOG_2PI
@@ -48,9 +46,8 @@ class Exact(Inference):
         factor: Factor = task.gram.factor(W)
         beta = None
         if task.H.shape[1]:
-            assert isinstance(factor, DenseFactor)
-            factor = projected = Projected(factor, task.H)
-            beta = projected.coefficients(z)
+            factor = factor.projected(task.H)
+            beta = factor.coefficients(z)
         return Solution(factor.solve(z), W, z, factor, beta, task.w, Report(details=factor.report))
 
     def evidence(
@@ -64,6 +61,8 @@ class Exact(Inference):
         k = 0 if solution.beta is None else len(solution.beta)
         value = -0.5 * float((alpha * solution.z).sum())
         value -= 0.5 * m * (solution.factor.logdet_noisy() + (n - k) * LOG_2PI)
+        charge = solution.factor.charge()
+        value -= 0.0 if charge is None else m * charge.value
         extra = np.zeros(n)  # dE/d precision_i beyond what goes through K + W^-1
         within = np.zeros(n) if spread is None else spread.sum(axis=1)
         if not single or np.any(within != 0.0):
@@ -75,8 +74,15 @@ class Exact(Inference):
             value += 0.5 * m * float(((counts - 1.0) * (np.log(precision) - LOG_2PI)).sum())
             value -= 0.5 * m * float(np.log(counts).sum()) + 0.5 * float(precision @ within)
             extra = 0.5 * m * (counts - 1.0) / precision - 0.5 * within
+        if charge is not None:
+            extra = extra - m * counts * charge.slope
         # dE/dD_ii = (sum alpha_i^2 - m P_ii) / 2 with D = W^-1 = 1 / (counts * precision)
-        noise_slope = 0.5 * ((alpha**2).sum(axis=1) - m * solution.factor.diag())
+        squares, shared = (alpha**2).sum(axis=1), np.ndim(getattr(loss, "noise", ())) == 0
         with np.errstate(divide="ignore"):
-            d_precision = extra - noise_slope / (counts * precision**2)
+            if shared and charge is not None:  # only the sum counts, which needs no diagonal
+                d_precision = extra - 0.5 * squares / (counts * precision**2)
+                d_precision += 0.5 * m * charge.freedom / (n * precision)
+            else:
+                slope = 0.5 * (squares - m * solution.factor.diag())
+                d_precision = extra - slope / (counts * precision**2)
         return Evidence(value, loss_gradient=loss.quadratic_pullback(y, d_precision))

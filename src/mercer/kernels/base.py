@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Gradient: TypeAlias = dict[str, float | Array]
 # Most bytes of kernel values that a product k(X, Z) V holds at a time.
 BATCH_BYTES = 1 << 27
+DIAGONAL = 64  # rows of a block whose diagonal alone is differentiated
 FAR = 1e15  # scaled coordinates whose squares single precision still holds
 KEEP = "without which hyperparameters cannot be learned (search=None keeps those given)"
 
@@ -61,6 +62,25 @@ class Kernel(Component):
         Q is (n, m), symmetric if Z is None. No array of size n x m x p is formed.
         """
         return self._value_and_pullback(X, Z, Q)[1]
+
+    def diag_pullback(self, X: Array, q: Array, *, noise: bool = True) -> Gradient:
+        """Return d<q, k(x_i, x_i)>/d name for q (n,); without ``noise`` of the signal alone.
+
+        By blocks of rows; children that know their diagonal state it.
+        """
+        gradient = zero_gradient(self)
+        for i in range(0, len(X), DIAGONAL):
+            part = X[i : i + DIAGONAL]
+            Q = np.diag(q[i : i + DIAGONAL])
+            gradient = added(gradient, self.pullback(part, None if noise else part.copy(), Q))
+        return gradient
+
+    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
+        """Return d<Q, k(X, Z)>/dZ (m, d) for Q (n, m): stated by kernels whose points can move."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say how it changes with its points, so that inducing "
+            "points cannot be moved: use move=False"
+        )
 
     def matmul(self, X: Any, Z: Any, V: Array, *, precision: str = "double") -> Array:
         """Return k(X, Z) @ V (n, r) without holding the (n, m) matrix.
@@ -333,6 +353,11 @@ def zero_gradient(kernel: Kernel) -> Gradient:
         value = getattr(owner, name)
         zeros[path] = np.zeros(np.shape(value)) if np.ndim(value) else 0.0
     return zeros
+
+
+def added(first: Gradient, second: Gradient) -> Gradient:
+    """Return the sum of two gradients."""
+    return {path: first[path] + second[path] for path in first}
 
 
 def scaled(gradient: Gradient, factor: float) -> Gradient:

@@ -42,6 +42,9 @@ class _OfInputs(_Wrapper, abstract=True):
     def features(self, X: Any) -> Any:
         return self.kernel.features(self._inside(X))
 
+    def diag_pullback(self, X: Array, q: Array, *, noise: bool = True) -> Gradient:
+        return prefixed("kernel", self.kernel.diag_pullback(self._inside(X), q, noise=noise))
+
     def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
         new = self.kernel.frozen(self._inside(X), weights)
         return self if new is self.kernel else self._rebuilt({"kernel": new})
@@ -81,6 +84,12 @@ class Columns(_OfInputs):
 
     def _add_to(self, K: Array, X: Array, Z: Array | None) -> None:
         self.kernel._add_to(K, *self._both(X, Z))
+
+    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
+        moved = np.zeros(Z.shape)
+        inside = self.kernel.pullback_points(self._inside(X), self._inside(Z), Q)
+        np.add.at(moved, (slice(None), self._positions(Z.shape[1])), inside)
+        return moved
 
     def state_space(self) -> StateSpace | None:
         states = self.kernel.state_space()
@@ -159,6 +168,10 @@ class Standardized(_OfInputs):
     @classmethod
     def example(cls) -> Self:
         return cls(Polynomial(degree=2), np.array([0.3, -1.0, 2.0]), np.array([2.0, 0.5, 1.5]))
+
+    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
+        inside = self.kernel.pullback_points(self._inside(X), self._inside(Z), Q)
+        return np.asarray(inside / np.asarray(self.scale, dtype=float))
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         inner_scale = np.asarray(self.scale, dtype=float)

@@ -84,6 +84,17 @@ class Sum(_Parts):
             gradient |= prefixed(str(i), slope)
         return total, gradient
 
+    def diag_pullback(self, X: Array, q: Array, *, noise: bool = True) -> Gradient:
+        gradient = Gradient()
+        for i, part in enumerate(self._checked()):
+            gradient |= prefixed(str(i), part.diag_pullback(X, q, noise=noise))
+        return gradient
+
+    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
+        return np.asarray(
+            reduce(np.add, [part.pullback_points(X, Z, Q) for part in self._checked()])
+        )
+
     def _add_to(self, K: Array, X: Array, Z: Array | None) -> None:
         for part in self._checked():
             part._add_to(K, X, Z)
@@ -163,6 +174,14 @@ class Product(_Parts):
             if i < last:
                 before = before * grams[i]
         return value, gradient
+
+    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
+        parts = self._checked()
+        grams, total = [part(X, Z) for part in parts], np.zeros(Z.shape)
+        for i, part in enumerate(parts):
+            others = [gram for j, gram in enumerate(grams) if j != i]
+            total += part.pullback_points(X, Z, reduce(np.multiply, others, Q))
+        return total
 
     def workspace(self) -> int:
         parts = self._checked()
@@ -268,6 +287,15 @@ class Scale(_Wrapper):
         value, gradient = self.kernel._value_and_pullback(X, Z, Q)
         slopes = prefixed("kernel", scaled(gradient, variance))
         return variance * value, {"variance": value, **slopes}
+
+    def diag_pullback(self, X: Array, q: Array, *, noise: bool = True) -> Gradient:
+        inside = self.kernel if noise else self.kernel.noise_free()
+        value = 0.0 if inside is None else float(q @ inside.diag(X))
+        slopes = self.kernel.diag_pullback(X, float(self.variance) * q, noise=noise)
+        return {"variance": value, **prefixed("kernel", slopes)}
+
+    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
+        return float(positive(self, "variance")) * self.kernel.pullback_points(X, Z, Q)
 
 
 class Power(_Wrapper):

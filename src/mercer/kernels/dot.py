@@ -39,6 +39,9 @@ class Level(Kernel, abstract=True):
         total = self._total(X, Z, Q)
         return float(self._variance()) * total, {next(iter(self.domains)): total}
 
+    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
+        return np.zeros(Z.shape)
+
     def _total(self, X: Array, Z: Array | None, Q: Array) -> float:
         raise NotImplementedError
 
@@ -127,6 +130,10 @@ class Linear(Kernel):
         weight = positive(self, "weight", X.shape[1])
         return float(np.sum(weight * sums)), {"weight": like(self.weight, sums)}
 
+    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
+        X, _, _ = self._centred(X, None)
+        return np.asarray((Q.T @ X) * positive(self, "weight", X.shape[1]))
+
     def features(self, X: Any) -> Any:
         root = np.sqrt(positive(self, "weight", X.shape[1]))
         if is_sparse(X) and self.centre is None:
@@ -202,6 +209,11 @@ class Polynomial(Kernel):
         if self.offset is not None:
             gradient["offset"] = p * float(M.sum())
         return value, gradient
+
+    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
+        p = whole(self, "degree", 1)
+        M = p * Q * self._base(X, Z) ** (p - 1)
+        return Linear(self.weight).pullback_points(X, Z, M)
 
     def _base(self, X: Array, Z: Array | None) -> Array:
         K = Linear(self.weight)(X, Z)

@@ -7,7 +7,7 @@ W (n,) answers everything an inference asks of C = (K + W^-1)^-1.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,6 +25,17 @@ class Covariance(Protocol):
 
     def diag(self, X: Array) -> Array:
         """Return the variance (n,) at X."""
+
+
+class Charge(NamedTuple):
+    """What a lower bound on an evidence pays: half the trace of W (K - Q).
+
+    ``slope`` (n,) is its derivative by W, ``freedom`` is sum_i C_ii / W_i.
+    """
+
+    value: float
+    slope: Array
+    freedom: float
 
 
 class Factor(ABC):
@@ -84,6 +95,23 @@ class Factor(ABC):
         """What was done to the numbers, e.g. {"jitter": 0.0}."""
         return {} if self.jitter is None else {"jitter": self.jitter}
 
+    def projected(self, H: Array) -> Factor:
+        """Return the factor P with the unpenalised basis H (n, k) projected out."""
+        raise NotImplementedError(f"{type(self).__name__} takes no unpenalised basis")
+
+    def coefficients(self, z: Array) -> Array:
+        """Return the coefficients (k, m) of the basis that was projected out, for targets z."""
+        raise NotImplementedError(f"{type(self).__name__} takes no unpenalised basis")
+
+    def charge(self) -> Charge | None:
+        """Return what a bound pays for prior variance that is not represented; None if exact."""
+        return None
+
+    @property
+    def unexplained(self) -> Array | float:
+        """Prior variance (n,) at the points that the representation leaves out."""
+        return 0.0
+
     def beginning(self) -> Factor | None:
         """Return what a nearby problem begins from beyond a, W and f, without an n x n array."""
         return None
@@ -118,6 +146,15 @@ class Gram(ABC):
     @abstractmethod
     def rows(self, index: Index) -> Array:
         """Rows of K, shape (len(index), n)."""
+
+    @property
+    def support(self) -> Array:
+        """The points of the posterior: the points, or few that stand for all."""
+        return self.points
+
+    def carry(self, alpha: Array) -> Array:
+        """Return the coefficients on the support of alpha (n, m) on the points."""
+        return alpha
 
     @property
     def matrix(self) -> Array:

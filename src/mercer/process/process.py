@@ -20,6 +20,7 @@ from mercer.core.arrays import Array
 from mercer.inference.base import Solution
 from mercer.kernels.base import BATCH_BYTES as BATCH_BYTES  # those of the other processes, too
 from mercer.kernels.base import Kernel, blocked_matmul
+from mercer.linalg.gram import Gram
 from mercer.linalg.operators import ExplicitOperator, PosteriorOperator, SeveralOperator
 
 
@@ -89,13 +90,20 @@ class Process(ABC):
         return np.asarray(mean[:, :, None] + (root @ draws).reshape(*mean.shape, n_samples))
 
     def condition(
-        self, X: Array, solution: Solution, basis: Callable[[Array], Array] | None = None
+        self,
+        X: Array,
+        solution: Solution,
+        basis: Callable[[Array], Array] | None = None,
+        gram: Gram | None = None,
     ) -> Posterior:
         """Return the process given what was learned at X (n, d).
 
-        ``solution`` was solved on the Gram of this process at X, with this process's mean there.
+        ``solution`` was solved on the Gram of this process at X, with this process's mean there;
+        one that stands on few points says which (``gram``).
         """
         alpha, C = solution.alpha, solution.factor.operator()
+        if gram is not None:
+            X, alpha = gram.support, gram.carry(alpha)
         return Posterior(self, X, alpha, C, beta=solution.beta, basis=basis)
 
 

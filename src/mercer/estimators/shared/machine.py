@@ -271,7 +271,8 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         """Return the posterior process of a draw."""
         solution, p = solved.solution, fit.problem
         prior = Prior(draw.kernel, solution.alpha.shape[1])
-        return prior.condition(p.points, solution, standardised_basis(fit.parts.basis, fit.units))
+        basis = standardised_basis(fit.parts.basis, fit.units)
+        return prior.condition(p.points, solution, basis, solved.gram)
 
     def _discriminant(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Process:
         """Return the process that predicts; this is the posterior."""

@@ -22,6 +22,7 @@ from mercer.kernels.base import (
     other_points,
     positive,
     rescaled,
+    zero_gradient,
 )
 
 FEW = 16  # columns of a product up to which the compiled tiles beat the BLAS on blocks
@@ -130,6 +131,21 @@ class Stationary(OfDistance, abstract=True):
         # ds/d length_scale_d = -2 ((x_d - z_d) / length_scale_d)^2 / length_scale_d
         sums *= -2.0 / np.asarray(self.length_scale, dtype=float)
         return value, {"length_scale": like(self.length_scale, sums), **gradient}
+
+    def diag_pullback(self, X: Array, q: Array, *, noise: bool = True) -> Gradient:
+        if self.native is None:
+            return super().diag_pullback(X, q, noise=noise)
+        return zero_gradient(self)  # k(x, x) = 1, whatever the parameters are
+
+    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
+        # dk/dz = 2 slope(s) (z - x) / length_scale^2
+        U, T, _ = self._scaled(X, Z)
+        moved = np.zeros_like(T)
+        for rows, columns, _ in blocks(len(U), len(T), False, 512):
+            S = self.slope(_squares(U[rows], T[columns]))
+            S *= Q[rows, columns]
+            moved += S.sum(axis=0)[:, None] * T - S.T @ U[rows]
+        return np.asarray(2.0 * moved / np.asarray(self.length_scale, dtype=float))
 
     def _by_blocks(
         self, X: Array, Z: Array, same: bool, Q: Array, sums: Array

@@ -175,6 +175,11 @@ class DenseFactor(CholeskyOperator, Factor):
     def solve(self, V: Array) -> Array:
         return self.half_transposed(self.half(V))
 
+    def projected(self, H: Array) -> Factor:
+        from mercer.linalg.dense.projected import Projected
+
+        return Projected(self, H)
+
     def quad_diag(self, A: Array) -> Array:
         return self.reduce_diag(A, None)
 

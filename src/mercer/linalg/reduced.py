@@ -1,0 +1,481 @@
+"""The reduced prior: functions that are known through their values at m inducing points Z.
+
+With Kzz = L L' and the features phi(x) = L^-1 k(Z, x), the rows of F (n, m) are phi(x_i)' and
+
+    Q = F F' <= K,      res_i = k(x_i, x_i) - |phi_i|^2 >= 0                    prior: Q + diag(lam)
+
+lam are the noise parts of the kernel, and for a ``corrected`` prior also res: its variances at the
+rows are those of the kernel. Without, the evidence of a Gaussian noise less the trace
+
+    -1/2 sum_i W_i res_i
+
+is a lower bound of that of K, and so are the bounds of variational sites. Everything a factor
+answers costs O(n m^2), and O(m^2) memory where the rows pass by in blocks.
+
+Theory (S1), (S2), (S3), (S5). Reference: Titsias (2009), Quinonero-Candela and Rasmussen (2005).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas, lapack, solve_triangular
+
+from mercer.core.arrays import Array, Index
+from mercer.core.errors import NotPositiveDefiniteError
+from mercer.core.memory import available_bytes
+from mercer.kernels.base import Gradient, Kernel, added, scaled
+from mercer.linalg.dense.factor import JITTERS
+from mercer.linalg.gram import Charge, Factor, Gram
+from mercer.linalg.operators import InducedOperator
+
+LEAST = 2048  # rows of a block
+SHARE = 0.25  # of the memory that is available, up to which the features of all rows are kept
+NEAR = 1e-8  # of its variance is left at a point that is known from the others: it is dropped
+GONE = 1e-6  # nats that rounding of B may cost before the rows are taken in by reflections
+
+
+class ReducedGram(Gram):
+    """Q + diag(lam) on n rows, by m inducing points.
+
+    Parameters
+    ----------
+    kernel : the covariance; its noise parts count as lam.
+    points, inducing : (n, d) and Z (m, d); points that the others determine are dropped.
+    corrected : whether the residual variances are part of the prior, for EP and Laplace.
+    keep : whether the features of all rows are kept; None: if a quarter of the memory holds them.
+
+    Attributes
+    ----------
+    L : (m, m) lower triangle, L L' = Kzz, after ``jitter`` was added to each variance, relatively.
+    residual : (n,) res, the prior variance at each row that the inducing points do not explain.
+    used : (m,) which of the points given are the ``support``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import RBF
+    >>> gram = ReducedGram(RBF(), np.array([[0.0], [0.5], [1.0]]), np.array([[0.0], [1.0]]))
+    >>> np.round(gram.residual, 4)
+    array([0.    , 0.0307, 0.    ])
+    """
+
+    name = "inducing"
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        points: Array,
+        inducing: Array,
+        *,
+        corrected: bool = False,
+        keep: bool | None = None,
+        block: int | None = None,
+    ) -> None:
+        signal = kernel.noise_free()
+        if signal is None:
+            raise ValueError("the kernel consists of noise parts only: add a part for the signal")
+        self.kernel, self.signal, self.points, self.corrected = kernel, signal, points, corrected
+        self.L, self.used, self.jitter = _triangle(signal(inducing))
+        self.inducing = np.ascontiguousarray(inducing[self.used])
+        n, m = len(points), len(self.inducing)
+        self.block = max(LEAST, 4 * m) if block is None else block
+        self.prior = signal.diag(points)
+        self.noise = np.zeros(n) if signal is kernel else kernel.diag(points) - self.prior
+        if keep is None:
+            keep = 8 * n * m <= SHARE * available_bytes()
+        self._features: Array | None = np.empty((n, m)) if keep else None
+        self.residual = np.empty(n)
+        if self._features is not None:
+            for rows in self.blocks():
+                self._features[rows] = self._formed(rows)
+                self.residual[rows] = self._left(rows, self._features[rows])
+        self._known = keep  # whether residual is there; else the first factor finds it on its way
+
+    @property
+    def support(self) -> Array:
+        return self.inducing
+
+    # ------------------------------------------------------------------ features, block by block
+    def blocks(self) -> Iterator[slice]:
+        """Yield the rows in portions."""
+        return (slice(i, i + self.block) for i in range(0, len(self.points), self.block))
+
+    def cross(self, rows: slice) -> Array:
+        """k(x_i, Z) of some rows, (q, m)."""
+        return self.signal(self.points[rows], self.support)
+
+    def _formed(self, rows: slice) -> Array:
+        # phi' = k(x, Z) L^-T: whitened before anything is summed, or digits are lost
+        return np.asarray(blas.dtrsm(1.0, self.L, self.cross(rows).T, lower=1).T)
+
+    def _left(self, rows: slice, F: Array) -> Array:
+        # rounding can leave -1e-16 of the prior variance
+        return np.maximum(self.prior[rows] - np.einsum("ij,ij->i", F, F), 0.0)
+
+    def features(self, rows: slice) -> Array:
+        """F of some rows, (q, m)."""
+        return self._formed(rows) if self._features is None else self._features[rows]
+
+    def known(self) -> Array:
+        """The residual variances (n,)."""
+        if not self._known:
+            for rows in self.blocks():
+                self.residual[rows] = self._left(rows, self._formed(rows))
+            self._known = True
+        return self.residual
+
+    def find(self, rows: slice, F: Array) -> None:
+        """Take the residuals of some rows from their features, on the way."""
+        if not self._known:
+            self.residual[rows] = self._left(rows, F)
+            self._known = rows.stop >= len(self.points)
+
+    @property
+    def lam(self) -> Array:
+        """What stands on the diagonal beside Q, (n,)."""
+        return np.asarray(self.noise + self.known() if self.corrected else self.noise)
+
+    def unexplained(self) -> Array:
+        """The variance (n,) that a bound is charged for: none where it is part of the prior."""
+        return np.zeros(len(self.points)) if self.corrected else self.known()
+
+    def project(self, V: Array) -> Array:
+        """F'V for V (n, r): (m, r)."""
+        return np.asarray(sum(self.features(rows).T @ V[rows] for rows in self.blocks()))
+
+    def expand(self, B: Array) -> Array:
+        """F B for B (m, r): (n, r)."""
+        return np.concatenate([self.features(rows) @ B for rows in self.blocks()])
+
+    # ------------------------------------------------------------------ the contract
+    def __matmul__(self, V: Array) -> Array:
+        return self.expand(self.project(V)) + self.lam[:, None] * V
+
+    def diag(self) -> Array:
+        if self.corrected:
+            return np.asarray(self.prior + self.noise)
+        return np.asarray(self.prior - self.known() + self.noise)
+
+    def rows(self, index: Index) -> Array:
+        F = np.asarray(blas.dtrsm(1.0, self.L, self.signal(self.points[index], self.support).T, lower=1))
+        out = self.expand(F).T
+        out[np.arange(len(index)), index] += self.lam[index]
+        return np.asarray(out)
+
+    def factor(self, W: Array) -> ReducedFactor:
+        return ReducedFactor(self, W + 0.0)
+
+    def carry(self, alpha: Array) -> Array:
+        """alpha_Z = L^-T F'alpha (m, r), with which k(x, Z) alpha_Z is the mean; theory (S1)."""
+        return np.asarray(solve_triangular(self.L, self.project(alpha), lower=True, trans="T"))
+
+    # ------------------------------------------------------------------ gradients
+    def pullback(
+        self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
+    ) -> Gradient:
+        return self.slopes(alpha, factor, U, V)[0]
+
+    def contract(self, Q: Array) -> Gradient:
+        # d<Q, F F' + diag(lam)>: as (S2) with Gamma = Q
+        s = np.diagonal(Q).copy() if self.corrected else np.zeros(len(Q))
+        QF = Q @ self.expand(np.eye(len(self.support))) - s[:, None] * self.expand(
+            np.eye(len(self.support))
+        )
+        T = solve_triangular(self.L, QF.T, lower=True, trans="T").T
+        return self._assembled(lambda rows, F: 2.0 * T[rows], -self._folded(QF), s, np.diagonal(Q))[
+            0
+        ]
+
+    def slopes(
+        self,
+        alpha: Array,
+        factor: Factor,
+        U: Array | None = None,
+        V: Array | None = None,
+        *,
+        moved: bool = False,
+    ) -> tuple[Gradient, Array | None]:
+        """The gradient in the kernel's parameters and, if ``moved``, in Z (m, d); theory (S2).
+
+        With Gamma = (alpha alpha' - count C)/2 + sym(U V'), T = F L^-1, and s_i the slope in res_i:
+
+            dE/dKxz = 2 (Gamma - diag(s)) T,    dE/dKzz = -T'(Gamma - diag(s)) T,    dE/dk_ii = s_i
+        """
+        assert isinstance(factor, ReducedFactor)
+        count, E, H = float(alpha.shape[1]), factor.E, factor.H
+        left = alpha if U is None or V is None else np.hstack([alpha, U, V])
+        right = alpha if U is None or V is None else np.hstack([alpha, V, U])
+        R = self.project(right)  # F'[alpha, V, U]
+        LF = R if right is left else self.project(left)
+        # C F = E [F, H] S with S the first m columns of (I + [F, H]'E [F, H])^-1
+        S = factor.inverse()
+        m, Sz, Sh = len(self.support), S[: len(self.support)], S[len(self.support) :]
+        outer = 0.5 * (LF @ R.T)
+        if self.corrected:
+            slope = 0.5 * ((alpha**2).sum(axis=1) - count * factor.diag())
+            if U is not None and V is not None:
+                slope = slope + np.einsum("ij,ij->i", U, V)
+            noise, weighted = slope, self._gathered(slope)  # F'diag(s)F
+            inner = outer - 0.5 * count * (np.eye(m) - Sz) - weighted
+
+            def one(rows: slice, F: Array) -> Array:
+                G = left[rows] @ R.T - count * E[rows, None] * (F @ Sz + H[rows] @ Sh)
+                G -= 2.0 * slope[rows, None] * F
+                return np.asarray(blas.dtrsm(1.0, self.L, G, side=1, lower=1))
+
+        else:  # s = -count E / 2: one product with F in all
+            slope = -0.5 * count * E
+            noise = 0.5 * ((alpha**2).sum(axis=1) - count * factor.diag()) if self._noisy else slope
+            if self._noisy:
+                noise = noise + 0.5 * count * E**2 * self.known()
+                if U is not None and V is not None:
+                    noise = noise + np.einsum("ij,ij->i", U, V)
+            inner = outer - 0.5 * count * (np.eye(m) - Sz) + 0.5 * count * factor.gathered()
+            near = self._behind(np.eye(m) - Sz)
+            far = None if not len(Sh) else self._behind(Sh)
+            across = self._behind(R.T)
+
+            def one(rows: slice, F: Array) -> Array:
+                G = F @ near
+                if far is not None:
+                    G -= H[rows] @ far
+                G *= count * E[rows, None]
+                G += left[rows] @ across
+                return np.asarray(G)
+
+        return self._assembled(one, -self._folded(inner, both=True), slope, noise, moved=moved)
+
+    @property
+    def _noisy(self) -> bool:
+        """Whether the kernel has noise parts."""
+        return self.signal is not self.kernel
+
+    def _behind(self, A: Array) -> Array:
+        """A L^-1 for A (r, m)."""
+        return np.asarray(solve_triangular(self.L, A.T, lower=True, trans="T").T)
+
+    def _folded(self, A: Array, both: bool = False) -> Array:
+        """L^-T A L^-1 for A (m, m), symmetric up to rounding; or L^-T F'A L^-1 for A (n, m)."""
+        inner = A if both else self.project(A)
+        half = self._behind(inner)
+        whole = self._behind(half.T)
+        return np.asarray(0.5 * (whole + whole.T))
+
+    def _gathered(self, s: Array) -> Array:
+        """F'diag(s) F (m, m)."""
+        total = np.zeros((len(self.support),) * 2)
+        for rows in self.blocks():
+            F = self.features(rows)
+            total += F.T @ (s[rows, None] * F)
+        return total
+
+    def _assembled(
+        self,
+        one: Callable[[slice, Array], Array],
+        Gzz: Array,
+        slope: Array,
+        noise: Array,
+        *,
+        moved: bool = False,
+    ) -> tuple[Gradient, Array | None]:
+        """Contract dE/dKxz (by blocks of rows), dE/dKzz and dE/dk_ii with the kernel's own."""
+        k, Z = self.kernel, self.support  # with both arguments given a kernel has no noise parts
+        gradient = k.pullback(Z, Z.copy(), Gzz)
+        points = 2.0 * k.pullback_points(Z, Z, Gzz) if moved else None
+        for rows in self.blocks():
+            X, G = self.points[rows], one(rows, self.features(rows))
+            gradient = added(gradient, k.pullback(X, Z, G))
+            if points is not None:
+                points += k.pullback_points(X, Z, G)
+        gradient = added(gradient, k.diag_pullback(self.points, slope, noise=False))
+        if self._noisy:
+            gradient = added(gradient, k.diag_pullback(self.points, noise))
+            gradient = added(gradient, scaled(k.diag_pullback(self.points, noise, noise=False), -1.0))
+        return gradient, points
+
+
+class ReducedFactor(Factor):
+    """C = (Q + diag(lam) + W^-1)^-1 with H (n, c) projected out, by one triangle R (m + c, m + c).
+
+    E_i = W_i / (1 + W_i lam_i),   R'R = [I 0; 0 0] + [F, H]'E [F, H],   and
+
+        C = E - E [F, H] (R'R)^-1 [F, H]'E
+
+    Eigenvalues of the first block are not below one: nothing is added to a diagonal.
+    """
+
+    def __init__(self, gram: ReducedGram, W: Array, H: Array | None = None) -> None:
+        self.gram, self.W, self.jitter = gram, W, gram.jitter
+        self.H = np.zeros((len(W), 0)) if H is None else H
+        if not gram.corrected:
+            self._check(W)
+        lam = gram.lam
+        with np.errstate(divide="ignore"):
+            self.E = np.where(np.isinf(W), 1.0 / lam, W / (1.0 + np.where(np.isinf(W), 0.0, W) * lam))
+        self.reflected = False
+        self._leverage: Array | None = None
+        self._inverse: Array | None = None
+        B, m = self._collected(), len(gram.support)
+        self._gathered = B[:m, :m].copy()
+        B[np.arange(m), np.arange(m)] += 1.0
+        top = float(np.abs(np.diagonal(B)[:m]).max(initial=1.0))
+        if np.all(self.E >= 0.0) and np.finfo(float).eps * top * m > GONE:
+            self.R, self.reflected = self._reflections(), True
+            return
+        R, info = lapack.dpotrf(B, lower=0, overwrite_a=True)
+        if info:
+            raise NotPositiveDefiniteError(
+                "the posterior precision at the inducing points is not positive: the loss is not "
+                "convex enough there"
+                if np.any(self.E < 0.0)
+                else "the basis functions are linearly dependent on these rows"
+            )
+        self.R = np.triu(R)
+
+    def _check(self, W: Array) -> None:
+        if np.any(np.isinf(W) & (self.gram.noise == 0.0)):
+            raise ValueError(
+                "inducing points need noise: a function that is known through few of its values "
+                "does not pass through all rows; give the loss a positive noise"
+            )
+
+    def _stacked(self, rows: slice) -> Array:
+        F = self.gram.features(rows)
+        self.gram.find(rows, F)
+        return F if not self.H.shape[1] else np.hstack([F, self.H[rows]])
+
+    def _collected(self) -> Array:
+        """[F, H]'E [F, H]."""
+        p = len(self.gram.support) + self.H.shape[1]
+        total, signed = np.zeros((p, p)), bool(np.any(self.E < 0.0))
+        for rows in self.gram.blocks():
+            A = self._stacked(rows)
+            if signed:
+                total += A.T @ (self.E[rows, None] * A)
+            else:
+                A = np.sqrt(self.E[rows, None]) * A
+                total += A.T @ A  # one triangle is computed, the other copied
+        return total
+
+    def _reflections(self) -> Array:
+        """R by QR decompositions of the rows, for noise that is tiny beside the signal."""
+        m, c = len(self.gram.support), self.H.shape[1]
+        top = np.hstack([np.eye(m), np.zeros((m, c))])
+        for rows in self.gram.blocks():
+            A = np.sqrt(self.E[rows, None]) * self._stacked(rows)
+            top = np.asarray(np.linalg.qr(np.vstack([top, A]), mode="r"))
+        return np.asarray(np.sign(np.diagonal(top))[:, None] * top)
+
+    def projected(self, H: Array) -> Factor:
+        """Return the factor with the basis H (n, c) projected out."""
+        return ReducedFactor(self.gram, self.W, H)
+
+    def solve(self, V: Array) -> Array:
+        EV, out = self.E[:, None] * V, np.empty_like(V)
+        blocks = list(self.gram.blocks())
+        b = self.lift(np.asarray(sum(self._stacked(rows).T @ EV[rows] for rows in blocks)))
+        for rows in blocks:
+            out[rows] = EV[rows] - self.E[rows, None] * (self._stacked(rows) @ b)
+        return out
+
+    def lift(self, T: Array) -> Array:
+        """(R'R)^-1 T."""
+        return np.asarray(lapack.dpotrs(self.R, T, lower=0)[0])
+
+    def coefficients(self, z: Array) -> Array:
+        """Beta (c, r) for targets z (n, r)."""
+        EV = self.E[:, None] * z
+        found = sum(self._stacked(rows).T @ EV[rows] for rows in self.gram.blocks())
+        return self.lift(np.asarray(found))[len(self.gram.support) :]
+
+    def inverse(self) -> Array:
+        """The first m columns of (R'R)^-1, (m + c, m)."""
+        if self._inverse is None:
+            self._inverse = self.lift(np.eye(len(self.R))[:, : len(self.gram.support)])
+        return self._inverse
+
+    def gathered(self) -> Array:
+        """F'E F (m, m)."""
+        return self._gathered
+
+    def leverage(self) -> Array:
+        """|R^-T [phi_i; h_i]|^2, (n,)."""
+        if self._leverage is None:
+            found = np.empty(len(self.W))
+            for rows in self.gram.blocks():
+                half = blas.dtrsm(1.0, self.R, self._stacked(rows).T, lower=0, trans_a=1)
+                found[rows] = np.einsum("ij,ij->j", half, half)
+            self._leverage = found
+        return self._leverage
+
+    def diag(self) -> Array:
+        return np.asarray(self.E - self.E**2 * self.leverage())
+
+    def cov_diag(self) -> Array:
+        keeps = 1.0 + np.where(np.isinf(self.W), 0.0, self.W) * self.gram.lam
+        return np.asarray(self.gram.lam / keeps + self.leverage() / keeps**2)
+
+    def charge(self) -> Charge | None:
+        if self.gram.corrected:
+            return None
+        res = self.gram.known()
+        keeps = 1.0 + np.where(np.isinf(self.W), np.inf, self.W) * self.gram.lam
+        free = len(self.W) - len(self.R) + float(np.trace(self.inverse()))
+        if np.any(self.gram.lam):
+            free = float((self.diag() / self.W).sum())
+        return Charge(0.5 * float(self.E @ res), 0.5 * res / keeps**2, free)
+
+    @property
+    def unexplained(self) -> Array:
+        return self.gram.unexplained()
+
+    def logdet(self) -> float:
+        """log |I + (Q + lam) W|, with a basis plus log |A|."""
+        lam = self.gram.lam
+        return float(2.0 * np.log(np.diagonal(self.R)).sum() + np.log1p(self.W * lam).sum())
+
+    def logdet_noisy(self) -> float:
+        return float(2.0 * np.log(np.diagonal(self.R)).sum() - np.log(self.E).sum())
+
+    @property
+    def report(self) -> dict[str, Any]:
+        told = {"jitter": self.jitter, "inducing_points": len(self.gram.support)}
+        given = len(self.gram.used)
+        told |= {"reflections": True} if self.reflected else {}
+        return told | ({"dropped": given - int(self.gram.used.sum())} if not self.gram.used.all() else {})
+
+    def operator(self) -> InducedOperator:
+        return InducedOperator(self.gram.L, self.R)
+
+
+def _triangle(K: Array) -> tuple[Array, NDArray[np.bool_], float]:
+    """Return L (m, m) lower with L L' = K, which points were used, and the jitter, relative."""
+    if not np.all(np.isfinite(K)):
+        raise ValueError("the kernel has no finite values at the inducing points")
+    scale = np.sqrt(np.diagonal(K))
+    used = np.ones(len(K), dtype=bool)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = K / scale / scale[:, None]
+    # a point that lies on another says nothing more
+    same = np.triu(unit >= 1.0 - 4.0 * np.finfo(float).eps, 1)
+    used = (scale > 0.0) & ~same.any(axis=0)
+    for jitter in JITTERS:
+        try:
+            L = np.linalg.cholesky(unit[np.ix_(used, used)] + jitter * np.eye(int(used.sum())))
+        except np.linalg.LinAlgError:
+            continue
+        return scale[used, None] * L, used, jitter
+    # rows that are not determined by the others, in the order of what they add
+    _, order, rank, _ = lapack.dpstrf(np.asfortranarray(unit), tol=NEAR, lower=1)
+    used = np.zeros(len(K), dtype=bool)
+    used[order[:rank] - 1] = True
+    L, info = lapack.dpotrf(unit[np.ix_(used, used)], lower=1, clean=1)
+    if info:
+        raise NotPositiveDefiniteError(
+            "the kernel is not positive semidefinite at the inducing points: is it a kernel?"
+        )
+    return np.asarray(scale[used, None] * L), used, 0.0
