@@ -8,6 +8,8 @@ from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.graph import Graph, Smoothness, neighbour_graph
 from mercer.linalg.line import MarkovFactor, MarkovGram
 from mercer.linalg.operators import ExplicitOperator
+from mercer.linalg.reduced import ReducedGram
+from mercer.linalg.representation import Inducing
 
 __all__ = [
     "DenseFactor",
@@ -16,10 +18,12 @@ __all__ = [
     "Factor",
     "Gram",
     "Graph",
+    "Inducing",
     "MarkovFactor",
     "MarkovGram",
     "NotPositiveDefiniteError",
     "Projected",
+    "ReducedGram",
     "SignedFactor",
     "Smoothness",
     "neighbour_graph",

@@ -169,7 +169,7 @@ class ContrastOperator(PosteriorOperator):
 class InducedOperator(PosteriorOperator):
     """C on m inducing points, by two triangles: A'C B = (L^-1 A)'(L^-1 B) - (R^-T a)'(R^-T b).
 
-    ``triangle`` is L (m, m), lower, of the prior at the points; ``root`` is R (m + c, m + c),
+    ``triangle`` is L' (m, m), upper, of the prior at the points; ``root`` is R (m + c, m + c),
     upper, of the posterior, with the basis below: a = [L^-1 A; h]. The explicit C would lose half
     of the digits of a variance. Theory (S1).
     """
@@ -178,7 +178,7 @@ class InducedOperator(PosteriorOperator):
     root: Array
 
     def _halves(self, A: Array, h: Array | None) -> tuple[Array, Array]:
-        phi = solve_triangular(self.triangle, A, lower=True)
+        phi = solve_triangular(self.triangle, A, trans="T")
         both = phi if h is None else np.vstack([phi, h.T])
         return phi, solve_triangular(self.root, both, trans="T")
 

@@ -449,7 +449,7 @@ class ReducedFactor(Factor):
         return told | ({"dropped": given - int(self.gram.used.sum())} if not self.gram.used.all() else {})
 
     def operator(self) -> InducedOperator:
-        return InducedOperator(self.gram.L, self.R)
+        return InducedOperator(np.ascontiguousarray(self.gram.L.T), self.R)
 
 
 def _triangle(K: Array) -> tuple[Array, NDArray[np.bool_], float]:

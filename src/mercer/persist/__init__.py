@@ -24,7 +24,7 @@ __all__ = ["ModelFileError", "check_target", "describe", "load", "replacing", "s
 FORMAT = 2  # what is written; format 1, of versions before, is read
 _FIELDS = {"format": int, "mercer": str, "estimator": str, "state": dict, "fortran": list}
 PIPELINE = "Pipeline"  # scikit-learn's, of steps that are on the list
-ROOMS = ("kernels", "losses", "inference", "search", "basis")
+ROOMS = ("kernels", "losses", "inference", "search", "basis", "linalg")
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:

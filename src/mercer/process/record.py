@@ -14,6 +14,7 @@ from mercer.linalg.operators import (
     CholeskyOperator,
     ContrastOperator,
     ExplicitOperator,
+    InducedOperator,
     PosteriorOperator,
     SeveralOperator,
 )
@@ -35,6 +36,10 @@ _CONTRAST = {
     "block": Numbers("b b"),
 }
 _INDUCING = {"gain": Numbers("n-b n"), "tilt": Numbers("n-b b")}
+_INDUCED = {
+    "triangle": Numbers("n n", upper=True, diagonal="positive"),
+    "root": Numbers("n+b n+b | n n", upper=True, diagonal="positive"),
+}
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
 _SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
 
@@ -50,6 +55,8 @@ def _form(operator: Any) -> str:
             return "cholesky"
         case ContrastOperator():
             return "contrast" if operator.gain is None else "inducing"
+        case InducedOperator():
+            return "induced"
         case SeveralOperator():
             return "several" if operator.shared is None else "coupled"
     return "line" if operator.walks else type(operator).__name__
@@ -63,6 +70,7 @@ OPERATOR = One(
         "basis": Fields(BasisOperator, _CHOLESKY | _BASIS),
         "contrast": Fields(ContrastOperator, _CONTRAST),
         "inducing": Fields(ContrastOperator, _CONTRAST | _INDUCING),
+        "induced": Fields(InducedOperator, _INDUCED),
         "several": Fields(lambda operators: SeveralOperator(operators, None), _SEVERAL),
         "coupled": Fields(SeveralOperator, _SEVERAL | _SHARED),
         # a weight is infinite where there was no noise; the rest is the posterior's

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from mercer.core.component import Component
+from mercer.estimators.shared.inducing import Reduced, Schedule, describe, first_rows
 from mercer.estimators.shared.parts import Parts, data_scales
 from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
@@ -29,7 +30,6 @@ from mercer.search import (
 from mercer.search.optimize import Abandoned
 
 SMALL = 300  # points up to which the memory of a second posterior is not worth a second solve
-AMPLITUDES = ("variance", "value")  # of a scaled kernel, of a constant
 
 # What each extra length scale must gain in log evidence, in units of log(number of observations).
 PRICE = 0.5  # theory (G13)
@@ -74,6 +74,8 @@ def find_parameters(
 
     A search that samples is preceded by one that maximises, which decides and gives the start.
     """
+    if parts.inducing is not None:
+        return _by_inducing(parts, problem, rng)
     if parts.search is None:
         return [Draw(parts.kernel, parts.loss)], {"search": None}
     factor = 1.0
@@ -93,6 +95,30 @@ def find_parameters(
         report["search"] = best.report
     report["search"]["search_weight_factor"] = factor
     return draws, report
+
+
+def _by_inducing(
+    parts: Parts, problem: Problem, rng: np.random.Generator
+) -> tuple[list[Draw], dict[str, Any]]:
+    """Hyperparameters of some rows first, exactly; then of all, together with the points."""
+    assert parts.inducing is not None
+    draw, report, rows = Draw(parts.kernel, parts.loss), {}, 0
+    whole = problem
+    if parts.search is not None:
+        if "quadratic" in parts.inference.needs and parts.search.get_params().get("balance", True):
+            whole, _ = balanced(problem)
+        few = first_rows(whole, parts.inducing.rows, rng)
+        rows = len(few.points)
+        [draw], first = _decide(parts, few, parts.search, rng)
+        report["start"] = first["search"]
+        report |= {key: first[key] for key in ("ard",) if key in first}
+    schedule = Schedule(parts, whole, rng)
+    reached = schedule.run(draw.kernel, draw.loss)
+    parts.make_gram = Reduced(reached.points, schedule.corrected)
+    report["search"] = reached.report or None
+    gram = parts.make_gram(reached.kernel, problem.points, scratch=False)
+    report["inducing"] = describe(gram, reached, schedule, rows)
+    return [Draw(reached.kernel, reached.loss)], report
 
 
 def _decide(
@@ -148,10 +174,7 @@ def _run(
     scanned: dict[str, Component] | None = None,
 ) -> tuple[list[Draw], Result]:
     """Search from a kernel; ``scanned`` are the parts where a search before this one began."""
-    bounds, every = dict(parts.bounds), parts.amplitudes
-    for path, owner, name in kernel.differentiable():
-        if every is not None and name in AMPLITUDES and owner.mark(name).bounds is None:
-            bounds[f"kernel__{path}"] = every
+    bounds = parts.limits(kernel)
     space = Space({"kernel": kernel, "loss": parts.loss}, bounds)
     if scanned is not None:
         space.scanned = Space(scanned, bounds).start

@@ -19,12 +19,14 @@ from mercer.kernels.dot import Linear
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram, RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
+from mercer.linalg.representation import Inducing
 from mercer.linalg.line import LineGram, Ordering, state_space_of
 from mercer.losses.base import Loss
 from mercer.search import GramMaker, Search
 
 LINE_FROM = 256  # points from which "auto" walks along the line: below, dense is as fast
-NAMES = ("auto", "dense", "markov")
+NAMES = ("auto", "dense", "markov", "inducing")
+AMPLITUDES = ("variance", "value")  # of a scaled kernel, of a constant
 
 # Noise of a loss given by name: where it starts and how far it may go, relative to var(y).
 NOISE_START, NOISE_BOUNDS = 0.1, (1e-8, 1e2)
@@ -51,6 +53,8 @@ class Parts:
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)  # by full name
     amplitudes: tuple[float, float] | None = None  # of each variance and constant without its own
     linear: bool = False  # no n x n array is formed for many points
+    inducing: Inducing | None = None  # the function is known through its values at few points
+    points: Array | None = None  # (m, d) these, where they were given
 
     @property
     def criterion(self) -> str | None:
@@ -87,7 +91,10 @@ class Parts:
 
     def choose_gram(self, name: Any, d: int) -> None:
         """Set the Gram of a fit on d columns; "auto" chooses among exact ones only."""
-        if name not in NAMES:
+        if isinstance(name, Inducing) or (isinstance(name, str) and name == "inducing"):
+            self._choose_inducing(Inducing() if isinstance(name, str) else name, d)
+            return
+        if not isinstance(name, str) or name not in NAMES:
             raise ValueError(f"unknown gram {name!r}; known are {', '.join(map(repr, NAMES))}")
         against = self._against_the_line(d)
         if name == "markov" and against:
@@ -107,6 +114,27 @@ class Parts:
             return gram
 
         self.make_gram, self.linear = make, True
+
+    def _choose_inducing(self, given: Inducing, d: int) -> None:
+        given.check(d)
+        if not self.inference.works_in_linear_time or self.loss.response == "multiclass":
+            raise ValueError(
+                f"inducing points do not serve {type(self.inference).__name__} inference: use "
+                "'exact' for Gaussian noise, 'laplace' or 'ep' for other losses"
+            )
+        if self.search is not None and (self.search.samples_many or self.criterion != "evidence"):
+            raise ValueError(
+                "inducing points are searched for by the evidence: give search='evidence' or None"
+            )
+        self.inducing, self.linear = given, True
+
+    def limits(self, kernel: Kernel) -> dict[str, tuple[float, float]]:
+        """Return the bounds of a search by full name."""
+        bounds, every = dict(self.bounds), self.amplitudes
+        for path, owner, name in kernel.differentiable():
+            if every is not None and name in AMPLITUDES and owner.mark(name).bounds is None:
+                bounds[f"kernel__{path}"] = every
+        return bounds
 
     def _against_the_line(self, d: int) -> str:
         """Say why the O(n) algebra cannot be used, or nothing."""
@@ -129,6 +157,14 @@ class Parts:
         X (n, d) and y (n, m) are in these units. What a kernel takes from data, it takes here.
         """
         self.kernel = self.kernel.frozen(X, weights)
+        if self.inducing is not None and not isinstance(self.inducing.m, (str, int, np.integer)):
+            self.points = units.standardised(np.asarray(self.inducing.m, dtype=np.float64))
+        count = 0 if self.inducing is None else self.inducing.m
+        count = count if isinstance(count, (int, np.integer)) else 0
+        if count >= len(X):
+            raise ValueError(
+                f"{count} inducing points for {len(X)} distinct rows save nothing: use gram='auto'"
+            )
         total = weights.sum()
         exact = self.loss.offers("quadratic")
         robust = self.standardize and self.loss.offers("in_units") and not exact

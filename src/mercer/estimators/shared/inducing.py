@@ -1,0 +1,217 @@
+"""Hyperparameters and inducing points together: from few rows exactly, then from all by a bound.
+
+1. Hyperparameters from the exact evidence of some rows. 2. Points, chosen at these. 3. The noise is
+raised to the variance that the points leave unexplained: from a smaller one the first step leads to
+the optimum in which all is noise. 4. All of it climbs together. Theory, section "Schedule".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from mercer.core.arrays import Array
+from mercer.estimators.shared.parts import Parts
+from mercer.inference.base import Inference, Problem, Solution
+from mercer.kernels.base import Gradient, Kernel
+from mercer.linalg.centres import CHOOSERS
+from mercer.linalg.gram import Covariance, Gram
+from mercer.linalg.reduced import ReducedGram
+from mercer.linalg.representation import Inducing, Points
+from mercer.losses.base import Loss
+from mercer.search import EvidenceCriterion, Optimize, Space
+from mercer.search.scan import rows_of
+
+FIRST, MOST = 128, 2048  # points with which "auto" begins and ends
+ROUND = 40  # iterations between two choices of points that are not moved
+TOL = 1e-9  # relative change of the bound at which a climb ends
+
+
+class InducingCriterion(EvidenceCriterion):
+    """The evidence on the reduced prior, as a function of the parameters and of the points."""
+
+    def __init__(self, space: Space, problem: Problem, inference: Inference, made: Reduced) -> None:
+        super().__init__(space, problem, inference, made)
+        self.made = made
+
+    def solve(self, u: Array, start: Solution | None = None) -> tuple[Gram, Loss, Solution]:
+        parts, p = self.space.parts_at(u), self.problem
+        kernel, loss = cast(Kernel, parts["kernel"]), cast(Loss, parts["loss"])
+        held = parts.get("inducing")
+        made = self.made if held is None else replace(self.made, points=cast(Points, held).points)
+        gram = made(kernel, p.points, scratch=True)
+        solve, w = self.inference.solve, p.weights
+        return gram, loss, solve(gram, p.y, loss, basis=p.basis, weights=w, start=start)
+
+    def value_and_gradients(
+        self, gram: Gram, loss: Loss, solution: Solution
+    ) -> tuple[float, dict[str, Gradient]]:
+        assert isinstance(gram, ReducedGram)
+        p, moved = self.problem, "inducing" in self.space.parts
+        found = self.inference.evidence(gram, p.y, loss, solution, spread=p.spread)
+        slope, points = gram.slopes(solution.alpha, solution.factor, found.U, found.V, moved=moved)
+        by_part: dict[str, Gradient] = {"kernel": slope, "loss": found.loss_gradient}
+        if points is not None:  # a point that was dropped stays
+            whole = np.zeros((len(gram.used), points.shape[1]))
+            whole[gram.used] = points
+            by_part["inducing"] = {"points": whole}
+        return found.value, by_part
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """Makes the Gram of a kernel at given inducing points."""
+
+    points: Array
+    corrected: bool
+
+    def __call__(self, kernel: Covariance, points: Array, *, scratch: bool) -> ReducedGram:
+        assert isinstance(kernel, Kernel)
+        return ReducedGram(kernel, points, self.points, corrected=self.corrected)
+
+
+@dataclass
+class Reached:
+    """Where a climb ended."""
+
+    kernel: Kernel
+    loss: Loss
+    points: Array
+    value: float
+    report: dict[str, Any]
+
+
+class Schedule:
+    """The search of a machine with inducing points, from ``kernel`` and ``loss``."""
+
+    def __init__(self, parts: Parts, problem: Problem, rng: np.random.Generator) -> None:
+        assert parts.inducing is not None
+        self.parts, self.problem, self.rng = parts, problem, rng
+        self.given: Inducing = parts.inducing
+        self.corrected = not parts.inference.bounds_evidence
+        self.moves = _moves(parts.kernel, problem.points, self.given.move)
+
+    def chosen(self, kernel: Kernel, m: int) -> Array:
+        """Return m points chosen at the parameters of a kernel."""
+        p, signal = self.problem, kernel.noise_free()
+        assert signal is not None
+        named = self.given.choose
+        if kernel.positional and named == "kmeans":
+            named = "random_pivots"
+        return CHOOSERS[named](signal, p.points, p.weights, m, self.rng)
+
+    def run(self, kernel: Kernel, loss: Loss) -> Reached:
+        """Return the best that was found from here."""
+        m, given = self.given.m, self.parts.points
+        if given is not None:
+            return self.climbed(kernel, loss, given)
+        if not isinstance(m, str):
+            return self.rounds(kernel, loss, int(m))
+        n, size = len(self.problem.points), FIRST
+        reached = self.rounds(kernel, loss, min(size, n - 1))
+        while 2 * size <= min(MOST, n // 2) and not reached.report.get("interrupted"):
+            more = self._more(reached, size)
+            further = self.climbed(reached.kernel, reached.loss, more)
+            gain = (further.value - reached.value) / max(float(self.problem.weights.sum()), 1.0)
+            if further.value > reached.value:
+                reached = further
+            reached.report["gain_by_doubling"] = float(gain)
+            size *= 2
+            if gain < self.given.tol:
+                break
+        return reached
+
+    def _more(self, reached: Reached, m: int) -> Array:
+        """Add m centres of the rows of which most is unexplained."""
+        p = self.problem
+        gram = Reduced(reached.points, self.corrected)(reached.kernel, p.points, scratch=True)
+        weights = p.weights * gram.known() + 1e-12
+        signal = reached.kernel.noise_free()
+        assert signal is not None
+        named = "random_pivots" if reached.kernel.positional else "kmeans"
+        new = CHOOSERS[named](signal, p.points, weights, m, self.rng)
+        return np.vstack([reached.points, new])
+
+    def rounds(self, kernel: Kernel, loss: Loss, m: int) -> Reached:
+        """Climb from chosen points; those that are not moved are chosen again at what was found."""
+        reached = self.climbed(kernel, loss, self.chosen(kernel, m))
+        if self.moves or self.parts.search is None:
+            return reached
+        for _ in range(2):
+            again = self.climbed(reached.kernel, reached.loss, self.chosen(reached.kernel, m))
+            better = again.value > reached.value + 1.0
+            reached = again if again.value > reached.value else reached
+            if not better or reached.report.get("interrupted"):
+                break
+        return reached
+
+    def climbed(self, kernel: Kernel, loss: Loss, points: Array) -> Reached:
+        """Climb from these parameters and points."""
+        parts, p, search = self.parts, self.problem, self.parts.search
+        made = Reduced(points, self.corrected)
+        if search is None:
+            return Reached(kernel, loss, points, -np.inf, {})
+        loss = self._raised(made(kernel, p.points, scratch=True), loss)
+        held = {"inducing": Points(points)} if self.moves else {}
+        space = Space({"kernel": kernel, "loss": loss, **held}, parts.limits(kernel))
+        progress = search.get_params().get("progress", False)
+        climb = Optimize(
+            restarts=0, max_iter=self.given.max_iter, tol=TOL, progress=progress
+        )
+        criterion = InducingCriterion(space, p, parts.inference.searching(), made)
+        [best] = climb.run(criterion, space, self.rng)
+        at = space.parts_at(best.u)
+        moved = cast(Points, at["inducing"]).points if self.moves else points
+        at_bounds = [name for name in best.report["at_bounds"] if not name.startswith("inducing")]
+        told = {**best.report, "at_bounds": at_bounds}
+        return Reached(cast(Kernel, at["kernel"]), cast(Loss, at["loss"]), moved, best.value, told)
+
+    def _raised(self, gram: ReducedGram, loss: Loss) -> Loss:
+        """Raise the noise of a loss to what the points leave unexplained."""
+        noise = getattr(loss, "noise", None)
+        if noise is None or np.ndim(noise) or "noise" not in loss.domains or self.corrected:
+            return loss
+        if loss.mark("noise").fixed:
+            return loss
+        return loss.replaced({"noise": max(float(noise), float(gram.known().mean()))})
+
+
+def _moves(kernel: Kernel, points: Array, wanted: bool | str) -> bool:
+    """Whether the points are moved; refuse where a user wants it and the kernel cannot."""
+    if wanted is False:
+        return False
+    why = "its rows are not points in space" if kernel.positional or kernel.pairwise else ""
+    if not why:
+        try:
+            kernel.pullback_points(points[:1], points[:1], np.ones((1, 1)))
+        except NotImplementedError as error:
+            why = str(error)
+    if why and wanted is True:
+        raise ValueError(f"Inducing(move=True) cannot move the points of this kernel: {why}")
+    return not why
+
+
+def first_rows(problem: Problem, rows: int, rng: np.random.Generator) -> Problem:
+    """Return the problem of so many of its points, drawn at random; all if there are not more."""
+    n = len(problem.points)
+    return problem if n <= rows else rows_of(problem, np.sort(rng.permutation(n)[:rows]))
+
+
+def describe(gram: ReducedGram, reached: Reached, schedule: Schedule, rows: int) -> dict[str, Any]:
+    """Return what ``report_["inducing"]`` says."""
+    prior = gram.prior
+    how = schedule.given.choose + (", moved" if schedule.moves else "")
+    how = "given" + (", moved" if schedule.moves else "") if schedule.parts.points is not None else how
+    found = {
+        "points": len(gram.support),
+        "chosen": how,
+        "dropped": int((~gram.used).sum()),
+        "explained": float(1.0 - gram.known().sum() / prior.sum()),
+        "jitter": gram.jitter,
+        "rows_of_first_search": rows,
+    }
+    if "gain_by_doubling" in reached.report:
+        found["gain_by_doubling"] = reached.report["gain_by_doubling"]
+    return found

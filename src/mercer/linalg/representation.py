@@ -1,0 +1,93 @@
+"""How K is held where all of it does not fit: the parts that users give as ``gram``."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer.core.component import REAL, Component, Domains
+from mercer.core.arrays import Array
+from mercer.linalg.centres import CHOOSERS
+
+
+class Representation(Component):
+    """A way to hold K on many rows; a name, or one of these with its own settings."""
+
+
+class Inducing(Representation):
+    """Know the function through its values at m points: O(n m^2) time, O(m^2 + n) memory.
+
+    The result is another model, whose evidence is a lower bound on that of the exact one (for
+    Gaussian noise and variational inference): the smaller the bound's loss, the closer the models.
+
+    Parameters
+    ----------
+    m : int, "auto" or array (m, d)
+        How many points, or the points themselves in your units. "auto" doubles their number from
+        128 until the bound gains less than ``tol`` a row.
+    choose : "kmeans", "uniform", "pivots" or "random_pivots"
+        How they are chosen at the first hyperparameters: centres of the rows, rows at random, rows
+        of which most is unknown, or rows drawn by how much is unknown. Kernels without coordinates
+        (a matrix, row numbers) take rows: "random_pivots".
+    move : "auto", True or False
+        Move the points ("auto": where the kernel says how it changes with them), together with the hyperparameters, where the bound is largest. Worth a
+        factor two to four in m, for three times the evaluations.
+    tol : float, in nats a row, see m = "auto".
+    rows : int, how many rows the first hyperparameters are learned from, exactly.
+    max_iter : int, iterations with all rows.
+
+    References: Titsias (2009); Burt, Rasmussen and van der Wilk (2020).
+
+    Examples
+    --------
+    >>> Inducing(m=500)
+    Inducing(m=500)
+    """
+
+    def __init__(
+        self,
+        m: Any = "auto",
+        choose: str = "kmeans",
+        move: bool | str = "auto",
+        tol: float = 0.01,
+        rows: int = 2000,
+        max_iter: int = 100,
+    ) -> None:
+        self.m, self.choose, self.move, self.tol = m, choose, move, tol
+        self.rows, self.max_iter = rows, max_iter
+
+    def check(self, d: int) -> None:
+        """Refuse what cannot be, for a table of d columns."""
+        if self.choose not in CHOOSERS:
+            known = ", ".join(repr(name) for name in CHOOSERS)
+            raise ValueError(f"Inducing: choose must be one of {known}, not {self.choose!r}")
+        for name, least in (("rows", 10), ("max_iter", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+                raise ValueError(f"Inducing: {name} must be a whole number >= {least}: {value!r}")
+        if not (isinstance(self.tol, (int, float)) and self.tol > 0):
+            raise ValueError(f"Inducing: tol must be positive, in nats a row, not {self.tol!r}")
+        if isinstance(self.m, str) and self.m == "auto":
+            return
+        if isinstance(self.m, (int, np.integer)) and not isinstance(self.m, bool) and self.m >= 1:
+            return
+        Z = np.asarray(self.m, dtype=np.float64) if not isinstance(self.m, str) else np.zeros(0)
+        if Z.ndim != 2 or not len(Z):
+            raise ValueError(
+                f"Inducing: m is a number of points, 'auto', or the points (m, d), not {self.m!r}"
+            )
+        if Z.shape[1] != d:
+            raise ValueError(f"the inducing points have {Z.shape[1]} columns, and X has {d}")
+        if not np.all(np.isfinite(Z)):
+            row = int(np.flatnonzero(~np.isfinite(Z).all(axis=1))[0])
+            raise ValueError(f"inducing point {row} is not finite: {Z[row]}")
+
+
+class Points(Component):
+    """Inducing points (m, d) that a search moves."""
+
+    domains: ClassVar[Domains] = {"points": REAL}
+
+    def __init__(self, points: Array) -> None:
+        self.points = points
