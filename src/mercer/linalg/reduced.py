@@ -33,6 +33,7 @@ from mercer.linalg.gram import Charge, Factor, Gram
 from mercer.linalg.operators import InducedOperator
 
 LEAST = 2048  # rows of a block
+PANEL = 128  # columns that are solved for at a time
 SHARE = 0.25  # of the memory that is available, up to which the features of all rows are kept
 NEAR = 1e-8  # of its variance is left at a point that is known from the others: it is dropped
 GONE = 1e-6  # nats that rounding of B may cost before the rows are taken in by reflections
@@ -80,6 +81,10 @@ class ReducedGram(Gram):
             raise ValueError("the kernel consists of noise parts only: add a part for the signal")
         self.kernel, self.signal, self.points, self.corrected = kernel, signal, points, corrected
         self.L, self.used, self.jitter = _triangle(signal(inducing))
+        self._corners = [  # L_jj^-T of the panels
+            solve_triangular(self.L[i : i + PANEL, i : i + PANEL], np.eye(min(PANEL, len(self.L) - i)), lower=True).T
+            for i in range(0, len(self.L), PANEL)
+        ]
         self.inducing = np.ascontiguousarray(inducing[self.used])
         n, m = len(points), len(self.inducing)
         self.block = max(LEAST, 4 * m) if block is None else block
@@ -110,7 +115,17 @@ class ReducedGram(Gram):
 
     def _formed(self, rows: slice) -> Array:
         # phi' = k(x, Z) L^-T: whitened before anything is summed, or digits are lost
-        return np.asarray(blas.dtrsm(1.0, self.L, self.cross(rows).T, lower=1).T)
+        return self._whitened(self.cross(rows))
+
+    def _whitened(self, K: Array) -> Array:
+        """K L^-T for K (q, m), in place, by panels: nearly all of it is multiplication."""
+        L = self.L
+        for i in range(0, len(L), PANEL):
+            j = slice(i, i + PANEL)
+            if i:
+                K[:, j] -= K[:, :i] @ L[j, :i].T
+            K[:, j] = K[:, j] @ self._corners[i // PANEL]
+        return K
 
     def _left(self, rows: slice, F: Array) -> Array:
         # rounding can leave -1e-16 of the prior variance
@@ -161,8 +176,7 @@ class ReducedGram(Gram):
         return np.asarray(self.prior - self.known() + self.noise)
 
     def rows(self, index: Index) -> Array:
-        F = np.asarray(blas.dtrsm(1.0, self.L, self.signal(self.points[index], self.support).T, lower=1))
-        out = self.expand(F).T
+        out = self.expand(self._whitened(self.signal(self.points[index], self.support)).T).T
         out[np.arange(len(index)), index] += self.lam[index]
         return np.asarray(out)
 
