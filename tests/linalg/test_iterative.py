@@ -1,0 +1,124 @@
+"""Conjugate gradients with bounds, against the dense answer and stored reference values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mercer.core.arrays import Array
+from mercer.kernels import RBF, Matern
+from mercer.linalg.iterative import IterativeGram, LogDet
+from mercer.process.process import Prior
+from mercer.inference import Exact
+from mercer.losses import Gaussian
+from tests.linalg.test_reduced import KERNEL, table
+
+
+def dense(X: Array, noise: float = 0.05) -> Array:
+    return KERNEL(X) + noise * np.eye(len(X))
+
+
+def exact_evidence(X: Array, y: Array, noise: float = 0.05) -> float:
+    C = dense(X, noise)
+    return float(-0.5 * y @ np.linalg.solve(C, y) - 0.5 * np.linalg.slogdet(C)[1] - len(y) / 2 * np.log(2 * np.pi))
+
+
+def test_bounds_reference() -> None:
+    X, y = table()
+    factor = IterativeGram(KERNEL, X, X[:12]).factor(np.full(90, 20.0))
+    start = factor.evidence_bounds(y, np.zeros_like(y))
+    assert start == pytest.approx((-233.7755773992, 23.5758256939), rel=1e-10)
+    ten = factor.solved(y, 0.0, limit=10)
+    low, high = factor.evidence_bounds(y, ten.V)
+    assert (low, high) == pytest.approx((-89.5088671540, -28.5756318493), rel=1e-8)
+    assert ten.rho2[0] == pytest.approx(0.03566010, rel=1e-6)
+
+
+def test_every_step_is_bracketed_and_the_end_is_exact() -> None:
+    X, y = table()
+    factor = IterativeGram(KERNEL, X, X[:12]).factor(np.full(90, 20.0))
+    truth = np.linalg.solve(dense(X), y)
+    quad, value = float(y[:, 0] @ truth[:, 0]), exact_evidence(X, y[:, 0])
+    for k in range(0, 60, 3):
+        v = factor.solved(y, 0.0, limit=k).V
+        low, high, _ = factor.quadratic_bounds(y[:, 0], v[:, 0])
+        assert low - 1e-9 <= quad <= high + 1e-9
+        bounds = factor.evidence_bounds(y, v)
+        assert bounds[0] - 1e-9 <= value <= bounds[1] + 1e-9
+    assert factor.solved(y, 1e-22, limit=300).V == pytest.approx(truth, rel=1e-8)
+
+
+def test_error_of_the_mean_is_certified() -> None:
+    X, y = table()
+    factor = IterativeGram(KERNEL, X, X[:12]).factor(np.full(90, 20.0))
+    truth = np.linalg.solve(dense(X), y)
+    new = np.random.default_rng(3).normal(size=(200, 2))
+    for k in (1, 5, 20):
+        found = factor.solved(y, 0.0, limit=k)
+        error = np.abs(KERNEL(new, X) @ (found.V - truth)).max()
+        assert error <= np.sqrt(np.exp(0.3) * found.rho2[0])
+
+
+def test_the_half_and_the_whitened_matrix() -> None:
+    X, _ = table()
+    factor = IterativeGram(KERNEL, X, X[:12]).factor(np.full(90, 20.0))
+    G = factor.half(np.eye(90))
+    F = factor.gram.reduced.features(slice(0, 90))
+    assert G @ G.T == pytest.approx(F @ F.T + 0.05 * np.eye(90), rel=1e-9, abs=1e-11)
+    M = np.linalg.solve(G, np.linalg.solve(G, dense(X)).T)
+    assert np.linalg.eigvalsh(0.5 * (M + M.T))[0] >= 1.0 - 1e-9
+
+
+def test_determinant_is_bracketed_and_estimated() -> None:
+    X, _ = table()
+    factor = IterativeGram(KERNEL, X, X[:12], probes=64).factor(np.full(90, 20.0))
+    truth = np.linalg.slogdet(dense(X))[1]
+    found: LogDet = factor.determinant()
+    assert found.bracket[1] - found.bracket[0] < 1e-2
+    assert np.all(found.pairs[:, 0] <= found.pairs[:, 1])
+    assert abs(found.value - truth) <= 4.0 * found.error
+    low, high = factor.logdet_bounds()
+    assert low <= truth <= high
+
+
+def test_quadratures_bracket_at_every_length() -> None:
+    from mercer.linalg.iterative import _quadrature
+
+    X, _ = table()
+    factor = IterativeGram(KERNEL, X, X[:12]).factor(np.full(90, 20.0))
+    z = np.random.default_rng(0).choice([-1.0, 1.0], size=(90, 1))
+    G = factor.half(np.eye(90))
+    M = np.linalg.solve(G, np.linalg.solve(G, dense(X)).T)
+    values, vectors = np.linalg.eigh(0.5 * (M + M.T))
+    truth = float((vectors.T @ z)[:, 0] ** 2 @ np.log(values)) / 90.0
+    gaps = []
+    for k in (1, 2, 4, 8, 16, 30):
+        steps = factor._climb(factor.half(z), np.zeros_like(z), 0.0, k).steps
+        low, high = _quadrature(steps, 0)
+        assert low - 1e-10 <= truth <= high + 1e-10
+        gaps.append(high - low)
+    assert gaps[-1] < 1e-6 < gaps[0]
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_mean_and_variance_of_a_posterior(single: bool) -> None:
+    X, y = table()
+    gram = IterativeGram(KERNEL, X, X[:12], tol=1e-10, single=single)
+    found = Exact().solve(gram, y, Gaussian(0.05))
+    new = np.random.default_rng(3).normal(size=(30, 2))
+    C, A = np.linalg.inv(dense(X)), KERNEL(X, new)
+    posterior = Prior(KERNEL).condition(X, found)
+    assert posterior.mean(new) == pytest.approx(A.T @ C @ y, rel=1e-4, abs=1e-5)
+    truth = np.exp(0.3) - np.einsum("ij,ij->j", A, C @ A)
+    assert np.all(np.abs(posterior.diag(new) - truth) <= 0.011 * 0.05)
+    assert found.report.details["solved"]
+
+
+def test_a_rough_kernel_with_a_basis_is_refused_and_no_noise_is() -> None:
+    X, y = table()
+    gram = IterativeGram(1.0 * Matern(nu=0.5), X, X[:5])
+    with pytest.raises(ValueError, match="noise in every row"):
+        gram.factor(np.full(90, np.inf))
+    with pytest.raises(NotImplementedError, match="unpenalised basis"):
+        Exact().solve(gram, y, Gaussian(0.05), basis=np.ones((90, 1)))
+    assert RBF().features(X) is None
