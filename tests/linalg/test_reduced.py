@@ -31,7 +31,11 @@ def evaluated(
     found = inference.solve(gram, y, loss, **given)
     evidence = inference.evidence(gram, y, loss, found)
     slopes = gram.pullback(found.alpha, found.factor, evidence.U, evidence.V)
-    return evidence.value, {**slopes, **{f"loss_{k}": v for k, v in evidence.loss_gradient.items()}}, found
+    return (
+        evidence.value,
+        {**slopes, **{f"loss_{k}": v for k, v in evidence.loss_gradient.items()}},
+        found,
+    )
 
 
 def test_the_table_of_the_reference() -> None:
@@ -72,7 +76,9 @@ def test_sites_on_the_corrected_prior_reference(
 ) -> None:
     X, y = table()
     labels = np.sign(y - 0.5)
-    found, slopes, _ = evaluated(ReducedGram(KERNEL, X, X[:12], corrected=True), labels, loss, inference)
+    found, slopes, _ = evaluated(
+        ReducedGram(KERNEL, X, X[:12], corrected=True), labels, loss, inference
+    )
     assert found == pytest.approx(value, rel=1e-8)
     each = [np.exp(0.3) * slopes["variance"], *(slopes["kernel__length_scale"] * [0.8, 1.2])]
     assert each == pytest.approx(slope, rel=1e-6)
@@ -92,7 +98,10 @@ def test_gradients_are_differences(kernel: Kernel, corrected: bool, basis: bool)
     X, y = table()
     y = np.hstack([y, np.cos(y)])  # two outputs
     w = np.linspace(0.5, 2.0, 90)
-    given: dict[str, Any] = {"weights": w, "basis": np.column_stack([np.ones(90), X[:, 0]]) if basis else None}
+    given: dict[str, Any] = {
+        "weights": w,
+        "basis": np.column_stack([np.ones(90), X[:, 0]]) if basis else None,
+    }
 
     def value(kernel: Kernel, noise: float = 0.05) -> float:
         gram = ReducedGram(kernel, X, X[:12], corrected=corrected)
@@ -133,7 +142,9 @@ def test_gradient_in_the_inducing_points(kernel: Kernel) -> None:
         assert slope[i, j] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-5)
 
 
-@pytest.mark.parametrize("kernel", [KERNEL, 1.3 * Matern(nu=0.5), 0.5 * Periodic().on(0) + RBF(0.5)])
+@pytest.mark.parametrize(
+    "kernel", [KERNEL, 1.3 * Matern(nu=0.5), 0.5 * Periodic().on(0) + RBF(0.5)]
+)
 @pytest.mark.parametrize("corrected", [False, True])
 def test_all_points_are_the_dense_model(kernel: Kernel, corrected: bool) -> None:
     X, y = table()
@@ -149,7 +160,9 @@ def test_all_points_are_the_dense_model(kernel: Kernel, corrected: bool) -> None
             assert slopes[path] == pytest.approx(slope, rel=1e-6, abs=1e-6)
         for name in ("diag", "cov_diag"):
             if basis is None or name == "diag":
-                assert getattr(found.factor, name)() == pytest.approx(getattr(other.factor, name)(), rel=1e-6, abs=1e-9)
+                assert getattr(found.factor, name)() == pytest.approx(
+                    getattr(other.factor, name)(), rel=1e-6, abs=1e-9
+                )
         h = None if basis is None else (lambda x: np.ones((len(x), 1)))
         new = np.random.default_rng(1).normal(size=(9, 2))
         few = Prior(kernel).condition(X, found, h, gram)
@@ -174,8 +187,10 @@ def test_it_is_a_lower_bound() -> None:
 
 def test_blocks_do_not_matter() -> None:
     X, y = table()
-    given = [evaluated(ReducedGram(KERNEL, X, X[:12], block=b, keep=k), y, Gaussian(0.05), Exact())
-             for b, k in [(37, False), (37, True), (None, True), (1000, False)]]
+    given = [
+        evaluated(ReducedGram(KERNEL, X, X[:12], block=b, keep=k), y, Gaussian(0.05), Exact())
+        for b, k in [(37, False), (37, True), (None, True), (1000, False)]
+    ]
     for value, slopes, _ in given[1:]:
         assert value == pytest.approx(given[0][0], rel=1e-12)
         for path, slope in slopes.items():
@@ -198,3 +213,14 @@ def test_tiny_noise_by_reflections() -> None:
     F = gram.features(slice(0, 90))
     B = np.eye(12) + 1e12 * F.T @ F
     assert factor.R.T @ factor.R == pytest.approx(B, rel=1e-9)
+
+
+def test_bound_holds_where_points_are_close_to_dependent() -> None:
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(-1.7, 1.7, (600, 2)), axis=0)
+    kernel = 88.0 * RBF(length_scale=np.array([1.6, 4.1]))
+    gram = ReducedGram(kernel, X, X[::3])
+    F = gram.features(slice(0, 600))
+    assert np.all(88.0 - (F**2).sum(axis=1) > -1e-9)
+    exact = np.linalg.slogdet(kernel(X) + 0.02 * np.eye(600))[1]
+    assert gram.factor(np.full(600, 50.0)).logdet_noisy() <= exact + 1e-5

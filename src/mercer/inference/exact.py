@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -49,7 +50,13 @@ class Exact(Inference):
         if task.H.shape[1]:
             factor = factor.projected(task.H)
             beta = factor.coefficients(z)
-        return Solution(factor.solve(z), W, z, factor, beta, task.w, Report(details=factor.report))
+        alpha, report = factor.solve(z), factor.report
+        solved = bool(report.pop("solved", True))
+        told = Report(solved, report.pop("rounds", None), details=report)
+        if not solved:
+            message = f"conjugate gradients ended at rho^2 = {report['rho2']:.3g}, not at their tol"
+            told = replace(told, message=message)
+        return Solution(alpha, W, z, factor, beta, task.w, told)
 
     def evidence(
         self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
@@ -78,6 +85,8 @@ class Exact(Inference):
         if charge is not None:
             extra = extra - m * counts * charge.slope
         # dE/dD_ii = (sum alpha_i^2 - m P_ii) / 2 with D = W^-1 = 1 / (counts * precision)
+        if not solution.factor.has_diagonal:
+            return Evidence(value)
         squares, shared = (alpha**2).sum(axis=1), np.ndim(getattr(loss, "noise", ())) == 0
         with np.errstate(divide="ignore"):
             if shared and charge is not None:  # only the sum counts, which needs no diagonal

@@ -9,7 +9,7 @@ from mercer.linalg.graph import Graph, Smoothness, neighbour_graph
 from mercer.linalg.line import MarkovFactor, MarkovGram
 from mercer.linalg.operators import ExplicitOperator
 from mercer.linalg.reduced import ReducedGram
-from mercer.linalg.representation import Inducing
+from mercer.linalg.representation import Inducing, Iterative
 
 __all__ = [
     "DenseFactor",
@@ -19,6 +19,7 @@ __all__ = [
     "Gram",
     "Graph",
     "Inducing",
+    "Iterative",
     "MarkovFactor",
     "MarkovGram",
     "NotPositiveDefiniteError",

@@ -7,7 +7,7 @@ W (n,) answers everything an inference asks of C = (K + W^-1)^-1.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class Factor(ABC):
     """
 
     jitter: float | None = None
+    has_diagonal: ClassVar[bool] = True  # whether ``diag`` and ``cov_diag`` can be had
 
     @abstractmethod
     def solve(self, V: Array) -> Array:
@@ -105,6 +106,10 @@ class Factor(ABC):
 
     def charge(self) -> Charge | None:
         """Return what a bound pays for prior variance that is not represented; None if exact."""
+        return None
+
+    def bounds(self, z: Array, alpha: Array) -> tuple[float, float] | None:
+        """Return certain bounds on the log density of z (n, m), by solutions alpha; or None."""
         return None
 
     @property

@@ -17,7 +17,7 @@ Meurant (1994). Theory (S7) to (S10).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
@@ -112,7 +112,7 @@ class IterativeGram(Gram):
 class IterativeFactor(Factor):
     """C = (K + D)^-1 by conjugate gradients, D = 1 / W plus the noise parts of the kernel."""
 
-    has_diagonal = False
+    has_diagonal: ClassVar[bool] = False
 
     def __init__(self, gram: IterativeGram, W: Array) -> None:
         if not np.all((W > 0.0) & np.isfinite(W)):
@@ -183,9 +183,11 @@ class IterativeFactor(Factor):
     def solve(self, V: Array) -> Array:
         parts = [V[:, i : i + WIDTH] for i in range(0, V.shape[1], WIDTH)]
         found = [self.solved(part) for part in parts]
+        worst = float(max(one.rho2.max(initial=0.0) for one in found))
         self.told = {
+            "mean_error": float(np.sqrt(self.gram.signal.diag(self.gram.points).max() * worst)),
             "rounds": max(one.rounds for one in found),
-            "rho2": float(max(one.rho2.max(initial=0.0) for one in found)),
+            "rho2": worst,
             "solved": all(one.converged for one in found),
             "products": self.gram.products,
         }
@@ -205,7 +207,7 @@ class IterativeFactor(Factor):
         n, low = len(self.D), self.P.logdet_noisy()
         return low, low + n * float(np.log1p(self.tau / n))
 
-    def evidence_bounds(self, z: Array, alpha: Array) -> tuple[float, float]:
+    def bounds(self, z: Array, alpha: Array) -> tuple[float, float]:
         """Lower and upper bound on the log density of targets z (n, m) with solutions alpha."""
         n, m = z.shape
         low, high = self.logdet_bounds()

@@ -81,10 +81,6 @@ class ReducedGram(Gram):
             raise ValueError("the kernel consists of noise parts only: add a part for the signal")
         self.kernel, self.signal, self.points, self.corrected = kernel, signal, points, corrected
         self.L, self.used, self.jitter = _triangle(signal(inducing))
-        self._corners = [  # L_jj^-T of the panels
-            solve_triangular(self.L[i : i + PANEL, i : i + PANEL], np.eye(min(PANEL, len(self.L) - i)), lower=True).T
-            for i in range(0, len(self.L), PANEL)
-        ]
         self.inducing = np.ascontiguousarray(inducing[self.used])
         n, m = len(points), len(self.inducing)
         self.block = max(LEAST, 4 * m) if block is None else block
@@ -124,7 +120,8 @@ class ReducedGram(Gram):
             j = slice(i, i + PANEL)
             if i:
                 K[:, j] -= K[:, :i] @ L[j, :i].T
-            K[:, j] = K[:, j] @ self._corners[i // PANEL]
+            # a triangle is solved with, not inverted: Kzz may be close to singular
+            K[:, j] = blas.dtrsm(1.0, L[j, j], K[:, j].T, lower=1).T
         return K
 
     def _left(self, rows: slice, F: Array) -> Array:
@@ -308,7 +305,9 @@ class ReducedGram(Gram):
         gradient = added(gradient, k.diag_pullback(self.points, slope, noise=False))
         if self._noisy:
             gradient = added(gradient, k.diag_pullback(self.points, noise))
-            gradient = added(gradient, scaled(k.diag_pullback(self.points, noise, noise=False), -1.0))
+            gradient = added(
+                gradient, scaled(k.diag_pullback(self.points, noise, noise=False), -1.0)
+            )
         return gradient, points
 
 
@@ -329,7 +328,9 @@ class ReducedFactor(Factor):
             self._check(W)
         lam = gram.lam
         with np.errstate(divide="ignore"):
-            self.E = np.where(np.isinf(W), 1.0 / lam, W / (1.0 + np.where(np.isinf(W), 0.0, W) * lam))
+            self.E = np.where(
+                np.isinf(W), 1.0 / lam, W / (1.0 + np.where(np.isinf(W), 0.0, W) * lam)
+            )
         self.reflected = False
         self._leverage: Array | None = None
         self._inverse: Array | None = None
@@ -460,7 +461,9 @@ class ReducedFactor(Factor):
         told = {"jitter": self.jitter, "inducing_points": len(self.gram.support)}
         given = len(self.gram.used)
         told |= {"reflections": True} if self.reflected else {}
-        return told | ({"dropped": given - int(self.gram.used.sum())} if not self.gram.used.all() else {})
+        return told | (
+            {"dropped": given - int(self.gram.used.sum())} if not self.gram.used.all() else {}
+        )
 
     def operator(self) -> InducedOperator:
         return InducedOperator(np.ascontiguousarray(self.gram.L.T), self.R)

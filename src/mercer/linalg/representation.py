@@ -84,6 +84,60 @@ class Inducing(Representation):
             raise ValueError(f"inducing point {row} is not finite: {Z[row]}")
 
 
+class Iterative(Representation):
+    """Solve with K by products alone: exact up to a certified error, O(n) memory, Gaussian noise.
+
+    Conjugate gradients on a preconditioner of ``rank`` centres end where the error of the mean and
+    of the evidence is bounded: ``evidence_bounds_`` holds the true log evidence between its two
+    numbers, and ``report_["inference"]`` the bound on the error of every prediction.
+    Hyperparameters are those of the exact evidence of ``rows`` rows, which beat those of any bound.
+
+    Parameters
+    ----------
+    rank : int, centres of the preconditioner.
+    centres : "uniform", "kmeans", "pivots" or "random_pivots", how they are chosen.
+    tol : float, rho^2 at which the solution is good enough: the evidence is then certain within
+        half of it.
+    probes : int, random vectors for the log-determinant.
+    precision : "single" or "double", of products with the kernel where it has a compiled form in
+        single precision; residuals are always double, and the tolerance holds for them.
+    rows : int, how many rows the hyperparameters are learned from.
+
+    References: Gibbs and MacKay (1997); Artemev, Burt and van der Wilk (2021).
+
+    Examples
+    --------
+    >>> Iterative(rank=500)
+    Iterative(rank=500)
+    """
+
+    def __init__(
+        self,
+        rank: int = 2000,
+        centres: str = "uniform",
+        tol: float = 0.01,
+        probes: int = 8,
+        precision: str = "single",
+        rows: int = 4000,
+    ) -> None:
+        self.rank, self.centres, self.tol, self.probes = rank, centres, tol, probes
+        self.precision, self.rows = precision, rows
+
+    def check(self, d: int) -> None:
+        """Refuse what cannot be."""
+        if self.centres not in CHOOSERS:
+            known = ", ".join(repr(name) for name in CHOOSERS)
+            raise ValueError(f"Iterative: centres must be one of {known}, not {self.centres!r}")
+        for name, least in (("rank", 1), ("probes", 2), ("rows", 10)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+                raise ValueError(f"Iterative: {name} must be a whole number >= {least}: {value!r}")
+        if not (isinstance(self.tol, (int, float)) and 0.0 < self.tol < np.inf):
+            raise ValueError(f"Iterative: tol must be positive, not {self.tol!r}")
+        if self.precision not in ("single", "double"):
+            raise ValueError(f"Iterative: precision is 'single' or 'double': {self.precision!r}")
+
+
 class Points(Component):
     """Inducing points (m, d) that a search moves."""
 

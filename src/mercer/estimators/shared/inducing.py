@@ -157,9 +157,7 @@ class Schedule:
         held = {"inducing": Points(points)} if self.moves else {}
         space = Space({"kernel": kernel, "loss": loss, **held}, parts.limits(kernel))
         progress = search.get_params().get("progress", False)
-        climb = Optimize(
-            restarts=0, max_iter=self.given.max_iter, tol=TOL, progress=progress
-        )
+        climb = Optimize(restarts=0, max_iter=self.given.max_iter, tol=TOL, progress=progress)
         criterion = InducingCriterion(space, p, parts.inference.searching(), made)
         [best] = climb.run(criterion, space, self.rng)
         at = space.parts_at(best.u)
@@ -203,7 +201,11 @@ def describe(gram: ReducedGram, reached: Reached, schedule: Schedule, rows: int)
     """Return what ``report_["inducing"]`` says."""
     prior = gram.prior
     how = schedule.given.choose + (", moved" if schedule.moves else "")
-    how = "given" + (", moved" if schedule.moves else "") if schedule.parts.points is not None else how
+    how = (
+        "given" + (", moved" if schedule.moves else "")
+        if schedule.parts.points is not None
+        else how
+    )
     found = {
         "points": len(gram.support),
         "chosen": how,

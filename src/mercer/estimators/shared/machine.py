@@ -245,6 +245,7 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
             values.append(solved.value)
             posterior = self._posterior(fit, draw, solved)
             if draw is first:
+                first_solved = solved
                 left = self._left_out(fit, draw, solved, posterior)
                 fit.report |= self._describe(fit, draw, solved)
             posteriors.append(self._discriminant(fit, draw, solved, posterior))
@@ -261,11 +262,36 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         self.left_out_ = None if isinstance(left, str) else left
         if isinstance(left, str):
             fit.report["left_out"] = left
+        self._bound(fit, first, first_solved)
         fit.report["density"] = self._density(fit, first.loss)
         self.relevance_ = relevance(first.kernel, p.points, p.weights)
         self.report_ = fit.report
         if said := infinite_variance(self.loss_):
             self.report_["variance"] = said
+
+    @property
+    def evidence_bounds_(self) -> tuple[float | None, float | None] | None:
+        """Between which numbers the log evidence of the exact model lies; None if not known."""
+        found = self.report_.get("evidence_bounds")
+        return None if found is None else (found[0], found[1])
+
+    def _bound(self, fit: Fit, draw: Draw, solved: Solved) -> None:
+        """Report the bounds on the evidence of a representation that is not exact."""
+        p, basis, solution = fit.problem, fit.parts.basis, solved.solution
+        k, total = 0 if p.basis is None else p.basis.shape[1], float(p.row_weights.sum())
+        if solution.factor.charge() is not None:
+            fit.report["evidence_bounds"] = [self.log_evidence_, None]
+            return
+        found = solution.factor.bounds(solution.z, solution.alpha)
+        if found is None:
+            return
+        # what merged rows and weights add to the density of their means
+        value = solved.value + 0.5 * float((solution.alpha * solution.z).sum())
+        m, logdet = p.y.shape[1], solution.factor.logdet_noisy()
+        rest = value + 0.5 * m * (logdet + len(p.y) * float(np.log(2.0 * np.pi)))
+        fit.report["evidence_bounds"] = [
+            fit.units.evidence_in_user_units(bound + rest, total, basis, k) for bound in found
+        ]
 
     def _posterior(self, fit: Fit, draw: Draw, solved: Solved) -> Posterior:
         """Return the posterior process of a draw."""
@@ -286,6 +312,11 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
             # a flat constant knows no centre
             "centred": bool(np.any(fit.units.y_shift)) and not fit.parts.has_constant,
         }
+        if not solved.solution.factor.has_diagonal:
+            return (
+                "an iterative solution has no diagonal of the inverse, which leave-one-out figures "
+                "need: use gram='inducing' or 'dense'"
+            )
         found = left_out_figures(fit.problem, solved.gram, draw.loss, solved.solution, **kind)
         if isinstance(found, str):
             return found
@@ -354,14 +385,15 @@ def _degrees_of_freedom(kernel: Kernel, problem: Problem, solved: Solved) -> flo
     None for several latent functions, and where the kernel has noise parts and a loss its own.
     """
     W, factor = solved.solution.W, solved.solution.factor
-    if isinstance(factor, CoupledFactor):
+    if isinstance(factor, CoupledFactor) or not factor.has_diagonal:
         return None
     signal = kernel.noise_free()
     if signal is kernel:  # tr(K C) = tr(Sigma W), K C = I - W^-1 C
         if np.all(W > 0.0):
             return float((1.0 - factor.diag() / W).sum())
         return float(W @ factor.cov_diag())
-    assert signal is not None
+    if signal is None or solved.gram.support is not solved.gram.points:
+        return None
     C = factor.solve(np.eye(len(problem.points)))
     k = 0 if problem.basis is None else problem.basis.shape[1]
     return float(np.einsum("ij,ij->", signal(problem.points), C)) + k

@@ -8,13 +8,16 @@ from typing import Any, cast
 
 import numpy as np
 
+from mercer.core.arrays import Array
 from mercer.core.component import Component
 from mercer.estimators.shared.inducing import Reduced, Schedule, describe, first_rows
 from mercer.estimators.shared.parts import Parts, data_scales
 from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import tied_scales, untied
-from mercer.linalg.gram import Gram
+from mercer.linalg.centres import CHOOSERS
+from mercer.linalg.gram import Covariance, Gram
+from mercer.linalg.iterative import IterativeGram
 from mercer.losses.base import Loss
 from mercer.search import (
     Criterion,
@@ -76,6 +79,8 @@ def find_parameters(
     """
     if parts.inducing is not None:
         return _by_inducing(parts, problem, rng)
+    if parts.iterative is not None:
+        return _by_iterative(parts, problem, rng)
     if parts.search is None:
         return [Draw(parts.kernel, parts.loss)], {"search": None}
     factor = 1.0
@@ -119,6 +124,36 @@ def _by_inducing(
     gram = parts.make_gram(reached.kernel, problem.points, scratch=False)
     report["inducing"] = describe(gram, reached, schedule, rows)
     return [Draw(reached.kernel, reached.loss)], report
+
+
+def _by_iterative(
+    parts: Parts, problem: Problem, rng: np.random.Generator
+) -> tuple[list[Draw], dict[str, Any]]:
+    """Hyperparameters of some rows, exactly; all rows are solved with at these."""
+    given, report = parts.iterative, {"search": None}
+    assert given is not None
+    draw = Draw(parts.kernel, parts.loss)
+    if parts.search is not None:
+        few = first_rows(problem, given.rows, rng)
+        if parts.search.get_params().get("balance", True):
+            few, _ = balanced(few)
+        [draw], report = _decide(parts, few, parts.search, rng)
+        report["search"]["rows"] = len(few.points)
+    signal = draw.kernel.noise_free()
+    assert signal is not None
+    n = len(problem.points)
+    rank = min(given.rank, max(1, n // 2))
+    centres = CHOOSERS[given.centres](signal, problem.points, problem.weights, rank, rng)
+
+    def make(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
+        assert isinstance(kernel, Kernel)
+        single, tol = given.precision == "single", given.tol
+        seeded = np.random.default_rng(0)  # common probes: machines differ by less than their noise
+        options = {"tol": tol, "single": single, "probes": given.probes, "rng": seeded}
+        return IterativeGram(kernel, points, centres, **options)
+
+    parts.make_gram = make
+    return [Draw(draw.kernel, draw.loss)], report
 
 
 def _decide(

@@ -19,13 +19,13 @@ from mercer.kernels.dot import Linear
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram, RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
-from mercer.linalg.representation import Inducing
+from mercer.linalg.representation import Inducing, Iterative
 from mercer.linalg.line import LineGram, Ordering, state_space_of
 from mercer.losses.base import Loss
 from mercer.search import GramMaker, Search
 
 LINE_FROM = 256  # points from which "auto" walks along the line: below, dense is as fast
-NAMES = ("auto", "dense", "markov", "inducing")
+NAMES = ("auto", "dense", "markov", "inducing", "iterative")
 AMPLITUDES = ("variance", "value")  # of a scaled kernel, of a constant
 
 # Noise of a loss given by name: where it starts and how far it may go, relative to var(y).
@@ -54,7 +54,8 @@ class Parts:
     amplitudes: tuple[float, float] | None = None  # of each variance and constant without its own
     linear: bool = False  # no n x n array is formed for many points
     inducing: Inducing | None = None  # the function is known through its values at few points
-    points: Array | None = None  # (m, d) these, where they were given
+    iterative: Iterative | None = None  # solutions by products alone
+    points: Array | None = None  # (m, d) the inducing points, where they were given
 
     @property
     def criterion(self) -> str | None:
@@ -94,6 +95,9 @@ class Parts:
         if isinstance(name, Inducing) or (isinstance(name, str) and name == "inducing"):
             self._choose_inducing(Inducing() if isinstance(name, str) else name, d)
             return
+        if isinstance(name, Iterative) or (isinstance(name, str) and name == "iterative"):
+            self._choose_iterative(Iterative() if isinstance(name, str) else name, d)
+            return
         if not isinstance(name, str) or name not in NAMES:
             raise ValueError(f"unknown gram {name!r}; known are {', '.join(map(repr, NAMES))}")
         against = self._against_the_line(d)
@@ -127,6 +131,22 @@ class Parts:
                 "inducing points are searched for by the evidence: give search='evidence' or None"
             )
         self.inducing, self.linear = given, True
+
+    def _choose_iterative(self, given: Iterative, d: int) -> None:
+        given.check(d)
+        if "quadratic" not in self.inference.needs or self.basis is not None:
+            what = "no unpenalised basis" if self.basis is not None else "Gaussian noise"
+            raise ValueError(
+                f"an iterative solution needs {what}: use gram='inducing', or gram='auto'"
+            )
+        if self.search is not None and (self.search.samples_many or self.criterion != "evidence"):
+            raise ValueError(
+                "an iterative solution takes hyperparameters from the evidence of some rows: give "
+                "search='evidence' or None"
+            )
+        if positional(self.kernel) or self.kernel.pairwise:
+            raise ValueError("an iterative solution needs a kernel of the inputs alone")
+        self.iterative, self.linear = given, True
 
     def limits(self, kernel: Kernel) -> dict[str, tuple[float, float]]:
         """Return the bounds of a search by full name."""

@@ -75,10 +75,12 @@ def machine_rows(machine: Any) -> Rows:
         ("Data", "standardised", _standardised(report["standardize"])),
         ("Model", "kernel", repr(machine.kernel_)),
         ("Model", "loss", repr(machine.loss_)),
+        ("Model", "representation", _represented(report)),
         ("Model", "unpenalised basis", None if basis is None else repr(basis)),
         *((learned, label, value) for label, value in _hyperparameters(machine)),
         (learned, "one length scale per column", _ard(report.get("ard"))),
         ("Quality", "log evidence", None if evidence is None else f"{evidence:.4f}"),
+        ("Quality", "log evidence of the exact model", _bounds(report.get("evidence_bounds"))),
         *(("Quality", *row) for row in left_out_rows(machine.left_out_, weight)),
         *(("Quality", "doubtful", text) for text in doubts(report)),
         ("Quality", "effective degrees of freedom", None if degrees is None else f"{degrees:.2f}"),
@@ -122,6 +124,30 @@ def absurd(calibration: float) -> str:
         f"the frequencies that it states for rows left out are off by {calibration:.2f} on average "
         "(0.5 is the worst there is)"
     )
+
+
+def _bounds(found: list[float | None] | None) -> str | None:
+    if found is None:
+        return None
+    low, high = found
+    return f"at least {low:.4f}" if high is None else f"between {low:.4f} and {high:.4f}"
+
+
+def _represented(report: dict[str, Any]) -> str | None:
+    """Return how K was held, if not exactly: the model is then another one, or has an error."""
+    found, ended = report.get("inducing"), report["inference"]
+    if found is not None:
+        text = f"{found['points']} inducing points ({found['chosen']}), which explain "
+        text += f"{100.0 * found['explained']:.2f} % of the prior variance"
+        gain = found.get("gain_by_doubling")
+        return text if gain is None else f"{text}; the last doubling gained {gain:.3f} a row"
+    if report.get("gram") == "iterative":
+        return (
+            f"conjugate gradients on {ended['centres']} centres, {ended['iterations']} rounds, "
+            f"rho^2 = {ended['rho2']:.2g}: means are within {ended['mean_error']:.2g} standardised "
+            "units of the exact ones"
+        )
+    return None
 
 
 def _ard(report: dict[str, Any] | None) -> str | None:
