@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.linalg.test_reduced import KERNEL, table
 
 from mercer.core.arrays import Array
+from mercer.inference import Exact
 from mercer.kernels import RBF, Matern
 from mercer.linalg.iterative import IterativeGram, LogDet
-from mercer.process.process import Prior
-from mercer.inference import Exact
 from mercer.losses import Gaussian
-from tests.linalg.test_reduced import KERNEL, table
+from mercer.process.process import Prior
 
 
 def dense(X: Array, noise: float = 0.05) -> Array:
@@ -49,7 +49,7 @@ def test_every_step_is_bracketed_and_the_end_is_exact() -> None:
         assert low - 1e-9 <= quad <= high + 1e-9
         bounds = factor.bounds(y, v)
         assert bounds[0] - 1e-9 <= value <= bounds[1] + 1e-9
-    assert factor.solved(y, 1e-22, limit=300).V == pytest.approx(truth, rel=1e-8)
+    assert pytest.approx(truth, rel=1e-8) == factor.solved(y, 1e-22, limit=300).V
 
 
 def test_error_of_the_mean_is_certified() -> None:
@@ -68,7 +68,7 @@ def test_the_half_and_the_whitened_matrix() -> None:
     factor = IterativeGram(KERNEL, X, X[:12]).factor(np.full(90, 20.0))
     G = factor.half(np.eye(90))
     F = factor.gram.reduced.features(slice(0, 90))
-    assert G @ G.T == pytest.approx(F @ F.T + 0.05 * np.eye(90), rel=1e-9, abs=1e-11)
+    assert pytest.approx(F @ F.T + 0.05 * np.eye(90), rel=1e-9, abs=1e-11) == G @ G.T
     M = np.linalg.solve(G, np.linalg.solve(G, dense(X)).T)
     assert np.linalg.eigvalsh(0.5 * (M + M.T))[0] >= 1.0 - 1e-9
 

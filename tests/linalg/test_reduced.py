@@ -206,13 +206,13 @@ def test_repeated_points_are_dropped() -> None:
 
 
 def test_tiny_noise_by_reflections() -> None:
-    X, y = table()
+    X, _ = table()
     gram = ReducedGram(KERNEL, X, X[:12])
     factor = gram.factor(np.full(90, 1e12))
     assert factor.reflected
     F = gram.features(slice(0, 90))
     B = np.eye(12) + 1e12 * F.T @ F
-    assert factor.R.T @ factor.R == pytest.approx(B, rel=1e-9)
+    assert pytest.approx(B, rel=1e-9) == factor.R.T @ factor.R
 
 
 def test_bound_holds_where_points_are_close_to_dependent() -> None:

@@ -49,7 +49,7 @@ class Exact(Inference):
         beta = None
         if task.H.shape[1]:
             factor = factor.projected(task.H)
-            beta = factor.coefficients(z)
+            beta = factor.basis_coefficients(z)
         alpha, report = factor.solve(z), factor.report
         solved = bool(report.pop("solved", True))
         told = Report(solved, report.pop("rounds", None), details=report)

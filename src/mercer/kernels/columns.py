@@ -88,7 +88,8 @@ class Columns(_OfInputs):
     def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
         moved = np.zeros(Z.shape)
         inside = self.kernel.pullback_points(self._inside(X), self._inside(Z), Q)
-        np.add.at(moved, (slice(None), self._positions(Z.shape[1])), inside)
+        for i, j in enumerate(self._positions(Z.shape[1])):  # a column may stand twice
+            moved[:, j] += inside[:, i]
         return moved
 
     def state_space(self) -> StateSpace | None:

@@ -100,7 +100,7 @@ class Factor(ABC):
         """Return the factor P with the unpenalised basis H (n, k) projected out."""
         raise NotImplementedError(f"{type(self).__name__} takes no unpenalised basis")
 
-    def coefficients(self, z: Array) -> Array:
+    def basis_coefficients(self, z: Array) -> Array:
         """Return the coefficients (k, m) of the basis that was projected out, for targets z."""
         raise NotImplementedError(f"{type(self).__name__} takes no unpenalised basis")
 

@@ -3,15 +3,15 @@
 P = Q + D with Q from inducing centres is the preconditioner of K + D, and P <= K + D. Hence for any
 v, with r = y - (K + D) v and rho^2 = r'P^-1 r,
 
-    v'(y + r) + r'(Q + (1 + tau) D)^-1 r  <=  y'(K + D)^-1 y  <=  v'(y + r) + rho^2              (S8)
-    log|P|  <=  log|K + D|  <=  log|P| + n log(1 + tau/n),      tau = tr D^-1 (K - Q)            (S9)
-    |k(x, X)(v - alpha)|  <=  sqrt(k(x, x)) rho                                                 (S10)
+    v'(y + r) + r'(Q + (1 + tau) D)^-1 r  <=  y'(K + D)^-1 y  <=  v'(y + r) + rho^2            (S8)
+    log|P|  <=  log|K + D|  <=  log|P| + n log(1 + tau/n),      tau = tr D^-1 (K - Q)          (S9)
+    |k(x, X)(v - alpha)|  <=  sqrt(k(x, x)) rho                                               (S10)
 
-the pair of Skilling in the metric of P. With G G' = P the matrix M = G^-1 (K + D) G^-T >= I, so that
-Gauss and Gauss-Radau quadrature with a node at one bracket z'log(M) z for every probe z.
+the pair of Skilling in the metric of P. With G G' = P the matrix M = G^-1 (K + D) G^-T >= I, so
+that Gauss and Gauss-Radau quadrature with a node at one bracket z'log(M) z for every probe z.
 
-References: Skilling (1993); Gibbs and MacKay (1997); Artemev, Burt and van der Wilk (2021); Golub and
-Meurant (1994). Theory (S7) to (S10).
+References: Skilling (1993); Gibbs and MacKay (1997); Artemev, Burt and van der Wilk (2021); Golub
+and Meurant (1994). Theory (S7) to (S10).
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class IterativeFactor(Factor):
         return self.gram.product(V, exact=exact) + self.D[:, None] * V
 
     def _climb(self, Y: Array, V: Array, tol: float, limit: int | None) -> Solved:
-        """Preconditioned conjugate gradients, all columns at once; one that is done stands still."""
+        """Preconditioned conjugate gradients, all columns at once; one that is done rests."""
         limit = int(10.0 * np.sqrt(len(Y))) + 10 if limit is None else limit
         R = Y.copy()
         Z = self.P.solve(R)

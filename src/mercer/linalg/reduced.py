@@ -107,7 +107,7 @@ class ReducedGram(Gram):
 
     def cross(self, rows: slice) -> Array:
         """k(x_i, Z) of some rows, (q, m)."""
-        return self.signal(self.points[rows], self.support)
+        return np.asarray(self.signal(self.points[rows], self.support))
 
     def _formed(self, rows: slice) -> Array:
         # phi' = k(x, Z) L^-T: whitened before anything is summed, or digits are lost
@@ -122,15 +122,15 @@ class ReducedGram(Gram):
                 K[:, j] -= K[:, :i] @ L[j, :i].T
             # a triangle is solved with, not inverted: Kzz may be close to singular
             K[:, j] = blas.dtrsm(1.0, L[j, j], K[:, j].T, lower=1).T
-        return K
+        return np.asarray(K)
 
     def _left(self, rows: slice, F: Array) -> Array:
         # rounding can leave -1e-16 of the prior variance
-        return np.maximum(self.prior[rows] - np.einsum("ij,ij->i", F, F), 0.0)
+        return np.asarray(np.maximum(self.prior[rows] - np.einsum("ij,ij->i", F, F), 0.0))
 
     def features(self, rows: slice) -> Array:
         """F of some rows, (q, m)."""
-        return self._formed(rows) if self._features is None else self._features[rows]
+        return self._formed(rows) if self._features is None else np.asarray(self._features[rows])
 
     def known(self) -> Array:
         """The residual variances (n,)."""
@@ -401,7 +401,7 @@ class ReducedFactor(Factor):
         """(R'R)^-1 T."""
         return np.asarray(lapack.dpotrs(self.R, T, lower=0)[0])
 
-    def coefficients(self, z: Array) -> Array:
+    def basis_coefficients(self, z: Array) -> Array:
         """Beta (c, r) for targets z (n, r)."""
         EV = self.E[:, None] * z
         found = sum(self._stacked(rows).T @ EV[rows] for rows in self.gram.blocks())

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.core.component import REAL, Component, Domains
 from mercer.core.arrays import Array
+from mercer.core.component import REAL, Component, Domains
 from mercer.linalg.centres import CHOOSERS
 
 
@@ -31,8 +31,9 @@ class Inducing(Representation):
         of which most is unknown, or rows drawn by how much is unknown. Kernels without coordinates
         (a matrix, row numbers) take rows: "random_pivots".
     move : "auto", True or False
-        Move the points ("auto": where the kernel says how it changes with them), together with the hyperparameters, where the bound is largest. Worth a
-        factor two to four in m, for three times the evaluations.
+        Move the points together with the hyperparameters to where the bound is largest ("auto":
+        where the kernel says how it changes with them). Worth a factor two to four in m, for three
+        times the evaluations.
     tol : float, in nats a row, see m = "auto".
     rows : int, how many rows the first hyperparameters are learned from, exactly.
     max_iter : int, iterations with all rows.

@@ -130,9 +130,9 @@ def _by_iterative(
     parts: Parts, problem: Problem, rng: np.random.Generator
 ) -> tuple[list[Draw], dict[str, Any]]:
     """Hyperparameters of some rows, exactly; all rows are solved with at these."""
-    given, report = parts.iterative, {"search": None}
+    given = parts.iterative
     assert given is not None
-    draw = Draw(parts.kernel, parts.loss)
+    draw, report = Draw(parts.kernel, parts.loss), dict[str, Any](search=None)
     if parts.search is not None:
         few = first_rows(problem, given.rows, rng)
         if parts.search.get_params().get("balance", True):
@@ -147,10 +147,15 @@ def _by_iterative(
 
     def make(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
         assert isinstance(kernel, Kernel)
-        single, tol = given.precision == "single", given.tol
-        seeded = np.random.default_rng(0)  # common probes: machines differ by less than their noise
-        options = {"tol": tol, "single": single, "probes": given.probes, "rng": seeded}
-        return IterativeGram(kernel, points, centres, **options)
+        return IterativeGram(
+            kernel,
+            points,
+            centres,
+            tol=given.tol,
+            single=given.precision == "single",
+            probes=given.probes,
+            rng=np.random.default_rng(0),  # common probes: differences are surer than values
+        )
 
     parts.make_gram = make
     return [Draw(draw.kernel, draw.loss)], report

@@ -19,8 +19,8 @@ from mercer.kernels.dot import Linear
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram, RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
-from mercer.linalg.representation import Inducing, Iterative
 from mercer.linalg.line import LineGram, Ordering, state_space_of
+from mercer.linalg.representation import Inducing, Iterative
 from mercer.losses.base import Loss
 from mercer.search import GramMaker, Search
 

@@ -57,7 +57,7 @@ class Projected(Factor):
         """log |K + W^-1| + log |A|: the determinant of the vague evidence, GPML (2.45)."""
         return self.inner.logdet_noisy() + self._logdet_basis
 
-    def coefficients(self, z: Array) -> Array:
+    def basis_coefficients(self, z: Array) -> Array:
         """Beta = A^-1 H' C z for z (n, m): shape (k, m). GPML (2.42)."""
         return np.asarray(solve_triangular(self.R, self.Q.T @ self.inner.half(z)))
 
