@@ -69,7 +69,7 @@ class Exact(Inference):
         k = 0 if solution.beta is None else len(solution.beta)
         value = -0.5 * float((alpha * solution.z).sum())
         value -= 0.5 * m * (solution.factor.logdet_noisy() + (n - k) * LOG_2PI)
-        charge = solution.factor.charge()
+        charge = None if solution.factor.exact else solution.factor.charge()
         value -= 0.0 if charge is None else m * charge.value
         extra = np.zeros(n)  # dE/d precision_i beyond what goes through K + W^-1
         within = np.zeros(n) if spread is None else spread.sum(axis=1)

@@ -135,8 +135,9 @@ class Left:
         self.rest = (1.0 - self.share) * finite + self.share * self.P
         self.residual = (self.offset * finite[:, None] + solution.alpha[g]) / self.rest[:, None]
         self.signal = (1.0 - self.P / self.W) / self.rest
-        left = solution.factor.unexplained  # of few points that stand for all
-        self.variance = self.signal + 1.0 / precision[g] + np.broadcast_to(left, len(solution.W))[g]
+        self.variance = self.signal + 1.0 / precision[g]
+        if not solution.factor.exact:  # what few points do not know of the others
+            self.variance += np.broadcast_to(solution.factor.unexplained, len(solution.W))[g]
 
     def centre_anew(self, problem: Problem, solution: Solution) -> None:
         """Leave each row out of the mean of the targets as well, which was subtracted from all.

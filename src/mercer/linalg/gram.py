@@ -45,6 +45,7 @@ class Factor(ABC):
     """
 
     jitter: float | None = None
+    exact: ClassVar[bool] = True  # whether nothing of K is left out or approximated
     has_diagonal: ClassVar[bool] = True  # whether ``diag`` and ``cov_diag`` can be had
 
     @abstractmethod
@@ -136,6 +137,7 @@ class Gram(ABC):
     flat : how many functions with a flat prior stand beside K, as part of the Gram.
     """
 
+    exact: ClassVar[bool] = True  # whether nothing of K is left out or approximated
     points: Array
     name: str = "dense"
     flat: int = 0

@@ -61,6 +61,7 @@ class IterativeGram(Gram):
     """
 
     name = "iterative"
+    exact: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -112,6 +113,7 @@ class IterativeGram(Gram):
 class IterativeFactor(Factor):
     """C = (K + D)^-1 by conjugate gradients, D = 1 / W plus the noise parts of the kernel."""
 
+    exact: ClassVar[bool] = False
     has_diagonal: ClassVar[bool] = False
 
     def __init__(self, gram: IterativeGram, W: Array) -> None:

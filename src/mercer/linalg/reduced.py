@@ -18,7 +18,7 @@ Theory (S1), (S2), (S3), (S5). Reference: Titsias (2009), Quinonero-Candela and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,7 @@ class ReducedGram(Gram):
     """
 
     name = "inducing"
+    exact: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -320,6 +321,8 @@ class ReducedFactor(Factor):
 
     Eigenvalues of the first block are not below one: nothing is added to a diagonal.
     """
+
+    exact: ClassVar[bool] = False
 
     def __init__(self, gram: ReducedGram, W: Array, H: Array | None = None) -> None:
         self.gram, self.W, self.jitter = gram, W, gram.jitter

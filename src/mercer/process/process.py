@@ -102,7 +102,7 @@ class Process(ABC):
         one that stands on few points says which (``gram``).
         """
         alpha, C = solution.alpha, solution.factor.operator()
-        if gram is not None:
+        if gram is not None and not gram.exact:
             X, alpha = gram.support, gram.carry(alpha)
         return Posterior(self, X, alpha, C, beta=solution.beta, basis=basis)
 

@@ -279,6 +279,8 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         """Report the bounds on the evidence of a representation that is not exact."""
         p, basis, solution = fit.problem, fit.parts.basis, solved.solution
         k, total = 0 if p.basis is None else p.basis.shape[1], float(p.row_weights.sum())
+        if solution.factor.exact:
+            return
         if solution.factor.charge() is not None:
             fit.report["evidence_bounds"] = [self.log_evidence_, None]
             return
@@ -392,7 +394,7 @@ def _degrees_of_freedom(kernel: Kernel, problem: Problem, solved: Solved) -> flo
         if np.all(W > 0.0):
             return float((1.0 - factor.diag() / W).sum())
         return float(W @ factor.cov_diag())
-    if signal is None or solved.gram.support is not solved.gram.points:
+    if signal is None or not solved.gram.exact:
         return None
     C = factor.solve(np.eye(len(problem.points)))
     k = 0 if problem.basis is None else problem.basis.shape[1]
