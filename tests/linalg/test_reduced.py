@@ -11,7 +11,7 @@ from mercer.core.arrays import Array
 from mercer.inference import EP, Exact, Laplace
 from mercer.kernels import RBF, Kernel, Linear, Matern, Periodic, White
 from mercer.linalg import DenseGram
-from mercer.linalg.reduced import ReducedGram
+from mercer.linalg.reduced.gram import ReducedGram
 from mercer.losses import Gaussian, Logistic, Probit
 from mercer.process.process import Prior
 

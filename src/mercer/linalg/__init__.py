@@ -8,7 +8,7 @@ from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.graph import Graph, Smoothness, neighbour_graph
 from mercer.linalg.line import MarkovFactor, MarkovGram
 from mercer.linalg.operators import ExplicitOperator
-from mercer.linalg.reduced import ReducedGram
+from mercer.linalg.reduced.gram import ReducedGram
 from mercer.linalg.representation import Inducing, Iterative
 
 __all__ = [

@@ -26,7 +26,8 @@ from mercer.core.arrays import Array, Index
 from mercer.kernels.base import Gradient, Kernel
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.operators import PosteriorOperator
-from mercer.linalg.reduced import ReducedFactor, ReducedGram
+from mercer.linalg.reduced.factor import ReducedFactor
+from mercer.linalg.reduced.gram import ReducedGram
 
 FRESH = 50  # rounds after which residuals are computed anew
 RISES = 20  # rounds in a row in which rho may rise before the solver gives up
@@ -34,7 +35,7 @@ WIDTH = 16  # columns that share a product of K
 
 
 @dataclass
-class Solved:
+class SolvedColumns:
     """Columns V with (K + D) V = Y, as far as the solver came.
 
     ``rho2`` (r,) are r'P^-1 r; ``steps`` the coefficients (length, ratio) of each round, (r,) each.
@@ -132,7 +133,9 @@ class IterativeFactor(Factor):
         return float((self.gram.reduced.known() / self.D).sum())
 
     # ------------------------------------------------------------------ solutions
-    def solved(self, Y: Array, tol: float | None = None, *, limit: int | None = None) -> Solved:
+    def solved(
+        self, Y: Array, tol: float | None = None, *, limit: int | None = None
+    ) -> SolvedColumns:
         """Solve (K + D) V = Y (n, r) until each rho^2 <= tol; refine if products are rough."""
         tol = self.gram.tol if tol is None else tol
         found = self._climb(Y, np.zeros_like(Y), tol, limit)
@@ -152,7 +155,7 @@ class IterativeFactor(Factor):
     def _apply(self, V: Array, *, exact: bool = False) -> Array:
         return self.gram.product(V, exact=exact) + self.D[:, None] * V
 
-    def _climb(self, Y: Array, V: Array, tol: float, limit: int | None) -> Solved:
+    def _climb(self, Y: Array, V: Array, tol: float, limit: int | None) -> SolvedColumns:
         """Preconditioned conjugate gradients, all columns at once; one that is done rests."""
         limit = int(10.0 * np.sqrt(len(Y))) + 10 if limit is None else limit
         R = Y.copy()
@@ -180,7 +183,7 @@ class IterativeFactor(Factor):
             rises = 0 if np.any(better & going) else rises + 1
             best = np.minimum(best, g)
             going = g > tol
-        return Solved(V, R, g, rounds, bool(np.all(g <= tol)), steps)
+        return SolvedColumns(V, R, g, rounds, bool(np.all(g <= tol)), steps)
 
     def solve(self, V: Array) -> Array:
         parts = [V[:, i : i + WIDTH] for i in range(0, V.shape[1], WIDTH)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import REAL, Component, Domains
-from mercer.linalg.centres import CHOOSERS
+from mercer.linalg.reduced.centres import CHOOSERS
 
 
 class Representation(Component):

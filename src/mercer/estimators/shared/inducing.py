@@ -16,9 +16,9 @@ from mercer.core.arrays import Array
 from mercer.estimators.shared.parts import Parts
 from mercer.inference.base import Inference, Problem, Solution
 from mercer.kernels.base import Gradient, Kernel
-from mercer.linalg.centres import CHOOSERS
 from mercer.linalg.gram import Covariance, Gram
-from mercer.linalg.reduced import ReducedGram
+from mercer.linalg.reduced.centres import CHOOSERS
+from mercer.linalg.reduced.gram import ReducedGram
 from mercer.linalg.representation import Inducing, Points
 from mercer.losses.base import Loss
 from mercer.search import EvidenceCriterion, Optimize, Space

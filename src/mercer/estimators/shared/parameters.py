@@ -15,9 +15,9 @@ from mercer.estimators.shared.parts import Parts, data_scales
 from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import tied_scales, untied
-from mercer.linalg.centres import CHOOSERS
 from mercer.linalg.gram import Covariance, Gram
 from mercer.linalg.iterative import IterativeGram
+from mercer.linalg.reduced.centres import CHOOSERS
 from mercer.losses.base import Loss
 from mercer.search import (
     Criterion,

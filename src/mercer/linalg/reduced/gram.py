@@ -18,7 +18,7 @@ Theory (S1), (S2), (S3), (S5). Reference: Titsias (2009), Quinonero-Candela and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +29,13 @@ from mercer.core.errors import NotPositiveDefiniteError
 from mercer.core.memory import available_bytes
 from mercer.kernels.base import Gradient, Kernel, added, scaled
 from mercer.linalg.dense.factor import JITTERS
-from mercer.linalg.gram import Charge, Factor, Gram
-from mercer.linalg.operators import InducedOperator
+from mercer.linalg.gram import Factor, Gram
+from mercer.linalg.reduced.factor import ReducedFactor
 
 LEAST = 2048  # rows of a block
 PANEL = 128  # columns that are solved for at a time
 SHARE = 0.25  # of the memory that is available, up to which the features of all rows are kept
 NEAR = 1e-8  # of its variance is left at a point that is known from the others: it is dropped
-GONE = 1e-6  # nats that rounding of B may cost before the rows are taken in by reflections
 
 
 class ReducedGram(Gram):
@@ -310,166 +309,6 @@ class ReducedGram(Gram):
                 gradient, scaled(k.diag_pullback(self.points, noise, noise=False), -1.0)
             )
         return gradient, points
-
-
-class ReducedFactor(Factor):
-    """C = (Q + diag(lam) + W^-1)^-1 with H (n, c) projected out, by one triangle R (m + c, m + c).
-
-    E_i = W_i / (1 + W_i lam_i),   R'R = [I 0; 0 0] + [F, H]'E [F, H],   and
-
-        C = E - E [F, H] (R'R)^-1 [F, H]'E
-
-    Eigenvalues of the first block are not below one: nothing is added to a diagonal.
-    """
-
-    exact: ClassVar[bool] = False
-
-    def __init__(self, gram: ReducedGram, W: Array, H: Array | None = None) -> None:
-        self.gram, self.W, self.jitter = gram, W, gram.jitter
-        self.H = np.zeros((len(W), 0)) if H is None else H
-        if not gram.corrected:
-            self._check(W)
-        lam = gram.lam
-        with np.errstate(divide="ignore"):
-            self.E = np.where(
-                np.isinf(W), 1.0 / lam, W / (1.0 + np.where(np.isinf(W), 0.0, W) * lam)
-            )
-        self.reflected = False
-        self._leverage: Array | None = None
-        self._inverse: Array | None = None
-        B, m = self._collected(), len(gram.support)
-        self._gathered = B[:m, :m].copy()
-        B[np.arange(m), np.arange(m)] += 1.0
-        top = float(np.abs(np.diagonal(B)[:m]).max(initial=1.0))
-        if np.all(self.E >= 0.0) and np.finfo(float).eps * top * m > GONE:
-            self.R, self.reflected = self._reflections(), True
-            return
-        R, info = lapack.dpotrf(B, lower=0, overwrite_a=True)
-        if info:
-            raise NotPositiveDefiniteError(
-                "the posterior precision at the inducing points is not positive: the loss is not "
-                "convex enough there"
-                if np.any(self.E < 0.0)
-                else "the basis functions are linearly dependent on these rows"
-            )
-        self.R = np.triu(R)
-
-    def _check(self, W: Array) -> None:
-        if np.any(np.isinf(W) & (self.gram.noise == 0.0)):
-            raise ValueError(
-                "inducing points need noise: a function that is known through few of its values "
-                "does not pass through all rows; give the loss a positive noise"
-            )
-
-    def _stacked(self, rows: slice) -> Array:
-        F = self.gram.features(rows)
-        self.gram.find(rows, F)
-        return F if not self.H.shape[1] else np.hstack([F, self.H[rows]])
-
-    def _collected(self) -> Array:
-        """[F, H]'E [F, H]."""
-        p = len(self.gram.support) + self.H.shape[1]
-        total, signed = np.zeros((p, p)), bool(np.any(self.E < 0.0))
-        for rows in self.gram.blocks():
-            A = self._stacked(rows)
-            if signed:
-                total += A.T @ (self.E[rows, None] * A)
-            else:
-                A = np.sqrt(self.E[rows, None]) * A
-                total += A.T @ A  # one triangle is computed, the other copied
-        return total
-
-    def _reflections(self) -> Array:
-        """R by QR decompositions of the rows, for noise that is tiny beside the signal."""
-        m, c = len(self.gram.support), self.H.shape[1]
-        top = np.hstack([np.eye(m), np.zeros((m, c))])
-        for rows in self.gram.blocks():
-            A = np.sqrt(self.E[rows, None]) * self._stacked(rows)
-            top = np.asarray(np.linalg.qr(np.vstack([top, A]), mode="r"))
-        return np.asarray(np.sign(np.diagonal(top))[:, None] * top)
-
-    def projected(self, H: Array) -> Factor:
-        """Return the factor with the basis H (n, c) projected out."""
-        return ReducedFactor(self.gram, self.W, H)
-
-    def solve(self, V: Array) -> Array:
-        EV, out = self.E[:, None] * V, np.empty_like(V)
-        blocks = list(self.gram.blocks())
-        b = self.lift(np.asarray(sum(self._stacked(rows).T @ EV[rows] for rows in blocks)))
-        for rows in blocks:
-            out[rows] = EV[rows] - self.E[rows, None] * (self._stacked(rows) @ b)
-        return out
-
-    def lift(self, T: Array) -> Array:
-        """(R'R)^-1 T."""
-        return np.asarray(lapack.dpotrs(self.R, T, lower=0)[0])
-
-    def basis_coefficients(self, z: Array) -> Array:
-        """Beta (c, r) for targets z (n, r)."""
-        EV = self.E[:, None] * z
-        found = sum(self._stacked(rows).T @ EV[rows] for rows in self.gram.blocks())
-        return self.lift(np.asarray(found))[len(self.gram.support) :]
-
-    def inverse(self) -> Array:
-        """The first m columns of (R'R)^-1, (m + c, m)."""
-        if self._inverse is None:
-            self._inverse = self.lift(np.eye(len(self.R))[:, : len(self.gram.support)])
-        return self._inverse
-
-    def gathered(self) -> Array:
-        """F'E F (m, m)."""
-        return self._gathered
-
-    def leverage(self) -> Array:
-        """|R^-T [phi_i; h_i]|^2, (n,)."""
-        if self._leverage is None:
-            found = np.empty(len(self.W))
-            for rows in self.gram.blocks():
-                half = blas.dtrsm(1.0, self.R, self._stacked(rows).T, lower=0, trans_a=1)
-                found[rows] = np.einsum("ij,ij->j", half, half)
-            self._leverage = found
-        return self._leverage
-
-    def diag(self) -> Array:
-        return np.asarray(self.E - self.E**2 * self.leverage())
-
-    def cov_diag(self) -> Array:
-        keeps = 1.0 + np.where(np.isinf(self.W), 0.0, self.W) * self.gram.lam
-        return np.asarray(self.gram.lam / keeps + self.leverage() / keeps**2)
-
-    def charge(self) -> Charge | None:
-        if self.gram.corrected:
-            return None
-        res = self.gram.known()
-        keeps = 1.0 + np.where(np.isinf(self.W), np.inf, self.W) * self.gram.lam
-        free = len(self.W) - len(self.R) + float(np.trace(self.inverse()))
-        if np.any(self.gram.lam):
-            free = float((self.diag() / self.W).sum())
-        return Charge(0.5 * float(self.E @ res), 0.5 * res / keeps**2, free)
-
-    @property
-    def unexplained(self) -> Array:
-        return self.gram.unexplained()
-
-    def logdet(self) -> float:
-        """log |I + (Q + lam) W|, with a basis plus log |A|."""
-        lam = self.gram.lam
-        return float(2.0 * np.log(np.diagonal(self.R)).sum() + np.log1p(self.W * lam).sum())
-
-    def logdet_noisy(self) -> float:
-        return float(2.0 * np.log(np.diagonal(self.R)).sum() - np.log(self.E).sum())
-
-    @property
-    def report(self) -> dict[str, Any]:
-        told = {"jitter": self.jitter, "inducing_points": len(self.gram.support)}
-        given = len(self.gram.used)
-        told |= {"reflections": True} if self.reflected else {}
-        return told | (
-            {"dropped": given - int(self.gram.used.sum())} if not self.gram.used.all() else {}
-        )
-
-    def operator(self) -> InducedOperator:
-        return InducedOperator(np.ascontiguousarray(self.gram.L.T), self.R)
 
 
 def _triangle(K: Array) -> tuple[Array, NDArray[np.bool_], float]:
