@@ -122,8 +122,11 @@ def _triangular(A: Array, B: Array, trans: int) -> Array:
 
 def group_rows(X: Array) -> tuple[Index, Index]:
     """Return (a row of each distinct row of X, the group of each row); groups in sorted order."""
-    order = np.lexsort(X.T[::-1])
-    ordered = X[order]
+    order = np.argsort(X[:, 0], kind="stable")
+    ordered = X[order, :1]
+    if np.any(ordered[1:] == ordered[:-1]):  # the other columns decide
+        order = np.lexsort(X.T[::-1])
+        ordered = X[order]
     new = np.ones(len(X), dtype=bool)
     new[1:] = np.any(ordered[1:] != ordered[:-1], axis=1)
     group = np.empty(len(X), dtype=np.intp)

@@ -334,9 +334,9 @@ def merged(X: Array, labels: Array, weights: Array) -> tuple[Index, Array, Index
     """
     keep = np.flatnonzero(weights > 0)
     first, group = group_rows(np.column_stack([X[keep], labels[keep]]))
-    # the first row of the table that is equal, whatever the order of sorting
-    earliest = np.full(len(first), len(X), dtype=np.intp)
-    np.minimum.at(earliest, group, keep)
+    earliest = keep[first]
+    if len(first) < len(keep):  # the first row of the table that is equal, however they were sorted
+        np.minimum.at(earliest, group, keep)
     place = np.full(len(X), -1, dtype=np.intp)
     place[keep] = group
     total = np.bincount(group, weights[keep], len(first))

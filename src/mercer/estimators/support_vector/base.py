@@ -308,7 +308,9 @@ def _constant(X: Array) -> Array:
 def _constant_columns(X: Array, weights: Array) -> NDArray[np.bool_]:
     """Return which columns of X (n, d) have one value in all rows that count."""
     used = X if np.all(weights > 0.0) else X[weights > 0.0]
-    return np.asarray(used.max(axis=0) == used.min(axis=0))
+    found = np.all(used[:8] == used[0], axis=0)  # few rows tell for most columns
+    found[found] = np.all(used[:, found] == used[0, found], axis=0)
+    return np.asarray(found)
 
 
 def describe_constant(X: Array, weights: Array, names: Any) -> dict[str, Any]:
