@@ -47,7 +47,7 @@ def fit_frame(
     names = inputs_of(data, target, features, weights)
     every = [*names, target] if weights in (None, target) else [*names, target, weights]
     frame = frame_of(data, every)
-    note = None
+    notes = list(data.notes)
     if weights is not None and frame.kind(weights) == "number" and not drop_missing:
         data.complete(data.numbers([weights]), [weights], "--drop-missing")  # says which line
     if drop_missing:
@@ -56,10 +56,9 @@ def fit_frame(
             raise AppError(f"{data.path}: every row has a missing value")
         if absent.any():
             frame = frame.take(~absent)
-            note = f"{int(absent.sum())} rows with missing values were left out"
+            notes.append(f"{int(absent.sum())} rows with missing values were left out")
     model = mercer.fit(frame, target, **options)
-    if note is not None:
-        model.notes_.insert(0, note)
+    model.notes_[:0] = notes
     return model
 
 

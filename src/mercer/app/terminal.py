@@ -53,9 +53,9 @@ def console(stderr: bool = False) -> Any:
     return rich.Console(stderr=stderr, markup=False, highlight=False, emoji=False)
 
 
-def say(text: str) -> None:
+def say(text: str, stderr: bool = False) -> None:
     """Print an ordinary line, without wrapping it."""
-    console().print(shown(text, 2000), soft_wrap=True)
+    console(stderr).print(shown(text, 2000), soft_wrap=True)
 
 
 def say_block(title: str, text: str) -> None:

@@ -77,7 +77,7 @@ class Session:
             "log_loss": here["log_loss"],
             "mean_log_loss": so_far["log_loss"],
             "points": self.learner.points if self.learner.begun else 0,
-            "notes": list(dict.fromkeys(str(w.message) for w in caught)),
+            "notes": list(dict.fromkeys([*table.notes, *(str(w.message) for w in caught)])),
         }
 
     def _columns(self, table: FileTable) -> tuple[list[str], list[str]]:
