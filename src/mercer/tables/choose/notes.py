@@ -17,6 +17,7 @@ from mercer.tables.data.target import Target
 from mercer.tables.quality import surprise
 
 CLOSE = 0.005  # nats per row
+MANY = 5  # columns that are left out for the same reason
 FEW = 10  # rows, of which figures say next to nothing
 
 
@@ -25,7 +26,7 @@ def notes_of(
 ) -> list[str]:
     """Return the sentences: of the target, the columns, the search, the ranking."""
     notes = list(target.notes)
-    notes += [f"column '{shown(c.name)}' {c.rule}" for c in columns if not c.used]
+    notes += _of_columns(columns)
     if found.interrupted:
         notes.append("interrupted: the best machine so far was kept, the others were not tried")
     notes += final.notes
@@ -50,6 +51,22 @@ def notes_of(
     if close:
         notes.append(f"nearly as good: {', '.join(close)}")
     return list(dict.fromkeys(notes))
+
+
+def _of_columns(columns: list[Column]) -> list[str]:
+    """Say which columns were left out, many for the same reason in one sentence."""
+    by_rule: dict[str, list[str]] = {}
+    for column in columns:
+        if not column.used:
+            by_rule.setdefault(column.rule, []).append(f"'{shown(column.name)}'")
+    notes = []
+    for rule, names in by_rule.items():
+        if len(names) <= MANY:
+            notes += [f"column {name} {rule}" for name in names]
+        else:
+            rest = f"{', '.join(names[:MANY])} and {len(names) - MANY} more"
+            notes.append(f"columns {rest}: {rule}")
+    return notes
 
 
 def of_search(report: dict[str, Any]) -> list[str]:

@@ -146,7 +146,7 @@ def refit(
         fitted(machine, X[rows], target.labels(rows), target.counts(rows))
         if clock.spent_out:
             notes.append("the search for hyperparameters on all rows was ended by the time budget")
-        silent(best.candidate, machine)
+        stated(best, machine)
         labelled = rows[target.known[rows]]
         y, counts = target.values[labelled], target.counts(labelled)
         left = own_left_out(machine, X[labelled], y, target.k, counts)
@@ -161,7 +161,7 @@ def refit(
 def as_screened(best: Tried, screening: Screening, rows: Index) -> Final:
     """Return the machine of the screening, which was fitted to ``rows``."""
     assert best.left is not None
-    silent(best.candidate, best.machine)
+    stated(best, best.machine)
     return Final(best.machine, rows, best.left, screening.rows, list(best.notes))
 
 
@@ -176,8 +176,14 @@ def stopped_early(screening: Screening, total: int) -> tuple[Tried, Final]:
     return best, replace(final, stopped=True)
 
 
-def silent(candidate: Any, machine: Any) -> None:
-    """Leave the progress bar out of the model: the search by name is the same one."""
+def stated(tried: Tried, machine: Any) -> None:
+    """Leave the progress bar out of the model, and say of how many settings it is the best.
+
+    The search by name is the same one.
+    """
+    candidate, report = tried.candidate, getattr(machine, "report_", None)
+    if tried.settings > 1 and report is not None:
+        report["settings"] = tried.settings
     if candidate.criterion is not None:
         literal = Optimize(candidate.criterion, balance=False)
         machine.set_params(search=literal if candidate.repeats else candidate.criterion)

@@ -109,7 +109,8 @@ def along(view: View, name: str) -> AlongDisplay | None:
         return None
     groups = kind == "categorical"
     values = _groups(column) if groups else np.linspace(np.nanmin(column), np.nanmax(column), GRID)
-    table, classes = typical(view.frame, name, values), view.model.classes_
+    frame = replace(view.frame, columns={n: view.frame.columns[n] for n in view.used})
+    table, classes = typical(frame, name, values), view.model.classes_
     if kind == "date":
         seconds = np.round(values * 86400).astype("timedelta64[s]")
         values = np.datetime64("1970-01-01T00:00:00") + seconds
