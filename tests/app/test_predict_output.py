@@ -90,3 +90,25 @@ def test_columns_of_parquet_are_kept(folder, capsys):
     assert found["w"].to_list() == [0.5, 2.0]
     assert main([*call, "p.csv", "--keep", "big"]) == 1
     assert "more digits than are kept; store them as text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_quantiles_are_columns(folder, missing):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 6, 60)[:, None]
+    machine = mercer.QuantileRegressor((0.1, 0.5, 0.9), search=None)
+    machine.fit(X, np.sin(X[:, 0]) + 0.3 * rng.normal(size=60))
+    expected = machine.predict(np.array([[1.0], [4.5]]))
+    machine.feature_names_in_ = np.array(["x"], dtype=object)
+    mercer.save(machine, "q.mercer")
+    (folder / "t.csv").write_text("x,id\n1,a\n,b\n4.5,c\n" if missing else "x,id\n1,a\n4.5,c\n")
+    call = ["predict", "q.mercer", "t.csv", "-o", "q.csv", "--keep", "id"]
+    assert main([*call, *(["--allow-missing"] if missing else [])]) == 0
+    table = read_table("q.csv")
+    assert table.names == ["id", "quantile_0.1", "quantile_0.5", "quantile_0.9"]
+    found = table.numbers(table.names[1:])
+    if missing:
+        assert np.isnan(found[1]).all()
+        found = found[[0, 2]]
+    np.testing.assert_array_equal(found, expected)
+    assert np.all(np.diff(found, axis=1) >= 0)

@@ -169,6 +169,7 @@ def run(
             "classes": learner.machine.classes_.tolist(),
             **position.figures.means(),
             "points": learner.points,
+            "changes": learner.changes,
             "model": checkpoint,
             "notes": learner.remarks(),
         }

@@ -110,6 +110,17 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         """Another name of ``left_out_``."""
         return self.left_out_
 
+    @property
+    def feature_importances_(self) -> Array:
+        """``relevance_`` as shares of 1 (d,), for scikit-learn's selection of features."""
+        found = self.relevance_
+        if found is None:
+            raise AttributeError(
+                "this kernel has no length scales that say how relevant each column is; use "
+                "sklearn.inspection.permutation_importance"
+            )
+        return np.asarray(found / (found.sum() or 1.0))
+
     # ------------------------------------------------------------------ fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and y (n,) or (n, m).
