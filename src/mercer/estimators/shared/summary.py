@@ -81,6 +81,7 @@ def machine_rows(machine: Any) -> Rows:
         ("Quality", "log evidence", None if evidence is None else f"{evidence:.4f}"),
         *(("Quality", *row) for row in left_out_rows(machine.left_out_, weight)),
         *(("Quality", "doubtful", text) for text in doubts(report)),
+        *(("Quality", "few rows", text) for text in few_rows(machine)),
         ("Quality", "effective degrees of freedom", None if degrees is None else f"{degrees:.2f}"),
         ("Numerics", "mode" if evidence is None else inference["name"], _steps(inference)),
         ("Numerics", "convergence", _convergence(report)),
@@ -114,6 +115,26 @@ def doubts(report: dict[str, Any]) -> list[str]:
     if calibration is not None and calibration > ABSURD:
         found.append(f"{absurd(calibration)}; do not trust its densities")
     return found
+
+
+SMALL = 30  # rows, below which one set of hyperparameters is not known well enough
+
+
+def few_rows(machine: Any) -> list[str]:
+    """Say of intervals from few rows that they are too narrow, and what makes them honest."""
+    search, count = (
+        machine.report_.get("search"),
+        machine.report_.get("rows", {}).get("used", SMALL),
+    )
+    found = isinstance(search, dict) and "sampler" not in search
+    if not found or count >= SMALL or not hasattr(machine, "predict_interval"):
+        return []
+    hmc = f'{type(machine).__name__}(search="hmc") averages over them'
+    hmc = hmc if "search" in machine.get_params(deep=False) else ""
+    return [
+        f"{count} rows do not determine the hyperparameters well, and intervals that take them for "
+        f"known are too narrow as a rule{'; ' if hmc else ''}{hmc}"
+    ]
 
 
 def absurd(calibration: float) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.words import shown
+from mercer.estimators.shared.summary import few_rows
 from mercer.tables.choose.left_out import LeftOutTable
 from mercer.tables.choose.ranking import Row
 from mercer.tables.choose.refit import Final, parameters_of
@@ -45,6 +46,7 @@ def notes_of(
             "about the target, as far as these rows show"
         )
     notes += of_search(report) + of_numbers(report) + of_intervals(final.left)
+    notes += few_rows(final.machine) if report else []
     others = [(row, score) for row, score in scored if not row.chosen and row.name != "constant"]
     notes += [f"{row.name}: {row.doubts}" for row in ranking if row.chosen and row.doubts]
     close = [row.name for row, score in others if score > best - CLOSE]
