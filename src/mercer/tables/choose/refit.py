@@ -25,7 +25,16 @@ from mercer.tables.choose.left_out import (
     note_of_repeats,
     own_left_out,
 )
-from mercer.tables.choose.screen import FAILURES, LAST, Clock, Screening, Timed, Tried, reporter
+from mercer.tables.choose.screen import (
+    FAILURES,
+    LAST,
+    Clock,
+    Screening,
+    Timed,
+    Tried,
+    reporter,
+    told,
+)
 from mercer.tables.data.encode import encoded, fit_encoder
 from mercer.tables.data.frame import as_frame
 from mercer.tables.data.target import Target, read_target
@@ -151,7 +160,7 @@ def refit(
         y, counts = target.values[labelled], target.counts(labelled)
         left = own_left_out(machine, X[labelled], y, target.k, counts)
         check_predictions(machine, X[labelled], target.k)
-    notes += list(dict.fromkeys(str(w.message) for w in caught))
+    notes += told(caught)
     if left is None:  # nothing of its own: the figures of the screening stand for it
         left, labelled = best.left, screening.rows
     stopped = interrupted(getattr(machine, "report_", None)) and not clock.spent_out

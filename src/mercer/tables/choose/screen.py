@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import has_fit_parameter
 
 from mercer.core.arrays import Array, Index
@@ -128,6 +129,7 @@ def reporter(progress: bool | Progress) -> Progress | None:
 
 ROWS = 500
 WAIT = 0.5  # seconds that a person who interrupts is kept waiting for a posterior
+NUMERICS = "numerics: "  # begins a note about the computation, not about the data
 FEWEST = 2  # folds for a machine that takes long
 PART = 4  # every so many rows tell how long a fit to all of them takes
 LATE = "not finished: too slow for its share of the time budget"
@@ -319,9 +321,15 @@ def _try(
     if best is None:
         return _without(candidate, seconds, failure)
     row = row_of(candidate.name, candidate.sentence, *best, seconds)
-    notes = list(dict.fromkeys(str(w.message) for w in caught))
+    notes = told(caught)
     count = fits if candidate.criterion is None else clock.evaluations
     return Tried(candidate, *best, row, seconds, count, notes, len(family))
+
+
+def told(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Return what was warned of; advice about the solvers, which is for Python, is marked."""
+    each = (NUMERICS * issubclass(w.category, ConvergenceWarning) + str(w.message) for w in caught)
+    return list(dict.fromkeys(each))
 
 
 def _reason(error: Exception) -> str:
