@@ -79,7 +79,8 @@ class Watch:
             if self.best is None or value > self.best[0]:
                 self.best = (value, u.copy())
             now = stage or self.stage
-            event = {"evaluations": self.evaluations, "best": self.best[0], "stage": now}
+            best = self.best[0] + self.criterion.offset
+            event = {"evaluations": self.evaluations, "best": best, "stage": now}
         if self.progress is not None:
             self.progress(event)
         return -value, -gradient, solution
@@ -343,9 +344,17 @@ class Optimize(Watched):
             end, left = float(result.fun) / climb.unit, left - int(result.nit)
             done = budget or left < 1 or not result.success
             if done or _flat(end) > 0.1 * _flat(climb.value):
-                how = {"converged": bool(result.success), "message": str(result.message)}
+                how = {"converged": bool(result.success), "message": self._why(result)}
                 return Result(result.x, -end, how)
             start = result.x  # E was far larger where it began: less is flat now, and in its unit
+
+    def _why(self, result: Any) -> str:
+        """Return why a climb ended, in words where L-BFGS-B has none."""
+        if result.status == 0:
+            return str(result.message)
+        if result.status == 1:
+            return f"the limit of max_iter={self.max_iter} iterations was reached"
+        return "the line search found no better point: rounding hides what is left to gain"
 
 
 def _flat(value: float) -> float:

@@ -181,6 +181,7 @@ def _run(
     # chains feel an energy that is not exact; a maximum found roughly is solved exactly afterwards
     inference = parts.inference if search.samples_many else parts.inference.searching()
     criterion = kind(space, problem, inference, parts.make_gram)
+    criterion.offset = parts.offset
     results = search.run(criterion, space, rng)
     if inference is not parts.inference:
         results[0].report["inner_tol"] = inference.get_params()["tol"]

@@ -51,6 +51,7 @@ class Parts:
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)  # by full name
     amplitudes: tuple[float, float] | None = None  # of each variance and constant without its own
     linear: bool = False  # no n x n array is formed for many points
+    offset: float = 0.0  # from the criterion to the user's units, for those who watch the search
 
     @property
     def criterion(self) -> str | None:

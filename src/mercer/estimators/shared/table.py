@@ -147,6 +147,8 @@ def as_numbers(X: Any) -> Any:
             raise ValueError(
                 "X is no table: its rows have different lengths; give each one number per column"
             ) from None
+    if hasattr(X, "lazy") and hasattr(X, "collect"):
+        raise TypeError(f"X is a {type(X).__name__}, which has no rows yet: give X.collect()")
     if hasattr(X, "columns") and hasattr(X, "dtypes"):  # a data frame, column by column
         for place, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
             if getattr(dtype, "kind", "O") not in "bf":

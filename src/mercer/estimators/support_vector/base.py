@@ -134,6 +134,13 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
 
     # ------------------------------------------------------------------ predictions
     @property
+    def coef_(self) -> Array:
+        """The slopes (k, d) of the k functions; of ``kernel="linear"`` alone."""
+        if not (isinstance(self.kernel, str) and self.kernel == "linear"):
+            raise AttributeError('only functions of kernel="linear" have coef_')
+        return np.asarray(self.dual_coef_ @ self.support_vectors_)
+
+    @property
     def posteriors_(self) -> list[Process]:
         """The process of what was learned: one entry with k outputs, its mean is f + b.
 

@@ -27,7 +27,12 @@ class GramMaker(Protocol):
 
 
 class Criterion(ABC):
-    """A function of u: value and gradient, log density of the hyperpriors included."""
+    """A function of u: value and gradient, log density of the hyperpriors included.
+
+    ``offset`` is to be added to a value that is shown: then it is in the units of the user.
+    """
+
+    offset = 0.0
 
     def __init__(
         self,
