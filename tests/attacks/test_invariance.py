@@ -36,7 +36,14 @@ def blobs(k: int = 2, n: int = 24) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scores(model, X) -> np.ndarray:
-    return model.predict_proba(X) if hasattr(model, "predict_proba") else model.decision_function(X)
+    ways = ("predict_proba", "decision_function", "predict")
+    return next(getattr(model, way)(X) for way in ways if hasattr(model, way))
+
+
+def test_every_estimator_with_class_weights_is_here() -> None:
+    every = {name: getattr(mercer, name) for name in mercer.__all__}
+    fitted = {name for name, made in every.items() if hasattr(made, "_get_param_names")}
+    assert {n for n in fitted if "class_weight" in every[n]._get_param_names()} == set(CLASSIFIERS)
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -83,11 +90,18 @@ def test_labels_at_ties_are_the_same_in_onnx(name: str, k: int) -> None:
     np.testing.assert_array_equal(found[decided], model.predict(far)[decided])
 
 
-@pytest.mark.parametrize("name", [*CLASSIFIERS, "SVR", "NuSVR", "OneClassSVM"])
-def test_constant_columns_change_nothing_or_are_reported(name: str) -> None:
+REGRESSORS = ("GPRegressor", "KernelRegressor", "QuantileRegressor", "RVRegressor", "SVR", "NuSVR")
+
+
+@pytest.mark.parametrize("value", [-7.0, 0.1])
+@pytest.mark.parametrize(
+    "name", [*CLASSIFIERS, *REGRESSORS, "OneClassSVM", "OnlineLogisticClassifier"]
+)
+def test_constant_columns_change_nothing_or_are_reported(name: str, value: float) -> None:
     X, y = blobs()
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] if name in REGRESSORS else y
     make = {k: v for k, v in CLASSIFIERS.get(name, {}).items() if k not in ("kernel", "search")}
-    wide = np.column_stack([X[:, :1], np.full(len(X), -7.0), X[:, 1:]])
+    wide = np.column_stack([X[:, :1], np.full(len(X), value), X[:, 1:]])
     plain = getattr(mercer, name)(**make).fit(X, y)
     model = getattr(mercer, name)(**make).fit(wide, y)
     if isinstance(plain, DualMachine):  # scikit-learn's gamma="scale" is of all entries
