@@ -159,9 +159,10 @@ class Parts:
 def start_length(kernel: Kernel, X: Array, weights: Array) -> None:
     """Set tied length scales to the total standard deviation of X (n, d), 1 if that is zero."""
     total = weights.sum()
-    spread = weights @ (X - weights @ X / total) ** 2 / total
-    for owner in tied_scales(kernel):
-        owner.set_params(length_scale=float(np.sqrt(spread.sum())) or 1.0)
+    w = weights[:, None]
+    spread = (w * (X - (w * X).sum(axis=0) / total) ** 2).sum(axis=0) / total
+    for owner in tied_scales(kernel):  # the order of the columns does not even round otherwise
+        owner.set_params(length_scale=float(np.sqrt(np.sort(spread).sum())) or 1.0)
 
 
 def data_scales(kernel: Kernel, X: Array, y: Array, weights: Array) -> dict[str, float | Array]:
