@@ -183,6 +183,8 @@ def _run(
     # chains feel an energy that is not exact; a maximum found roughly is solved exactly afterwards
     inference = parts.inference if search.samples_many else parts.inference.searching()
     criterion = kind(space, problem, inference, parts.make_gram)
+    if isinstance(criterion, LooCriterion):
+        criterion.centred = parts.centred
     results = search.run(criterion, space, rng)
     if inference is not parts.inference:
         results[0].report["inner_tol"] = inference.get_params()["tol"]

@@ -51,6 +51,7 @@ class Parts:
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)  # by full name
     amplitudes: tuple[float, float] | None = None  # of each variance and constant without its own
     linear: bool = False  # no n x n array is formed for many points
+    centred: bool = False  # on the mean of the targets, and no flat constant that is known does it
 
     @property
     def criterion(self) -> str | None:
@@ -129,6 +130,7 @@ class Parts:
         X (n, d) and y (n, m) are in these units. What a kernel takes from data, it takes here.
         """
         self.kernel = self.kernel.frozen(X, weights)
+        self.centred = bool(np.any(units.y_shift)) and not self.has_constant
         total = weights.sum()
         exact = self.loss.offers("quadratic")
         robust = self.standardize and self.loss.offers("in_units") and not exact
