@@ -60,11 +60,14 @@ def scan(
     before = grid.value(space.start)
     points = [grid.shrunk(where) if base is None else base]
     if 1 < len(where) <= COLUMNS:
-        points = [grid.changed_alone(where, points[0]), grid.one_short(where)]
+        points = [grid.changed_alone(where, points[0]), *grid.one_short(where)]
         points.sort(key=grid.value, reverse=True)
     least = before - WORSE * len(index)
-    moved = [u for u in points if np.any(u[where] != space.start[where])]
-    starts = [u for u in moved if grid.value(u) > least]
+    starts: list[Array] = []
+    for u in points:
+        near = [np.abs(u - v)[where].max() < 0.5 * STEP for v in (space.start, *starts)]
+        if grid.value(u) > least and not any(near):
+            starts.append(u)
     gain = grid.value(points[0]) - before
     report = {
         "rows": len(index),
@@ -112,18 +115,22 @@ class _Grid:
         u = self._beginning()
         return self._with_noise(self.best([_moved(u, where, -STEP * i) for i in self.steps]))
 
-    def one_short(self, where: Index) -> Array:
-        """Return the best point at which one length scale is short, and the others are long."""
+    def one_short(self, where: Index) -> list[Array]:
+        """Return the best points at which one length scale is short, the others less or very long.
+
+        A function that does not depend on a column, and one that does a little with less noise, are
+        often two maxima: the rough values do not tell which is higher.
+        """
         u = _moved(self._beginning(), where, 2.0 * STEP)
         if len(self.steps) < 4:  # a handful of rows
-            return u
+            return [u]
         tried = {int(i): [_moved(u, [i], -STEP * k) for k in self.steps[3::2]] for i in where}
         tops = {i: self.best(points) for i, points in tried.items()}
         i = max(tops, key=lambda i: self.value(tops[i]))
         near = [_moved(tops[i], [i], by) for by in (0.0, -STEP, STEP)]
         u = self._with_noise(self.best(near))
         others = where[where != i]
-        return self.best([u, *(_moved(u, others, -STEP * k) for k in (2.0, 3.0))])
+        return [self.best([u, *(_moved(u, others, -STEP * k) for k in (2.0, 3.0))]), u]
 
     def changed_alone(self, where: Index, u: Array) -> Array:
         """Return the best point at which one length scale, or each for itself, is another."""
