@@ -124,7 +124,8 @@ class _Grid:
         u = _moved(self._beginning(), where, 2.0 * STEP)
         if len(self.steps) < 4:  # a handful of rows
             return [u]
-        tried = {int(i): [_moved(u, [i], -STEP * k) for k in self.steps[3::2]] for i in where}
+        shorter = STEP * np.arange(3, len(self.steps) + 2, 2)  # as short as all of them together
+        tried = {int(i): [_moved(u, [i], -by) for by in shorter] for i in where}
         tops = {i: self.best(points) for i, points in tried.items()}
         i = max(tops, key=lambda i: self.value(tops[i]))
         near = [_moved(tops[i], [i], by) for by in (0.0, -STEP, STEP)]
