@@ -26,6 +26,7 @@ from mercer.search.space import Space
 Progress: TypeAlias = Callable[[dict[str, Any]], None]
 HOPELESS = 1e25  # stands for an impossible point in the line search, which then shortens its step
 ASTRAY = 1e-2  # residual, in posterior deviations, of an inference that did not converge
+APART = 1.0  # in a logarithm: two climbs are to different maxima
 MEMORY = 40  # pairs kept by L-BFGS-B: with few parameters a long memory saves evaluations
 
 
@@ -324,7 +325,12 @@ class Optimize(Watched):
         outcomes.sort(key=lambda outcome: -outcome.value)
         if screening:
             watch.stage = "searching"
-            outcomes[0] = self._climb(watch, space, outcomes[0].u, None)
+            best, second = outcomes[:2]
+            close = second.value > best.value - watch.criterion.rivals
+            outcomes[0] = self._climb(watch, space, best.u, None)
+            if close and np.abs(best.u - second.u).max() > APART:
+                outcomes[1] = self._climb(watch, space, second.u, None)
+                outcomes.sort(key=lambda outcome: -outcome.value)
         return outcomes
 
     def _climb(self, watch: Watch, space: Space, start: Array, budget: int | None) -> Result:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from mercer.core.arrays import Array, mirror
+from mercer.core.arrays import Array, Index, mirror
 from mercer.inference.base import Inference, Problem, Solution
 from mercer.kernels.base import Gradient
 from mercer.left_out.cavity import Left
@@ -163,6 +163,20 @@ class PlscCriterion(LooCriterion):
 
     def on(self, problem: Problem) -> Self:
         return type(self)(self.space, problem, self.inference, self.make_gram, self.smooth)
+
+    rivals = 2.0
+
+    def also(self, u: Array, scales: Index) -> list[Array]:
+        """Return u with the noise in the sigmoid, and smoother; it is in the regression elsewhere.
+
+        Both explain labels that are mixed, and are maxima of their own.
+        """
+        other = u.copy()
+        other[scales] += np.log(4.0)
+        for entry in self.space.entries:
+            if entry.name in (levels := {"loss__noise": 1e-3, "loss__tau": 1.0}):
+                other[entry.where] = np.log(levels[entry.name])
+        return [np.clip(other, *self.space.bounds.T)]
 
     def score(self, left: Left, loss: Loss) -> Score:
         assert isinstance(loss, SquaredProbit)
