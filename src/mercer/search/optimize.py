@@ -218,7 +218,8 @@ class Optimize(Watched):
     them, and random ones about the first. The last random one gives way to the best of a scan over
     length scales (:func:`~mercer.search.scan.scan`) where that is promising, since functions that
     vary fast look like noise from any other start; the report has it as "scan".
-    Every start is run for ``screen`` evaluations and only the best goes on to convergence. A
+    Every start is run for ``screen`` evaluations and only the best goes on to convergence (by
+    "plsc" the second, too, if it is close in value and far in the parameters). A
     keyboard interrupt ends the search and keeps the best point so far; the report says so.
 
     Parameters

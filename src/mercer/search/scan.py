@@ -70,7 +70,6 @@ def scan(
         near = [np.abs(u - v)[where].max() < 0.5 * STEP for v in (space.start, *starts)]
         if grid.value(u) > least and not any(near):
             starts.append(u)
-    starts += criterion.also(grid.beginning() if grid.is_white(points[0]) else points[0], where)
     gain = grid.value(points[0]) - before
     report = {
         "rows": len(index),
@@ -78,7 +77,8 @@ def scan(
         "gain": float(gain) if np.isfinite(gain) else None,
         "starts": len(starts),
     }
-    return points[0], starts, report
+    from_here = grid.beginning() if grid.is_white(points[0]) else points[0]
+    return points[0], [*starts, *criterion.also(from_here, where)], report
 
 
 class _Grid:
