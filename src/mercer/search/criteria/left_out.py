@@ -164,7 +164,7 @@ class PlscCriterion(LooCriterion):
     def on(self, problem: Problem) -> Self:
         return type(self)(self.space, problem, self.inference, self.make_gram, self.smooth)
 
-    rivals = 2.0
+    rivals = 1.0
 
     def also(self, u: Array, scales: Index) -> list[Array]:
         """Return u with the noise in the sigmoid, and smoother; it is in the regression elsewhere.
