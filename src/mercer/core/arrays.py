@@ -160,6 +160,13 @@ def merge(group: Index, n: int, y: Array, weights: Array) -> tuple[Array, Array,
     return base + mean, total, spread
 
 
+def column_sums(weights: Array, A: Array) -> Array:
+    """Return weights @ A (d,), whose rounding does not depend on the place of a column."""
+    if A.shape[1] == 1:
+        return np.asarray(weights @ A)
+    return np.asarray((weights[:, None] * A).sum(axis=0))  # row by row, as BLAS does not
+
+
 def location_scale(A: Array, weights: Array, spread: Array | None = None) -> tuple[Array, Array]:
     """Weighted mean and standard deviation of the columns of A (n, d).
 
@@ -172,9 +179,8 @@ def location_scale(A: Array, weights: Array, spread: Array | None = None) -> tup
     top = np.where(top > 0, top, 1.0)
     B = A / top
     total = weights.sum()
-    w = weights[:, None]  # row by row: a product of BLAS rounds by the place of a column
-    mean = (w * B).sum(axis=0) / total
-    squares = (w * (B - mean) ** 2).sum(axis=0)
+    mean = column_sums(weights, B) / total
+    squares = column_sums(weights, (B - mean) ** 2)
     if spread is not None:
         squares = squares + ((np.sqrt(spread) / top) ** 2).sum(axis=0)
     deviation = np.sqrt(squares / total)

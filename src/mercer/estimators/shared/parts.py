@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer import inference as inferences
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, column_sums
 from mercer.core.basis import Basis, PolynomialBasis, as_basis
 from mercer.core.component import Component
 from mercer.estimators.shared.units import Units
@@ -161,8 +161,7 @@ class Parts:
 def start_length(kernel: Kernel, X: Array, weights: Array) -> None:
     """Set tied length scales to the total standard deviation of X (n, d), 1 if that is zero."""
     total = weights.sum()
-    w = weights[:, None]
-    spread = (w * (X - (w * X).sum(axis=0) / total) ** 2).sum(axis=0) / total
+    spread = column_sums(weights, (X - column_sums(weights, X) / total) ** 2) / total
     for owner in tied_scales(kernel):  # the order of the columns does not even round otherwise
         owner.set_params(length_scale=float(np.sqrt(np.sort(spread).sum())) or 1.0)
 
