@@ -26,6 +26,8 @@ from mercer.search.space import Space
 Progress: TypeAlias = Callable[[dict[str, Any]], None]
 HOPELESS = 1e25  # stands for an impossible point in the line search, which then shortens its step
 ASTRAY = 1e-2  # residual, in posterior deviations, of an inference that did not converge
+LONGER = 3  # screens after which a close second should be better than the first at its end
+APART = 1.0  # in a logarithm: two climbs are to different maxima
 MEMORY = 40  # pairs kept by L-BFGS-B: with few parameters a long memory saves evaluations
 
 
@@ -218,7 +220,8 @@ class Optimize(Watched):
     them, and random ones about the first. The last random one gives way to the best of a scan over
     length scales (:func:`~mercer.search.scan.scan`) where that is promising, since functions that
     vary fast look like noise from any other start; the report has it as "scan".
-    Every start is run for ``screen`` evaluations and only the best goes on to convergence. A
+    Every start is run for ``screen`` evaluations and only the best goes on to convergence (by
+    "plsc" the second, too, if it is close in value, far in the parameters and soon better). A
     keyboard interrupt ends the search and keeps the best point so far; the report says so.
 
     Parameters
@@ -323,9 +326,16 @@ class Optimize(Watched):
             delayed(self._climb)(watch, space, start, budget) for start in starts
         )
         outcomes.sort(key=lambda outcome: -outcome.value)
-        if screening:
+        if budget is not None:
             watch.stage = "searching"
-            outcomes[0] = self._climb(watch, space, outcomes[0].u, None)
+            best, second = outcomes[:2]
+            close = second.value > best.value - watch.criterion.rivals
+            outcomes[0] = self._climb(watch, space, best.u, None)
+            if close and np.abs(best.u - second.u).max() > APART:
+                second = self._climb(watch, space, second.u, LONGER * budget)
+                if second.value > outcomes[0].value:
+                    second = self._climb(watch, space, second.u, None)
+                    outcomes[:2] = sorted([outcomes[0], second], key=lambda one: -one.value)
         return outcomes
 
     def _climb(self, watch: Watch, space: Space, start: Array, budget: int | None) -> Result:

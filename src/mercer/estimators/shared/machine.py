@@ -299,8 +299,7 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         kind = {
             "spread": posterior.has_spread,
             "quadratic": "quadratic" in fit.parts.inference.needs,
-            # a flat constant knows no centre
-            "centred": bool(np.any(fit.units.y_shift)) and not fit.parts.has_constant,
+            "centred": fit.parts.centred,
         }
         found = left_out_figures(fit.problem, solved.gram, draw.loss, solved.solution, **kind)
         if isinstance(found, str):

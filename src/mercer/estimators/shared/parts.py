@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer import inference as inferences
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, column_sums
 from mercer.core.basis import Basis, PolynomialBasis, as_basis
 from mercer.core.component import Component
 from mercer.estimators.shared.units import Units
@@ -52,6 +52,7 @@ class Parts:
     amplitudes: tuple[float, float] | None = None  # of each variance and constant without its own
     linear: bool = False  # no n x n array is formed for many points
     offset: float = 0.0  # from the criterion to the user's units, for those who watch the search
+    centred: bool = False  # on the mean of the targets, and no flat constant that is known does it
 
     @property
     def criterion(self) -> str | None:
@@ -130,6 +131,7 @@ class Parts:
         X (n, d) and y (n, m) are in these units. What a kernel takes from data, it takes here.
         """
         self.kernel = self.kernel.frozen(X, weights)
+        self.centred = bool(np.any(units.y_shift)) and not self.has_constant
         total = weights.sum()
         exact = self.loss.offers("quadratic")
         robust = self.standardize and self.loss.offers("in_units") and not exact
@@ -160,9 +162,9 @@ class Parts:
 def start_length(kernel: Kernel, X: Array, weights: Array) -> None:
     """Set tied length scales to the total standard deviation of X (n, d), 1 if that is zero."""
     total = weights.sum()
-    spread = weights @ (X - weights @ X / total) ** 2 / total
-    for owner in tied_scales(kernel):
-        owner.set_params(length_scale=float(np.sqrt(spread.sum())) or 1.0)
+    spread = column_sums(weights, (X - column_sums(weights, X) / total) ** 2) / total
+    for owner in tied_scales(kernel):  # the order of the columns does not even round otherwise
+        owner.set_params(length_scale=float(np.sqrt(np.sort(spread).sum())) or 1.0)
 
 
 def data_scales(kernel: Kernel, X: Array, y: Array, weights: Array) -> dict[str, float | Array]:
