@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
@@ -83,6 +85,27 @@ def test_labels_left_out_are_predicted_by_the_others(rings) -> None:
         m, v = F[r] @ w, F[r] @ np.linalg.solve(H, F[r])
         chance = Logistic().predict(np.array([m]), np.array([v]))[0]
         assert model.left_out_.proba[r, 1] == pytest.approx(chance, abs=0.02)
+
+
+def test_rows_left_out_wait_until_they_are_asked_for(tmp_path, sinc, rings) -> None:
+    """The same figures before and after pickling and saving, whatever becomes of the arrays."""
+    for X, y, model in ((*sinc, RVRegressor(RBF(1.5))), (*rings, RVClassifier(RBF(1.0)))):
+        given = X.copy(), np.array(y)
+        model.fit(*given)
+        assert model.report_["density"]["calibration"] is None
+        waiting = pickle.loads(pickle.dumps(model))
+        for array in given:
+            array[:] = array[0]
+        mercer.save(waiting, tmp_path / "model.mercer")
+        loaded = mercer.load(tmp_path / "model.mercer")
+        expected = model.fit(X, y).left_out_
+        assert expected is model.left_out_
+        for other in (waiting, loaded):
+            for name in ("mean", "variance", "log_density", "proba", "codes"):
+                value = getattr(expected, name)
+                assert value is None or np.array_equal(value, getattr(other.left_out_, name))
+            stated = other.report_["density"]["calibration"]
+            assert stated == model.report_["density"]["calibration"] < 0.3
 
 
 @pytest.mark.parametrize("make", [RVRegressor, RVClassifier])

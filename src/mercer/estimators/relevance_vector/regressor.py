@@ -60,9 +60,9 @@ class RVRegressor(RelevanceMachine, KernelRegressor):
     intercept_ : (1,) the constant.
     noise_ : float, noise variance.
     log_evidence_ : float, log p(y | X) with these precisions, in your units.
-    left_out_ : mean, variance and log_density of every row from all others, functions, precisions
-        and noise held as all rows chose them: optimistic, compare by cross-validation. None with
-        ``heal``.
+    left_out_ : mean, variance and log_density of every row from all others, computed when asked
+        for; functions, precisions and noise held as all rows chose them: optimistic, compare by
+        cross-validation. None with ``heal``.
     kernel_, loss_ : the kernel and the noise in your units.
     posteriors_ : list of one process, in standardised units.
     n_iter_ : int, steps tried.
