@@ -70,6 +70,7 @@ class RelevanceMachine(KernelMachine):
     heal: bool | float
     tol: float
     max_iter: int
+    null_test: bool
 
     _left: LeftOut | None
     _held: HeldRows | None  # for the figures of left-out rows, until they are asked for
@@ -137,6 +138,9 @@ class RelevanceMachine(KernelMachine):
         self.report_["density"] = described_density(
             X, y, weights, measure(loss, len(found)) + up_to(flat), measure(loss)
         )
+        if self.report_["found_nothing"]:
+            message = f"{type(self).__name__} {self.report_['found_nothing']}"
+            warnings.warn(message, UserWarning, stacklevel=OUTSIDE)
         if not self.report_["inference"]["converged"]:
             message = f"{type(self).__name__} {self.report_['inference']['message']}"
             warnings.warn(message, ConvergenceWarning, stacklevel=OUTSIDE)
@@ -154,11 +158,13 @@ class RelevanceMachine(KernelMachine):
             ("heal", healed, "True, False or a positive variance"),
             ("tol", is_number(tol, 0.0, np.inf) or tol == np.inf, "a positive number"),
             ("max_iter", whole and steps >= 1, "a number of steps, at least 1"),
+            ("null_test", isinstance(self.null_test, switch), "True or False"),
         ):
             if not fine:
                 raise ValueError(f"{name} must be {wanted}, not {getattr(self, name)!r}")
         heal = bool(heal) if switched else float(heal)
-        return Options(bool(self.bias), self.search, heal, float(tol), int(steps))
+        limits = float(tol), int(steps), bool(self.null_test)
+        return Options(bool(self.bias), self.search, heal, *limits)
 
     def _keep_weights(
         self, found: list[RelevanceFit], table: Table, units: Units, kernel: bool
@@ -228,8 +234,28 @@ class RelevanceMachine(KernelMachine):
             "gram": "weight_space",
             "degrees_of_freedom": found[0].state.gamma() if len(found) == 1 else None,
             "left_out": AUGMENTED if self._held is None else HELD,
+            "found_nothing": self._nothing(found, table),
             "machines": [one.report for one in found],
         }
+
+    def _nothing(self, found: list[RelevanceFit], table: Table) -> str:
+        """Words for a model without any function; empty if it has some, or none was needed."""
+        if any(len(one.active) for one in found) or not np.ptp(table.mean):
+            return ""
+        tests = [one.report["null_model"] for one in found]
+        best = max(tests, key=lambda test: test["gain"] - test["needed"])
+        why = "no function raises the log evidence"
+        if best["kept"]:
+            why = (
+                f"the best functions raise the log evidence by {best['gain']:.1f}, "
+                f"and noise would by up to {best['needed']:.1f}"
+            )
+        what = "the share of each class" if self.alike else "the mean"
+        return (
+            f"found nothing but noise and predicts {what if self.bias else 'zero'} everywhere: "
+            f"{why}. If there should be more, choose or scale columns or give a kernel with "
+            "another length scale; null_test=False keeps whatever is found"
+        )
 
     def _summary_rows(self) -> list[tuple[str, str, str]]:
         counts, searches = self.report_["rows"], self.report_["machines"]

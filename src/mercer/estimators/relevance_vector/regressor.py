@@ -49,6 +49,9 @@ class RVRegressor(RelevanceMachine, KernelRegressor):
         What a step must promise in log evidence to be taken.
     max_iter : int >= 1, default 10000
         Largest number of steps.
+    null_test : bool, default True
+        Return the model without functions, with a warning, where they gain no more than they
+        would on noise; see Notes. False keeps whatever is found.
     standardize : "auto", True or False, default "auto"
         Work on columns of mean zero and unit deviation; "auto": for a kernel given by name.
 
@@ -71,9 +74,11 @@ class RVRegressor(RelevanceMachine, KernelRegressor):
 
     Notes
     -----
-    Where functions add nothing but chance the model without any is returned: if the best single
-    one fits no better than it fits y in random order (level 0.01), and the functions, chosen of m,
-    gain less than (log m)/2 each in log evidence and as much once; the figures are in ``report_``.
+    Where functions add nothing but chance the model without any is returned, with a warning: if M
+    functions, chosen of m on n rows with K length scales tried, gain less in log evidence than
+    M (0.7 + log max(m/(n - M/2), 1)) + 3.5 + log K, more than 95 % of noise does, and the best
+    single one fits no better than it fits y in random order (level 0.01). ``report_["machines"]``
+    has what was gained and needed, ``report_["found_nothing"]`` says it in words.
 
     Without ``heal`` the variance tends to the noise alone far from the relevance vectors, where
     least is known: do not use it there.
@@ -108,11 +113,13 @@ class RVRegressor(RelevanceMachine, KernelRegressor):
         heal: bool | float = False,
         tol: float = 1e-2,
         max_iter: int = 10000,
+        null_test: bool = True,
         standardize: bool | str = "auto",
     ) -> None:
         self.kernel, self.functions, self.bias = kernel, functions, bias
         self.noise, self.search, self.heal = noise, search, heal
         self.tol, self.max_iter, self.standardize = tol, max_iter, standardize
+        self.null_test = null_test
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
