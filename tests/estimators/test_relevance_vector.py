@@ -179,6 +179,21 @@ def test_error_bars_collapse_and_are_healed(sinc) -> None:
         healed.predict(far, return_cov=True)
 
 
+def test_healed_bars_say_how_far_they_fall_short() -> None:
+    """The stated coverages are those of draws from a process: 90 % bars, 42 % just outside."""
+    rng, held = np.random.default_rng(0), []
+    for _ in range(12):
+        x = np.concatenate([rng.uniform(-5, 5, 60), [-5.7, -5.3, 5.3, 5.7]])[:, None]
+        root = np.linalg.cholesky(RBF(1.0)(x) + 1e-9 * np.eye(64))
+        f = root @ rng.normal(size=64)
+        model = RVRegressor(heal=True).fit(x[:60], f[:60] + 0.1 * rng.normal(size=60))
+        mean, std = model.predict_latent(x[60:])
+        held.append(np.abs(mean - f[60:]) < 1.645 * std)
+    assert 0.2 < np.mean(held) < 0.65
+    assert "42 % within a length scale" in model.report_["error_bars"]
+    assert "42 % within" in str(model.summary())
+
+
 def test_healed_probabilities_are_less_sure(rings) -> None:
     X, y = rings
     far = np.array([[40.0, 40.0]])

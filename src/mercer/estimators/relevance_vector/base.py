@@ -54,6 +54,10 @@ AUGMENTED = (
     "augmented predictions (heal) have a model for each point, made of all rows: no row can be "
     "left out without a new fit; use heal=False for these figures"
 )
+HEALED = (
+    "augmented by one function at each point, too narrow still: on smooth random functions 90 % "
+    "bars held 78 % of them among the data, 42 % within a length scale outside, 65 % further out"
+)
 HELD = (
     "each row left out with functions, precisions and noise held at what all rows chose: to "
     "compare with other methods use cross-validation"
@@ -234,6 +238,7 @@ class RelevanceMachine(KernelMachine):
             "gram": "weight_space",
             "degrees_of_freedom": found[0].state.gamma() if len(found) == 1 else None,
             "left_out": AUGMENTED if self._held is None else HELD,
+            "error_bars": HEALED if self.heal else "",
             "found_nothing": self._nothing(found, table),
             "machines": [one.report for one in found],
         }
@@ -269,7 +274,7 @@ class RelevanceMachine(KernelMachine):
             ("Model", "relevance vectors", str(len(self.relevance_rows_))),
             *(("Model", label, value) for label, value in self._facts()),
         ]
-        augmented = "yes" if self.heal else "no: deviations shrink away from the data"
+        augmented = HEALED if self.heal else "no: deviations shrink away from the data"
         rows.append(("Model", "augmented error bars", augmented))
         rows.append(("Quality", "log evidence", f"{self.log_evidence_:.4f}"))
         total = None if self.left_out_ is None else self.left_out_.total
