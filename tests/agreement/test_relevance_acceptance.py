@@ -165,7 +165,6 @@ def test_duplicate_functions_and_collinear_columns(rng, line):
     assert len(model.relevance_rows_) <= 3
 
 
-@pytest.mark.filterwarnings("ignore:.*found nothing but noise")
 @pytest.mark.parametrize("n", [30, 100, 300])
 def test_pure_noise_is_the_constant(n):
     kept = []
@@ -238,7 +237,6 @@ def test_a_kernel_that_reads_the_data_reads_the_training_rows(rng):
         assert again.log_evidence_ == pytest.approx(model.log_evidence_, rel=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:.*found nothing but noise")
 def test_grid_search_pipeline_clone_and_pandas(line, plane):
     X, y = plane
     table = pd.DataFrame(X, columns=["u", "v"])

@@ -16,7 +16,6 @@ def bumps(seed: int, n: int = 80) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X, f, f + 0.3 * rng.normal(size=n)
 
 
-@pytest.mark.filterwarnings("ignore:.*found nothing but noise")
 def test_many_small_functions_are_no_noise() -> None:
     """Each gains little, all together 20 to 50 nats: they are kept, and the length scale found."""
     good = []
@@ -29,7 +28,6 @@ def test_many_small_functions_are_no_noise() -> None:
     assert sum(good) >= 11
 
 
-@pytest.mark.filterwarnings("ignore:.*found nothing but noise")
 def test_noise_is_seldom_kept() -> None:
     kept = 0
     for seed in range(24):
