@@ -208,11 +208,11 @@ def described_density(
         "left_out": left_out,
         "targets": fingerprint(y[counted], weights[counted]),
         "rows": rows_fingerprint(X, y, weights),
-        "calibration": None if figures is None else _calibration(figures, X, y),
+        "calibration": None if figures is None else calibration(figures, X, y),
     }
 
 
-def _calibration(left: LeftOut, X: Array, y: Array) -> float | None:
+def calibration(left: LeftOut, X: Array, y: Array) -> float | None:
     """Return by how much the frequencies stated for rows left out are off; None if not known."""
     there = left.weights > 0.0
     w = left.weights[there]
