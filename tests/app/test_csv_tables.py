@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+
 import numpy as np
 import pytest
 
 from mercer.app.files.formats import parse_number
-from mercer.app.files.outputs import check_outputs, written
+from mercer.app.files.outputs import check_outputs, check_table_output, written
 from mercer.app.files.table import read_table
+from mercer.app.main import main
+from mercer.app.stream.rows import batches
 from mercer.app.terminal import AppError, require, shown
 
 
@@ -42,9 +47,15 @@ def test_quoted_line_breaks_count_as_lines(write):
         ("a,b\n", "no rows"),
         ("a,b\n1,2\n3\n", "line 3: 1 fields, but the header has 2"),
         ("a,b\n1,2,3\n", "line 2: 3 fields"),
-        ("a,b\n1,2\n\n3,4\n", "line 3: the line is empty"),
+        ("a\n1\n\n3\n", "line 3: the line is empty, and rows follow after it; .* write NA"),
         ("a,b,a\n1,2,3\n", "line 1: the name 'a' occurs twice"),
-        (",b\n1,2\n", "column 1 has no name"),
+        ("a,,b\n1,2,3\n", "column 2 has no name"),
+        (",a,\n0,1,2\n", "column 3 has no name"),
+        ('{"a": [1, 2]}', "is JSON, not CSV: convert it"),
+        ('[{"a": 1}]', "is JSON, not CSV"),
+        (b"PAR1" + bytes(40), "is parquet, not CSV: let its name end in .parquet"),
+        (b"BZh91AY&SY", "is compressed in a way that is not read here: unpack it"),
+        (gzip.compress(b"a,b\n1,2\n" * 99)[:30], "is damaged"),
         ("a;b\n1;2\n", "separated by semicolons: pass --delimiter ';'"),
         ("a\tb\n1\t2\n", r"separated by tabs: pass --delimiter '\\t'"),
         (b"a,b\n1,\xff\n", "not UTF-8"),
@@ -55,6 +66,38 @@ def test_quoted_line_breaks_count_as_lines(write):
 def test_broken_files(write, text, message):
     with pytest.raises(AppError, match=message):
         read_table(write(text))
+
+
+def test_empty_lines_are_skipped_and_places_stay(write):
+    table = read_table(write("\na,b\n1,2\n\n  \n3,4\n\n"))
+    assert table.places == ["line 3", "line 6"]
+    np.testing.assert_array_equal(table.numbers(["a", "b"]), [[1, 2], [3, 4]])
+
+
+def test_an_index_without_a_name_is_left_out_and_said(write, tmp_path, capsys):
+    rows = "".join(f"{i},{i % 7},{i % 7 + 0.1 * (i % 2)}\n" for i in range(20))
+    path = write(",a,y\n" + rows)
+    table = read_table(path)
+    assert table.names == ["a", "y"]
+    assert table.columns["a"][:2] == ["0", "1"]
+    said = "has no name: it was left out as a row index"
+    model = str(tmp_path / "m.mercer")
+    assert main(["fit", path, "-t", "y", "-o", model, "--candidates", "linear"]) == 0
+    assert said in capsys.readouterr().out
+    assert main(["stream", write(",a,c\n" + "0,1,x\n1,2,y\n" * 9), "-t", "c"]) == 0
+    assert capsys.readouterr().out.count(said) == 1
+
+
+def test_compressed_text_is_read(write, monkeypatch):
+    packed = gzip.compress(b"a,b\n1,2\n\n3,4\n")
+    table = read_table(write(packed, "t.csv.gz"))
+    np.testing.assert_array_equal(table.numbers(["a", "b"]), [[1, 2], [3, 4]])
+    stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(packed)))
+    monkeypatch.setattr("sys.stdin", stdin)
+    (part,) = batches(["-"], ",", 10)
+    assert part.path == "standard input"
+    assert part.columns == table.columns
+    assert not stdin.closed
 
 
 @pytest.mark.parametrize("text", ["1_000", "1,5", "0x10", "١٢", "1e", "--1", "yes", "1 2", "+-1"])
@@ -143,3 +186,19 @@ def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "polars", None)
     with pytest.raises(AppError, match=r'needs polars.*pip install "mercer\[data\]"'):
         require("polars", "reading parquet")
+
+
+@pytest.mark.parametrize("name", ["p.xlsx", "p.JSON", "p.csv.zip", "p.feather"])
+def test_what_cannot_be_written_is_refused_by_its_name(tmp_path, name):
+    with pytest.raises(AppError, match=r"cannot be written; let the name end in \.csv"):
+        check_table_output(str(tmp_path / name), [])
+
+
+@pytest.mark.parametrize(("name", "tab"), [("p.tsv", "\t"), ("p.csv.gz", ","), ("p.out", ",")])
+def test_the_name_says_what_is_written(tmp_path, name, tab):
+    path = str(tmp_path / name)
+    check_table_output(path, [])
+    with written(path) as write:
+        write({"a": np.array([1.5]), "b": ["x"]})
+    table = read_table(path, tab)
+    assert table.columns == {"a": ["1.5"], "b": ["x"]}

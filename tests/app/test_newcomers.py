@@ -118,3 +118,29 @@ def test_the_units_of_a_table_model_are_not_called_yours(tmp_path, capsys):
 def test_the_name_of_a_file_is_no_table():
     with pytest.raises(TypeError, match=r"read it first, as with pandas\.read_csv"):
         mercer.fit("table.csv", target="y")
+
+
+def test_long_lists_are_shortened(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 60))
+    X[:, 50:] = 1.0
+    names = [f"c{j}" for j in range(60)]
+    rows = [",".join(map(repr, [*row.tolist(), float(row[0])])) for row in X]
+    (tmp_path / "t.csv").write_text("\n".join([",".join([*names, "y"]), *rows]) + "\n")
+    call = ["fit", str(tmp_path / "t.csv"), "-t", "y", "-o", str(tmp_path / "m.mercer")]
+    assert main([*call, "--candidates", "linear"]) == 0
+    out = capsys.readouterr().out
+    assert "and 40 more; --json lists all of them" in out
+    assert "(each of 50)" in " ".join(out.split())
+    assert "'c54' and 5 more: left out" in out
+    assert out.count("c20") == out.count("c59") == 0
+    assert "leave-one-out: R2" in out
+    assert "leave-one-out: in 90 % interval" in out
+
+
+def test_an_empty_column_is_no_warning_in_a_report(tmp_path, recwarn):
+    pytest.importorskip("matplotlib")
+    x = np.linspace(0, 5, 30)
+    table = {"x": x, "empty": np.full(30, np.nan), "y": np.sin(x)}
+    mercer.fit(table, "y", candidates=["linear"]).plot("along")
+    assert not [w for w in recwarn if "NaN" in str(w.message)]

@@ -376,3 +376,39 @@ def test_resume_is_for_the_same_stream(folder, capsys):
     code, _, err = run(capsys, "1.csv", "-t", "y", "--from", "gp.mercer")
     assert code == 1
     assert "gp.mercer holds a GPRegressor, which does not learn from streams" in err
+
+
+def test_changes_are_said(folder, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.where((X[:, 0] > 0) ^ (np.arange(400) >= 240), "a", "b")  # the labels turn round
+    (folder / "turn.csv").write_text(text(X, y))
+    call = ["turn.csv", "-t", "y", "--drift", "auto", "--batch", "40", "--budget", "30"]
+    code, out, _ = run(capsys, *call, "--json")
+    assert code == 0
+    *events, end = lines(out)
+    assert [e["batch"] for e in events if e["change"]] == [7]
+    assert end["changes"] == 1
+    _, out, _ = run(capsys, *call)
+    share = f"{100 * events[6]['change']:.0f} %"
+    assert f"a change was found in batch 7: {share} renewed" in out
+    assert out.count("a change was found") == 1
+    assert "; 1 change found" in out
+    _, out, _ = run(capsys, "1.csv", "-t", "y", "--json")
+    assert all(e["change"] is None for e in lines(out)[:-1])
+    assert lines(out)[-1]["changes"] is None
+
+
+def test_thousands_of_batches_are_not_thousands_of_lines(capsys, monkeypatch):
+    clock = iter(np.arange(5000) * 0.01 + 100.0)  # a batch takes ten milliseconds
+    monkeypatch.setattr("mercer.app.stream.session.time.monotonic", lambda: next(clock))
+    names = ("error", "mean_error", "log_loss", "mean_log_loss")
+    tell = stream_session.Text()
+    for i in range(1, 5001):
+        tell({"event": "batch", "batch": i, "rows": i, "points": 1, "change": 0.3 * (i == 777)}
+             | dict.fromkeys(names, 0.5))  # fmt: skip
+    printed = capsys.readouterr().out.splitlines()
+    numbers = [int(line.split()[0]) for line in printed if line[:7].strip().isdigit()]
+    assert numbers[:100] == list(range(1, 101))
+    assert 777 in numbers
+    assert 40 <= len(numbers) - 100 <= 60

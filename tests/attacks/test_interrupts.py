@@ -195,7 +195,7 @@ def test_a_model_is_written_though_its_report_is_interrupted(
     import mercer.tables.report
     from mercer.app.main import main
 
-    def stop(model: object, advance: object) -> str:
+    def stop(*given: object, **named: object) -> str:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(mercer.tables.report, "table_report", stop)

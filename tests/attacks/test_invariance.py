@@ -7,9 +7,11 @@ import pytest
 from scipy.sparse import csr_array
 
 import mercer
+from mercer.core.arrays import column_order
 from mercer.estimators.support_vector.dual import DualMachine
-from mercer.kernels import RBF
-from mercer.search import Optimize, Space
+from mercer.kernels import RBF, Columns, Linear, Matern
+from mercer.kernels.columns import reordered
+from mercer.search import Optimize
 
 from ..export.common import run
 
@@ -36,7 +38,14 @@ def blobs(k: int = 2, n: int = 24) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scores(model, X) -> np.ndarray:
-    return model.predict_proba(X) if hasattr(model, "predict_proba") else model.decision_function(X)
+    ways = ("predict_proba", "decision_function", "predict")
+    return next(getattr(model, way)(X) for way in ways if hasattr(model, way))
+
+
+def test_every_estimator_with_class_weights_is_here() -> None:
+    every = {name: getattr(mercer, name) for name in mercer.__all__}
+    fitted = {name for name, made in every.items() if hasattr(made, "_get_param_names")}
+    assert {n for n in fitted if "class_weight" in every[n]._get_param_names()} == set(CLASSIFIERS)
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -83,11 +92,18 @@ def test_labels_at_ties_are_the_same_in_onnx(name: str, k: int) -> None:
     np.testing.assert_array_equal(found[decided], model.predict(far)[decided])
 
 
-@pytest.mark.parametrize("name", [*CLASSIFIERS, "SVR", "NuSVR", "OneClassSVM"])
-def test_constant_columns_change_nothing_or_are_reported(name: str) -> None:
+REGRESSORS = ("GPRegressor", "KernelRegressor", "QuantileRegressor", "RVRegressor", "SVR", "NuSVR")
+
+
+@pytest.mark.parametrize("value", [-7.0, 0.1])
+@pytest.mark.parametrize(
+    "name", [*CLASSIFIERS, *REGRESSORS, "OneClassSVM", "OnlineLogisticClassifier"]
+)
+def test_constant_columns_change_nothing_or_are_reported(name: str, value: float) -> None:
     X, y = blobs()
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] if name in REGRESSORS else y
     make = {k: v for k, v in CLASSIFIERS.get(name, {}).items() if k not in ("kernel", "search")}
-    wide = np.column_stack([X[:, :1], np.full(len(X), -7.0), X[:, 1:]])
+    wide = np.column_stack([X[:, :1], np.full(len(X), value), X[:, 1:]])
     plain = getattr(mercer, name)(**make).fit(X, y)
     model = getattr(mercer, name)(**make).fit(wide, y)
     if isinstance(plain, DualMachine):  # scikit-learn's gamma="scale" is of all entries
@@ -98,28 +114,59 @@ def test_constant_columns_change_nothing_or_are_reported(name: str) -> None:
     np.testing.assert_allclose(scores(model, wide), scores(plain, X), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["GPRegressor", "GPClassifier"])
-@pytest.mark.parametrize("kernel", ["ard", "rbf"])
-def test_random_starts_do_not_know_the_order_of_columns(name: str, kernel: str) -> None:
+KERNELS = {
+    "ard": 1.0 * RBF(np.ones(3)),
+    "sum": RBF([1.0, 2.0, 3.0]) + Linear(centre=[0.1, 0.2, 0.3]),
+    "rbf": "rbf",
+}
+
+
+SEARCHED = [
+    *(("GPRegressor", kernel) for kernel in KERNELS),
+    *(("GPClassifier", kernel) for kernel in ("ard", "rbf")),
+    ("ProbabilisticLeastSquaresClassifier", "sum"),
+]
+
+
+@pytest.mark.parametrize(("name", "kernel"), SEARCHED)
+def test_a_search_does_not_know_the_order_of_columns(name: str, kernel: str) -> None:
     rng = np.random.default_rng(5)
     X = rng.normal(size=(30, 3)) * [1.0, 2.0, 0.5]
+    X[7] = X[3]  # and equal rows are merged in the same order
     y = np.sin(3.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.1 * rng.normal(size=30)
     y = y if name == "GPRegressor" else y > 0.0
+    criterion = "plsc" if name.startswith("Prob") else "evidence"
+    given, search = KERNELS[kernel], Optimize(criterion, restarts=2)
+    first = getattr(mercer, name)(given, search=search).fit(X, y)
     order = np.array([2, 0, 1])
-    given = 1.0 * RBF(np.ones(3)) if kernel == "ard" else "rbf"
-    make = {"kernel": given, "search": Optimize(restarts=2)}
-    if kernel == "ard":  # the starts themselves, column by column
-        space = [Space({"kernel": RBF(np.ones(3))}, {}) for _ in range(2)]
-        space[0].order_by(X, y[:, None].astype(float))
-        space[1].order_by(X[:, order], y[:, None].astype(float))
-        u, v = (s.random(np.random.default_rng(0)) for s in space)
-        np.testing.assert_array_equal(u[order], v)
-    first = getattr(mercer, name)(**make).fit(X, y)
-    second = getattr(mercer, name)(**make).fit(X[:, order], y)
-    assert second.log_evidence_ == pytest.approx(first.log_evidence_, abs=1e-4)
-    ask = "predict_proba" if name == "GPClassifier" else "predict"
+    other = given if isinstance(given, str) else reordered(given, order)
+    second = getattr(mercer, name)(other, search=search).fit(X[:, order], y)
+    assert second.log_evidence_ == pytest.approx(first.log_evidence_, rel=1e-9)
+    ask = "predict" if name == "GPRegressor" else "predict_proba"
     a, b = getattr(first, ask)(X), getattr(second, ask)(X[:, order])
-    np.testing.assert_allclose(a, b, atol=1e-4)
+    np.testing.assert_allclose(a, b, rtol=0, atol=1e-6)
+
+
+def test_columns_are_ordered_by_what_they_hold(rng: np.random.Generator) -> None:
+    X = rng.normal(size=(20, 4))
+    X[:, 2:] = X[:, :2] > 0.0  # two columns of the same values
+    y, weights, order = rng.normal(size=(20, 1)), rng.uniform(1.0, 2.0, 20), rng.permutation(4)
+    rows = rng.permutation(20)
+    once = column_order(X, y, weights)
+    np.testing.assert_array_equal(
+        order[column_order(X[rows][:, order], y[rows], weights[rows])], once
+    )
+    twice = np.repeat(np.arange(20), 2)
+    np.testing.assert_array_equal(column_order(X[twice], y[twice], weights[twice] / 2), once)
+
+
+def test_kernels_of_columns_in_another_order_are_the_same_function(
+    rng: np.random.Generator,
+) -> None:
+    X, order = rng.normal(size=(5, 3)), np.array([2, 0, 1])
+    for kernel in (KERNELS["ard"], KERNELS["sum"], 2.0 * Matern(1.5, [1.0, 2.0, 3.0]) ** 2):
+        np.testing.assert_allclose(reordered(kernel, order)(X[:, order]), kernel(X), rtol=1e-14)
+    assert reordered(Columns(RBF(), [1]), order) is None  # which column it is matters
 
 
 @pytest.mark.parametrize("table", ["dense", "sparse", "precomputed", "features"])

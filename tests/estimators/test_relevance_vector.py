@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
@@ -85,6 +87,27 @@ def test_labels_left_out_are_predicted_by_the_others(rings) -> None:
         assert model.left_out_.proba[r, 1] == pytest.approx(chance, abs=0.02)
 
 
+def test_rows_left_out_wait_until_they_are_asked_for(tmp_path, sinc, rings) -> None:
+    """The same figures before and after pickling and saving, whatever becomes of the arrays."""
+    for X, y, model in ((*sinc, RVRegressor(RBF(1.5))), (*rings, RVClassifier(RBF(1.0)))):
+        given = X.copy(), np.array(y)
+        model.fit(*given)
+        assert model.report_["density"]["calibration"] is None
+        waiting = pickle.loads(pickle.dumps(model))
+        for array in given:
+            array[:] = array[0]
+        mercer.save(waiting, tmp_path / "model.mercer")
+        loaded = mercer.load(tmp_path / "model.mercer")
+        expected = model.fit(X, y).left_out_
+        assert expected is model.left_out_
+        for other in (waiting, loaded):
+            for name in ("mean", "variance", "log_density", "proba", "codes"):
+                value = getattr(expected, name)
+                assert value is None or np.array_equal(value, getattr(other.left_out_, name))
+            stated = other.report_["density"]["calibration"]
+            assert stated == model.report_["density"]["calibration"] < 0.3
+
+
 @pytest.mark.parametrize("make", [RVRegressor, RVClassifier])
 def test_report_speaks_the_common_words(rings, make) -> None:
     X, y = rings
@@ -154,6 +177,21 @@ def test_error_bars_collapse_and_are_healed(sinc) -> None:
         healed.sample_y(far)
     with pytest.raises(ValueError, match="one point at a time"):
         healed.predict(far, return_cov=True)
+
+
+def test_healed_bars_say_how_far_they_fall_short() -> None:
+    """The stated coverages are those of draws from a process: 90 % bars, 42 % just outside."""
+    rng, held = np.random.default_rng(0), []
+    for _ in range(12):
+        x = np.concatenate([rng.uniform(-5, 5, 60), [-5.7, -5.3, 5.3, 5.7]])[:, None]
+        root = np.linalg.cholesky(RBF(1.0)(x) + 1e-9 * np.eye(64))
+        f = root @ rng.normal(size=64)
+        model = RVRegressor(heal=True).fit(x[:60], f[:60] + 0.1 * rng.normal(size=60))
+        mean, std = model.predict_latent(x[60:])
+        held.append(np.abs(mean - f[60:]) < 1.645 * std)
+    assert 0.2 < np.mean(held) < 0.65
+    assert "42 % within a length scale" in model.report_["error_bars"]
+    assert "42 % within" in str(model.summary())
 
 
 def test_healed_probabilities_are_less_sure(rings) -> None:

@@ -111,3 +111,14 @@ def test_every_kind_of_noise_has_a_summary(rng: np.random.Generator) -> None:
         text = str(GPRegressor(RBF(0.3), loss=Gaussian(noise), search=None).fit(X, y).summary())
         assert "no search" in text
         assert max(len(line) for line in text.splitlines()) < 600
+
+
+@pytest.mark.parametrize(("n", "search", "said"), [(12, "evidence", True), (30, "evidence", False),
+                                                   (12, None, False)])  # fmt: skip
+def test_few_rows_are_said(n, search, said):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    machine = GPRegressor("rbf", search=search).fit(X, X[:, 0] + 0.1 * rng.normal(size=n))
+    text = " ".join(str(machine.summary()).split())
+    assert ("12 rows do not determine the hyperparameters well" in text) == said
+    assert ('GPRegressor(search="hmc") averages over them' in text) == said

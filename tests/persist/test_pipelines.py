@@ -234,9 +234,20 @@ def set_fitted(manifest, name, value):
     scaler(manifest)["fitted"][name] = value
 
 
+def nest(manifest, odd):
+    """Put the scaler into a pipeline inside the pipeline, and beside it what is no named step."""
+    whole = manifest["state"]["pipeline"]
+    steps = [{"tuple": ["scale", {"step": scaler(manifest)}]}, odd]
+    inner = {**whole, "params": {**whole["params"], "steps": steps}, "fitted": {}}
+    whole["params"]["steps"][0]["tuple"][1] = {"step": inner}
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
+        (lambda m: nest(m, 1.0), "named steps is wanted"),
+        (lambda m: nest(m, {"tuple": ["a", "a", None]}), "named steps is wanted"),
+        (lambda m: nest(m, {"tuple": ["a", 1.0]}), "named steps is wanted"),
         (lambda m: rename(m, "FeatureUnion"), "not on the list"),
         (lambda m: rename(m, "os.system"), "not on the list"),
         (lambda m: rename(m, "MinMaxScaler"), "parameters are not those of a MinMaxScaler"),

@@ -57,6 +57,36 @@ def test_loo_of_merged_rows_leaves_out_single_rows(rng: np.random.Generator, bas
     assert value == pytest.approx(density.sum(), abs=1e-8)
 
 
+def test_loo_leaves_out_of_centring_too(rng: np.random.Generator) -> None:
+    X = rng.normal(size=(6, 2))
+    group = np.array([0, 0, 1, 2, 2, 2, 3, 4, 5])
+    w = np.array([1.0, 2.0, 3.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0])
+    rows = 3.0 + np.sin(X[group, :1]) + 0.5 * rng.normal(size=(9, 1))
+    every = np.repeat(np.arange(9), w.astype(int))  # each is left out, the others centred on theirs
+    Ky = KERNEL(X[group][every], X[group][every]) + 0.3 * np.eye(len(every))
+    y, density = rows[every, 0], []
+    for i in range(len(every)):
+        rest = np.arange(len(every)) != i
+        solved = np.linalg.solve(Ky[np.ix_(rest, rest)], np.column_stack([y[rest], Ky[rest, i]]))
+        by_mean = np.linalg.solve(Ky[np.ix_(rest, rest)], np.full(rest.sum(), y[rest].mean()))
+        m = y[rest].mean() + Ky[i, rest] @ (solved[:, 0] - by_mean)
+        v = Ky[i, i] - Ky[i, rest] @ solved[:, 1]
+        density.append(-0.5 * (np.log(2 * np.pi * v) + (y[i] - m) ** 2 / v))
+    rows = rows - w @ rows / w.sum()
+    total = np.bincount(group, w)
+    mean = np.array([w[group == i] @ rows[group == i] / total[i] for i in range(6)])
+    spread = np.array([w[group == i] @ (rows[group == i] - mean[i]) ** 2 for i in range(6)])
+    problem = Problem(X, mean, total, spread, None, group, rows, w)
+    criterion = LooCriterion(space(), problem, Exact())
+    criterion.centred = True
+    u = space().start
+    value, gradient = criterion(u)
+    assert value == pytest.approx(np.sum(density), abs=1e-8)
+    for i, step in enumerate(1e-5 * np.eye(len(u))):
+        slope = (criterion(u + step)[0] - criterion(u - step)[0]) / 2e-5
+        assert gradient[i] == pytest.approx(slope, rel=1e-6, abs=1e-8)
+
+
 def test_noise_in_the_kernel_equals_noise_in_the_loss(rng: np.random.Generator) -> None:
     X, y = data(rng)
     problem = simple_problem(X, y)

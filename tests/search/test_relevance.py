@@ -9,9 +9,10 @@ from scipy.optimize import minimize, minimize_scalar
 from mercer._native import relevance as native
 from mercer.kernels import RBF
 from mercer.losses import Logistic
-from mercer.search.relevance.climb import Scan, best_precision, climb, gain_of, judged, share
+from mercer.search.relevance.climb import Scan, best_precision, climb, gain_of, share
 from mercer.search.relevance.kernel import Setting, slope_in_functions, tuned
 from mercer.search.relevance.machines import GaussianMachine, LaplaceMachine
+from mercer.search.relevance.null import judged
 from mercer.search.relevance.state import Design
 from tests.reference import relevance as slow
 

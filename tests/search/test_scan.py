@@ -9,7 +9,9 @@ from mercer import GPClassifier, GPRegressor, ProbabilisticLeastSquaresClassifie
 from mercer.inference import Exact, Laplace
 from mercer.kernels import RBF, Linear, Matern
 from mercer.losses import Gaussian, Logistic
+from mercer.losses.binary.probit import SquaredProbit
 from mercer.search import EvidenceCriterion, LogNormal, Optimize, Space, simple_problem
+from mercer.search.criteria.left_out import PlscCriterion
 from mercer.search.scan import ROWS, rows_of, scan, spread_out
 
 
@@ -72,6 +74,35 @@ def test_one_fast_column_among_others(d: int) -> None:
     assert found.report_["ard"]["kept"]
     assert found.report_["ard"]["search"]["scan"]["rows"] == 120
     assert found.log_evidence_ > there.log_evidence_ - 1e-3
+
+
+def test_a_column_that_hardly_matters_is_given_up() -> None:
+    """Two maxima: 1.5 deviations and less noise (6 nats lower), or a length scale without end."""
+    rng = np.random.default_rng([7, 7])
+    n, periods = int(rng.integers(100, 401)), rng.uniform(1.0, 15.0)
+    X = rng.uniform(-0.5, 0.5, (n, 2))
+    noise, phase, fast = np.exp(rng.uniform(np.log(0.03), 0.0)), rng.uniform(0, 6), rng.integers(2)
+    f = np.sin(2 * np.pi * periods * X[:, fast] + phase) * np.prod(
+        1 + 0.3 * np.sin(2 * np.pi * X), 1
+    )
+    y = f + noise * rng.normal(size=n)
+    X, y = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
+    assert GPRegressor().fit(X, y).log_evidence_ > -18.7
+
+
+def test_labels_with_the_noise_in_the_sigmoid() -> None:
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(40, 1)), rng.normal(size=(40, 1)) > 0.0
+    space = Space({"kernel": 1.0 * RBF(0.5), "loss": SquaredProbit()})
+    problem = simple_problem(X, np.where(y, 1.0, -1.0))
+    criterion = PlscCriterion(space, problem, Exact())
+    (other,) = criterion.also(space.start, np.array([1]))
+    at = space.parts_at(other)
+    assert at["kernel"].kernel.length_scale == pytest.approx(2.0)
+    assert at["loss"].noise == pytest.approx(1e-3)
+    assert at["loss"].tau == pytest.approx(1.0)
+    _, starts, told = scan(criterion, space)
+    assert len(starts) == told["starts"] + 1
 
 
 @pytest.mark.parametrize("machine", [GPClassifier, ProbabilisticLeastSquaresClassifier])

@@ -135,14 +135,14 @@ CURVES = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("n", "by_gcv", "by_evidence"), [(20, 0.73, 0.83), (50, 0.81, 0.89), (100, 0.84, 0.91)]
+    ("n", "by_gcv", "by_evidence"), [(20, 0.69, 0.83), (50, 0.81, 0.90), (100, 0.87, 0.91)]
 )
 def test_bands_of_splines_hold_what_is_said_of_them(
     n: int, by_gcv: float, by_evidence: float
 ) -> None:
-    """The figures of ``report_["search"]["bands"]`` and of the guide, 120 samples each."""
+    """The figures of ``report_["search"]["bands"]`` and of the guide, 480 samples each."""
     rng, held = np.random.default_rng(n), {"gcv": [], "evidence": []}
-    for _ in range(30):
+    for _ in range(120):
         for curve in CURVES:
             x = np.sort(rng.uniform(0, 1, n))
             y = curve(x) + 0.3 * rng.standard_normal(n)
@@ -152,8 +152,8 @@ def test_bands_of_splines_hold_what_is_said_of_them(
                 shares.append(np.mean(np.abs(mean - curve(x)) < 1.645 * std))
     said = model.report_["search"].get("bands")
     assert said is None  # of the evidence there is nothing to say
-    assert abs(np.mean(held["gcv"]) - by_gcv) < 0.05
-    assert abs(np.mean(held["evidence"]) - by_evidence) < 0.04
+    assert abs(np.mean(held["gcv"]) - by_gcv) < 0.04
+    assert abs(np.mean(held["evidence"]) - by_evidence) < 0.02
 
 
 def test_gcv_says_that_its_bands_are_narrow() -> None:

@@ -77,3 +77,20 @@ def test_a_text_column_without_words_is_refused():
     assert columns[0].kind == "text"
     with pytest.raises(ValueError, match="no words"):
         fit_encoder(frame, columns)
+
+
+@pytest.mark.parametrize(
+    ("days", "cycles"),
+    [
+        (np.arange(0.0, 1000.0, 7.0), [True, False, False]),  # every Thursday
+        (np.round(365.25 * np.arange(30.0)), [False, True, False]),  # every first of January
+        (np.arange(40.0) + 1 / 3, [False, True, False]),  # every day at eight
+        (np.arange(0.0, 1000.0, 1.25), [True, True, True]),
+    ],
+)
+def test_a_cycle_with_one_place_is_left_out(days, cycles):
+    """Its cosine varies by rounding alone, and another place would be 1e12 deviations away."""
+    step = DateFeatures().fit(days[:, None])
+    assert step.cycles_[0].tolist() == cycles
+    seen, new = step.transform(days[:, None]), step.transform(days[:, None] + 3.4)
+    assert np.all(np.abs((new - seen.mean(axis=0)) / seen.std(axis=0)) < 10.0)

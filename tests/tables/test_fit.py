@@ -108,7 +108,7 @@ def test_more_rows_than_are_screened_are_all_fitted():
 def test_a_time_that_is_up_is_said(monkeypatch):
     table = wave(650)
     model = mercer.fit(table, "y", time_budget=0.05)
-    tried = [row for row in model.ranking_ if row.by == "not tried: the time was up"]
+    tried = [row for row in model.ranking_ if row.by == "not tried: the time budget was used up"]
     assert tried
     assert all(row.score is None for row in tried)
     assert any("time budget" in note for note in model.notes_)

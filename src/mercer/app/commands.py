@@ -140,28 +140,36 @@ def fit() -> None:
     With --kernel a Gaussian process with that kernel is the candidate, alone unless --candidates
     names others.
 
-    A CSV is UTF-8 with a header line, numbers have a decimal point; empty, NA, N/A, NaN, null and
-    None are missing values.
+    A CSV is UTF-8, compressed by gzip if you like, with a header line; numbers have a decimal
+    point; empty, NA, N/A, NaN, null and None are missing values; empty lines are skipped, and so is
+    a first column without a name (a row index).
     """
 
 
 @_command(
     argument("model", type=_FILE),
     argument("table", type=_FILE),
-    option("--output", "-o", required=True, type=_FILE, help="The table to write."),
+    option(
+        "--output", "-o", required=True, type=_FILE,
+        help="The table to write, by its name as .csv, .tsv, .csv.gz or .parquet.",
+    ),
     option("--coverage", default=0.9, type=_OPEN_UNIT, help="Of the intervals. Default: 0.9."),
+    option(
+        "--keep", callback=_names, metavar="A,B,...",
+        help="Columns of TABLE to copy to the output, an id say.",
+    ),
     _FEATURES,
     option("--allow-missing", is_flag=True, help="Leave rows with missing values empty."),
     _DELIMITER,
     *_PRINTED,
-)
+)  # fmt: skip
 def predict() -> None:
     """Predict every row of TABLE with MODEL.
 
     Writes one row per row of TABLE with the columns prediction, std, low and high, all of them for
     a new observation, noise included; for a classifier the class, and the probability of each
     class or, where the method has none, the score. TABLE is read and written in parts, and may be
-    longer than the memory; - is standard input, as CSV.
+    longer than the memory; - is standard input or, after -o, standard output, as CSV.
     """
 
 

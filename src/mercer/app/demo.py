@@ -7,7 +7,7 @@ import numpy as np
 import mercer
 from mercer.app import terminal as console
 from mercer.app.files.outputs import check_outputs
-from mercer.app.fit import check_printing
+from mercer.app.fit import check_printing, made_by
 from mercer.app.results import plain_of, show_model
 from mercer.app.terminal import progress
 from mercer.core.arrays import Array
@@ -39,7 +39,8 @@ def run(*, report: str | None, seed: int, quiet: bool, as_json: bool) -> None:
     if report is not None:
         from mercer.tables.report import table_report, write_report
 
-        write_report(report, table_report(model, held_out=held_out))
+        made = made_by("demo", None, {"seed": seed})
+        write_report(report, table_report(model, held_out=held_out, made=made))
     if as_json:
         console.print_json(plain_of(model) | {"held_out": held_out, "report": report})
     elif not quiet:

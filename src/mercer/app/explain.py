@@ -13,6 +13,7 @@ from mercer.app.files.table import frame_of, read_table
 from mercer.app.results import table_model
 from mercer.app.terminal import progress, require
 from mercer.core.arrays import Array
+from mercer.core.words import shape
 from mercer.plots.inputs import changes_by_column
 from mercer.tables import Frame, TableModel
 
@@ -132,7 +133,7 @@ def _show(
             title = f"Effect of '{found['column']}' on {about}, averaged over the other inputs"
             table = zip(found["at"], curve["mean"], curve["low"], curve["high"], strict=True)
             body = [
-                [_place(frame, found["column"], at), *(f"{v:.4g}" for v in figures)]
+                [_place(frame, found["column"], at), *(shape(float(v)) for v in figures)]
                 for at, *figures in table
             ]
             console.print_table(title, [found["column"], "mean", "low", "high"], body)
@@ -147,4 +148,4 @@ def _show(
 def _place(frame: Frame, name: str, value: Any) -> str:
     if frame.kind(name) == "date":
         return (datetime.datetime(1970, 1, 1) + datetime.timedelta(days=value)).isoformat(" ")[:16]
-    return value if isinstance(value, str) else f"{value:.4g}"
+    return value if isinstance(value, str) else shape(float(value))

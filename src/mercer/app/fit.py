@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import os
+import shlex
 from typing import Any
 
 import numpy as np
@@ -47,7 +50,7 @@ def fit_frame(
     names = inputs_of(data, target, features, weights)
     every = [*names, target] if weights in (None, target) else [*names, target, weights]
     frame = frame_of(data, every)
-    note = None
+    notes = list(data.notes)
     if weights is not None and frame.kind(weights) == "number" and not drop_missing:
         data.complete(data.numbers([weights]), [weights], "--drop-missing")  # says which line
     if drop_missing:
@@ -56,10 +59,9 @@ def fit_frame(
             raise AppError(f"{data.path}: every row has a missing value")
         if absent.any():
             frame = frame.take(~absent)
-            note = f"{int(absent.sum())} rows with missing values were left out"
+            notes.append(f"{int(absent.sum())} rows with missing values were left out")
     model = mercer.fit(frame, target, **options)
-    if note is not None:
-        model.notes_.insert(0, note)
+    model.notes_[:0] = notes
     return model
 
 
@@ -90,7 +92,9 @@ def run(
                 if report is not None:
                     from mercer.tables.report import table_report
 
-                    text = table_report(model, advance)  # all is made before anything is written
+                    # all is made before anything is written
+                    made = made_by("fit", table, options)
+                    text = table_report(model, advance, None, os.path.basename(table), made)
     except KeyboardInterrupt:
         stopped = True
     mercer.save(model, output)
@@ -98,17 +102,29 @@ def run(
         from mercer.tables.report import write_report
 
         write_report(report, text)
-    made = report if text is not None else None
+    page = report if text is not None else None
     if as_json:
-        console.print_json(plain_of(model) | {"model": output, "report": made})
+        console.print_json(plain_of(model) | {"model": output, "report": page})
     elif not quiet:
         show_model(model)
-        console.say(f"model written to {output}" + (f", report to {made}" if made else ""))
+        console.say(f"model written to {output}" + (f", report to {page}" if page else ""))
     if model.interrupted_ or stopped:
         of = f"{len(model.rows_)} of {model.given_} rows"
         kept = f"the best machine so far ({model.chosen_.name}, {of}) was written to {output}"
         lost = ", without report" if report is not None and text is None else ""
         raise KeyboardInterrupt(f"interrupted: {kept}{lost}")
+
+
+def made_by(command: str, table: str | None, options: dict[str, Any]) -> str:
+    """Return when and by which command a report was made, with all options that say how."""
+    words = ["mercer", command] if table is None else ["mercer", command, table]
+    for name, value in options.items():
+        if value is None or value is False:
+            continue
+        words.append(f"--{name.replace('_', '-')}")
+        if value is not True:
+            words.append(",".join(value) if isinstance(value, list) else f"{value}")
+    return f"{datetime.date.today().isoformat()}: {shlex.join(words)}"
 
 
 def add_check(model: TableModel, folds: int, advance: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mercer.app import terminal as console
 from mercer.app.results import plain_of, show_model
-from mercer.app.terminal import require, shown
+from mercer.app.terminal import LINES, require, shown
 from mercer.persist import describe, load
 from mercer.tables import TableModel
 
@@ -34,7 +34,8 @@ def run(*, model: str, as_json: bool) -> None:
         more = {"target": target, "features": names, "summary": [list(row) for row in summary]}
         console.print_json(about | more)
         return
-    inputs = ", ".join(shown(n, 40) for n in names)
+    inputs = ", ".join(shown(n, 40) for n in names[:LINES])
+    inputs += f" and {len(names) - LINES} more" if len(names) > LINES else ""
     rows = [
         ("estimator", about["estimator"]),
         ("target", "not recorded" if target is None else target),

@@ -11,10 +11,10 @@ import numpy as np
 import mercer
 from mercer.app import terminal as console
 from mercer.app.files.formats import is_parquet, parquet_rows
-from mercer.app.files.outputs import check_outputs, written
+from mercer.app.files.outputs import check_table_output, to_stdout, written
 from mercer.app.files.table import FileTable, frame_of
 from mercer.app.stream.rows import batches, read_inputs
-from mercer.app.terminal import AppError, progress, require
+from mercer.app.terminal import AppError, progress, require, shown
 from mercer.core.arrays import Array
 from mercer.tables import TableModel
 
@@ -91,13 +91,17 @@ def run(
     output: str,
     coverage: float,
     features: list[str] | None,
+    keep: list[str] | None,
     allow_missing: bool,
     delimiter: str,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Do the command; the parameters are its options."""
-    check_outputs([output], [model, table])
+    check_table_output(output, [model, table])
+    aside = to_stdout(output)
+    if aside and as_json:
+        raise AppError("the predictions and --json cannot both go to standard output")
     require("rich", "printing")
     fitted = mercer.load(model)
     done = empty = 0
@@ -105,9 +109,10 @@ def run(
         total = rows_of(table)
         advance({"stage": "predicting"})
         for part in batches([table], delimiter, ROWS):
-            machine, X, keep = _inputs(fitted, part, features, allow_missing)
-            write(predictions(machine, X, keep, coverage))
-            done, empty = done + len(keep), empty + int((~keep).sum())
+            machine, X, known = _inputs(fitted, part, features, allow_missing)
+            found = predictions(machine, X, known, coverage)
+            write(_kept(part, keep or [], list(found)) | found)
+            done, empty = done + len(known), empty + int((~known).sum())
             bar = {} if total is None else {"step": done, "steps": max(done, total)}
             advance({"stage": f"{done} rows predicted", **bar})
         if not done:
@@ -116,15 +121,37 @@ def run(
         console.print_json({"output": output, "rows": done, "empty": empty})
     elif not quiet:
         left = f" ({empty} left empty: values are missing)" if empty else ""
-        console.say(f"{done} predictions written to {output}{left}")
+        where = "standard output" if aside else output
+        console.say(f"{done} predictions written to {where}{left}", stderr=aside)
         said = infinite(getattr(fitted, "machine_", fitted))
         if said:
-            console.say(f"note: {said} (column spread)")
+            console.say(f"note: {said} (column spread)", stderr=aside)
+
+
+def _kept(data: FileTable, names: list[str], made: list[str]) -> Columns:
+    """Return columns of the table as they are, to stand before those that are ``made``."""
+    data.check(names, "to keep")
+    columns: Columns = {}
+    for name in names:
+        if name in made or name in columns:
+            raise AppError(f"--keep: the output would have two columns '{shown(name)}'")
+        column = data.columns[name]
+        if not isinstance(column, np.ndarray):
+            columns[name] = [text.strip() for text in column]
+            continue
+        if np.any(np.abs(column) >= 2.0**53):
+            raise AppError(
+                f"{data.path}: column '{shown(name)}' holds numbers of more digits than are kept; "
+                "store them as text"
+            )
+        whole = np.all(np.isnan(column) | (column == np.floor(column)))
+        columns[name] = [None if v != v else int(v) if whole else v for v in column.tolist()]
+    return columns
 
 
 def rows_of(path: str) -> int | None:
-    """Return about how many rows a file has, for a bar; None of a pipe, which is read once."""
-    if not os.path.isfile(path):
+    """Return about how many rows a file has, for a bar; None where it is unknown."""
+    if not os.path.isfile(path) or path.lower().endswith(".gz"):
         return None
     if is_parquet(path):
         return parquet_rows(path)

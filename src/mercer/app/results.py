@@ -70,12 +70,17 @@ def show_ranking(model: TableModel) -> None:
     console.say_block("Ranking (* is the machine that was refitted)", str(model.compare()))
 
 
+def _share(quality: dict[str, float]) -> str:
+    return f"{100 * quality['coverage90']:.1f} % of the rows"
+
+
 def show_model(model: TableModel) -> None:
     """Print columns, ranking, the machine, its rows left out, and the notes."""
     show_columns(model)
     show_ranking(model)
     chosen, left = model.chosen_, model.left_out_
-    what = "RMSE" if model.kind_ == "regression" else "error"
+    quantity = model.kind_ == "regression"
+    what = "RMSE" if quantity else "error"
     rows = f"{len(model.rows_)} of {model.given_} rows"
     if model.weights_ is not None:
         by = "" if model.weighted_by_ is None else f" by '{model.weighted_by_}'"
@@ -87,6 +92,8 @@ def show_model(model: TableModel) -> None:
             ("fitted to", rows),
             (f"{left.by}: log density", left.score),
             (f"{left.by}: {what}", left.error),
+            *([(f"{left.by}: R2", left.quality["r2"])] if quantity else []),
+            *([(f"{left.by}: in 90 % interval", _share(left.quality))] if quantity else []),
             (f"{left.by}: calibration error", left.calibration),
         ],
     )

@@ -53,9 +53,9 @@ def console(stderr: bool = False) -> Any:
     return rich.Console(stderr=stderr, markup=False, highlight=False, emoji=False)
 
 
-def say(text: str) -> None:
+def say(text: str, stderr: bool = False) -> None:
     """Print an ordinary line, without wrapping it."""
-    console().print(shown(text, 2000), soft_wrap=True)
+    console(stderr).print(shown(text, 2000), soft_wrap=True)
 
 
 def say_block(title: str, text: str) -> None:
@@ -66,17 +66,25 @@ def say_block(title: str, text: str) -> None:
     console().print()
 
 
+LINES = 20  # of a table on the terminal
+
+
 def print_table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of text under column names; columns after the first are aligned right."""
+    """Print rows of text under column names; columns after the first are aligned right.
+
+    Of a long table the first rows are printed.
+    """
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(names):
         table.add_column(_text(name), justify="right" if i else "left", overflow="fold")
-    for row in rows:
+    for row in rows[:LINES]:
         table.add_row(*map(_text, row))
     console().print(_text(title, "bold"), table)
+    if len(rows) > LINES:
+        console().print(f"and {len(rows) - LINES} more; --json lists all of them\n")
 
 
 def print_pairs(title: str, rows: Sequence[tuple[str, Any]]) -> None:

@@ -122,13 +122,29 @@ def _triangular(A: Array, B: Array, trans: int) -> Array:
 
 def group_rows(X: Array) -> tuple[Index, Index]:
     """Return (a row of each distinct row of X, the group of each row); groups in sorted order."""
-    order = np.lexsort(X.T[::-1])
-    ordered = X[order]
+    order = np.argsort(X[:, 0], kind="stable")
+    ordered = X[order, :1]
+    if np.any(ordered[1:] == ordered[:-1]):  # the other columns decide
+        order = np.lexsort(X.T[::-1])
+        ordered = X[order]
     new = np.ones(len(X), dtype=bool)
     new[1:] = np.any(ordered[1:] != ordered[:-1], axis=1)
     group = np.empty(len(X), dtype=np.intp)
     group[order] = np.cumsum(new) - 1
     return order[new], group
+
+
+def column_order(X: Array, y: Array, weights: Array) -> Index:
+    """Return the columns (d,) of X (n, d) in an order by what they hold, not by where they stand.
+
+    By their values, then by their sums and those of their products with y (n, m): neither the order
+    of the rows matters, nor whether a row has a weight of two or is there twice.
+    """
+    products = [X, X * y.sum(axis=1, keepdims=True)]
+    sums = [weights @ A / np.maximum(weights @ np.abs(A), np.finfo(float).tiny) for A in products]
+    keys = np.round(sums, 9)  # what is left is the rounding of the sums
+    by = [(np.unique(column).tolist(), *key) for column, key in zip(X.T, keys.T, strict=True)]
+    return np.array(sorted(range(len(by)), key=by.__getitem__), dtype=np.intp)
 
 
 def merge(group: Index, n: int, y: Array, weights: Array) -> tuple[Array, Array, Array]:
@@ -147,6 +163,13 @@ def merge(group: Index, n: int, y: Array, weights: Array) -> tuple[Array, Array,
     return base + mean, total, spread
 
 
+def column_sums(weights: Array, A: Array) -> Array:
+    """Return weights @ A (d,), whose rounding does not depend on the place of a column."""
+    if A.shape[1] == 1:
+        return np.asarray(weights @ A)
+    return np.asarray((weights[:, None] * A).sum(axis=0))  # row by row, as BLAS does not
+
+
 def location_scale(A: Array, weights: Array, spread: Array | None = None) -> tuple[Array, Array]:
     """Weighted mean and standard deviation of the columns of A (n, d).
 
@@ -159,8 +182,8 @@ def location_scale(A: Array, weights: Array, spread: Array | None = None) -> tup
     top = np.where(top > 0, top, 1.0)
     B = A / top
     total = weights.sum()
-    mean = weights @ B / total
-    squares = weights @ (B - mean) ** 2
+    mean = column_sums(weights, B) / total
+    squares = column_sums(weights, (B - mean) ** 2)
     if spread is not None:
         squares = squares + ((np.sqrt(spread) / top) ** 2).sum(axis=0)
     deviation = np.sqrt(squares / total)

@@ -22,14 +22,16 @@ def shown(text: str, width: int = 60) -> str:
 
 
 def shape(value: Any) -> str:
-    """Return a value for readers: four significant digits for numbers.
+    """Return a value for readers: four significant digits for numbers, large ones in full.
 
     Examples
     --------
-    >>> shape(1234.5678), shape(0.00012345), shape("as it is")
-    ('1235', '0.0001234', 'as it is')
+    >>> shape(1234.5678), shape(0.00012345), shape(13940.2), shape("as it is")
+    ('1235', '0.0001234', '13,940', 'as it is')
     """
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

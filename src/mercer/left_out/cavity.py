@@ -122,7 +122,10 @@ class Left:
     ----------
     residual : (N, m) y - leave-one-out mean.
     variance : (N,) of the left-out observation.
+    means : (N, m) mean of the other targets, once rows are left out of centring.
     """
+
+    means: Array
 
     def __init__(self, problem: Problem, solution: Solution, precision: Array) -> None:
         g = problem.group
@@ -139,19 +142,21 @@ class Left:
         if not solution.factor.exact:  # what few points do not know of the others
             self.variance += np.broadcast_to(solution.factor.unexplained, len(solution.W))[g]
 
-    def centre_anew(self, problem: Problem, solution: Solution) -> None:
+    def centre_anew(self, problem: Problem, solution: Solution) -> Array:
         """Leave each row out of the mean of the targets as well, which was subtracted from all.
 
         Without row r the mean is c_r = -u_r y_r / (total - u_r), u_r the weight that goes. The
         prediction is linear in the targets: c_r + mean(y - c_r) = mean(y) + c_r (1 - mean(1)), and
         1 - mean(1) is the left-out residual of targets that are all one. Without it, at a noise of
-        nearly zero, a row would be read off the sum of the others.
+        nearly zero, a row would be read off the sum of the others. Returned is the alpha (n, 1) of
+        these targets.
         """
         gone = self.share * problem.weights[problem.group]
         others = problem.weights.sum() - gone
-        c = -problem.rows * (gone / np.where(others > 0.0, others, 1.0))[:, None]
-        one = solution.factor.solve(np.ones((len(problem.points), 1)))[problem.group]
-        self.residual = self.residual - c * (one / self.rest[:, None])
+        self.means = -problem.rows * (gone / np.where(others > 0.0, others, 1.0))[:, None]
+        one = solution.factor.solve(np.ones((len(problem.points), 1)))
+        self.residual = self.residual - self.means * (one[problem.group] / self.rest[:, None])
+        return one
 
     def log_density(self) -> Array:
         """log p(y_r | the others), shape (N, m)."""

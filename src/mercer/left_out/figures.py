@@ -14,6 +14,10 @@ new rows its expectation is
 over the sets g of k_g equal rows in a group of W rows, v_g the variance of their hits and eta_g by
 how much one more hit raises their probability: the left-out probabilities show it, since
 cov_g(p, hit) = -eta_g v_g. (Unbiased for pairs of rows left out together, to first order in eta.)
+Of it sum_g k_g (k_g - 1)^2 eta_g^2 v_g / W^2 is the variance with which predictions follow their
+labels, and the rest the square of a mean: the figure is the expected distance of such a normal
+number from zero. Its standard error is at most that of the share observed among all n rows,
+sqrt(mean v / n): at most 1.8 points of 800 rows.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from mercer.core.arrays import Array, Index
 
@@ -206,12 +210,17 @@ class Bins:
     counts: Array
     rows: Array  # the counts; of weighted rows, how many that count alike they are worth
     own: Array | float = 0.0  # (b,) what is added to squares, since equal rows follow their labels
+    variance: Array | float = 0.0  # (b,) of predictions that follow the labels of equal rows
 
     @property
     def error(self) -> float:
         """Mean distance of predicted and observed, every group by its rows; smaller is better."""
         squares = (self.predicted - self.observed) ** 2 + self.own
-        return float(np.average(np.sqrt(np.maximum(squares, 0.0)), weights=self.counts))
+        mean, deviation = np.sqrt(np.maximum(squares - self.variance, 0.0)), np.sqrt(self.variance)
+        z = mean / np.maximum(deviation, 1e-150)
+        distance = deviation * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * z**2)
+        distance += mean * (1.0 - 2.0 * ndtr(-z))
+        return float(np.average(distance, weights=self.counts))
 
 
 def reliability_bins(
@@ -245,21 +254,25 @@ def reliability_bins(
     place = np.minimum(np.searchsorted(ends, at, side="left"), len(ends) - 1)
     counts, squares = (np.bincount(place, v).astype(np.float64) for v in (w, w**2))
     sums = [np.bincount(place, w * v) for v in (p, hit)]
-    own: Array | float = 0.0
+    equal: list[Array] = []
     if same is not None:
-        added = _of_equal_rows(p, hit, w, same)
-        where = np.zeros(len(added), dtype=np.intp)
+        where = np.zeros(int(same.max()) + 1, dtype=np.intp)
         where[same] = place
-        own = np.bincount(where, added, len(counts)) / counts**2
-    return Bins(sums[0] / counts, sums[1] / counts, counts, counts**2 / squares, own)
+        found = _of_equal_rows(p, hit, w, same)
+        equal = [np.bincount(where, one, len(counts)) / counts**2 for one in found]
+    return Bins(sums[0] / counts, sums[1] / counts, counts, counts**2 / squares, *equal)
 
 
-def _of_equal_rows(p: Array, hit: Array, w: Array, same: Index) -> Array:
-    """Return k_g (2 k_g eta_g - 1) v_g of each set g of equal rows; 0 for one that is alone."""
+def _of_equal_rows(p: Array, hit: Array, w: Array, same: Index) -> tuple[Array, Array]:
+    """Return k_g (2 k_g eta_g - 1) v_g and k_g (k_g - 1)^2 eta_g^2 v_g of each set g of equal rows.
+
+    Both are 0 for a row that is alone.
+    """
     k = np.bincount(same, w)
     with np.errstate(divide="ignore", invalid="ignore"):
         means = [(np.bincount(same, w * v) / k)[same] for v in (p, hit)]
-        spread = np.bincount(same, w * (hit - means[1]) ** 2) / (k - 1.0)
+        v = np.bincount(same, w * (hit - means[1]) ** 2) / (k - 1.0)
         common = np.bincount(same, w * (p - means[0]) * (hit - means[1])) / (k - 1.0)
-        added = -2.0 * k**2 * common - k * spread
-    return np.where(k > 1.0, np.nan_to_num(added), 0.0)
+        found = -2.0 * k**2 * common - k * v, k * ((k - 1.0) * common) ** 2 / v
+    added, variance = (np.where(k > 1.0, np.nan_to_num(one, posinf=0.0), 0.0) for one in found)
+    return added, variance

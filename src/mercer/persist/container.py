@@ -348,8 +348,9 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 def _created(folder: Path, *, private: bool) -> str:
     """Create an empty file of a new name; the system itself applies the process's umask."""
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0)
-    while True:
+    for _ in range(100):
         name = str(folder / f".mercer-{secrets.token_hex(8)}.part")
         with contextlib.suppress(FileExistsError):
             os.close(os.open(name, flags, 0o600 if private else 0o666))
             return name
+    raise FileExistsError(f"the folder {folder} says of 100 new names that they are taken")

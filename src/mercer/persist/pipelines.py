@@ -158,9 +158,15 @@ def check_pipeline(step: Any) -> Any:
 
     if type(step) is Pipeline and isinstance(step.steps, list) and step.steps:
         steps = [p for p in step.steps if isinstance(p, tuple) and len(p) == 2]
-        if len(steps) == len(step.steps) and all(isinstance(name, str) for name, _ in steps):
+        fine = (isinstance(k, str) and (_is_word(v) or hasattr(v, "get_params")) for k, v in steps)
+        if len(steps) == len(step.steps) and all(fine):
             return step
     raise ModelFileError("where a pipeline of named steps is wanted stands something else")
+
+
+def _is_word(step: Any) -> bool:
+    """Whether this stands for a step that does nothing."""
+    return step is None or (isinstance(step, str) and step in WORDS)
 
 
 def carried(
@@ -228,7 +234,7 @@ def _built(name: str, written: str, params: dict[str, Any], fitted: dict[str, An
         setattr(step, attribute, value)
     if fitted:
         check_step(step)
-    return step
+    return check_pipeline(step) if name == "Pipeline" else step
 
 
 def _check_params(params: dict[str, Any], error: type[Exception] = TypeError) -> None:

@@ -113,7 +113,7 @@ def changes_by_column(
     return changes
 
 
-MOST = 30  # bars
+MOST = 15  # bars: more cannot be read
 
 
 @dataclass(repr=False, eq=False)

@@ -154,6 +154,7 @@ class ResidualDisplay(GaussianPredictions):
         ax.axhline(0, color=ORANGE, lw=1)
         ax.plot(self.mean, z, "o", ms=3, color=BLUE, alpha=0.7, rasterized=n > MANY)
         ax.set(xlabel="predicted", ylabel="residual / predicted deviation")
+        ax.locator_params(axis="x", nbins=6)  # long numbers do not run together
         top = max(3.5, float(np.abs(z).max()) * 1.05)
         ax.set_ylim(-top, top)
         side = ax.inset_axes((1.03, 0.0, 0.28, 1.0), sharey=ax)
@@ -162,6 +163,7 @@ class ResidualDisplay(GaussianPredictions):
         grid = np.linspace(-top, top, 200)
         side.plot(np.exp(-0.5 * grid**2) / np.sqrt(2 * np.pi), grid, color=ORANGE, lw=1.5)
         side.tick_params(labelleft=False)
+        side.set_xticks([])  # its shape is what counts
         side.set_xlabel("density")
 
 

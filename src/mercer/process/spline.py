@@ -16,6 +16,8 @@ from mercer.kernels.splines import Spline
 from mercer.linalg.spline import SplineRows, States, smooth
 from mercer.process.process import Prior, Process
 
+_ALIKE = 1e-4  # of its size: far above the rounding of any compiler, far below what is seen
+
 
 class SplinePosterior(Process):
     """An integrated Wiener process with a flat prior on its polynomials, given the rows.
@@ -94,6 +96,26 @@ class SplinePosterior(Process):
         rank = np.empty(len(order), dtype=np.intp)
         rank[order] = np.arange(len(order))
         return states, rank[len(rows.points) :], place.reshape(-1)
+
+    def check(self) -> None:
+        """Refuse states that are not those of the rows: they are computed again, in O(n)."""
+        rows, known, m = self.rows, self.states, self.states.order
+        found = smooth(rows.points, rows.total, rows.target, m, known.variance, rows.unit)
+        i, j = np.tril_indices(m)
+        deviation = np.sqrt(found.cov[:, i == j])
+        pairs = [(known.cov, found.cov, deviation[:, i] * deviation[:, j])]
+        for given, true in zip(_unique(known), _unique(found), strict=True):
+            pairs.append((given, true, np.max(np.abs(true), axis=0, initial=0.0)))
+        if not all(np.all(np.abs(given - true) <= _ALIKE * size) for given, true, size in pairs):
+            raise ValueError("the states of the curve are not those of its rows")
+
+
+def _unique(states: States) -> tuple[Array, ...]:
+    """Means, and the covariance of the last state and of the steps back: roots have any sign."""
+    m = states.order
+    G, N = np.split(states.back, [m * m], axis=1)
+    N = N.reshape(-1, m, m)
+    return states.mean, states.root @ states.root.T, G, N @ N.swapaxes(1, 2)
 
 
 def derivative(

@@ -26,6 +26,8 @@ from mercer.search.space import Space
 Progress: TypeAlias = Callable[[dict[str, Any]], None]
 HOPELESS = 1e25  # stands for an impossible point in the line search, which then shortens its step
 ASTRAY = 1e-2  # residual, in posterior deviations, of an inference that did not converge
+LONGER = 3  # screens after which a close second should be better than the first at its end
+APART = 1.0  # in a logarithm: two climbs are to different maxima
 MEMORY = 40  # pairs kept by L-BFGS-B: with few parameters a long memory saves evaluations
 
 
@@ -79,7 +81,8 @@ class Watch:
             if self.best is None or value > self.best[0]:
                 self.best = (value, u.copy())
             now = stage or self.stage
-            event = {"evaluations": self.evaluations, "best": self.best[0], "stage": now}
+            best = self.best[0] + self.criterion.offset
+            event = {"evaluations": self.evaluations, "best": best, "stage": now}
         if self.progress is not None:
             self.progress(event)
         return -value, -gradient, solution
@@ -217,7 +220,8 @@ class Optimize(Watched):
     them, and random ones about the first. The last random one gives way to the best of a scan over
     length scales (:func:`~mercer.search.scan.scan`) where that is promising, since functions that
     vary fast look like noise from any other start; the report has it as "scan".
-    Every start is run for ``screen`` evaluations and only the best goes on to convergence. A
+    Every start is run for ``screen`` evaluations and only the best goes on to convergence (by
+    "plsc" the second, too, if it is close in value, far in the parameters and soon better). A
     keyboard interrupt ends the search and keeps the best point so far; the report says so.
 
     Parameters
@@ -322,9 +326,16 @@ class Optimize(Watched):
             delayed(self._climb)(watch, space, start, budget) for start in starts
         )
         outcomes.sort(key=lambda outcome: -outcome.value)
-        if screening:
+        if budget is not None:
             watch.stage = "searching"
-            outcomes[0] = self._climb(watch, space, outcomes[0].u, None)
+            best, second = outcomes[:2]
+            close = second.value > best.value - watch.criterion.rivals
+            outcomes[0] = self._climb(watch, space, best.u, None)
+            if close and np.abs(best.u - second.u).max() > APART:
+                second = self._climb(watch, space, second.u, LONGER * budget)
+                if second.value > outcomes[0].value:
+                    second = self._climb(watch, space, second.u, None)
+                    outcomes[:2] = sorted([outcomes[0], second], key=lambda one: -one.value)
         return outcomes
 
     def _climb(self, watch: Watch, space: Space, start: Array, budget: int | None) -> Result:
@@ -343,9 +354,17 @@ class Optimize(Watched):
             end, left = float(result.fun) / climb.unit, left - int(result.nit)
             done = budget or left < 1 or not result.success
             if done or _flat(end) > 0.1 * _flat(climb.value):
-                how = {"converged": bool(result.success), "message": str(result.message)}
+                how = {"converged": bool(result.success), "message": self._why(result)}
                 return Result(result.x, -end, how)
             start = result.x  # E was far larger where it began: less is flat now, and in its unit
+
+    def _why(self, result: Any) -> str:
+        """Return why a climb ended, in words where L-BFGS-B has none."""
+        if result.status == 0:
+            return str(result.message)
+        if result.status == 1:
+            return f"the limit of max_iter={self.max_iter} iterations was reached"
+        return "the line search found no better point: rounding hides what is left to gain"
 
 
 def _flat(value: float) -> float:

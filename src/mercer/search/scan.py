@@ -30,6 +30,7 @@ ALONE = (2.0, 4.0, 1.0, -1.0, 6.0, -2.0)
 VALUES = 16
 # What a row may lose by the noise of the scan: .036 nats by N(0, 1.5) where N(0, 1) is true.
 WORSE = 0.05
+WHITE = 0.01  # nats
 COLUMNS = 8  # up to which one alone is tried: the values take time in proportion
 
 
@@ -45,7 +46,8 @@ def scan(
     of some of them, which depend on the order neither of the rows nor of the columns.
 
     The point is None if there is nothing to scan. To start from are points with other length scales
-    than the start's that are better than it, or worse by no more than their rough noise explains.
+    than the start's that are better than it, or worse by no more than their rough noise explains;
+    and those that the criterion knows of.
     """
     where = _length_scales(space)
     if not len(where):
@@ -60,11 +62,14 @@ def scan(
     before = grid.value(space.start)
     points = [grid.shrunk(where) if base is None else base]
     if 1 < len(where) <= COLUMNS:
-        points = [grid.changed_alone(where, points[0]), grid.one_short(where)]
+        points = [grid.changed_alone(where, points[0]), *grid.one_short(where)]
         points.sort(key=grid.value, reverse=True)
     least = before - WORSE * len(index)
-    moved = [u for u in points if np.any(u[where] != space.start[where])]
-    starts = [u for u in moved if grid.value(u) > least]
+    starts: list[Array] = []
+    for u in points:
+        near = [np.abs(u - v)[where].max() < 0.5 * STEP for v in (space.start, *starts)]
+        if grid.value(u) > least and not any(near):
+            starts.append(u)
     gain = grid.value(points[0]) - before
     report = {
         "rows": len(index),
@@ -72,7 +77,8 @@ def scan(
         "gain": float(gain) if np.isfinite(gain) else None,
         "starts": len(starts),
     }
-    return points[0], starts, report
+    from_here = grid.beginning() if grid.is_white(points[0]) else points[0]
+    return points[0], [*starts, *criterion.also(from_here, where)], report
 
 
 class _Grid:
@@ -85,6 +91,7 @@ class _Grid:
         self.noise = np.array(noises, dtype=np.intp)
         self.known: dict[bytes, float] = {}
         self.last: Solution | None = None
+        self.shortest = -np.inf  # the value where all points are strangers
 
     @property
     def evaluations(self) -> int:
@@ -109,21 +116,33 @@ class _Grid:
 
     def shrunk(self, where: Index) -> Array:
         """Return the best point at which all length scales are shorter by one factor."""
-        u = self._beginning()
-        return self._with_noise(self.best([_moved(u, where, -STEP * i) for i in self.steps]))
+        u = self.beginning()
+        points = [_moved(u, where, -STEP * i) for i in self.steps]
+        best = self._with_noise(self.best(points))
+        self.shortest = self.value(np.clip(points[-1], *self.space.bounds.T))
+        return best
 
-    def one_short(self, where: Index) -> Array:
-        """Return the best point at which one length scale is short, and the others are long."""
-        u = _moved(self._beginning(), where, 2.0 * STEP)
+    def is_white(self, u: Array) -> bool:
+        """Whether a point is no better than the shortest length scales: nothing was found."""
+        return self.value(u) < self.shortest + WHITE
+
+    def one_short(self, where: Index) -> list[Array]:
+        """Return the best points at which one length scale is short, the others less or very long.
+
+        A function that does not depend on a column, and one that does a little with less noise, are
+        often two maxima: the rough values do not tell which is higher.
+        """
+        u = _moved(self.beginning(), where, 2.0 * STEP)
         if len(self.steps) < 4:  # a handful of rows
-            return u
-        tried = {int(i): [_moved(u, [i], -STEP * k) for k in self.steps[3::2]] for i in where}
+            return [u]
+        shorter = STEP * np.arange(3, len(self.steps) + 2, 2)  # as short as all of them together
+        tried = {int(i): [_moved(u, [i], -by) for by in shorter] for i in where}
         tops = {i: self.best(points) for i, points in tried.items()}
         i = max(tops, key=lambda i: self.value(tops[i]))
         near = [_moved(tops[i], [i], by) for by in (0.0, -STEP, STEP)]
         u = self._with_noise(self.best(near))
         others = where[where != i]
-        return self.best([u, *(_moved(u, others, -STEP * k) for k in (2.0, 3.0))])
+        return [self.best([u, *(_moved(u, others, -STEP * k) for k in (2.0, 3.0))]), u]
 
     def changed_alone(self, where: Index, u: Array) -> Array:
         """Return the best point at which one length scale, or each for itself, is another."""
@@ -133,7 +152,7 @@ class _Grid:
         together = u + sum((v - u for v in each), np.zeros(len(u)))
         return self.best([u, *each, together])
 
-    def _beginning(self) -> Array:
+    def beginning(self) -> Array:
         """Return the scale of the data, with a noise of half the kernel's variance."""
         suggested = self.space.data_scale
         u = (self.space.start if suggested is None else suggested).copy()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.core.arrays import Array, Index
+from mercer.core.arrays import Array
 from mercer.core.component import Component, Domain
 from mercer.kernels.base import Gradient
 from mercer.search.priors import HyperPrior, Uniform
@@ -102,7 +102,6 @@ class Space:
         self.suggested: list[Array] = []
         self.data_scale: Array | None = None  # the last suggestion, even if close to the start
         self.scanned: Array | None = None  # where a search before began, whose end is the start
-        self.columns: Index = np.zeros(0, dtype=np.intp)  # the rank of each column, see order_by
         self._stated: set[str] = set()  # bounded or with a prior: not to be moved from outside
         start, limits, offset = [np.zeros(0)], [np.zeros((0, 2))], 0
         for part, component in parts.items():
@@ -186,16 +185,7 @@ class Space:
             gradient[entry.where] = entry.prior.slope(theta) * slope + log_slope
         return value, gradient
 
-    def order_by(self, X: Array, y: Array) -> None:
-        """Rank the columns of X (n, d) by what they hold: random starts ignore their order."""
-        keys = np.vstack([np.sort(X, axis=0)[::-1], np.abs(X.T @ y).sum(axis=1)])
-        self.columns = np.argsort(np.lexsort(keys))
-
     def random(self, rng: np.random.Generator, spread: float = 2.5) -> Array:
         """Return a random start: the given one plus N(0, spread^2) in u, inside the bounds."""
-        z = rng.standard_normal(len(self.start))
-        for entry in self.entries:  # the same column gets the same draw, wherever it stands
-            if np.size(z[entry.where]) == len(self.columns):
-                z[entry.where] = z[entry.where][self.columns]
-        u = self.start + spread * z
+        u = self.start + spread * rng.standard_normal(len(self.start))
         return np.clip(u, self.bounds[:, 0], self.bounds[:, 1])

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
-from mercer.core.words import shown
+from mercer.core.words import did_you_mean, shown
 from mercer.tables.choose.candidates import candidates_for, is_skewed, with_kernel
 from mercer.tables.choose.left_out import constant
 from mercer.tables.choose.notes import influence, notes_of
@@ -20,7 +20,7 @@ from mercer.tables.choose.screen import ROWS, Clock, Progress, Screening, report
 from mercer.tables.data.columns import infer_columns
 from mercer.tables.data.encode import fit_encoder
 from mercer.tables.data.frame import Frame, as_frame
-from mercer.tables.data.target import read_target
+from mercer.tables.data.target import copies_of, read_target
 from mercer.tables.data.weights import notes_of_weights, read_weights
 from mercer.tables.model import TableModel
 
@@ -143,7 +143,11 @@ def fit(
         left_rows_=there[kept[final.left_rows]],
         rows_=there[kept[final.rows]],
         given_=whole.n,
-        notes_=[*notes_of_weights(counts), *notes_of(goal, columns, found, final, ranking)],
+        notes_=[
+            *notes_of_weights(counts),
+            *copies_of(frame.take(kept), columns, goal_kept),
+            *notes_of(goal, columns, found, final, ranking),
+        ],
         seconds_=clock.elapsed,
         influence_=influence(final.machine, X[final.rows], goal_kept.counts(final.rows)),
         frame_=whole,
@@ -160,7 +164,8 @@ def _names(
     for name in [*other, *(features or [])]:
         if name not in frame.columns:
             have = ", ".join(f"'{shown(n, 40)}'" for n in frame.names[:12])
-            raise ValueError(f"the table has no column '{shown(name)}'; its columns are {have}")
+            hint = did_you_mean(str(name), frame.names) or f"its columns are {have}"
+            raise ValueError(f"the table has no column '{shown(str(name))}'; {hint}")
     if weights == target:
         raise ValueError(f"'{shown(target)}' cannot be the target and the weights too")
     names = list(features) if features is not None else [n for n in frame.names if n not in other]

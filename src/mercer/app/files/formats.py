@@ -2,9 +2,10 @@
 
 The rules of CSV: UTF-8 (a byte order mark is accepted); the first line is the header; every name
 is there once and is not empty; every row has as many fields as the header; fields may be quoted
-with double quotes; blanks around a field do not count. Empty lines are accepted at the end only. A
+with double quotes; blanks around a field do not count; empty lines are skipped. A first column
+without a name is the row index of whatever wrote the file: it is left out, and that is said. A
 missing value is an empty field or one of NA, N/A, NaN, null, None, in any case. Numbers are written
-with a decimal point, without separators for thousands.
+with a decimal point, without separators for thousands. The text may be compressed by gzip.
 
 Parquet is read with polars: null is a missing value; true and false are 1 and 0.
 """
@@ -13,15 +14,28 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import gzip
+import io
 import re
+import sys
+import zlib
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from mercer.app.terminal import AppError, require, shown
 
 MISSING = frozenset(["", "na", "n/a", "nan", "null", "none"])
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _OTHERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+STDIN = "-"
+_BOOK = "is a spreadsheet, not text: save the sheet as CSV (UTF-8)"
+_JSON = "is JSON, not CSV: convert it, as with pandas.read_json(...).to_csv(..., index=False)"
+_PACKED = "is compressed in a way that is not read here: unpack it first, or compress it with gzip"
+_FOREIGN = {
+    b"PK\x03\x04": _BOOK, b"\xd0\xcf\x11\xe0": _BOOK, b"BZh": _PACKED, b"\xfd7zXZ": _PACKED,
+    b"\x28\xb5\x2f\xfd": _PACKED, b"PAR1": "is parquet, not CSV: let its name end in .parquet",
+    b'{"': _JSON, b"{\n": _JSON, b"[{": _JSON, b"[[": _JSON, b"[\n": _JSON,
+}  # by how the file begins  # fmt: skip
 
 
 def is_parquet(path: str) -> bool:
@@ -29,54 +43,88 @@ def is_parquet(path: str) -> bool:
     return path.lower().endswith((".parquet", ".pq"))
 
 
-def read_csv(path: str, delimiter: str = ",") -> tuple[list[str], list[list[str]], list[int]]:
-    """Return the names, the columns as text, and the line in the file where each row begins."""
-    with open(path, encoding="utf-8-sig", newline="") as file, utf8(path):
-        names, rows = open_rows(file, path, delimiter)
-        found = list(rows)
-    columns = [list(c) for c in zip(*(row for _, row in found), strict=True)] or [[] for _ in names]
-    return names, columns, [line for line, _ in found]
+def label_of_path(path: str) -> str:
+    """Return what a file is called in messages."""
+    return "standard input" if path == STDIN else path
+
+
+def read_csv(path: str, delimiter: str = ",") -> tuple[CsvRows, list[list[str]], list[int]]:
+    """Return the header, the columns as text, and the line in the file where each row begins."""
+    with opened(path) as file:
+        head = open_rows(file, label_of_path(path), delimiter)
+        found = list(head.rows)
+    cells = zip(*(row for _, row in found), strict=True)
+    columns = [list(c) for c in cells] or [[] for _ in head.names]
+    return head, columns, [line for line, _ in found]
 
 
 @contextlib.contextmanager
-def utf8(path: str) -> Iterator[None]:
-    """Say in a sentence that a file is not UTF-8."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise AppError(
-            f"{path} is not UTF-8 text (byte {error.start} is {error.object[error.start]:#04x}): "
-            'save it again as UTF-8 (in a spreadsheet: "CSV UTF-8")'
-        ) from None
+def opened(path: str) -> Iterator[TextIO]:
+    """Yield the text of a file, or of standard input; what it cannot be read for is a sentence."""
+    label = label_of_path(path)
+    with contextlib.ExitStack() as stack:
+        source: Any = sys.stdin.buffer if path == STDIN else stack.enter_context(open(path, "rb"))
+        if _begins(source).startswith(b"\x1f\x8b"):
+            source = gzip.GzipFile(fileobj=source)
+        text = io.TextIOWrapper(source, encoding="utf-8-sig", newline="")
+        stack.callback(text.detach)  # standard input stays open: it is not ours
+        try:
+            yield text
+        except UnicodeDecodeError as error:
+            raise AppError(
+                f"{label} is not UTF-8 text (byte {error.start} is "
+                f"{error.object[error.start]:#04x}): save it again as UTF-8 (in a spreadsheet: "
+                '"CSV UTF-8")'
+            ) from None
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            raise AppError(f"{label} is damaged: the compressed text cannot be unpacked") from None
 
 
-def open_rows(
-    file: TextIO, path: str, delimiter: str
-) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """Return the names and, as they are asked for, (first line, fields) of each row after them."""
-    peek = getattr(getattr(file, "buffer", None), "peek", None)  # takes nothing from a pipe
-    if peek is not None and peek(4)[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):  # zip, old Excel
-        raise AppError(f"{path} is a spreadsheet, not text: save the sheet as CSV (UTF-8)")
+def _begins(source: Any) -> bytes:
+    """Return the first bytes of a source; a pipe loses none by it."""
+    return bytes(source.peek(6)[:6]) if hasattr(source, "peek") else b""
+
+
+class CsvRows(NamedTuple):
+    """A CSV that is being read: its header, and the rows as they are asked for."""
+
+    names: list[str]
+    rows: Iterator[tuple[int, list[str]]]  # (first line, fields) of each
+    notes: list[str]  # what a reader should know
+
+
+def open_rows(file: TextIO, path: str, delimiter: str) -> CsvRows:
+    """Read the header of a CSV."""
+    begins = _begins(getattr(file, "buffer", None))
+    for start, sentence in _FOREIGN.items():
+        if begins.startswith(start):
+            raise AppError(f"{path} {sentence}")
     rows = _rows(file, path, delimiter)
-    _, first = next(rows, (0, []))
+    _, first = next(((line, row) for line, row in rows if any(row)), (0, []))
     names = [name.strip() for name in first]
-    _check_names(names, path, delimiter)
-    return names, _checked(rows, path, len(names))
+    index = len(names) > 1 and not names[0]
+    _check_names(names[index:], path, delimiter, 1 + index)
+    notes = [f"the first column of {path} has no name: it was left out as a row index"]
+    checked = _checked(rows, path, len(names), int(index))
+    return CsvRows(names[index:], checked, notes if index else [])
 
 
 def _checked(
-    rows: Iterator[tuple[int, list[str]]], path: str, width: int
+    rows: Iterator[tuple[int, list[str]]], path: str, width: int, skipped: int
 ) -> Iterator[tuple[int, list[str]]]:
     empty = 0
     for line, row in rows:
-        if not row:
+        if not row or (width > 1 and row == [""]):
             empty = empty or line
             continue
-        if empty:
-            raise AppError(f"{path}, line {empty}: the line is empty, and rows follow after it")
+        if empty and width == 1:  # a row of one missing value, or no row?
+            raise AppError(
+                f"{path}, line {empty}: the line is empty, and rows follow after it; where the "
+                "value of a single column is missing, write NA"
+            )
         if len(row) != width:
             raise AppError(f"{path}, line {line}: {len(row)} fields, but the header has {width}")
-        yield line, row
+        yield line, row[skipped:]
 
 
 def _rows(file: TextIO, path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -91,7 +139,7 @@ def _rows(file: TextIO, path: str, delimiter: str) -> Iterator[tuple[int, list[s
         raise AppError(f"{path}, line {line}: not valid CSV ({error})") from None
 
 
-def _check_names(names: list[str], path: str, delimiter: str) -> None:
+def _check_names(names: list[str], path: str, delimiter: str, first: int) -> None:
     if not names:
         raise AppError(f"{path} is empty: a header with the column names is needed")
     for other, word in _OTHERS.items():
@@ -99,10 +147,7 @@ def _check_names(names: list[str], path: str, delimiter: str) -> None:
             option = "'\\t'" if other == "\t" else f"'{other}'"
             raise AppError(f"{path} is separated by {word}: pass --delimiter {option}")
     if "" in names:
-        raise AppError(
-            f"{path}, line 1: column {names.index('') + 1} has no name "
-            "(if it is a row index, write the file without it)"
-        )
+        raise AppError(f"{path}, line 1: column {names.index('') + first} has no name")
     for position, name in enumerate(names):
         if name in names[:position]:
             raise AppError(f"{path}, line 1: the name '{shown(name)}' occurs twice")

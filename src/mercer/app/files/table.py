@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from mercer.app.files.formats import MISSING, is_parquet, parse_number, read_csv, read_parquet
+from mercer.app.files.formats import (
+    MISSING,
+    is_parquet,
+    label_of_path,
+    parse_number,
+    read_csv,
+    read_parquet,
+)
 from mercer.app.terminal import AppError, quoted, shown
 from mercer.core.arrays import Array
 from mercer.core.words import did_you_mean
@@ -23,6 +30,7 @@ class FileTable:
     path: str  # where it came from, for messages
     columns: Mapping[str, Sequence[str] | Array]  # by name, each of length n
     places: Sequence[str]  # (n,) where each row stands, "line 7" or "row 7"
+    notes: Sequence[str] = ()  # what was done in reading it
 
     @property
     def names(self) -> list[str]:
@@ -83,15 +91,17 @@ class FileTable:
 
 def read_table(path: str, delimiter: str = ",") -> FileTable:
     """Read a table: parquet by its suffix (needs polars), anything else as strict CSV."""
+    label, notes = label_of_path(path), []
     if is_parquet(path):
         columns, rows = read_parquet(path)
         places = [f"row {i + 1}" for i in range(rows)]
     else:
-        names, texts, lines = read_csv(path, delimiter)
-        columns, places = dict(zip(names, texts, strict=True)), [f"line {n}" for n in lines]
+        head, texts, lines = read_csv(path, delimiter)
+        columns, notes = dict(zip(head.names, texts, strict=True)), head.notes
+        places = [f"line {n}" for n in lines]
     if not places:
-        raise AppError(f"{path} has a header but no rows")
-    return FileTable(path, columns, places)
+        raise AppError(f"{label} has a header but no rows")
+    return FileTable(label, columns, places, notes)
 
 
 KINDS = {"numeric": "number", "date": "date", "categorical": "text", "text": "text"}

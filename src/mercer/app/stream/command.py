@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
+from mercer.app.files.formats import STDIN
 from mercer.app.files.outputs import check_outputs
 from mercer.app.stream.learner import KINDS, PARAMETERS, Learner, Position, make, read
-from mercer.app.stream.rows import STDIN, batches, text_of
+from mercer.app.stream.rows import batches, text_of
 from mercer.app.stream.session import Interrupts, Session, printer
 from mercer.app.terminal import AppError, progress, quoted, require
 
@@ -168,6 +169,7 @@ def run(
             "classes": learner.machine.classes_.tolist(),
             **position.figures.means(),
             "points": learner.points,
+            "changes": learner.changes,
             "model": checkpoint,
             "notes": learner.remarks(),
         }

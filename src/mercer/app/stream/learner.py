@@ -129,6 +129,21 @@ class Learner:
             wrong, log_loss = wrong - (old.weight - old.right), log_loss - old.log_loss_sum
         return Figures(len(y), round(wrong), len(y), log_loss)
 
+    @property
+    def renewed(self) -> float | None:
+        """Which share of the function the last batch renewed; None if changes are not looked for.
+
+        More than 0 is a change that was found.
+        """
+        if getattr(self.machine, "drift", None) != "auto":
+            return None
+        return float(self.machine.report_["drift"]["share"]) if self.begun else 0.0
+
+    @property
+    def changes(self) -> int | None:
+        """How many changes were found; None if they are not looked for."""
+        return None if self.renewed is None else int(self.machine.report_["drift"]["changes"])
+
     def remarks(self) -> list[str]:
         """Return what the machine itself says that its user should know."""
         report = self.machine.report_

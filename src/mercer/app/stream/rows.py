@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, islice
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
@@ -21,16 +18,15 @@ import mercer
 from mercer.app.files.formats import (
     MISSING,
     is_parquet,
+    label_of_path,
     open_rows,
+    opened,
     parquet_parts,
     parse_number,
-    utf8,
 )
 from mercer.app.files.table import FileTable
 from mercer.app.terminal import AppError, quoted, shown
 from mercer.core.arrays import Array
-
-STDIN = "-"
 
 
 def batches(paths: Sequence[str], delimiter: str, size: int) -> Iterator[FileTable]:
@@ -45,26 +41,15 @@ def batches(paths: Sequence[str], delimiter: str, size: int) -> Iterator[FileTab
                 yield FileTable(path, columns, [f"row {done + i + 1}" for i in range(count)])
                 done += count
             continue
-        label = "standard input" if path == STDIN else path
-        with _opened(path) as file, utf8(label):
-            names, rows = open_rows(file, label, delimiter)
-            while found := list(islice(rows, size)):
+        label = label_of_path(path)
+        with opened(path) as file:
+            head = open_rows(file, label, delimiter)
+            notes = head.notes
+            while found := list(islice(head.rows, size)):
                 cells = zip(*(fields for _, fields in found), strict=True)
-                columns = {n: list(c) for n, c in zip(names, cells, strict=True)}
-                yield FileTable(label, columns, [f"line {line}" for line, _ in found])
-
-
-@contextlib.contextmanager
-def _opened(path: str) -> Iterator[TextIO]:
-    if path != STDIN:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            yield file
-        return
-    file = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
-    try:
-        yield file
-    finally:
-        file.detach()  # standard input stays open: it is not ours
+                columns = {n: list(c) for n, c in zip(head.names, cells, strict=True)}
+                yield FileTable(label, columns, [f"line {line}" for line, _ in found], notes)
+                notes = []  # said once
 
 
 _WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")

@@ -7,6 +7,7 @@ import hashlib
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -77,7 +78,8 @@ class Session:
             "log_loss": here["log_loss"],
             "mean_log_loss": so_far["log_loss"],
             "points": self.learner.points if self.learner.begun else 0,
-            "notes": list(dict.fromkeys(str(w.message) for w in caught)),
+            "change": self.learner.renewed,
+            "notes": list(dict.fromkeys([*table.notes, *(str(w.message) for w in caught)])),
         }
 
     def _columns(self, table: FileTable) -> tuple[list[str], list[str]]:
@@ -185,11 +187,17 @@ def printer(quiet: bool, as_json: bool) -> Callable[[Event], None]:
     return partial(print_json, indent=None) if as_json else Text()
 
 
+EACH, PAUSE = 100, 1.0  # batches that have a line each, seconds from line to line after them
+
+
 class Text:
-    """Lines for a reader, under a header; each note when it comes for the first time."""
+    """Lines for a reader, under a header; each note when it comes for the first time.
+
+    After the first hundred batches there is at most a line a second, and one for every change.
+    """
 
     def __init__(self) -> None:
-        self._headed = False
+        self._headed, self._last = False, 0.0
         self._noted: set[str] = set()
 
     def __call__(self, event: Event) -> None:
@@ -200,9 +208,13 @@ class Text:
             numbers = ["-" if mean is None else f"{mean:.4f}" for mean in means]
             cells = [str(event["batch"]), str(event["rows"]), *numbers, str(event["points"])]
             widths = zip(cells, COLUMNS.values(), strict=True)
-            lines = [] if self._headed else [HEADER]
-            lines.append("".join(f"{cell:>{width}}" for cell, width in widths))
-            self._headed = True
+            lines, now = [] if self._headed else [HEADER], time.monotonic()
+            if event["batch"] <= EACH or now - self._last >= PAUSE or event["change"]:
+                lines.append("".join(f"{cell:>{width}}" for cell, width in widths))
+                self._headed, self._last = True, now
+            if event["change"]:
+                share = f"{100 * event['change']:.0f} %"
+                lines.append(f"a change was found in batch {event['batch']}: {share} renewed")
         else:
             left = f", {event['left_out']} left out for missing values" if event["left_out"] else ""
             text = f"{event['rows']} rows in {event['batches']} batches{left}"
@@ -210,6 +222,9 @@ class Text:
                 text += f"; error before learning {event['error']:.4f}"
             if event["log_loss"] is not None:
                 text += f", log loss {event['log_loss']:.4f}"
+            if event["changes"] is not None:
+                count = event["changes"]
+                text += f"; {count} change{'' if count == 1 else 's'} found"
             lines = [text + (f"; model written to {event['model']}" if event["model"] else "")]
         notes = [note for note in event.get("notes", []) if note not in self._noted]
         self._noted.update(notes)

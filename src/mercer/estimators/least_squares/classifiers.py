@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.core.arrays import Array, Index
 from mercer.estimators.kernel.classifier import LabelMachine
 from mercer.estimators.shared.machine import Fit, Given, generator
-from mercer.estimators.shared.parameters import Draw, find_parameters
+from mercer.estimators.shared.parameters import Draw, find_parameters, in_column_order
 from mercer.estimators.shared.parts import Parts, data_scales
 from mercer.estimators.shared.predictions import check_variances
 from mercer.estimators.shared.table import Table, build_table
@@ -385,15 +385,15 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
             return parts.kernel, loss
         # exact copies and weights say how much a row counts, not how little noise there is
         factor = balanced(problem)[1]
-        scaled = times(problem, factor)
-        space = Space({"kernel": parts.kernel, "loss": loss}, parts.bounds | BOUNDS)
+        kernel, scaled, as_given = in_column_order(parts.kernel, times(problem, factor))
+        space = Space({"kernel": kernel, "loss": loss}, parts.bounds | BOUNDS)
         if not parts.named_kernel:
-            space.suggest(data_scales(parts.kernel, scaled.points, scaled.y, scaled.weights))
+            space.suggest(data_scales(kernel, scaled.points, scaled.y, scaled.weights))
         criterion = PlscCriterion(space, scaled, parts.inference, parts.make_gram, self.smooth)
         best = parts.search.run(criterion, space, generator(self.random_state))[0]
         at = space.parts_at(best.u)
         fit.report["search"] = {**best.report, "search_weight_factor": factor}
-        return cast(Kernel, at["kernel"]), cast(Loss, at["loss"])
+        return as_given(cast(Kernel, at["kernel"])), cast(Loss, at["loss"])
 
     def _calibrate(self, fit: Fit) -> None:
         super()._calibrate(fit)

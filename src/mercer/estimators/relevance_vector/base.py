@@ -1,6 +1,6 @@
 """RelevanceMachine: what RVRegressor and RVClassifier share, from the rows to the model file.
 
-read -> merge repeated rows -> standardise -> search the functions -> leave each row out -> report
+read -> merge repeated rows -> standardise -> search the functions -> report (left_out_: when asked)
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, location_scale
 from mercer.core.basis import Basis, PolynomialBasis
@@ -25,6 +26,7 @@ from mercer.estimators.relevance_vector.fit import (
     RelevanceRows,
     choose,
 )
+from mercer.estimators.relevance_vector.left_out import HeldRows
 from mercer.estimators.shared.machine import KernelMachine
 from mercer.estimators.shared.parts import standardizes
 from mercer.estimators.shared.record import LEFT_OUT, UNITS, check_left_out
@@ -32,6 +34,7 @@ from mercer.estimators.shared.summary import doubts
 from mercer.estimators.shared.table import Table, build_table
 from mercer.estimators.shared.units import (
     Units,
+    calibration,
     describe_rows,
     describe_units,
     described_density,
@@ -39,7 +42,6 @@ from mercer.estimators.shared.units import (
     measure,
     up_to,
 )
-from mercer.inference.sites.base import cavity
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss, is_number
@@ -51,6 +53,10 @@ OUTSIDE = 3  # frames from here to the user's call of fit
 AUGMENTED = (
     "augmented predictions (heal) have a model for each point, made of all rows: no row can be "
     "left out without a new fit; use heal=False for these figures"
+)
+HEALED = (
+    "augmented by one function at each point, too narrow still: on smooth random functions 90 % "
+    "bars held 78 % of them among the data, 42 % within a length scale outside, 65 % further out"
 )
 HELD = (
     "each row left out with functions, precisions and noise held at what all rows chose: to "
@@ -68,7 +74,10 @@ class RelevanceMachine(KernelMachine):
     heal: bool | float
     tol: float
     max_iter: int
+    null_test: bool
 
+    _left: LeftOut | None
+    _held: HeldRows | None  # for the figures of left-out rows, until they are asked for
     alike = False  # whether only rows of equal targets are merged
 
     # ------------------------------------------------------------------ what a child states
@@ -124,15 +133,18 @@ class RelevanceMachine(KernelMachine):
         self.log_evidence_ = units.evidence_in_user_units(
             sum(one.state.evidence for one in found), float(table.total.sum()), None, state.flat
         )
-        self.left_out_ = None if options.heal else self._leave_out(found, table, units)
+        self._left, self._held = None, None if options.heal else HeldRows.of(found, table)
         self.report_ = self._described(found, table, standardize, rows.searched)
         flat = flat_words(PolynomialBasis(0) if state.flat else None, table.points, table.total)
         loss = self.losses_[0]
         codes = Y.argmax(axis=1) if Y.shape[1] > 1 else Y[:, 0] > 0.0
         y = codes[:, None] if self.alike else Y
         self.report_["density"] = described_density(
-            X, y, weights, measure(loss, len(found)) + up_to(flat), measure(loss), self.left_out_
+            X, y, weights, measure(loss, len(found)) + up_to(flat), measure(loss)
         )
+        if self.report_["found_nothing"]:
+            message = f"{type(self).__name__} {self.report_['found_nothing']}"
+            warnings.warn(message, UserWarning, stacklevel=OUTSIDE)
         if not self.report_["inference"]["converged"]:
             message = f"{type(self).__name__} {self.report_['inference']['message']}"
             warnings.warn(message, ConvergenceWarning, stacklevel=OUTSIDE)
@@ -150,11 +162,13 @@ class RelevanceMachine(KernelMachine):
             ("heal", healed, "True, False or a positive variance"),
             ("tol", is_number(tol, 0.0, np.inf) or tol == np.inf, "a positive number"),
             ("max_iter", whole and steps >= 1, "a number of steps, at least 1"),
+            ("null_test", isinstance(self.null_test, switch), "True or False"),
         ):
             if not fine:
                 raise ValueError(f"{name} must be {wanted}, not {getattr(self, name)!r}")
         heal = bool(heal) if switched else float(heal)
-        return Options(bool(self.bias), self.search, heal, float(tol), int(steps))
+        limits = float(tol), int(steps), bool(self.null_test)
+        return Options(bool(self.bias), self.search, heal, *limits)
 
     def _keep_weights(
         self, found: list[RelevanceFit], table: Table, units: Units, kernel: bool
@@ -184,35 +198,21 @@ class RelevanceMachine(KernelMachine):
         self.loss_ = units.loss_in_user_units(loss)
 
     # ------------------------------------------------------------------ what is reported
-    def _leave_out(self, found: list[RelevanceFit], table: Table, units: Units) -> LeftOut:
-        """Predict every row from the others, with functions, precisions and noise held.
+    @property
+    def left_out_(self) -> LeftOut | None:  # computed when it is asked for: many fits never need it
+        """Every row from the others, functions, precisions and noise held; None with ``heal``."""
+        check_is_fitted(self, "posteriors_")
+        held = self._held
+        if held is not None:
+            self._left = self._figures(*held.moments(self.units_, self.alike), held.table)
+            honest = calibration(self._left, held.table.X, held.table.Y)
+            self.report_["density"]["calibration"] = honest
+            self._held = None
+        return self._left
 
-        The posterior of the weights without row r is that of a Gaussian site less: the cavity of
-        GPML (3.56), exact for Gaussian noise. Where rows were merged, each is left out with at most
-        unit weight; a row of weight zero is predicted from all that count. NaN where the others say
-        nothing of a row.
-        """
-        g, N = table.group, len(table.X)
-        share = np.minimum(table.weights[table.keep], 1.0) / table.total[g]
-        rows, unused = units.y_standardised(table.Y), np.flatnonzero(table.weights == 0.0)
-        mean, variance = np.empty((2, N, len(found)))
-        for j, one in enumerate(found):
-            state = one.state
-            f, half = state.mu @ state.F, state.factor.half(state.F)
-            a = state.a[g]
-            if not self.alike:  # the slope of the row itself, not that of the mean at its point
-                a = state.b[g] * (rows[table.keep, j] - f[g])
-            with np.errstate(divide="ignore", invalid="ignore"):
-                var = np.einsum("ij,ij->j", half, half)
-                m, v = cavity(f[g], var[g], a, state.b[g], share)
-            proper = (v >= 0.0) & np.isfinite(v) & np.isfinite(m)
-            mean[table.keep, j] = np.where(proper, m, np.nan)
-            variance[table.keep, j] = np.where(proper, v, np.nan)
-            if len(unused):
-                inside = units.standardised(table.X[unused])
-                mean[unused, j] = one.process.mean(inside)[:, 0]
-                variance[unused, j] = one.process.var(inside)
-        return self._figures(mean, variance, table)
+    @left_out_.setter
+    def left_out_(self, found: LeftOut | None) -> None:
+        self._left, self._held = found, None
 
     def _described(
         self, found: list[RelevanceFit], table: Table, standardize: bool, searched: Any
@@ -237,9 +237,30 @@ class RelevanceMachine(KernelMachine):
             },
             "gram": "weight_space",
             "degrees_of_freedom": found[0].state.gamma() if len(found) == 1 else None,
-            "left_out": AUGMENTED if self.left_out_ is None else HELD,
+            "left_out": AUGMENTED if self._held is None else HELD,
+            "error_bars": HEALED if self.heal else "",
+            "found_nothing": self._nothing(found, table),
             "machines": [one.report for one in found],
         }
+
+    def _nothing(self, found: list[RelevanceFit], table: Table) -> str:
+        """Words for a model without any function; empty if it has some, or none was needed."""
+        if any(len(one.active) for one in found) or not np.ptp(table.mean):
+            return ""
+        tests = [one.report["null_model"] for one in found]
+        best = max(tests, key=lambda test: test["gain"] - test["needed"])
+        why = "no function raises the log evidence"
+        if best["kept"]:
+            why = (
+                f"the best functions raise the log evidence by {best['gain']:.1f}, "
+                f"and noise would by up to {best['needed']:.1f}"
+            )
+        what = "the share of each class" if self.alike else "the mean"
+        return (
+            f"found nothing but noise and predicts {what if self.bias else 'zero'} everywhere: "
+            f"{why}. If there should be more, choose or scale columns or give a kernel with "
+            "another length scale; null_test=False keeps whatever is found"
+        )
 
     def _summary_rows(self) -> list[tuple[str, str, str]]:
         counts, searches = self.report_["rows"], self.report_["machines"]
@@ -253,7 +274,7 @@ class RelevanceMachine(KernelMachine):
             ("Model", "relevance vectors", str(len(self.relevance_rows_))),
             *(("Model", label, value) for label, value in self._facts()),
         ]
-        augmented = "yes" if self.heal else "no: deviations shrink away from the data"
+        augmented = HEALED if self.heal else "no: deviations shrink away from the data"
         rows.append(("Model", "augmented error bars", augmented))
         rows.append(("Quality", "log evidence", f"{self.log_evidence_:.4f}"))
         total = None if self.left_out_ is None else self.left_out_.total

@@ -34,7 +34,8 @@ class RVClassifier(RelevanceMachine, ClassProbabilities):
 
     Parameters
     ----------
-    kernel, functions, bias, search, tol, max_iter, standardize : see :class:`RVRegressor`.
+    kernel, functions, bias, search, tol, max_iter, null_test, standardize :
+        See :class:`RVRegressor`. Here M functions of m must gain (M + 1) (log m)/2.
     loss : "logistic" or "probit", default "logistic"
         The link between the latent function and the label.
     heal : bool or float > 0, default False
@@ -90,12 +91,14 @@ class RVClassifier(RelevanceMachine, ClassProbabilities):
         class_weight: Any = None,
         tol: float = 1e-2,
         max_iter: int = 10000,
+        null_test: bool = True,
         standardize: bool | str = "auto",
     ) -> None:
         self.kernel, self.functions, self.bias = kernel, functions, bias
         self.loss, self.class_weight = loss, class_weight
         self.search, self.heal = search, heal
         self.tol, self.max_iter, self.standardize = tol, max_iter, standardize
+        self.null_test = null_test
 
     # ------------------------------------------------------------------ fit
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:

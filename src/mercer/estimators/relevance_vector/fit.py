@@ -18,8 +18,9 @@ from mercer.kernels.stationary.base import tied_scales, untied
 from mercer.linalg.operators import CholeskyOperator
 from mercer.process.features import Augmentation, Augmented, Sparse
 from mercer.process.process import Prior
-from mercer.search.relevance.climb import RelevanceClimb, judged
-from mercer.search.relevance.kernel import Makers, Setting, score_of, tuned
+from mercer.search.relevance.climb import RelevanceClimb
+from mercer.search.relevance.kernel import Makers, Setting, above_noise, score_of, tuned
+from mercer.search.relevance.null import judged
 from mercer.search.relevance.state import SparseState
 
 
@@ -83,6 +84,7 @@ class Options:
     heal: bool | float
     tol: float
     max_iter: int
+    null_test: bool
 
 
 @dataclass(frozen=True)
@@ -145,15 +147,18 @@ class RelevanceRows:
         self.kernel, runs, self.searched = tuned(setting, self.kernel)
         if how == "ard" and d > 1 and tied_scales(self.kernel):
             moved, found, more = tuned(setting, untied(self.kernel, d))
-            gain = score_of(found) - score_of(runs)
+            figure = score_of if self.searched["less"] == more["less"] else above_noise
+            gain = figure(found) - figure(runs)
             self.searched["ard"] = {"gain": gain, "kept": gain > 0.0}
             self.searched["evaluations"] += more["evaluations"]
+            self.searched["starts"] += more["starts"]
             if gain > 0.0:
                 self.kernel, runs = moved, found
         return runs
 
     def _found(self, run: RelevanceClimb, variance: float | None) -> RelevanceFit:
-        state, null = judged(run.machine, run.state)
+        kernels = self.searched["starts"] if self.searched else 1
+        state, null = judged(run.machine, run.state, kernels, self.options.null_test)
         order = np.argsort(state.active)  # by candidate, whatever the way they came
         active = tuple(state.active[i] for i in order)
         state = run.machine.evaluate(active, state.prior[order], state.beta, state)

@@ -202,7 +202,9 @@ def _compared(name: str, model: Any) -> _Compared:
     learner = getattr(model, "bayes_", None)
     predicts = learner if learner is not None and model.discriminant == "mean" else model
     machine, left = model if learner is None else learner, getattr(predicts, "left_out_", None)
-    density = (getattr(machine, "report_", None) or {}).get("density") or {}
+    density = (getattr(machine, "report_", None) or {}).get("density")
+    if density is None:  # a support vector machine finds it when asked
+        density = getattr(machine, "density_report", dict)()
     return _Compared(_entry(name, machine, left), machine, left, density)
 
 

@@ -32,7 +32,7 @@ class Labelled:
 
     def check_two(self) -> None:
         """Refuse rows that all belong to one class once those of weight zero are left out."""
-        if len(np.unique(self.codes[self.weights > 0.0])) < 2:
+        if np.count_nonzero(np.bincount(self.codes, self.weights > 0.0)) < 2:
             raise ValueError("all rows of positive weight belong to one class; two are needed")
 
     def check_present(self) -> None:

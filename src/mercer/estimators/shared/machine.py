@@ -110,6 +110,17 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         """Another name of ``left_out_``."""
         return self.left_out_
 
+    @property
+    def feature_importances_(self) -> Array:
+        """``relevance_`` as shares of 1 (d,), for scikit-learn's selection of features."""
+        found = self.relevance_
+        if found is None:
+            raise AttributeError(
+                "this kernel has no length scales that say how relevant each column is; use "
+                "sklearn.inspection.permutation_importance"
+            )
+        return np.asarray(found / (found.sum() or 1.0))
+
     # ------------------------------------------------------------------ fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and y (n,) or (n, m).
@@ -231,8 +242,16 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
 
     def _search(self, fit: Fit) -> None:
         """Find the hyperparameters: ``fit.draws`` and ``fit.report``."""
-        rng = generator(self.random_state)
-        fit.draws, fit.report = find_parameters(fit.parts, fit.problem, rng)
+        parts, rng = fit.parts, generator(self.random_state)
+        parts.offset = self._in_user_units(fit, 0.0)
+        fit.draws, fit.report = find_parameters(parts, fit.problem, rng)
+
+    @staticmethod
+    def _in_user_units(fit: Fit, value: float) -> float:
+        """Return a log evidence of the standardised problem in the user's units."""
+        H, total = fit.problem.basis, float(fit.problem.row_weights.sum())
+        k = 0 if H is None else H.shape[1]
+        return fit.units.evidence_in_user_units(value, total, fit.parts.basis, k)
 
     def _condition(self, fit: Fit) -> None:
         """Set the fitted attributes: the posterior of each draw, and what follows from them."""
@@ -249,7 +268,6 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
                 left = self._left_out(fit, draw, solved, posterior)
                 fit.report |= self._describe(fit, draw, solved)
             posteriors.append(self._discriminant(fit, draw, solved, posterior))
-        k = 0 if p.basis is None else p.basis.shape[1]
         self.posteriors_ = posteriors
         self.losses_ = [draw.loss.for_new() for draw in fit.draws]
         self.units_, self.basis_, self.flat_ = fit.units, basis, fit.table.flat
@@ -257,8 +275,7 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         self.loss_ = fit.units.loss_in_user_units(first.loss)
         self.log_evidence_ = None
         if fit.parts.inference.has_evidence and first.scored:
-            total = float(p.row_weights.sum())
-            self.log_evidence_ = fit.units.evidence_in_user_units(max(values), total, basis, k)
+            self.log_evidence_ = self._in_user_units(fit, max(values))
         self.left_out_ = None if isinstance(left, str) else left
         if isinstance(left, str):
             fit.report["left_out"] = left
@@ -311,8 +328,7 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         kind = {
             "spread": posterior.has_spread,
             "quadratic": "quadratic" in fit.parts.inference.needs,
-            # a flat constant knows no centre
-            "centred": bool(np.any(fit.units.y_shift)) and not fit.parts.has_constant,
+            "centred": fit.parts.centred,
         }
         if not solved.solution.factor.has_diagonal:
             return (

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, column_order
 from mercer.core.component import Component
 from mercer.estimators.shared.inducing import Reduced, Schedule, describe, first_rows
 from mercer.estimators.shared.parts import Parts, data_scales
 from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
+from mercer.kernels.columns import reordered
 from mercer.kernels.stationary.base import tied_scales, untied
 from mercer.linalg.gram import Covariance, Gram
 from mercer.linalg.iterative import IterativeGram
@@ -214,14 +216,13 @@ def _run(
     scanned: dict[str, Component] | None = None,
 ) -> tuple[list[Draw], Result]:
     """Search from a kernel; ``scanned`` are the parts where a search before this one began."""
+    kernel, problem, as_given = in_column_order(kernel, problem)
     bounds = parts.limits(kernel)
     space = Space({"kernel": kernel, "loss": parts.loss}, bounds)
     if scanned is not None:
         space.scanned = Space(scanned, bounds).start
         begun = {"kernel": untied(parts.kernel, problem.points.shape[1]), "loss": parts.loss}
         space.data_scale = Space(begun, bounds).start
-    if not kernel.pairwise and problem.points.shape[1] > 1:
-        space.order_by(problem.points, problem.y)
     wanted = search.get_params().get("criterion")
     if wanted == "plsc":
         raise ValueError(
@@ -244,9 +245,30 @@ def _run(
     # chains feel an energy that is not exact; a maximum found roughly is solved exactly afterwards
     inference = parts.inference if search.samples_many else parts.inference.searching()
     criterion = kind(space, problem, inference, parts.make_gram)
+    criterion.offset = parts.offset
+    if isinstance(criterion, LooCriterion):
+        criterion.centred = parts.centred
     results = search.run(criterion, space, rng)
     if inference is not parts.inference:
         results[0].report["inner_tol"] = inference.get_params()["tol"]
     found = [deepcopy(space.parts_at(result.u)) for result in results]  # draws share nothing
-    draws = [Draw(cast(Kernel, at["kernel"]), cast(Loss, at["loss"])) for at in found]
+    draws = [Draw(as_given(cast(Kernel, at["kernel"])), cast(Loss, at["loss"])) for at in found]
     return draws, results[0]
+
+
+def in_column_order(
+    kernel: Kernel, problem: Problem
+) -> tuple[Kernel, Problem, Callable[[Kernel], Kernel]]:
+    """Return kernel and problem with the columns in an order of their own, and the way back.
+
+    Else the rounding of sums over columns, and with it the last digits of what a search finds and
+    sometimes where it ends, would depend on the order in which they were given.
+    """
+    if kernel.pairwise or problem.points.shape[1] < 2:
+        return kernel, problem, lambda found: found
+    order = column_order(problem.points, problem.y, problem.weights)
+    same, back = reordered(kernel, order), np.argsort(order)
+    if same is None:
+        return kernel, problem, lambda found: found
+    points = np.ascontiguousarray(problem.points[:, order])
+    return same, replace(problem, points=points), lambda found: reordered(found, back) or found

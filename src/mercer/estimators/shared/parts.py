@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer import inference as inferences
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, column_sums
 from mercer.core.basis import Basis, PolynomialBasis, as_basis
 from mercer.core.component import Component
 from mercer.estimators.shared.units import Units
@@ -56,6 +56,8 @@ class Parts:
     inducing: Inducing | None = None  # the function is known through its values at few points
     iterative: Iterative | None = None  # solutions by products alone
     points: Array | None = None  # (m, d) the inducing points, where they were given
+    offset: float = 0.0  # from the criterion to the user's units, for those who watch the search
+    centred: bool = False  # on the mean of the targets, and no flat constant that is known does it
 
     @property
     def criterion(self) -> str | None:
@@ -185,6 +187,7 @@ class Parts:
             raise ValueError(
                 f"{count} inducing points for {len(X)} distinct rows save nothing: use gram='auto'"
             )
+        self.centred = bool(np.any(units.y_shift)) and not self.has_constant
         total = weights.sum()
         exact = self.loss.offers("quadratic")
         robust = self.standardize and self.loss.offers("in_units") and not exact
@@ -215,9 +218,9 @@ class Parts:
 def start_length(kernel: Kernel, X: Array, weights: Array) -> None:
     """Set tied length scales to the total standard deviation of X (n, d), 1 if that is zero."""
     total = weights.sum()
-    spread = weights @ (X - weights @ X / total) ** 2 / total
-    for owner in tied_scales(kernel):
-        owner.set_params(length_scale=float(np.sqrt(spread.sum())) or 1.0)
+    spread = column_sums(weights, (X - column_sums(weights, X) / total) ** 2) / total
+    for owner in tied_scales(kernel):  # the order of the columns does not even round otherwise
+        owner.set_params(length_scale=float(np.sqrt(np.sort(spread).sum())) or 1.0)
 
 
 def data_scales(kernel: Kernel, X: Array, y: Array, weights: Array) -> dict[str, float | Array]:

@@ -83,6 +83,7 @@ def machine_rows(machine: Any) -> Rows:
         ("Quality", "log evidence of the exact model", _bounds(report.get("evidence_bounds"))),
         *(("Quality", *row) for row in left_out_rows(machine.left_out_, weight)),
         *(("Quality", "doubtful", text) for text in doubts(report)),
+        *(("Quality", "few rows", text) for text in few_rows(machine)),
         ("Quality", "effective degrees of freedom", None if degrees is None else f"{degrees:.2f}"),
         ("Numerics", "mode" if evidence is None else inference["name"], _steps(inference)),
         ("Numerics", "convergence", _convergence(report)),
@@ -116,6 +117,26 @@ def doubts(report: dict[str, Any]) -> list[str]:
     if calibration is not None and calibration > ABSURD:
         found.append(f"{absurd(calibration)}; do not trust its densities")
     return found
+
+
+SMALL = 30  # rows, below which one set of hyperparameters is not known well enough
+
+
+def few_rows(machine: Any) -> list[str]:
+    """Say of intervals from few rows that they are too narrow, and what makes them honest."""
+    search, count = (
+        machine.report_.get("search"),
+        machine.report_.get("rows", {}).get("used", SMALL),
+    )
+    found = isinstance(search, dict) and "sampler" not in search
+    if not found or count >= SMALL or not hasattr(machine, "predict_interval"):
+        return []
+    hmc = f'{type(machine).__name__}(search="hmc") averages over them'
+    hmc = hmc if "search" in machine.get_params(deep=False) else ""
+    return [
+        f"{count} rows do not determine the hyperparameters well, and intervals that take them for "
+        f"known are too narrow as a rule{'; ' if hmc else ''}{hmc}"
+    ]
 
 
 def absurd(calibration: float) -> str:
@@ -195,14 +216,20 @@ def _standardised(report: dict[str, Any]) -> str:
 def _convergence(report: dict[str, Any]) -> str:
     search = report["search"]
     if search is None:
-        return "no search: the parameters are as given"
+        count = report.get("settings")
+        best = f"the best of {count} settings, by rows left out"
+        return best if count else "no search: the parameters are as given"
     ard = report.get("ard") or {"kept": False, "search": {"evaluations": 0}}
     last = ard["search"] if ard["kept"] else search
-    text = "converged" if last["converged"] else f"not converged ({last.get('message', '')})"
+    stopped, message = search.get("interrupted"), last.get("message")
+    text = "converged" if last["converged"] else "not converged"
+    if not last["converged"] and message and not stopped:
+        text += f" ({message})"
     evaluations = search["evaluations"] + ard["search"]["evaluations"]
     text += f" after {evaluations} evaluations from {search['starts']} starts"
-    if search.get("interrupted"):
-        text += "; interrupted, the best so far is kept"
+    if stopped:
+        ended = ard["search"].get("ended") or search.get("ended") or "interrupted"
+        text += f"; {ended}, the best point so far is kept"
     if last.get("at_bounds"):
         text += f"; at a bound: {', '.join(last['at_bounds'])}"
     if "bands" in search:
@@ -210,6 +237,9 @@ def _convergence(report: dict[str, Any]) -> str:
     if search.get("search_weight_factor", 1.0) != 1.0:
         text += f"; weights times {search['search_weight_factor']:.4g} in the search (exact copies)"
     return text
+
+
+MOST = 20  # values of one hyperparameter that are listed
 
 
 def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
@@ -226,7 +256,13 @@ def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
             shown = [f"{v:.4g}" for v in np.atleast_1d(value)]
             if value.ndim and names is not None and value.size == len(names):
                 shown = [f"{column}: {v}" for column, v in zip(names, shown, strict=True)]
-            text = ", ".join(shown)
+            text = ", ".join(shown[:MOST])
+            if len(shown) > MOST and len(set(shown)) == 1:
+                text = f"{shown[0]} (each of {len(shown)})"
+            elif len(shown) > MOST:
+                text += (
+                    f" and {len(shown) - MOST} more, from {value.min():.4g} to {value.max():.4g}"
+                )
             if name == "noise" and value.ndim == 0:
                 text += f" (standard deviation {np.sqrt(value):.4g})"
             found.append((label, text))

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
-from mercer.core.arrays import Array, Index, group_rows, is_sparse, merge
+from mercer.core.arrays import Array, Index, column_order, group_rows, is_sparse, merge
 from mercer.core.errors import outside
 from mercer.core.memory import fits, require_memory
 
@@ -57,7 +57,7 @@ def build_table(
     """Merge repeated rows of X (N, d), unless ``by_row``; with ``alike`` if Y is the same, too.
 
     Refuse before if the fit, which needs ``arrays`` n x n matrices, does not fit into memory. The
-    order of the rows does not matter, and a row of weight two is the same as two rows.
+    order of rows and columns does not matter, and a row of weight two is the same as two rows.
     """
     keep = np.flatnonzero(weights > 0)
     inputs = X if len(keep) == len(X) else X[keep]
@@ -70,7 +70,10 @@ def build_table(
             with np.errstate(over="ignore", invalid="ignore"):
                 sums = inputs @ np.sqrt(2.0 + np.arange(inputs.shape[1]))
             require_memory(len(np.unique(sums)), arrays)
-        first, group = group_rows(np.column_stack([inputs, Y[keep]]) if alike else inputs)
+        keys = inputs
+        if inputs.shape[1] > 1:
+            keys = inputs[:, column_order(inputs, Y[keep], weights[keep])]
+        first, group = group_rows(np.column_stack([keys, Y[keep]]) if alike else keys)
         if not roomy:
             require_memory(len(first), arrays)
     mean, total, spread = merge(group, len(first), Y[keep], weights[keep])
@@ -147,6 +150,8 @@ def as_numbers(X: Any) -> Any:
             raise ValueError(
                 "X is no table: its rows have different lengths; give each one number per column"
             ) from None
+    if hasattr(X, "lazy") and hasattr(X, "collect"):
+        raise TypeError(f"X is a {type(X).__name__}, which has no rows yet: give X.collect()")
     if hasattr(X, "columns") and hasattr(X, "dtypes"):  # a data frame, column by column
         for place, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
             if getattr(dtype, "kind", "O") not in "bf":
@@ -334,9 +339,9 @@ def merged(X: Array, labels: Array, weights: Array) -> tuple[Index, Array, Index
     """
     keep = np.flatnonzero(weights > 0)
     first, group = group_rows(np.column_stack([X[keep], labels[keep]]))
-    # the first row of the table that is equal, whatever the order of sorting
-    earliest = np.full(len(first), len(X), dtype=np.intp)
-    np.minimum.at(earliest, group, keep)
+    earliest = keep[first]
+    if len(first) < len(keep):  # the first row of the table that is equal, however they were sorted
+        np.minimum.at(earliest, group, keep)
     place = np.full(len(X), -1, dtype=np.intp)
     place[keep] = group
     total = np.bincount(group, weights[keep], len(first))

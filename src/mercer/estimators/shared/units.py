@@ -208,11 +208,11 @@ def described_density(
         "left_out": left_out,
         "targets": fingerprint(y[counted], weights[counted]),
         "rows": rows_fingerprint(X, y, weights),
-        "calibration": None if figures is None else _calibration(figures, X, y),
+        "calibration": None if figures is None else calibration(figures, X, y),
     }
 
 
-def _calibration(left: LeftOut, X: Array, y: Array) -> float | None:
+def calibration(left: LeftOut, X: Array, y: Array) -> float | None:
     """Return by how much the frequencies stated for rows left out are off; None if not known."""
     there = left.weights > 0.0
     w = left.weights[there]
@@ -286,15 +286,20 @@ def rows_fingerprint(X: Array, y: Array, weights: Array) -> str:
     """
     counts = np.fmod(np.round(weights * 2.0**20), 2.0**63).astype(np.uint64)
     sums = np.zeros(2, dtype=np.uint64)
-    step = max(1, BLOCK // (X.shape[1] + y.shape[1]))
-    factors = _mixed(np.arange(X.shape[1] + y.shape[1], dtype=np.uint64)) | np.uint64(1)
+    d = X.shape[1]
+    step = max(1, BLOCK // (d + y.shape[1]))
+    factors = _mixed(np.arange(d + y.shape[1], dtype=np.uint64)) | np.uint64(1)
     for i in range(0, len(X), step):
         part = slice(i, i + step)
-        block = np.ascontiguousarray(np.column_stack([X[part], y[part]]), dtype=np.float64)
-        hashes = _mixed((block + 0.0).view(np.uint64) @ factors)
+        hashes = _mixed(_bits(X[part]) @ factors[:d] + _bits(y[part]) @ factors[d:])
         for j, each in enumerate((hashes, _mixed(hashes))):
             sums[j] += (each * counts[part]).sum(dtype=np.uint64)
     return "".join(f"{int(value):016x}" for value in sums)
+
+
+def _bits(A: Array) -> Any:
+    """Return the bits of each number of A (n, d), those of 0.0 for -0.0."""
+    return np.ascontiguousarray(np.asarray(A, dtype=np.float64) + 0.0).view(np.uint64)
 
 
 def _mixed(values: Any) -> Any:

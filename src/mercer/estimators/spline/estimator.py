@@ -270,6 +270,15 @@ class SmoothingSpline(KernelRegressor):
     def _check_fitted(self) -> None:
         if "period" in self.report_:
             super()._check_fitted()
+            return
+        curve, loss = self.posteriors_[0], self.losses_[0]
+        if not isinstance(curve, SplinePosterior):
+            raise ValueError("a curve without a period has states")
+        noise = getattr(loss, "noise", None) if loss.offers("quadratic") else 1.0
+        numbers = (curve.noise_variance, *vars(self.units_).values())
+        if numbers != (noise, 0.0, 1.0, curve.rows.y_shift, curve.rows.y_scale):
+            raise ValueError("noise and units of the curve are not those of its loss and rows")
+        curve.check()
 
     # ------------------------------------------------------------------ new observations
     @available_if(_has_labels)  # type: ignore[untyped-decorator]  # scikit-learn ships no types

@@ -134,6 +134,13 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
 
     # ------------------------------------------------------------------ predictions
     @property
+    def coef_(self) -> Array:
+        """The slopes (k, d) of the k functions; of ``kernel="linear"`` alone."""
+        if not (isinstance(self.kernel, str) and self.kernel == "linear"):
+            raise AttributeError('only functions of kernel="linear" have coef_')
+        return np.asarray(self.dual_coef_ @ self.support_vectors_)
+
+    @property
     def posteriors_(self) -> list[Process]:
         """The process of what was learned: one entry with k outputs, its mean is f + b.
 
@@ -308,7 +315,9 @@ def _constant(X: Array) -> Array:
 def _constant_columns(X: Array, weights: Array) -> NDArray[np.bool_]:
     """Return which columns of X (n, d) have one value in all rows that count."""
     used = X if np.all(weights > 0.0) else X[weights > 0.0]
-    return np.asarray(used.max(axis=0) == used.min(axis=0))
+    found = np.all(used[:8] == used[0], axis=0)  # few rows tell for most columns
+    found[found] = np.all(used[:, found] == used[0, found], axis=0)
+    return np.asarray(found)
 
 
 def describe_constant(X: Array, weights: Array, names: Any) -> dict[str, Any]:

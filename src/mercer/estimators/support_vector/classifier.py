@@ -195,8 +195,6 @@ class SVC(SupportClassifier):
         gram, multipliers, bound = problem.gram, np.abs(solution.alpha), self._bound(problem)
         found = (gram.kernel, gram.points, multipliers, solution.z, problem.Y, bound)
         given = (problem.place, problem.values, problem.weights, problem.X[problem.place < 0])
-        y = problem.values.astype(np.float64)[:, None]
-        self.report_["density"] = described_density(problem.X, y, problem.weights, None, None)
         self._trained = Trained(*found, problem.total, self._has_bias(), *given)
         # the sigmoid on outputs of rows left out, where probabilities are asked for
         self.slope_, self.offsets_ = np.ones(0), np.zeros(0)
@@ -245,6 +243,15 @@ class SVC(SupportClassifier):
         return self.bayes_ if self.discriminant == "mean" else None
 
     # ------------------------------------------------------------------ rows left out
+    def density_report(self) -> dict[str, Any]:
+        """Return what others have in ``report_["density"]``; empty after loading from a file."""
+        trained: Trained | None = getattr(self, "_trained", None)
+        if trained is None:
+            return {}
+        X = trained.points[trained.place]
+        X[trained.place < 0] = trained.unused
+        return described_density(X, trained.codes[:, None], trained.counts, None, None)
+
     @property
     def left_out_(self) -> LeftOut | None:
         """What all other rows say about each one; None after loading from a file."""

@@ -9,7 +9,7 @@ from typing import Protocol, Self, cast
 
 import numpy as np
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 from mercer.inference.base import Inference, Problem, Solution
 from mercer.inference.mode.descent import NoSpread
 from mercer.kernels.base import Gradient, Kernel
@@ -27,7 +27,15 @@ class GramMaker(Protocol):
 
 
 class Criterion(ABC):
-    """A function of u: value and gradient, log density of the hyperpriors included."""
+    """A function of u: value and gradient, log density of the hyperpriors included.
+
+    ``offset`` is to be added to a value that is shown: then it is in the units of the user.
+    ``rivals`` is by how much a start may be behind the best after screening and still be run to the
+    end: more than nothing where maxima of different kinds are expected.
+    """
+
+    offset = 0.0
+    rivals: float = 0.0
 
     def __init__(
         self,
@@ -71,6 +79,10 @@ class Criterion(ABC):
         """Value and posterior at u; a child that can leave out the gradient does."""
         value, _, solution = self.evaluate(u, start)
         return value, solution
+
+    def also(self, u: Array, scales: Index) -> list[Array]:
+        """Return where another maximum may begin, far from u; ``scales`` are the length scales."""
+        return []
 
     def on(self, problem: Problem) -> Self:
         """Return the same criterion of another problem."""

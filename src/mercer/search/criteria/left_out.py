@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from mercer.core.arrays import Array, mirror
+from mercer.core.arrays import Array, Index, mirror
 from mercer.inference.base import Inference, Problem, Solution
 from mercer.kernels.base import Gradient
 from mercer.left_out.cavity import Left
@@ -36,10 +36,13 @@ class LooCriterion(Criterion):
 
     GPML (5.10)-(5.13), with merged duplicates, weights and an unpenalised basis; the gradient by
     one adjoint product instead of one per hyperparameter. Theory (G11), (G12). A child scores the
-    predictions in another way by its own ``score``; the gradient follows.
+    predictions in another way by its own ``score``; the gradient follows. Of targets that were
+    ``centred`` on their mean a row is left out of that, too.
 
     Reference: GPML section 5.4.2.
     """
+
+    centred = False
 
     def score(self, left: Left, loss: Loss) -> Score:
         """Return how good the predictions of the left-out observations are."""
@@ -55,14 +58,18 @@ class LooCriterion(Criterion):
         p = self.problem
         precision = loss.quadratic(p.y)[1]
         left = Left(p, solution, precision)
+        ones = left.centre_anew(p, solution) if self.centred else np.zeros((len(p.points), 0))
         score = self.score(left, loss)
         d_res, d_signal = score.residual, score.signal
         rest, W, P, t = left.rest, left.W, left.P, left.share
         # dL/d alpha_i and dL/d P_ii, summed over the observations of each point
         d_alpha = _by_point(p, d_res / rest[:, None])
+        if self.centred:  # the targets that are all one have an alpha, too
+            d_one = -(d_res * left.means).sum(axis=1, keepdims=True) / rest[:, None]
+            d_alpha = np.hstack([d_alpha, _by_point(p, d_one)])
         through_rest = -(d_res * left.residual).sum(axis=1) - d_signal * left.signal
         d_diag = _by_point(p, (through_rest * t - d_signal / W) / rest)
-        Q = _weights(solution.factor, solution.alpha, d_alpha, d_diag)
+        Q = _weights(solution.factor, np.hstack([solution.alpha, ones]), d_alpha, d_diag)
         slope = gram.contract(Q) if self.moves_kernel else {}
         # noise: through K + W^-1, through W itself and through the noise of the left-out value
         own = d_signal * P / W**2
@@ -156,6 +163,20 @@ class PlscCriterion(LooCriterion):
 
     def on(self, problem: Problem) -> Self:
         return type(self)(self.space, problem, self.inference, self.make_gram, self.smooth)
+
+    rivals = 1.0
+
+    def also(self, u: Array, scales: Index) -> list[Array]:
+        """Return u with the noise in the sigmoid, and smoother; it is in the regression elsewhere.
+
+        Both explain labels that are mixed, and are maxima of their own.
+        """
+        other = u.copy()
+        other[scales] += np.log(4.0)
+        for entry in self.space.entries:
+            if entry.name in (levels := {"loss__noise": 1e-3, "loss__tau": 1.0}):
+                other[entry.where] = np.log(levels[entry.name])
+        return [np.clip(other, *self.space.bounds.T)]
 
     def score(self, left: Left, loss: Loss) -> Score:
         assert isinstance(loss, SquaredProbit)

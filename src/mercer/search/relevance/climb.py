@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
 
 from mercer._native import relevance as native
 from mercer.core.arrays import Array
@@ -264,49 +263,3 @@ def _take(run: RelevanceClimb, alpha: Array, beta: float) -> bool:
         if run.to(state.active, prior, state.beta * (beta / state.beta) ** part, "changed"):
             return True
     return False
-
-
-LEVEL, ORDERS = 0.01, 299
-
-
-def judged(machine: Machine, found: SparseState) -> tuple[SparseState, dict[str, Any]]:
-    """Return ``found``, or the model without functions where that is all, and the figures.
-
-    Of many candidates one always fits noise a little, and the evidence, which was maximised over
-    them, does not pay for the choice. The model without functions is returned if the functions gain
-    less than their price, and the best single candidate fits no better than it fits targets in
-    random order (at level :data:`LEVEL`, by :data:`ORDERS` orders from a fixed seed).
-    """
-    null = machine.null()
-    gain = found.evidence - null.evidence
-    needed = price(machine, found)
-    paid = not found.active or gain >= needed
-    p = None if paid else p_value(machine, null)
-    kept = p is not None and p > LEVEL
-    return null if kept else found, {"gain": gain, "needed": needed, "p_value": p, "kept": kept}
-
-
-def price(machine: Machine, state: SparseState) -> float:
-    """What M functions chosen of m must gain for the choice: (M + 1) (log m)/2."""
-    return 0.5 * (len(state.active) + 1) * math.log(max(machine.design.Phi.shape[1], 2))
-
-
-def p_value(machine: Machine, null: SparseState) -> float:
-    """How often targets in random order are fitted as well by their best single function."""
-    S, Q, _ = machine.outside(null)
-    fine = np.logical_and(machine.design.usable, COLLINEAR * machine.whole(null) < S)
-    if not np.any(fine):
-        return 1.0
-    best = float((Q[fine] ** 2 / S[fine]).max())
-    bound = float(fine.sum() * chi2.sf(best, 1))  # Bonferroni's, enough where it is small
-    if bound <= 0.1 * LEVEL:
-        return bound
-    rng = np.random.default_rng(0)
-    root = np.sqrt(null.b)
-    orders = np.array([root * rng.permutation(null.a / root) for _ in range(ORDERS)])
-    if len(null.F):  # less the part that the flat functions explain
-        weighted = null.F * null.b
-        orders = orders - np.linalg.solve(weighted @ null.F.T, null.F @ orders.T).T @ weighted
-    Q = machine.design.dots(orders)[:, fine]
-    reached = (Q**2 / S[fine]).max(axis=1)
-    return float((1 + np.count_nonzero(reached >= best)) / (1 + ORDERS))

@@ -5,7 +5,10 @@ functions is held while the parameters climb, and then searched again. Only what
 
 The evidence alone prefers short scales, down to one function for each row: the choice of functions
 is free. Kernels are compared by the log evidence less (log m)/2 for each function chosen of m; and
-no length scale below the median distance between neighbours is tried.
+no length scale below the median distance between neighbours is tried. That price is too high for
+many small functions, where few rows see each: if what it chooses is no more than noise, or far
+behind another kernel in that respect, kernels are compared by what noise does not gain, the
+log evidence less the charge of :mod:`mercer.search.relevance.null`.
 """
 
 from __future__ import annotations
@@ -21,8 +24,9 @@ from scipy.spatial import cKDTree
 
 from mercer.core.arrays import Array
 from mercer.kernels.base import Kernel
-from mercer.search.relevance.climb import RelevanceClimb, climb, price
+from mercer.search.relevance.climb import RelevanceClimb, climb
 from mercer.search.relevance.machines import Machine
+from mercer.search.relevance.null import ONCE, charge, price
 from mercer.search.relevance.state import Design, SparseState
 from mercer.search.space import Space
 
@@ -59,6 +63,7 @@ Makers: TypeAlias = Sequence[Callable[[Design], Machine]]  # a likelihood on a d
 LADDER = 2.0 ** np.arange(-4, 2)
 ROUNDS, ENOUGH = 3, 0.1  # of climbing, while the evidence gains that much
 ROUGH = 0.1  # tolerance on the rungs, in log evidence
+MISSED = 10.0  # by how much another kernel may gain more, in log evidence above noise
 
 
 @dataclass(frozen=True)
@@ -89,26 +94,50 @@ def score_of(runs: list[RelevanceClimb]) -> float:
     return sum(run.state.evidence - price(run.machine, run.state) for run in runs)
 
 
+def above_noise(runs: list[RelevanceClimb]) -> float:
+    """What all targets together gain over no functions at all, less what noise gains."""
+    return sum(
+        run.state.evidence - run.machine.null().evidence - charge(run.machine, run.state)
+        for run in runs
+    )
+
+
+Tried: TypeAlias = list[tuple[Kernel, list[RelevanceClimb]]]
+Figure: TypeAlias = Callable[[list[RelevanceClimb]], float]
+
+
+def figure_for(tried: Tried) -> Figure:
+    """By which figure kernels are compared: the score, unless its choice misses what is there."""
+    if not all(run.machine.exact for _, runs in tried for run in runs):
+        return score_of  # what noise gains is known for an evidence that is exact
+    chosen = above_noise(max((runs for _, runs in tried), key=score_of))
+    best = max(above_noise(runs) for _, runs in tried)
+    missed = best > chosen and (chosen < ONCE + np.log(len(tried)) or best > chosen + MISSED)
+    return above_noise if missed else score_of
+
+
 def tuned(setting: Setting, kernel: Kernel) -> tuple[Kernel, list[RelevanceClimb], dict[str, Any]]:
     """Return the kernel of highest score that was found, its searches, and a report."""
     tol, shortest = setting.tol, nearest_distance(setting.centres)
     rungs = [r for f in LADDER if (r := scaled(kernel, float(f), shortest)) is not None]
     tried = [(rung, setting.run(rung, max(tol, ROUGH))) for rung in rungs or [kernel]]
-    best, runs = max(tried, key=lambda pair: score_of(pair[1]))
-    figures, steps, converged = [score_of(pair[1]) for pair in tried], 0, False
+    figure = figure_for(tried)
+    best, runs = max(tried, key=lambda pair: figure(pair[1]))
+    figures, steps, converged = [figure(pair[1]) for pair in tried], 0, False
     for _ in range(ROUNDS):
         moved, count = climbed(setting, best, runs, shortest)
         steps += count
         new = setting.run(moved, tol)
-        gain = score_of(new) - score_of(runs)
+        gain = figure(new) - figure(runs)
         if gain > 0.0:
             best, runs = moved, new
         if gain < ENOUGH:
             converged = True
             break
     if runs[0].tol > tol:  # the rung was searched roughly
-        runs = max(runs, setting.run(best, tol), key=score_of)
+        runs = max(runs, setting.run(best, tol), key=figure)
     report = {"criterion": "evidence", "converged": converged, "starts": len(tried)}
+    report["less"] = "the price of a choice" if figure is score_of else "what noise gains"
     return best, runs, report | {"evaluations": steps, "rungs": figures, "shortest": shortest}
 
 

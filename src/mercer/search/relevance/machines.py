@@ -37,6 +37,7 @@ class Inner(NamedTuple):
 class Machine(ABC):
     """Evaluates models, sets of functions with their precisions, under a likelihood."""
 
+    exact = False  # whether the evidence is that of the model, and not an approximation
     learns_noise = False
     beta_cap = math.inf
     _columns: Pool  # the candidates of unit length
@@ -96,6 +97,8 @@ class GaussianMachine(Machine):
 
     N is the sum of weights, ``spread`` the sum of squares within merged rows. Theory (R2), (R4).
     """
+
+    exact = True
 
     def __init__(
         self, design: Design, t: Array, *, spread: float = 0.0, noise: float | None = None

@@ -103,14 +103,14 @@ def _quantities(X: Array, line: bool, repeats: bool) -> list[Candidate]:
                        lambda X, w: [SmoothingSpline()])  # fmt: skip
     on_top = _gp("line plus process", "a straight line, and a smooth function on top of it",
                  GPRegressor, "rbf", basis="linear")  # fmt: skip
-    places = _gp("repeated rows", "a function with kinks, and what every place has of its own",
+    places = _gp("repeated rows", "a less smooth function, and what every place has of its own",
                  GPRegressor, "matern52_nugget")  # fmt: skip
     # a constant and the indicators of one column are not independent
     rank = np.linalg.matrix_rank(np.column_stack([np.ones(n), X])) if d <= min(30, n // 10) else 0
     return [
         _gp("linear", "a straight line in every input, Bayesian", GPRegressor, "linear"),
         _gp("Gaussian process", "a smooth function with error bars", GPRegressor, "rbf"),
-        _gp("Gaussian process, rough", "a function with kinks and error bars (Matern 5/2)",
+        _gp("Gaussian process, rough", "a less smooth function with error bars (Matern 5/2)",
             GPRegressor, "matern52"),
         *([spline] if line else [on_top] if rank > d else []),
         *([replace(places, repeats=True)] if repeats else []),
@@ -153,7 +153,7 @@ def _classes(k: int) -> list[Candidate]:
                   "left out", lambda X, w: [ProbabilisticLeastSquaresClassifier()], "plsc"),
         _gp("Gaussian process", "a smooth function behind the probabilities",
             GPClassifier, "rbf", **link),
-        _gp("Gaussian process, rough", "a function with kinks behind the probabilities",
+        _gp("Gaussian process, rough", "a less smooth function behind the probabilities",
             GPClassifier, "matern52", **link),
         *([joint] if k > 2 else []),
         Candidate("relevance vectors", "log-odds from a few kernel functions, quick to predict",

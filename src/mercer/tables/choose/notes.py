@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.words import shown
+from mercer.estimators.shared.summary import few_rows
 from mercer.tables.choose.left_out import LeftOutTable
 from mercer.tables.choose.ranking import Row
 from mercer.tables.choose.refit import Final, parameters_of
@@ -17,6 +18,7 @@ from mercer.tables.data.target import Target
 from mercer.tables.quality import surprise
 
 CLOSE = 0.005  # nats per row
+MANY = 5  # columns that are left out for the same reason
 FEW = 10  # rows, of which figures say next to nothing
 
 
@@ -25,7 +27,7 @@ def notes_of(
 ) -> list[str]:
     """Return the sentences: of the target, the columns, the search, the ranking."""
     notes = list(target.notes)
-    notes += [f"column '{shown(c.name)}' {c.rule}" for c in columns if not c.used]
+    notes += _of_columns(columns)
     if found.interrupted:
         notes.append("interrupted: the best machine so far was kept, the others were not tried")
     notes += final.notes
@@ -44,12 +46,29 @@ def notes_of(
             "about the target, as far as these rows show"
         )
     notes += of_search(report) + of_numbers(report) + of_intervals(final.left)
+    notes += few_rows(final.machine) if report else []
     others = [(row, score) for row, score in scored if not row.chosen and row.name != "constant"]
     notes += [f"{row.name}: {row.doubts}" for row in ranking if row.chosen and row.doubts]
     close = [row.name for row, score in others if score > best - CLOSE]
     if close:
         notes.append(f"nearly as good: {', '.join(close)}")
     return list(dict.fromkeys(notes))
+
+
+def _of_columns(columns: list[Column]) -> list[str]:
+    """Say which columns were left out, many for the same reason in one sentence."""
+    by_rule: dict[str, list[str]] = {}
+    for column in columns:
+        if not column.used:
+            by_rule.setdefault(column.rule, []).append(f"'{shown(column.name)}'")
+    notes = []
+    for rule, names in by_rule.items():
+        if len(names) <= MANY:
+            notes += [f"column {name} {rule}" for name in names]
+        else:
+            rest = f"{', '.join(names[:MANY])} and {len(names) - MANY} more"
+            notes.append(f"columns {rest}: {rule}")
+    return notes
 
 
 def of_search(report: dict[str, Any]) -> list[str]:

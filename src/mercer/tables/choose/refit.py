@@ -25,7 +25,16 @@ from mercer.tables.choose.left_out import (
     note_of_repeats,
     own_left_out,
 )
-from mercer.tables.choose.screen import FAILURES, LAST, Clock, Screening, Timed, Tried, reporter
+from mercer.tables.choose.screen import (
+    FAILURES,
+    LAST,
+    Clock,
+    Screening,
+    Timed,
+    Tried,
+    reporter,
+    told,
+)
 from mercer.tables.data.encode import encoded, fit_encoder
 from mercer.tables.data.frame import as_frame
 from mercer.tables.data.target import Target, read_target
@@ -146,12 +155,12 @@ def refit(
         fitted(machine, X[rows], target.labels(rows), target.counts(rows))
         if clock.spent_out:
             notes.append("the search for hyperparameters on all rows was ended by the time budget")
-        silent(best.candidate, machine)
+        stated(best, machine)
         labelled = rows[target.known[rows]]
         y, counts = target.values[labelled], target.counts(labelled)
         left = own_left_out(machine, X[labelled], y, target.k, counts)
         check_predictions(machine, X[labelled], target.k)
-    notes += list(dict.fromkeys(str(w.message) for w in caught))
+    notes += told(caught)
     if left is None:  # nothing of its own: the figures of the screening stand for it
         left, labelled = best.left, screening.rows
     stopped = interrupted(getattr(machine, "report_", None)) and not clock.spent_out
@@ -161,7 +170,7 @@ def refit(
 def as_screened(best: Tried, screening: Screening, rows: Index) -> Final:
     """Return the machine of the screening, which was fitted to ``rows``."""
     assert best.left is not None
-    silent(best.candidate, best.machine)
+    stated(best, best.machine)
     return Final(best.machine, rows, best.left, screening.rows, list(best.notes))
 
 
@@ -176,8 +185,14 @@ def stopped_early(screening: Screening, total: int) -> tuple[Tried, Final]:
     return best, replace(final, stopped=True)
 
 
-def silent(candidate: Any, machine: Any) -> None:
-    """Leave the progress bar out of the model: the search by name is the same one."""
+def stated(tried: Tried, machine: Any) -> None:
+    """Leave the progress bar out of the model, and say of how many settings it is the best.
+
+    The search by name is the same one.
+    """
+    candidate, report = tried.candidate, getattr(machine, "report_", None)
+    if tried.settings > 1 and report is not None:
+        report["settings"] = tried.settings
     if candidate.criterion is not None:
         literal = Optimize(candidate.criterion, balance=False)
         machine.set_params(search=literal if candidate.repeats else candidate.criterion)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import has_fit_parameter
 
 from mercer.core.arrays import Array, Index
@@ -110,6 +111,8 @@ class Timed(Optimize):
             not results or (isinstance(self.progress, Advance) and self.progress.leaves_no_time())
         ):
             raise Abandoned
+        if ended and isinstance(self.progress, Advance) and self.progress.clock.spent_out:
+            results[0].report["ended"] = "the time budget ended the search"
         return results
 
 
@@ -126,9 +129,10 @@ def reporter(progress: bool | Progress) -> Progress | None:
 
 ROWS = 500
 WAIT = 0.5  # seconds that a person who interrupts is kept waiting for a posterior
+NUMERICS = "numerics: "  # begins a note about the computation, not about the data
 FEWEST = 2  # folds for a machine that takes long
 PART = 4  # every so many rows tell how long a fit to all of them takes
-LATE = "its rows left out would not be ready in its time"
+LATE = "not finished: too slow for its share of the time budget"
 FAILURES = (ValueError, ArithmeticError, MemoryError, np.linalg.LinAlgError)
 LAST = 4.0  # evaluations that the posterior and its rows left out cost after a search
 
@@ -144,6 +148,7 @@ class Tried:
     seconds: float
     evaluations: int  # of its search, or the fits of a family without one
     notes: list[str] = field(default_factory=list)
+    settings: int = 1  # of the family, of which this one is the best
 
     @property
     def each(self) -> float:
@@ -224,7 +229,7 @@ def screen(
     for i, candidate in enumerate(candidates):
         left = share * clock.budget - clock.elapsed
         if left <= 0 and found.scored:
-            found.tried.append(_without(candidate, 0.0, "not tried: the time was up"))
+            found.tried.append(_without(candidate, 0.0, "not tried: the time budget was used up"))
             continue
         limit = max(0.1, min(left, 1.5 * left / (len(candidates) - i)))
         event = {"stage": candidate.name, "step": i, "steps": len(candidates)}
@@ -249,7 +254,7 @@ def screen(
                 if not found.scored:
                     raise
                 break
-            found.tried.append(_without(candidate, limit, "not finished in its time"))
+            found.tried.append(_without(candidate, limit, LATE))
     return found
 
 
@@ -272,15 +277,16 @@ def _try(
     began, labels, weights, k = time.monotonic(), target.labels(), target.weights, target.k
     y, counts = target.values[target.known], target.counts(target.known)
     best: tuple[Any, LeftOutTable] | None = None
-    fits, failure = 0, "no finite figures"
+    fits, failure = 0, "failed: no finite figures"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             if candidate.pilot and not needed:
                 _pilot(candidate.make(X, weights)[0], X, labels, weights, limit)
         except FAILURES as error:
-            return _without(candidate, time.monotonic() - began, f"failed: {error}")
-        for machine in candidate.make(X, weights):
+            return _without(candidate, time.monotonic() - began, _reason(error))
+        family = candidate.make(X, weights)
+        for machine in family:
             fits += 1
             try:  # one machine of a family may fail where the others do not
                 if candidate.criterion is not None:
@@ -308,16 +314,27 @@ def _try(
                     check_predictions(machine, X, k)
                     best = machine, left
             except FAILURES as error:
-                failure = str(error)
+                failure = _reason(error)
             if (time.monotonic() - began) * (1.0 + 1.0 / fits) > limit:  # nor would the next
                 break
     seconds = time.monotonic() - began
     if best is None:
-        return _without(candidate, seconds, f"failed: {failure}")
+        return _without(candidate, seconds, failure)
     row = row_of(candidate.name, candidate.sentence, *best, seconds)
-    notes = list(dict.fromkeys(str(w.message) for w in caught))
+    notes = told(caught)
     count = fits if candidate.criterion is None else clock.evaluations
-    return Tried(candidate, *best, row, seconds, count, notes)
+    return Tried(candidate, *best, row, seconds, count, notes, len(family))
+
+
+def told(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Return what was warned of; advice about the solvers, which is for Python, is marked."""
+    each = (NUMERICS * issubclass(w.category, ConvergenceWarning) + str(w.message) for w in caught)
+    return list(dict.fromkeys(each))
+
+
+def _reason(error: Exception) -> str:
+    """Return why a candidate has no figures."""
+    return LATE if str(error) == LATE else f"failed: {error}"
 
 
 def _pilot(machine: Any, X: Array, labels: Any, weights: Array | None, limit: float) -> None:

@@ -25,12 +25,16 @@ from mercer.tables.data.weights import middle
 YEAR, WEEK = 365.2425, 7.0
 
 
+SPREAD = 0.005  # circular variance: places within about a twentieth of a cycle are the same
+
+
 class DateFeatures(TransformerMixin, Recorded, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Turn columns of days since 1970 (n, d), NaN where missing, into numbers.
 
     Each column gives the day; cosine and sine of its place in the year if the data span one and a
     half years, in the week if they span three weeks, in the day if there are times of day; and an
-    indicator of missing values, which count as the median day.
+    indicator of missing values, which count as the median day. A cycle in which all rows have about
+    the same place, as every Monday has in the week, says nothing and is left out.
 
     Attributes
     ----------
@@ -54,7 +58,11 @@ class DateFeatures(TransformerMixin, Recorded, BaseEstimator):  # type: ignore[m
         span = np.nanmax(A, axis=0) - np.nanmin(A, axis=0)
         part = np.where(np.isnan(A), 0.0, A % 1.0)
         clock = np.any(part != 0.0, axis=0)
-        self.cycles_ = np.column_stack([span > 1.5 * YEAR, span > 3 * WEEK, clock])
+        long = np.column_stack([span > 1.5 * YEAR, span > 3 * WEEK, clock])
+        turns = (
+            np.nanmean(np.exp(2j * np.pi * A / period), axis=0) for period in (YEAR, WEEK, 1.0)
+        )
+        self.cycles_ = long & (1.0 - np.abs(np.column_stack(list(turns))) > SPREAD)
         return self
 
     def transform(self, X: Any) -> Array:

@@ -86,6 +86,8 @@ def as_frame(table: Any) -> Frame:
     """
     if isinstance(table, Frame):
         return table
+    if hasattr(table, "lazy") and hasattr(table, "collect"):  # a LazyFrame of polars
+        table = table.collect()
     found: dict[str, tuple[Any, bool]] = {}
     for name, values in _columns(table):
         if name in found:

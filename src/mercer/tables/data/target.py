@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,11 +11,13 @@ from numpy.typing import NDArray
 
 from mercer.core.arrays import Array
 from mercer.core.words import shown
-from mercer.tables.data.columns import hint
+from mercer.tables.data.columns import Column, hint
 from mercer.tables.data.frame import Frame, objects
 
 KINDS = ("regression", "classification")
 MOST = 30  # classes at most
+FEW = 20  # different whole numbers that may be classes, if each comes five times on average
+SAME = 1e-12  # 1 - r^2 of a copy
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,8 @@ def read_target(frame: Frame, name: str, kind: str | None = None) -> Target:
         if len(known) < 2:
             raise ValueError(f"{what} has the same value in every row: there is nothing to learn")
         notes = [f"{lost} rows have no value of {what} and were left out"] if lost else []
-        if kind is None and len(known) <= 10 and all(float(v).is_integer() for v in known):
+        few = len(known) <= (FEW if len(column) - lost >= 5 * len(known) else FEW // 2)
+        if kind is None and few and all(float(v).is_integer() for v in known):
             notes.append(
                 f"{what} has {len(known)} different whole numbers and was taken for a quantity; if "
                 'they name classes, ask for classification: kind="classification", or in the '
@@ -86,6 +90,37 @@ def read_target(frame: Frame, name: str, kind: str | None = None) -> Target:
             )
         return Target(name, "regression", column, None, notes)
     return _classes(name, column, absent, known, lost)
+
+
+def copies_of(frame: Frame, columns: Sequence[Column], target: Target) -> list[str]:
+    """Name the inputs that say the same as the target: equal but for scale and shift, or names."""
+    found = []
+    for column in columns:
+        there = target.known & ~frame.missing(column.name)
+        if column.used and there.sum() >= 5:
+            x, y = frame.columns[column.name][there], target.values[there]
+            same = _renamed(x, y) if target.k or x.dtype == object else _straight(x, y)
+            found += [f"'{shown(column.name)}'"] if same else []
+    if not found:
+        return []
+    what = f"column {found[0]} says" if len(found) == 1 else f"columns {', '.join(found)} say"
+    return [
+        f"{what} the same as the target '{shown(target.name)}' in every row: if new rows do not "
+        "have it before the target is known, leave it out (features, or --features)"
+    ]
+
+
+def _straight(x: Array, y: Array) -> bool:
+    """Whether two numbers lie on a line in every row."""
+    a, b = x - x.mean(), y - y.mean()
+    aa, bb, ab = float(a @ a), float(b @ b), float(a @ b)
+    return aa > 0.0 < bb and abs(aa * bb - ab * ab) <= SAME * aa * bb
+
+
+def _renamed(x: Any, y: Array) -> bool:
+    """Whether every value of x belongs to one of y, and the reverse."""
+    pairs, left = set(zip(x.tolist(), y.tolist(), strict=True)), set(x.tolist())
+    return 1 < len(pairs) == len(left) == len(set(y.tolist())) < len(x)
 
 
 def _classes(name: str, column: Any, absent: Any, known: list[Any], lost: int) -> Target:

@@ -8,11 +8,11 @@ import numpy as np
 
 from mercer.core.words import shown
 from mercer.plots.classes import DiscriminationDisplay, ReliabilityDisplay
-from mercer.plots.inputs import RelevanceDisplay
+from mercer.plots.inputs import MOST, RelevanceDisplay
 from mercer.plots.regression import CoverageDisplay, ObservedDisplay, ResidualDisplay
 from mercer.plots.rows import take_rows
 from mercer.plots.style import Display
-from mercer.tables.choose.screen import ROWS, Progress
+from mercer.tables.choose.screen import NUMERICS, ROWS, Progress
 from mercer.tables.quality import QUALITY_NAMES, quality_cells
 from mercer.tables.report.curves import View, along, learning, learning_picture
 from mercer.tables.report.figures import (
@@ -29,11 +29,18 @@ from mercer.tables.report.words import ENCODED, facts_of, in_words
 SCREENED = ROWS  # at most, by which the candidates were ranked
 
 
-def table_report(model: Any, progress: Progress | None = None, held_out: Any = None) -> str:
+def table_report(
+    model: Any,
+    progress: Progress | None = None,
+    held_out: Any = None,
+    file: str = "",
+    made: str = "",
+) -> str:
     """Return the report of a fitted table model as HTML.
 
     ``progress`` is given a dictionary with "stage", "step" and "steps" before each chapter;
-    ``held_out`` are figures of :func:`mercer.tables.quality.quality` by the name of the method.
+    ``held_out`` are figures of :func:`mercer.tables.quality.quality` by the name of the method;
+    ``file`` is where the table came from, ``made`` says when and how the report was.
     """
     view = View(model)
     view.frame  # noqa: B018  # refuses a model without its rows before anything is drawn
@@ -43,14 +50,15 @@ def table_report(model: Any, progress: Progress | None = None, held_out: Any = N
         if progress is not None:
             stage = f"report:{make.__name__.replace('_', ' ')}"
             progress({"stage": stage, "step": step, "steps": len(makers)})
-        made = make(view)
-        chapters += [] if made is None else [made]
+        chapter = make(view)
+        chapters += [] if chapter is None else [chapter]
     if held_out:
         rows = [[name, *quality_cells(figures)] for name, figures in held_out.items()]
         grid = Grid("Figures of rows that no method saw", ["method", *QUALITY_NAMES], rows)
         chapters.insert(1, Chapter("On rows that were held out", grids=[grid]))
-    remarks = [shown(note, 600) for note in model.notes_]
-    return html(Page(shown(view.target, 80), _subtitle(view), chapters, remarks))
+    remarks = [shown(note, 600) for note in model.notes_ if not note.startswith(NUMERICS)]
+    title = shown(view.target, 80) + (f", from {shown(file, 80)}" if file else "")
+    return html(Page(title, _subtitle(view), chapters, remarks, shown(made, 400)))
 
 
 def _subtitle(view: View) -> str:
@@ -120,20 +128,28 @@ def _inputs(view: View) -> Chapter:
     effects = view.effects
     first = shown(view.main[0], 40)
     curves = [d for d in (along(view, name) for name in view.main) if d is not None]
+    bars, every = min(len(effects.names), MOST), len(effects.names)
+    some = "" if bars == every else f" The {bars} most relevant of {every} columns are drawn."
     pictures = [
         Picture(
             "Relevance of the inputs",
-            picture(_display(view, "relevance"), height=1.2 + 0.26 * min(len(effects.names), 30)),
+            picture(_display(view, "relevance"), height=1.2 + 0.26 * bars),
             f"Bar chart of the effect of each input; the greatest is that of {first}.",
             "How far the predictions move when the values of one column are shuffled among "
             f"{effects.rows} rows. Columns that say the same can stand in for each other and share "
-            "their effect.",
+            f"their effect.{some}",
         )
     ]
     if curves:
         others = "" if len(view.used) == 1 else " The other columns keep a typical value."
         what = "prediction and its 90 % band" if view.quantity else "probability of the classes"
         names = ", ".join(shown(d.name, 30) for d in curves)
+        lost = ", ".join(f"“{shown(d.name, 30)}”" for d in curves if d.leaves(view.left.y))
+        if lost:
+            others += (
+                f" Along {lost} the prediction leaves the range of the target: columns that move "
+                "together in the table are pulled apart here, and such rows do not occur in it."
+            )
         pictures.append(
             Picture(
                 "Along the most relevant inputs",
@@ -178,6 +194,10 @@ def _words(view: View) -> Chapter:
             "Lengths are measured as the machine sees the columns: numbers in their standard "
             "deviations, groups as 0 and 1."
         )
+    notes = [
+        shown(n.removeprefix(NUMERICS), 600) for n in view.model.notes_ if n.startswith(NUMERICS)
+    ]
+    text += [f"Of the computation: {note}" for note in notes]
     return Chapter("The model in words", text, facts=facts_of(view.machine, ENCODED))
 
 

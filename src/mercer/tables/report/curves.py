@@ -16,7 +16,7 @@ from mercer.core.words import shown
 from mercer.plots.inputs import Effects, shuffled_effects
 from mercer.plots.learning import LearningDisplay
 from mercer.plots.rows import take_rows
-from mercer.plots.style import ORANGE, PALE, Display, class_line
+from mercer.plots.style import ORANGE, PALE, Display, class_line, optional
 from mercer.search import Optimize
 from mercer.tables.data.frame import objects
 from mercer.tables.model import TableModel
@@ -94,11 +94,32 @@ class AlongDisplay(Display):
         if self.groups:
             labels = [shown(str(v), 14) for v in self.values]
             ax.set_xticks(at, labels=labels, rotation=30, ha="right", parse_math=False)
+        elif np.asarray(at).dtype.kind == "M":
+            dates = optional("matplotlib.dates", "plotting")
+            ax.xaxis.set_major_locator(dates.AutoDateLocator(minticks=2, maxticks=4))
+            ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(ax.xaxis.get_major_locator()))
+        else:
+            ax.locator_params(axis="x", nbins=3)  # panels are narrow: long numbers run together
         self._label(ax, shown(self.name, 24), shown(self.target, 30))
         if self.half is None:
-            ax.set_ylim(-0.03, 1.03)
+            ax.set_ylim(*self._shares())
             # above the axes, not on the curves
             self._legend(ax, "lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, fontsize=8)
+
+    def _shares(self) -> tuple[float, float]:
+        """Return limits for probabilities: all of 0 to 1, or what is about small changes."""
+        every = np.concatenate(list(self.curves.values()))
+        low, high = float(every.min()), float(every.max())
+        pad = max(0.5 * (high - low), 0.05)
+        if high - low > 0.5:
+            return -0.03, 1.03
+        return max(low - pad, -0.03), min(high + pad, 1.03)
+
+    def leaves(self, y: Array) -> bool:
+        """Whether the curve of a quantity runs far outside of what was observed, y (n,)."""
+        low, high = float(y.min()), float(y.max())
+        far, curve = 0.5 * (high - low), np.concatenate(list(self.curves.values()))
+        return self.half is not None and bool(np.any((curve < low - far) | (curve > high + far)))
 
 
 def along(view: View, name: str) -> AlongDisplay | None:
@@ -109,7 +130,8 @@ def along(view: View, name: str) -> AlongDisplay | None:
         return None
     groups = kind == "categorical"
     values = _groups(column) if groups else np.linspace(np.nanmin(column), np.nanmax(column), GRID)
-    table, classes = typical(view.frame, name, values), view.model.classes_
+    frame = replace(view.frame, columns={n: view.frame.columns[n] for n in view.used})
+    table, classes = typical(frame, name, values), view.model.classes_
     if kind == "date":
         seconds = np.round(values * 86400).astype("timedelta64[s]")
         values = np.datetime64("1970-01-01T00:00:00") + seconds

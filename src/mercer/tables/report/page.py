@@ -73,6 +73,7 @@ class Page:
     subtitle: str
     chapters: list[Chapter]
     remarks: list[str] = field(default_factory=list)
+    made: str = ""  # when and how
 
 
 def html(page: Page) -> str:
@@ -124,7 +125,9 @@ def picture(*displays: Display, width: float = 6.4, height: float = 4.2) -> str:
         panels = figure.subplots(1, len(displays), squeeze=False)[0]
         for ax, display in zip(panels, displays, strict=True):
             display.plot(ax)
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+        # without a ground of its own it is at home on a dark page, too
+        plain: Any = {"transparent": True, "metadata": {"Date": None, "Creator": None}}
+        figure.savefig(text, format="svg", **plain)
     svg = text.getvalue()
     code = base64.b64encode(svg[svg.index("<svg") :].encode()).decode()
     return f"data:image/svg+xml;base64,{code}"
