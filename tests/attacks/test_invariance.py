@@ -10,7 +10,6 @@ import mercer
 from mercer.core.arrays import column_order
 from mercer.estimators.support_vector.dual import DualMachine
 from mercer.kernels import RBF, Columns, Linear, Matern
-from mercer.kernels.columns import reordered
 from mercer.search import Optimize
 
 from ..export.common import run
@@ -139,7 +138,7 @@ def test_a_search_does_not_know_the_order_of_columns(name: str, kernel: str) -> 
     given, search = KERNELS[kernel], Optimize(criterion, restarts=2)
     first = getattr(mercer, name)(given, search=search).fit(X, y)
     order = np.array([2, 0, 1])
-    other = given if isinstance(given, str) else reordered(given, order)
+    other = given if isinstance(given, str) else given.reordered(order)
     second = getattr(mercer, name)(other, search=search).fit(X[:, order], y)
     assert second.log_evidence_ == pytest.approx(first.log_evidence_, rel=1e-9)
     ask = "predict" if name == "GPRegressor" else "predict_proba"
@@ -165,8 +164,8 @@ def test_kernels_of_columns_in_another_order_are_the_same_function(
 ) -> None:
     X, order = rng.normal(size=(5, 3)), np.array([2, 0, 1])
     for kernel in (KERNELS["ard"], KERNELS["sum"], 2.0 * Matern(1.5, [1.0, 2.0, 3.0]) ** 2):
-        np.testing.assert_allclose(reordered(kernel, order)(X[:, order]), kernel(X), rtol=1e-14)
-    assert reordered(Columns(RBF(), [1]), order) is None  # which column it is matters
+        np.testing.assert_allclose(kernel.reordered(order)(X[:, order]), kernel(X), rtol=1e-14)
+    assert Columns(RBF(), [1]).reordered(order) is None  # which column it is matters
 
 
 @pytest.mark.parametrize("table", ["dense", "sparse", "precomputed", "features"])

@@ -143,8 +143,24 @@ def column_order(X: Array, y: Array, weights: Array) -> Index:
     products = [X, X * y.sum(axis=1, keepdims=True)]
     sums = [weights @ A / np.maximum(weights @ np.abs(A), np.finfo(float).tiny) for A in products]
     keys = np.round(sums, 9)  # what is left is the rounding of the sums
-    by = [(np.unique(column).tolist(), *key) for column, key in zip(X.T, keys.T, strict=True)]
+    by = [(np.unique(column).tobytes(), *key) for column, key in zip(X.T, keys.T, strict=True)]
     return np.array(sorted(range(len(by)), key=by.__getitem__), dtype=np.intp)
+
+
+def canonical_order(X: Any, labels: Index, *, pairwise: bool = False) -> Index:
+    """Return the rows (n,) in an order that depends on what they hold, not on where they stand.
+
+    Of the values of a kernel between the rows (``pairwise``) the order of columns is of no account.
+    """
+    if not is_sparse(X):
+        values = np.sort(X, axis=1) if pairwise else X
+        return np.lexsort((labels, *values.T))
+    parts = [slice(X.indptr[i], X.indptr[i + 1]) for i in range(X.shape[0])]
+    keys = [
+        (int(c), X.indices[p].tobytes(), X.data[p].tobytes())
+        for c, p in zip(labels, parts, strict=True)
+    ]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
 
 
 def merge(group: Index, n: int, y: Array, weights: Array) -> tuple[Array, Array, Array]:

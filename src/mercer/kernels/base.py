@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from mercer._native import machines
-from mercer.core.arrays import Array, as_matrix
+from mercer.core.arrays import Array, Index, as_matrix
 from mercer.core.component import Component, Mark
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class Kernel(Component):
     """
 
     abstract: ClassVar[bool] = True
+    # whether it and its parts treat all columns alike, but for parameters that have one of each
+    alike: ClassVar[bool] = False
 
     def __init_subclass__(cls, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -228,6 +230,25 @@ class Kernel(Component):
         parts = self._parts()
         news = {k: v.frozen(X, weights) for k, v in parts.items()}
         return self if all(news[k] is parts[k] for k in parts) else self._rebuilt(news)
+
+    def reordered(self, order: Index) -> Kernel | None:
+        """Return the same function of X[:, order]; None where which column it is matters otherwise.
+
+        Examples
+        --------
+        >>> from mercer.kernels import RBF
+        >>> (2.0 * RBF([1.0, 3.0])).reordered(np.array([1, 0]))
+        Scale(kernel=RBF(length_scale=array([3., 1.])), variance=2.0)
+        """
+        if not self.alike:
+            return None
+        parts = {name: part.reordered(order) for name, part in self._parts().items()}
+        if parts:
+            known = {name: part for name, part in parts.items() if part is not None}
+            return self._rebuilt(known) if len(known) == len(parts) else None
+        values = self.get_params(deep=False)
+        each = {k: np.asarray(v) for k, v in values.items() if np.shape(v) == np.shape(order)}
+        return self.replaced({name: value[order] for name, value in each.items()})
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         """Return k((x - shift) / scale, (z - shift) / scale) as a kernel of x; both are (d,)."""

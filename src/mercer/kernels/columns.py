@@ -8,13 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.core.arrays import Array, Index, as_matrix
+from mercer.core.arrays import Array, as_matrix
 from mercer.core.words import there_is_no
 from mercer.kernels.base import Gradient, Kernel, prefixed
-from mercer.kernels.compose import Power, Product, Scale, Sum, _Wrapper
-from mercer.kernels.dot import Level, Linear, Polynomial
+from mercer.kernels.compose import _Wrapper
+from mercer.kernels.dot import Polynomial
 from mercer.kernels.markov import StateSpace
-from mercer.kernels.stationary.base import RBF, Stationary
+from mercer.kernels.stationary.base import RBF
 
 
 class _OfInputs(_Wrapper, abstract=True):
@@ -187,25 +187,3 @@ class Standardized(_OfInputs):
         if not (np.isfinite(shift).all() and np.isfinite(scale).all() and (scale > 0.0).all()):
             raise ValueError("Standardized: shift must be finite, scale positive and finite")
         return np.asarray(np.divide(X - shift, scale, order="C"))
-
-
-_ALIKE = (Stationary, Level, Linear, Polynomial)  # treat columns alike, but for their parameters
-
-
-def reordered(kernel: Kernel, order: Index) -> Kernel | None:
-    """Return the same function of X[:, order]; None where which column it is matters otherwise.
-
-    Examples
-    --------
-    >>> reordered(2.0 * RBF([1.0, 3.0]), np.array([1, 0]))
-    Scale(kernel=RBF(length_scale=array([3., 1.])), variance=2.0)
-    """
-    if isinstance(kernel, (Sum, Product, Scale, Power)):
-        parts = {name: reordered(part, order) for name, part in kernel._parts().items()}
-        known = {name: part for name, part in parts.items() if part is not None}
-        return kernel._rebuilt(known) if len(known) == len(parts) else None
-    if not isinstance(kernel, _ALIKE):
-        return None
-    values = kernel.get_params(deep=False)
-    each = {k: np.asarray(v) for k, v in values.items() if np.shape(v) == np.shape(order)}
-    return kernel.replaced({name: value[order] for name, value in each.items()})

@@ -66,6 +66,8 @@ class Sum(_Parts):
     Sum(parts=[Scale(kernel=RBF(), variance=2.0), Linear()])
     """
 
+    alike = True
+
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         first, *others = self._checked()
         K = first(X, Z)
@@ -147,6 +149,8 @@ class Product(_Parts):
     >>> RBF().on(0) * Linear().on(1)
     Product(parts=[Columns(kernel=RBF(), columns=[0]), Columns(kernel=Linear(), columns=[1])])
     """
+
+    alike = True
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         first, *others = self._checked()
@@ -236,6 +240,8 @@ class Scale(_Wrapper):
     Scale(kernel=RBF(), variance=2.0)
     """
 
+    alike = True
+
     domains: ClassVar[Domains] = {"variance": POSITIVE}
     words: ClassVar[Words] = {"variance": "variance of the function about its mean"}
 
@@ -315,6 +321,8 @@ class Power(_Wrapper):
     >>> (Linear() + 2.0) ** 3
     Power(kernel=Sum(parts=[Linear(), Constant(value=2.0)]), exponent=3)
     """
+
+    alike = True
 
     def __init__(self, kernel: Kernel, exponent: int = 2) -> None:
         self.kernel, self.exponent = kernel, exponent

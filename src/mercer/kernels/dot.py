@@ -27,6 +27,8 @@ class Level(Kernel, abstract=True):
     A child states ``_add_to``, and ``_total``, the sum of Q over these pairs.
     """
 
+    alike = True
+
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         K = np.zeros((len(X), len(X if Z is None else Z)))
         self._add_to(K, X, Z)
@@ -107,6 +109,8 @@ class Linear(Kernel):
     array([[8.]])
     """
 
+    alike = True
+
     domains: ClassVar[Domains] = {"weight": POSITIVE}
     words: ClassVar[Words] = {"weight": "variance of the slopes"}
     expects = "straight lines in the inputs"
@@ -178,6 +182,8 @@ class Polynomial(Kernel):
     >>> Polynomial(degree=3)(np.array([[1.0]]), np.array([[2.0]]))
     array([[27.]])
     """
+
+    alike = True
 
     domains: ClassVar[Domains] = {"offset": POSITIVE, "weight": POSITIVE}
     words: ClassVar[Words] = {

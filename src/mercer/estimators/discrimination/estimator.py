@@ -12,14 +12,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer.core.arrays import Array, Index, is_sparse
+from mercer.core.arrays import Array, Index, canonical_order, is_sparse
 from mercer.core.kinds import Numbers, Record
 from mercer.core.memory import require_memory
 from mercer.estimators.discrimination.base import BatchProblem, MarginClassifier
 from mercer.estimators.shared.labels import read_labels, row_weights
 from mercer.estimators.shared.stream import first_classes, known_codes
 from mercer.estimators.shared.table import (
-    canonical_order,
     merged_rows,
     read_any_inputs,
     read_any_rows,

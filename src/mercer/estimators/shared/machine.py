@@ -279,7 +279,10 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         self.left_out_ = None if isinstance(left, str) else left
         if isinstance(left, str):
             fit.report["left_out"] = left
-        self._bound(fit, first, first_solved)
+        if not first_solved.gram.exact:
+            low, high = first_solved.bounds()
+            both = [None if b is None else self._in_user_units(fit, b) for b in (low, high)]
+            fit.report["evidence_bounds"] = None if low is None else both
         fit.report["density"] = self._density(fit, first.loss)
         self.relevance_ = relevance(first.kernel, p.points, p.weights)
         self.report_ = fit.report
@@ -291,26 +294,6 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         """Between which numbers the log evidence of the exact model lies; None if not known."""
         found = self.report_.get("evidence_bounds")
         return None if found is None else (found[0], found[1])
-
-    def _bound(self, fit: Fit, draw: Draw, solved: Solved) -> None:
-        """Report the bounds on the evidence of a representation that is not exact."""
-        p, basis, solution = fit.problem, fit.parts.basis, solved.solution
-        k, total = 0 if p.basis is None else p.basis.shape[1], float(p.row_weights.sum())
-        if solution.factor.exact:
-            return
-        if solution.factor.charge() is not None:
-            fit.report["evidence_bounds"] = [self.log_evidence_, None]
-            return
-        found = solution.factor.bounds(solution.z, solution.alpha)
-        if found is None:
-            return
-        # what merged rows and weights add to the density of their means
-        value = solved.value + 0.5 * float((solution.alpha * solution.z).sum())
-        m, logdet = p.y.shape[1], solution.factor.logdet_noisy()
-        rest = value + 0.5 * m * (logdet + len(p.y) * float(np.log(2.0 * np.pi)))
-        fit.report["evidence_bounds"] = [
-            fit.units.evidence_in_user_units(bound + rest, total, basis, k) for bound in found
-        ]
 
     def _posterior(self, fit: Fit, draw: Draw, solved: Solved) -> Posterior:
         """Return the posterior process of a draw."""

@@ -15,7 +15,6 @@ from mercer.estimators.shared.inducing import Reduced, Schedule, describe, first
 from mercer.estimators.shared.parts import Parts, data_scales
 from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
-from mercer.kernels.columns import reordered
 from mercer.kernels.stationary.base import tied_scales, untied
 from mercer.linalg.gram import Covariance, Gram
 from mercer.linalg.iterative import IterativeGram
@@ -70,6 +69,20 @@ class Solved:
     gram: Gram
     solution: Solution
     value: float
+
+    def bounds(self) -> tuple[float | None, float | None]:
+        """Return a lower and an upper bound on the log evidence of the exact model."""
+        s, p = self.solution, self.problem
+        if s.factor.charge() is not None:
+            return self.value, None
+        found = s.factor.bounds(s.z, s.alpha)
+        if found is None:
+            return None, None
+        # what merged rows and weights add to the density of their means
+        n, m = p.y.shape
+        density = -0.5 * float((s.alpha * s.z).sum())
+        density -= 0.5 * m * (s.factor.logdet_noisy() + n * float(np.log(2.0 * np.pi)))
+        return found[0] + self.value - density, found[1] + self.value - density
 
 
 def find_parameters(
@@ -267,8 +280,8 @@ def in_column_order(
     if kernel.pairwise or problem.points.shape[1] < 2:
         return kernel, problem, lambda found: found
     order = column_order(problem.points, problem.y, problem.weights)
-    same, back = reordered(kernel, order), np.argsort(order)
+    same, back = kernel.reordered(order), np.argsort(order)
     if same is None:
         return kernel, problem, lambda found: found
     points = np.ascontiguousarray(problem.points[:, order])
-    return same, replace(problem, points=points), lambda found: reordered(found, back) or found
+    return same, replace(problem, points=points), lambda found: found.reordered(back) or found

@@ -340,8 +340,7 @@ def merged(X: Array, labels: Array, weights: Array) -> tuple[Index, Array, Index
     keep = np.flatnonzero(weights > 0)
     first, group = group_rows(np.column_stack([X[keep], labels[keep]]))
     earliest = keep[first]
-    if len(first) < len(keep):  # the first row of the table that is equal, however they were sorted
-        np.minimum.at(earliest, group, keep)
+    np.minimum.at(earliest, group, keep)  # the first that is equal, however they were sorted
     place = np.full(len(X), -1, dtype=np.intp)
     place[keep] = group
     total = np.bincount(group, weights[keep], len(first))
@@ -370,22 +369,6 @@ def merged_rows(X: Any, labels: Index, weights: Array) -> tuple[Index, Array]:
         found.setdefault(key, [int(i), 0.0])[1] += float(weights[i])
     firsts, totals = ([one[j] for one in found.values()] for j in (0, 1))
     return np.array(firsts, dtype=np.intp), np.array(totals)
-
-
-def canonical_order(X: Any, labels: Index, *, pairwise: bool = False) -> Index:
-    """Return the rows (n,) in an order that depends on what they hold, not on where they stand.
-
-    Of the values of a kernel between the rows (``pairwise``) the order of columns is of no account.
-    """
-    if not is_sparse(X):
-        values = np.sort(X, axis=1) if pairwise else X
-        return np.lexsort((labels, *values.T))
-    parts = [slice(X.indptr[i], X.indptr[i + 1]) for i in range(X.shape[0])]
-    keys = [
-        (int(c), X.indices[p].tobytes(), X.data[p].tobytes())
-        for c, p in zip(labels, parts, strict=True)
-    ]
-    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
 
 
 @contextmanager

@@ -64,6 +64,8 @@ class Stationary(OfDistance, abstract=True):
         Positive, in the units of the inputs: one for all columns, or one per column (ARD).
     """
 
+    alike = True
+
     domains: ClassVar[Domains] = {"length_scale": POSITIVE}
     words: ClassVar[Words] = {
         "length_scale": "length scale: the distance over which the function changes"
