@@ -11,6 +11,10 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
     """The kernel matrix plus noise is not positive definite, beyond rounding (a ValueError)."""
 
 
+class FoundNothingWarning(UserWarning):
+    """A machine found nothing but noise, and says the same everywhere."""
+
+
 class ModelFileError(ValueError):
     """The file is not a model file that this version of mercer can and may load."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 from mercer.core.component import Component, Domain
 from mercer.kernels.base import Gradient
 from mercer.search.priors import HyperPrior, Uniform
@@ -101,6 +101,7 @@ class Space:
         self.entries: list[Entry] = []
         self.suggested: list[Array] = []
         self.data_scale: Array | None = None  # the last suggestion, even if close to the start
+        self.columns: Index | None = None  # the columns as given, in the order that is searched in
         self.scanned: Array | None = None  # where a search before began, whose end is the start
         self._stated: set[str] = set()  # bounded or with a prior: not to be moved from outside
         start, limits, offset = [np.zeros(0)], [np.zeros((0, 2))], 0

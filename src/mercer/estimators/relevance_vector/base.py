@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, location_scale
 from mercer.core.basis import Basis, PolynomialBasis
+from mercer.core.errors import FoundNothingWarning
 from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record, Rows
 from mercer.core.record import COLUMNS, Each, Maybe
 from mercer.estimators.relevance_vector.fit import (
@@ -144,7 +145,7 @@ class RelevanceMachine(KernelMachine):
         )
         if self.report_["found_nothing"]:
             message = f"{type(self).__name__} {self.report_['found_nothing']}"
-            warnings.warn(message, UserWarning, stacklevel=OUTSIDE)
+            warnings.warn(message, FoundNothingWarning, stacklevel=OUTSIDE)
         if not self.report_["inference"]["converged"]:
             message = f"{type(self).__name__} {self.report_['inference']['message']}"
             warnings.warn(message, ConvergenceWarning, stacklevel=OUTSIDE)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
-from mercer.core.arrays import Array, column_order
+from mercer.core.arrays import Array, Index, column_order
 from mercer.core.component import Component
 from mercer.estimators.shared.inducing import Reduced, Schedule, describe, first_rows
 from mercer.estimators.shared.parts import Parts, data_scales
@@ -232,6 +231,7 @@ def _run(
     kernel, problem, as_given = in_column_order(kernel, problem)
     bounds = parts.limits(kernel)
     space = Space({"kernel": kernel, "loss": parts.loss}, bounds)
+    space.columns = as_given.order
     if scanned is not None:
         space.scanned = Space(scanned, bounds).start
         begun = {"kernel": untied(parts.kernel, problem.points.shape[1]), "loss": parts.loss}
@@ -269,19 +269,30 @@ def _run(
     return draws, results[0]
 
 
-def in_column_order(
-    kernel: Kernel, problem: Problem
-) -> tuple[Kernel, Problem, Callable[[Kernel], Kernel]]:
+@dataclass(frozen=True)
+class AsGiven:
+    """The way back from columns in the ``order`` (d,) of a search; None: they are as given."""
+
+    order: Index | None = None
+
+    def __call__(self, kernel: Kernel) -> Kernel:
+        """Return the kernel of the columns as they were given."""
+        if self.order is None:
+            return kernel
+        return kernel.reordered(np.argsort(self.order)) or kernel
+
+
+def in_column_order(kernel: Kernel, problem: Problem) -> tuple[Kernel, Problem, AsGiven]:
     """Return kernel and problem with the columns in an order of their own, and the way back.
 
     Else the rounding of sums over columns, and with it the last digits of what a search finds and
     sometimes where it ends, would depend on the order in which they were given.
     """
     if kernel.pairwise or problem.points.shape[1] < 2:
-        return kernel, problem, lambda found: found
+        return kernel, problem, AsGiven()
     order = column_order(problem.points, problem.y, problem.weights)
-    same, back = kernel.reordered(order), np.argsort(order)
+    same = kernel.reordered(order)
     if same is None:
-        return kernel, problem, lambda found: found
+        return kernel, problem, AsGiven()
     points = np.ascontiguousarray(problem.points[:, order])
-    return same, replace(problem, points=points), lambda found: found.reordered(back) or found
+    return same, replace(problem, points=points), AsGiven(order)

@@ -73,6 +73,8 @@ class Resumed(Timed):
                 if entry.shape or np.any(theta <= 0.0):
                     continue  # several from one: where the search itself put them
                 theta = np.asarray(np.exp(np.log(theta).mean()))
+            if space.columns is not None and theta.shape == space.columns.shape:
+                theta = theta[space.columns]  # the search sees them in another order
             low, high = space.bounds[entry.where].T
             space.start[entry.where] = np.clip(entry.inward(theta).ravel(), low, high)
         if not tied:
