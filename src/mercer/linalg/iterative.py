@@ -3,15 +3,15 @@
 P = Q + D with Q from inducing centres is the preconditioner of K + D, and P <= K + D. Hence for any
 v, with r = y - (K + D) v and rho^2 = r'P^-1 r,
 
-    v'(y + r) + r'(Q + (1 + tau) D)^-1 r  <=  y'(K + D)^-1 y  <=  v'(y + r) + rho^2            (S8)
-    log|P|  <=  log|K + D|  <=  log|P| + n log(1 + tau/n),      tau = tr D^-1 (K - Q)          (S9)
-    |k(x, X)(v - alpha)|  <=  sqrt(k(x, x)) rho                                               (S10)
+    v'(y + r) + r'(Q + (1 + tau) D)^-1 r  <=  y'(K + D)^-1 y  <=  v'(y + r) + rho^2            (I8)
+    log|P|  <=  log|K + D|  <=  log|P| + n log(1 + tau/n),      tau = tr D^-1 (K - Q)          (I9)
+    |k(x, X)(v - alpha)|  <=  sqrt(k(x, x)) rho                                               (I10)
 
 the pair of Skilling in the metric of P. With G G' = P the matrix M = G^-1 (K + D) G^-T >= I, so
 that Gauss and Gauss-Radau quadrature with a node at one bracket z'log(M) z for every probe z.
 
 References: Skilling (1993); Gibbs and MacKay (1997); Artemev, Burt and van der Wilk (2021); Golub
-and Meurant (1994). Theory (S7) to (S10).
+and Meurant (1994). Theory (I7) to (I10).
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class IterativeFactor(Factor):
 
     # ------------------------------------------------------------------ bounds
     def quadratic_bounds(self, y: Array, v: Array) -> tuple[float, float, float]:
-        """Bounds on y'C y from any v (n,), and rho^2; theory (S8)."""
+        """Bounds on y'C y from any v (n,), and rho^2; theory (I8)."""
         r = y - self._apply(v[:, None], exact=True)[:, 0]
         rho2 = float(r @ self.P.solve(r[:, None])[:, 0])
         wide = ReducedFactor(self.gram.reduced, 1.0 / ((1.0 + self.tau) * self.D))
@@ -208,7 +208,7 @@ class IterativeFactor(Factor):
         return middle + float(r @ wide.solve(r[:, None])[:, 0]), middle + rho2, rho2
 
     def logdet_bounds(self) -> tuple[float, float]:
-        """Bounds on log|K + D|; theory (S9)."""
+        """Bounds on log|K + D|; theory (I9)."""
         n, low = len(self.D), self.P.logdet_noisy()
         return low, low + n * float(np.log1p(self.tau / n))
 
@@ -331,7 +331,7 @@ class IterativeOperator(PosteriorOperator):
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
         V, R, rho2 = self._solved(A)
-        return np.asarray(np.einsum("ij,ij->j", V, A + R) + 0.5 * rho2)  # the middle of (S8)
+        return np.asarray(np.einsum("ij,ij->j", V, A + R) + 0.5 * rho2)  # the middle of (I8)
 
     def _solved(self, A: Array) -> tuple[Array, Array, Array]:
         tol = 2.0 * self.width * float(self.factor.D.min())

@@ -171,7 +171,7 @@ class InducedOperator(PosteriorOperator):
 
     ``triangle`` is L' (m, m), upper, of the prior at the points; ``root`` is R (m + c, m + c),
     upper, of the posterior, with the basis below: a = [L^-1 A; h]. The explicit C would lose half
-    of the digits of a variance. Theory (S1).
+    of the digits of a variance. Theory (I1).
     """
 
     triangle: Array

@@ -1,4 +1,4 @@
-"""The factor of a reduced prior: one triangle at the inducing points; theory (S1), (S3)."""
+"""The factor of a reduced prior: one triangle at the inducing points; theory (I1), (I3)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ rows are those of the kernel. Without, the evidence of a Gaussian noise less the
 is a lower bound of that of K, and so are the bounds of variational sites. Everything a factor
 answers costs O(n m^2), and O(m^2) memory where the rows pass by in blocks.
 
-Theory (S1), (S2), (S3), (S5). Reference: Titsias (2009), Quinonero-Candela and Rasmussen (2005).
+Theory (I1), (I2), (I3), (I5). Reference: Titsias (2009), Quinonero-Candela and Rasmussen (2005).
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class ReducedGram(Gram):
         return ReducedFactor(self, W + 0.0)
 
     def carry(self, alpha: Array) -> Array:
-        """alpha_Z = L^-T F'alpha (m, r), with which k(x, Z) alpha_Z is the mean; theory (S1)."""
+        """alpha_Z = L^-T F'alpha (m, r), with which k(x, Z) alpha_Z is the mean; theory (I1)."""
         return np.asarray(solve_triangular(self.L, self.project(alpha), lower=True, trans="T"))
 
     # ------------------------------------------------------------------ gradients
@@ -191,7 +191,7 @@ class ReducedGram(Gram):
         return self.slopes(alpha, factor, U, V)[0]
 
     def contract(self, Q: Array) -> Gradient:
-        # d<Q, F F' + diag(lam)>: as (S2) with Gamma = Q
+        # d<Q, F F' + diag(lam)>: as (I2) with Gamma = Q
         s = np.diagonal(Q).copy() if self.corrected else np.zeros(len(Q))
         QF = Q @ self.expand(np.eye(len(self.support))) - s[:, None] * self.expand(
             np.eye(len(self.support))
@@ -210,7 +210,7 @@ class ReducedGram(Gram):
         *,
         moved: bool = False,
     ) -> tuple[Gradient, Array | None]:
-        """The gradient in the kernel's parameters and, if ``moved``, in Z (m, d); theory (S2).
+        """The gradient in the kernel's parameters and, if ``moved``, in Z (m, d); theory (I2).
 
         With Gamma = (alpha alpha' - count C)/2 + sym(U V'), T = F L^-1, and s_i the slope in res_i:
 
