@@ -19,13 +19,16 @@ SIZES = {
     "stream": [100000],
     "tables": [2000],
     "hard": [2000],
+    "scale": [10_000],
 }
 PEERS = {
     "gpr": ["scikit-learn", "GPy", "GPyTorch"],
     "gpc": ["scikit-learn", "gpboost", "GPy"],
     "rvm": ["fastrvm", "sklearn-rvm"],
+    "scale": ["GPyTorch"],
 }
 PARTS = ("evidence", "memory", "fit", "startup", "threads", "update", "accuracy", "med")
+PARTS += ("bound", "product", "iterative")  # of large tables
 
 
 def arguments(given: list[str] | None) -> argparse.Namespace:
@@ -131,6 +134,12 @@ def main(given: list[str] | None = None) -> int:
         from hard import hard_rows
 
         rows = [row for n in sizes for row in hard_rows(n)]
+    elif options.suite == "scale":
+        from scale import scale_rows
+
+        peers = options.peers
+        given = (options.repeats, "GPyTorch" in peers)
+        rows = [row for n in sizes for row in scale_rows(options.parts, n, *given)]
     elif options.suite == "rvm":
         from rvm import version  # its peers are not in the table of the other suites
 

@@ -11,7 +11,7 @@ the pair of Skilling in the metric of P. With G G' = P the matrix M = G^-1 (K + 
 that Gauss and Gauss-Radau quadrature with a node at one bracket z'log(M) z for every probe z.
 
 References: Skilling (1993); Gibbs and MacKay (1997); Artemev, Burt and van der Wilk (2021); Golub
-and Meurant (1994). Theory (I7) to (I10).
+and Meurant (1994). Theory (I7), (I8), (I9), (I10), (I11).
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class IterativeFactor(Factor):
 
     # ------------------------------------------------------------------ bounds
     def quadratic_bounds(self, y: Array, v: Array) -> tuple[float, float, float]:
-        """Bounds on y'C y from any v (n,), and rho^2; theory (I8)."""
+        """Bounds on y'C y from any v (n,), and rho^2; theory (I8), (I4) at v = 0."""
         r = y - self._apply(v[:, None], exact=True)[:, 0]
         rho2 = float(r @ self.P.solve(r[:, None])[:, 0])
         wide = ReducedFactor(self.gram.reduced, 1.0 / ((1.0 + self.tau) * self.D))
