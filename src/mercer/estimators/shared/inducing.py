@@ -7,7 +7,7 @@ the optimum in which all is noise. 4. All of it climbs together. Theory, section
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -53,6 +53,7 @@ class InducingCriterion(EvidenceCriterion):
         found = self.inference.evidence(gram, p.y, loss, solution, spread=p.spread)
         slope, points = gram.slopes(solution.alpha, solution.factor, found.U, found.V, moved=moved)
         by_part: dict[str, Gradient] = {"kernel": slope, "loss": found.loss_gradient}
+        gram.give_back()
         if points is not None:  # a point that was dropped stays
             whole = np.zeros((len(gram.used), points.shape[1]))
             whole[gram.used] = points
@@ -66,10 +67,12 @@ class Reduced:
 
     points: Array
     corrected: bool
+    room: list[Array] = field(default_factory=list)  # of Grams that are done with
 
     def __call__(self, kernel: Covariance, points: Array, *, scratch: bool) -> ReducedGram:
         assert isinstance(kernel, Kernel)
-        return ReducedGram(kernel, points, self.points, corrected=self.corrected)
+        room = self.room if scratch else None
+        return ReducedGram(kernel, points, self.points, corrected=self.corrected, room=room)
 
 
 @dataclass

@@ -98,28 +98,32 @@ class ReducedFactor(Factor):
         """Return the factor with the basis H (n, c) projected out."""
         return ReducedFactor(self.gram, self.W, H)
 
+    def _gather(self, V: Array) -> Array:
+        """[F, H]'E V (m + c, r)."""
+        EV = self.E[:, None] * V
+        return np.vstack([self.gram.project(EV), self.H.T @ EV])
+
     def solve(self, V: Array) -> Array:
-        EV, out = self.E[:, None] * V, np.empty_like(V)
-        blocks = list(self.gram.blocks())
-        b = self.lift(np.asarray(sum(self._stacked(rows).T @ EV[rows] for rows in blocks)))
-        for rows in blocks:
-            out[rows] = EV[rows] - self.E[rows, None] * (self._stacked(rows) @ b)
-        return out
+        b, m = self.lift(self._gather(V)), len(self.gram.support)
+        fitted = self.gram.expand(b[:m])
+        if self.H.shape[1]:
+            fitted += self.H @ b[m:]
+        return np.asarray(self.E[:, None] * (V - fitted))
 
     def lift(self, T: Array) -> Array:
         """(R'R)^-1 T."""
         return np.asarray(lapack.dpotrs(self.R, T, lower=0)[0])
 
     def basis_coefficients(self, z: Array) -> Array:
-        """Beta (c, r) for targets z (n, r)."""
-        EV = self.E[:, None] * z
-        found = sum(self._stacked(rows).T @ EV[rows] for rows in self.gram.blocks())
-        return self.lift(np.asarray(found))[len(self.gram.support) :]
+        return self.lift(self._gather(z))[len(self.gram.support) :]
 
     def inverse(self) -> Array:
         """The first m columns of (R'R)^-1, (m + c, m)."""
         if self._inverse is None:
-            self._inverse = self.lift(np.eye(len(self.R))[:, : len(self.gram.support)])
+            whole, info = lapack.dpotri(self.R, lower=0)
+            assert info == 0
+            whole = np.triu(whole) + np.triu(whole, 1).T
+            self._inverse = np.ascontiguousarray(whole[:, : len(self.gram.support)])
         return self._inverse
 
     def gathered(self) -> Array:

@@ -32,7 +32,7 @@ from mercer.linalg.dense.factor import JITTERS
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.reduced.factor import ReducedFactor
 
-LEAST = 2048  # rows of a block
+BLOCK = 1 << 21  # numbers of a block of rows: memory of this size is handed back for the next
 PANEL = 128  # columns that are solved for at a time
 SHARE = 0.25  # of the memory that is available, up to which the features of all rows are kept
 NEAR = 1e-8  # of its variance is left at a point that is known from the others: it is dropped
@@ -47,6 +47,7 @@ class ReducedGram(Gram):
     points, inducing : (n, d) and Z (m, d); points that the others determine are dropped.
     corrected : whether the residual variances are part of the prior, for EP and Laplace.
     keep : whether the features of all rows are kept; None: if a quarter of the memory holds them.
+    room : an array from a Gram before this one, to be written over (see :meth:`give_back`).
 
     Attributes
     ----------
@@ -75,6 +76,7 @@ class ReducedGram(Gram):
         corrected: bool = False,
         keep: bool | None = None,
         block: int | None = None,
+        room: list[Array] | None = None,
     ) -> None:
         signal = kernel.noise_free()
         if signal is None:
@@ -83,12 +85,13 @@ class ReducedGram(Gram):
         self.L, self.used, self.jitter = _triangle(signal(inducing))
         self.inducing = np.ascontiguousarray(inducing[self.used])
         n, m = len(points), len(self.inducing)
-        self.block = max(LEAST, 4 * m) if block is None else block
+        self.block = max(256, BLOCK // m) if block is None else block
         self.prior = signal.diag(points)
         self.noise = np.zeros(n) if signal is kernel else kernel.diag(points) - self.prior
         if keep is None:
             keep = 8 * n * m <= SHARE * available_bytes()
-        self._features: Array | None = np.empty((n, m)) if keep else None
+        self.room = [] if room is None else room
+        self._features: Array | None = self._taken(n, m) if keep else None
         self.residual = np.empty(n)
         if self._features is not None:
             for rows in self.blocks():
@@ -99,6 +102,17 @@ class ReducedGram(Gram):
     @property
     def support(self) -> Array:
         return self.inducing
+
+    def _taken(self, n: int, m: int) -> Array:
+        """Return room for the features: fresh memory costs as much as what fills it."""
+        old = self.room.pop() if self.room else None
+        return old if old is not None and old.shape == (n, m) else np.empty((n, m))
+
+    def give_back(self) -> None:
+        """Let the next Gram have the memory of the features; this one is of no use afterwards."""
+        if self._features is not None:
+            self.room[:] = [self._features]
+            self._features = None
 
     # ------------------------------------------------------------------ features, block by block
     def blocks(self) -> Iterator[slice]:
@@ -157,11 +171,17 @@ class ReducedGram(Gram):
 
     def project(self, V: Array) -> Array:
         """F'V for V (n, r): (m, r)."""
-        return np.asarray(sum(self.features(rows).T @ V[rows] for rows in self.blocks()))
+        if self._features is not None:
+            return np.asarray(self._features.T @ V)
+        found = np.asarray(sum(self.cross(rows).T @ V[rows] for rows in self.blocks()))
+        return np.asarray(solve_triangular(self.L, found, lower=True))
 
     def expand(self, B: Array) -> Array:
         """F B for B (m, r): (n, r)."""
-        return np.concatenate([self.features(rows) @ B for rows in self.blocks()])
+        if self._features is not None:
+            return np.asarray(self._features @ B)
+        inner = solve_triangular(self.L, B, lower=True, trans="T")
+        return np.concatenate([self.cross(rows) @ inner for rows in self.blocks()])
 
     # ------------------------------------------------------------------ the contract
     def __matmul__(self, V: Array) -> Array:
@@ -197,9 +217,7 @@ class ReducedGram(Gram):
             np.eye(len(self.support))
         )
         T = solve_triangular(self.L, QF.T, lower=True, trans="T").T
-        return self._assembled(lambda rows, F: 2.0 * T[rows], -self._folded(QF), s, np.diagonal(Q))[
-            0
-        ]
+        return self._assembled(lambda rows: 2.0 * T[rows], -self._folded(QF), s, np.diagonal(Q))[0]
 
     def slopes(
         self,
@@ -233,7 +251,8 @@ class ReducedGram(Gram):
             noise, weighted = slope, self._gathered(slope)  # F'diag(s)F
             inner = outer - 0.5 * count * (np.eye(m) - Sz) - weighted
 
-            def one(rows: slice, F: Array) -> Array:
+            def one(rows: slice) -> Array:
+                F = self.features(rows)
                 G = left[rows] @ R.T - count * E[rows, None] * (F @ Sz + H[rows] @ Sh)
                 G -= 2.0 * slope[rows, None] * F
                 return np.asarray(blas.dtrsm(1.0, self.L, G, side=1, lower=1))
@@ -247,11 +266,14 @@ class ReducedGram(Gram):
                     noise = noise + np.einsum("ij,ij->i", U, V)
             inner = outer - 0.5 * count * (np.eye(m) - Sz) + 0.5 * count * factor.gathered()
             near = self._behind(np.eye(m) - Sz)
+            kept = self._features is not None
+            if not kept:  # from k(x, Z) = F L' itself: whitening it once more would cost as much
+                near = np.asarray(solve_triangular(self.L, near, lower=True, trans="T"))
             far = None if not len(Sh) else self._behind(Sh)
             across = self._behind(R.T)
 
-            def one(rows: slice, F: Array) -> Array:
-                G = F @ near
+            def one(rows: slice) -> Array:
+                G = (self.features(rows) if kept else self.cross(rows)) @ near
                 if far is not None:
                     G -= H[rows] @ far
                 G *= count * E[rows, None]
@@ -286,7 +308,7 @@ class ReducedGram(Gram):
 
     def _assembled(
         self,
-        one: Callable[[slice, Array], Array],
+        one: Callable[[slice], Array],
         Gzz: Array,
         slope: Array,
         noise: Array,
@@ -298,7 +320,7 @@ class ReducedGram(Gram):
         gradient = k.pullback(Z, Z.copy(), Gzz)
         points = 2.0 * k.pullback_points(Z, Z, Gzz) if moved else None
         for rows in self.blocks():
-            X, G = self.points[rows], one(rows, self.features(rows))
+            X, G = self.points[rows], one(rows)
             gradient = added(gradient, k.pullback(X, Z, G))
             if points is not None:
                 points += k.pullback_points(X, Z, G)

@@ -1,0 +1,183 @@
+"""Inducing points and iterative solutions through the estimators: bounds, reports, refusals."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer import GPClassifier, GPRegressor, load, save
+from mercer.kernels import RBF, Matern, Periodic, White
+from mercer.linalg import Inducing, Iterative
+from mercer.losses import Gaussian
+
+
+def table(n: int = 400, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, (n, 2)) * [1.0, 100.0]
+    f = np.sin(2.0 * X[:, 0]) + (X[:, 1] / 100.0) ** 2
+    return X, 50.0 + 10.0 * (f + 0.2 * rng.normal(size=n))
+
+
+GIVEN = {"kernel": 150.0 * RBF(np.array([1.0, 150.0])), "loss": Gaussian(4.0), "search": None}
+
+
+def test_the_bounds_hold_in_the_units_of_the_user():
+    X, y = table()
+    y = y - y.mean()
+    exact = GPRegressor(**GIVEN).fit(X, y)
+    few = GPRegressor(**GIVEN, gram=Inducing(m=25)).fit(X, y)
+    low, high = few.evidence_bounds_
+    assert low == few.log_evidence_ < exact.log_evidence_
+    assert high is None
+    solved = GPRegressor(**GIVEN, gram=Iterative(rank=40, tol=1e-6)).fit(X, y)
+    low, high = solved.evidence_bounds_
+    assert low - 1e-6 <= exact.log_evidence_ <= high + 1e-6
+    assert high - low < 10.0  # that of the determinant
+    new = table(30, seed=1)[0]
+    assert np.allclose(solved.predict(new), exact.predict(new), atol=1e-3)
+    error = np.abs(solved.predict(new) - exact.predict(new)).max()
+    assert error <= solved.report_["inference"]["mean_error"]
+    both = [m.predict(new, return_std=True)[1] for m in (solved, exact)]
+    assert np.allclose(*both, rtol=0.02)
+    assert exact.evidence_bounds_ is None
+
+
+def test_weights_and_repeated_rows_are_the_same():
+    X, y = table(120)
+    w = np.ones(120)
+    w[:10] = 2.0
+    twice = np.vstack([X, X[:10]]), np.concatenate([y, y[:10]])
+    for gram in (Inducing(m=X[::8]), Iterative(rank=20, tol=1e-8)):
+        model = GPRegressor(**GIVEN, gram=gram)
+        weighted = clone(model).fit(X, y, w)
+        repeated = clone(model).fit(*twice)
+        assert weighted.log_evidence_ == pytest.approx(repeated.log_evidence_, rel=1e-8)
+        assert np.allclose(weighted.predict(X), repeated.predict(X), rtol=1e-8)
+
+
+def test_points_are_searched_for_and_reported():
+    X, y = table(600)
+    model = GPRegressor(gram=Inducing(m=30, rows=150)).fit(X, y)
+    told = model.report_["inducing"]
+    assert told["points"] == 30
+    assert told["explained"] > 0.99
+    assert told["rows_of_first_search"] == 150
+    assert model.score(*table(200, seed=1)) > 0.95
+    assert "30 inducing points (kmeans, moved)" in str(model.summary())
+    assert "at least" in str(model.summary())
+    assert model.left_out_.total == pytest.approx(model.log_evidence_, rel=0.1)
+    one = GPRegressor(gram=Inducing(m=10, rows=150, move=False)).fit(X, y)
+    assert one.report_["inducing"]["chosen"] == "kmeans"
+    assert one.log_evidence_ < model.log_evidence_ + 1.0
+
+
+def test_as_many_points_as_are_worth_it():
+    X, y = table(700)
+    model = GPRegressor(gram=Inducing(rows=150, tol=0.05)).fit(X, y)
+    assert model.report_["inducing"]["points"] in range(120, 257)
+    assert model.report_["inducing"]["gain_by_doubling"] < 0.05
+
+
+def test_left_out_rows_by_refitting():
+    X, y = table(60)
+    Z = X[::6]
+    given = GIVEN | {"basis": "constant"}
+    model = GPRegressor(**given, gram=Inducing(m=Z)).fit(X, y)
+    for i in (0, 7, 31):
+        keep = np.arange(60) != i
+        other = GPRegressor(**given, gram=Inducing(m=Z)).fit(X[keep], y[keep])
+        mean, std = other.predict(X[i : i + 1], return_std=True)
+        assert model.left_out_.mean[i] == pytest.approx(mean[0], rel=1e-8)
+        assert model.left_out_.variance[i] == pytest.approx(std[0] ** 2, rel=1e-8)
+
+
+def test_files_hold_the_triangles(tmp_path):
+    X, y = table(200)
+    for basis in (None, "linear"):
+        model = GPRegressor(**GIVEN, basis=basis, gram=Inducing(m=15)).fit(
+            X, np.column_stack([y, -y])
+        )
+        save(model, tmp_path / "m.mercer")
+        again = load(tmp_path / "m.mercer")
+        for a, b in zip(
+            again.predict(X, return_std=True), model.predict(X, return_std=True), strict=True
+        ):
+            assert np.array_equal(a, b)
+        assert again.evidence_bounds_ == model.evidence_bounds_
+
+
+def test_classes():
+    X, y = table(500)
+    model = GPClassifier(gram=Inducing(m=20, rows=150, max_iter=20)).fit(X, y > y.mean())
+    assert model.score(X, y > y.mean()) > 0.93
+    assert model.report_["gram"] == "inducing"
+    assert model.left_out_.error < 0.1
+
+
+@pytest.mark.parametrize(
+    ("gram", "message"),
+    [
+        ("nystrom", "unknown gram 'nystrom'; known are 'auto', 'dense'"),
+        (Inducing(m=400), "400 inducing points for 400 distinct rows save nothing"),
+        (Inducing(m=0), "m is a number of points, 'auto', or the points"),
+        (Inducing(m=np.full((3, 2), np.nan)), "inducing point 0 is not finite"),
+        (Inducing(m=np.zeros((3, 5))), "have 5 columns, and X has 2"),
+        (Inducing(choose="greedy"), "choose must be one of 'kmeans'"),
+        (Iterative(rank=0), "rank must be a whole number >= 1"),
+        (Iterative(precision="half"), "precision is 'single' or 'double'"),
+    ],
+)
+def test_refusals(gram, message):
+    X, y = table()
+    model = GPRegressor(gram=gram)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    assert not hasattr(model, "posteriors_")
+
+
+def test_refusals_of_parts():
+    X, y = table(60)
+    counts = np.round(np.abs(y))
+    cases = [
+        (GPRegressor(loss="poisson", gram="iterative"), "needs Gaussian noise", counts),
+        (GPRegressor(basis="linear", gram="iterative"), "no unpenalised basis", y),
+        (GPRegressor(search="hmc", gram="iterative"), "search='evidence' or None", y),
+        (GPRegressor(search="loo", gram=Inducing(m=5)), "search='evidence' or None", y),
+        (GPRegressor(Periodic().on(0), gram=Inducing(m=5, move=True)), "cannot move the points", y),
+    ]
+    for model, message, target in cases:
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, target)
+
+
+def test_a_noise_part_of_the_kernel_is_noise():
+    X, y = table(150)
+    y = y - y.mean()
+    inside = 150.0 * RBF(np.array([1.0, 150.0])) + White(3.0)
+    Z = X[::5]
+    one = GPRegressor(inside, loss=Gaussian(1.0), search=None, gram=Inducing(m=Z)).fit(X, y)
+    two = GPRegressor(**GIVEN, gram=Inducing(m=Z)).fit(X, y)
+    assert one.log_evidence_ == pytest.approx(two.log_evidence_, rel=1e-9)
+    assert np.allclose(one.predict(X), two.predict(X))
+
+
+def test_rounds_that_do_not_suffice_are_said():
+    X, y = table(400)
+    hard = GPRegressor(
+        1e6 * Matern(nu=0.5, length_scale=0.05),
+        loss=Gaussian(1e-6),
+        search=None,
+        gram=Iterative(rank=5, tol=1e-8),
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        hard.fit(X, y)
+    if not hard.report_["inference"]["converged"]:
+        assert any(issubclass(w.category, ConvergenceWarning) for w in caught)
+        assert "rho^2" in hard.report_["inference"]["message"]
+    assert hard.left_out_ is None
+    assert "leave-one-out" in hard.report_["left_out"]
