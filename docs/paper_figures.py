@@ -18,6 +18,7 @@ WHOLE = {  # scripts whose figures are stored as they are named
     "gpml": "papers/gpml_usps.json",
     "spline": "papers/gpml_fig_6_1.json",
     "bound": "papers/loo_bound.json",
+    "skilling": "papers/skilling_bounds.json",
     "uci": "papers/uci_regression.json",
     "rvm": "docs/papers/rvm_vs_svm.json",
 }
