@@ -36,6 +36,8 @@ class ReducedFactor(Factor):
         if not gram.corrected:
             self._check(W)
         lam = gram.lam
+        if np.any(W * lam <= -1.0):  # an infinite W is not below
+            raise NotPositiveDefiniteError("a site takes away more than the prior has of noise")
         with np.errstate(divide="ignore"):
             self.E = np.where(
                 np.isinf(W), 1.0 / lam, W / (1.0 + np.where(np.isinf(W), 0.0, W) * lam)

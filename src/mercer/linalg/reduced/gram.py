@@ -28,6 +28,7 @@ from mercer.core.arrays import Array, Index
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.core.memory import available_bytes
 from mercer.kernels.base import Gradient, Kernel, added, scaled
+from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.dense.factor import JITTERS
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.reduced.factor import ReducedFactor
@@ -216,6 +217,8 @@ class ReducedGram(Gram):
 
             dE/dKxz = 2 (Gamma - diag(s)) T,    dE/dKzz = -T'(Gamma - diag(s)) T,    dE/dk_ii = s_i
         """
+        if isinstance(factor, CoupledFactor):  # functions with sites of their own
+            return self._slopes_of_each(alpha, factor, U, V, moved)
         assert isinstance(factor, ReducedFactor)
         count, E, H = float(alpha.shape[1]), factor.E, factor.H
         left = alpha if U is None or V is None else np.hstack([alpha, U, V])
@@ -259,6 +262,18 @@ class ReducedGram(Gram):
                 return np.asarray(G)
 
         return self._assembled(one, -self._folded(inner, both=True), slope, noise, moved=moved)
+
+    def _slopes_of_each(
+        self, alpha: Array, factor: CoupledFactor, U: Array | None, V: Array | None, moved: bool
+    ) -> tuple[Gradient, Array | None]:
+        gradient: Gradient = {}
+        points = np.zeros_like(self.support) if moved else None
+        for j, own in enumerate(factor.factors):
+            u, v = (None if part is None else part[:, j : j + 1] for part in (U, V))
+            slope, shift = self.slopes(alpha[:, j : j + 1], own, u, v, moved=moved)
+            gradient = added(gradient, slope) if gradient else slope
+            points = None if points is None or shift is None else points + shift
+        return gradient, points
 
     @property
     def _noisy(self) -> bool:
