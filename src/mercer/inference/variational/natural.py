@@ -15,6 +15,7 @@ Reference: Hensman, Matthews and Ghahramani (2015); Khan and Lin (2017) for the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -22,29 +23,53 @@ from mercer.core.arrays import Array
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.inference.base import ended
 from mercer.inference.sites.base import Sites, Task, averages
+from mercer.inference.sites.sweeps import Anderson
 from mercer.linalg.gram import Factor
 
 NOISE = 1e-12  # relative rounding error of the free energy that a step is forgiven
 FAR = 10.0  # factor by which a fixed-point step changes W at most, where W > 0
+MEMORY = 4  # differences that the acceleration keeps
+NEAR = 1.0  # residual below which steps are accelerated: q moves by less than its own width
 SHORTEST = 1e-6  # a step below which nothing moves any more
 
 
 def climb(task: Task, start: Sites | None, tol: float, max_iter: int) -> Sites:
     """Return the optimum on few inducing points, from ``start`` or from the prior.
 
-    Steps are halved while the bound falls, and lengthened again after a success.
+    Steps are halved while the bound falls, and lengthened again after a success. Near the optimum
+    they are accelerated; one that would lower the bound is replaced by a plain one.
     """
     point, used = begin(task, start)
-    path, rate = [point.free], 1.0
+    path, rate, mixer, plain = [point.free], 1.0, Anderson(MEMORY), 0
     while point.residual > tol and used < max_iter and rate > SHORTEST:
-        trial = place(task, *mixed(task, point, rate))
+        ahead = np.array(mixed(task, point, rate))
+        faster = plain == 0 and point.residual < NEAR
+        if faster:
+            x = np.array([point.h, point.W])
+            ahead = mixer.step(x, ahead - x, partial(weighed, point))
+            if task.loss.convex:  # W < 0 is not a site of a log-concave factor
+                ahead = np.where(ahead[1] < 0.0, np.array(mixed(task, point, rate)), ahead)
+        trial = place(task, *ahead)
         used += 1
-        if trial is None or trial.free > point.free + NOISE * (1.0 + abs(point.free)):
-            rate *= 0.5
+        if trial is not None and better(trial, point):
+            point, rate, plain = trial, min(1.0, 1.5 * rate), max(plain - 1, 0)
+            path.append(point.free)
             continue
-        point, rate = trial, min(1.0, 1.5 * rate)
-        path.append(point.free)
+        mixer.forget()
+        rate, plain = (rate if faster else 0.5 * rate), 2
     return settled(task, point, used, path, tol)
+
+
+def better(trial: Point, point: Point) -> bool:
+    """Whether F fell; where rounding hides that, whether the residual did."""
+    rise, rounding = trial.free - point.free, NOISE * (1.0 + abs(point.free))
+    return rise < -rounding or (rise <= rounding and trial.residual < point.residual)
+
+
+def weighed(point: Point, change: Array) -> Array:
+    """A change of the sites (2, n) in units of the posterior: means, then precisions (2n,)."""
+    dh, dW = change
+    return np.concatenate([np.sqrt(point.var) * (dh - dW * point.shift), point.var * dW])
 
 
 def settled(task: Task, point: Point, used: int, path: list[float], tol: float) -> Sites:
