@@ -32,10 +32,13 @@ class Inducing(Representation):
         (a matrix, row numbers) take rows: "random_pivots".
     move : "auto", True or False
         Move the points together with the hyperparameters to where the bound is largest ("auto":
-        where the kernel says how it changes with them). Worth a factor two to four in m, for three
-        times the evaluations.
+        where the kernel says how it changes with them, and the evidence is a bound: that of EP and
+        Laplace would rise by mere overfitting). Worth a factor two to four in m, for three times
+        the evaluations.
     tol : float, in nats a row, see m = "auto".
-    rows : int, how many rows the first hyperparameters are learned from, exactly.
+    rows : int or "auto"
+        How many rows the first hyperparameters are learned from, exactly: 2000 with Gaussian noise,
+        300 with other losses, whose every evaluation factors K many times.
     max_iter : int, iterations with all rows.
 
     References: Titsias (2009); Burt, Rasmussen and van der Wilk (2020).
@@ -52,7 +55,7 @@ class Inducing(Representation):
         choose: str = "kmeans",
         move: bool | str = "auto",
         tol: float = 0.01,
-        rows: int = 2000,
+        rows: int | str = "auto",
         max_iter: int = 100,
     ) -> None:
         self.m, self.choose, self.move, self.tol = m, choose, move, tol
@@ -65,6 +68,8 @@ class Inducing(Representation):
             raise ValueError(f"Inducing: choose must be one of {known}, not {self.choose!r}")
         for name, least in (("rows", 10), ("max_iter", 1)):
             value = getattr(self, name)
+            if name == "rows" and isinstance(value, str) and value == "auto":
+                continue
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
                 raise ValueError(f"Inducing: {name} must be a whole number >= {least}: {value!r}")
         if not (isinstance(self.tol, (int, float)) and self.tol > 0):

@@ -31,10 +31,9 @@ from mercer.kernels.base import Gradient, Kernel, added, scaled
 from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.dense.factor import JITTERS
 from mercer.linalg.gram import Factor, Gram
-from mercer.linalg.reduced.factor import ReducedFactor
+from mercer.linalg.reduced.factor import ReducedFactor, whitened
 
 LEAST = 2048  # rows of a block
-PANEL = 128  # columns that are solved for at a time
 SHARE = 0.25  # of the memory that is available, up to which the features of all rows are kept
 NEAR = 1e-8  # of its variance is left at a point that is known from the others: it is dropped
 
@@ -112,18 +111,7 @@ class ReducedGram(Gram):
 
     def _formed(self, rows: slice) -> Array:
         # phi' = k(x, Z) L^-T: whitened before anything is summed, or digits are lost
-        return self._whitened(self.cross(rows))
-
-    def _whitened(self, K: Array) -> Array:
-        """K L^-T for K (q, m), in place, by panels: nearly all of it is multiplication."""
-        L = self.L
-        for i in range(0, len(L), PANEL):
-            j = slice(i, i + PANEL)
-            if i:
-                K[:, j] -= K[:, :i] @ L[j, :i].T
-            # a triangle is solved with, not inverted: Kzz may be close to singular
-            K[:, j] = blas.dtrsm(1.0, L[j, j], K[:, j].T, lower=1).T
-        return np.asarray(K)
+        return whitened(self.cross(rows), self.L)
 
     def _left(self, rows: slice, F: Array) -> Array:
         # rounding can leave -1e-16 of the prior variance
@@ -174,7 +162,7 @@ class ReducedGram(Gram):
         return np.asarray(self.prior - self.known() + self.noise)
 
     def rows(self, index: Index) -> Array:
-        out = self.expand(self._whitened(self.signal(self.points[index], self.support)).T).T
+        out = self.expand(whitened(self.signal(self.points[index], self.support), self.L).T).T
         out[np.arange(len(index)), index] += self.lam[index]
         return np.asarray(out)
 
