@@ -10,6 +10,8 @@ from mercer.core.arrays import Array
 from mercer.core.component import REAL, Component, Domains
 from mercer.linalg.reduced.centres import CHOOSERS
 
+TYPICAL = 512  # points that "auto" ends with on many tables
+
 
 class Representation(Component):
     """A way to hold K on many rows; a name, or one of these with its own settings."""
@@ -60,6 +62,19 @@ class Inducing(Representation):
     ) -> None:
         self.m, self.choose, self.move, self.tol = m, choose, move, tol
         self.rows, self.max_iter = rows, max_iter
+
+    @classmethod
+    def of(cls, gram: Any) -> Inducing | None:
+        """Return what a user's ``gram`` says of inducing points; None if it says nothing."""
+        if isinstance(gram, str) and gram == "inducing":
+            return cls()
+        return gram if isinstance(gram, cls) else None
+
+    def work(self, n: int) -> float:
+        """Return n m^2, of which an evaluation on n rows takes some multiple."""
+        m = TYPICAL if isinstance(self.m, str) else self.m
+        count = m if isinstance(m, (int, np.integer)) else len(m)
+        return float(n) * float(count) ** 2
 
     def check(self, d: int) -> None:
         """Refuse what cannot be, for a table of d columns."""

@@ -94,8 +94,9 @@ class Parts:
 
     def choose_gram(self, name: Any, d: int) -> None:
         """Set the Gram of a fit on d columns; "auto" chooses among exact ones only."""
-        if isinstance(name, Inducing) or (isinstance(name, str) and name == "inducing"):
-            self._choose_inducing(Inducing() if isinstance(name, str) else name, d)
+        few = Inducing.of(name)
+        if few is not None:
+            self._choose_inducing(few, d)
             return
         if isinstance(name, Iterative) or (isinstance(name, str) and name == "iterative"):
             self._choose_iterative(Iterative() if isinstance(name, str) else name, d)
