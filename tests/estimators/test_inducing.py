@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mercer
 from mercer import GPClassifier, GPRegressor, KernelRegressor
 from mercer.core.arrays import Array
 from mercer.inference import EP, Exact, Variational
 from mercer.kernels import RBF, Linear, Precomputed
 from mercer.left_out.cavity import cavities, gaussian_figures
 from mercer.linalg.reduced.gram import ReducedGram
-from mercer.linalg.representation import Inducing
+from mercer.linalg.representation import Inducing, Iterative
 from mercer.losses import Gaussian, Logistic, Probit
 from mercer.search import Optimize
 from mercer.search.criteria.evidence import simple_problem
@@ -226,3 +227,44 @@ def test_a_kernel_of_rows_takes_rows() -> None:
     kernel = 1.0 * Linear() + KERNEL
     model = KernelRegressor(kernel, search=None, gram=Inducing(m=20)).fit(X, y)
     assert np.corrcoef(model.predict(X), y)[0, 1] > 0.9
+
+
+# ---------------------------------------------------------------------- files
+MADE: dict[str, Any] = {
+    "basis": lambda: GPRegressor(gram=Inducing(m=9), search=None, basis="linear").fit(*numbers(40)),
+    "outputs": lambda: GPRegressor(KERNEL, gram=Inducing(m=9), search=None).fit(
+        numbers(40)[0], np.column_stack([numbers(40)[1]] * 2)
+    ),
+    "classes": lambda: GPClassifier(gram=Inducing(m=9), search=None).fit(*table(60, 3)),
+    "bound": lambda: GPClassifier(
+        gram=Inducing(m=9), inference="variational", search=None
+    ).fit(*table(60)),
+    "counts": lambda: GPRegressor(
+        loss="poisson", inference="variational", gram=Inducing(m=9), search=None
+    ).fit(numbers(40)[0], np.round(np.exp(numbers(40)[1]))),
+    "iterative": lambda: GPRegressor(gram=Iterative(rank=9), search=None).fit(*numbers(40)),
+    "iterative outputs": lambda: GPRegressor(
+        KERNEL, gram=Iterative(rank=9, precision="double", tol=1e-8), search=None
+    ).fit(numbers(40)[0], np.column_stack([numbers(40)[1]] * 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_models_go_to_files_and_back(name: str, tmp_path: Any) -> None:
+    model = MADE[name]()
+    new = np.random.default_rng(5).normal(size=(7, 2))
+
+    def answers(model: Any) -> list[Array]:
+        if hasattr(model, "predict_proba"):
+            return [model.predict_proba(new)]
+        return list(model.predict(new, return_std=True))
+
+    path = tmp_path / "model.mercer"
+    mercer.save(model, path)
+    for twin in (mercer.load(path), pickle.loads(pickle.dumps(model)), deepcopy(model)):
+        for found, wanted in zip(answers(twin), answers(model), strict=True):
+            assert np.array_equal(found, wanted)
+        assert repr(twin.gram) == repr(model.gram)
+        assert twin.evidence_bounds_ == model.evidence_bounds_
+    if name.startswith("iterative"):  # the features of all rows are not in it
+        assert len(pickle.dumps(model.posteriors_[0].operator)) < 8 * 40 * 9 + 4000

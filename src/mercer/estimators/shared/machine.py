@@ -279,7 +279,7 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         self.left_out_ = None if isinstance(left, str) else left
         if isinstance(left, str):
             fit.report["left_out"] = left
-        if not first_solved.gram.exact:
+        if not getattr(first_solved.gram, "exact", True):  # a factor may stand without a Gram
             low, high = first_solved.bounds()
             both = [None if b is None else self._in_user_units(fit, b) for b in (low, high)]
             fit.report["evidence_bounds"] = None if low is None else both
