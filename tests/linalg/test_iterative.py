@@ -12,6 +12,7 @@ from mercer.kernels import RBF, Matern
 from mercer.linalg.iterative import IterativeGram, LogDet
 from mercer.losses import Gaussian
 from mercer.process.process import Prior
+from mercer.testing import check_process
 
 
 def dense(X: Array, noise: float = 0.05) -> Array:
@@ -126,3 +127,20 @@ def test_a_rough_kernel_with_a_basis_is_refused_and_no_noise_is() -> None:
     with pytest.raises(NotImplementedError, match="unpenalised basis"):
         Exact().solve(gram, y, Gaussian(0.05), basis=np.ones((90, 1)))
     assert RBF().features(X) is None
+
+
+def test_a_posterior_by_solutions_is_a_process() -> None:
+    """A Gram by products alone has no diagonal and estimates its determinant: the rest holds."""
+    X, y = table()
+    gram = IterativeGram(KERNEL, X[:40], X[:8], tol=1e-16)
+    V = np.random.default_rng(0).normal(size=(40, 2))
+    K, W = KERNEL(X[:40]), np.linspace(5.0, 20.0, 40)
+    assert gram @ V == pytest.approx(K @ V, rel=1e-10)
+    assert gram.diag() == pytest.approx(np.diagonal(K))
+    assert gram.rows(np.array([3, 0])) == pytest.approx(K[[3, 0]])
+    solved = np.linalg.solve(K + np.diag(1.0 / W), V)
+    assert gram.factor(W).solve(V) == pytest.approx(solved, rel=1e-6, abs=1e-7)
+    found = Exact().solve(gram, y[:40], Gaussian(0.05))
+    process = Prior(KERNEL).condition(X[:40], found, None, gram)
+    process.operator.width = 1e-14
+    check_process(process, X[60:66], tol=1e-6)

@@ -14,6 +14,7 @@ from mercer.linalg import DenseGram
 from mercer.linalg.reduced.gram import ReducedGram
 from mercer.losses import Gaussian, Logistic, Probit
 from mercer.process.process import Prior
+from mercer.testing import check_gram, check_process
 
 KERNEL = np.exp(0.3) * RBF(length_scale=np.array([0.8, 1.2]))
 
@@ -224,3 +225,36 @@ def test_bound_holds_where_points_are_close_to_dependent() -> None:
     assert np.all(88.0 - (F**2).sum(axis=1) > -1e-9)
     exact = np.linalg.slogdet(kernel(X) + 0.02 * np.eye(600))[1]
     assert gram.factor(np.full(600, 50.0)).logdet_noisy() <= exact + 1e-5
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("corrected", [False, True])
+def test_contracts(kernel: Kernel, corrected: bool) -> None:
+    X, y = table()
+    gram = ReducedGram(kernel, X[:30], X[:6] + 0.02, corrected=corrected, block=7, keep=False)
+    check_gram(gram)
+    found = Exact().solve(gram, y[:30], Gaussian(0.05))
+    check_process(Prior(kernel).condition(X[:30], found, None, gram), X[40:48])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("corrected", [False, True])
+def test_contraction_is_a_difference(kernel: Kernel, corrected: bool) -> None:
+    X, _ = table()
+    X = X[:30]
+    A = np.random.default_rng(1).normal(size=(30, 30))
+    Q = A + A.T
+
+    def value(kernel: Kernel) -> float:
+        return float((Q * ReducedGram(kernel, X, X[:6], corrected=corrected).matrix).sum())
+
+    slopes = ReducedGram(kernel, X, X[:6], corrected=corrected).contract(Q)
+    for path, owner, name in kernel.differentiable():
+        for i in np.ndindex(np.shape(getattr(owner, name))):
+            ends = []
+            for step in (1e-5, -1e-5):
+                moved = np.array(getattr(owner, name), dtype=float)
+                moved[i] += step
+                ends.append(value(kernel.replaced({path: moved if moved.ndim else float(moved)})))
+            expected = (ends[0] - ends[1]) / 2e-5
+            assert np.asarray(slopes[path])[i] == pytest.approx(expected, rel=1e-6, abs=1e-5)

@@ -10,6 +10,7 @@ import pytest
 
 import mercer
 from mercer.kernels import RBF, Matern
+from mercer.linalg.representation import Inducing, Iterative
 from mercer.losses import Gaussian, Softmax
 from mercer.persist import ModelFileError, part_class
 from mercer.testing.record import hostile_states
@@ -41,6 +42,18 @@ CASES = {
     "GPC": lambda: mercer.GPClassifier(KERNEL, search=None).fit(X, Y),
     "GPC softmax": lambda: mercer.GPClassifier(KERNEL, loss=Softmax(), search=None).fit(X, THREE),
     "GPC EP": lambda: mercer.GPClassifier(KERNEL, inference="ep", search=None).fit(X, THREE),
+    "GP inducing": lambda: mercer.GPRegressor(
+        KERNEL, search=None, basis="linear", gram=Inducing(m=X[:5])
+    ).fit(X, np.column_stack([T, -T])),
+    "GPC inducing": lambda: mercer.GPClassifier(
+        KERNEL, search=None, inference="variational", gram=Inducing(m=5)
+    ).fit(X, Y),
+    "GPC inducing classes": lambda: mercer.GPClassifier(
+        KERNEL, search=None, gram=Inducing(m=5)
+    ).fit(X, THREE),
+    "GP iterative": lambda: mercer.GPRegressor(
+        KERNEL, search=None, gram=Iterative(rank=5, tol=1e-6)
+    ).fit(X, T),
     "kernel": lambda: mercer.KernelClassifier(KERNEL, search=None).fit(X, Y),
     "least squares": lambda: mercer.LeastSquaresClassifier(KERNEL, search=None).fit(X, THREE),
     "thin plate": lambda: mercer.ThinPlateSpline().fit(X, T),

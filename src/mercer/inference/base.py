@@ -271,6 +271,11 @@ class Inference(Component):
             stacklevel=outside(),
         )
 
+    @property
+    def serves_inducing(self) -> bool:
+        """Whether it runs on a prior that is known through few inducing points."""
+        return self.works_in_linear_time
+
     def searching(self) -> Inference:
         """Return the inference for a search, maybe a rougher one; its result is solved by this."""
         return self

@@ -48,6 +48,8 @@ def cavities(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> tu
             prior = s.f - np.asarray(gram @ s.a[:, None])[:, 0]
             m, v = np.where(improper, prior[g], m), np.where(improper, gram.diag()[g], v)
             lost += int(improper.sum())
+        if not s.factor.exact:  # what few points do not know of the others, with or without the row
+            v = v + np.broadcast_to(s.factor.unexplained, len(s.W))[g]
         means.append(m)
         variances.append(v)
     if lost:

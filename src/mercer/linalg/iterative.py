@@ -326,6 +326,29 @@ class IterativeOperator(PosteriorOperator):
     def __init__(self, factor: IterativeFactor, width: float = 0.01) -> None:
         self.factor, self.width = factor, width
 
+    def state(self) -> dict[str, Any]:
+        """Return what :meth:`restored` needs beside the kernel and the points."""
+        gram = self.factor.gram
+        told = {"tol": gram.tol, "single": gram.single, "width": self.width}
+        centres = gram.reduced.support
+        return told | {"centres": centres, "rank": len(centres), "W": self.factor.W}
+
+    @classmethod
+    def restored(cls, kernel: Kernel, points: Array, state: dict[str, Any]) -> IterativeOperator:
+        """Return the operator of a state; the preconditioner is computed anew."""
+        if len(state["centres"]) != state["rank"]:
+            raise ValueError(f"there are {len(state['centres'])} centres, and not {state['rank']}")
+        told = {"tol": state["tol"], "single": state["single"]}
+        gram = IterativeGram(kernel, points, state["centres"], **told)
+        return cls(gram.factor(state["W"]), state["width"])
+
+    def __getstate__(self) -> dict[str, Any]:  # not the features of all rows
+        gram = self.factor.gram
+        return self.state() | {"kernel": gram.kernel, "points": gram.points}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= vars(self.restored(state["kernel"], state["points"], state))
+
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
         return np.asarray(A.T @ self._solved(B)[0])
 

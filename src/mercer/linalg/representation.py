@@ -10,6 +10,8 @@ from mercer.core.arrays import Array
 from mercer.core.component import REAL, Component, Domains
 from mercer.linalg.reduced.centres import CHOOSERS
 
+TYPICAL = 512  # points that "auto" ends with on many tables
+
 
 class Representation(Component):
     """A way to hold K on many rows; a name, or one of these with its own settings."""
@@ -32,10 +34,13 @@ class Inducing(Representation):
         (a matrix, row numbers) take rows: "random_pivots".
     move : "auto", True or False
         Move the points together with the hyperparameters to where the bound is largest ("auto":
-        where the kernel says how it changes with them). Worth a factor two to four in m, for three
-        times the evaluations.
+        where the kernel says how it changes with them, and the evidence is a bound: that of EP and
+        Laplace would rise by mere overfitting). Worth a factor two to four in m, for three times
+        the evaluations.
     tol : float, in nats a row, see m = "auto".
-    rows : int, how many rows the first hyperparameters are learned from, exactly.
+    rows : int or "auto"
+        How many rows the first hyperparameters are learned from, exactly: 2000 with Gaussian noise,
+        300 with other losses, whose every evaluation factors K many times.
     max_iter : int, iterations with all rows.
 
     References: Titsias (2009); Burt, Rasmussen and van der Wilk (2020).
@@ -52,11 +57,24 @@ class Inducing(Representation):
         choose: str = "kmeans",
         move: bool | str = "auto",
         tol: float = 0.01,
-        rows: int = 2000,
+        rows: int | str = "auto",
         max_iter: int = 100,
     ) -> None:
         self.m, self.choose, self.move, self.tol = m, choose, move, tol
         self.rows, self.max_iter = rows, max_iter
+
+    @classmethod
+    def of(cls, gram: Any) -> Inducing | None:
+        """Return what a user's ``gram`` says of inducing points; None if it says nothing."""
+        if isinstance(gram, str) and gram == "inducing":
+            return cls()
+        return gram if isinstance(gram, cls) else None
+
+    def work(self, n: int) -> float:
+        """Return n m^2, of which an evaluation on n rows takes some multiple."""
+        m = TYPICAL if isinstance(self.m, str) else self.m
+        count = m if isinstance(m, (int, np.integer)) else len(m)
+        return float(n) * float(count) ** 2
 
     def check(self, d: int) -> None:
         """Refuse what cannot be, for a table of d columns."""
@@ -65,6 +83,8 @@ class Inducing(Representation):
             raise ValueError(f"Inducing: choose must be one of {known}, not {self.choose!r}")
         for name, least in (("rows", 10), ("max_iter", 1)):
             value = getattr(self, name)
+            if name == "rows" and isinstance(value, str) and value == "auto":
+                continue
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
                 raise ValueError(f"Inducing: {name} must be a whole number >= {least}: {value!r}")
         if not (isinstance(self.tol, (int, float)) and self.tol > 0):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from mercer.core.arrays import Array
-from mercer.core.kinds import Kind, Numbers, PartOf
+from mercer.core.kinds import Kind, Numbers, PartOf, Plain
 from mercer.core.record import Each, Fields, Maybe, One
 from mercer.kernels.base import Kernel
+from mercer.linalg.iterative import IterativeOperator
 from mercer.linalg.line import LineOperator, state_space_of
 from mercer.linalg.operators import (
     BasisOperator,
@@ -24,10 +25,6 @@ _CHOLESKY = {
     "cholesky": Numbers("n n", upper=True, diagonal="positive"),
     "scale": Numbers("n", 0.0),
 }
-_SINGLE = {
-    "matrix": Fields(ExplicitOperator, {"C": Numbers("n n")}),
-    "cholesky": Fields(CholeskyOperator, _CHOLESKY),
-}
 _BASIS = {"Q": Numbers("n b"), "R": Numbers("b b", diagonal="nonzero")}
 _CONTRAST = {
     "half": Numbers("n-b n"),
@@ -39,6 +36,19 @@ _INDUCING = {"gain": Numbers("n-b n"), "tilt": Numbers("n-b b")}
 _INDUCED = {
     "triangle": Numbers("n n", upper=True, diagonal="positive"),
     "root": Numbers("n+b n+b | n n", upper=True, diagonal="positive"),
+}
+_ITERATIVE = {
+    "centres": Numbers("z d"),
+    "rank": Plain(int, 1),
+    "W": Numbers("n", 0.0, above=True),
+    "tol": Plain(float, 0.0, above=True),
+    "width": Plain(float, 0.0, above=True),
+    "single": Plain(bool),
+}
+_SINGLE = {
+    "matrix": Fields(ExplicitOperator, {"C": Numbers("n n")}),
+    "cholesky": Fields(CholeskyOperator, _CHOLESKY),
+    "induced": Fields(InducedOperator, _INDUCED),
 }
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
 _SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
@@ -57,9 +67,24 @@ def _form(operator: Any) -> str:
             return "contrast" if operator.gain is None else "inducing"
         case InducedOperator():
             return "induced"
+        case IterativeOperator() | StoredIterative():
+            return "iterative"
         case SeveralOperator():
             return "several" if operator.shared is None else "coupled"
     return "line" if operator.walks else type(operator).__name__
+
+
+class StoredIterative(PosteriorOperator):
+    """What a file says of an iterative operator; the kernel and the points are the posterior's."""
+
+    def __init__(self, **state: Any) -> None:
+        self.state = state
+
+    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
+        raise NotImplementedError
+
+    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
+        raise NotImplementedError
 
 
 # C on n points, with b functions of a basis and m latent functions
@@ -70,7 +95,9 @@ OPERATOR = One(
         "basis": Fields(BasisOperator, _CHOLESKY | _BASIS),
         "contrast": Fields(ContrastOperator, _CONTRAST),
         "inducing": Fields(ContrastOperator, _CONTRAST | _INDUCING),
-        "induced": Fields(InducedOperator, _INDUCED),
+        "iterative": Fields(
+            StoredIterative, _ITERATIVE, own="z", parts=lambda operator: operator.state()
+        ),
         "several": Fields(lambda operators: SeveralOperator(operators, None), _SEVERAL),
         "coupled": Fields(SeveralOperator, _SEVERAL | _SHARED),
         # a weight is infinite where there was no noise; the rest is the posterior's
@@ -93,6 +120,8 @@ def _posterior(
         if states is None:
             raise ValueError("weights of an O(n) posterior belong to a Matern kernel on one column")
         operator = LineOperator(states, points, operator.W)  # type: ignore[attr-defined]  # it walks
+    if isinstance(operator, StoredIterative):
+        operator = IterativeOperator.restored(kernel, points, operator.state)
     return Posterior(Prior(kernel, alpha.shape[1]), points, alpha, operator, beta=beta)
 
 

@@ -16,10 +16,12 @@ from mercer.estimators.shared.parameters import Draw, Solved
 from mercer.estimators.shared.parts import Parts, positional
 from mercer.inference.base import Inference
 from mercer.kernels import Constant
+from mercer.linalg.representation import Inducing
 from mercer.losses.base import Loss
 from mercer.process.process import Posterior, Process
 
 AMPLITUDE, BIAS = 10.0, 1.0  # variances at which a kernel given by name starts
+LARGE = 1e10  # n m^2 beyond which the sweeps of EP take long, and the bound is as good
 LIMITS = (float(np.exp(-12.0)), float(np.exp(9.0)))  # of every variance: separable data want more
 
 
@@ -40,7 +42,8 @@ class GPClassifier(Additive, ClassMachine):
         several classes. A binary loss is one machine per class against the rest, on one kernel.
     inference : "auto", "ep", "laplace", "variational", "bound" or Inference
         "auto" is EP for two classes (its probabilities have the smallest measured log loss, those
-        of Laplace are under-confident) and Laplace for several.
+        of Laplace are under-confident) and Laplace for several. On m inducing points several
+        classes are one machine each against the rest, by EP, or variational where n m^2 > 1e10.
     search : "evidence", None or Search
         Which hyperparameters; ``HMC()`` averages over them: a committee.
     discriminant : "mean" or "mode"
@@ -103,9 +106,13 @@ class GPClassifier(Additive, ClassMachine):
         if self.loss is not None:
             others = "'probit', 'logistic' or 'softmax', or use GPRegressor"
             loss = class_loss(self.loss, others, "None, ")
+        few = Inducing.of(self.gram)
+        coupled = several and few is None  # a softmax needs n x n arrays
         if isinstance(method, str) and method == "auto":
-            joint = several if loss is None else loss.response == "multiclass"
+            joint = coupled if loss is None else loss.response == "multiclass"
             method = "laplace" if joint else "ep"
+            if few is not None and few.work(len(given.X)) > LARGE:
+                method = "variational"
         chosen = inferences.by_name(method)
         if not chosen.has_evidence:
             raise ValueError(
@@ -115,7 +122,7 @@ class GPClassifier(Additive, ClassMachine):
         # a loss given by name keeps its scale: the kernel's variance learns it
         if isinstance(self.loss, str) and loss is not None:
             loss = loss.fix()
-        elif loss is None and several and all(map(losses.Softmax.offers, chosen.needs)):
+        elif loss is None and coupled and all(map(losses.Softmax.offers, chosen.needs)):
             loss = losses.Softmax()
         elif loss is None:
             loss = Loss.by_name(chosen.link).fix()

@@ -94,7 +94,10 @@ class Schedule:
         self.parts, self.problem, self.rng = parts, problem, rng
         self.given: Inducing = parts.inducing
         self.corrected = not parts.inference.bounds_evidence
-        self.moves = _moves(parts.kernel, problem.points, self.given.move)
+        wanted = self.given.move
+        if wanted == "auto" and self.corrected:  # no bound: it would rise by mere overfitting
+            wanted = False
+        self.moves = _moves(parts.kernel, problem.points, wanted)
 
     def chosen(self, kernel: Kernel, m: int) -> Array:
         """Return m points chosen at the parameters of a kernel."""
@@ -140,7 +143,8 @@ class Schedule:
     def rounds(self, kernel: Kernel, loss: Loss, m: int) -> Reached:
         """Climb from chosen points; those that are not moved are chosen again at what was found."""
         reached = self.climbed(kernel, loss, self.chosen(kernel, m))
-        if self.moves or self.parts.search is None:
+        # of two choices only a bound says which is better
+        if self.moves or self.corrected or self.parts.search is None:
             return reached
         for _ in range(2):
             again = self.climbed(reached.kernel, reached.loss, self.chosen(reached.kernel, m))

@@ -34,6 +34,9 @@ from mercer.search.optimize import Abandoned
 
 SMALL = 300  # points up to which the memory of a second posterior is not worth a second solve
 
+# Rows of the first search of a machine with inducing points: exact, or with K factored many times.
+ROWS, ROWS_OF_SITES = 2000, 300
+
 # What each extra length scale must gain in log evidence, in units of log(number of observations).
 PRICE = 0.5  # theory (G13)
 
@@ -126,7 +129,10 @@ def _by_inducing(
     if parts.search is not None:
         if "quadratic" in parts.inference.needs and parts.search.get_params().get("balance", True):
             whole, _ = balanced(problem)
-        few = first_rows(whole, parts.inducing.rows, rng)
+        wanted = parts.inducing.rows
+        if isinstance(wanted, str):  # "auto"
+            wanted = ROWS if "quadratic" in parts.inference.needs else ROWS_OF_SITES
+        few = first_rows(whole, wanted, rng)
         rows = len(few.points)
         [draw], first = _decide(parts, few, parts.search, rng)
         report["start"] = first["search"]

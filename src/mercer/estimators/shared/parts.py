@@ -94,8 +94,9 @@ class Parts:
 
     def choose_gram(self, name: Any, d: int) -> None:
         """Set the Gram of a fit on d columns; "auto" chooses among exact ones only."""
-        if isinstance(name, Inducing) or (isinstance(name, str) and name == "inducing"):
-            self._choose_inducing(Inducing() if isinstance(name, str) else name, d)
+        few = Inducing.of(name)
+        if few is not None:
+            self._choose_inducing(few, d)
             return
         if isinstance(name, Iterative) or (isinstance(name, str) and name == "iterative"):
             self._choose_iterative(Iterative() if isinstance(name, str) else name, d)
@@ -123,10 +124,16 @@ class Parts:
 
     def _choose_inducing(self, given: Inducing, d: int) -> None:
         given.check(d)
-        if not self.inference.works_in_linear_time or self.loss.response == "multiclass":
+        if self.loss.response == "multiclass":
             raise ValueError(
-                f"inducing points do not serve {type(self.inference).__name__} inference: use "
-                "'exact' for Gaussian noise, 'laplace' or 'ep' for other losses"
+                "a softmax couples its classes in an n x n matrix, and inducing points have none: "
+                "give a binary loss ('probit' or 'logistic'), one machine per class against the "
+                "rest on common inducing points"
+            )
+        if not self.inference.serves_inducing:
+            raise ValueError(
+                f"inducing points do not serve {self.inference!r}: use inference 'exact' for "
+                "Gaussian noise, 'variational', 'ep' or 'laplace' for other losses"
             )
         if self.search is not None and (self.search.samples_many or self.criterion != "evidence"):
             raise ValueError(

@@ -6,7 +6,6 @@ nu_i = w_i E[g(y_i, f_i)] under the Gaussian. Theory (A11), (A12).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -14,20 +13,26 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from mercer.core.arrays import Array
-from mercer.core.errors import NotPositiveDefiniteError
-from mercer.inference.base import Evidence, check_limits, ended
-from mercer.inference.sites.base import SiteInference, Sites, Task, averages
+from mercer.inference.base import Evidence, check_limits
+from mercer.inference.sites.base import SiteInference, Sites, Task
 from mercer.inference.variational import factored
-from mercer.linalg.gram import Factor
+from mercer.inference.variational.natural import (
+    NOISE,
+    Point,
+    begin,
+    climb,
+    mixed,
+    place,
+    seen,
+    settled,
+)
 from mercer.losses.base import Loss, is_number
 from mercer.losses.numbers.defaults import slopes
 
 SHRINK = 0.7  # a Newton step must bring the residual down to this share,
 GAIN = 1e-3  # or the free energy down by this much
-NOISE = 1e-12  # relative rounding error of the free energy that a step is forgiven
 STUCK = 1e8  # a damping beyond which nothing moves any more
 FORCING = 1e-3  # relative accuracy of the linear system while far from the solution
-FAR = 10.0  # factor by which a fixed-point step changes W at most, where W > 0
 CACHE = 2**16  # numbers squared at a time
 KRYLOV = 60  # products with its matrix at most; what is left is made up by the next step
 
@@ -42,7 +47,8 @@ class Variational(SiteInference):
     with mu = mean + K a and Sigma = (K^-1 + W)^-1. At the optimum a_i = -dE[w g]/dmu_i and
     W_i = 2 dE[w g]/dSigma_ii: 2n numbers, found by a safeguarded Newton method that never raises F.
     W_i is negative where the loss is concave on average (normalised hinge, Student's t). For a
-    convex loss the optimum is unique; otherwise it is a local one.
+    convex loss the optimum is unique; otherwise it is a local one. On few inducing points natural
+    gradient steps find it, in O(n m^2) each.
 
     Parameters
     ----------
@@ -69,6 +75,7 @@ class Variational(SiteInference):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("expected", "expected_higher")
+    bounds_evidence: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -86,19 +93,24 @@ class Variational(SiteInference):
             raise ValueError(f"Variational needs 0 <= jitter < 1, not {jitter!r}")
         self.factors, self.tol, self.max_iter, self.jitter = factors, tol, max_iter, jitter
 
+    @property
+    def serves_inducing(self) -> bool:
+        return self.factors is None
+
     def sites(self, task: Task, start: Sites | None) -> Sites:
-        best = partial(descend, task, start, self.tol, self.max_iter)
+        best = partial(descend if task.gram.exact else climb, task, start, self.tol, self.max_iter)
         if self.factors is None:
             return best()
         given = (self.factors, self.tol, self.max_iter, self.jitter)
         return factored.sites(task, start, best, *given)
 
     def score(self, task: Task, sites: Sites) -> Evidence:
-        var = sites.factor.cov_diag()
         rest = getattr(sites.factor, "divergence", None)  # known to factor-analysed covariances
         if rest is None:
-            shift = sites.f - task.mean
-            rest = 0.5 * float(sites.a @ shift + sites.factor.logdet() - sites.W @ var)
+            var, rest = seen(sites.factor, sites.W)
+            rest += 0.5 * float(sites.a @ (sites.f - task.mean))
+        else:
+            var = sites.factor.cov_diag()
 
         def expected(loss: Loss) -> float:
             return float(task.w @ loss.expected(task.y, sites.f, var)[0])
@@ -138,117 +150,7 @@ def descend(task: Task, start: Sites | None, tol: float, max_iter: int) -> Sites
             path.append(point.free)
         if trial is not None:
             trial.factor.release()  # K, the factor that is kept and the next: three n x n arrays
-    message = (
-        f"the variational Gaussian stopped at a residual of {point.residual:.2g}, not {tol:g}: "
-        "raise max_iter, or lower the kernel's variance; a bound it is all the same"
-    )
-    spent = {"factorisations": used, "residual": point.residual, "free_energies": path}
-    report = ended(point.residual <= tol, len(path) - 1, message, point.factor, **spent)
-    return Sites(point.a, point.W, task.mean + point.shift, point.factor, report)
-
-
-def begin(task: Task, start: Sites | None) -> tuple[Point, int]:
-    """The Gaussian to begin with, and the factorisations it took.
-
-    Cold: the sites that the losses ask for when f_i has the variance max(K_ii, 1)^1/2, less where
-    the loss is steep (an exponential would overflow), about the prior mean or, for other than
-    binary targets, a place between it and the loss's centre.
-    """
-    used = 0 if start is None else 1
-    if start is not None:
-        point = place(task, start.a + start.W * (start.f - task.mean), start.W)
-        if point is not None:
-            return point, used
-    prior = task.gram.diag()
-    m, v = task.mean, np.sqrt(np.maximum(prior, 1.0))
-    if task.loss.response != "binary":
-        center = np.asarray(task.loss.centers(task.y), dtype=np.float64).mean(axis=0)
-        m = m + (center - m) * prior / (prior + np.square(task.loss.width(task.y)))
-    bend = averages(task, m, v)[2]
-    v = np.where(v * bend > 4.0, np.sqrt(v / np.maximum(bend, 1e-300)), v)
-    _, slope, bend = averages(task, m, np.maximum(v, 1e-8))
-    W = np.maximum(bend, 0.0)
-    for _ in range(40):
-        used += 1
-        point = place(task, W * (m - task.mean) - slope, W)
-        if point is not None:
-            return point, used
-        slope, W = 0.25 * slope, 0.25 * W  # towards the prior, where every loss is finite
-    raise ValueError(
-        "the variational Gaussian finds no place to begin: the average loss is infinite under the "
-        "prior; make the kernel's variance smaller, or check the targets"
-    )
-
-
-@dataclass
-class Point:
-    """A Gaussian on the way, and what the losses say about it.
-
-    Attributes
-    ----------
-    h, W, factor : (n,) site parameters, and C for W.
-    a, shift, var : (n,) weights, K a, and the diagonal of Sigma.
-    free : F, the free energy: to be minimised.
-    slope, bend : (n,) d nu/dm and d2 nu/dm2 = 2 d nu/dv; at the optimum -a and W.
-    residual : largest of |a + slope| sqrt(var) and |bend - W| var, free of scale.
-    higher : third and fourth derivatives of nu in m, once asked for.
-    """
-
-    h: Array
-    W: Array
-    factor: Factor
-    a: Array
-    shift: Array
-    var: Array
-    free: float
-    slope: Array
-    bend: Array
-    residual: float
-    higher: tuple[Array, Array] | None = None
-
-
-def place(task: Task, h: Array, W: Array) -> Point | None:
-    """Return the Gaussian with sites (h, W), or None if there is none; one factorisation.
-
-    F = sum nu + 1/2 a'K a + 1/2 log|I + K W| - 1/2 sum_i W_i Sigma_ii, thesis (4.7) without K^-1.
-    """
-    if not (np.all(np.isfinite(h)) and np.all(np.isfinite(W))):
-        return None
-    try:
-        factor = task.gram.factor(W)
-    except NotPositiveDefiniteError:
-        return None
-    var = factor.cov_diag()
-    if not np.all(var > 0.0):
-        factor.release()
-        return None
-    a = h - factor.solve(np.asarray(task.gram @ h[:, None]))[:, 0]
-    shift = np.asarray(task.gram @ a[:, None])[:, 0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        total, slope, bend = averages(task, task.mean + shift, var)
-        free = total + 0.5 * float(a @ shift + factor.logdet() - W @ var)
-        mean_off, bend_off = (a + slope) * np.sqrt(var), (bend - W) * var
-    residual = max(float(np.abs(mean_off).max()), float(np.abs(bend_off).max()))
-    if not (np.isfinite(free) and np.isfinite(residual)):
-        factor.release()
-        return None
-    return Point(h, W, factor, a, shift, var, free, slope, bend, residual)
-
-
-def mixed(task: Task, point: Point, rate: float) -> tuple[Array, Array]:
-    """Sites after a fixed-point step of length ``rate`` <= 1 towards thesis (5.2)-(5.3).
-
-    The mean's part is Newton's step for the mean. W goes straight to 2 d nu/dv (a natural gradient
-    step); where it stays positive, for convex losses, it goes along the logarithm and by a factor
-    of ten at most: W spans many decades there.
-    """
-    if task.loss.convex:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.clip(point.bend / point.W, 1.0 / FAR, FAR)
-        new = np.where(point.W > 0.0, point.W * ratio**rate, rate * point.bend)
-    else:
-        new = point.W + rate * (point.bend - point.W)
-    return point.h + rate * (-point.slope - point.a) + point.shift * (new - point.W), new
+    return settled(task, point, used, path, tol)
 
 
 def newton(task: Task, point: Point, damping: float = 0.0) -> tuple[Array, Array]:

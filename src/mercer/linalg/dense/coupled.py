@@ -17,7 +17,7 @@ from scipy.linalg import blas
 from mercer.core.arrays import Array, back_solve, cholesky_logdet, half_solve, mirror
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.linalg.dense.factor import cholesky
-from mercer.linalg.gram import Factor, Gram
+from mercer.linalg.gram import Charge, Factor, Gram
 from mercer.linalg.operators import SeveralOperator
 
 TINY = 1e-200  # a precision below is none: its inverse would overflow
@@ -133,6 +133,14 @@ class CoupledFactor(Factor):
             return value
         assert self.total is not None
         return value + cholesky_logdet(self.shared) - float(np.log(self.total).sum())
+
+    def charge(self) -> Charge | None:
+        found = [f.charge() for f in self.factors]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found):
+            return None
+        value, slope, freedom = (sum(parts) for parts in zip(*known, strict=True))
+        return Charge(value, slope, freedom)
 
     def quad(self, A: Array, B: Array) -> Array:
         raise NotImplementedError("several latent functions: use operator().blocks")

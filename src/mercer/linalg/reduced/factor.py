@@ -15,7 +15,19 @@ from mercer.linalg.operators import InducedOperator
 if TYPE_CHECKING:
     from mercer.linalg.reduced.gram import ReducedGram
 
+PANEL = 128  # columns that are solved for at a time
 GONE = 1e-6  # nats that rounding of R'R may cost before the rows are taken in by reflections
+
+
+def whitened(K: Array, L: Array) -> Array:
+    """K L^-T for K (q, m) and a lower triangle L, in place, by panels: mostly multiplication."""
+    for i in range(0, len(L), PANEL):
+        j = slice(i, i + PANEL)
+        if i:
+            K[:, j] -= K[:, :i] @ L[j, :i].T
+        # a triangle is solved with, not inverted: it may be close to singular
+        K[:, j] = blas.dtrsm(1.0, L[j, j], K[:, j].T, lower=1).T
+    return K
 
 
 class ReducedFactor(Factor):
@@ -36,6 +48,8 @@ class ReducedFactor(Factor):
         if not gram.corrected:
             self._check(W)
         lam = gram.lam
+        if np.any(W * lam <= -1.0):  # an infinite W is not below
+            raise NotPositiveDefiniteError("a site takes away more than the prior has of noise")
         with np.errstate(divide="ignore"):
             self.E = np.where(
                 np.isinf(W), 1.0 / lam, W / (1.0 + np.where(np.isinf(W), 0.0, W) * lam)
@@ -134,8 +148,12 @@ class ReducedFactor(Factor):
         """|R^-T [phi_i; h_i]|^2, (n,)."""
         if self._leverage is None:
             found = np.empty(len(self.W))
+            # the posterior is better conditioned than the prior: but for tiny noise its triangle is
+            # inverted, and multiplied with, which is faster
+            known = self.R if self.reflected else np.asfortranarray(lapack.dtrtri(self.R)[0])
+            times = blas.dtrsm if self.reflected else blas.dtrmm
             for rows in self.gram.blocks():
-                half = blas.dtrsm(1.0, self.R, self._stacked(rows).T, lower=0, trans_a=1)
+                half = times(1.0, known, self._stacked(rows).T, lower=0, trans_a=1)
                 found[rows] = np.einsum("ij,ij->j", half, half)
             self._leverage = found
         return self._leverage

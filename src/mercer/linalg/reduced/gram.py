@@ -28,12 +28,12 @@ from mercer.core.arrays import Array, Index
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.core.memory import available_bytes
 from mercer.kernels.base import Gradient, Kernel, added, scaled
+from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.dense.factor import JITTERS
 from mercer.linalg.gram import Factor, Gram
-from mercer.linalg.reduced.factor import ReducedFactor
+from mercer.linalg.reduced.factor import ReducedFactor, whitened
 
 BLOCK = 1 << 21  # numbers of a block of rows: memory of this size is handed back for the next
-PANEL = 128  # columns that are solved for at a time
 SHARE = 0.25  # of the memory that is available, up to which the features of all rows are kept
 NEAR = 1e-8  # of its variance is left at a point that is known from the others: it is dropped
 
@@ -125,18 +125,7 @@ class ReducedGram(Gram):
 
     def _formed(self, rows: slice) -> Array:
         # phi' = k(x, Z) L^-T: whitened before anything is summed, or digits are lost
-        return self._whitened(self.cross(rows))
-
-    def _whitened(self, K: Array) -> Array:
-        """K L^-T for K (q, m), in place, by panels: nearly all of it is multiplication."""
-        L = self.L
-        for i in range(0, len(L), PANEL):
-            j = slice(i, i + PANEL)
-            if i:
-                K[:, j] -= K[:, :i] @ L[j, :i].T
-            # a triangle is solved with, not inverted: Kzz may be close to singular
-            K[:, j] = blas.dtrsm(1.0, L[j, j], K[:, j].T, lower=1).T
-        return np.asarray(K)
+        return whitened(self.cross(rows), self.L)
 
     def _left(self, rows: slice, F: Array) -> Array:
         # rounding can leave -1e-16 of the prior variance
@@ -193,7 +182,7 @@ class ReducedGram(Gram):
         return np.asarray(self.prior - self.known() + self.noise)
 
     def rows(self, index: Index) -> Array:
-        out = self.expand(self._whitened(self.signal(self.points[index], self.support)).T).T
+        out = self.expand(whitened(self.signal(self.points[index], self.support), self.L).T).T
         out[np.arange(len(index)), index] += self.lam[index]
         return np.asarray(out)
 
@@ -234,6 +223,8 @@ class ReducedGram(Gram):
 
             dE/dKxz = 2 (Gamma - diag(s)) T,    dE/dKzz = -T'(Gamma - diag(s)) T,    dE/dk_ii = s_i
         """
+        if isinstance(factor, CoupledFactor):  # functions with sites of their own
+            return self._slopes_of_each(alpha, factor, U, V, moved)
         assert isinstance(factor, ReducedFactor)
         count, E, H = float(alpha.shape[1]), factor.E, factor.H
         left = alpha if U is None or V is None else np.hstack([alpha, U, V])
@@ -281,6 +272,18 @@ class ReducedGram(Gram):
                 return np.asarray(G)
 
         return self._assembled(one, -self._folded(inner, both=True), slope, noise, moved=moved)
+
+    def _slopes_of_each(
+        self, alpha: Array, factor: CoupledFactor, U: Array | None, V: Array | None, moved: bool
+    ) -> tuple[Gradient, Array | None]:
+        gradient: Gradient = {}
+        points = np.zeros_like(self.support) if moved else None
+        for j, own in enumerate(factor.factors):
+            u, v = (None if part is None else part[:, j : j + 1] for part in (U, V))
+            slope, shift = self.slopes(alpha[:, j : j + 1], own, u, v, moved=moved)
+            gradient = added(gradient, slope) if gradient else slope
+            points = None if points is None or shift is None else points + shift
+        return gradient, points
 
     @property
     def _noisy(self) -> bool:
