@@ -7,6 +7,7 @@ from mercer.inference.med import MED
 from mercer.inference.mode.dual import Dual
 from mercer.inference.mode.newton import Newton
 from mercer.inference.mode.prox import has_kinks
+from mercer.inference.primal import Primal
 from mercer.inference.sites.bound import Bound
 from mercer.inference.sites.ep import EP
 from mercer.inference.sites.laplace import Laplace
@@ -26,6 +27,7 @@ __all__ = [
     "Inference",
     "Laplace",
     "Newton",
+    "Primal",
     "Report",
     "SollichEvidence",
     "Solution",
