@@ -205,12 +205,7 @@ class Level:
         return float(t.w @ (t.loss.value(t.y, self.f) + self._star(a)) + a @ self.f)
 
     def _star(self, a: Array) -> Array:
-        t, u = self.task, -a / self.task.w
-        star = conjugate(t.loss, t.y, u)
-        edge = ~np.isfinite(star)
-        if np.any(edge):  # a at the edge of the domain may lie outside by rounding
-            star[edge] = conjugate(t.loss, t.y[edge], u[edge] * (1.0 - 1e-14))
-        return star
+        return conjugate(self.task.loss, self.task.y, -a / self.task.w)
 
     def certified(self) -> Certified:
         """Return a with the function that it stands for, b = F'a, and their duality gap."""
