@@ -73,6 +73,18 @@ def for_loss(loss: Loss) -> Inference:
     )
 
 
+def on_landmarks(loss: Loss) -> Inference:
+    """Return the inference for inducing points: exact if quadratic, else the mode.
+
+    Examples
+    --------
+    >>> from mercer.losses import Gaussian, Hinge
+    >>> on_landmarks(Gaussian()), on_landmarks(Hinge())
+    (Exact(), Primal())
+    """
+    return Exact() if loss.offers("quadratic") else Primal()
+
+
 def with_spread(loss: Loss) -> Inference:
     """Return the inference for a Gaussian process: exact, else Laplace if smooth and convex.
 

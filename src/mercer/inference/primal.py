@@ -2,9 +2,10 @@
 
 With the features phi_i of the reduced prior (rows of F, Q = F F') a function is f = F b + H beta,
 
-    P(b, beta) = 1/2 |b|^2 + sum_i w_i g(y_i, f_i),      D(a) = -1/2 |F'a|^2 - sum_i w_i g*(-a_i/w_i)
+    P(b, beta) = 1/2 |b|^2 + sum_i w_i g(y_i, f_i)
+    D(a) = -1/2 |F'a|^2 - sum_i w_i g*(-a_i/w_i),     H'a = 0.
 
-with H'a = 0. A kink of g is rounded off by its Moreau envelope of width kappa about the last a,
+A kink of g is rounded off by its Moreau envelope of width kappa about the last a,
 
     e_i(f) = min_z w_i g(y_i, z) + (z - f + kappa_i a_i)^2 / (2 kappa_i),
 
@@ -284,12 +285,19 @@ class Primal(ModeInference):
             details = {"objective": one.objective, "landmarks": features.m}
             message = "" if fine else "the duality gap does not fall any further"
             reports.append(Report(fine, steps, one.gap, message, details))
-        alpha, f = (np.column_stack(each) for each in zip(*((o.a, o.f) for o in found)))
-        beta = np.column_stack([one.beta for one in found])
+        alpha, f, beta = (
+            np.column_stack([getattr(one, name) for one in found]) for name in ("a", "f", "beta")
+        )
         W = np.column_stack([curvature(task.column(j), o.a, o.f) for j, o in enumerate(found)])
         report = joined_report(reports, "objective")
         return Solution(
-            alpha, W[:, 0] if W.shape[1] == 1 else W, f, NoSpread(gram.diag()), beta if len(beta) else None, task.w, report
+            alpha,
+            W[:, 0] if W.shape[1] == 1 else W,
+            f,
+            NoSpread(gram.diag()),
+            beta if len(beta) else None,
+            task.w,
+            report,
         )
 
     def _column(

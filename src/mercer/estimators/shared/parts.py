@@ -20,7 +20,7 @@ from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram, RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
 from mercer.linalg.line import LineGram, Ordering, state_space_of
-from mercer.linalg.representation import Inducing, Iterative
+from mercer.linalg.representation import Inducing, Iterative, is_inducing
 from mercer.losses.base import Loss
 from mercer.search import GramMaker, Search
 
@@ -94,7 +94,7 @@ class Parts:
 
     def choose_gram(self, name: Any, d: int) -> None:
         """Set the Gram of a fit on d columns; "auto" chooses among exact ones only."""
-        if isinstance(name, Inducing) or (isinstance(name, str) and name == "inducing"):
+        if is_inducing(name):
             self._choose_inducing(Inducing() if isinstance(name, str) else name, d)
             return
         if isinstance(name, Iterative) or (isinstance(name, str) and name == "iterative"):
@@ -126,8 +126,11 @@ class Parts:
         if not self.inference.works_in_linear_time or self.loss.response == "multiclass":
             raise ValueError(
                 f"inducing points do not serve {type(self.inference).__name__} inference: use "
-                "'exact' for Gaussian noise, 'laplace' or 'ep' for other losses"
+                "'exact' for Gaussian noise, 'laplace' or 'ep' for other losses, 'primal' for a "
+                "mode"
             )
+        if given.move is True and not self.inference.has_evidence:
+            raise ValueError("landmarks of a mode are not moved: leave move='auto'")
         if self.search is not None and (self.search.samples_many or self.criterion != "evidence"):
             raise ValueError(
                 "inducing points are searched for by the evidence: give search='evidence' or None"
@@ -268,6 +271,8 @@ def resolve(
     """Return the parts of an estimator for d columns of these names, or refuse with a sentence."""
     kernel, named_kernel = resolve_kernel(kernel, names, d)
     named_loss, loss = isinstance(loss, str), given_loss(loss)
+    if isinstance(inference, str) and inference == "auto" and is_inducing(gram):
+        inference = inferences.on_landmarks(loss)
     inference = inferences.by_name(inference, loss)
     inference.check(loss)
     search = Search.given(search)

@@ -33,6 +33,7 @@ from mercer.kernels import Kernel, Polynomial
 from mercer.left_out.figures import LeftOut
 from mercer.left_out.span import JITTER, Trained
 from mercer.losses import Hinge, NormalizedHinge
+from mercer.losses.base import Loss
 from mercer.losses.calibration import class_probabilities, fit_sigmoid, shifted
 
 LEFT_OUT = (
@@ -169,6 +170,18 @@ class SVC(SupportClassifier):
     def _has_bias(self) -> bool:
         return self.bias and getattr(self, "bayes_", None) is None
 
+    def _loss(self) -> Loss:
+        return Hinge(float(self.C))
+
+    def _check_landmarks(self) -> None:
+        super()._check_landmarks()
+        if self.probability is not None or self.inference is not None:
+            raise ValueError(
+                "on landmarks there are no probabilities: leave probability=None and "
+                "inference=None, or use KernelClassifier(gram=...), whose logistic loss has them, "
+                "or calibrate with sklearn.calibration.CalibratedClassifierCV"
+            )
+
     def _bound(self, problem: SupportProblem) -> Array:
         """Upper limit (n,) of the multipliers; large enough for a hard margin if there is one."""
         hard = np.inf == self.C
@@ -191,15 +204,20 @@ class SVC(SupportClassifier):
         posterior = {} if self.bayes_ is None else {"posterior": self.bayes_.report_}
         return {"left_out": LEFT_OUT, **posterior}
 
-    def _conclude(self, problem: SupportProblem, solution: Solution, sample_weight: Any) -> None:
+    def _conclude(
+        self, problem: SupportProblem | None, solution: Solution | None, sample_weight: Any
+    ) -> None:
+        self._trained: Trained | None = None
+        self.slope_, self.offsets_ = np.ones(0), np.zeros(0)
+        if problem is None or solution is None:
+            return
         gram, multipliers, bound = problem.gram, np.abs(solution.alpha), self._bound(problem)
         found = (gram.kernel, gram.points, multipliers, solution.z, problem.Y, bound)
         given = (problem.place, problem.values, problem.weights, problem.X[problem.place < 0])
         self._trained = Trained(*found, problem.total, self._has_bias(), *given)
-        # the sigmoid on outputs of rows left out, where probabilities are asked for
-        self.slope_, self.offsets_ = np.ones(0), np.zeros(0)
         if self.probability is None:
             return
+        # the sigmoid on outputs of rows left out, where probabilities are asked for
         codes = problem.values.astype(np.intp)
         if self.probability == "loo":
             outputs = self._trained.left_out

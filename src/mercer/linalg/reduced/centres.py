@@ -138,6 +138,34 @@ def by_random_pivots(
 
 
 Chooser = Callable[[Kernel, Array, Array, int, np.random.Generator], NDArray[np.float64]]
+
+
+def by_class(
+    chooser: Chooser,
+    kernel: Kernel,
+    points: Array,
+    weights: Array,
+    m: int,
+    rng: np.random.Generator,
+    classes: Array | None = None,
+) -> Array:
+    """Return m centres, as many in each of the classes (n,): a rare one is seen as well as others.
+
+    A class with fewer rows than its share leaves the rest to the larger ones.
+    """
+    if classes is None:
+        return chooser(kernel, points, weights, m, rng)
+    names, rows = np.unique(classes, return_counts=True)
+    found, left = [], m
+    for k in np.argsort(rows, kind="stable"):
+        share = min(int(rows[k]), left // (len(names) - len(found)))
+        left -= share
+        own = classes == names[k]
+        part = chooser(kernel, points[own], weights[own], share, rng) if share else points[:0]
+        found.append(part)
+    return np.vstack(found)
+
+
 CHOOSERS: dict[str, Chooser] = {
     "kmeans": by_kmeans,
     "uniform": by_chance,

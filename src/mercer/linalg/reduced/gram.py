@@ -18,7 +18,7 @@ Theory (S1), (S2), (S3), (S5). Reference: Titsias (2009), Quinonero-Candela and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,6 +154,15 @@ class ReducedGram(Gram):
     def unexplained(self) -> Array:
         """The variance (n,) that a bound is charged for: none where it is part of the prior."""
         return np.zeros(len(self.points)) if self.corrected else self.known()
+
+    def report(self) -> dict[str, Any]:
+        """Return what was done to the points, and how much of the prior variance they explain."""
+        return {
+            "points": len(self.support),
+            "dropped": int((~self.used).sum()),
+            "explained": float(1.0 - self.known().sum() / self.prior.sum()),
+            "jitter": self.jitter,
+        }
 
     def project(self, V: Array) -> Array:
         """F'V for V (n, r): (m, r)."""
