@@ -109,7 +109,7 @@ class Bend(NamedTuple):
 
 
 @dataclass
-class Level:
+class Descent:
     """One latent function on every s-th row; ``b``, ``beta`` and f (n,) move."""
 
     task: Task  # of these rows
@@ -314,7 +314,7 @@ class Primal(ModeInference):
             strides = levels(n, features.m)
         width = WIDE
         for stride in strides:
-            level = Level(_every(task, stride), features.every(stride), b, beta)
+            level = Descent(_every(task, stride), features.every(stride), b, beta)
             tol = self.tol if stride == 1 else max(self.tol, ROUGH)
             best, width, fine = self._solve(level, width if kinks else None, tol, steps)
             steps += level.steps
@@ -322,7 +322,7 @@ class Primal(ModeInference):
         return best, steps, fine
 
     def _solve(
-        self, level: Level, width: float | None, tol: float, before: int
+        self, level: Descent, width: float | None, tol: float, before: int
     ) -> tuple[Certified, float, bool]:
         t, idle = level.task, 0
         unit = _unit(t)

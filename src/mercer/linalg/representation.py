@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -86,11 +86,6 @@ class Inducing(Representation):
         if not np.all(np.isfinite(Z)):
             row = int(np.flatnonzero(~np.isfinite(Z).all(axis=1))[0])
             raise ValueError(f"inducing point {row} is not finite: {Z[row]}")
-
-
-def is_inducing(gram: Any) -> TypeGuard[Inducing | str]:
-    """Whether a user asked for inducing points, by name or by their settings."""
-    return isinstance(gram, Inducing) or (isinstance(gram, str) and gram == "inducing")
 
 
 def landmarks(given: Inducing, n: int) -> int:

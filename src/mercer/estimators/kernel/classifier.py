@@ -24,7 +24,7 @@ from mercer.estimators.shared.machine import (
     generator,
 )
 from mercer.estimators.shared.parameters import Draw, Solved
-from mercer.estimators.shared.parts import Parts, data_scales, given_loss
+from mercer.estimators.shared.parts import Parts, data_scales, given_loss, is_inducing
 from mercer.estimators.shared.predictions import (
     Classifies,
     ClassProbabilities,
@@ -39,7 +39,6 @@ from mercer.kernels.base import Kernel
 from mercer.left_out import margins
 from mercer.left_out.cavity import cavities
 from mercer.left_out.figures import LeftOut
-from mercer.linalg.representation import is_inducing
 from mercer.losses.base import Loss, is_number
 from mercer.process.process import Posterior
 from mercer.search import LooBound, LooBoundCriterion, Space

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram, RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
 from mercer.linalg.line import LineGram, Ordering, state_space_of
-from mercer.linalg.representation import Inducing, Iterative, is_inducing
+from mercer.linalg.representation import Inducing, Iterative
 from mercer.losses.base import Loss
 from mercer.search import GramMaker, Search
 
@@ -304,6 +304,11 @@ def resolve(
     )
     parts.choose_gram(gram, d)
     return parts
+
+
+def is_inducing(gram: Any) -> TypeGuard[Inducing | str]:
+    """Whether a user asked for inducing points, by name or by their settings."""
+    return isinstance(gram, Inducing) or (isinstance(gram, str) and gram == "inducing")
 
 
 def _takes(name: str, loss: Loss) -> bool:

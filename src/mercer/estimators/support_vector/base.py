@@ -73,9 +73,9 @@ class SupportRecord(Freezes):
             **classes,
             "kernel_": PartOf(Kernel),
             "intercept_": Numbers(k),
+            "dual_coef_": Numbers(f"{k} s"),
             "support_": Rows("r"),  # as many, or none where landmarks take their place
             "support_vectors_": Numbers("s d"),
-            "dual_coef_": Numbers(f"{k} s"),
             "n_iter_": Plain(int, 1),
             "report_": PlainReport(),
         }

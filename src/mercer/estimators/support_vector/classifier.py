@@ -32,6 +32,7 @@ from mercer.inference.programme import Programme, dual_of
 from mercer.kernels import Kernel, Polynomial
 from mercer.left_out.figures import LeftOut
 from mercer.left_out.span import JITTER, Trained
+from mercer.linalg.representation import Inducing
 from mercer.losses import Hinge, NormalizedHinge
 from mercer.losses.base import Loss
 from mercer.losses.calibration import class_probabilities, fit_sigmoid, shifted
@@ -173,8 +174,8 @@ class SVC(SupportClassifier):
     def _loss(self) -> Loss:
         return Hinge(float(self.C))
 
-    def _check_landmarks(self) -> None:
-        super()._check_landmarks()
+    def _check_landmarks(self, rule: Inducing) -> None:
+        super()._check_landmarks(rule)
         if self.probability is not None or self.inference is not None:
             raise ValueError(
                 "on landmarks there are no probabilities: leave probability=None and "

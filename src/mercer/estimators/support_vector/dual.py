@@ -26,6 +26,7 @@ from mercer.inference.primal import Primal
 from mercer.inference.programme import Programme
 from mercer.inference.smo import SMO
 from mercer.kernels import Kernel, Precomputed
+from mercer.linalg.representation import Inducing
 from mercer.linalg.rows import RowGram
 from mercer.losses.base import Loss
 
@@ -68,8 +69,8 @@ class DualMachine(SupportVectorMachine):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
         if getattr(self, "C", 1.0) == np.inf and not self._hard_margin:
             raise ValueError("C must be finite: only SVC has a hard margin")
-        if landmarks.given(self.gram) is not None:
-            self._check_landmarks()
+        if not self._takes_all_rows():
+            self._check_landmarks(landmarks.given(self.gram))
         super()._check_params()
 
     # ------------------------------------------------------------------ what a child states
@@ -85,7 +86,10 @@ class DualMachine(SupportVectorMachine):
         """Return the loss of which f is the mode, for landmarks; None where it is not of one."""
         return None
 
-    def _check_landmarks(self) -> None:
+    def _takes_all_rows(self) -> bool:
+        return self.gram is None or (isinstance(self.gram, str) and self.gram == "auto")
+
+    def _check_landmarks(self, rule: Inducing) -> None:
         """Refuse what does not go with landmarks."""
         name = type(self).__name__
         if np.inf == getattr(self, "C", 1.0):
@@ -150,7 +154,7 @@ class DualMachine(SupportVectorMachine):
             "weight": float(total.sum()),
         }
         self.kernel_ = kernel
-        if landmarks.given(self.gram) is not None:
+        if not self._takes_all_rows():
             points = np.ascontiguousarray(table[first])
             self._fit_landmarks(points, values[first], Y, total, {"rows": rows} | told)
             self._conclude(None, None, sample_weight)
@@ -182,7 +186,6 @@ class DualMachine(SupportVectorMachine):
     ) -> None:
         """Learn on landmarks of the points (n, d), chosen in each class."""
         rule, loss = landmarks.given(self.gram), self._loss()
-        assert rule is not None
         assert loss is not None
         solver = Primal(self.tol) if self.max_iter < 0 else Primal(self.tol, self.max_iter)
         solver.check(loss)

@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 
 from mercer.core.arrays import Array
+from mercer.estimators.shared.parts import is_inducing
 from mercer.kernels import Kernel
 from mercer.linalg.reduced.centres import CHOOSERS, by_class
 from mercer.linalg.reduced.gram import ReducedGram
-from mercer.linalg.representation import Inducing, is_inducing, landmarks
+from mercer.linalg.representation import Inducing, landmarks
 
 
-def given(gram: Any) -> Inducing | None:
-    """Return the landmarks that a user asked for, None for none; refuse what is neither."""
-    if gram is None or (isinstance(gram, str) and gram == "auto"):
-        return None
+def given(gram: Any) -> Inducing:
+    """Return the landmarks that a user asked for; refuse what does not ask for any."""
     if is_inducing(gram):
         return Inducing() if isinstance(gram, str) else gram
     raise ValueError(

@@ -156,7 +156,7 @@ def by_class(
     if classes is None:
         return chooser(kernel, points, weights, m, rng)
     names, rows = np.unique(classes, return_counts=True)
-    found, left = [], m
+    found, left = list[Array](), m
     for k in np.argsort(rows, kind="stable"):
         share = min(int(rows[k]), left // (len(names) - len(found)))
         left -= share
