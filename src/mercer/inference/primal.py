@@ -16,7 +16,7 @@ on which Newton steps need the rows that lie on the rounded part only:
 and an exact line search, O(n) for each trial, no product with F. Steps end where |b - F'a|^2 / 2 is
 small, not by what they promise: that hides an error in a of the size 1 / kappa. Then a is the dual
 variable of b = F'a, and the duality gap P - D of the loss itself, kinks and all, says how far both
-are from the optimum. The first steps see every s-th row only. Theory (S11).
+are from the optimum. The first steps see every s-th row only.
 
 Reference: Chapelle (2007); Rockafellar (1976); Li, Sun and Toh (2018).
 """
@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 from mercer.inference.base import Report, Solution, Task, joined_report
 from mercer.inference.mode.dual import curvature
 from mercer.inference.mode.newton import ModeInference
@@ -43,6 +43,7 @@ NARROWEST = 1e-6
 EACH, TIMES = 64, 8  # rows a landmark with which to begin, where there are so many times more
 ROUGH = 0.02  # of the objective: the gap at which a level with few rows ends
 LOOSE = 0.1
+ENOUGH = 8  # rows a landmark from which the curvature is taken at the first width
 INNER = 60  # Newton steps for one width
 EXACT = 1e-2  # of its slope at the beginning: where a line search ends
 SETTLED = 1e-10  # of sum |a|: how far from zero H'a may be
@@ -50,55 +51,73 @@ PATIENCE = 6  # widths without a better gap before it is called rounding
 
 
 class Features:
-    """F (n, m) with F F' = K, by blocks of rows, of every ``stride``-th row."""
+    """F (n, m) with F F' = K, by blocks of rows, of every ``stride``-th row.
+
+    Features that are not kept are not formed for products either: with k(x, Z) = F L',
+
+        F b = k(x, Z) L^-T b,      F'a = L^-1 k(Z, x) a
+    """
 
     def __init__(self, gram: Gram, stride: int = 1) -> None:
         self.gram, self.stride = gram, stride
-        self.total = len(gram.points)
+        self.n = len(range(0, len(gram.points), stride))
         self.all: Array | None = None
         if isinstance(gram, ReducedGram):
-            self.m = len(gram.support)
+            self.m, self.all, self.block = len(gram.support), gram.kept(stride), gram.block
             return
         values, vectors = np.linalg.eigh(gram.matrix)
         self.all = vectors * np.sqrt(np.maximum(values, 0.0))  # eigenvalues of -1e-16 are zeros
-        self.m = len(values)
-
-    def blocks(self) -> Iterator[tuple[slice, Array]]:
-        """Yield which rows of this level, and their features."""
-        if self.all is not None:
-            yield slice(0, self.total), self.all
-            return
-        assert isinstance(self.gram, ReducedGram)
-        size = self.gram.block
-        for first in range(0, len(range(0, self.total, self.stride)), size):
-            begin, end = first * self.stride, (first + size) * self.stride
-            yield slice(first, first + size), self.gram.features(slice(begin, end, self.stride))
+        self.m = self.block = len(values)
 
     def every(self, stride: int) -> Features:
         """Return those of every ``stride``-th row."""
         return self if stride == 1 else Features(self.gram, stride)
 
-    def down(self, a: Array) -> Array:
-        """F'a (m,)."""
-        return self.gathered(a, np.zeros(len(a)), np.zeros((len(a), 0)))[0]
-
     def expand(self, b: Array) -> Array:
         """F b (n,)."""
-        return np.concatenate([F @ b for _, F in self.blocks()])
+        if self.all is not None:
+            return np.asarray(self.all @ b)
+        gram = self.gram
+        assert isinstance(gram, ReducedGram)
+        v = solve_triangular(gram.L, b, lower=True, trans="T")
+        each = gram.points[:: self.stride]
+        starts = range(0, self.n, self.block)
+        parts = (gram.signal(each[i : i + self.block], gram.support) @ v for i in starts)
+        return np.concatenate(list(parts))
 
-    def gathered(self, a: Array, E: Array, H: Array) -> tuple[Array, Array]:
-        """F'a (m,) and [F, H]'diag(E) [F, H] (m + k, m + k): only rows with a or E are touched."""
-        down, size = np.zeros(self.m), self.m + H.shape[1]
-        inner = np.zeros((size, size))
-        for rows, F in self.blocks():
-            touched = np.flatnonzero(a[rows])
-            down += F[touched].T @ a[rows][touched]
-            active = np.flatnonzero(E[rows])
-            if len(active):
-                half = np.sqrt(E[rows][active])[:, None]
-                G = np.hstack([F[active] * half, H[rows][active] * half])
-                inner += G.T @ G
-        return down, inner
+    def down(self, a: Array) -> Array:
+        """F'a (m,), of the rows with a_i != 0."""
+        total, gram = np.zeros(self.m), self.gram
+        for index in self.touched(a):
+            if self.all is not None:
+                total += self.all[index].T @ a[index]
+            else:
+                assert isinstance(gram, ReducedGram)
+                total += gram.cross(self.stride * index).T @ a[index]
+        if self.all is None:
+            assert isinstance(gram, ReducedGram)
+            total = solve_triangular(gram.L, total, lower=True)
+        return total
+
+    def curved(self, E: Array, H: Array) -> Array:
+        """[F, H]'diag(E) [F, H] (m + k, m + k), of the rows with E_i > 0."""
+        size, gram = self.m + H.shape[1], self.gram
+        total = np.zeros((size, size))
+        for index in self.touched(E):
+            if self.all is not None:
+                F = self.all[index]
+            else:
+                assert isinstance(gram, ReducedGram)
+                F = gram.features(self.stride * index)
+            G = np.hstack([F, H[index]])
+            G *= np.sqrt(E[index])[:, None]
+            total += G.T @ G
+        return total
+
+    def touched(self, v: Array) -> Iterator[Index]:
+        """Yield where v (n,) is not zero, as many rows at a time as a block has."""
+        index, size = np.flatnonzero(v), self.block
+        return (index[i : i + size] for i in range(0, len(index), size))
 
 
 class Bend(NamedTuple):
@@ -177,15 +196,21 @@ class Descent:
             t = self.search(df)
             self.beta, self.f = self.beta + t * down, self.f + t * df
 
-    def descend(self, enough: float, limit: int) -> None:
-        """Newton steps until |b - F'a|^2 / 2 is at most ``enough``."""
-        m, k = self.features.m, self.H.shape[1]
-        for _ in range(limit):
+    def descend(self, enough: float, loose: float, limit: int, rough: bool) -> float:
+        """Newton steps until |b - F'a|^2 / 2 is at most ``enough``; return the gap of b and a.
+
+        It need not be less than ``loose`` times what is due to the width. With a ``rough``
+        curvature where that is good enough.
+        """
+        m, k, last = self.features.m, self.H.shape[1], self.steps + limit
+        while True:
             at = self.bend(self.f)
-            down, M = self.features.gathered(at.a, at.E, self.H)
-            g = np.concatenate([self.b - down, -(self.H.T @ at.a)])
-            if 0.5 * float(g[:m] @ g[:m]) <= max(enough, LOOSE * self.rounded(at.a)):
-                break
+            g = np.concatenate([self.b - self.features.down(at.a), -(self.H.T @ at.a)])
+            off, wide = 0.5 * float(g[:m] @ g[:m]), self.rounded(at.a)
+            if off <= max(enough, loose * wide) or self.steps >= last:
+                return off + wide
+            E = thinned(at.E, ENOUGH * m) if rough else at.E
+            M = self.features.curved(E, self.H)
             M[np.arange(m), np.arange(m)] += 1.0
             if k:  # where no row is active beta does not bend: a little, so that there is a step
                 tilt = 1e-10 * float(np.abs(at.a).max() + np.max(at.E)) + 1e-300
@@ -324,7 +349,7 @@ class Primal(ModeInference):
     def _solve(
         self, level: Descent, width: float | None, tol: float, before: int
     ) -> tuple[Certified, float, bool]:
-        t, idle = level.task, 0
+        t, idle, loose = level.task, 0, LOOSE
         unit = _unit(t)
         floor = float(t.w @ conjugate(t.loss, t.y, np.zeros(len(t.y))))
         best, tight = None, 1e-2
@@ -335,7 +360,8 @@ class Primal(ModeInference):
                 level.settle()
             size = level.objective(level.f, level.b)
             size = size + floor if np.isfinite(floor) else abs(size)
-            level.descend(tight * tol * size, min(INNER, self.max_iter - before - level.steps))
+            limit = min(INNER, self.max_iter - before - level.steps)
+            reached = level.descend(tight * tol * size, loose, limit, best is None)
             now = level.certified()
             size = now.objective + floor if np.isfinite(floor) else abs(now.objective)
             idle = 0 if best is None or now.gap < 0.5 * best.gap else idle + 1
@@ -344,7 +370,9 @@ class Primal(ModeInference):
             if fine or idle > PATIENCE or before + level.steps >= self.max_iter:
                 break
             tight *= 0.1
-            if width is not None:
+            if reached <= tol * size:  # b is good enough, and a function of a is not yet
+                loose *= 0.1
+            elif width is not None:
                 level.center, width = now.a, max(SHRINK * width, NARROWEST)
         assert best is not None
         return best, width or 0.0, fine
@@ -354,6 +382,23 @@ def levels(n: int, m: int) -> list[int]:
     """Return every how many rows to look at: of very many, few first."""
     stride = n // (EACH * m)
     return [stride, 1] if stride >= TIMES else [1]
+
+
+def thinned(E: Array, most: int) -> Array:
+    """Return curvatures (n,) of which about ``most`` are not zero and stand for all.
+
+    Examples
+    --------
+    >>> thinned(np.ones(6), 3)
+    array([2., 0., 2., 0., 2., 0.])
+    """
+    active = np.flatnonzero(E)
+    if len(active) < 2 * most:
+        return E
+    some = active[:: len(active) // most]
+    few = np.zeros(len(E))
+    few[some] = E[some] * (E[active].sum() / E[some].sum())
+    return few
 
 
 def _every(task: Task, stride: int) -> Task:

@@ -13,6 +13,8 @@ from mercer.linalg.reduced.centres import CHOOSERS, by_class
 from mercer.linalg.reduced.gram import ReducedGram
 from mercer.linalg.representation import Inducing, landmarks
 
+KEPT = 1 << 29  # bytes of features that are kept; kernel values are formed anew beyond
+
 
 def given(gram: Any) -> Inducing:
     """Return the landmarks that a user asked for; refuse what does not ask for any."""
@@ -45,7 +47,7 @@ def reduced(
     else:
         m, chooser = landmarks(rule, len(points)), CHOOSERS[rule.choose]
         Z = by_class(chooser, kernel, points, weights, m, rng, classes)
-    return ReducedGram(kernel, points, Z)
+    return ReducedGram(kernel, points, Z, keep=8 * len(points) * len(Z) <= KEPT)
 
 
 def described(gram: ReducedGram, rule: Inducing, by: str) -> dict[str, Any]:

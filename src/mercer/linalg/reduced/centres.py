@@ -19,7 +19,7 @@ from mercer.kernels.stationary.base import relevance
 ROUNDS = 12  # of Lloyd's algorithm
 EACH = 50  # rows a centre for k-means, at most
 ROWS = 20  # rows a pivot, at most
-PAIRS = 1 << 24  # of squared distances held at a time
+PAIRS = 1 << 18  # of squared distances held at a time
 NOTHING = 1e-12  # of the largest variance: what is left where a row is known from the pivots
 
 
@@ -66,7 +66,8 @@ def nearest(U: Array, centres: Array) -> Index:
     found = np.empty(len(U), dtype=np.intp)
     size = max(1, PAIRS // len(centres))
     for i in range(0, len(U), size):
-        found[i : i + size] = np.argmin(half - U[i : i + size] @ centres.T, axis=1)
+        near = U[i : i + size] @ centres.T
+        found[i : i + size] = np.argmin(np.subtract(half, near, out=near), axis=1)
     return found
 
 

@@ -105,11 +105,15 @@ class ReducedGram(Gram):
         """Yield the rows in portions."""
         return (slice(i, i + self.block) for i in range(0, len(self.points), self.block))
 
-    def cross(self, rows: slice) -> Array:
+    def kept(self, stride: int = 1) -> Array | None:
+        """F of every ``stride``-th row where that is kept, else None."""
+        return None if self._features is None else self._features[::stride]
+
+    def cross(self, rows: slice | Index) -> Array:
         """k(x_i, Z) of some rows, (q, m)."""
         return np.asarray(self.signal(self.points[rows], self.support))
 
-    def _formed(self, rows: slice) -> Array:
+    def _formed(self, rows: slice | Index) -> Array:
         # phi' = k(x, Z) L^-T: whitened before anything is summed, or digits are lost
         return self._whitened(self.cross(rows))
 
@@ -128,7 +132,7 @@ class ReducedGram(Gram):
         # rounding can leave -1e-16 of the prior variance
         return np.asarray(np.maximum(self.prior[rows] - np.einsum("ij,ij->i", F, F), 0.0))
 
-    def features(self, rows: slice) -> Array:
+    def features(self, rows: slice | Index) -> Array:
         """F of some rows, (q, m)."""
         return self._formed(rows) if self._features is None else np.asarray(self._features[rows])
 
