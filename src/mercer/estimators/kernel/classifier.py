@@ -153,7 +153,8 @@ class KernelClassifier(ClassMachine):
         candidate. The bound needs a penalised bias: a constant in the kernel replaces the basis.
     class_weight : None, "balanced" or dict, weights by class, times the sample weights.
     gram, basis, standardize, random_state
-        See :class:`KernelRegressor`. The basis "constant" is a free bias.
+        See :class:`KernelRegressor`. The basis "constant" is a free bias. Inducing points are
+        chosen in each class, and "logistic" is then one machine per class for several.
 
     Attributes
     ----------

@@ -67,8 +67,11 @@ class SVC(SupportClassifier):
         class, 1 where a class is missing; "balanced" is n / (k * rows of the class), rows
         by their weights.
     bias : default True. Whether there is an unpenalised offset.
+    gram : "auto" (default; all rows, exactly), "inducing" or :class:`~mercer.linalg.Inducing`. The
+        last two take landmarks, few points that stand for all rows, chosen in each class: time and
+        memory grow with the rows, not with their square. Probabilities are not to be had then.
     tol : > 0, default 1e-3. Largest violation of optimality, in units of f; below 1e-5 rows of K
-        are kept in double precision.
+        are kept in double precision. On landmarks the duality gap, in units of the objective.
     cache_size : > 0, default 1000. Megabytes for rows of K.
     max_iter : >= -1, default -1, as :class:`~mercer.inference.SMO` has it. Most steps; reaching it
         is a ConvergenceWarning, and in ``report_``.
@@ -83,7 +86,8 @@ class SVC(SupportClassifier):
 
     Attributes
     ----------
-    support_ : (s,) rows that are support vectors (of equal rows the first).
+    support_ : (s,) rows that are support vectors (of equal rows the first); empty on landmarks,
+        which are ``support_vectors_`` and need not be rows.
     support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,): the function is
         ``dual_coef_ @ k(support_vectors_, x) + intercept_``.
     posteriors_ : list with one :class:`mercer.process.Posterior`, whose mean is that function; it

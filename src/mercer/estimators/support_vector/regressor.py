@@ -40,8 +40,8 @@ class SVR(SupportRegressor):
     C : > 0 and finite, default 1. Weight of the loss, in units of f squared over those of y.
     epsilon : >= 0, default 0.1. Half width of the tube without loss, in the units of y.
     bias : default True. Whether there is an unpenalised offset.
-    kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`; default "rbf", 3,
-        "scale", 0, 1e-3, 1000 and -1.
+    kernel, degree, gamma, coef0, gram, tol, cache_size, max_iter : see :class:`SVC`; default
+        "rbf", 3, "scale", 0, "auto", 1e-3, 1000 and -1.
 
     Attributes
     ----------
