@@ -40,7 +40,7 @@ LOSSES = [
 ]
 
 
-HOUSE = ("bound", "dual", "ep", "exact", "laplace", "med", "newton", "smo", "variational")
+HOUSE = ("bound", "dual", "ep", "exact", "laplace", "med", "newton", "primal", "smo", "variational")
 
 
 def taken():

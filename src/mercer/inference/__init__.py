@@ -7,6 +7,7 @@ from mercer.inference.med import MED
 from mercer.inference.mode.dual import Dual
 from mercer.inference.mode.newton import Newton
 from mercer.inference.mode.prox import has_kinks
+from mercer.inference.primal import Primal
 from mercer.inference.sites.bound import Bound
 from mercer.inference.sites.ep import EP
 from mercer.inference.sites.laplace import Laplace
@@ -26,6 +27,7 @@ __all__ = [
     "Inference",
     "Laplace",
     "Newton",
+    "Primal",
     "Report",
     "SollichEvidence",
     "Solution",
@@ -69,6 +71,18 @@ def for_loss(loss: Loss) -> Inference:
         f"{type(loss).__name__} is neither smooth nor convex: no inference finds its mode; "
         "choose a smooth or a convex loss"
     )
+
+
+def on_landmarks(loss: Loss) -> Inference:
+    """Return the inference for inducing points: exact if quadratic, else the mode.
+
+    Examples
+    --------
+    >>> from mercer.losses import Gaussian, Hinge
+    >>> on_landmarks(Gaussian()), on_landmarks(Hinge())
+    (Exact(), Primal())
+    """
+    return Exact() if loss.offers("quadratic") else Primal()
 
 
 def with_spread(loss: Loss) -> Inference:

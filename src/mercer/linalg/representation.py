@@ -10,7 +10,7 @@ from mercer.core.arrays import Array
 from mercer.core.component import REAL, Component, Domains
 from mercer.linalg.reduced.centres import CHOOSERS
 
-TYPICAL = 512  # points that "auto" ends with on many tables
+TYPICAL = 500  # points that are enough for many tables
 
 
 class Representation(Component):
@@ -27,7 +27,8 @@ class Inducing(Representation):
     ----------
     m : int, "auto" or array (m, d)
         How many points, or the points themselves in your units. "auto" doubles their number from
-        128 until the bound gains less than ``tol`` a row.
+        128 until the bound gains less than ``tol`` a row; machines without a bound (SVC, SVR, a
+        mode of any other loss, search=None) take 500.
     choose : "kmeans", "uniform", "pivots" or "random_pivots"
         How they are chosen at the first hyperparameters: centres of the rows, rows at random, rows
         of which most is unknown, or rows drawn by how much is unknown. Kernels without coordinates
@@ -103,6 +104,17 @@ class Inducing(Representation):
         if not np.all(np.isfinite(Z)):
             row = int(np.flatnonzero(~np.isfinite(Z).all(axis=1))[0])
             raise ValueError(f"inducing point {row} is not finite: {Z[row]}")
+
+
+def landmarks(given: Inducing, n: int) -> int:
+    """Return how many points where no bound says it, for n rows; refuse as many as rows."""
+    if isinstance(given.m, str):
+        return min(TYPICAL, max(1, n // 2))
+    if given.m >= n:
+        raise ValueError(
+            f"{given.m} inducing points for {n} distinct rows save nothing: use gram='auto'"
+        )
+    return int(given.m)
 
 
 class Iterative(Representation):

@@ -15,9 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import losses, search
 from mercer.core.arrays import Array
 from mercer.estimators.shared import labels
-from mercer.estimators.shared.machine import Figures, Fit, Given, KernelMachine, generator
+from mercer.estimators.shared.machine import (
+    LANDMARKS,
+    Figures,
+    Fit,
+    Given,
+    KernelMachine,
+    generator,
+)
 from mercer.estimators.shared.parameters import Draw, Solved
-from mercer.estimators.shared.parts import Parts, data_scales, given_loss
+from mercer.estimators.shared.parts import Parts, data_scales, given_loss, is_inducing
 from mercer.estimators.shared.predictions import (
     Classifies,
     ClassProbabilities,
@@ -146,7 +153,8 @@ class KernelClassifier(ClassMachine):
         candidate. The bound needs a penalised bias: a constant in the kernel replaces the basis.
     class_weight : None, "balanced" or dict, weights by class, times the sample weights.
     gram, basis, standardize, random_state
-        See :class:`KernelRegressor`. The basis "constant" is a free bias.
+        See :class:`KernelRegressor`. The basis "constant" is a free bias. Inducing points are
+        chosen in each class, and "logistic" is then one machine per class for several.
 
     Attributes
     ----------
@@ -200,7 +208,8 @@ class KernelClassifier(ClassMachine):
         loss, chosen = self._given_loss(), search.by_name(self.search)
         bounded = chosen is not None and not chosen.needs_evidence
         if self.loss == "logistic" and len(given.labels.classes) > 2 and not bounded:
-            loss = losses.Softmax()
+            # on landmarks one machine for each class against the rest
+            loss = losses.Logistic() if is_inducing(self.gram) else losses.Softmax()
         if not is_number(self.C, 0.0, np.inf):
             raise ValueError(f"C must be a positive number, not {self.C!r}")
         return self._resolved(given, loss=loss, search=chosen)
@@ -221,6 +230,9 @@ class KernelClassifier(ClassMachine):
 
     def _search(self, fit: Fit) -> None:
         parts, problem = fit.parts, fit.problem
+        if parts.inducing is not None:
+            super()._search(fit)
+            return
         fit.report["search"] = None
         if parts.search is not None:
             if not isinstance(parts.search, LooBound):
@@ -252,6 +264,8 @@ class KernelClassifier(ClassMachine):
         codes = given.codes.astype(np.float64)
         if loss.response == "multiclass":
             return LeftOut(given.rows, codes=codes, reason=margins.JOINT)
+        if not solved.gram.exact:
+            return LANDMARKS
         reason = None if problem.basis is None else margins.FREE_BIAS
         if not loss.convex or solved.solution.report.gap is None:
             reason = margins.NOT_CONVEX

@@ -76,6 +76,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         predictions, but no deviations, intervals or evidence, and search must be None.
     search : "evidence", "loo", None (the parts as they are) or Search
     gram : "auto", "dense" or "markov", the linear algebra; "auto" chooses among exact forms only.
+        "inducing" or :class:`~mercer.linalg.Inducing` knows the function through few points, for
+        very many rows: with search=None any convex loss has its mode there, with a duality gap.
     basis : None, "constant", "linear", degree, callable or Basis
         Unpenalised functions beside the kernel, with a flat prior on their coefficients.
     standardize : "auto", True or False

@@ -17,9 +17,9 @@ from mercer.estimators.shared.parts import Parts
 from mercer.inference.base import Inference, Problem, Solution
 from mercer.kernels.base import Gradient, Kernel
 from mercer.linalg.gram import Covariance, Gram
-from mercer.linalg.reduced.centres import CHOOSERS
+from mercer.linalg.reduced.centres import CHOOSERS, by_class
 from mercer.linalg.reduced.gram import ReducedGram
-from mercer.linalg.representation import Inducing, Points
+from mercer.linalg.representation import Inducing, Points, landmarks
 from mercer.losses.base import Loss
 from mercer.search import EvidenceCriterion, Optimize, Space
 from mercer.search.scan import rows_of
@@ -94,10 +94,11 @@ class Schedule:
         self.parts, self.problem, self.rng = parts, problem, rng
         self.given: Inducing = parts.inducing
         self.corrected = not parts.inference.bounds_evidence
+        self.by_class = not parts.inference.has_evidence and parts.loss.response == "binary"
         wanted = self.given.move
         if wanted == "auto" and self.corrected:  # no bound: it would rise by mere overfitting
             wanted = False
-        self.moves = _moves(parts.kernel, problem.points, wanted)
+        self.moves = parts.search is not None and _moves(parts.kernel, problem.points, wanted)
 
     def chosen(self, kernel: Kernel, m: int) -> Array:
         """Return m points chosen at the parameters of a kernel."""
@@ -106,16 +107,19 @@ class Schedule:
         named = self.given.choose
         if kernel.positional and named == "kmeans":
             named = "random_pivots"
-        return CHOOSERS[named](signal, p.points, p.weights, m, self.rng)
+        chooser, classes = CHOOSERS[named], None
+        if self.by_class:
+            classes = np.argmax(np.column_stack([np.zeros(len(p.y)), p.y]), axis=1)
+        return by_class(chooser, signal, p.points, p.weights, m, self.rng, classes)
 
     def run(self, kernel: Kernel, loss: Loss) -> Reached:
         """Return the best that was found from here."""
         m, given = self.given.m, self.parts.points
         if given is not None:
             return self.climbed(kernel, loss, given)
-        if not isinstance(m, str):
-            return self.rounds(kernel, loss, int(m))
         n, size = len(self.problem.points), FIRST
+        if not isinstance(m, str) or self.parts.search is None:  # no bound says what is enough
+            return self.rounds(kernel, loss, landmarks(self.given, n))
         reached = self.rounds(kernel, loss, min(size, n - 1))
         while 2 * size <= min(MOST, n // 2) and not reached.report.get("interrupted"):
             more = self._more(reached, size)
@@ -206,21 +210,14 @@ def first_rows(problem: Problem, rows: int, rng: np.random.Generator) -> Problem
 
 def describe(gram: ReducedGram, reached: Reached, schedule: Schedule, rows: int) -> dict[str, Any]:
     """Return what ``report_["inducing"]`` says."""
-    prior = gram.prior
     how = schedule.given.choose + (", moved" if schedule.moves else "")
+    how += ", in each class" if schedule.by_class else ""
     how = (
         "given" + (", moved" if schedule.moves else "")
         if schedule.parts.points is not None
         else how
     )
-    found = {
-        "points": len(gram.support),
-        "chosen": how,
-        "dropped": int((~gram.used).sum()),
-        "explained": float(1.0 - gram.known().sum() / prior.sum()),
-        "jitter": gram.jitter,
-        "rows_of_first_search": rows,
-    }
+    found = {"chosen": how} | gram.report() | {"rows_of_first_search": rows}
     if "gain_by_doubling" in reached.report:
         found["gain_by_doubling"] = reached.report["gain_by_doubling"]
     return found

@@ -52,6 +52,10 @@ from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.losses.base import Loss
 from mercer.process.process import Posterior, Prior, Process
 
+LANDMARKS = (
+    "a mode on landmarks has no coefficient for each row: "
+    "sklearn.model_selection.cross_val_predict fits again"
+)
 Figures: TypeAlias = LeftOut | str  # of left-out rows, or why there are none
 
 
@@ -308,6 +312,8 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
 
     def _left_out(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Figures:
         """Return every row from the others, in the user's units; or why that is not known."""
+        if not posterior.has_spread and not solved.gram.exact:
+            return LANDMARKS
         kind = {
             "spread": posterior.has_spread,
             "quadratic": "quadratic" in fit.parts.inference.needs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -133,8 +133,11 @@ class Parts:
         if not self.inference.serves_inducing:
             raise ValueError(
                 f"inducing points do not serve {self.inference!r}: use inference 'exact' for "
-                "Gaussian noise, 'variational', 'ep' or 'laplace' for other losses"
+                "Gaussian noise, 'variational', 'ep' or 'laplace' for other losses, 'primal' "
+                "for a mode"
             )
+        if given.move is True and not self.inference.has_evidence:
+            raise ValueError("landmarks of a mode are not moved: leave move='auto'")
         if self.search is not None and (self.search.samples_many or self.criterion != "evidence"):
             raise ValueError(
                 "inducing points are searched for by the evidence: give search='evidence' or None"
@@ -275,6 +278,8 @@ def resolve(
     """Return the parts of an estimator for d columns of these names, or refuse with a sentence."""
     kernel, named_kernel = resolve_kernel(kernel, names, d)
     named_loss, loss = isinstance(loss, str), given_loss(loss)
+    if isinstance(inference, str) and inference == "auto" and is_inducing(gram):
+        inference = inferences.on_landmarks(loss)
     inference = inferences.by_name(inference, loss)
     inference.check(loss)
     search = Search.given(search)
@@ -306,6 +311,11 @@ def resolve(
     )
     parts.choose_gram(gram, d)
     return parts
+
+
+def is_inducing(gram: Any) -> TypeGuard[Inducing | str]:
+    """Whether a user asked for inducing points, by name or by their settings."""
+    return isinstance(gram, Inducing) or (isinstance(gram, str) and gram == "inducing")
 
 
 def _takes(name: str, loss: Loss) -> bool:

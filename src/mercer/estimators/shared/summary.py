@@ -75,7 +75,7 @@ def machine_rows(machine: Any) -> Rows:
         ("Data", "standardised", _standardised(report["standardize"])),
         ("Model", "kernel", repr(machine.kernel_)),
         ("Model", "loss", repr(machine.loss_)),
-        ("Model", "representation", _represented(report)),
+        ("Model", "representation", represented(report)),
         ("Model", "unpenalised basis", None if basis is None else repr(basis)),
         *((learned, label, value) for label, value in _hyperparameters(machine)),
         (learned, "one length scale per column", _ard(report.get("ard"))),
@@ -154,7 +154,7 @@ def _bounds(found: list[float | None] | None) -> str | None:
     return f"at least {low:.4f}" if high is None else f"between {low:.4f} and {high:.4f}"
 
 
-def _represented(report: dict[str, Any]) -> str | None:
+def represented(report: dict[str, Any]) -> str | None:
     """Return how K was held, if not exactly: the model is then another one, or has an error."""
     found, ended = report.get("inducing"), report["inference"]
     if found is not None:

@@ -26,6 +26,7 @@ from mercer.inference.base import Inference, Report
 from mercer.kernels import RBF, Kernel, Linear, Polynomial, Precomputed, as_kernel
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.operators import ExplicitOperator, PosteriorOperator
+from mercer.linalg.representation import Inducing
 from mercer.process.process import Posterior, Prior, Process
 from mercer.search.optimize import Search
 
@@ -60,6 +61,7 @@ class SupportRecord(Freezes):
         "discriminant": (str,),
         "class_weight": (str, dict, NoneType),
         "random_state": (int, NoneType),
+        "gram": (str, Inducing, NoneType),
     }
 
     @classmethod
@@ -71,9 +73,9 @@ class SupportRecord(Freezes):
             **classes,
             "kernel_": PartOf(Kernel),
             "intercept_": Numbers(k),
-            "support_": Rows("s"),
-            "support_vectors_": Numbers("s d"),
             "dual_coef_": Numbers(f"{k} s"),
+            "support_": Rows("r"),  # as many, or none where landmarks take their place
+            "support_vectors_": Numbers("s d"),
             "n_iter_": Plain(int, 1),
             "report_": PlainReport(),
         }
@@ -248,6 +250,10 @@ class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc] 
         self._check_params()
         if not str(self.report_.get("precision")).startswith(_PRECISIONS):
             raise ValueError(f"the precision in the report is none of {', '.join(_PRECISIONS)}")
+        if len(self.support_) != len(self.support_vectors_) and "inducing" not in self.report_:
+            raise ValueError(
+                f"{len(self.support_)} row numbers for {len(self.support_vectors_)} support vectors"
+            )
         if self._precomputed():
             if not self.kernel_.pairwise or self.support_.max(initial=-1) >= self.n_features_in_:
                 raise ValueError("a precomputed kernel has a column for each training row")

@@ -32,7 +32,9 @@ from mercer.inference.programme import Programme, dual_of
 from mercer.kernels import Kernel, Polynomial
 from mercer.left_out.figures import LeftOut
 from mercer.left_out.span import JITTER, Trained
+from mercer.linalg.representation import Inducing
 from mercer.losses import Hinge, NormalizedHinge
+from mercer.losses.base import Loss
 from mercer.losses.calibration import class_probabilities, fit_sigmoid, shifted
 
 LEFT_OUT = (
@@ -65,8 +67,11 @@ class SVC(SupportClassifier):
         class, 1 where a class is missing; "balanced" is n / (k * rows of the class), rows
         by their weights.
     bias : default True. Whether there is an unpenalised offset.
+    gram : "auto" (default; all rows, exactly), "inducing" or :class:`~mercer.linalg.Inducing`. The
+        last two take landmarks, few points that stand for all rows, chosen in each class: time and
+        memory grow with the rows, not with their square. Probabilities are not to be had then.
     tol : > 0, default 1e-3. Largest violation of optimality, in units of f; below 1e-5 rows of K
-        are kept in double precision.
+        are kept in double precision. On landmarks the duality gap, in units of the objective.
     cache_size : > 0, default 1000. Megabytes for rows of K.
     max_iter : >= -1, default -1, as :class:`~mercer.inference.SMO` has it. Most steps; reaching it
         is a ConvergenceWarning, and in ``report_``.
@@ -81,7 +86,8 @@ class SVC(SupportClassifier):
 
     Attributes
     ----------
-    support_ : (s,) rows that are support vectors (of equal rows the first).
+    support_ : (s,) rows that are support vectors (of equal rows the first); empty on landmarks,
+        which are ``support_vectors_`` and need not be rows.
     support_vectors_, dual_coef_, intercept_ : (s, d), (k, s) and (k,): the function is
         ``dual_coef_ @ k(support_vectors_, x) + intercept_``.
     posteriors_ : list with one :class:`mercer.process.Posterior`, whose mean is that function; it
@@ -169,6 +175,18 @@ class SVC(SupportClassifier):
     def _has_bias(self) -> bool:
         return self.bias and getattr(self, "bayes_", None) is None
 
+    def _loss(self) -> Loss:
+        return Hinge(float(self.C))
+
+    def _check_landmarks(self, rule: Inducing) -> None:
+        super()._check_landmarks(rule)
+        if self.probability is not None or self.inference is not None:
+            raise ValueError(
+                "on landmarks there are no probabilities: leave probability=None and "
+                "inference=None, or use KernelClassifier(gram=...), whose logistic loss has them, "
+                "or calibrate with sklearn.calibration.CalibratedClassifierCV"
+            )
+
     def _bound(self, problem: SupportProblem) -> Array:
         """Upper limit (n,) of the multipliers; large enough for a hard margin if there is one."""
         hard = np.inf == self.C
@@ -191,15 +209,20 @@ class SVC(SupportClassifier):
         posterior = {} if self.bayes_ is None else {"posterior": self.bayes_.report_}
         return {"left_out": LEFT_OUT, **posterior}
 
-    def _conclude(self, problem: SupportProblem, solution: Solution, sample_weight: Any) -> None:
+    def _conclude(
+        self, problem: SupportProblem | None, solution: Solution | None, sample_weight: Any
+    ) -> None:
+        self._trained: Trained | None = None
+        self.slope_, self.offsets_ = np.ones(0), np.zeros(0)
+        if problem is None or solution is None:
+            return
         gram, multipliers, bound = problem.gram, np.abs(solution.alpha), self._bound(problem)
         found = (gram.kernel, gram.points, multipliers, solution.z, problem.Y, bound)
         given = (problem.place, problem.values, problem.weights, problem.X[problem.place < 0])
         self._trained = Trained(*found, problem.total, self._has_bias(), *given)
-        # the sigmoid on outputs of rows left out, where probabilities are asked for
-        self.slope_, self.offsets_ = np.ones(0), np.zeros(0)
         if self.probability is None:
             return
+        # the sigmoid on outputs of rows left out, where probabilities are asked for
         codes = problem.values.astype(np.intp)
         if self.probability == "loo":
             outputs = self._trained.left_out

@@ -10,7 +10,10 @@ import numpy as np
 
 from mercer.core.arrays import Array, Index
 from mercer.estimators.shared.labels import read_labels
+from mercer.estimators.shared.machine import LANDMARKS, generator
+from mercer.estimators.shared.summary import represented
 from mercer.estimators.shared.table import merged, read_rows, restored_on_error
+from mercer.estimators.support_vector import landmarks
 from mercer.estimators.support_vector.base import (
     NAMED,
     OneAgainstRest,
@@ -19,10 +22,13 @@ from mercer.estimators.support_vector.base import (
     require_square,
 )
 from mercer.inference.base import Solution
+from mercer.inference.primal import Primal
 from mercer.inference.programme import Programme
 from mercer.inference.smo import SMO
 from mercer.kernels import Kernel, Precomputed
+from mercer.linalg.representation import Inducing
 from mercer.linalg.rows import RowGram
+from mercer.losses.base import Loss
 
 HARD_MARGIN_STEPS = 1_000_000
 SAMPLE = 200  # points by which a kernel of the user's own is judged
@@ -51,6 +57,7 @@ class DualMachine(SupportVectorMachine):
 
     _hard_margin: ClassVar[bool] = False  # whether C = inf has a meaning
     _scale_of_all: ClassVar[bool] = True
+    gram: Any = "auto"
     tol: float = 1e-3
     cache_size: float = 1000.0
     max_iter: int = -1
@@ -62,6 +69,8 @@ class DualMachine(SupportVectorMachine):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
         if getattr(self, "C", 1.0) == np.inf and not self._hard_margin:
             raise ValueError("C must be finite: only SVC has a hard margin")
+        if not self._takes_all_rows():
+            self._check_landmarks(landmarks.given(self.gram))
         super()._check_params()
 
     # ------------------------------------------------------------------ what a child states
@@ -72,6 +81,25 @@ class DualMachine(SupportVectorMachine):
     @abstractmethod
     def _programme(self, y: Array, problem: SupportProblem) -> Programme:
         """Return the dual of one machine with targets y (n,)."""
+
+    def _loss(self) -> Loss | None:
+        """Return the loss of which f is the mode, for landmarks; None where it is not of one."""
+        return None
+
+    def _takes_all_rows(self) -> bool:
+        return self.gram is None or (isinstance(self.gram, str) and self.gram == "auto")
+
+    def _check_landmarks(self, rule: Inducing) -> None:
+        """Refuse what does not go with landmarks."""
+        name = type(self).__name__
+        if np.inf == getattr(self, "C", 1.0):
+            raise ValueError("a hard margin has no meaning on landmarks: choose a finite C")
+        if self._loss() is None:
+            other = {"NuSVC": "SVC(C=...)", "NuSVR": "SVR(C=..., epsilon=...)"}.get(name, "SVC")
+            raise ValueError(
+                f"{name} has no landmarks: nu counts rows by their multipliers, and landmarks have "
+                f"none; use {other} with this gram, or gram='auto'"
+            )
 
     def _read(self, X: Any, y: Any) -> tuple[Array, Any]:
         """Return the table (N, d) and its targets."""
@@ -94,8 +122,10 @@ class DualMachine(SupportVectorMachine):
         """Return what else to report."""
         return {}
 
-    def _conclude(self, problem: SupportProblem, solution: Solution, sample_weight: Any) -> None:
-        """Do what is left to do with a fitted machine."""
+    def _conclude(
+        self, problem: SupportProblem | None, solution: Solution | None, sample_weight: Any
+    ) -> None:
+        """Do what is left to do with a fitted machine; there is no dual problem on landmarks."""
 
     # ------------------------------------------------------------------ the flow
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -115,7 +145,21 @@ class DualMachine(SupportVectorMachine):
         kernel = self._learned_kernel(X, y, sample_weight)
         kernel = self._resolved(table, weights) if kernel is None else kernel
         first, total, place = merged(table, values, weights)
-        gram, Y = _rows_on_demand(kernel, table, first), self._columns(values[first])
+        Y, told = self._columns(values[first]), dict[str, Any]()
+        if not kernel.pairwise:
+            told |= describe_constant(table, weights, getattr(self, "feature_names_in_", None))
+        rows = {
+            "used": int(np.count_nonzero(weights > 0.0)),
+            "distinct": len(first),
+            "weight": float(total.sum()),
+        }
+        self.kernel_ = kernel
+        if not self._takes_all_rows():
+            points = np.ascontiguousarray(table[first])
+            self._fit_landmarks(points, values[first], Y, total, {"rows": rows} | told)
+            self._conclude(None, None, sample_weight)
+            return
+        gram = _rows_on_demand(kernel, table, first)
         problem = SupportProblem(table, values, weights, first, place, total, Y, gram)
         programmes = [self._programme(column, problem) for column in np.ascontiguousarray(Y.T)]
         limit = self.max_iter
@@ -126,23 +170,38 @@ class DualMachine(SupportVectorMachine):
         coefficients, bias = self._function(solution, problem)
         support = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
         support = support[np.argsort(first[support])]  # by row of the table
-        self.kernel_, self.support_ = kernel, first[support]
+        self.support_ = first[support]
         self.support_vectors_ = np.ascontiguousarray(table[self.support_])
         self.dual_coef_ = np.ascontiguousarray(coefficients[:, support])
         self.intercept_ = np.asarray(bias, dtype=np.float64)
-        rows = {
-            "used": int(np.count_nonzero(weights > 0.0)),
-            "distinct": len(first),
-            "weight": float(total.sum()),
-        }
-        told = {"gram": "rows on demand", "precision": solution.report.details["precision"]}
+        told |= {"gram": "rows on demand", "precision": solution.report.details["precision"]}
         named = isinstance(self.kernel, str) and self.kernel in NAMED
         note = None if named else _indefinite(gram)
         told |= {} if note is None else {"kernel": note}
-        if not kernel.pairwise:
-            told |= describe_constant(table, weights, getattr(self, "feature_names_in_", None))
         self._tell(solver, solution.report, rows, **told, **self._remarks())
         self._conclude(problem, solution, sample_weight)
+
+    def _fit_landmarks(
+        self, points: Array, values: Array, Y: Array, total: Array, told: dict[str, Any]
+    ) -> None:
+        """Learn on landmarks of the points (n, d), chosen in each class."""
+        rule, loss = landmarks.given(self.gram), self._loss()
+        assert loss is not None
+        solver = Primal(self.tol) if self.max_iter < 0 else Primal(self.tol, self.max_iter)
+        solver.check(loss)
+        rng = generator(getattr(self, "random_state", None))
+        classes = values if hasattr(self, "classes_") else None
+        gram = landmarks.reduced(self.kernel_, points, classes, total, rule, rng)
+        basis = np.ones((len(points), 1)) if getattr(self, "bias", True) else None
+        solution = solver.solve(gram, Y, loss, basis=basis, weights=total)
+        self.support_, self.support_vectors_ = np.zeros(0, dtype=np.intp), gram.support
+        self.dual_coef_ = np.ascontiguousarray(gram.carry(solution.alpha).T)
+        k = Y.shape[1]
+        self.intercept_ = np.zeros(k) if solution.beta is None else solution.beta[0].copy()
+        by = "" if classes is None else ", in each class"
+        told |= {"gram": gram.name, "left_out": LANDMARKS}
+        told["inducing"] = landmarks.described(gram, rule, by)
+        self._tell(solver, solution.report, **told)
 
     # ------------------------------------------------------------------ summary
     def _summary_rows(self) -> list[tuple[str, str, str]]:
@@ -171,12 +230,22 @@ class DualMachine(SupportVectorMachine):
         if "free" in ended:
             free, bounded = (" + ".join(map(str, ended[key])) for key in ("free", "bounded"))
             free = f": {free} free, {bounded} at the bound"
-        rows.append(("Model", "support vectors", f"{len(self.support_)}{free}"))
+        if "inducing" in report:
+            rows.append(("Model", "landmarks", str(represented(report))))
+        else:
+            rows.append(("Model", "support vectors", f"{len(self.support_)}{free}"))
         rows += [("Quality", label, value) for label, value in self._quality()]
         text = "converged" if ended["converged"] else f"not converged ({ended['message']})"
-        text += f" after {ended['iterations']} steps, largest violation {ended['violation']:.2g}"
+        text += f" after {ended['iterations']} steps"
+        if "violation" in ended:
+            text += f", largest violation {ended['violation']:.2g}"
         gap = ended.get("gap")
-        rows.append(("Numerics", "SMO", text if gap is None else f"{text}, duality gap {gap:.2g}"))
+        if gap is not None:
+            text += f", duality gap {gap:.2g}"
+        if "inducing" in report:
+            rows.append(("Numerics", "Newton steps", f"{text} of {ended['objective']:.4g}"))
+            return rows
+        rows.append(("Numerics", "SMO", text))
         rows.append(("Numerics", "rows of the kernel matrix", str(report["precision"])))
         return rows
 

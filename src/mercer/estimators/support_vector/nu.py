@@ -44,8 +44,8 @@ class NuSVC(SupportClassifier, _NuMachine):
     nu : in (0, 1], default 0.5, and at most 2 min(n+, n-)/n for weighted counts n+ and n- of two
         classes, which is checked.
     class_weight : None (default), "balanced" or dict; see :class:`SVC`.
-    kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`; default "rbf", 3,
-        "scale", 0, 1e-3, 1000 and -1.
+    kernel, degree, gamma, coef0, gram, tol, cache_size, max_iter : see :class:`SVC`; default
+        "rbf", 3, "scale", 0, "auto", 1e-3, 1000 and -1. Here gram is "auto" only.
 
     Attributes
     ----------
@@ -103,8 +103,8 @@ class NuSVR(SupportRegressor, _NuMachine):
     ----------
     nu : in (0, 1], default 0.5.
     C : > 0 and finite, default 1. Weight of the loss; see :class:`SVR`.
-    kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`; default "rbf", 3,
-        "scale", 0, 1e-3, 1000 and -1.
+    kernel, degree, gamma, coef0, gram, tol, cache_size, max_iter : see :class:`SVC`; default
+        "rbf", 3, "scale", 0, "auto", 1e-3, 1000 and -1. Here gram is "auto" only.
 
     Attributes
     ----------
@@ -157,8 +157,8 @@ class OneClassSVM(OutlierMixin, _NuMachine):  # type: ignore[misc]  # scikit-lea
     ----------
     nu : in (0, 1], default 0.5. Bounds the fraction of training rows outside from above, and that
         of support vectors from below.
-    kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`; default "rbf", 3,
-        "scale", 0, 1e-3, 1000 and -1.
+    kernel, degree, gamma, coef0, gram, tol, cache_size, max_iter : see :class:`SVC`; default
+        "rbf", 3, "scale", 0, "auto", 1e-3, 1000 and -1. Here gram is "auto" only.
 
     Attributes
     ----------

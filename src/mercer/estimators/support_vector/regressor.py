@@ -12,6 +12,8 @@ from mercer.core.arrays import Array
 from mercer.estimators.shared.table import check_target, check_weights
 from mercer.estimators.support_vector.dual import DualMachine, SupportProblem
 from mercer.inference.programme import Programme, one_segment
+from mercer.losses import EpsilonInsensitive
+from mercer.losses.base import Loss
 
 
 class SupportRegressor(RegressorMixin, DualMachine):  # type: ignore[misc]  # scikit-learn ships no types
@@ -38,8 +40,8 @@ class SVR(SupportRegressor):
     C : > 0 and finite, default 1. Weight of the loss, in units of f squared over those of y.
     epsilon : >= 0, default 0.1. Half width of the tube without loss, in the units of y.
     bias : default True. Whether there is an unpenalised offset.
-    kernel, degree, gamma, coef0, tol, cache_size, max_iter : see :class:`SVC`; default "rbf", 3,
-        "scale", 0, 1e-3, 1000 and -1.
+    kernel, degree, gamma, coef0, gram, tol, cache_size, max_iter : see :class:`SVC`; default
+        "rbf", 3, "scale", 0, "auto", 1e-3, 1000 and -1.
 
     Attributes
     ----------
@@ -66,6 +68,9 @@ class SVR(SupportRegressor):
         super()._check_params()
         if not (isinstance(self.epsilon, (int, float, np.number)) and self.epsilon >= 0):
             raise ValueError(f"epsilon must be a number that is not negative, got {self.epsilon!r}")
+
+    def _loss(self) -> Loss:
+        return EpsilonInsensitive(float(self.C), float(self.epsilon))
 
     def _programme(self, y: Array, problem: SupportProblem) -> Programme:
         """GPML (6.41): b_i in [-C w_i, C w_i], and epsilon |b_i| is subtracted."""

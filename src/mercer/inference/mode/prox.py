@@ -155,7 +155,10 @@ def conjugate(loss: Loss, y: Array, u: Array) -> Array:
         u = np.where(np.abs(u - inside) <= 1e-14 * np.abs(inside), inside, u)
     stated = type(loss).conjugate is not Loss.conjugate
     if stated or states_derivatives(loss):
-        return loss.conjugate(y, u)
+        star = loss.conjugate(y, u)
+        if np.any(np.isinf(star)):  # a curve may end as well, as Huber's does
+            star = np.where(np.isinf(star), loss.conjugate(y, u * (1.0 - 1e-14)), star)
+        return star
     center, width = _middle(loss, y)
     low, high = _tails(loss, y)
     inside = np.clip(u, low, high)

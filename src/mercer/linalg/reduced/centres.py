@@ -19,7 +19,7 @@ from mercer.kernels.stationary.base import relevance
 ROUNDS = 12  # of Lloyd's algorithm
 EACH = 50  # rows a centre for k-means, at most
 ROWS = 20  # rows a pivot, at most
-PAIRS = 1 << 24  # of squared distances held at a time
+PAIRS = 1 << 18  # of squared distances held at a time
 NOTHING = 1e-12  # of the largest variance: what is left where a row is known from the pivots
 
 
@@ -66,7 +66,8 @@ def nearest(U: Array, centres: Array) -> Index:
     found = np.empty(len(U), dtype=np.intp)
     size = max(1, PAIRS // len(centres))
     for i in range(0, len(U), size):
-        found[i : i + size] = np.argmin(half - U[i : i + size] @ centres.T, axis=1)
+        near = U[i : i + size] @ centres.T
+        found[i : i + size] = np.argmin(np.subtract(half, near, out=near), axis=1)
     return found
 
 
@@ -138,6 +139,34 @@ def by_random_pivots(
 
 
 Chooser = Callable[[Kernel, Array, Array, int, np.random.Generator], NDArray[np.float64]]
+
+
+def by_class(
+    chooser: Chooser,
+    kernel: Kernel,
+    points: Array,
+    weights: Array,
+    m: int,
+    rng: np.random.Generator,
+    classes: Array | None = None,
+) -> Array:
+    """Return m centres, as many in each of the classes (n,): a rare one is seen as well as others.
+
+    A class with fewer rows than its share leaves the rest to the larger ones.
+    """
+    if classes is None:
+        return chooser(kernel, points, weights, m, rng)
+    names, rows = np.unique(classes, return_counts=True)
+    found, left = list[Array](), m
+    for k in np.argsort(rows, kind="stable"):
+        share = min(int(rows[k]), left // (len(names) - len(found)))
+        left -= share
+        own = classes == names[k]
+        part = chooser(kernel, points[own], weights[own], share, rng) if share else points[:0]
+        found.append(part)
+    return np.vstack(found)
+
+
 CHOOSERS: dict[str, Chooser] = {
     "kmeans": by_kmeans,
     "uniform": by_chance,

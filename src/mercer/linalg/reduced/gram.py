@@ -18,7 +18,7 @@ Theory (I1), (I2), (I3), (I5). Reference: Titsias (2009), Quinonero-Candela and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,11 +119,15 @@ class ReducedGram(Gram):
         """Yield the rows in portions."""
         return (slice(i, i + self.block) for i in range(0, len(self.points), self.block))
 
-    def cross(self, rows: slice) -> Array:
+    def kept(self, stride: int = 1) -> Array | None:
+        """F of every ``stride``-th row where that is kept, else None."""
+        return None if self._features is None else self._features[::stride]
+
+    def cross(self, rows: slice | Index) -> Array:
         """k(x_i, Z) of some rows, (q, m)."""
         return np.asarray(self.signal(self.points[rows], self.support))
 
-    def _formed(self, rows: slice) -> Array:
+    def _formed(self, rows: slice | Index) -> Array:
         # phi' = k(x, Z) L^-T: whitened before anything is summed, or digits are lost
         return whitened(self.cross(rows), self.L)
 
@@ -131,7 +135,7 @@ class ReducedGram(Gram):
         # rounding can leave -1e-16 of the prior variance
         return np.asarray(np.maximum(self.prior[rows] - np.einsum("ij,ij->i", F, F), 0.0))
 
-    def features(self, rows: slice) -> Array:
+    def features(self, rows: slice | Index) -> Array:
         """F of some rows, (q, m)."""
         return self._formed(rows) if self._features is None else np.asarray(self._features[rows])
 
@@ -157,6 +161,15 @@ class ReducedGram(Gram):
     def unexplained(self) -> Array:
         """The variance (n,) that a bound is charged for: none where it is part of the prior."""
         return np.zeros(len(self.points)) if self.corrected else self.known()
+
+    def report(self) -> dict[str, Any]:
+        """Return what was done to the points, and how much of the prior variance they explain."""
+        return {
+            "points": len(self.support),
+            "dropped": int((~self.used).sum()),
+            "explained": float(1.0 - self.known().sum() / self.prior.sum()),
+            "jitter": self.jitter,
+        }
 
     def project(self, V: Array) -> Array:
         """F'V for V (n, r): (m, r)."""

@@ -140,7 +140,7 @@ def influence(machine: Any, X: Array, weights: Array | None = None) -> Array:
     if own:
         rows, coefficients = own[0]
         size[np.asarray(rows, dtype=np.intp)] = np.abs(coefficients).sum(axis=0)
-    elif posteriors and hasattr(posteriors[0], "alpha"):
+    elif posteriors and hasattr(posteriors[0], "alpha") and hasattr(machine, "units_"):
         points, alpha = np.asarray(posteriors[0].points), np.abs(posteriors[0].alpha).sum(axis=1)
         inside = np.ascontiguousarray(machine.units_.standardised(X))
         if np.array_equal(points, inside):
