@@ -172,7 +172,8 @@ nb::tuple climb(Matrix<Real> cache, Vector<std::int64_t> slot_of, Vector<std::in
                 double variance, Matrix<const std::int64_t> segments,
                 Vector<double> F, Vector<double> beta, Vector<const double> low,
                 Vector<const double> high, Vector<const double> eps, Vector<const float> diagonal,
-                bool bias, double tol, long limit, std::int64_t clock) {
+                bool bias, double tol, long limit, std::int64_t clock,
+                std::size_t threads) {
     const std::size_t n = cache.shape(1), capacity = cache.shape(0), total = F.shape(0);
     const std::size_t dims = single.shape(1);
     const bool fused = single.shape(0) == n && columns.shape(1) == n && columns.shape(0) == dims;
@@ -183,7 +184,8 @@ nb::tuple climb(Matrix<Real> cache, Vector<std::int64_t> slot_of, Vector<std::in
                 high.shape(0) == total && eps.shape(0) == total && diagonal.shape(0) == total &&
                 segments.shape(1) == 3,
             "shapes do not match");
-    mercer::Programme<Real> program;
+    mercer::Pool pool(threads);
+    mercer::Programme<Real> program(pool);
     for (std::size_t g = 0; g < segments.shape(0); ++g) {
         const std::int64_t* s = segments.data() + 3 * g;
         require(0 <= s[0] && s[0] < s[1] && std::size_t(s[1]) <= total && 0 <= s[2] &&
@@ -216,8 +218,14 @@ nb::tuple climb(Matrix<Real> cache, Vector<std::int64_t> slot_of, Vector<std::in
                         slot_of.data()[row_in.data()[slot]] = -1;
                         ++left;
                     }
-                    mercer::rbf_single_one(single.data() + r * dims, dims, columns.data(), n, n,
-                                           float(variance), cache.data() + std::size_t(slot) * n);
+                    float* to = cache.data() + std::size_t(slot) * n;
+                    const std::size_t each = mercer::ONE_SPAN *
+                        ((n + pool.threads() * mercer::ONE_SPAN - 1) / (pool.threads() * mercer::ONE_SPAN));
+                    pool.run((n + each - 1) / each, [&](std::size_t k) {
+                        const std::size_t j = k * each;
+                        mercer::rbf_single_one(single.data() + r * dims, dims, columns.data() + j, n,
+                                               std::min(each, n - j), float(variance), to + j);
+                    });
                     slot_of.data()[r] = slot;
                     row_in.data()[slot] = std::int64_t(r);
                     seen.data()[r] = 1;
@@ -251,10 +259,12 @@ NB_MODULE(machines, module) {
                "row_in"_a.noconvert(), "used"_a.noconvert(), "seen"_a.noconvert(), "next_free"_a,
                "spare"_a, "single"_a, "columns"_a,
                "variance"_a, "segments"_a, "F"_a.noconvert(), "beta"_a.noconvert(), "low"_a, "high"_a,
-               "eps"_a, "diagonal"_a, "bias"_a, "tol"_a, "limit"_a, "clock"_a);
+               "eps"_a, "diagonal"_a, "bias"_a, "tol"_a, "limit"_a, "clock"_a,
+               "threads"_a = 1);
     module.def("climb", &climb<double>, "cache"_a.noconvert(), "slot_of"_a.noconvert(),
                "row_in"_a.noconvert(), "used"_a.noconvert(), "seen"_a.noconvert(), "next_free"_a,
                "spare"_a, "single"_a, "columns"_a,
                "variance"_a, "segments"_a, "F"_a.noconvert(), "beta"_a.noconvert(), "low"_a, "high"_a,
-               "eps"_a, "diagonal"_a, "bias"_a, "tol"_a, "limit"_a, "clock"_a);
+               "eps"_a, "diagonal"_a, "bias"_a, "tol"_a, "limit"_a, "clock"_a,
+               "threads"_a = 1);
 }

@@ -93,13 +93,14 @@ MERCER_CLONES void product_four(const float* const* k, std::size_t len, const Wi
     }
 }
 
+constexpr std::size_t ONE_SPAN = 512;  // neighbours of one point that are worked on at a time
+
 // One point against `len` neighbours: out[j] = variance exp(-1/2 |x - z_j|^2), four coordinates a turn.
 MERCER_CLONES void rbf_single_one(const float* x, std::size_t dims, const float* columns,
                                   std::size_t stride, std::size_t len, float variance, float* out) {
-    constexpr std::size_t LANES = 512;
-    float s[LANES];
-    for (std::size_t j0 = 0; j0 < len; j0 += LANES) {
-        const std::size_t m = len - j0 < LANES ? len - j0 : LANES;
+    float s[ONE_SPAN];
+    for (std::size_t j0 = 0; j0 < len; j0 += ONE_SPAN) {
+        const std::size_t m = len - j0 < ONE_SPAN ? len - j0 : ONE_SPAN;
         for (std::size_t j = 0; j < m; ++j) s[j] = 0.0f;
         std::size_t d = 0;
         for (; d + 4 <= dims; d += 4) {

@@ -30,4 +30,5 @@ def climb(
     tol: float,
     limit: int,
     clock: int,
+    threads: int = 1,
 ) -> tuple[int, float, int, int, int, int, int, float]: ...

@@ -19,20 +19,20 @@ from scipy.sparse import issparse
 Array: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.intp]
 
-SHARE = 1 << 16  # entries of a kernel matrix for which a thread was measured to pay
+SHARE = 1 << 17  # entries of a kernel matrix for which a thread was measured to pay
 
 
-def threads(entries: int) -> int:
-    """Return how many threads may work on so many entries of a matrix: as many as the BLAS may.
+def threads(entries: int, share: int = SHARE) -> int:
+    """Return how many threads may share so many entries: as many as the BLAS may use.
 
     It is asked anew each time: ``OMP_NUM_THREADS``, ``threadpool_limits`` and joblib decide.
     """
-    if entries < 2 * SHARE:
+    if entries < 2 * share:
         return 1
     allowed = [int(library.num_threads) for library in blas_libraries()]
     if not allowed:  # one that cannot be asked
         allowed = [int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)]
-    return max(1, min(*allowed, entries // SHARE))
+    return max(1, min(*allowed, entries // share))
 
 
 @cache
