@@ -442,6 +442,16 @@ def take_in(rng: np.random.Generator) -> Case:
     return {"products": products, "V": V, "p": p, "i": i, "alpha": 2.0, "S": S, "Q": Q}, expected
 
 
+def posterior(rng: np.random.Generator) -> Case:
+    p = size(rng)
+    M, right, precisions = rng.normal(size=(p, p + 3)), rng.normal(size=p), rng.uniform(1.0, 2.0, p)
+    whole = 2.0 * M @ M.T + np.diag(precisions)
+    given = {"room": relevance.Room(), "gram": M @ M.T, "right": right, "precisions": precisions}
+    given |= {"beta": 2.0, "least": 1e-9, "R": empty(p, p), "mu": empty(p)}
+    expected = {"R": np.linalg.cholesky(whole), "mu": np.linalg.solve(whole, 2.0 * right)}
+    return given, expected | {"return": True}
+
+
 def absorb(rng: np.random.Generator) -> Case:
     b = size(rng)
     M = rng.normal(size=(b, b + 1))
@@ -486,6 +496,7 @@ TABLE: dict[Callable[..., Any], tuple[Callable[..., Any], str, str]] = {
     mix: (relevance.mix, "", "rows0"),
     gather: (relevance.gather, "", "rows0 rows1"),
     best: (relevance.best, "", ""),
+    posterior: (relevance.posterior, "R mu", ""),
     take_in: (relevance.take_in, "", "V0"),
     absorb: (sequential.absorb, "", ""),
 }
