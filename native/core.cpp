@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "patience.hpp"
 #include "rows.hpp"
+#include "threads.hpp"
 
 namespace nb = nanobind;
 using Matrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -32,26 +32,53 @@ void require(bool fine, const char* message) {
     if (!fine) throw nb::value_error(message);
 }
 
-// Visit the tiles of an n x m matrix; a symmetric one only on and below the diagonal. after() follows
-// each row of tiles.
-template <class Visit, class After>
-void for_tiles(std::size_t n, std::size_t m, bool symmetric, Visit visit, After after) {
-    for (std::size_t i = 0; i < n; i += TILE) {
+// Visit the tiles of an n x m matrix, a symmetric one only on and below the diagonal: visit(i0, i1,
+// j0, j1). A row of tiles is the work of one thread, from left to right; the longest come first.
+template <class Visit>
+void for_tiles(std::size_t threads, std::size_t n, std::size_t m, bool symmetric, Visit visit) {
+    const std::size_t rows = (n + TILE - 1) / TILE;
+    mercer::in_parallel(threads, rows, [&](std::size_t k) {
+        const std::size_t i = (rows - 1 - k) * TILE;
         for (std::size_t j = 0; j < (symmetric ? i + 1 : m); j += TILE)
             visit(i, std::min(n, i + TILE), j, std::min(m, j + TILE));
-        after();
-    }
+    });
 }
 
 // The same where nothing may come between: a matrix that is half turned is no matrix.
 template <class Visit>
 void for_all_tiles(std::size_t n, Visit visit) {
-    for_tiles(n, n, true, visit, [] {});
+    for (std::size_t i = 0; i < n; i += TILE)
+        for (std::size_t j = 0; j <= i; j += TILE)
+            visit(i, std::min(n, i + TILE), j, std::min(n, j + TILE));
 }
+
+// Rows i of an upper triangle (n, n), to the end of each: nothing comes between either.
+template <class Visit>
+void for_upper_rows(std::size_t threads, std::size_t n, Visit visit) {
+    constexpr std::size_t ROWS = 32;
+    const std::size_t items = (n + ROWS - 1) / ROWS;
+    mercer::Pool(std::min(threads, items)).run(items, [&](std::size_t k) {
+        for (std::size_t i = k * ROWS; i < std::min(n, (k + 1) * ROWS); ++i) visit(i);
+    });
+}
+
+// A sum (size,) over the tiles of a matrix: one part for each row of tiles, put together in order.
+struct Parts {
+    std::size_t size;
+    std::vector<double> values;
+    Parts(std::size_t n, std::size_t size) : size(size), values((n + TILE - 1) / TILE * size, 0.0) {}
+    double* at(std::size_t i0) { return values.data() + i0 / TILE * size; }
+    double sum(std::size_t d) const {
+        double total = 0.0;
+        for (std::size_t k = d; k < values.size(); k += size) total += values[k];
+        return total;
+    }
+};
 
 // out (n, m) = factor profile(s) of the squared distances s of X (n, d) and Z (m, d); profile < 0: s
 // itself. same: Z is X, out is filled symmetrically.
-void stationary(int profile, ConstMatrix X, ConstMatrix Z, bool same, Matrix out, double factor) {
+void stationary(int profile, ConstMatrix X, ConstMatrix Z, bool same, Matrix out, double factor,
+                std::size_t threads) {
     const std::size_t n = X.shape(0), m = Z.shape(0), dims = X.shape(1);
     require(Z.shape(1) == dims && out.shape(0) == n && out.shape(1) == m && (!same || n == m),
             "shapes do not match");
@@ -59,7 +86,7 @@ void stationary(int profile, ConstMatrix X, ConstMatrix Z, bool same, Matrix out
     nb::gil_scoped_release release;
     const std::vector<double> columns = columns_of(Z.data(), m, dims);
     double* K = out.data();
-    for_tiles(n, m, same, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+    for_tiles(threads, n, m, same, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
         double s[TILE];
         for (std::size_t i = i0; i < i1; ++i) {
             double* row = K + i * m + j0;
@@ -72,13 +99,13 @@ void stationary(int profile, ConstMatrix X, ConstMatrix Z, bool same, Matrix out
         if (same && i0 != j0)
             for (std::size_t j = j0; j < j1; ++j)
                 for (std::size_t i = i0; i < i1; ++i) K[j * m + i] = K[i * m + j];
-    }, mercer::Patience());
+    });
 }
 
 // out (n, r) = factor profile(s) V' for V (r, m), one column of the product a row: kernel values are
 // formed and used tile by tile, and the n x m matrix is never stored.
 void stationary_matmul(int profile, ConstMatrix X, ConstMatrix Z, ConstMatrix V, Matrix out,
-                       double factor) {
+                       double factor, std::size_t threads) {
     const std::size_t n = X.shape(0), m = Z.shape(0), dims = X.shape(1), r = V.shape(0);
     require(Z.shape(1) == dims && V.shape(1) == m && out.shape(0) == n && out.shape(1) == r,
             "shapes do not match");
@@ -86,7 +113,7 @@ void stationary_matmul(int profile, ConstMatrix X, ConstMatrix Z, ConstMatrix V,
     nb::gil_scoped_release release;
     const std::vector<double> columns = columns_of(Z.data(), m, dims);
     std::fill(out.data(), out.data() + n * r, 0.0);
-    for_tiles(n, m, false, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+    for_tiles(threads, n, m, false, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
         double s[TILE], k[TILE];
         for (std::size_t i = i0; i < i1; ++i) {
             mercer::row_sqdist(X.data() + i * dims, columns.data() + j0, m, dims, j1 - j0, s);
@@ -94,7 +121,7 @@ void stationary_matmul(int profile, ConstMatrix X, ConstMatrix Z, ConstMatrix V,
             for (std::size_t c = 0; c < r; ++c)
                 out.data()[i * r + c] += mercer::row_dot(k, V.data() + c * m + j0, j1 - j0);
         }
-    }, mercer::Patience());
+    });
     if (factor != 1.0)
         for (std::size_t i = 0; i < n * r; ++i) out.data()[i] *= factor;
 }
@@ -102,7 +129,7 @@ void stationary_matmul(int profile, ConstMatrix X, ConstMatrix Z, ConstMatrix V,
 // sums[d] = sum_ij Q_ij profile'(s_ij) (x_id - z_jd)^2; returns sum_ij Q_ij profile(s_ij).
 // same: Z is X and Q is symmetric.
 double stationary_pullback(int profile, ConstMatrix X, ConstMatrix Z, bool same, ConstMatrix Q,
-                           Vector sums) {
+                           Vector sums, std::size_t threads) {
     const std::size_t n = X.shape(0), m = Z.shape(0), dims = X.shape(1);
     require(Z.shape(1) == dims && Q.shape(0) == n && Q.shape(1) == m && sums.shape(0) == dims &&
                 (!same || n == m),
@@ -110,36 +137,39 @@ double stationary_pullback(int profile, ConstMatrix X, ConstMatrix Z, bool same,
     require(profile >= 0 && profile <= mercer::MATERN52, UNKNOWN);
     nb::gil_scoped_release release;
     const std::vector<double> columns = columns_of(Z.data(), m, dims);
-    double total = 0.0;
-    std::fill(sums.data(), sums.data() + dims, 0.0);
-    for_tiles(n, m, same, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+    Parts parts(n, dims + 1);
+    for_tiles(threads, n, m, same, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
         double s[TILE], k[TILE], slope[TILE], weighted[TILE];
         const std::size_t len = j1 - j0;
         const double factor = same && i0 != j0 ? 2.0 : 1.0;
+        double* part = parts.at(i0);
         for (std::size_t i = i0; i < i1; ++i) {
             const double* x = X.data() + i * dims;
             mercer::row_sqdist(x, columns.data() + j0, m, dims, len, s);
             mercer::row_profile_slope(profile, s, len, k, slope);
-            total += factor * mercer::row_weigh(Q.data() + i * m + j0, k, slope, len, weighted);
-            mercer::row_spread(x, columns.data() + j0, m, dims, len, weighted, factor, sums.data());
+            part[dims] += factor * mercer::row_weigh(Q.data() + i * m + j0, k, slope, len, weighted);
+            mercer::row_spread(x, columns.data() + j0, m, dims, len, weighted, factor, part);
         }
-    }, mercer::Patience());
-    return total;
+    });
+    for (std::size_t d = 0; d < dims; ++d) sums.data()[d] = parts.sum(d);
+    return parts.sum(dims);
 }
 
 // sums[d] = sum_ij M_ij (x_id - z_jd)^2 for any weights M (n, m).
-void weighted_spread(ConstMatrix X, ConstMatrix Z, ConstMatrix M, Vector sums) {
+void weighted_spread(ConstMatrix X, ConstMatrix Z, ConstMatrix M, Vector sums,
+                     std::size_t threads) {
     const std::size_t n = X.shape(0), m = Z.shape(0), dims = X.shape(1);
     require(Z.shape(1) == dims && M.shape(0) == n && M.shape(1) == m && sums.shape(0) == dims,
             "shapes do not match");
     nb::gil_scoped_release release;
     const std::vector<double> columns = columns_of(Z.data(), m, dims);
-    std::fill(sums.data(), sums.data() + dims, 0.0);
-    for_tiles(n, m, false, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+    Parts parts(n, dims);
+    for_tiles(threads, n, m, false, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
         for (std::size_t i = i0; i < i1; ++i)
             mercer::row_spread(X.data() + i * dims, columns.data() + j0, m, dims, j1 - j0,
-                               M.data() + i * m + j0, 1.0, sums.data());
-    }, mercer::Patience());
+                               M.data() + i * m + j0, 1.0, parts.at(i0));
+    });
+    for (std::size_t d = 0; d < dims; ++d) sums.data()[d] = parts.sum(d);
 }
 
 // Copy the upper triangle to the lower one, tile by tile.
@@ -167,47 +197,48 @@ void swap_triangles(Matrix A) {
 }
 
 // Upper triangle: M_ij += s_i s_j A_ij for i <= j.
-void add_scaled_upper(ConstMatrix A, ConstVector s, Matrix M) {
+void add_scaled_upper(ConstMatrix A, ConstVector s, Matrix M, std::size_t threads) {
     const std::size_t n = A.shape(0);
     require(A.shape(1) == n && s.shape(0) == n && M.shape(0) == n && M.shape(1) == n,
             "shapes do not match");
     nb::gil_scoped_release release;
     const double* w = s.data();
-    for (std::size_t i = 0; i < n; ++i) {
+    for_upper_rows(threads, n, [&](std::size_t i) {
         const double* from = A.data() + i * n;
         double* row = M.data() + i * n;
         const double si = w[i];
 #pragma omp simd
         for (std::size_t j = i; j < n; ++j) row[j] += from[j] * (si * w[j]);
-    }
+    });
 }
 
 // Upper triangles: out_ij = s_i s_j A_ij for i < j, out_ii = diagonal. out may be A.
-void scale_upper(ConstMatrix A, ConstVector s, double diagonal, Matrix out) {
+void scale_upper(ConstMatrix A, ConstVector s, double diagonal, Matrix out, std::size_t threads) {
     const std::size_t n = A.shape(0);
     require(A.shape(1) == n && s.shape(0) == n && out.shape(0) == n && out.shape(1) == n,
             "shapes do not match");
     nb::gil_scoped_release release;
     const double* w = s.data();
-    for (std::size_t i = 0; i < n; ++i) {
+    for_upper_rows(threads, n, [&](std::size_t i) {
         const double* from = A.data() + i * n;
         double* row = out.data() + i * n;
         const double si = w[i];
         row[i] = diagonal;
 #pragma omp simd
         for (std::size_t j = i + 1; j < n; ++j) row[j] = from[j] * (si * w[j]);
-    }
+    });
 }
 
 // In place, from the upper triangle of an inverse: A_ij <- (sum_k a_ik a_jk - count s_i s_j A_ij) / 2.
-void gradient_weights(Matrix A, ConstVector s, ConstMatrix a, double count) {
+void gradient_weights(Matrix A, ConstVector s, ConstMatrix a, double count,
+                      std::size_t threads) {
     const std::size_t n = A.shape(0), m = a.shape(1);
     require(A.shape(1) == n && s.shape(0) == n && a.shape(0) == n, "shapes do not match");
     nb::gil_scoped_release release;
     double* q = A.data();
     const double* w = s.data();
     const std::vector<double> columns = columns_of(a.data(), n, m);
-    for_tiles(n, n, true, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+    for_tiles(threads, n, n, true, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
         // (j, i) is the upper tile: rows j0..j1, columns i0..i1.
         for (std::size_t j = j0; j < j1; ++j) {
             const std::size_t first = std::max(i0, j);
@@ -222,7 +253,7 @@ void gradient_weights(Matrix A, ConstVector s, ConstMatrix a, double count) {
         }
         for (std::size_t i = i0; i < i1; ++i)
             for (std::size_t j = j0; j < std::min(j1, i); ++j) q[i * n + j] = q[j * n + i];
-    }, mercer::Patience());
+    });
 }
 
 }  // namespace
@@ -231,15 +262,20 @@ NB_MODULE(core, module) {
     // Arrays that are written to are taken as they are or refused: a converted copy would be lost.
     using nb::literals::operator""_a;
     module.doc() = "Compiled core of mercer: fused kernel rows and gradient contractions.";
-    module.def("stationary", &stationary, "profile"_a, "X"_a, "Z"_a, "same"_a, "out"_a.noconvert(), "factor"_a = 1.0);
+    module.def("stationary", &stationary, "profile"_a, "X"_a, "Z"_a, "same"_a,
+               "out"_a.noconvert(), "factor"_a = 1.0, "threads"_a = 1);
     module.def("stationary_matmul", &stationary_matmul, "profile"_a, "X"_a, "Z"_a, "V"_a,
-               "out"_a.noconvert(), "factor"_a = 1.0);
+               "out"_a.noconvert(), "factor"_a = 1.0, "threads"_a = 1);
     module.def("stationary_pullback", &stationary_pullback, "profile"_a, "X"_a, "Z"_a, "same"_a,
-               "Q"_a, "sums"_a.noconvert());
-    module.def("weighted_spread", &weighted_spread, "X"_a, "Z"_a, "M"_a, "sums"_a.noconvert());
+               "Q"_a, "sums"_a.noconvert(), "threads"_a = 1);
+    module.def("weighted_spread", &weighted_spread, "X"_a, "Z"_a, "M"_a, "sums"_a.noconvert(),
+               "threads"_a = 1);
     module.def("mirror_upper", &mirror_upper, "A"_a.noconvert());
     module.def("swap_triangles", &swap_triangles, "A"_a.noconvert());
-    module.def("add_scaled_upper", &add_scaled_upper, "A"_a, "s"_a, "M"_a.noconvert());
-    module.def("scale_upper", &scale_upper, "A"_a, "s"_a, "diagonal"_a, "out"_a.noconvert());
-    module.def("gradient_weights", &gradient_weights, "A"_a.noconvert(), "s"_a, "a"_a, "count"_a);
+    module.def("add_scaled_upper", &add_scaled_upper, "A"_a, "s"_a, "M"_a.noconvert(),
+               "threads"_a = 1);
+    module.def("scale_upper", &scale_upper, "A"_a, "s"_a, "diagonal"_a, "out"_a.noconvert(),
+               "threads"_a = 1);
+    module.def("gradient_weights", &gradient_weights, "A"_a.noconvert(), "s"_a, "a"_a, "count"_a,
+               "threads"_a = 1);
 }

@@ -99,6 +99,34 @@ MERCER_CLONES void add_rows(double* x, const double* V, size_t m, size_t p, cons
     }
 }
 
+// Posterior of the weights: the triangle of beta gram + diag(precisions) = R'R (p, p), written to R as
+// its transpose, and the mean mu = (R'R)^-1 beta right (p). False: a pivot has less than ``least`` of
+// its diagonal left, and nothing is to be used.
+bool posterior(Room& room, Matrix gram, ConstVector right, ConstVector precisions, double beta,
+               double least, Rows R, Vector mu) {
+    const size_t p = right.shape(0);
+    if (gram.shape(0) != p || gram.shape(1) != p || precisions.shape(0) != p || mu.shape(0) != p ||
+        R.shape(0) != p || R.shape(1) != p)
+        throw nb::value_error("shapes do not match");
+    Square L(room, p);
+    Values whole(p), v(p);
+    for (size_t j = 0; j < p; ++j) {
+        double* column = L.column(j);
+        for (size_t i = 0; i < p; ++i) column[i] = beta * gram.data()[j * p + i];
+        whole[j] = column[j] += precisions.data()[j];
+        v[j] = beta * right.data()[j];
+    }
+    if (!cholesky(L)) return false;
+    for (size_t j = 0; j < p; ++j)
+        if (!(L.column(j)[j] * L.column(j)[j] > least * whole[j])) return false;
+    forward(L, v);
+    backward(L, v);
+    std::copy(v.begin(), v.end(), mu.data());
+    for (size_t i = 0; i < p; ++i)
+        for (size_t j = 0; j < p; ++j) R.data()[i * p + j] = j <= i ? L.column(j)[i] : 0.0;
+    return true;
+}
+
 void check_rows(Matrix rows, Indices places) {
     for (size_t i = 0; i < places.shape(0); ++i)
         if (places.data()[i] < 0 || size_t(places.data()[i]) >= rows.shape(0))
@@ -173,6 +201,9 @@ NB_MODULE(relevance, m) {
           nb::arg("beta"), nb::arg("square"), nb::arg("total"), nb::arg("learns"), nb::arg("cap"),
           nb::arg("tol"), nb::arg("limit"));
     m.def("exchanges", &exchanges);
+    m.def("posterior", &posterior, nb::arg("room"), nb::arg("gram"), nb::arg("right"),
+          nb::arg("precisions"), nb::arg("beta"), nb::arg("least"), nb::arg("R").noconvert(),
+          nb::arg("mu").noconvert());
     m.def("mix", &mix);
     m.def("gather", &gather);
     m.def("best", &best);

@@ -7,6 +7,7 @@
 
 #include "smo/single.hpp"
 #include "smo/smo.hpp"
+#include "threads.hpp"
 
 namespace nb = nanobind;
 template <class T> using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -19,8 +20,38 @@ void require(bool fine, const char* message) {
     if (!fine) throw nb::value_error(message);
 }
 
+// The rows of X (q, d), four at a time, against the neighbours in columns (d, n). A thread takes ROWS
+// of them.
+constexpr std::size_t ROWS = 64;
+struct Fours {
+    const float* X;
+    std::size_t q, dims;
+    const float* columns;
+    std::size_t n;
+    std::vector<float> four = std::vector<float>(4 * dims), tail = std::vector<float>(mercer::WIDE * dims);
+
+    // The points of rows r .. r + 3; the last is repeated where there are fewer.
+    void take(std::size_t r) {
+        for (std::size_t k = 0; k < 4; ++k) {
+            const std::size_t from = std::min(r + k, q - 1);
+            std::copy(X + from * dims, X + (from + 1) * dims, four.data() + k * dims);
+        }
+    }
+    // The values of the points taken at neighbours j .. j + len - 1.
+    void values(std::size_t j, std::size_t len, float* const* out) {
+        mercer::rbf_single_four(four.data(), dims, columns + j, n, len, out, tail.data());
+    }
+};
+
+template <class Visit>
+void for_rows(std::size_t threads, std::size_t q, Visit visit) {
+    mercer::in_parallel(threads, (q + ROWS - 1) / ROWS,
+                        [&](std::size_t k) { visit(k * ROWS, std::min(q, (k + 1) * ROWS)); });
+}
+
 // out[slots[r]] = exp(-1/2 |X_r - Z_j|^2) for the rows of X (q, d); columns (d, n) is Z transposed.
-void rbf_rows(Matrix<const float> X, Matrix<const float> columns, Index slots, Matrix<float> out) {
+void rbf_rows(Matrix<const float> X, Matrix<const float> columns, Index slots, Matrix<float> out,
+              std::size_t threads) {
     const std::size_t q = X.shape(0), dims = X.shape(1), n = columns.shape(1);
     require(columns.shape(0) == dims && out.shape(1) == n && slots.shape(0) == q,
             "shapes do not match");
@@ -28,39 +59,82 @@ void rbf_rows(Matrix<const float> X, Matrix<const float> columns, Index slots, M
         require(slots.data()[r] >= 0 && std::size_t(slots.data()[r]) < out.shape(0),
                 "a slot lies outside the cache");
     nb::gil_scoped_release release;
-    std::vector<float> four(4 * dims);
-    std::vector<float> spare(n);
-    for (std::size_t r = 0; r < q; r += 4) {
-        float* rows[4];
-        for (std::size_t k = 0; k < 4; ++k) {
-            const std::size_t from = std::min(r + k, q - 1);
-            std::copy(X.data() + from * dims, X.data() + (from + 1) * dims, four.data() + k * dims);
-            rows[k] = r + k < q ? out.data() + std::size_t(slots.data()[r + k]) * n : spare.data();
+    // few rows are asked for at a time, and long ones: the neighbours are split
+    constexpr std::size_t SPAN = 2048;
+    mercer::in_parallel(threads, (n + SPAN - 1) / SPAN, [&](std::size_t s) {
+        Fours fours{X.data(), q, dims, columns.data(), n};
+        const std::size_t j = s * SPAN, len = std::min(n, j + SPAN) - j;
+        float spare[SPAN];
+        for (std::size_t r = 0; r < q; r += 4) {
+            float* rows[4];
+            fours.take(r);
+            for (std::size_t k = 0; k < 4; ++k)
+                rows[k] = r + k < q ? out.data() + std::size_t(slots.data()[r + k]) * n + j : spare;
+            fours.values(j, len, rows);
         }
-        mercer::rbf_single_four(four.data(), dims, columns.data(), n, n, rows);
-    }
+    });
 }
+
+// Each sum of K(X, Z) alpha in double precision, over all n values of a row of K.
+void expand_few(const Fours& all, const double* alpha, std::size_t m, double* out,
+                std::size_t threads) {
+    for_rows(threads, all.q, [&](std::size_t begin, std::size_t end) {
+        Fours fours = all;
+        std::vector<float> kept(4 * all.n);
+        float* rows[4];
+        for (std::size_t k = 0; k < 4; ++k) rows[k] = kept.data() + k * all.n;
+        for (std::size_t r = begin; r < end; r += 4) {
+            fours.take(r);
+            fours.values(0, all.n, rows);
+            for (std::size_t k = 0; k < 4 && r + k < end; ++k)
+                for (std::size_t c = 0; c < m; ++c)
+                    out[(r + k) * m + c] = mercer::dot_single(rows[k], alpha + c * all.n, all.n);
+        }
+    });
+}
+
+// The same for many columns, sixteen at a time: the products of SPAN neighbours are summed in single
+// precision, and these sums in double.
+void expand_many(const Fours& all, const double* alpha, std::size_t m, double* out,
+                 std::size_t threads) {
+    using mercer::WIDE, mercer::Wide;
+    constexpr std::size_t SPAN = 128;
+    const std::size_t groups = (m + WIDE - 1) / WIDE, width = groups * WIDE;
+    std::vector<float> weights(all.n * width, 0.0f);
+    for (std::size_t c = 0; c < m; ++c)
+        for (std::size_t j = 0; j < all.n; ++j) weights[j * width + c] = float(alpha[c * all.n + j]);
+    const Wide* v = reinterpret_cast<const Wide*>(weights.data());
+    for_rows(threads, all.q, [&](std::size_t begin, std::size_t end) {
+        Fours fours = all;
+        float kept[4][SPAN];
+        float* rows[4] = {kept[0], kept[1], kept[2], kept[3]};
+        std::vector<float> part(4 * width);
+        Wide* sums = reinterpret_cast<Wide*>(part.data());
+        std::fill(out + begin * m, out + end * m, 0.0);
+        for (std::size_t j = 0; j < all.n; j += SPAN)
+            for (std::size_t r = begin; r < end; r += 4) {
+                const std::size_t len = std::min(SPAN, all.n - j);
+                fours.take(r);
+                fours.values(j, len, rows);
+                mercer::product_four(rows, len, v + j * groups, groups, sums);
+                for (std::size_t k = 0; k < 4 && r + k < end; ++k)
+                    for (std::size_t c = 0; c < m; ++c)
+                        out[(r + k) * m + c] += double(part[k * width + c]);
+            }
+    });
+}
+
+constexpr std::size_t MANY = 8;  // columns from which single products, sixteen at once, pay
 
 // out (q, m) = K(X, Z) alpha without storing K; alpha is (m, n) here: one output a row.
 void rbf_expand(Matrix<const float> X, Matrix<const float> columns, Matrix<const double> alpha,
-                Matrix<double> out) {
+                Matrix<double> out, std::size_t threads) {
     const std::size_t q = X.shape(0), dims = X.shape(1), n = columns.shape(1), m = alpha.shape(0);
     require(columns.shape(0) == dims && alpha.shape(1) == n && out.shape(0) == q && out.shape(1) == m,
             "shapes do not match");
     nb::gil_scoped_release release;
-    std::vector<float> four(4 * dims), values(4 * n);
-    for (std::size_t r = 0; r < q; r += 4) {
-        float* rows[4];
-        for (std::size_t k = 0; k < 4; ++k) {
-            const std::size_t from = std::min(r + k, q - 1);
-            std::copy(X.data() + from * dims, X.data() + (from + 1) * dims, four.data() + k * dims);
-            rows[k] = values.data() + k * n;
-        }
-        mercer::rbf_single_four(four.data(), dims, columns.data(), n, n, rows);
-        for (std::size_t k = 0; k < 4 && r + k < q; ++k)
-            for (std::size_t c = 0; c < m; ++c)
-                out.data()[(r + k) * m + c] = mercer::dot_single(rows[k], alpha.data() + c * n, n);
-    }
+    const Fours all{X.data(), q, dims, columns.data(), n};
+    (m < MANY ? expand_few : expand_many)(all, alpha.data(), m, out.data(), threads);
 }
 
 // Move the rows in slots (ascending) of a table of the given width to its front and keep the columns
@@ -98,7 +172,8 @@ nb::tuple climb(Matrix<Real> cache, Vector<std::int64_t> slot_of, Vector<std::in
                 double variance, Matrix<const std::int64_t> segments,
                 Vector<double> F, Vector<double> beta, Vector<const double> low,
                 Vector<const double> high, Vector<const double> eps, Vector<const float> diagonal,
-                bool bias, double tol, long limit, std::int64_t clock) {
+                bool bias, double tol, long limit, std::int64_t clock,
+                std::size_t threads) {
     const std::size_t n = cache.shape(1), capacity = cache.shape(0), total = F.shape(0);
     const std::size_t dims = single.shape(1);
     const bool fused = single.shape(0) == n && columns.shape(1) == n && columns.shape(0) == dims;
@@ -109,7 +184,8 @@ nb::tuple climb(Matrix<Real> cache, Vector<std::int64_t> slot_of, Vector<std::in
                 high.shape(0) == total && eps.shape(0) == total && diagonal.shape(0) == total &&
                 segments.shape(1) == 3,
             "shapes do not match");
-    mercer::Programme<Real> program;
+    mercer::Pool pool(threads);
+    mercer::Programme<Real> program(pool);
     for (std::size_t g = 0; g < segments.shape(0); ++g) {
         const std::int64_t* s = segments.data() + 3 * g;
         require(0 <= s[0] && s[0] < s[1] && std::size_t(s[1]) <= total && 0 <= s[2] &&
@@ -142,8 +218,14 @@ nb::tuple climb(Matrix<Real> cache, Vector<std::int64_t> slot_of, Vector<std::in
                         slot_of.data()[row_in.data()[slot]] = -1;
                         ++left;
                     }
-                    mercer::rbf_single_one(single.data() + r * dims, dims, columns.data(), n, n,
-                                           float(variance), cache.data() + std::size_t(slot) * n);
+                    float* to = cache.data() + std::size_t(slot) * n;
+                    const std::size_t each = mercer::ONE_SPAN *
+                        ((n + pool.threads() * mercer::ONE_SPAN - 1) / (pool.threads() * mercer::ONE_SPAN));
+                    pool.run((n + each - 1) / each, [&](std::size_t k) {
+                        const std::size_t j = k * each;
+                        mercer::rbf_single_one(single.data() + r * dims, dims, columns.data() + j, n,
+                                               std::min(each, n - j), float(variance), to + j);
+                    });
                     slot_of.data()[r] = slot;
                     row_in.data()[slot] = std::int64_t(r);
                     seen.data()[r] = 1;
@@ -168,19 +250,21 @@ NB_MODULE(machines, module) {
     using nb::literals::operator""_a;
     module.doc() = "Compiled core of mercer for support vector machines.";
     module.def("rbf_rows", &rbf_rows, "X"_a.noconvert(), "columns"_a.noconvert(), "slots"_a,
-               "out"_a.noconvert());
+               "out"_a.noconvert(), "threads"_a = 1);
     module.def("rbf_expand", &rbf_expand, "X"_a.noconvert(), "columns"_a.noconvert(), "alpha"_a,
-               "out"_a.noconvert());
+               "out"_a.noconvert(), "threads"_a = 1);
     module.def("compact", &compact<float>, "memory"_a.noconvert(), "width"_a, "slots"_a, "columns"_a);
     module.def("compact", &compact<double>, "memory"_a.noconvert(), "width"_a, "slots"_a, "columns"_a);
     module.def("climb", &climb<float>, "cache"_a.noconvert(), "slot_of"_a.noconvert(),
                "row_in"_a.noconvert(), "used"_a.noconvert(), "seen"_a.noconvert(), "next_free"_a,
                "spare"_a, "single"_a, "columns"_a,
                "variance"_a, "segments"_a, "F"_a.noconvert(), "beta"_a.noconvert(), "low"_a, "high"_a,
-               "eps"_a, "diagonal"_a, "bias"_a, "tol"_a, "limit"_a, "clock"_a);
+               "eps"_a, "diagonal"_a, "bias"_a, "tol"_a, "limit"_a, "clock"_a,
+               "threads"_a = 1);
     module.def("climb", &climb<double>, "cache"_a.noconvert(), "slot_of"_a.noconvert(),
                "row_in"_a.noconvert(), "used"_a.noconvert(), "seen"_a.noconvert(), "next_free"_a,
                "spare"_a, "single"_a, "columns"_a,
                "variance"_a, "segments"_a, "F"_a.noconvert(), "beta"_a.noconvert(), "low"_a, "high"_a,
-               "eps"_a, "diagonal"_a, "bias"_a, "tol"_a, "limit"_a, "clock"_a);
+               "eps"_a, "diagonal"_a, "bias"_a, "tol"_a, "limit"_a, "clock"_a,
+               "threads"_a = 1);
 }

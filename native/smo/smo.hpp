@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "rows.hpp"
+#include "threads.hpp"
 
 namespace mercer {
 
@@ -35,6 +36,19 @@ MERCER_INLINE void ask_ahead(const Real* row) {
 // Variables [begin, end) whose sum is fixed; variable t uses column t - begin + column of K's rows.
 struct Segment {
     std::size_t begin, end, column;
+};
+
+// A part of a segment for one thread: whole chunks, the first of which is number `chunk` of all. What
+// a pass finds is found chunk by chunk, and does not depend on how the chunks are shared out.
+struct Piece {
+    std::size_t begin, end, column, chunk;
+    std::size_t size() const { return end - begin; }
+};
+
+// The best score of a piece: the variable at which its chunk begins, and the largest gain.
+struct Best {
+    float top = 0.0f, widest = 0.0f;
+    std::size_t chunk = 0;
 };
 
 // F -= a x + b y over one chunk; the largest F + up of the chunk and, if Both, the smallest F + down.
@@ -80,28 +94,32 @@ MERCER_INLINE float score_chunk(double best, float kii, const Real* row, const f
     return top;
 }
 
-// The place of the best score of all chunks, len if no score is positive; the largest gain.
+// The first chunk with the best score, counted from the first variable, and the largest gain.
 template <bool Even, class Real>
-MERCER_INLINE std::size_t best_score(double best, float kii, const Real* row, const float* diagonal,
-                                     const double* F, const float* down, std::size_t len,
-                                     float* widest) {
-    std::size_t c = 0;
-    float top = 0.0f, wide = 0.0f, score[CHUNK];
-    *widest = 0.0f;
+MERCER_INLINE Best best_chunk(double best, float kii, const Real* row, const float* diagonal,
+                              const double* F, const float* down, std::size_t len) {
+    Best found;
+    float wide = 0.0f, score[CHUNK];
     for (std::size_t k = 0; k < len; k += CHUNK) {
         ask_ahead(row + k);
         const float s = score_chunk<Even, false>(best, kii, row + k, diagonal + k, F + k, down + k,
                                                  std::min(CHUNK, len - k), score, &wide);
-        if (s > top) { top = s; c = k; }
-        *widest = std::max(*widest, wide);
+        if (s > found.top) { found.top = s; found.chunk = k; }
+        found.widest = std::max(found.widest, wide);
     }
-    if (!(top > 0.0f)) return len;
-    const std::size_t m = std::min(CHUNK, len - c);
-    top = score_chunk<Even, true>(best, kii, row + c, diagonal + c, F + c, down + c, m, score,
-                                  &wide);
+    return found;
+}
+
+// The place of the best score in one chunk.
+template <bool Even, class Real>
+MERCER_INLINE std::size_t best_place(double best, float kii, const Real* row, const float* diagonal,
+                                     const double* F, const float* down, std::size_t len) {
+    float wide, score[CHUNK];
+    const float top =
+        score_chunk<Even, true>(best, kii, row, diagonal, F, down, len, score, &wide);
     std::size_t t = 0;
-    while (t + 1 < m && score[t] != top) ++t;
-    return c + t;
+    while (t + 1 < len && score[t] != top) ++t;
+    return t;
 }
 
 // Without a bias: violation^2 / K_tt of each variable.
@@ -144,17 +162,29 @@ MERCER_CLONES void update_pass(bool both, double a, const double* x, double b, c
     if (both) update_all<true>(a, x, b, y, len, F, up, down, most, least);
     else update_all<false>(a, x, b, y, len, F, up, down, most, least);
 }
-MERCER_CLONES std::size_t score_pass(bool even, double best, float kii, const float* row,
-                                     const float* diagonal, const double* F, const float* down,
-                                     std::size_t len, float* widest) {
-    return even ? best_score<true>(best, kii, row, diagonal, F, down, len, widest)
-                : best_score<false>(best, kii, row, diagonal, F, down, len, widest);
+MERCER_CLONES Best score_pass(bool even, double best, float kii, const float* row,
+                               const float* diagonal, const double* F, const float* down,
+                               std::size_t len) {
+    return even ? best_chunk<true>(best, kii, row, diagonal, F, down, len)
+                : best_chunk<false>(best, kii, row, diagonal, F, down, len);
 }
-MERCER_CLONES std::size_t score_pass(bool even, double best, float kii, const double* row,
-                                     const float* diagonal, const double* F, const float* down,
-                                     std::size_t len, float* widest) {
-    return even ? best_score<true>(best, kii, row, diagonal, F, down, len, widest)
-                : best_score<false>(best, kii, row, diagonal, F, down, len, widest);
+MERCER_CLONES Best score_pass(bool even, double best, float kii, const double* row,
+                               const float* diagonal, const double* F, const float* down,
+                               std::size_t len) {
+    return even ? best_chunk<true>(best, kii, row, diagonal, F, down, len)
+                : best_chunk<false>(best, kii, row, diagonal, F, down, len);
+}
+MERCER_CLONES std::size_t score_place(bool even, double best, float kii, const float* row,
+                               const float* diagonal, const double* F, const float* down,
+                               std::size_t len) {
+    return even ? best_place<true>(best, kii, row, diagonal, F, down, len)
+                : best_place<false>(best, kii, row, diagonal, F, down, len);
+}
+MERCER_CLONES std::size_t score_place(bool even, double best, float kii, const double* row,
+                               const float* diagonal, const double* F, const float* down,
+                               std::size_t len) {
+    return even ? best_place<true>(best, kii, row, diagonal, F, down, len)
+                : best_place<false>(best, kii, row, diagonal, F, down, len);
 }
 MERCER_CLONES void single_pass(const float* diagonal, const double* F, const float* up,
                                const float* down, std::size_t len, float* score, float* tops,
@@ -173,7 +203,11 @@ std::size_t place_of_largest(const T* values, std::size_t len) {
 // returns and is called again when the row is there.
 template <class Real>
 struct Programme {
+    Pool& pool;
     std::vector<Segment> segments;
+    std::vector<Piece> pieces;
+    std::vector<std::size_t> first_piece;  // of each segment, and their number
+    std::vector<Best> scores;              // by piece
     std::size_t total = 0;
     double* F = nullptr;
     double* beta = nullptr;
@@ -186,7 +220,22 @@ struct Programme {
     bool even = false;          // whether the diagonal of K is constant
     double gained = 0.0;        // by how much the steps raised the objective
 
+    explicit Programme(Pool& pool) : pool(pool) {}
+
     void prepare() {
+        const std::size_t share = (total + pool.threads() - 1) / pool.threads();
+        const std::size_t size = (share + CHUNK - 1) / CHUNK * CHUNK;
+        std::size_t chunk = 0;
+        for (const Segment& s : segments) {
+            first_piece.push_back(pieces.size());
+            for (std::size_t t = s.begin; t < s.end; t += size) {
+                const Piece piece{t, std::min(s.end, t + size), s.column + t - s.begin, chunk};
+                chunk += (piece.size() + CHUNK - 1) / CHUNK;
+                pieces.push_back(piece);
+            }
+        }
+        first_piece.push_back(pieces.size());
+        scores.resize(pieces.size());
         const std::size_t chunks = (total + CHUNK - 1) / CHUNK + segments.size();
         for (auto* v : {&up, &down, &score}) v->resize(total);
         tops.resize(chunks);
@@ -219,14 +268,34 @@ struct Programme {
     // One pass over all variables: F -= a x + b y, and the extremes of every chunk; the lower ones
     // only where segments are compared.
     void pass(double a, const Real* x, double b, const Real* y) {
-        std::size_t k = 0;
-        for (const Segment& s : segments) {
-            const std::size_t len = s.end - s.begin;
-            update_pass(segments.size() > 1, a, x + s.column, b, y + s.column, len, F + s.begin,
-                        up.data() + s.begin, down.data() + s.begin, most.data() + k,
-                        least.data() + k);
-            k += (len + CHUNK - 1) / CHUNK;
+        pool.run(pieces.size(), [&](std::size_t k) {
+            const Piece& p = pieces[k];
+            update_pass(segments.size() > 1, a, x + p.column, b, y + p.column, p.size(), F + p.begin,
+                        up.data() + p.begin, down.data() + p.begin, most.data() + p.chunk,
+                        least.data() + p.chunk);
+        });
+    }
+
+    // The partner of i in segment g with the best score, s.end if none has one; the largest gain.
+    std::size_t partner(std::size_t g, std::size_t i, double best, const Real* row, float* widest) {
+        const std::size_t from = first_piece[g], to = first_piece[g + 1];
+        pool.run(to - from, [&](std::size_t k) {
+            const Piece& p = pieces[from + k];
+            scores[from + k] = score_pass(even, best, diagonal[i], row + p.column,
+                                          diagonal + p.begin, F + p.begin, down.data() + p.begin,
+                                          p.size());
+        });
+        float top = 0.0f;
+        std::size_t t = segments[g].end;
+        *widest = 0.0f;
+        for (std::size_t k = from; k < to; ++k) {
+            if (scores[k].top > top) { top = scores[k].top; t = pieces[k].begin + scores[k].chunk; }
+            *widest = std::max(*widest, scores[k].widest);
         }
+        const Segment& s = segments[g];
+        if (t == s.end) return t;
+        return t + score_place(even, best, diagonal[i], row + s.column + t - s.begin, diagonal + t,
+                               F + t, down.data() + t, std::min(CHUNK, s.end - t));
     }
 
     // Up to `limit` steps; returns how many were made. wanted < total: a row is missing.
@@ -269,9 +338,7 @@ struct Programme {
         const Real* ri = row(i - s.begin + s.column);
         if (ri == nullptr) { wanted = i; return false; }
         float widest;
-        const std::size_t j =
-            s.begin + score_pass(even, best, diagonal[i], ri + s.column, diagonal + s.begin,
-                                 F + s.begin, down.data() + s.begin, len, &widest);
+        const std::size_t j = partner(std::size_t(chosen - segments.data()), i, best, ri, &widest);
         if (alone) violation = double(widest);
         if (violation <= tol || steps >= limit) return false;
         if (j >= s.end || j == i) return false;
@@ -298,7 +365,12 @@ struct Programme {
     bool single(Row& row, double tol, long& steps, long limit) {
         const Segment& s = segments[0];
         const std::size_t len = s.end - s.begin, chunks = (len + CHUNK - 1) / CHUNK;
-        single_pass(diagonal, F, up.data(), down.data(), len, score.data(), tops.data(), worst.data());
+        pool.run(pieces.size(), [&](std::size_t k) {
+            const Piece& p = pieces[k];
+            single_pass(diagonal + p.begin, F + p.begin, up.data() + p.begin, down.data() + p.begin,
+                        p.size(), score.data() + p.begin, tops.data() + p.chunk,
+                        worst.data() + p.chunk);
+        });
         violation = double(*std::max_element(worst.begin(), worst.begin() + chunks));
         if (violation <= tol || steps >= limit) return false;
         const std::size_t from = place_of_largest(tops.data(), chunks) * CHUNK;

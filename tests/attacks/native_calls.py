@@ -45,6 +45,10 @@ def points(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int, np.nd
     )
 
 
+def threads(rng: np.random.Generator) -> int:
+    return int(rng.integers(1, 4))
+
+
 def stationary(rng: np.random.Generator) -> Case:
     X, Z, profile, s = points(rng)
     given = {
@@ -54,6 +58,7 @@ def stationary(rng: np.random.Generator) -> Case:
         "same": False,
         "out": empty(*s.shape),
         "factor": 2.5,
+        "threads": threads(rng),
     }
     return given, {"out": 2.5 * PROFILES[profile](s)}
 
@@ -62,6 +67,7 @@ def stationary_same(rng: np.random.Generator) -> Case:
     X, _, profile, _ = points(rng)
     s = cdist(X, X, "sqeuclidean") if X.shape[1] else np.zeros((len(X), len(X)))
     given = {"profile": profile, "X": X, "Z": X, "same": True, "out": empty(*s.shape)}
+    given |= {"factor": 1.0, "threads": threads(rng)}
     return given, {"out": PROFILES[profile](s)}
 
 
@@ -75,6 +81,7 @@ def stationary_matmul(rng: np.random.Generator) -> Case:
         "V": V,
         "out": empty(len(X), len(V)),
         "factor": 0.5,
+        "threads": threads(rng),
     }
     return given, {"out": 0.5 * PROFILES[profile](s) @ V.T}
 
@@ -84,13 +91,14 @@ def stationary_pullback(rng: np.random.Generator) -> Case:
     Q = rng.normal(size=s.shape)
     sums = np.einsum("ij,ijd->d", -0.5 * Q * np.exp(-0.5 * s), (X[:, None] - Z) ** 2)
     given = {"profile": 0, "X": X, "Z": Z, "same": False, "Q": Q, "sums": empty(X.shape[1])}
+    given |= {"threads": threads(rng)}
     return given, {"sums": sums, "return": np.sum(Q * np.exp(-0.5 * s))}
 
 
 def weighted_spread(rng: np.random.Generator) -> Case:
     X, Z, _, s = points(rng)
     M = rng.normal(size=s.shape)
-    given = {"X": X, "Z": Z, "M": M, "sums": empty(X.shape[1])}
+    given = {"X": X, "Z": Z, "M": M, "sums": empty(X.shape[1]), "threads": threads(rng)}
     return given, {"sums": np.einsum("ij,ijd->d", M, (X[:, None] - Z) ** 2)}
 
 
@@ -112,21 +120,22 @@ def swap_triangles(rng: np.random.Generator) -> Case:
 def add_scaled_upper(rng: np.random.Generator) -> Case:
     A, M = square(rng), None
     s, M = rng.normal(size=len(A)), rng.normal(size=A.shape)
-    return {"A": A, "s": s, "M": M}, {"M": M + np.triu(A * np.outer(s, s))}
+    return {"A": A, "s": s, "M": M, "threads": threads(rng)}, {"M": M + np.triu(A * np.outer(s, s))}
 
 
 def scale_upper(rng: np.random.Generator) -> Case:
     A = square(rng)
     s, out = rng.normal(size=len(A)), rng.normal(size=A.shape)
     expected = np.tril(out, -1) + np.triu(A * np.outer(s, s), 1) + 3.0 * np.eye(len(A))
-    return {"A": A, "s": s, "diagonal": 3.0, "out": out}, {"out": expected}
+    given = {"A": A, "s": s, "diagonal": 3.0, "out": out, "threads": threads(rng)}
+    return given, {"out": expected}
 
 
 def gradient_weights(rng: np.random.Generator) -> Case:
     A = square(rng)
     A = A + A.T
     s, a = rng.normal(size=len(A)), rng.normal(size=(len(A), int(rng.integers(0, 3))))
-    given = {"A": A, "s": s, "a": a, "count": 2.0}
+    given = {"A": A, "s": s, "a": a, "count": 2.0, "threads": threads(rng)}
     return given, {"A": 0.5 * (a @ a.T - 2.0 * np.outer(s, s) * A)}
 
 
@@ -165,15 +174,17 @@ def rbf_rows(rng: np.random.Generator) -> Case:
     expected = out.copy()
     s = cdist(X, columns.T, "sqeuclidean") if X.shape[1] else np.zeros((len(X), len(Z)))
     expected[slots] = np.exp(-0.5 * s)
-    return {"X": X, "columns": columns, "slots": slots, "out": out}, {"out": expected}
+    given = {"X": X, "columns": columns, "slots": slots, "out": out, "threads": threads(rng)}
+    return given, {"out": expected}
 
 
 def rbf_expand(rng: np.random.Generator) -> Case:
     X, Z, _, _ = points(rng)
     X, columns = X.astype(np.float32), np.ascontiguousarray(Z.T, dtype=np.float32)
-    alpha = rng.normal(size=(int(rng.integers(0, 3)), len(Z)))
+    alpha = rng.normal(size=(int(rng.choice([0, 1, 2, 8, 17])), len(Z)))
     s = cdist(X, columns.T, "sqeuclidean") if X.shape[1] else np.zeros((len(X), len(Z)))
     given = {"X": X, "columns": columns, "alpha": alpha, "out": empty(len(X), len(alpha))}
+    given |= {"threads": threads(rng)}
     return given, {"out": np.exp(-0.5 * s) @ alpha.T}
 
 
@@ -431,6 +442,16 @@ def take_in(rng: np.random.Generator) -> Case:
     return {"products": products, "V": V, "p": p, "i": i, "alpha": 2.0, "S": S, "Q": Q}, expected
 
 
+def posterior(rng: np.random.Generator) -> Case:
+    p = size(rng)
+    M, right, precisions = rng.normal(size=(p, p + 3)), rng.normal(size=p), rng.uniform(1.0, 2.0, p)
+    whole = 2.0 * M @ M.T + np.diag(precisions)
+    given = {"room": relevance.Room(), "gram": M @ M.T, "right": right, "precisions": precisions}
+    given |= {"beta": 2.0, "least": 1e-9, "R": empty(p, p), "mu": empty(p)}
+    expected = {"R": np.linalg.cholesky(whole), "mu": np.linalg.solve(whole, 2.0 * right)}
+    return given, expected | {"return": True}
+
+
 def absorb(rng: np.random.Generator) -> Case:
     b = size(rng)
     M = rng.normal(size=(b, b + 1))
@@ -475,6 +496,7 @@ TABLE: dict[Callable[..., Any], tuple[Callable[..., Any], str, str]] = {
     mix: (relevance.mix, "", "rows0"),
     gather: (relevance.gather, "", "rows0 rows1"),
     best: (relevance.best, "", ""),
+    posterior: (relevance.posterior, "R mu", ""),
     take_in: (relevance.take_in, "", "V0"),
     absorb: (sequential.absorb, "", ""),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from mercer.inference import programme as active
 from mercer.inference.programme import Programme, directions, violations
@@ -190,3 +191,21 @@ def test_indefinite_kernel_with_shrinking_ends(rng: np.random.Generator) -> None
     np.testing.assert_allclose(found.slope, slope, atol=1e-8)
     up, down = directions(P, found.beta, slope)
     assert found.report.converged == (up.max() - down.min() <= 1e-3)
+
+
+@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize("problem", [*PROBLEMS, "no bias"])
+def test_threads_change_nothing(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, problem: object, single: bool
+) -> None:
+    """Each step is the same, to the last bit, whatever the number of threads that make it."""
+    monkeypatch.setattr(active, "PIECE", 64)
+    X, P = classifier(rng, 701, 1.0) if problem == "no bias" else problem(rng, 701, 1.0)  # type: ignore[operator]
+    P.bias = problem != "no bias"
+    answers = []
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            found = maximise(P, RowCache(2.0 * RBF(1.0), X, 1e9, single=single), tol=1e-3)
+        answers.append(np.append(found.beta, found.report.iterations))
+    np.testing.assert_array_equal(answers[1], answers[0])
+    np.testing.assert_array_equal(answers[2], answers[0])

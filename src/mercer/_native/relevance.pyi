@@ -23,6 +23,16 @@ def settle(
 def exchanges(
     T: Array, v: Array, mu: Array, S: Array, Q: Array, least: Array, best: Array, ratio: Array
 ) -> None: ...
+def posterior(
+    room: Room,
+    gram: Array,
+    right: Array,
+    precisions: Array,
+    beta: float,
+    least: float,
+    R: Array,
+    mu: Array,
+) -> bool: ...
 def mix(rows: Array, places: Index, c: Array, out: Array) -> None: ...
 def gather(rows: Array, places: Index, columns: Index, out: Array) -> None: ...
 def best(S: Array, Q: Array, least: Array) -> tuple[int, float]: ...

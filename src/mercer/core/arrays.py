@@ -6,8 +6,9 @@ matrix; LAPACK is given the transposed view and works in place without a copy.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +18,29 @@ from scipy.sparse import issparse
 
 Array: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.intp]
+
+SHARE = 1 << 17  # entries of a kernel matrix for which a thread was measured to pay
+
+
+def threads(entries: int, share: int = SHARE) -> int:
+    """Return how many threads may share so many entries: as many as the BLAS may use.
+
+    It is asked anew each time: ``OMP_NUM_THREADS``, ``threadpool_limits`` and joblib decide.
+    """
+    if entries < 2 * share:
+        return 1
+    allowed = [int(library.num_threads) for library in blas_libraries()]
+    if not allowed:  # one that cannot be asked
+        allowed = [int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)]
+    return max(1, min(*allowed, entries // share))
+
+
+@cache
+def blas_libraries() -> list[Any]:
+    """Return the BLAS libraries in this process: NumPy's and SciPy's are loaded by now."""
+    from threadpoolctl import ThreadpoolController
+
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 def as_matrix(X: Any) -> Array:

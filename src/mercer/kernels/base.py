@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from mercer._native import machines
-from mercer.core.arrays import Array, Index, as_matrix
+from mercer.core.arrays import Array, Index, as_matrix, threads
 from mercer.core.component import Component, Mark
 
 if TYPE_CHECKING:
@@ -140,7 +140,8 @@ class Kernel(Component):
                 result[i : i + size] = far / form[1]
                 continue
             coordinates = np.ascontiguousarray(moved[0], dtype=np.float32)
-            machines.rbf_expand(coordinates, columns, rows, result[i : i + size])
+            part = result[i : i + size]
+            machines.rbf_expand(coordinates, columns, rows, part, threads(len(part) * len(Z)))
         result *= form[1]
         return result
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._native import machines
-from mercer.core.arrays import Array, Index
+from mercer.core.arrays import Array, Index, threads
 from mercer.kernels import Kernel, Linear
 from mercer.kernels.base import Gradient
 from mercer.linalg.dense.gram import DenseGram
@@ -189,7 +189,8 @@ class RowCache:
     def _compute(self, index: Index, slots: NDArray[np.int64]) -> None:
         if len(self.single):
             some = np.ascontiguousarray(self.single[index])
-            machines.rbf_rows(some, self.columns, slots, self.table)
+            workers = threads(len(index) * len(self.points))
+            machines.rbf_rows(some, self.columns, slots, self.table, workers)
             if self.variance != 1.0:
                 self.table[slots] *= self.table.dtype.type(self.variance)
         else:
@@ -213,7 +214,8 @@ class RowCache:
         if len(self.all_single):
             columns = np.ascontiguousarray(self.all_single[source].T)
             out = np.empty((len(index), 1))
-            machines.rbf_expand(self.all_single[index], columns, beta[source][None], out)
+            workers = threads(len(index) * len(source))
+            machines.rbf_expand(self.all_single[index], columns, beta[source][None], out, workers)
             return np.asarray(self.variance * out[:, 0])
         size = max(1, BLOCK // len(source))
         for start in range(0, len(index), size):

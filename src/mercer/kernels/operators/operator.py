@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._native import core
-from mercer.core.arrays import Array, as_matrix, mirror
+from mercer.core.arrays import Array, as_matrix, mirror, threads
 from mercer.core.component import POSITIVE, REAL, Domain, Domains, Words
 from mercer.kernels.base import Gradient, Kernel, blocks, finite, other_points, positive, whole
 from mercer.kernels.operators.greens import Nodes, contour_nodes, green, green_slope, small_terms
@@ -118,7 +118,7 @@ class Operator(Kernel):
     def _distances(self, nodes: Nodes, X: Array, Z: Array) -> tuple[Array, Mask, Mask]:
         """Return the distances, where the series about r = 0 serves (D > 1), and where not."""
         r = np.empty((X.shape[0], Z.shape[0]))
-        core.stationary(-1, X, Z, False, r)
+        core.stationary(-1, X, Z, False, r, 1.0, threads(r.size))
         np.sqrt(r, out=r)
         near = np.asarray(r * np.abs(nodes.q).max() < (1.0 if self.dims > 1 else 0.0))
         return r, near, ~near

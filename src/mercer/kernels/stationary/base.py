@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer._native import core
-from mercer.core.arrays import Array, mirror
+from mercer.core.arrays import Array, mirror, threads
 from mercer.core.component import POSITIVE, Component, Domains, Words
 from mercer.kernels.base import (
     KEEP,
@@ -108,7 +108,7 @@ class Stationary(OfDistance, abstract=True):
         X, Z, same = self._scaled(X, Z)
         K = np.empty((X.shape[0], Z.shape[0])) if out is None else out
         if self.native is not None:
-            core.stationary(self.native, X, Z, same, K, factor)
+            core.stationary(self.native, X, Z, same, K, factor, threads(K.size))
             return K
         for rows, columns, _ in blocks(len(X), len(Z), same):
             K[rows, columns] = factor * self.profile(_squares(X[rows], Z[columns]))
@@ -119,7 +119,8 @@ class Stationary(OfDistance, abstract=True):
             return blocked_matmul(self, X, Z, V)
         X, Z, _ = self._scaled(X, Z)
         out = np.empty((len(X), V.shape[1]))
-        core.stationary_matmul(self.native, X, Z, np.ascontiguousarray(V.T), out)
+        workers = threads(len(X) * len(Z))
+        core.stationary_matmul(self.native, X, Z, np.ascontiguousarray(V.T), out, 1.0, workers)
         return out
 
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
@@ -127,7 +128,7 @@ class Stationary(OfDistance, abstract=True):
         sums, gradient = np.zeros(X.shape[1]), Gradient()
         if self.native is not None:
             Q = np.ascontiguousarray(Q)
-            value = core.stationary_pullback(self.native, X, Z, same, Q, sums)
+            value = core.stationary_pullback(self.native, X, Z, same, Q, sums, threads(Q.size))
         else:
             value, gradient = self._by_blocks(X, Z, same, Q, sums)
         # ds/d length_scale_d = -2 ((x_d - z_d) / length_scale_d)^2 / length_scale_d
@@ -159,7 +160,7 @@ class Stationary(OfDistance, abstract=True):
             value += inner(part, self.profile(s))
             for name, slope in self.shape_gradient(s, part).items():
                 gradient[name] = gradient.get(name, 0.0) + slope
-            core.weighted_spread(X[rows], Z[columns], self.slope(s) * part, spread)
+            core.weighted_spread(X[rows], Z[columns], self.slope(s) * part, spread, threads(s.size))
             sums += spread
         return value, gradient
 
@@ -170,7 +171,7 @@ class Stationary(OfDistance, abstract=True):
 def _squares(X: Array, Z: Array) -> Array:
     """Return the squared distances (n, m), from differences: those of equal points are zero."""
     s = np.empty((X.shape[0], Z.shape[0]))
-    core.stationary(-1, X, Z, False, s)
+    core.stationary(-1, X, Z, False, s, 1.0, threads(s.size))
     return s
 
 
@@ -295,7 +296,7 @@ class BiasedRBF(OfDistance):
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         X, Z, same = self._scaled(X, Z)
         K = np.empty((X.shape[0], Z.shape[0]))
-        core.stationary(0, X, Z, same, K)
+        core.stationary(0, X, Z, same, K, 1.0, threads(K.size))
         K += positive(self, "bias")
         K *= positive(self, "variance")
         return K
@@ -307,7 +308,7 @@ class BiasedRBF(OfDistance):
         X, Z, same = self._scaled(X, Z)
         v, C = float(positive(self, "bias")), float(positive(self, "variance"))
         Q, sums = np.ascontiguousarray(Q), np.empty(X.shape[1])
-        exponential = core.stationary_pullback(0, X, Z, same, Q, sums)
+        exponential = core.stationary_pullback(0, X, Z, same, Q, sums, threads(Q.size))
         total = float(Q.sum())
         by_weight = C * sums / np.asarray(self.weight, dtype=float)
         value = exponential + v * total

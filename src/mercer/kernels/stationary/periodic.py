@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from mercer._native import core
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, threads
 from mercer.core.component import POSITIVE, Domains, Words
 from mercer.kernels.base import Gradient, Kernel, blocks, like, other_points, positive, rescaled
 from mercer.kernels.stationary.base import OfDistance
@@ -58,7 +58,7 @@ class Periodic(OfDistance):
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         U, V, same = self._scaled(X, Z)
         K = np.empty((len(U), len(V)))
-        core.stationary(0, U, V, same, K)
+        core.stationary(0, U, V, same, K, 1.0, threads(K.size))
         return K
 
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
@@ -68,9 +68,9 @@ class Periodic(OfDistance):
         period = np.broadcast_to(positive(self, "period", d), d)
         length_scale = np.broadcast_to(positive(self, "length_scale", d), d)
         M, sums = np.empty((len(U), len(V))), np.empty(2 * d)
-        core.stationary(0, U, V, same, M)
+        core.stationary(0, U, V, same, M, 1.0, threads(M.size))
         M *= Q
-        core.weighted_spread(U, V, M, sums)
+        core.weighted_spread(U, V, M, sums, threads(M.size))
         by_length = (sums[:d] + sums[d:]) / length_scale
         # dk/dperiod_d = 2 pi k delta_d sin(2 pi delta_d / period_d) / (period_d length_scale_d)^2
         # with delta = x - z. U holds cos and sin divided by length_scale, so that

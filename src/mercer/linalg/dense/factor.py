@@ -17,7 +17,7 @@ from scipy.linalg import cython_blas, cython_lapack, eigh
 
 from mercer._native import blocked, core
 from mercer.core import arrays
-from mercer.core.arrays import Array, Index, cholesky_logdet, half_solve, mirror
+from mercer.core.arrays import Array, Index, cholesky_logdet, half_solve, mirror, threads
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.operators import CholeskyOperator, ExplicitOperator
@@ -58,7 +58,7 @@ def _halving(A: Array) -> bool:
     """Whether to halve A (n, n): asked anew each time, for threads may be limited in between."""
     if len(A) < SMALLEST or not A.flags.c_contiguous or not _connected():
         return False
-    found = {(library.internal_api, library.num_threads) for library in _libraries()}
+    found = {(library.internal_api, library.num_threads) for library in arrays.blas_libraries()}
     return found == {("openblas", 1)}
 
 
@@ -66,14 +66,6 @@ def _halving(A: Array) -> bool:
 def _connected() -> bool:
     """Hand SciPy's routines to the compiled part; whether it can work with them."""
     return blocked.connect(dict(cython_blas.__pyx_capi__), dict(cython_lapack.__pyx_capi__))
-
-
-@cache
-def _libraries() -> list[Any]:
-    """Return the BLAS libraries in this process: NumPy's and SciPy's are loaded by now."""
-    from threadpoolctl import ThreadpoolController
-
-    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 class DenseFactor(CholeskyOperator, Factor):
@@ -133,7 +125,7 @@ class DenseFactor(CholeskyOperator, Factor):
             M = self._gram.take()
         elif not K.flags.writeable:
             M = K.copy()
-        core.scale_upper(K, self.scale, 1.0 + jitter, M)
+        core.scale_upper(K, self.scale, 1.0 + jitter, M, threads(M.size))
         return M
 
     def _factorise(self) -> Array:
@@ -238,12 +230,12 @@ class DenseFactor(CholeskyOperator, Factor):
 
     def add_to(self, M: Array) -> None:
         if self._inverse is not None or self._beside is not None:
-            core.add_scaled_upper(self.inverse(), self.scale, M)
+            core.add_scaled_upper(self.inverse(), self.scale, M, threads(M.size))
             return
         with self._laid_beside() as A:
             half_inverse(A)
             inverse_of_half(A)
-            core.add_scaled_upper(A, self.scale, M)
+            core.add_scaled_upper(A, self.scale, M, threads(M.size))
         self._beside_whole = True
 
     def _weak(self) -> Iterator[tuple[Index, Array]]:
@@ -294,7 +286,7 @@ class DenseFactor(CholeskyOperator, Factor):
     def gradient_weights(self, a: Array, count: float) -> Array:
         Q = self.inverse()
         self._inverse = None
-        core.gradient_weights(Q, self.scale, np.ascontiguousarray(a), count)
+        core.gradient_weights(Q, self.scale, np.ascontiguousarray(a), count, threads(Q.size))
         return Q
 
     def operator(self) -> CholeskyOperator:

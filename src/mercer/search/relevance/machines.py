@@ -9,13 +9,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mercer._native import relevance as native
 from mercer.core.arrays import Array
 from mercer.losses.base import Loss
-from mercer.search.relevance.state import Design, Pool, SparseState, factor
+from mercer.search.relevance.state import (
+    PIVOT,
+    Design,
+    Pool,
+    SparseState,
+    WeightFactor,
+    factor,
+)
 
 NOISE_FLOOR = 1e-6  # smallest noise variance, relative to that of the targets
-# Up to so many numbers, 72 MB, the columns and the inner products phi_i'W phi_m of all candidates
-# are formed at once; beyond, of those that are ever looked at.
+# Up to so many numbers, 72 MB, the inner products phi_i'W phi_m of all candidates may be formed at
+# once, where many are looked at; beyond, of those that are ever looked at.
 TOGETHER = 9_000_000
 LOG_2PI = math.log(2.0 * math.pi)
 # Newton ends where it expects to gain less: the determinant is of first order in what is left.
@@ -107,16 +115,14 @@ class GaussianMachine(Machine):
         self.t, self.spread = t, spread
         w, m = design.weights, design.Phi.shape[1]
         self.total = float(w.sum())
-        if m * max(m, len(w)) <= TOGETHER:
-            self._columns = Pool.full(design.columns())
-            self._products = Pool.full(design.products())
-        else:
-            self._columns = Pool(design.column, m, len(w))
-            self._products = Pool(lambda i: design.dots(self._columns.row(i) * w), m, m)
+        self._columns = Pool(design.column, m, len(w))
+        every = design.products if m * m <= TOGETHER else None
+        self._products = Pool(lambda i: design.dots(self._columns.row(i) * w), m, m, every)
         self._wt = w * t
         self._square = float(self._wt @ t) + spread
         self._targets = design.dots(self._wt)  # phi_m'W t
         self._flat_products = design.dots(design.flat.T * w)
+        self._room = native.Room()
         # what the last set of functions has whatever the precisions: active, F W F', F W t
         self._frame: tuple[tuple[int, ...], Array, Array] | None = None
         beta = 1.0 if noise is None else 1.0 / noise
@@ -136,13 +142,16 @@ class GaussianMachine(Machine):
         gram, right = self._frame[1:]
         w, p = self.design.weights, len(right)
         k = p - len(active)
-        normal = np.multiply(gram, beta, order="F")
         precisions = np.concatenate([np.zeros(k), prior])
-        normal.flat[:: p + 1] += precisions
         b = beta * w
         functions = partial(self._functions, active)
-        found = factor(normal, functions, b, precisions)
-        mu = found.back(found.half(beta * right))
+        R, mu = np.empty((p, p), order="F"), np.empty(p)
+        found = WeightFactor(R)
+        if not native.posterior(self._room, gram.T, right, precisions, beta, PIVOT, R.T, mu):
+            normal = np.multiply(gram, beta, order="F")
+            normal.flat[:: p + 1] += precisions
+            found = factor(normal, functions, b, precisions)
+            mu = found.back(found.half(beta * right))
         r = self.t - self._columns.mix(active, mu[k:]) - self.design.flat @ mu[:k]
         misfit = beta * (float(w @ r**2) + self.spread)
         whole = self.total * (math.log(beta) - LOG_2PI) + k * LOG_2PI + float(np.log(prior).sum())

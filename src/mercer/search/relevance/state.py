@@ -31,8 +31,7 @@ class Design:
     @cached_property
     def lengths(self) -> Array:
         """Weighted length of every column, shape (m,)."""
-        squares = np.einsum("i,ij,ij->j", self.weights, self.Phi, self.Phi)
-        return np.asarray(np.sqrt(squares))
+        return np.asarray(np.sqrt(self._squares(self.weights)))
 
     @cached_property
     def usable(self) -> Array:
@@ -71,10 +70,6 @@ class Design:
         """Return the candidate i, of unit length, shape (n,)."""
         return np.asarray(self.Phi[:, i] * self._inverse[i])
 
-    def columns(self) -> Array:
-        """Return all candidates, of unit length, one a row, shape (m, n)."""
-        return np.multiply(self.Phi.T, self._inverse[:, None], order="C")
-
     def dots(self, V: Array, out: Array | None = None) -> Array:
         """Inner products of V (n,) or (p, n) with every candidate: (m,) or (p, m)."""
         found = np.matmul(V, self.Phi, out=out)
@@ -98,7 +93,12 @@ class Design:
 
     def unit_squares(self, b: Array) -> Array:
         """sum_i b_i phi_im^2 of the columns of unit length, shape (m,)."""
-        return np.asarray(np.einsum("i,ij,ij->j", b, self.Phi, self.Phi) * self._inverse**2)
+        return self._squares(b) * self._inverse**2
+
+    def _squares(self, b: Array) -> Array:
+        if np.all(b == 1.0):
+            return np.asarray(np.einsum("ij,ij->j", self.Phi, self.Phi))
+        return np.asarray(np.einsum("i,ij,ij->j", b, self.Phi, self.Phi))
 
 
 # Below this share of its diagonal a pivot has lost too many digits to the square of the condition.
@@ -203,32 +203,50 @@ class SparseState:
         return float(len(self.mu) - self.prior @ self.variances[self.flat :])
 
 
-class Pool:
-    """Rows that belong to candidates, kept for as long as a search lasts: each is formed once."""
+# Rows are formed singly until so many were, or a model has more functions: then all are, for that
+# costs as much as about 130 of them.
+SINGLY, MODEL = 64, 24
 
-    def __init__(self, make: Callable[[int], Array], candidates: int, width: int) -> None:
-        self._make = make
+
+class Pool:
+    """Rows that belong to candidates, kept for as long as a search lasts: each is formed once.
+
+    ``make`` forms the row of one candidate; ``every``, if given, all of them (m, width) in one
+    product, which pays where many are looked at.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int], Array],
+        candidates: int,
+        width: int,
+        every: Callable[[], Array] | None = None,
+    ) -> None:
+        self._make, self._every = make, every
         self._place = np.full(candidates, -1, dtype=np.intp)
         self._count = 0
-        self._rows = np.empty((32, width))
-
-    @classmethod
-    def full(cls, rows: Array) -> Pool:
-        """Return a pool whose rows (m, width) are all there."""
-        pool = cls(rows.__getitem__, len(rows), rows.shape[1])
-        pool._place = np.arange(len(rows), dtype=np.intp)
-        pool._rows, pool._count = rows, len(rows)
-        return pool
+        self._rows = np.empty((min(32, candidates), width))
 
     def row(self, i: int) -> Array:
         """Return the row of candidate i, (width,)."""
         if self._place[i] < 0:
-            row = self._make(i)
-            if self._count == len(self._rows):
-                self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-            self._rows[self._count], self._place[i] = row, self._count
-            self._count += 1
+            self._add(i)
         return np.asarray(self._rows[self._place[i]])
+
+    def _add(self, i: int) -> None:
+        if self._every is not None and self._count == SINGLY:
+            self._fill()
+            return
+        row = self._make(i)
+        if self._count == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        self._rows[self._count], self._place[i] = row, self._count
+        self._count += 1
+
+    def _fill(self) -> None:
+        if self._every is not None:
+            self._rows, self._place = self._every(), np.arange(len(self._place), dtype=np.intp)
+            self._every = None
 
     def rows(self, active: tuple[int, ...]) -> Array:
         """Return the rows of several candidates, (M, width), as a copy."""
@@ -255,9 +273,11 @@ class Pool:
     def _places(self, active: tuple[int, ...]) -> Index:
         """Where the rows of these candidates are kept, (M,); formed if they are not."""
         index = list(active)
+        if len(index) > MODEL:
+            self._fill()
         places = self._place[index]
         if len(index) and places.min() < 0:
-            for i in np.flatnonzero(places < 0):
-                self.row(index[i])
+            for i in index:
+                self.row(i)
             places = self._place[index]
         return np.asarray(places)
