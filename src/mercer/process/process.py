@@ -182,7 +182,9 @@ class Posterior(Process):
 
     def mean(self, X: Array) -> Array:
         if self.operator.walks:
-            return np.asarray(self.parent.mean(X) + self.operator.mean_at(X, self.alpha))
+            walked = self.parent.mean(X) + self.operator.mean_at(X, self.alpha)
+            h = self._rows(X)
+            return np.asarray(walked if h is None else walked + h @ self.beta)
 
         def one(X: Array) -> Array:
             mean = self.parent.mean(X) + self.parent.matmul(X, self.points, self.alpha)
@@ -201,7 +203,7 @@ class Posterior(Process):
 
     def diag(self, X: Array) -> Array:
         C = self.operator
-        if C.walks:
+        if C.knows_variances:
             return C.var_at(X)
         P = self.points
         known = batched(lambda x: C.reduce_diag(self.parent(x, P).T, self._rows(x)), X, len(P))

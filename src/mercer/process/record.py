@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mercer.core.arrays import Array
@@ -18,6 +19,7 @@ from mercer.linalg.operators import (
     PosteriorOperator,
     SeveralOperator,
 )
+from mercer.linalg.structured.additive import AdditiveGram, AdditiveOperator, columns_of
 from mercer.process.process import Posterior, Prior
 
 _CHOLESKY = {
@@ -40,8 +42,25 @@ _INDUCED = {
     "triangle": Numbers("n n", upper=True, diagonal="positive"),
     "root": Numbers("n+b n+b | n n", upper=True, diagonal="positive"),
 }
+_ADDITIVE: dict[str, Kind] = {"W": Numbers("n", 0.0, above=True), "centres": Numbers("z d")}
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
 _SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
+
+
+@dataclass
+class _Additive(PosteriorOperator):
+    """The arrays of an additive operator, before its posterior is known."""
+
+    W: Array
+    centres: Array
+    T: Array | None = None
+    A: Array | None = None
+
+    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
+        raise NotImplementedError
+
+    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
+        raise NotImplementedError
 
 
 def _form(operator: Any) -> str:
@@ -59,6 +78,8 @@ def _form(operator: Any) -> str:
             return "induced"
         case SeveralOperator():
             return "several" if operator.shared is None else "coupled"
+        case AdditiveOperator() | _Additive():
+            return "additive" if operator.A is None else "additive_basis"
     return "line" if operator.walks else type(operator).__name__
 
 
@@ -78,6 +99,10 @@ OPERATOR = One(
             lambda W: LineOperator(None, None, W),  # type: ignore[arg-type]  # set by _posterior
             {"W": Numbers("n", 0.0, finite=False)},
         ),
+        "additive": Fields(_Additive, _ADDITIVE),
+        "additive_basis": Fields(
+            _Additive, _ADDITIVE | {"T": Numbers("n b"), "A": Numbers("b b", diagonal="positive")}
+        ),
     },
     _form,
 )
@@ -86,9 +111,14 @@ OPERATOR = One(
 def _posterior(
     kernel: Kernel, points: Array, alpha: Array, beta: Array | None, operator: PosteriorOperator
 ) -> Posterior:
-    if beta is None and _form(operator) in ("basis", "contrast", "inducing"):
+    if beta is None and _form(operator) in ("basis", "contrast", "inducing", "additive_basis"):
         raise ValueError("there is an operator of a basis, but no basis")
-    if operator.walks:
+    if isinstance(operator, _Additive):
+        if columns_of(kernel, points.shape[1]) is None:
+            raise ValueError("weights of an additive posterior belong to a sum of Matern kernels")
+        factor = AdditiveGram(kernel, points, operator.centres).factor(operator.W)
+        operator = AdditiveOperator(factor, operator.T, operator.A)
+    elif operator.walks:
         states = state_space_of(kernel, points.shape[1])
         if states is None:
             raise ValueError("weights of an O(n) posterior belong to a Matern kernel on one column")
@@ -111,6 +141,6 @@ POSTERIOR = Fields(
         "beta": Maybe(Numbers("b m")),
         "operator": OPERATOR,
     },
-    own="n b",
+    own="n b z",
     parts=_parts,
 )

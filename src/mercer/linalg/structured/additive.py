@@ -19,7 +19,7 @@ from mercer.core.arrays import Array
 from mercer.kernels.base import Kernel
 from mercer.kernels.markov import StateSpace, stacked
 from mercer.linalg.gram import Factor
-from mercer.linalg.iterative import WIDTH, IterativeFactor, IterativeGram, IterativeOperator
+from mercer.linalg.iterative import IterativeFactor, IterativeGram, IterativeOperator
 from mercer.linalg.line import Line, state_space_of
 
 
@@ -104,17 +104,25 @@ class SolvedBasis(Factor):
 
     def __init__(self, inner: AdditiveFactor, H: Array) -> None:
         self.inner, self.H, self.jitter = inner, H, inner.jitter
-        found = [inner.solved(H[:, i : i + WIDTH]) for i in range(0, H.shape[1], WIDTH)]
-        self.T = np.hstack([one.V for one in found])
-        R = np.hstack([one.residual for one in found])
-        self.low = H.T @ self.T + self.T.T @ R  # A_0 = V'(H + R)
-        self.low = 0.5 * (self.low + self.low.T)
-        self.high = self.low + R.T @ inner.P.solve(R)
         if np.linalg.matrix_rank(H) < H.shape[1]:
             raise ValueError(
                 f"the {H.shape[1]} basis functions are linearly dependent on the {len(H)} training "
                 "inputs: drop some of them or choose a lower degree"
             )
+        # beta is off by at most rho |C^1/2 z| / A: z'C z is about n, and A at most H'P^-1 H
+        scale, least = np.sqrt(np.einsum("ij,ij->j", H, inner.P.solve(H))), 1.0
+        while True:
+            tol = least * inner.gram.tol / len(H)
+            found = [inner.solved(H[:, [j]] / scale[j], tol) for j in range(H.shape[1])]
+            self.T = np.hstack([one.V for one in found]) * scale
+            R = np.hstack([one.residual for one in found]) * scale
+            self.low = H.T @ self.T + self.T.T @ R  # A_0 = V'(H + R)
+            self.low = 0.5 * (self.low + self.low.T)
+            smallest = float((np.diagonal(self.low) / scale**2).min())
+            if smallest >= 0.5 * least or not all(one.converged for one in found):
+                break
+            least = max(smallest, 1e-3 * least)
+        self.high = self.low + R.T @ inner.P.solve(R)
         self._cho = cho_factor(self.low)
 
     def basis_coefficients(self, z: Array) -> Array:
