@@ -25,6 +25,9 @@ from mercer.linalg.reduced.centres import CHOOSERS
 from mercer.linalg.structured.additive import AdditiveGram, columns_of
 from mercer.process.process import Posterior, Prior
 
+# Of each term by name, relative to var(y). The variance of a straight line, which is a Matern term
+# of any length scale, would grow until the digits of its mean are lost.
+AMPLITUDES = (1e-8, 1e3)
 GRAMS = ("auto", "dense", "iterative")
 
 
@@ -150,6 +153,20 @@ class AdditiveRegressor(Additive, KernelRegressor):
             return kernel
         terms = [(1.0 / d) * kernel.__sklearn_clone__().on([j]) for j in range(d)]
         return terms[0] if d == 1 else Sum(terms)
+
+    def _begin(self, fit: Fit) -> None:
+        super()._begin(fit)
+        if not self._named:
+            return
+        X, y, w = fit.problem.points, fit.problem.y, fit.problem.weights / fit.problem.weights.sum()
+        spread = np.sqrt(w @ (X - w @ X) ** 2)
+        square = float((w @ (y - w @ y) ** 2).mean()) or 1.0
+        kernel = fit.parts.kernel
+        for j, term in enumerate(kernel.terms()):
+            term.set_params(variance=square / len(spread))
+            term.set_params(kernel__kernel__length_scale=float(spread[j]) or 1.0)
+        low, high = AMPLITUDES
+        fit.parts.amplitudes = (low * square, high * square)
 
     def _iterates(self, n: int) -> bool:
         return self.gram == "iterative" or (self.gram == "auto" and n > self.rows)
