@@ -67,9 +67,13 @@ def test_every_end_is_bracketed_and_the_last_is_exact(basis: bool) -> None:
         alpha = factor.solve(y)
         low, high = factor.bounds(y, alpha)
         assert low - 1e-8 <= value <= high + 1e-8
-        error = np.abs(KERNEL(X) @ (alpha - exact.alpha)).max()
+        off = KERNEL(X) @ (alpha - exact.alpha)
         if H is None:
-            assert error <= factor.report["mean_error"] + 1e-9
+            assert np.abs(off).max() <= factor.report["mean_error"] + 1e-9
+        elif exact.beta is not None:
+            off += H @ (factor.basis_coefficients(y) - exact.beta)
+        assert np.abs(off).max() <= factor.report["row_error"] + 1e-9
+        assert factor.report["row_error"] <= 30.0 * np.sqrt(tol)
         widths.append(high - low)
         if isinstance(factor, SolvedBasis):
             assert np.linalg.eigvalsh(factor.high - factor.low).min() >= -1e-9

@@ -98,9 +98,9 @@ class AdditiveRegressor(Additive, KernelRegressor):
         search: Any = "evidence",
         gram: str = "auto",
         basis: Any = "constant",
-        rows: int = 2000,
+        rows: int = 1000,
         rank: int = 200,
-        tol: float = 0.01,
+        tol: float = 0.001,
         probes: int = 8,
         standardize: bool | str = "auto",
         random_state: Any = None,
@@ -271,4 +271,9 @@ class AdditiveRegressor(Additive, KernelRegressor):
             )
             for name, term in self.report_["terms"].items()
         ]
+        error = self.report_["inference"].get("row_error")
+        if error is not None:
+            error = float(error * self.units_.y_scale.max())
+            text = f"at most {error:.3g} from that of the exact model, at every training row"
+            rows.append(("Numerics", "mean", text))
         return [*rows[:at], *told, *rows[at:]]
