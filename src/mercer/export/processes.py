@@ -55,7 +55,10 @@ class Traced:
         operator: Any = self.posterior.operator
         if operator.walks:  # of a Markov kernel, whose matrix is formed after all
             gram = DenseGram(self.prior.signal, self.posterior.points)
-            operator = gram.factor(operator.W).operator()
+            factor, basis = gram.factor(operator.W), self.posterior.basis
+            if basis is not None:
+                factor = factor.projected(basis(self.posterior.points))
+            operator = factor.operator()
         return np.maximum(self._prior_variance() - _reduced(operator, self.K, self.h), 0.0)
 
     def blocks(self) -> list[list[Value]]:

@@ -124,7 +124,7 @@ class SolvedBasis(Factor):
             )
         # beta is off by at most rho |C^1/2 z| / A: z'C z is about n, and A at most H'P^-1 H
         scale, least = np.sqrt(np.einsum("ij,ij->j", H, inner.P.solve(H))), 1.0
-        while True:
+        for _ in range(8):
             tol = least * inner.gram.tol / len(H)
             found = [inner.solved(H[:, [j]] / scale[j], tol) for j in range(H.shape[1])]
             self.T = np.hstack([one.V for one in found]) * scale
