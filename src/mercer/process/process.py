@@ -183,8 +183,9 @@ class Posterior(Process):
     def mean(self, X: Array) -> Array:
         if self.operator.walks:
             walked = self.parent.mean(X) + self.operator.mean_at(X, self.alpha)
-            h = self._rows(X)
-            return np.asarray(walked if h is None else walked + h @ self.beta)
+            if self.basis is not None and self.beta is not None:
+                walked = walked + self.basis(X) @ self.beta
+            return np.asarray(walked)
 
         def one(X: Array) -> Array:
             mean = self.parent.mean(X) + self.parent.matmul(X, self.points, self.alpha)

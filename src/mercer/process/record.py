@@ -20,6 +20,7 @@ from mercer.linalg.operators import (
     SeveralOperator,
 )
 from mercer.linalg.structured.additive import AdditiveGram, AdditiveOperator, columns_of
+from mercer.linalg.structured.kronecker import KroneckerGram, KroneckerOperator
 from mercer.process.process import Posterior, Prior
 
 _CHOLESKY = {
@@ -48,11 +49,11 @@ _SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="posit
 
 
 @dataclass
-class _Additive(PosteriorOperator):
-    """The arrays of an additive operator, before its posterior is known."""
+class _Structured(PosteriorOperator):
+    """The arrays of an operator that needs its posterior: an additive one, or without centres."""
 
     W: Array
-    centres: Array
+    centres: Array | None = None
     T: Array | None = None
     A: Array | None = None
 
@@ -78,7 +79,9 @@ def _form(operator: Any) -> str:
             return "induced"
         case SeveralOperator():
             return "several" if operator.shared is None else "coupled"
-        case AdditiveOperator() | _Additive():
+        case KroneckerOperator() | _Structured(centres=None):
+            return "kronecker"
+        case AdditiveOperator() | _Structured():
             return "additive" if operator.A is None else "additive_basis"
     return "line" if operator.walks else type(operator).__name__
 
@@ -99,9 +102,10 @@ OPERATOR = One(
             lambda W: LineOperator(None, None, W),  # type: ignore[arg-type]  # set by _posterior
             {"W": Numbers("n", 0.0, finite=False)},
         ),
-        "additive": Fields(_Additive, _ADDITIVE),
+        "kronecker": Fields(_Structured, {"W": Numbers("n", 0.0, above=True)}),
+        "additive": Fields(_Structured, _ADDITIVE),
         "additive_basis": Fields(
-            _Additive, _ADDITIVE | {"T": Numbers("n b"), "A": Numbers("b b", diagonal="positive")}
+            _Structured, _ADDITIVE | {"T": Numbers("n b"), "A": Numbers("b b", diagonal="positive")}
         ),
     },
     _form,
@@ -113,7 +117,9 @@ def _posterior(
 ) -> Posterior:
     if beta is None and _form(operator) in ("basis", "contrast", "inducing", "additive_basis"):
         raise ValueError("there is an operator of a basis, but no basis")
-    if isinstance(operator, _Additive):
+    if isinstance(operator, _Structured) and operator.centres is None:
+        operator = KroneckerGram(kernel, points).factor(operator.W).operator()
+    elif isinstance(operator, _Structured):
         if columns_of(kernel, points.shape[1]) is None:
             raise ValueError("weights of an additive posterior belong to a sum of Matern kernels")
         factor = AdditiveGram(kernel, points, operator.centres).factor(operator.W)

@@ -77,6 +77,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         predictions, but no deviations, intervals or evidence, and search must be None.
     search : "evidence", "loo", None (the parts as they are) or Search
     gram : "auto", "dense" or "markov", the linear algebra; "auto" chooses among exact forms only.
+        "kronecker" is for products of kernels on complete grids.
     basis : None, "constant", "linear", degree, callable or Basis
         Unpenalised functions beside the kernel, with a flat prior on their coefficients.
     standardize : "auto", True or False
