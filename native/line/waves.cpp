@@ -104,6 +104,19 @@ struct Model {
         }
     }
 
+    // A alone: nothing that needs Q may follow
+    void moved(double d) {
+        if (d == gap) return;
+        gap = d;
+        for (int k = 0; k < count; ++k) {
+            const int p = order[k], s = at[k];
+            double a[9];
+            move(p, rate[k] * d, a);
+            for (int i = 0; i < p; ++i)
+                for (int j = 0; j < p; ++j) A[(s + i) * D + s + j] = a[i * p + j];
+        }
+    }
+
     void over(double d) {
         if (d == gap) return;  // a grid: nothing new
         gap = d;
@@ -283,7 +296,7 @@ double smooth(Model<D> model, const Vector& gaps, const Vector& W, const Table& 
     for (size_t t = n; t-- > 0;) {
         if (t % mercer::SPELL == 0) patience();
         if (t + 1 < n) {  // N <- A'N A, r <- A'r
-            model.over(gaps(t));
+            model.moved(gaps(t));
             for (int i = 0; i < D; ++i)
                 for (int j = 0; j < D; ++j) t2[i * D + j] = model.A[j * D + i];
             predict<D>(t2, N, nullptr);
@@ -342,7 +355,7 @@ void times(Model<D> model, const Vector& gaps, const Table& V, Results out) {
         for (size_t step = 0; step < n; ++step) {
             if (step % mercer::SPELL == 0) patience();
             const size_t t = back ? n - 1 - step : step;
-            if (step) model.over(gaps(back ? t : t - 1));
+            if (step) model.moved(gaps(back ? t : t - 1));
             for (size_t c = 0; c < m; ++c) {
                 double* s = &state[c * D];
                 if (step) {

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mercer import rkhs as rkhs
     from mercer import search as search
     from mercer import testing as testing
+    from mercer.estimators.additive.estimator import AdditiveRegressor as AdditiveRegressor
     from mercer.estimators.discrimination.estimator import MEDClassifier as MEDClassifier
     from mercer.estimators.gaussian_process.classifier import GPClassifier as GPClassifier
     from mercer.estimators.gaussian_process.regressor import GPRegressor as GPRegressor
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AdditiveRegressor": "mercer.estimators.additive.estimator",
     "GPClassifier": "mercer.estimators.gaussian_process.classifier",
     "GPRegressor": "mercer.estimators.gaussian_process.regressor",
     "KernelClassifier": "mercer.estimators.kernel.classifier",

@@ -11,7 +11,7 @@ import mercer
 from mercer import losses, search
 from mercer.export import ExportError
 from mercer.export.machines import WRITERS
-from mercer.kernels import RBF, Constant, Linear, RandomFourier, White
+from mercer.kernels import RBF, Constant, Linear, Matern, RandomFourier, White
 from tests.export.common import assert_same
 
 RNG = np.random.default_rng(0)
@@ -28,6 +28,7 @@ COUNTS = RNG.poisson(np.exp(np.sin(X[:, 0])))
 OWN = 2.0 * RBF(np.array([1.0, 20.0]))
 
 REGRESSORS = {
+    "AdditiveRegressor": mercer.AdditiveRegressor(),
     "GPRegressor": mercer.GPRegressor(),
     "GPRegressor, basis": mercer.GPRegressor(OWN, basis="quadratic", search=None),
     "GPRegressor, noise parts": mercer.GPRegressor(OWN + White(0.1), search=None),
@@ -192,6 +193,14 @@ def test_markov_machine(kernel):
     model = mercer.GPRegressor(kernel, gram="markov").fit(LINE, WAVE)
     assert model.report_["gram"] == "markov"
     assert_same(model, BEYOND, 1e-7)
+
+
+def test_additive_machine():
+    kernel = Matern().on(0) + Matern(length_scale=20.0).on(1)
+    given = {"search": None, "gram": "iterative", "tol": 1e-14}
+    model = mercer.AdditiveRegressor(kernel, loss=losses.Gaussian(0.05), **given).fit(X, TARGET)
+    model.posteriors_[0].operator.width = 1e-10
+    assert_same(model, Z, 1e-6, ["mean", "std"])
 
 
 def test_several_outputs():

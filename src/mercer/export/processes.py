@@ -16,6 +16,7 @@ from mercer.export.expression import Value, stack, value_of, where
 from mercer.export.kernels import basis_rows, cross, written
 from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.operators import PosteriorOperator, SeveralOperator, _product
+from mercer.linalg.structured.kronecker import KroneckerOperator
 from mercer.process.features import Augmented, Sparse
 from mercer.process.process import Posterior, Prior
 from mercer.process.spline import SplinePosterior
@@ -53,9 +54,12 @@ class Traced:
         """Formula (2) on the diagonal, not below zero: (q, 1)."""
         require_memory(len(self.posterior.points), 3, "the graph of a variance", "export")
         operator: Any = self.posterior.operator
-        if operator.walks:  # of a Markov kernel, whose matrix is formed after all
+        if operator.walks or isinstance(operator, KroneckerOperator):  # K is formed after all
             gram = DenseGram(self.prior.signal, self.posterior.points)
-            operator = gram.factor(operator.W).operator()
+            factor, basis = gram.factor(operator.W), self.posterior.basis
+            if basis is not None:
+                factor = factor.projected(basis(self.posterior.points))
+            operator = factor.operator()
         return np.maximum(self._prior_variance() - _reduced(operator, self.K, self.h), 0.0)
 
     def blocks(self) -> list[list[Value]]:

@@ -96,6 +96,7 @@ class LineOperator(PosteriorOperator):
     """C = (K + W^-1)^-1 at points P (n, d), and the posterior at new points in O(n + q)."""
 
     walks: ClassVar[bool] = True
+    knows_variances: ClassVar[bool] = True
 
     def __init__(self, states: StateSpace, points: Array, W: Array) -> None:
         self.states, self.points, self.W = states, points, W

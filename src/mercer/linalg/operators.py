@@ -23,10 +23,12 @@ from mercer.core.arrays import Array, back_solve, half_solve, transposed_solve
 class PosteriorOperator(ABC):
     """C as a finished posterior keeps it.
 
-    ``walks`` if the prior is Markov on a line: ``mean_at`` and ``var_at`` then cost O(n + q).
+    ``walks`` if the prior is Markov on a line, or a sum of such: ``mean_at`` then costs O(n + q),
+    and so does ``var_at`` if it ``knows_variances``.
     """
 
     walks: ClassVar[bool] = False
+    knows_variances: ClassVar[bool] = False
 
     def mean_at(self, X: Array, alpha: Array) -> Array:
         """k(X, P) alpha for X (q, d), alpha (n, m): (q, m)."""

@@ -182,7 +182,10 @@ class Posterior(Process):
 
     def mean(self, X: Array) -> Array:
         if self.operator.walks:
-            return np.asarray(self.parent.mean(X) + self.operator.mean_at(X, self.alpha))
+            walked = self.parent.mean(X) + self.operator.mean_at(X, self.alpha)
+            if self.basis is not None and self.beta is not None:
+                walked = walked + self.basis(X) @ self.beta
+            return np.asarray(walked)
 
         def one(X: Array) -> Array:
             mean = self.parent.mean(X) + self.parent.matmul(X, self.points, self.alpha)
@@ -201,7 +204,7 @@ class Posterior(Process):
 
     def diag(self, X: Array) -> Array:
         C = self.operator
-        if C.walks:
+        if C.knows_variances:
             return C.var_at(X)
         P = self.points
         known = batched(lambda x: C.reduce_diag(self.parent(x, P).T, self._rows(x)), X, len(P))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mercer.core.arrays import Array
@@ -19,6 +20,8 @@ from mercer.linalg.operators import (
     PosteriorOperator,
     SeveralOperator,
 )
+from mercer.linalg.structured.additive import AdditiveGram, AdditiveOperator, columns_of
+from mercer.linalg.structured.kronecker import KroneckerGram, KroneckerOperator
 from mercer.process.process import Posterior, Prior
 
 _CHOLESKY = {
@@ -50,8 +53,25 @@ _SINGLE = {
     "cholesky": Fields(CholeskyOperator, _CHOLESKY),
     "induced": Fields(InducedOperator, _INDUCED),
 }
+_ADDITIVE: dict[str, Kind] = {"W": Numbers("n", 0.0, above=True), "centres": Numbers("z d")}
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
 _SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
+
+
+@dataclass
+class _Structured(PosteriorOperator):
+    """The arrays of an operator that needs its posterior: an additive one, or without centres."""
+
+    W: Array
+    centres: Array | None = None
+    T: Array | None = None
+    A: Array | None = None
+
+    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
+        raise NotImplementedError
+
+    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
+        raise NotImplementedError
 
 
 def _form(operator: Any) -> str:
@@ -71,6 +91,10 @@ def _form(operator: Any) -> str:
             return "iterative"
         case SeveralOperator():
             return "several" if operator.shared is None else "coupled"
+        case KroneckerOperator() | _Structured(centres=None):
+            return "kronecker"
+        case AdditiveOperator() | _Structured():
+            return "additive" if operator.A is None else "additive_basis"
     return "line" if operator.walks else type(operator).__name__
 
 
@@ -105,6 +129,11 @@ OPERATOR = One(
             lambda W: LineOperator(None, None, W),  # type: ignore[arg-type]  # set by _posterior
             {"W": Numbers("n", 0.0, finite=False)},
         ),
+        "kronecker": Fields(_Structured, {"W": Numbers("n", 0.0, above=True)}),
+        "additive": Fields(_Structured, _ADDITIVE),
+        "additive_basis": Fields(
+            _Structured, _ADDITIVE | {"T": Numbers("n b"), "A": Numbers("b b", diagonal="positive")}
+        ),
     },
     _form,
 )
@@ -113,9 +142,16 @@ OPERATOR = One(
 def _posterior(
     kernel: Kernel, points: Array, alpha: Array, beta: Array | None, operator: PosteriorOperator
 ) -> Posterior:
-    if beta is None and _form(operator) in ("basis", "contrast", "inducing"):
+    if beta is None and _form(operator) in ("basis", "contrast", "inducing", "additive_basis"):
         raise ValueError("there is an operator of a basis, but no basis")
-    if operator.walks:
+    if isinstance(operator, _Structured) and operator.centres is None:
+        operator = KroneckerGram(kernel, points).factor(operator.W).operator()
+    elif isinstance(operator, _Structured):
+        if columns_of(kernel, points.shape[1]) is None:
+            raise ValueError("weights of an additive posterior belong to a sum of Matern kernels")
+        factor = AdditiveGram(kernel, points, operator.centres).factor(operator.W)
+        operator = AdditiveOperator(factor, operator.T, operator.A)
+    elif operator.walks:
         states = state_space_of(kernel, points.shape[1])
         if states is None:
             raise ValueError("weights of an O(n) posterior belong to a Matern kernel on one column")
@@ -140,6 +176,6 @@ POSTERIOR = Fields(
         "beta": Maybe(Numbers("b m")),
         "operator": OPERATOR,
     },
-    own="n b",
+    own="n b z",
     parts=_parts,
 )

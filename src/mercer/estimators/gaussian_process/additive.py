@@ -26,7 +26,9 @@ from mercer.estimators.shared.predictions import check_variances, mixed
 from mercer.kernels.base import Kernel
 from mercer.kernels.columns import Columns
 from mercer.kernels.compose import Product, Scale, Sum
+from mercer.linalg.line import Line
 from mercer.linalg.operators import SeveralOperator
+from mercer.linalg.structured.additive import AdditiveOperator, columns_of
 from mercer.process.process import Posterior, Prior, Process, batched
 
 BASIS, OFFSET = "basis", "offset"
@@ -129,7 +131,11 @@ class Additive(KernelMachine):
         names = self.components_
         columns = getattr(self, "feature_names_in_", None)
         parts = chosen_parts(part, names, _terms(self.posteriors_[0]), columns)
-        inside = self._inputs(X)
+        return self._component(self._inputs(X), parts, return_std, center)
+
+    def _component(self, inside: Array, parts: list[int], return_std: bool, center: bool) -> Any:
+        """Mean and, if asked, deviation of the sum of some components, by position."""
+        names = self.components_
         asked = [names[j] for j in parts]
         pairs = [_moments(p, parts, asked, inside, return_std, center) for p in self.posteriors_]
         mean, variance = mixed(pairs)
@@ -162,7 +168,12 @@ def _moments(
     average = None  # k(P, P) 1/n, formed once
     if center and kernel is not None:
         own = kernel
-        average = batched(lambda rows: own(rows, points).mean(axis=1), points, len(points))
+        each = columns_of(own, points.shape[1]) if isinstance(C, AdditiveOperator) else None
+        if each is not None:  # in O(n)
+            share = np.full((len(points), 1), 1.0 / len(points))
+            average = np.sum([Line(one, points).times(share)[:, 0] for one in each], axis=0)
+        else:
+            average = batched(lambda rows: own(rows, points).mean(axis=1), points, len(points))
 
     def covariance(X: Array) -> tuple[Array, Array]:
         """With the function at the points (n, q), and the prior variance (q,)."""

@@ -21,6 +21,7 @@ from mercer.estimators.shared.predictions import (
 )
 from mercer.estimators.shared.table import as_numbers, check_finite, check_target
 from mercer.kernels import as_kernel
+from mercer.kernels.base import Kernel
 from mercer.losses.base import ONE, Loss
 from mercer.losses.numbers import defaults as numeric
 from mercer.losses.numbers.special import exp
@@ -78,6 +79,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     gram : "auto", "dense" or "markov", the linear algebra; "auto" chooses among exact forms only.
         "inducing" or :class:`~mercer.linalg.Inducing` knows the function through few points, for
         very many rows: with search=None any convex loss has its mode there, with a duality gap.
+        "kronecker" is for products of kernels on complete grids.
     basis : None, "constant", "linear", degree, callable or Basis
         Unpenalised functions beside the kernel, with a flat prior on their coefficients.
     standardize : "auto", True or False
@@ -224,11 +226,15 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         points = check_array(as_numbers(X), dtype=np.float64, order="C", ensure_all_finite=False)
         check_finite(points, "X", names)
         require_memory(len(points), 3, "a joint draw", "draw at")
-        kernel = as_kernel("rbf" if self.kernel is None else self.kernel)
+        kernel = self._prior_kernel(points.shape[1])
         prior = Prior(kernel.resolve(names, points.shape[1]).frozen(points))
         return np.asarray(prior.sample(points, n_samples, generator(random_state))[:, 0])
 
     # ------------------------------------------------------------------ helpers
+    def _prior_kernel(self, d: int) -> Kernel:
+        """Return the kernel as given, for d columns."""
+        return as_kernel("rbf" if self.kernel is None else self.kernel)
+
     def _check_noise_known(self) -> None:
         if np.ndim(getattr(self.loss_, "noise", 0.0)):
             raise ValueError(

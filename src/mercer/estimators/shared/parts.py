@@ -21,11 +21,12 @@ from mercer.linalg.dense.gram import DenseGram, RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
 from mercer.linalg.line import LineGram, Ordering, state_space_of
 from mercer.linalg.representation import Inducing, Iterative
+from mercer.linalg.structured.kronecker import KroneckerGram
 from mercer.losses.base import Loss
 from mercer.search import GramMaker, Search
 
 LINE_FROM = 256  # points from which "auto" walks along the line: below, dense is as fast
-NAMES = ("auto", "dense", "markov", "inducing", "iterative")
+NAMES = ("auto", "dense", "markov", "inducing", "iterative", "kronecker")
 AMPLITUDES = ("variance", "value")  # of a scaled kernel, of a constant
 
 # Noise of a loss given by name: where it starts and how far it may go, relative to var(y).
@@ -103,6 +104,9 @@ class Parts:
             return
         if not isinstance(name, str) or name not in NAMES:
             raise ValueError(f"unknown gram {name!r}; known are {', '.join(map(repr, NAMES))}")
+        if name == "kronecker":
+            self._choose_kronecker()
+            return
         against = self._against_the_line(d)
         if name == "markov" and against:
             raise ValueError(f"gram='markov' does not serve here: {against}; use gram='auto'")
@@ -159,6 +163,13 @@ class Parts:
         if positional(self.kernel) or self.kernel.pairwise:
             raise ValueError("an iterative solution needs a kernel of the inputs alone")
         self.iterative, self.linear = given, True
+
+    def _choose_kronecker(self) -> None:
+        exact = "quadratic" in self.inference.needs and self.criterion in (None, "evidence")
+        if not exact or self.basis is not None:
+            what = "no unpenalised basis" if exact else "Gaussian noise and search='evidence'"
+            raise ValueError(f"gram='kronecker' needs {what}: use gram='auto'")
+        self.make_gram, self.linear = KroneckerGram, True
 
     def limits(self, kernel: Kernel) -> dict[str, tuple[float, float]]:
         """Return the bounds of a search by full name."""

@@ -1,0 +1,1 @@
+"""Covariances with structure: sums of one-column kernels, complete grids."""
