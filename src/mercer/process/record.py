@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mercer.core.arrays import Array
-from mercer.core.kinds import Kind, Numbers, PartOf
+from mercer.core.kinds import Kind, Numbers, PartOf, Plain
 from mercer.core.record import Each, Fields, Maybe, One
 from mercer.kernels.base import Kernel
 from mercer.linalg.line import LineOperator, state_space_of
@@ -19,7 +19,7 @@ from mercer.linalg.operators import (
     PosteriorOperator,
     SeveralOperator,
 )
-from mercer.linalg.structured.additive import AdditiveGram, AdditiveOperator, columns_of
+from mercer.linalg.structured.additive import AdditiveGram, AdditiveOperator
 from mercer.linalg.structured.kronecker import KroneckerGram, KroneckerOperator
 from mercer.process.process import Posterior, Prior
 
@@ -43,7 +43,11 @@ _INDUCED = {
     "triangle": Numbers("n n", upper=True, diagonal="positive"),
     "root": Numbers("n+b n+b | n n", upper=True, diagonal="positive"),
 }
-_ADDITIVE: dict[str, Kind] = {"W": Numbers("n", 0.0, above=True), "centres": Numbers("z d")}
+_ADDITIVE: dict[str, Kind] = {
+    "W": Numbers("n", 0.0, above=True),
+    "centres": Numbers("z d"),
+    "rank": Plain(int),
+}
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
 _SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
 
@@ -54,8 +58,18 @@ class _Structured(PosteriorOperator):
 
     W: Array
     centres: Array | None = None
+    rank: int = 0
     T: Array | None = None
     A: Array | None = None
+
+    def at(self, kernel: Kernel, points: Array) -> PosteriorOperator:
+        """Return the operator of a kernel at points (n, d)."""
+        if self.centres is None:
+            return KroneckerGram(kernel, points).factor(self.W).operator()
+        if len(self.centres) != self.rank:
+            raise ValueError(f"there are {len(self.centres)} centres, not {self.rank}")
+        factor = AdditiveGram(kernel, points, self.centres).factor(self.W)
+        return AdditiveOperator(factor, self.T, self.A)
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
         raise NotImplementedError
@@ -117,13 +131,8 @@ def _posterior(
 ) -> Posterior:
     if beta is None and _form(operator) in ("basis", "contrast", "inducing", "additive_basis"):
         raise ValueError("there is an operator of a basis, but no basis")
-    if isinstance(operator, _Structured) and operator.centres is None:
-        operator = KroneckerGram(kernel, points).factor(operator.W).operator()
-    elif isinstance(operator, _Structured):
-        if columns_of(kernel, points.shape[1]) is None:
-            raise ValueError("weights of an additive posterior belong to a sum of Matern kernels")
-        factor = AdditiveGram(kernel, points, operator.centres).factor(operator.W)
-        operator = AdditiveOperator(factor, operator.T, operator.A)
+    if isinstance(operator, _Structured):
+        operator = operator.at(kernel, points)
     elif operator.walks:
         states = state_space_of(kernel, points.shape[1])
         if states is None:
