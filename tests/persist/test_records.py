@@ -56,6 +56,11 @@ CASES = {
     ).fit(X, T),
     "kernel": lambda: mercer.KernelClassifier(KERNEL, search=None).fit(X, Y),
     "least squares": lambda: mercer.LeastSquaresClassifier(KERNEL, search=None).fit(X, THREE),
+    "additive": lambda: mercer.AdditiveRegressor(gram="iterative").fit(X, T),
+    "additive, no basis": lambda: mercer.AdditiveRegressor(gram="iterative", basis=None).fit(X, T),
+    "grid": lambda: mercer.GPRegressor(
+        Matern().on(0) * RBF().on(1), gram="kronecker", search=None
+    ).fit(np.array([[i, j] for i in range(5) for j in range(4)], dtype=float), np.arange(20.0)),
     "thin plate": lambda: mercer.ThinPlateSpline().fit(X, T),
     "thin plate knots": lambda: mercer.ThinPlateSpline(knots=12).fit(X, T),
     "SVC": lambda: mercer.SVC(class_weight={"up": 2.0}).fit(X, Y),

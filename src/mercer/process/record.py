@@ -20,7 +20,7 @@ from mercer.linalg.operators import (
     PosteriorOperator,
     SeveralOperator,
 )
-from mercer.linalg.structured.additive import AdditiveGram, AdditiveOperator, columns_of
+from mercer.linalg.structured.additive import AdditiveGram, AdditiveOperator
 from mercer.linalg.structured.kronecker import KroneckerGram, KroneckerOperator
 from mercer.process.process import Posterior, Prior
 
@@ -53,7 +53,11 @@ _SINGLE = {
     "cholesky": Fields(CholeskyOperator, _CHOLESKY),
     "induced": Fields(InducedOperator, _INDUCED),
 }
-_ADDITIVE: dict[str, Kind] = {"W": Numbers("n", 0.0, above=True), "centres": Numbers("z d")}
+_ADDITIVE: dict[str, Kind] = {
+    "W": Numbers("n", 0.0, above=True),
+    "centres": Numbers("z d"),
+    "rank": Plain(int),
+}
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
 _SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
 
@@ -64,8 +68,18 @@ class _Structured(PosteriorOperator):
 
     W: Array
     centres: Array | None = None
+    rank: int = 0
     T: Array | None = None
     A: Array | None = None
+
+    def at(self, kernel: Kernel, points: Array) -> PosteriorOperator:
+        """Return the operator of a kernel at points (n, d)."""
+        if self.centres is None:
+            return KroneckerGram(kernel, points).factor(self.W).operator()
+        if len(self.centres) != self.rank:
+            raise ValueError(f"there are {len(self.centres)} centres, not {self.rank}")
+        factor = AdditiveGram(kernel, points, self.centres).factor(self.W)
+        return AdditiveOperator(factor, self.T, self.A)
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
         raise NotImplementedError
@@ -144,13 +158,8 @@ def _posterior(
 ) -> Posterior:
     if beta is None and _form(operator) in ("basis", "contrast", "inducing", "additive_basis"):
         raise ValueError("there is an operator of a basis, but no basis")
-    if isinstance(operator, _Structured) and operator.centres is None:
-        operator = KroneckerGram(kernel, points).factor(operator.W).operator()
-    elif isinstance(operator, _Structured):
-        if columns_of(kernel, points.shape[1]) is None:
-            raise ValueError("weights of an additive posterior belong to a sum of Matern kernels")
-        factor = AdditiveGram(kernel, points, operator.centres).factor(operator.W)
-        operator = AdditiveOperator(factor, operator.T, operator.A)
+    if isinstance(operator, _Structured):
+        operator = operator.at(kernel, points)
     elif operator.walks:
         states = state_space_of(kernel, points.shape[1])
         if states is None:

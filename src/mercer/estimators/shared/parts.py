@@ -38,6 +38,12 @@ def kept_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
     return DenseGram(kernel, points, keep=True, scratch=scratch)
 
 
+def grid_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
+    """Return the Gram of a product of kernels on a complete grid."""
+    assert isinstance(kernel, Kernel)
+    return KroneckerGram(kernel, points)
+
+
 @dataclass
 class Parts:
     """The parts of a fit."""
@@ -169,7 +175,7 @@ class Parts:
         if not exact or self.basis is not None:
             what = "no unpenalised basis" if exact else "Gaussian noise and search='evidence'"
             raise ValueError(f"gram='kronecker' needs {what}: use gram='auto'")
-        self.make_gram, self.linear = KroneckerGram, True
+        self.make_gram, self.linear = grid_gram, True
 
     def limits(self, kernel: Kernel) -> dict[str, tuple[float, float]]:
         """Return the bounds of a search by full name."""

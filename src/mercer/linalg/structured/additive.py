@@ -219,6 +219,11 @@ class AdditiveOperator(IterativeOperator):
         """The centres (m, d) of the preconditioner."""
         return self.factor.gram.reduced.support
 
+    @property
+    def rank(self) -> int:
+        """The number of centres."""
+        return len(self.centres)
+
     def mean_at(self, X: Array, alpha: Array) -> Array:
         gram = self.factor.gram
         assert isinstance(gram, AdditiveGram)

@@ -64,7 +64,7 @@ class KroneckerGram(Gram):
 
     name = "kronecker"
 
-    def __init__(self, kernel: Kernel, points: Array, *, scratch: bool = False) -> None:
+    def __init__(self, kernel: Kernel, points: Array) -> None:
         found = factors_of(kernel)
         if found is None:
             raise ValueError(
