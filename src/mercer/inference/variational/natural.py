@@ -51,7 +51,7 @@ def climb(task: Task, start: Sites | None, tol: float, max_iter: int) -> Sites:
                 ahead = np.where(ahead[1] < 0.0, np.array(mixed(task, point, rate)), ahead)
         trial = place(task, *ahead)
         used += 1
-        if trial is not None and better(trial, point):
+        if trial is not None and better(trial, point, faster):
             point, rate, plain = trial, min(1.0, 1.5 * rate), max(plain - 1, 0)
             path.append(point.free)
             continue
@@ -60,10 +60,12 @@ def climb(task: Task, start: Sites | None, tol: float, max_iter: int) -> Sites:
     return settled(task, point, used, path, tol)
 
 
-def better(trial: Point, point: Point) -> bool:
-    """Whether F fell; where rounding hides that, whether the residual did."""
+def better(trial: Point, point: Point, faster: bool) -> bool:
+    """Whether F fell; where rounding hides that a ``faster`` step must lower the residual."""
     rise, rounding = trial.free - point.free, NOISE * (1.0 + abs(point.free))
-    return rise < -rounding or (rise <= rounding and trial.residual < point.residual)
+    return rise < -rounding or (
+        rise <= rounding and (not faster or trial.residual < point.residual)
+    )
 
 
 def weighed(point: Point, change: Array) -> Array:
