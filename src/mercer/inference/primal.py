@@ -23,19 +23,19 @@ Reference: Chapelle (2007); Rockafellar (1976); Li, Sun and Toh (2018).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_factor, cho_solve
 
-from mercer.core.arrays import Array, Index
+from mercer.core.arrays import Array
 from mercer.inference.base import Report, Solution, Task, joined_report
 from mercer.inference.mode.dual import curvature
 from mercer.inference.mode.newton import ModeInference
 from mercer.inference.mode.prox import conjugate, has_kinks, prox
-from mercer.linalg.gram import Gram, NoSpread
+from mercer.linalg.gram import NoSpread
+from mercer.linalg.reduced.features import Features
 from mercer.linalg.reduced.gram import ReducedGram
 
 WIDE, SHRINK = 0.25, 0.25  # the first width in units of the targets, and from one to the next
@@ -48,76 +48,6 @@ INNER = 60  # Newton steps for one width
 EXACT = 1e-2  # of its slope at the beginning: where a line search ends
 SETTLED = 1e-10  # of sum |a|: how far from zero H'a may be
 PATIENCE = 6  # widths without a better gap before it is called rounding
-
-
-class Features:
-    """F (n, m) with F F' = K, by blocks of rows, of every ``stride``-th row.
-
-    Features that are not kept are not formed for products either: with k(x, Z) = F L',
-
-        F b = k(x, Z) L^-T b,      F'a = L^-1 k(Z, x) a
-    """
-
-    def __init__(self, gram: Gram, stride: int = 1) -> None:
-        self.gram, self.stride = gram, stride
-        self.n = len(range(0, len(gram.points), stride))
-        self.all: Array | None = None
-        if isinstance(gram, ReducedGram):
-            self.m, self.all, self.block = len(gram.support), gram.kept(stride), gram.block
-            return
-        values, vectors = np.linalg.eigh(gram.matrix)
-        self.all = vectors * np.sqrt(np.maximum(values, 0.0))  # eigenvalues of -1e-16 are zeros
-        self.m = self.block = len(values)
-
-    def every(self, stride: int) -> Features:
-        """Return those of every ``stride``-th row."""
-        return self if stride == 1 else Features(self.gram, stride)
-
-    def expand(self, b: Array) -> Array:
-        """F b (n,)."""
-        if self.all is not None:
-            return np.asarray(self.all @ b)
-        gram = self.gram
-        assert isinstance(gram, ReducedGram)
-        v = solve_triangular(gram.L, b, lower=True, trans="T")
-        each = gram.points[:: self.stride]
-        starts = range(0, self.n, self.block)
-        parts = (gram.signal(each[i : i + self.block], gram.support) @ v for i in starts)
-        return np.concatenate(list(parts))
-
-    def down(self, a: Array) -> Array:
-        """F'a (m,), of the rows with a_i != 0."""
-        total, gram = np.zeros(self.m), self.gram
-        for index in self.touched(a):
-            if self.all is not None:
-                total += self.all[index].T @ a[index]
-            else:
-                assert isinstance(gram, ReducedGram)
-                total += gram.cross(self.stride * index).T @ a[index]
-        if self.all is None:
-            assert isinstance(gram, ReducedGram)
-            total = solve_triangular(gram.L, total, lower=True)
-        return total
-
-    def curved(self, E: Array, H: Array) -> Array:
-        """[F, H]'diag(E) [F, H] (m + k, m + k), of the rows with E_i > 0."""
-        size, gram = self.m + H.shape[1], self.gram
-        total = np.zeros((size, size))
-        for index in self.touched(E):
-            if self.all is not None:
-                F = self.all[index]
-            else:
-                assert isinstance(gram, ReducedGram)
-                F = gram.features(self.stride * index)
-            G = np.hstack([F, H[index]])
-            G *= np.sqrt(E[index])[:, None]
-            total += G.T @ G
-        return total
-
-    def touched(self, v: Array) -> Iterator[Index]:
-        """Yield where v (n,) is not zero, as many rows at a time as a block has."""
-        index, size = np.flatnonzero(v), self.block
-        return (index[i : i + size] for i in range(0, len(index), size))
 
 
 class Bend(NamedTuple):
