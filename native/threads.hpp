@@ -10,11 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <type_traits>
-#include <vector>
 
 #include "patience.hpp"
 
@@ -22,10 +22,8 @@ namespace mercer {
 
 constexpr std::size_t MOST_THREADS = 256;
 
-// Threads that live as long as the pool, and look out for the next loop without sleeping for a while:
-// a loop may be over in microseconds. A thread that comes late finds nothing left to do, and nobody
-// waits for it.
-class Pool {
+// What a pool and its threads share; it goes with the last of them.
+struct Loops {
     using Job = void (*)(void*, std::size_t);
     static constexpr int LOOKS = 4000;           // before a thread sleeps: tens of microseconds
     std::atomic<std::uint64_t> ticket{0};        // number of the loop << 32 | the next item of it
@@ -37,7 +35,6 @@ class Pool {
     std::mutex mutex;
     std::condition_variable woken;
     std::exception_ptr failure;
-    std::vector<std::thread> workers;
 
     static std::uint64_t loop_of(std::uint64_t t) { return t >> 32; }
     static std::size_t item_of(std::uint64_t t) { return std::size_t(t & 0xffffffffu); }
@@ -92,14 +89,22 @@ class Pool {
         std::this_thread::yield();
 #endif
     }
+};
+
+// Threads that live as long as the pool, and look out for the next loop without sleeping for a while:
+// a loop may be over in microseconds. A thread that comes late finds nothing left to do, and nobody
+// waits for it, not even at the end: on a busy machine it may not have begun by then.
+class Pool {
+    std::shared_ptr<Loops> loops = std::make_shared<Loops>();
+    std::size_t workers = 0;
 
   public:
     // threads: how many work, with the one that calls. Fewer if the system gives no more.
     explicit Pool(std::size_t threads) {
         const std::size_t more = std::min(std::max<std::size_t>(threads, 1), MOST_THREADS) - 1;
-        workers.reserve(more);
         try {
-            for (std::size_t w = 0; w < more; ++w) workers.emplace_back([this] { wait_for_work(); });
+            for (; workers < more; ++workers)
+                std::thread([shared = loops] { shared->wait_for_work(); }).detach();
         } catch (const std::system_error&) {
         }
     }
@@ -107,48 +112,51 @@ class Pool {
     Pool& operator=(const Pool&) = delete;
     ~Pool() {
         {
-            std::lock_guard<std::mutex> lock(mutex);
-            closing.store(true);
+            std::lock_guard<std::mutex> lock(loops->mutex);
+            loops->closing.store(true);
         }
-        woken.notify_all();
-        for (std::thread& worker : workers) worker.join();
+        loops->woken.notify_all();
     }
 
-    std::size_t threads() const { return workers.size() + 1; }
+    std::size_t threads() const { return workers + 1; }
 
     // visit(k) for k = 0 .. items - 1, each once, on any thread, begun in that order. between() runs
     // on the calling thread after each of its items; if it says true the items not yet begun are left
     // out. What visit throws is thrown here, when no thread works any more.
     template <class Visit, class Between>
     void run(std::size_t items, Visit&& visit, Between&& between) {
-        if (workers.empty()) {
+        if (workers == 0) {
             for (std::size_t k = 0; k < items; ++k) {
                 visit(k);
                 if (between()) return;
             }
             return;
         }
-        stopped.store(false);
-        failure = nullptr;
+        Loops& on = *loops;
+        on.stopped.store(false);
+        on.failure = nullptr;
         // count is zero until all else is there: no ticket is good for half a loop
-        const std::uint64_t next = (loop_of(ticket.load()) + 1) & 0xffffffffu;
-        count.store(0);
-        done.store(0);
-        job.store([](void* with, std::size_t k) {
+        const std::uint64_t next = (Loops::loop_of(on.ticket.load()) + 1) & 0xffffffffu;
+        on.count.store(0);
+        on.done.store(0);
+        on.job.store([](void* with, std::size_t k) {
             (*static_cast<std::remove_reference_t<Visit>*>(with))(k);
         });
-        context.store(const_cast<void*>(static_cast<const void*>(&visit)));
-        ticket.store(next << 32);
-        count.store(items);
-        if (asleep.load() > 0) {
-            { std::lock_guard<std::mutex> lock(mutex); }
-            woken.notify_all();
+        on.context.store(const_cast<void*>(static_cast<const void*>(&visit)));
+        on.ticket.store(next << 32);
+        on.count.store(items);
+        if (on.asleep.load() > 0) {
+            { std::lock_guard<std::mutex> lock(on.mutex); }
+            on.woken.notify_all();
         }
-        while (take())
-            if (between()) stopped.store(true);
-        while (done.load() < items) rest();
-        count.store(0);
-        if (failure) std::rethrow_exception(failure);
+        while (on.take())
+            if (between()) on.stopped.store(true);
+        // a thread that the system has set aside in the middle of an item may want this very core
+        for (int look = 0; on.done.load() < items; ++look)
+            if (look < Loops::LOOKS / 8) Loops::rest();
+            else std::this_thread::yield();
+        on.count.store(0);
+        if (on.failure) std::rethrow_exception(on.failure);
     }
 
     template <class Visit>
