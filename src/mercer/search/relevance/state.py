@@ -31,6 +31,8 @@ class Design:
     @cached_property
     def lengths(self) -> Array:
         """Weighted length of every column, shape (m,)."""
+        if np.all(self.weights == 1.0):
+            return np.asarray(np.sqrt(np.einsum("ij,ij->j", self.Phi, self.Phi)))
         squares = np.einsum("i,ij,ij->j", self.weights, self.Phi, self.Phi)
         return np.asarray(np.sqrt(squares))
 
@@ -96,9 +98,13 @@ class Design:
             part = part * np.sqrt(w)[:, None]
         return np.asarray(part.T @ part)  # one array twice: half the work
 
+    @cached_property
+    def _squares(self) -> Array:
+        return np.asarray(self.Phi**2)
+
     def unit_squares(self, b: Array) -> Array:
         """sum_i b_i phi_im^2 of the columns of unit length, shape (m,)."""
-        return np.asarray(np.einsum("i,ij,ij->j", b, self.Phi, self.Phi) * self._inverse**2)
+        return np.asarray(b @ self._squares * self._inverse**2)
 
 
 # Below this share of its diagonal a pivot has lost too many digits to the square of the condition.
