@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from mercer.estimators.gaussian_process.additive import Additive
 from mercer.estimators.kernel.regressor import KernelRegressor
-from mercer.estimators.shared.machine import Given
-from mercer.estimators.shared.parts import Parts, given_loss
+from mercer.estimators.shared.machine import Fit, Given
+from mercer.estimators.shared.parts import Parts, given_loss, positional
 from mercer.inference import with_spread
+from mercer.kernels import Constant
 
 
 class GPRegressor(Additive, KernelRegressor):
@@ -21,6 +24,9 @@ class GPRegressor(Additive, KernelRegressor):
         See :class:`KernelRegressor`. The loss must be normalised: a likelihood. The inference
         "auto" is exact for Gaussian noise, "laplace" for a smooth convex loss (counts, positive
         numbers, ordered categories) and "variational" for the others (Student t, Laplace noise).
+        For counts, whose rate is exp(f) in no unit that could be divided out, None or a name is
+        that kernel plus a constant whose variance is learned: far from the data the rate returns
+        to their level, and not to one.
 
     Attributes
     ----------
@@ -57,3 +63,10 @@ class GPRegressor(Additive, KernelRegressor):
                 f"inference for {type(parts.loss).__name__}, finds a mode only; use KernelRegressor"
             )
         return parts
+
+    def _begin(self, fit: Fit) -> None:
+        super()._begin(fit)
+        parts, p = fit.parts, fit.problem
+        if parts.loss.response == "count" and parts.named_kernel and not positional(parts.kernel):
+            level = np.log(np.mean(p.y) + 0.5)
+            parts.kernel = parts.kernel + Constant(max(float(level**2), 1.0))

@@ -24,6 +24,7 @@ import numpy as np
 
 from mercer._native import relevance as native
 from mercer.core.arrays import Array
+from mercer.search.relevance.bend import bent_model, bent_pull, bent_weights, least_precision
 from mercer.search.relevance.machines import Machine
 from mercer.search.relevance.state import SparseState
 
@@ -71,12 +72,18 @@ class Scan:
     and V gets the row c / sqrt(rho). Taking out j does the reverse, with T = R^-1 V and Sigma_jj:
 
         S_m <- S_m + T_jm^2 / Sigma_jj,      Q_m <- Q_m + mu_j T_jm / Sigma_jj
+
+    If it is ``fine``, Q and mu are such that the slopes are those of the evidence itself.
     """
 
-    def __init__(self, machine: Machine, state: SparseState) -> None:
+    def __init__(self, machine: Machine, state: SparseState, fine: bool = False) -> None:
         self.machine, self.state = machine, state
         self.limit = FEW + int(PART * len(state.active))
         self.S, self.Q, self.V = machine.outside(state, self.limit)
+        self.mu, self.floor = state.mu, 0.0
+        if fine:
+            self.Q, self.mu = bent_pull(machine, state, self.Q), bent_weights(machine, state)
+            self.floor = least_precision(machine)
         self.least = np.where(machine.design.usable, COLLINEAR * machine.whole(state), -1.0)
         self.least[list(state.active)] = -1.0
 
@@ -88,14 +95,16 @@ class Scan:
         chosen: list[int] = []
         alphas: list[float] = []
         first = 0.0
-        while len(chosen) < self.limit:
+        while True:
             i, ratio = native.best(S, Q, least)
             gain = 0.5 * (ratio - 1.0 - math.log(ratio)) if ratio > 1.0 else 0.0
             if gain < max(tol, SHARE * first):
                 break
             first = first if chosen else gain
             chosen.append(i)
-            alphas.append(best_precision(float(S[i]), float(Q[i])))
+            alphas.append(max(best_precision(float(S[i]), float(Q[i])), self.floor))
+            if len(chosen) == self.limit:
+                break  # what is left need not be known
             native.take_in(self.machine.product(self.state, i), V, p, i, alphas[-1], S, Q)
             least[i] = np.inf
             p += 1
@@ -108,10 +117,10 @@ class Scan:
         if not M or not len(self.S):
             return []
         T = np.ascontiguousarray(state.factor.back(self.V[: k + M])[k:].T)
-        v, mu = state.variances[k:], state.mu[k:]
+        v, mu = state.variances[k:], self.mu[k:]
         best, ratio = np.empty(M), np.empty(M)
         native.exchanges(T, v, mu, self.S, self.Q, self.least, best, ratio)
-        gains = gain_of(ratio) - share(state.prior, *state.inside())
+        gains = gain_of(ratio) - share(state.prior, 1.0 / v - state.prior, mu / v)
         found = []
         for j in np.argsort(-gains, kind="stable"):
             if gains[j] < tol or ratio[j] <= 1.0:
@@ -119,7 +128,8 @@ class Scan:
             i = int(best[j])
             s = self.S[i] + T[i, j] ** 2 / v[j]
             q = self.Q[i] + mu[j] * T[i, j] / v[j]
-            found.append(Exchange(int(j), i, best_precision(s, q), float(gains[j])))
+            alpha = max(best_precision(s, q), self.floor)
+            found.append(Exchange(int(j), i, alpha, float(gains[j])))
         return found
 
 
@@ -147,6 +157,7 @@ class RelevanceClimb:
     trace: list[float] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     converged: bool = False
+    fine: bool = False  # whether steps are proposed by the slopes of the evidence itself
     room: native.Room = field(default_factory=native.Room)
 
     def to(self, active: tuple[int, ...], prior: Array, beta: float, kind: str) -> bool:
@@ -172,7 +183,9 @@ def climb(machine: Machine, *, tol: float = 1e-2, max_iter: int = 10000) -> Rele
     It ends when no function is expected to gain ``tol`` by coming in or by taking the place of
     another, and no change of precisions a thousandth of that; or after ``max_iter`` steps.
     """
-    state = machine.start(_noise(machine, max_iter))
+    state = machine.null()
+    if machine.learns_noise:
+        state = machine.start(_noise(machine, max_iter))
     run = RelevanceClimb(machine, state, tol, max_iter, [state.evidence])
     _ascend(run, held=machine.learns_noise)
     return run
@@ -199,6 +212,9 @@ def _ascend(run: RelevanceClimb, held: bool) -> None:
         elif held or patience > FINE * tol:
             patience = FINE * tol
             settle(run, patience)
+            if tol < EXCHANGE and not (run.fine or run.machine.exact):
+                run.fine = True
+                settle(run, patience)
         else:
             run.converged = True
             break
@@ -208,7 +224,7 @@ def _ascend(run: RelevanceClimb, held: bool) -> None:
 def _restructure(run: RelevanceClimb) -> float:
     """Add candidates, or exchange one where none is left; return the gain, 0 if there is none."""
     state = run.state
-    scan = Scan(run.machine, state)
+    scan = Scan(run.machine, state, run.fine)
     barred: set[int] = set()
     while run.left > 0:
         chosen, alphas, gain = scan.additions(barred, run.tol)
@@ -231,16 +247,25 @@ def _restructure(run: RelevanceClimb) -> float:
 
 def settle(run: RelevanceClimb, tol: float, held: bool = False) -> None:
     """Move precisions and noise together, delete, until no step is expected to gain ``tol``."""
-    machine = run.machine
+    machine, whole = run.machine, True
     while run.left > 0:
-        state, alpha, cap = run.state, run.state.prior.copy(), machine.beta_cap
+        state, cap, least = run.state, machine.beta_cap, 0.0
         gram, right, square, total, exact = machine.inner(state)
-        free = machine.learns_noise and not held
+        free, moves = machine.learns_noise and not held, np.ones(len(state.active), dtype=bool)
+        if run.fine:
+            gram, right, moves = bent_model(machine, state, gram, right)
+            least = least_precision(machine)
+        alpha, new, limit = state.prior.copy(), state.prior[moves], run.left if whole else 1
         beta, steps, deleted, changed, undone = native.settle(
-            run.room, gram, right, alpha, state.beta, square, total, free, cap, tol, run.left
+            run.room, gram, right, new, state.beta, square, total, free, cap, tol, limit
         )
-        if deleted + changed == 0 or not _take(run, alpha, beta):
+        alpha[moves] = np.maximum(new, np.minimum(state.prior[moves], least))
+        if deleted + changed == 0:
             return
+        if not _take(run, alpha, beta):
+            if not run.fine or not whole:
+                return
+            whole = False  # the model leads astray: from here on by its single steps
         if exact:  # the steps themselves, from the evidence that they began with
             before = [step - steps[0] + state.evidence for step in steps[1:-1]]
             run.trace[-1:] = [*before, run.state.evidence]
@@ -258,7 +283,7 @@ def _take(run: RelevanceClimb, alpha: Array, beta: float) -> bool:
     if run.to(active, alpha[stay], beta, kind):
         return True
     target = np.where(stay, np.log(np.where(stay, alpha, 1.0)), np.log(state.prior) + 3.0)
-    for part in (0.5, 0.2):
+    for part in (0.5, 0.2, 0.05, 0.01) if run.fine else (0.5, 0.2):
         prior = np.exp((1.0 - part) * np.log(state.prior) + part * target)
         if run.to(state.active, prior, state.beta * (beta / state.beta) ** part, "changed"):
             return True

@@ -23,6 +23,7 @@ from scipy.optimize import minimize
 from scipy.spatial import cKDTree
 
 from mercer.core.arrays import Array
+from mercer.core.memory import keep_pages
 from mercer.kernels.base import Kernel
 from mercer.search.relevance.climb import RelevanceClimb, climb
 from mercer.search.relevance.machines import Machine
@@ -46,10 +47,9 @@ def slope_in_functions(machine: Machine, state: SparseState) -> Array:
     F, mu, a, b = state.F, state.mu, state.a, state.b
     weighted = state.factor.back(state.factor.half(F))  # Sigma F
     slope = np.outer(mu, a) - weighted * b
-    third = machine.third(state)
-    if third is not None:
-        c = -0.5 * third * np.einsum("ij,ij->j", F, weighted)
-        h = weighted @ c
+    bend = machine.bend(state)
+    if bend is not None:
+        c, h = bend
         slope += np.outer(mu, c - b * (h @ F)) + np.outer(h, a)
     k = state.flat
     slope, unit = slope[k:], F[k:]
@@ -85,6 +85,7 @@ class Setting:
 
     def run(self, kernel: Kernel, tol: float) -> list[RelevanceClimb]:
         """Search with the functions of a kernel at all centres."""
+        keep_pages()
         same = self.centres is self.points
         return self.climbs(kernel(self.points, None if same else self.centres), tol)
 

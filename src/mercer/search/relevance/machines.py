@@ -90,9 +90,16 @@ class Machine(ABC):
     def whole(self, state: SparseState) -> Array | float:
         """phi_m'B phi_m of all candidates: S if nothing were in the model."""
 
-    def third(self, state: SparseState) -> Array | None:
-        """Third derivative of each row's loss, times its weight, (n,); None where it is zero."""
+    def bend(self, state: SparseState) -> tuple[Array, Array] | None:
+        """Slope of -1/2 log |R'R| in the latent values, c (n,), and h = Sigma F c (p,).
+
+        By the curvature of the loss, which changes with the mode; None where it does not.
+        """
         return None
+
+    def separates(self, state: SparseState) -> bool:
+        """Whether the targets are labels and each row is on its side."""
+        return False
 
 
 class GaussianMachine(Machine):
@@ -210,6 +217,12 @@ class LaplaceMachine(Machine):
         self.y, self.loss = y, loss
         self._columns = Pool(design.column, design.Phi.shape[1], len(y))
         self._squares: tuple[Array, Array] | None = None
+        self._bend: tuple[SparseState, Array, Array] | None = None
+        self._null: SparseState | None = None
+
+    def null(self) -> SparseState:
+        self._null = self._null or super().null()
+        return self._null
 
     def evaluate(
         self, active: tuple[int, ...], prior: Array, beta: float, near: SparseState | None = None
@@ -226,7 +239,8 @@ class LaplaceMachine(Machine):
         for _ in range(STEPS):
             d1, d2, _ = self.loss.derivatives(self.y, mu @ F)
             b, a = w * d2, -w * d1
-            normal = np.asfortranarray((F * b) @ F.T)
+            half = F * np.sqrt(b)
+            normal = np.asfortranarray(half @ half.T)  # one array twice: half the work
             normal.flat[:: len(F) + 1] += precisions
             found = factor(normal, lambda: F, b, precisions)
             slope = F @ a - precisions * mu
@@ -277,9 +291,16 @@ class LaplaceMachine(Machine):
             self._squares = state.b, self.design.unit_squares(state.b)
         return self._squares[1]
 
-    def third(self, state: SparseState) -> Array:
-        d3 = self.loss.derivatives(self.y, state.mu @ state.F)[2]
-        return np.asarray(self.design.weights * d3)
+    def bend(self, state: SparseState) -> tuple[Array, Array]:
+        if self._bend is None or self._bend[0] is not state:  # else it is at hand
+            d3 = self.loss.derivatives(self.y, state.mu @ state.F)[2]
+            half = state.factor.half(state.F)
+            c = -0.5 * self.design.weights * d3 * np.einsum("ij,ij->j", half, half)
+            self._bend = state, c, state.factor.back(half @ c)
+        return self._bend[1:]
+
+    def separates(self, state: SparseState) -> bool:
+        return self.loss.response == "binary" and bool(np.all(self.y * (state.mu @ state.F) > 0.0))
 
     def _objective(self, F: Array, precisions: Array, mu: Array) -> float:
         loss = float(self.design.weights @ self.loss.value(self.y, mu @ F))

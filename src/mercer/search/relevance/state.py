@@ -31,7 +31,7 @@ class Design:
     @cached_property
     def lengths(self) -> Array:
         """Weighted length of every column, shape (m,)."""
-        return np.asarray(np.sqrt(self._squares(self.weights)))
+        return np.asarray(np.sqrt(self._weighted(self.weights)))
 
     @cached_property
     def usable(self) -> Array:
@@ -91,14 +91,19 @@ class Design:
             part = part * np.sqrt(w)[:, None]
         return np.asarray(part.T @ part)  # one array twice: half the work
 
+    @cached_property
+    def _squares(self) -> Array:
+        return np.asarray(self.Phi**2)
+
     def unit_squares(self, b: Array) -> Array:
         """sum_i b_i phi_im^2 of the columns of unit length, shape (m,)."""
-        return self._squares(b) * self._inverse**2
+        return np.asarray(self._weighted(b) * self._inverse**2)
 
-    def _squares(self, b: Array) -> Array:
+    def _weighted(self, b: Array) -> Array:
+        """sum_i b_i phi_im^2 of the columns as they are, shape (m,)."""
         if np.all(b == 1.0):
             return np.asarray(np.einsum("ij,ij->j", self.Phi, self.Phi))
-        return np.asarray(np.einsum("i,ij,ij->j", b, self.Phi, self.Phi))
+        return np.asarray(b @ self._squares)
 
 
 # Below this share of its diagonal a pivot has lost too many digits to the square of the condition.
