@@ -9,6 +9,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any, TypeAlias
 
+from mercer.core.memory import spoken
+
 Progress: TypeAlias = Callable[[dict[str, Any]], None]
 GROWTH = 2.5  # power of the rows with which the time of an evaluation grows, between K and factor
 LONG = 2.0  # seconds from which the time left is shown
@@ -43,19 +45,6 @@ def to_stderr(event: dict[str, Any]) -> None:
     """Write an event over the line of the last one."""
     line = "{stage}: {evaluations} evaluations, best {best:.4f}".format(**event)
     if event.get("left", 0.0) >= LONG:
-        line += f", {event['seconds']:.1f} s each, about {in_words(event['left'])} left"
+        line += f", {event['seconds']:.1f} s each, about {spoken(event['left'])} left"
     sys.stderr.write(f"\r{line:<79}")
     sys.stderr.flush()
-
-
-def in_words(seconds: float) -> str:
-    """Return a time as one would say it.
-
-    Examples
-    --------
-    >>> in_words(12.3), in_words(200.0), in_words(9000.0)
-    ('12 s', '3 min', '2.5 h')
-    """
-    if seconds < 100.0:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60.0:.0f} min" if seconds < 6000.0 else f"{seconds / 3600.0:.1f} h"
