@@ -370,9 +370,9 @@ class Optimize(Watched):
         climb, left = Climb(watch), self.max_iter
         while True:
             climb.begin(start)
-            most, flat = budget or 20 * self.max_iter, _flat(climb.value) * climb.unit
+            most, flat = budget or 20 * self.max_iter, getattr(watch, "flat", 0.0)
             options: dict[str, float] = {"maxiter": left, "maxfun": most, "maxcor": MEMORY}
-            options |= {"ftol": tol or self.tol, "gtol": flat}
+            options |= {"ftol": tol or self.tol, "gtol": max(flat, _flat(climb.value) * climb.unit)}
             given: dict[str, Any] = {"bounds": Bounds(*bounds.T), "options": options}
             result = minimize(climb, start, jac=True, method="L-BFGS-B", **given)
             end, left = float(result.fun) / climb.unit, left - int(result.nit)

@@ -25,6 +25,7 @@ SECOND = 4000  # most rows on which the best two climb on, else a half
 EACH = 20  # rows of a class on the fewest rows, below which its labels are left to chance
 APART = 1.0  # in a logarithm: two climbs are to different maxima
 ROUGH, FINE = 1e-5, 1e-9  # relative change at which a climb ends, on some rows and on all
+LEFT = 1e-5  # nats that may be left to gain, by the curvature
 STEP = 1e-2  # of the differences of gradients, in u
 ROUNDED = 1.0  # curvature below which a direction counts as flat: a unit of u gains half a nat
 ASLEEP = (4.0, 6.0)  # from home, in u, where a parameter that did not matter is tried again
@@ -171,6 +172,7 @@ class WhiteCoordinates:
         length = max(1.0, float(np.linalg.norm(newton)))
         self.unit = 1.0 / (max(1.0, float(np.abs(S @ newton).max())) * length**2)
         self.S = length * S
+        self.flat = self.unit * length * np.sqrt(2.0 * LEFT)  # gradient at which a climb ends
 
     def at(self, v: Array) -> Array:
         """Return u (p,) within its bounds."""
