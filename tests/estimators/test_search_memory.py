@@ -7,9 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from mercer import GPClassifier
+from mercer import GPClassifier, GPRegressor, LeastSquaresClassifier
+from mercer.core import memory
 from mercer.inference import EP, Laplace, Variational
-from mercer.kernels import RBF
+from mercer.kernels import RBF, Linear
 from mercer.losses import Logistic, NormalizedHinge, Probit
 from mercer.search import Optimize
 
@@ -58,3 +59,41 @@ def test_arrays_of_a_search(inference, loss, arrays):
 def test_arrays_of_a_search_with_signed_weights():
     """They keep two (k, n) arrays for k negative ones."""
     assert peak(N, Variational(), NormalizedHinge())[0] < 5.0
+
+
+def test_a_refusal_names_what_would_serve(monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10**6)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 2))
+    y = X[:, 0] + 0.1 * rng.standard_normal(400)
+    with pytest.raises(MemoryError, match=r"gram='iterative' .*gram='inducing' .*at most"):
+        GPRegressor().fit(X, y)
+    with pytest.raises(MemoryError, match=r"available; gram='inducing' .*or fit a random sample"):
+        GPClassifier().fit(X, y > 0.0)
+    with pytest.raises(MemoryError, match="available; fit a random sample of at most"):
+        GPClassifier(loss="softmax").fit(X, np.arange(400) % 3)
+    with pytest.raises(MemoryError, match="available; fit a random sample of at most"):
+        LeastSquaresClassifier().fit(X, y > 0.0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "asked"),
+    [("rbf", 2), ("matern52", 2), (1.0 * RBF() + 1.0 * Linear(), 5)],
+    ids=["rbf", "matern52", "sum"],
+)
+def test_a_regression_takes_no_more_than_is_asked_for(monkeypatch, kernel, asked):
+    """What is refused and what is used are the same: K, factor and inverse in one array."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, 3))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(N)
+    model = GPRegressor(kernel, search=Optimize(restarts=1, screen=2, max_iter=2))
+    model.fit(X[:60], y[:60])
+    tracemalloc.start()
+    try:
+        model.fit(X, y).summary()
+        assert tracemalloc.get_traced_memory()[1] < 8.0 * asked * N**2
+    finally:
+        tracemalloc.stop()
+    monkeypatch.setattr(memory, "available_bytes", lambda: 8 * asked * N**2 - 1)
+    with pytest.raises(MemoryError, match=f"{asked} matrices of"):
+        model.fit(X, y)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -103,6 +105,15 @@ def test_indefinite_kernel_names_its_eigenvalue() -> None:
 def test_memory_is_predicted() -> None:
     with pytest.raises(MemoryError, match=r"needs .* GiB .* available; fit a random sample"):
         require_memory(10_000_000, arrays=3)
+    with pytest.raises(MemoryError) as refused:
+        require_memory(10_000_000, arrays=3, beyond=["iterative", "inducing"])
+    expected = (
+        r"an exact fit of 10000000 rows needs .* GiB \(3 matrices .* GiB are available; "
+        r"gram='iterative' solves the same model in about [\d.]+ (s|min|h) \([\d.]+ GiB\), or "
+        r"gram='inducing' approximates it with m = 1000 points in about [\d.]+ (s|min|h) "
+        r"\([\d.]+ GiB\), or fit a random sample of at most \d+ rows, which is exact"
+    )
+    assert re.fullmatch(expected, str(refused.value))
 
 
 def test_variances_of_a_factor_that_is_used_up(rng: np.random.Generator) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 
@@ -44,10 +46,17 @@ def _entry(file: Path, *names: str) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith(names)), 0)
 
 
-def require_memory(n: int, arrays: int, task: str = "an exact fit", remedy: str = "fit") -> None:
+def require_memory(
+    n: int,
+    arrays: int,
+    task: str = "an exact fit",
+    remedy: str = "fit",
+    beyond: Sequence[str] = (),
+) -> None:
     """Refuse if ``arrays`` dense n x n float64 matrices do not fit.
 
     The sentence says that ``task`` of n rows does not fit, and to ``remedy`` a sample of them.
+    ``beyond`` names the values of ``gram`` that would serve instead: it says what they take.
 
     Examples
     --------
@@ -59,11 +68,62 @@ def require_memory(n: int, arrays: int, task: str = "an exact fit", remedy: str 
     need = arrays * 8 * n * n
     if need > (limit := available_bytes()):
         largest = int((limit / (8 * arrays)) ** 0.5)
+        rate = dgemm_rate() if beyond else 1.0
+        others = [ALTERNATIVES[name](n, rate) for name in beyond]
+        remedies = [*others, f"{remedy} a random sample of at most {largest} rows"]
+        exact = ", which is exact" if others else ""
         raise MemoryError(
             f"{task} of {n} rows needs {_size(need)} ({arrays} matrices of {n} x {n} "
-            f"doubles) and {_size(limit)} are available; {remedy} a random sample of at "
-            f"most {largest} rows"
+            f"doubles) and {_size(limit)} are available; {', or '.join(remedies)}{exact}"
         )
+
+
+def dgemm_rate(seconds: float = 0.05) -> float:
+    """Return the double-precision operations a second of matrix products, measured."""
+    A, done, begun = np.ones((384, 384)), 0, perf_counter()
+    while (took := perf_counter() - begun) < seconds or not done:
+        A @ A
+        done += 1
+    return 2.0 * done * float(len(A)) ** 3 / took
+
+
+def _by_inducing(n: int, rate: float, m: int = 1000) -> str:
+    """Say what 100 bounds with gradients take, after the evidence of 2000 rows."""
+    work = 5.0 * n * m**2 * 100 + 2.0 * 2000.0**3 * 60
+    return (
+        f"gram='inducing' approximates it with m = {m} points in about {spoken(work / rate)} "
+        f"({_size(_beside(n, m))})"
+    )
+
+
+def _by_iterative(n: int, rate: float, rank: int = 2000) -> str:
+    """Say what 150 products of n^2 kernel values with nine columns take, after 4000 rows."""
+    work = 40.0 * float(n) ** 2 * 150 + 4.0 * n * rank**2 + 2.0 * 4000.0**3 * 40
+    return (
+        f"gram='iterative' solves the same model in about {spoken(work / rate)} "
+        f"({_size(_beside(n, rank))})"
+    )
+
+
+ALTERNATIVES = {"iterative": _by_iterative, "inducing": _by_inducing}
+
+
+def _beside(n: int, m: int) -> int:
+    """Return the bytes of some m x m arrays, blocks of rows and columns of n."""
+    return 8 * (6 * m**2 + 2 * 2048 * m + 30 * n)
+
+
+def spoken(seconds: float) -> str:
+    """Return a time as one would say it.
+
+    Examples
+    --------
+    >>> spoken(12.3), spoken(200.0), spoken(9000.0)
+    ('12 s', '3 min', '2.5 h')
+    """
+    if seconds < 100.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 6000.0 else f"{seconds / 3600.0:.1f} h"
 
 
 def fits(n: int, arrays: int) -> bool:

@@ -5,11 +5,9 @@ Each climb is counted, begun at the last posterior, and keeps its best point at 
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -18,16 +16,17 @@ from scipy.optimize import Bounds, minimize
 from mercer.core.arrays import Array
 from mercer.core.component import Component, Names
 from mercer.core.words import there_is_no
-from mercer.inference.base import Solution
+from mercer.inference.base import Problem, Solution
 from mercer.search.criteria.evidence import Criterion, bare
+from mercer.search.progress import Progress, Teller, to_stderr
 from mercer.search.scan import scan
 from mercer.search.space import Space
+from mercer.search.subset import Evaluated, best_two, from_subsets, nested
 
-Progress: TypeAlias = Callable[[dict[str, Any]], None]
 HOPELESS = 1e25  # stands for an impossible point in the line search, which then shortens its step
 ASTRAY = 1e-2  # residual, in posterior deviations, of an inference that did not converge
 LONGER = 3  # screens after which a close second should be better than the first at its end
-APART = 1.0  # in a logarithm: two climbs are to different maxima
+FROM = 1500  # points beyond which a search begins on some of them
 MEMORY = 40  # pairs kept by L-BFGS-B: with few parameters a long memory saves evaluations
 
 
@@ -36,12 +35,26 @@ class Watch:
 
     def __init__(self, criterion: Criterion, progress: bool | Progress) -> None:
         self.criterion, self.stage = criterion, "searching"
-        self.progress = progress if callable(progress) else _to_stderr if progress else None
+        tell = progress if callable(progress) else to_stderr
+        self.teller = Teller(tell, self.rows) if progress else None
         self.stop, self.lock = threading.Event(), threading.Lock()
         self.best: tuple[float, Array] | None = None
         self.evaluations = self.failures = 0
         self.failure: ValueError | None = None
         self.factorisations: list[int] = []
+        self.fewer: list[Watch] = []  # those of the search on some of the rows
+
+    @property
+    def rows(self) -> int:
+        """The number of points."""
+        return len(self.criterion.problem.points)
+
+    def begin_on(self, problems: list[Problem]) -> None:
+        """Add searches on some of the rows, which come before."""
+        self.fewer = [Watch(self.criterion.on(problem), False) for problem in problems]
+        for few in self.fewer:
+            few.stop, few.teller = self.stop, self.teller
+            few.stage = f"searching on {few.rows} of {self.rows} rows"
 
     def work(self) -> dict[str, Any]:
         """How many factorisations an evaluation took; empty for an inference that needs one."""
@@ -61,7 +74,7 @@ class Watch:
             raise KeyboardInterrupt
         with self.lock:
             self.evaluations += 1
-            first = self.evaluations == 1
+            first = self.evaluations == 1 and not self.fewer
         try:
             value, gradient, solution = self.criterion.evaluate(u, start)
         except ValueError as error:  # a matrix or a kernel that is impossible at this point
@@ -83,15 +96,9 @@ class Watch:
             now = stage or self.stage
             best = self.best[0] + self.criterion.offset
             event = {"evaluations": self.evaluations, "best": best, "stage": now}
-        if self.progress is not None:
-            self.progress(event)
+        if self.teller is not None:
+            self.teller(event, self.rows)
         return -value, -gradient, solution
-
-
-def _to_stderr(event: dict[str, Any]) -> None:
-    line = "{stage}: {evaluations} evaluations, best {best:.4f}".format(**event)
-    sys.stderr.write(f"\r{line}")
-    sys.stderr.flush()
 
 
 def _astray(solution: Solution | None) -> ValueError | None:
@@ -114,7 +121,7 @@ class Climb:
     first gradient is at most one long, it is at most one step of the logarithm of a parameter.
     """
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Evaluated) -> None:
         self.watch = watch
         self.last: Solution | None = None
         self.first: tuple[Array, float, Array] | None = None  # what ``begin`` knows of its start
@@ -233,9 +240,11 @@ class Optimize(Watched):
     tol : relative change of the criterion at which to stop.
     balance : let exact copies and weights say how much a row counts, not how little noise there is
         (see :func:`~mercer.search.balanced`); False maximises the literal evidence.
+    subsets : beyond 1500 points, try all starts on a quarter of them (500 to 1000), climb from the
+        best two on half of them (at most 4000), and end with few evaluations on all of them.
     n_jobs : starts run in parallel threads (joblib's meaning; None is one).
     progress : True for a line on stderr, or a function that is given a dictionary with
-        "evaluations", "best" and "stage" after each evaluation.
+        "evaluations", "best", "stage", "seconds" (of one on all rows) and "left" after each.
 
     Reference: GPML section 5.4.1; Byrd, Lu, Nocedal & Zhu (1995).
 
@@ -258,13 +267,14 @@ class Optimize(Watched):
         max_iter: int = 200,
         tol: float = 1e-12,
         balance: bool = True,
+        subsets: bool = True,
         n_jobs: int | None = None,
         progress: bool | Progress = False,
     ) -> None:
         self.criterion, self.balance = criterion, balance
         self.restarts, self.screen = restarts, screen
         self.max_iter, self.tol = max_iter, tol
-        self.n_jobs, self.progress = n_jobs, progress
+        self.subsets, self.n_jobs, self.progress = subsets, n_jobs, progress
         if criterion not in ("evidence", "loo", "plsc"):
             raise ValueError(f"unknown criterion {criterion!r}; known are evidence, loo, plsc")
         if restarts < 0 or max_iter < 1:
@@ -287,16 +297,21 @@ class Optimize(Watched):
         if not len(space):
             found = {"evaluations": 1, "converged": True, "starts": 0}
             return [Result(space.start, criterion(space.start)[0], found)]
+        if self.subsets and self.restarts and self.screen and watch.rows > FROM:
+            watch.begin_on(nested(criterion, space))
+        if watch.teller is not None:  # as many as are usual
+            watch.teller.expected = len(space) + 10 * (1 if watch.fewer else 1 + len(starts))
         try:
-            outcomes = self._screened(watch, space, starts)
+            outcomes = self._screened(watch, space.bounds, starts)
         except KeyboardInterrupt:
             watch.stop.set()
-            if watch.best is None:
+            known = [one.best for one in (watch, *watch.fewer[::-1]) if one.best is not None]
+            if not known:
                 raise
-            value, u = watch.best
+            value, u = known[0]
             how = {"converged": False, "message": "interrupted; the best point so far is kept"}
             outcomes = [Result(u, value, how)]
-        if watch.best is None:
+        if watch.best is None and not watch.stop.is_set():
             raise watch.failure or ValueError(
                 "the criterion could not be evaluated at any start: check the scale of the inputs"
             )
@@ -313,43 +328,52 @@ class Optimize(Watched):
             "at_bounds": [e.name for e in space.entries if np.any(close[e.where])],
             **watch.work(),
         }
+        if watch.fewer:
+            counts = np.array([(few.rows, few.evaluations) for few in watch.fewer]).T.tolist()
+            best.report["subsets"] = {"rows": counts[0], "evaluations": counts[1]}
         if scanned is not None:
             best.report["scan"], best.scanned = told, space.parts_at(scanned)
         return [best]
 
-    def _screened(self, watch: Watch, space: Space, starts: list[Array]) -> list[Result]:
+    def _screened(self, watch: Watch, bounds: Array, starts: list[Array]) -> list[Result]:
         """Outcomes, the chosen one first; the others as far as they were run."""
         screening = self.screen is not None and len(starts) > 1
-        watch.stage = "screening" if screening else "searching"
+        watch.stage = "screening" if screening and not watch.fewer else "searching"
         budget = self.screen if screening else None
+        first = [*watch.fewer, watch][0]
         outcomes: list[Result] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(self._climb)(watch, space, start, budget) for start in starts
+            delayed(self._climb)(first, bounds, start, budget) for start in starts
         )
         outcomes.sort(key=lambda outcome: -outcome.value)
+        if watch.fewer:
+            return from_subsets(watch, watch.fewer, bounds, outcomes, self._climb, starts[0])
         if budget is not None:
             watch.stage = "searching"
             best, second = outcomes[:2]
             close = second.value > best.value - watch.criterion.rivals
-            outcomes[0] = self._climb(watch, space, best.u, None)
-            if close and np.abs(best.u - second.u).max() > APART:
-                second = self._climb(watch, space, second.u, LONGER * budget)
+            outcomes[0] = self._climb(watch, bounds, best.u)
+            if close and len(best_two([best, second])) > 1:
+                second = self._climb(watch, bounds, second.u, LONGER * budget)
                 if second.value > outcomes[0].value:
-                    second = self._climb(watch, space, second.u, None)
+                    second = self._climb(watch, bounds, second.u)
                     outcomes[:2] = sorted([outcomes[0], second], key=lambda one: -one.value)
         return outcomes
 
-    def _climb(self, watch: Watch, space: Space, start: Array, budget: int | None) -> Result:
+    def _climb(
+        self,
+        watch: Evaluated,
+        bounds: Array,
+        start: Array,
+        budget: int | None = None,
+        tol: float | None = None,
+    ) -> Result:
         climb, left = Climb(watch), self.max_iter
         while True:
             climb.begin(start)
-            options = {
-                "maxiter": left,
-                "maxfun": budget or 20 * self.max_iter,
-                "ftol": self.tol,
-                "maxcor": MEMORY,
-                "gtol": _flat(climb.value) * climb.unit,
-            }
-            given: dict[str, Any] = {"bounds": Bounds(*space.bounds.T), "options": options}
+            most, flat = budget or 20 * self.max_iter, getattr(watch, "flat", 0.0)
+            options: dict[str, float] = {"maxiter": left, "maxfun": most, "maxcor": MEMORY}
+            options |= {"ftol": tol or self.tol, "gtol": max(flat, _flat(climb.value) * climb.unit)}
+            given: dict[str, Any] = {"bounds": Bounds(*bounds.T), "options": options}
             result = minimize(climb, start, jac=True, method="L-BFGS-B", **given)
             end, left = float(result.fun) / climb.unit, left - int(result.nit)
             done = budget or left < 1 or not result.success

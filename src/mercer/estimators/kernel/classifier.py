@@ -88,7 +88,10 @@ class ClassMachine(ClassProbabilities, LabelMachine):
 
     def _merge(self, given: Given, parts: Parts, Y: Array) -> Table:
         flat = Y.shape[1] == 1 and parts.loss.response != "multiclass"
-        return build_table(given.X, Y, given.weights, parts.by_row, flat, parts.arrays, alike=True)
+        beyond = parts.beyond if "gram" in self.get_params(deep=False) else tuple
+        return build_table(
+            given.X, Y, given.weights, parts.by_row, flat, parts.arrays, True, beyond
+        )
 
     def _pose(self, given: Given, parts: Parts, table: Table, units: Units) -> Problem:
         columns = replace(units, y_shift=np.zeros(1), y_scale=np.ones(1))

@@ -198,7 +198,10 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         """Return the table, repeated rows merged."""
         alike = "quadratic" not in parts.inference.needs  # only a quadratic averages targets
         flat = np.ndim(given.y) == 1
-        return build_table(given.X, Y, given.weights, parts.by_row, flat, parts.arrays, alike)
+        beyond = parts.beyond if "gram" in self.get_params(deep=False) else tuple
+        return build_table(
+            given.X, Y, given.weights, parts.by_row, flat, parts.arrays, alike, beyond
+        )
 
     def _units(self, given: Given, parts: Parts, table: Table) -> Units:
         """Return the units in which the fit works."""

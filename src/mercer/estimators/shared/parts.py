@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -39,6 +39,12 @@ def kept_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
 
 
 def grid_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
+    """Return the Gram of a product of kernels on a complete grid."""
+    assert isinstance(kernel, Kernel)
+    return KroneckerGram(kernel, points)
+
+
+def kronecker_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
     """Return the Gram of a product of kernels on a complete grid."""
     assert isinstance(kernel, Kernel)
     return KroneckerGram(kernel, points)
@@ -81,7 +87,23 @@ class Parts:
         """How many n x n arrays the fit needs at most: factor, inverse and the kernel's own."""
         if self.linear:
             return 0
+        given = {} if self.search is None else self.search.get_params(deep=False)
+        one_by_one = not given.get("n_jobs") and not (self.search and self.search.samples_many)
+        if "quadratic" in self.inference.needs and self.criterion != "loo" and one_by_one:
+            # K, its factor and the inverse lie in one array, each written over the last
+            return 1 + max(1, self.kernel.workspace())
         return 2 + max(1, self.kernel.workspace()) + 4 * (self.criterion == "loo")
+
+    def beyond(self) -> list[str]:
+        """Return the grams that hold no n x n array and serve these parts."""
+        found = []
+        for name in ("iterative", "inducing"):
+            try:
+                replace(self).choose_gram(name, 1)
+            except ValueError:
+                continue
+            found.append(name)
+        return found
 
     @property
     def has_constant(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, time, timedelta
@@ -53,32 +53,39 @@ def build_table(
     flat: bool,
     arrays: int = 3,
     alike: bool = False,
+    beyond: Callable[[], Sequence[str]] = tuple,
 ) -> Table:
     """Merge repeated rows of X (N, d), unless ``by_row``; with ``alike`` if Y is the same, too.
 
-    Refuse before if the fit, which needs ``arrays`` n x n matrices, does not fit into memory. The
-    order of rows and columns does not matter, and a row of weight two is the same as two rows.
+    Refuse before if the fit, which needs ``arrays`` n x n matrices, does not fit into memory, with
+    what could be given as ``gram`` in place of them: ``beyond``. The order of rows and columns does
+    not matter, and a row of weight two is the same as two rows.
     """
     keep = np.flatnonzero(weights > 0)
     inputs = X if len(keep) == len(X) else X[keep]
     if by_row:
-        require_memory(len(keep), arrays)
+        _require(len(keep), arrays, beyond)
         first = group = np.arange(len(keep))
     else:
         roomy = fits(len(keep), arrays)  # even if no two rows are equal: nothing more to ask
         if not roomy:  # a lower bound on the number of distinct rows, cheaply
             with np.errstate(over="ignore", invalid="ignore"):
                 sums = inputs @ np.sqrt(2.0 + np.arange(inputs.shape[1]))
-            require_memory(len(np.unique(sums)), arrays)
+            _require(len(np.unique(sums)), arrays, beyond)
         keys = inputs
         if inputs.shape[1] > 1:
             keys = inputs[:, column_order(inputs, Y[keep], weights[keep])]
         first, group = group_rows(np.column_stack([keys, Y[keep]]) if alike else keys)
         if not roomy:
-            require_memory(len(first), arrays)
+            _require(len(first), arrays, beyond)
     mean, total, spread = merge(group, len(first), Y[keep], weights[keep])
     points = np.ascontiguousarray(inputs[first])
     return Table(X, Y, weights, keep, points, group, mean, total, spread, flat)
+
+
+def _require(n: int, arrays: int, beyond: Callable[[], Sequence[str]]) -> None:
+    if not fits(n, arrays):
+        require_memory(n, arrays, beyond=beyond())
 
 
 def read_any_inputs(machine: Any, X: Any, *, sparse: bool, reset: bool = False) -> Any:

@@ -1,0 +1,195 @@
+"""Subset: a search that begins on some of the rows, and what it learns there for all of them.
+
+The maximum on half of the rows is a few deviations from that on all, and the curvature of the
+criterion, known from few rows, leads from the one to the other in few evaluations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.core.arrays import Array
+from mercer.inference.base import Problem, Solution
+from mercer.kernels.base import Kernel
+from mercer.losses.base import Loss
+from mercer.search.criteria.evidence import Criterion
+from mercer.search.scan import rows_of
+from mercer.search.space import Space
+
+FIRST = (500, 1000)  # least and most rows on which all starts are tried, else a quarter
+SECOND = 4000  # most rows on which the best two climb on, else a half
+EACH = 20  # rows of a class on the fewest rows, below which its labels are left to chance
+APART = 1.0  # in a logarithm: two climbs are to different maxima
+ROUGH, FINE = 1e-5, 1e-9  # relative change at which a climb ends, on some rows and on all
+LEFT = 1e-5  # nats that may be left to gain, by the curvature
+STEP = 1e-2  # of the differences of gradients, in u
+ROUNDED = 1.0  # curvature below which a direction counts as flat: a unit of u gains half a nat
+ASLEEP = (4.0, 6.0)  # from home, in u, where a parameter that did not matter is tried again
+MANY = 100  # parameters from which their curvature costs more than it saves
+REACH = 1e6  # of white coordinates: their bounds are those of u
+
+
+class Evaluated(Protocol):
+    """A criterion to be minimised, of so many rows."""
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+
+    def __call__(
+        self, u: Array, start: Solution | None
+    ) -> tuple[float, Array, Solution | None]: ...
+
+
+class Ended(Protocol):
+    """The end of a climb."""
+
+    u: Array
+    value: float
+    report: dict[str, Any]
+
+
+Mask: TypeAlias = NDArray[np.bool_]
+End = TypeVar("End", bound=Ended)
+
+
+def nested(criterion: Criterion, space: Space) -> list[Problem]:
+    """Return the problems of ever more of the points; none where all are to be searched together.
+
+    The points come in an order by what they hold, so that these depend on the order neither of
+    the rows nor of the columns. A kernel or a noise that knows its rows by number stays with all.
+    """
+    problem, n = criterion.problem, len(criterion.problem.points)
+    kernel, loss = cast(Kernel, space.parts["kernel"]), cast(Loss, space.parts["loss"])
+    by_number = kernel.positional or kernel.pairwise or np.ndim(getattr(loss, "noise", 0.0))
+    if by_number or criterion.rivals:
+        return []
+    order = np.random.default_rng(n).permutation(n)
+    sizes = (int(np.clip(n // 4, *FIRST)), min(n // 2, SECOND))
+    problems = [rows_of(problem, np.sort(order[:size])) for size in sizes]
+    if loss.response in ("binary", "multiclass"):
+        counts = np.unique(problems[0].rows, axis=0, return_counts=True)[1]
+        if len(counts) < len(np.unique(problem.rows, axis=0)) or counts.min() < EACH:
+            return []
+    return problems
+
+
+def best_two(ends: Sequence[End]) -> list[End]:
+    """Return the best end and the best of those that are at another maximum, if any."""
+    ranked = sorted(ends, key=lambda end: -end.value)
+    others = [one for one in ranked[1:] if np.abs(one.u - ranked[0].u).max() > APART]
+    return ranked[:1] + others[:1]
+
+
+def from_subsets(
+    watch: Evaluated,
+    fewer: Sequence[Evaluated],
+    bounds: Array,
+    screened: list[End],
+    climb: Callable[..., End],
+    home: Array,
+) -> list[End]:
+    """Return the outcome on all rows, from the better of the two ends on some of them.
+
+    ``screened`` are the ends on the fewest rows; ``climb`` (criterion, bounds, start, budget, tol)
+    goes on from there. ``home`` (p,) is a point at which all parameters matter.
+    """
+    ends = [climb(fewer[0], bounds, end.u, None, ROUGH) for end in best_two(screened)]
+    begun: list[WhiteCoordinates] = []
+    for few, more in zip(fewer, [*fewer[1:], watch], strict=True):
+        begun = []
+        for end in best_two(ends):
+            S, flat = unit_curvature(few, end.u, bounds, more.rows / few.rows)
+            u = awake(more, end.u, flat, home)
+            begun.append(WhiteCoordinates(more, bounds, u, S))
+        if more is not watch:
+            ends = [white.climbed(climb, ROUGH) for white in begun]
+    best = min(begun, key=lambda white: white.first[0])
+    return [best.climbed(climb, FINE)]
+
+
+def unit_curvature(
+    criterion: Evaluated, u: Array, bounds: Array, times: float = 1.0
+) -> tuple[Array, Mask]:
+    """Return S (p, p), S S' the inverse Hessian at u (p,), and which parameters are without any.
+
+    By differences of gradients, for a criterion of so many ``times`` the rows. S is zero for a
+    parameter at its bound, which stays there.
+    """
+    p = len(u)
+    if p > MANY:
+        return np.eye(p), np.zeros(p, dtype=bool)
+    _, here, last = criterion(u, None)
+    H = np.empty((p, p))
+    for i in range(p):
+        moved = u.copy()
+        moved[i] += STEP if u[i] + STEP <= bounds[i, 1] else -STEP
+        H[i] = times * (criterion(moved, last)[1] - here) / (moved[i] - u[i])
+    flat, free = np.abs(np.diagonal(H)) < ROUNDED, within(u, bounds)
+    curvature, Q = np.linalg.eigh(0.5 * (H + H.T) * np.outer(free | flat, free | flat))
+    S = (free | flat)[:, None] * Q / np.sqrt(np.maximum(np.abs(curvature), ROUNDED))
+    return np.asarray(S), flat
+
+
+def awake(criterion: Evaluated, u: Array, flat: Mask, home: Array) -> Array:
+    """Return u (p,), those without curvature nearer home if the criterion of more rows leads there.
+
+    Few rows tell little of a column that matters a little: its length scale goes to infinity, and
+    from there no gradient leads back.
+    """
+    away = u - home
+    for distance in ASLEEP:
+        flat = flat & (np.abs(away) > distance)
+        if not flat.any():
+            break
+        near = np.where(flat, home + distance * np.sign(away), u)
+        back = flat & (criterion(near, None)[1] * away > 0.0)
+        u, flat = np.where(back, near, u), flat & ~back
+    return u
+
+
+def within(u: Array, bounds: Array) -> Mask:
+    """Return which of u (p,) are not at a bound."""
+    return (u > bounds[:, 0]) & (u < bounds[:, 1])
+
+
+class WhiteCoordinates:
+    """A criterion in coordinates v about a start in which its curvature is about one.
+
+    u = start + S v: the first step of a quasi-Newton method, the gradient in v, is Newton's; at
+    most one in u. The unit of v and that of the criterion make a gradient at most one long of it,
+    which L-BFGS-B takes as it is.
+    """
+
+    def __init__(self, watch: Evaluated, bounds: Array, start: Array, S: Array) -> None:
+        self.watch, self.bounds, self.start = watch, bounds, start
+        self.first = watch(start, None)
+        newton = S.T @ self.first[1]
+        length = max(1.0, float(np.linalg.norm(newton)))
+        self.unit = 1.0 / (max(1.0, float(np.abs(S @ newton).max())) * length**2)
+        self.S = length * S
+        self.flat = self.unit * length * np.sqrt(2.0 * LEFT)  # gradient at which a climb ends
+
+    def at(self, v: Array) -> Array:
+        """Return u (p,) within its bounds."""
+        return np.clip(self.start + self.S @ v, self.bounds[:, 0], self.bounds[:, 1])
+
+    def __call__(self, v: Array, start: Solution | None) -> tuple[float, Array, Solution | None]:
+        """Value and gradient (p,) in v, and the posterior; where a bound is reached it holds."""
+        u = self.at(v)
+        value, gradient, solution = self.watch(u, start) if v.any() else self.first
+        slope = self.S.T @ (within(u, self.bounds) * gradient)
+        return self.unit * value, self.unit * slope, solution
+
+    def climbed(self, climb: Callable[..., End], tol: float) -> End:
+        """Return the end of a climb; of one in u itself where a bound is met, or this one fails."""
+        wide = np.full_like(self.bounds, REACH) * [-1.0, 1.0]
+        end = climb(self, wide, np.zeros(len(self.start)), None, tol)
+        end.u, end.value = self.at(end.u), end.value / self.unit
+        if np.all(within(end.u, self.bounds)) and end.report["converged"]:
+            return end
+        return climb(self.watch, self.bounds, end.u, None, tol)

@@ -1,0 +1,189 @@
+"""Searches that begin on some of the rows: the same maximum, and few evaluations on all rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mercer import GPClassifier, GPRegressor
+from mercer.inference import Exact
+from mercer.kernels import RBF, Precomputed
+from mercer.losses import Gaussian
+from mercer.search import EvidenceCriterion, Optimize, Space, optimize, simple_problem, subset
+from mercer.search.progress import to_stderr
+from mercer.search.subset import WhiteCoordinates, awake, best_two, nested, unit_curvature
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin on subsets from 200 points: 60 and 125 of 250."""
+    monkeypatch.setattr(optimize, "FROM", 200)
+    monkeypatch.setattr(subset, "FIRST", (60, 120))
+
+
+def data(rng: np.random.Generator, n: int = 250) -> tuple[np.ndarray, np.ndarray]:
+    X = rng.normal(size=(n, 3))
+    return X, np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] + 0.2 * rng.normal(size=n)
+
+
+def test_same_maximum_by_few_full_evaluations(rng: np.random.Generator) -> None:
+    X, y = data(rng)
+    slow = GPRegressor(search=Optimize(subsets=False)).fit(X, y)
+    fast = GPRegressor().fit(X, y)
+    assert fast.log_evidence_ == pytest.approx(slow.log_evidence_, abs=1e-3)
+    assert "subsets" not in slow.report_["search"]
+    for one, other in (
+        (fast.report_["search"], slow.report_["search"]),
+        (fast.report_["ard"]["search"], slow.report_["ard"]["search"]),
+    ):
+        assert one["subsets"]["rows"] == [62, 125]
+        assert min(one["subsets"]["evaluations"]) > 0
+        assert one["evaluations"] < 0.6 * other["evaluations"]
+        assert one["converged"]
+    assert fast.report_["search"]["evaluations"] <= 12
+    assert fast.report_["ard"]["kept"] == slow.report_["ard"]["kept"]
+
+
+def test_same_maximum_of_a_classifier(rng: np.random.Generator) -> None:
+    X, y = data(rng)
+    kernel = 1.0 * RBF()
+    slow = GPClassifier(kernel, inference="laplace", search=Optimize(subsets=False)).fit(X, y > 0)
+    fast = GPClassifier(kernel, inference="laplace").fit(X, y > 0)
+    assert fast.log_evidence_ == pytest.approx(slow.log_evidence_, abs=1e-3)
+    assert fast.report_["search"]["evaluations"] <= 12
+
+
+def test_order_of_rows_and_columns_is_of_no_account(rng: np.random.Generator) -> None:
+    X, y = data(rng)
+    rows, columns = rng.permutation(len(X)), [2, 0, 1]
+    one = GPRegressor().fit(X, y)
+    other = GPRegressor().fit(X[rows][:, columns], y[rows])
+    assert one.log_evidence_ == pytest.approx(other.log_evidence_, abs=1e-9)
+    assert one.report_["search"]["subsets"] == other.report_["search"]["subsets"]
+    assert one.report_["ard"]["search"]["subsets"] == other.report_["ard"]["search"]["subsets"]
+
+
+def problems(kernel: object, loss: object, X: np.ndarray, y: np.ndarray) -> list:
+    space = Space({"kernel": kernel, "loss": loss})
+    return nested(EvidenceCriterion(space, simple_problem(X, y[:, None]), Exact()), space)
+
+
+def test_rows_that_are_known_by_number_are_searched_together(rng: np.random.Generator) -> None:
+    X, y = data(rng)
+    first, second = problems(1.0 * RBF(), Gaussian(0.1), X, y)
+    assert set(map(tuple, first.points)) < set(map(tuple, second.points))
+    assert problems(1.0 * RBF(), Gaussian(np.full(len(X), 0.1)).fix(), X, y) == []
+    assert problems(1.0 * Precomputed(), Gaussian(0.1), X @ X.T, y) == []
+
+
+def test_a_rare_class_is_not_left_to_chance(rng: np.random.Generator) -> None:
+    X, _ = data(rng)
+    y = np.arange(len(X)) < 12
+    model = GPClassifier(1.0 * RBF(), search=Optimize(max_iter=3)).fit(X, y)
+    assert "subsets" not in model.report_["search"]
+
+
+def test_given_start_alone_is_climbed_from_on_all_rows(rng: np.random.Generator) -> None:
+    X, y = data(rng)
+    model = GPRegressor(1.0 * RBF(), search=Optimize(restarts=0, max_iter=2)).fit(X, y)
+    assert "subsets" not in model.report_["search"]
+
+
+def test_interrupt_on_a_subset_keeps_its_best(rng: np.random.Generator) -> None:
+    X, y = data(rng)
+    seen = []
+
+    def stop(event: dict) -> None:
+        seen.append(event["stage"])
+        if len(seen) == 15:
+            raise KeyboardInterrupt
+
+    model = GPRegressor(1.0 * RBF(), search=Optimize(progress=stop)).fit(X, y)
+    assert model.report_["search"]["interrupted"]
+    assert seen[-1] == "searching on 62 of 250 rows"
+    assert np.isfinite(model.log_evidence_)
+
+
+def test_bounds_hold(rng: np.random.Generator) -> None:
+    X, y = data(rng)
+    kernel = (1.0 * RBF()).bound(kernel__length_scale=(3.0, 4.0))
+    slow = GPRegressor(kernel, search=Optimize(subsets=False)).fit(X, y)
+    fast = GPRegressor(kernel).fit(X, y)
+    assert fast.log_evidence_ == pytest.approx(slow.log_evidence_, abs=1e-3)
+    assert fast.report_["search"]["at_bounds"] == slow.report_["search"]["at_bounds"]
+
+
+class Hill:
+    """A quadratic of so many rows, its Hessian (p, p) and its minimum."""
+
+    def __init__(self, H: np.ndarray, top: np.ndarray, rows: int = 1) -> None:
+        self.H, self.top, self.rows, self.seen = rows * H, top, rows, 0
+
+    def __call__(self, u: np.ndarray, start: object) -> tuple[float, np.ndarray, None]:
+        self.seen += 1
+        g = self.H @ (u - self.top)
+        return 0.5 * float((u - self.top) @ g), g, None
+
+
+def test_white_coordinates_make_the_gradient_a_step_of_newton(rng: np.random.Generator) -> None:
+    """By a quadratic with a known Hessian, also on four times the rows."""
+    A = rng.normal(size=(4, 4))
+    H, top = A @ A.T + 2.0 * np.eye(4), rng.uniform(-0.9, 0.9, 4)
+    wide = np.tile([-9.0, 9.0], (4, 1))
+    S, flat = unit_curvature(Hill(H, top), np.zeros(4), wide)
+    assert not flat.any()
+    np.testing.assert_allclose(S.T @ H @ S, np.eye(4), atol=1e-9)
+    white = WhiteCoordinates(Hill(4.0 * H, top), wide, np.zeros(4), S / 2.0)
+    _, gradient, _ = white(np.zeros(4), None)
+    assert np.linalg.norm(gradient) <= 1.0  # what L-BFGS-B takes as its first step, as it is
+    np.testing.assert_allclose(white.at(-gradient), top, rtol=1e-9)
+    far = WhiteCoordinates(Hill(4.0 * H, 5.0 * top), wide, np.zeros(4), S / 2.0)
+    step = far.at(-far(np.zeros(4), None)[1])
+    np.testing.assert_allclose(step, top / np.abs(top).max(), rtol=1e-9)
+
+
+def test_a_bound_between_is_met(rng: np.random.Generator) -> None:
+    hill, low = Hill(np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([1.5, 0.0])), [-2.0, -2.0]
+    bounds = np.column_stack([low, [1.0, 2.0]])
+    start = np.array([-0.5, 0.5])
+    white = WhiteCoordinates(hill, bounds, start, unit_curvature(hill, start, bounds)[0])
+    end = white.climbed(Optimize()._climb, 1e-12)
+    np.testing.assert_allclose(end.u, [1.0, 0.25], atol=1e-6)  # 0.5 (1 - 1.5) + u_2 = 0
+
+
+def test_a_column_that_few_rows_did_not_need_is_found_again() -> None:
+    """exp(-2 u) leads on to infinity, exp(-u) - exp(-2 u) back from it; both are flat out there."""
+
+    class Column(Hill):
+        def __call__(self, u: np.ndarray, start: object) -> tuple[float, np.ndarray, None]:
+            a, b = np.exp(-u)
+            return a**2 - b + b**2, np.array([-2.0 * a**2, b - 2.0 * b**2]), None
+
+    column, out = Column(np.eye(2), np.zeros(2)), np.array([13.0, 13.0])
+    wide = np.tile([-20.0, 20.0], (2, 1))
+    _, flat = unit_curvature(column, out, wide)
+    assert flat.all()
+    np.testing.assert_array_equal(awake(column, out, flat, np.zeros(2)), [13.0, 4.0])
+
+
+def test_the_second_of_two_is_elsewhere() -> None:
+    class End:
+        def __init__(self, u: float, value: float) -> None:
+            self.u, self.value = np.array([u]), value
+
+    near, far, best = End(0.1, 2.0), End(3.0, 1.0), End(0.0, 3.0)
+    assert best_two([near, far, best]) == [best, far]
+    assert best_two([near, best]) == [best]
+
+
+def test_progress_tells_the_time_of_an_evaluation_and_what_is_left(
+    rng: np.random.Generator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    X, y = data(rng)
+    seen: list[dict] = []
+    GPRegressor(1.0 * RBF(), search=Optimize(progress=seen.append)).fit(X, y)
+    assert all(event["seconds"] > 0.0 for event in seen)
+    assert seen[0]["left"] > 5.0 * seen[0]["seconds"]
+    assert seen[-1]["left"] >= seen[-1]["seconds"]  # never nothing before the end
+    to_stderr({"stage": "s", "evaluations": 3, "best": 1.0, "seconds": 4.0, "left": 200.0})
+    assert "4.0 s each, about 3 min left" in capsys.readouterr().err
