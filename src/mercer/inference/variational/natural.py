@@ -27,6 +27,7 @@ from mercer.inference.sites.sweeps import Anderson
 from mercer.linalg.gram import Factor
 
 NOISE = 1e-12  # relative rounding error of the free energy that a step is forgiven
+HIDDEN = 1e-10  # the same on inducing points, where Kzz may be close to singular
 FAR = 10.0  # factor by which a fixed-point step changes W at most, where W > 0
 MEMORY = 4  # differences that the acceleration keeps
 NEAR = 1.0  # residual below which steps are accelerated: q moves by less than its own width
@@ -62,7 +63,7 @@ def climb(task: Task, start: Sites | None, tol: float, max_iter: int) -> Sites:
 
 def better(trial: Point, point: Point, faster: bool) -> bool:
     """Whether F fell; where rounding hides that a ``faster`` step must lower the residual."""
-    rise, rounding = trial.free - point.free, NOISE * (1.0 + abs(point.free))
+    rise, rounding = trial.free - point.free, HIDDEN * (1.0 + abs(point.free))
     return rise < -rounding or (
         rise <= rounding and (not faster or trial.residual < point.residual)
     )
