@@ -78,6 +78,7 @@ class Component:
     public_module: ClassVar[str | None] = None
     words: ClassVar[Mapping[str, str]] = {}
     names: ClassVar[Names] = {}
+    before: ClassVar[Mapping[str, Any]] = {}  # what a parameter was before files had it
     _marks: dict[str, Mark]
 
     # ------------------------------------------------------------------ parameters
@@ -303,7 +304,7 @@ class Component:
     def from_dict(data: Mapping[str, Any], resolve: Callable[[str], type[Component]]) -> Component:
         """Build a component from :meth:`to_dict`; ``resolve`` maps class names to classes."""
         cls = resolve(data["class"])
-        params = {k: _built(v, resolve) for k, v in data["params"].items()}
+        params = {**cls.before, **{k: _built(v, resolve) for k, v in data["params"].items()}}
         own = set(cls.parameter_names())
         # a default in place of what was left out would be another part, without a word
         for odd, word in ((set(params) - own, "has no"), (own - set(params), "lacks its")):

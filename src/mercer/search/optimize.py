@@ -258,6 +258,7 @@ class Optimize(Watched):
         "evidence": lambda: Optimize(criterion="evidence"),
         "loo": lambda: Optimize(criterion="loo"),
     }
+    before: ClassVar[dict[str, Any]] = {"subsets": False}
 
     def __init__(
         self,
@@ -271,9 +272,8 @@ class Optimize(Watched):
         n_jobs: int | None = None,
         progress: bool | Progress = False,
     ) -> None:
-        self.criterion, self.balance = criterion, balance
-        self.restarts, self.screen = restarts, screen
-        self.max_iter, self.tol = max_iter, tol
+        self.criterion, self.balance, self.restarts = criterion, balance, restarts
+        self.screen, self.max_iter, self.tol = screen, max_iter, tol
         self.subsets, self.n_jobs, self.progress = subsets, n_jobs, progress
         if criterion not in ("evidence", "loo", "plsc"):
             raise ValueError(f"unknown criterion {criterion!r}; known are evidence, loo, plsc")
@@ -299,7 +299,7 @@ class Optimize(Watched):
             return [Result(space.start, criterion(space.start)[0], found)]
         if self.subsets and self.restarts and self.screen and watch.rows > FROM:
             watch.begin_on(nested(criterion, space))
-        if watch.teller is not None:  # as many as are usual
+        if watch.teller is not None:
             watch.teller.expected = len(space) + 10 * (1 if watch.fewer else 1 + len(starts))
         try:
             outcomes = self._screened(watch, space.bounds, starts)
@@ -330,7 +330,7 @@ class Optimize(Watched):
         }
         if watch.fewer:
             counts = np.array([(few.rows, few.evaluations) for few in watch.fewer]).T.tolist()
-            best.report["subsets"] = {"rows": counts[0], "evaluations": counts[1]}
+            best.report["subsets"] = dict(zip(("rows", "evaluations"), counts, strict=True))
         if scanned is not None:
             best.report["scan"], best.scanned = told, space.parts_at(scanned)
         return [best]
