@@ -5,6 +5,7 @@
 // the processor is chosen when the module is loaded. No reassociation is allowed except in the sums
 // that say so, so results do not depend on -ffast-math liberties.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,9 @@ namespace mercer {
 
 // Profiles k(s) of the squared distance s = r^2 / length_scale^2.
 enum Profile { RBF = 0, MATERN12 = 1, MATERN32 = 2, MATERN52 = 3 };
+
+// A distance from which on exp(-r) is zero: an infinite one would make infinity times zero of it.
+constexpr double NOTHING_FROM = 1e4;
 
 // exp(x) for x <= 0, relative error below 2.5e-16; zero below exp(-708) = 3e-308, where doubles end.
 MERCER_INLINE double exp_negative(double x) {
@@ -73,13 +77,13 @@ MERCER_CLONES void row_profile(int profile, const double* s, std::size_t len, do
             break;
         case MATERN32:
             for (std::size_t j = 0; j < len; ++j) {
-                double r = std::sqrt(3.0 * s[j]);
+                double r = std::min(std::sqrt(3.0 * s[j]), NOTHING_FROM);
                 k[j] = (1.0 + r) * exp_negative(-r);
             }
             break;
         default:
             for (std::size_t j = 0; j < len; ++j) {
-                double r = std::sqrt(5.0 * s[j]);
+                double r = std::min(std::sqrt(5.0 * s[j]), NOTHING_FROM);
                 k[j] = (1.0 + r + r * r * (1.0 / 3.0)) * exp_negative(-r);
             }
     }
@@ -105,7 +109,7 @@ MERCER_CLONES void row_profile_slope(int profile, const double* s, std::size_t l
             break;
         case MATERN32:
             for (std::size_t j = 0; j < len; ++j) {
-                double r = std::sqrt(3.0 * s[j]);
+                double r = std::min(std::sqrt(3.0 * s[j]), NOTHING_FROM);
                 double e = exp_negative(-r);
                 k[j] = (1.0 + r) * e;
                 slope[j] = -1.5 * e;
@@ -113,7 +117,7 @@ MERCER_CLONES void row_profile_slope(int profile, const double* s, std::size_t l
             break;
         default:
             for (std::size_t j = 0; j < len; ++j) {
-                double r = std::sqrt(5.0 * s[j]);
+                double r = std::min(std::sqrt(5.0 * s[j]), NOTHING_FROM);
                 double e = exp_negative(-r);
                 k[j] = (1.0 + r + r * r * (1.0 / 3.0)) * e;
                 slope[j] = (-5.0 / 6.0) * (1.0 + r) * e;

@@ -239,7 +239,7 @@ class Kernel(Component):
         --------
         >>> from mercer.kernels import RBF
         >>> (2.0 * RBF([1.0, 3.0])).reordered(np.array([1, 0]))
-        Scale(kernel=RBF(length_scale=array([3., 1.])), variance=2.0)
+        Scale(kernel=RBF(length_scale=[3., 1.]), variance=2.0)
         """
         if not self.alike:
             return None

@@ -101,14 +101,14 @@ def _form(operator: Any) -> str:
             return "contrast" if operator.gain is None else "inducing"
         case InducedOperator():
             return "induced"
-        case IterativeOperator() | StoredIterative():
-            return "iterative"
         case SeveralOperator():
             return "several" if operator.shared is None else "coupled"
         case KroneckerOperator() | _Structured(centres=None):
             return "kronecker"
         case AdditiveOperator() | _Structured():
             return "additive" if operator.A is None else "additive_basis"
+        case IterativeOperator() | StoredIterative():
+            return "iterative"
     return "line" if operator.walks else type(operator).__name__
 
 

@@ -123,9 +123,8 @@ class Parts:
 
     def choose_gram(self, name: Any, d: int) -> None:
         """Set the Gram of a fit on d columns; "auto" chooses among exact ones only."""
-        few = Inducing.of(name)
-        if few is not None:
-            self._choose_inducing(few, d)
+        if is_inducing(name):
+            self._choose_inducing(Inducing() if isinstance(name, str) else name, d)
             return
         if isinstance(name, Iterative) or (isinstance(name, str) and name == "iterative"):
             self._choose_iterative(Iterative() if isinstance(name, str) else name, d)
@@ -156,6 +155,11 @@ class Parts:
 
     def _choose_inducing(self, given: Inducing, d: int) -> None:
         given.check(d)
+        if self.kernel.pairwise:
+            raise ValueError(
+                "inducing points need a kernel of the inputs: of precomputed values give "
+                "Precomputed(matrix) with row numbers as X, or gram='auto'"
+            )
         if self.loss.response == "multiclass":
             raise ValueError(
                 "a softmax couples its classes in an n x n matrix, and inducing points have none: "

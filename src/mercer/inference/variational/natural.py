@@ -4,10 +4,10 @@ The unknowns are the 2n site parameters (h, W): Sigma = (K^-1 + W)^-1 and a = h 
 inducing points f_i has beside Sigma_ii the variance res_i that the points leave unexplained, and
 both are in the variance that the loss sees. One step is O(n m^2), and no step lowers the bound
 
-    E = -sum_i nu_i(mu_i, Sigma_ii + res_i) - KL(q(u) | p(u)),   nu_i = w_i E[g(y_i, f_i)]     (S6)
+    E = -sum_i nu_i(mu_i, Sigma_ii + res_i) - KL(q(u) | p(u)),   nu_i = w_i E[g(y_i, f_i)]     (I6)
 
 With a noise part of variance lam_i in the kernel, f_i + e_i follows f_i by the share
-1 / (1 + W_i lam_i); the square of that is the share of res_i that the loss sees. Theory (S6).
+1 / (1 + W_i lam_i); the square of that is the share of res_i that the loss sees. Theory (I6).
 
 Reference: Hensman, Matthews and Ghahramani (2015); Khan and Lin (2017) for the steps.
 """

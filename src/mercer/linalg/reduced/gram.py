@@ -61,7 +61,7 @@ class ReducedGram(Gram):
     >>> from mercer.kernels import RBF
     >>> gram = ReducedGram(RBF(), np.array([[0.0], [0.5], [1.0]]), np.array([[0.0], [1.0]]))
     >>> np.round(gram.residual, 4)
-    array([0.    , 0.0307, 0.    ])
+    array([0.    , 0.0305, 0.    ])
     """
 
     name = "inducing"

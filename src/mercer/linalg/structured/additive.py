@@ -3,7 +3,7 @@
 K = sum_j K_j, and each K_j v is two walks along the sorted column j. Conjugate gradients on the
 reduced prior of few centres do the rest, with the certificates of :mod:`mercer.linalg.iterative`:
 the prior of all columns together is of low rank wherever functions of one column are smooth, and
-it needs a fraction of the rounds of symmetric backfitting. Theory (S7) to (S10), section 11.
+it needs a fraction of the rounds of symmetric backfitting. Theory (I7) to (I10), section 11.
 
 Reference: Hastie and Tibshirani, Generalized additive models (1990), for backfitting.
 """
@@ -109,7 +109,7 @@ class SolvedBasis(Factor):
 
     For any V the matrix A_0 = V'H + H'V - V'(K + D)V lies below H'C H, and A_0 + R'P^-1 R above,
     R = H - (K + D) V: so is log |H'C H| bounded. For v with H'v = 0, v'(2 z - (K + D) v) is below
-    z'P z, and (S8) for z - H beta above it whatever beta is.
+    z'P z, and (I8) for z - H beta above it whatever beta is.
     """
 
     exact: ClassVar[bool] = False
