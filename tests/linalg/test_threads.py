@@ -145,6 +145,7 @@ import signal, threading, time
 import numpy as np
 from mercer._native import core
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
 X = np.random.default_rng(0).normal(size=(60_000, 2))
 V, out = np.ones((8, len(X))), np.empty((len(X), 8))
 threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()

@@ -10,7 +10,8 @@ matplotlib.use("agg")
 
 @pytest.fixture(autouse=True)
 def closed():
-    yield
     import matplotlib.pyplot as plt
 
+    plt.close("all")  # what a test of another folder left in this process
+    yield
     plt.close("all")
