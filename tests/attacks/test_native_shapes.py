@@ -15,22 +15,18 @@ import numpy as np
 import pytest
 
 from mercer._native import averages, blocked, core, markov, relevance, sequential, waves
+from tests.attacks.line_calls import conditional, logdet, others, smooth
 from tests.attacks.native_calls import (
     HAVE_BLOCKED,
     NUMBERS,
-    RIGHT,
     TABLE,
-    Arguments,
     best,
-    conditional,
-    logdet,
-    others,
     rbf_expand,
     rbf_rows,
     row_squares,
-    smooth,
     stationary_same,
 )
+from tests.attacks.native_draws import RIGHT, Arguments
 
 
 def call(case: Callable[..., Any], given: Arguments) -> Any:

@@ -194,8 +194,8 @@ def test_refusals() -> None:
         (Inducing(m=0), "m is a number of points"),
         (Inducing(m="many"), "m is a number of points"),
         (Inducing(choose="best"), "choose must be one of"),
-        (Inducing(rows=3), "rows must be a whole number"),
-        (Inducing(rows="some"), "rows must be a whole number"),
+        (Inducing(rows=3), "rows must be an integer of at least 10"),
+        (Inducing(rows="some"), "rows must be an integer of at least 10"),
         (Inducing(tol=0.0), "tol must be positive"),
     ]:
         model = GPRegressor(gram=given)

@@ -127,7 +127,7 @@ def test_classes():
         (Inducing(m=np.full((3, 2), np.nan)), "inducing point 0 is not finite"),
         (Inducing(m=np.zeros((3, 5))), "have 5 columns, and X has 2"),
         (Inducing(choose="greedy"), "choose must be one of 'kmeans'"),
-        (Iterative(rank=0), "rank must be a whole number >= 1"),
+        (Iterative(rank=0), "rank must be an integer of at least 1"),
         (Iterative(precision="half"), "precision is 'single' or 'double'"),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_grid_is_a_search():
     x = rng.normal(size=60)
     table = {"x": x, "y": np.where(x + rng.normal(size=60) > 0, "a", "b")}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # of the few rows: the words of the search are asked for
         model = mercer.fit(table, "y", candidates=["logistic"])
     assert convergence(model.machine_) == "the best of 4 settings, by rows left out"
 

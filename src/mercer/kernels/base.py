@@ -172,6 +172,13 @@ class Kernel(Component):
         """Return the kernel of the signal alone: without its noise parts, None if nothing stays."""
         return self
 
+    def signal(self) -> Kernel:
+        """Return :meth:`noise_free`; refuse a kernel that consists of noise parts only."""
+        found = self.noise_free()
+        if found is None:
+            raise ValueError("the kernel consists of noise parts only: add a part for the signal")
+        return found
+
     def terms(self) -> list[Kernel]:
         """Return kernels whose sum this is, of independent functions: itself, if not a sum."""
         return [self]

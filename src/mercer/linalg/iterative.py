@@ -75,10 +75,7 @@ class IterativeGram(Gram):
         probes: int = 8,
         rng: np.random.Generator | None = None,
     ) -> None:
-        signal = kernel.noise_free()
-        if signal is None:
-            raise ValueError("the kernel consists of noise parts only: add a part for the signal")
-        self.kernel, self.signal, self.points, self.tol = kernel, signal, points, tol
+        self.kernel, self.signal, self.points, self.tol = kernel, kernel.signal(), points, tol
         self.single, self.probes = single, probes
         self.rng = np.random.default_rng(0) if rng is None else rng
         self.reduced = ReducedGram(kernel, points, centres)

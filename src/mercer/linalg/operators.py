@@ -87,7 +87,24 @@ class CholeskyOperator(PosteriorOperator):
         return np.asarray(np.einsum("ij,ij->j", left, left))
 
 
-class BasisOperator(CholeskyOperator):
+class HalvesOperator(PosteriorOperator):
+    """A'C B = u'v - r's from two halves of each side, which a child states."""
+
+    @abstractmethod
+    def _halves(self, A: Array, hA: Array | None) -> tuple[Array, Array]:
+        """Return u and r of A (n, p), with basis rows hA (p, k)."""
+
+    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
+        u, r = self._halves(A, hA)
+        v, s = (u, r) if B is A else self._halves(B, hB)
+        return np.asarray(u.T @ v - r.T @ s)
+
+    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
+        u, r = self._halves(A, hA)
+        return np.asarray(np.einsum("ij,ij->j", u, u) - np.einsum("ij,ij->j", r, r))
+
+
+class BasisOperator(HalvesOperator, CholeskyOperator):
     """The same with a basis: thin QR half(H) = Q R, so that H' C H = R'R."""
 
     def __init__(self, cholesky: Array, scale: Array, Q: Array, R: Array) -> None:
@@ -98,15 +115,6 @@ class BasisOperator(CholeskyOperator):
         assert hA is not None
         u = self.half(A)
         return u, transposed_solve(self.R, hA.T) - self.Q.T @ u
-
-    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        u, r = self._halves(A, hA)
-        v, s = (u, r) if B is A else self._halves(B, hB)
-        return np.asarray(u.T @ v - r.T @ s)
-
-    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        u, r = self._halves(A, hA)
-        return np.asarray(np.einsum("ij,ij->j", u, u) - np.einsum("ij,ij->j", r, r))
 
 
 @dataclass(eq=False)
@@ -168,7 +176,7 @@ class ContrastOperator(PosteriorOperator):
 
 
 @dataclass(eq=False)
-class InducedOperator(PosteriorOperator):
+class InducedOperator(HalvesOperator):
     """C on m inducing points, by two triangles: A'C B = (L^-1 A)'(L^-1 B) - (R^-T a)'(R^-T b).
 
     ``triangle`` is L' (m, m), upper, of the prior at the points; ``root`` is R (m + c, m + c),
@@ -183,15 +191,6 @@ class InducedOperator(PosteriorOperator):
         phi = solve_triangular(self.triangle, A, trans="T")
         both = phi if h is None else np.vstack([phi, h.T])
         return phi, solve_triangular(self.root, both, trans="T")
-
-    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        u, s = self._halves(A, hA)
-        v, t = (u, s) if B is A else self._halves(B, hB)
-        return np.asarray(u.T @ v - s.T @ t)
-
-    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        u, s = self._halves(A, hA)
-        return np.asarray(np.einsum("ij,ij->j", u, u) - np.einsum("ij,ij->j", s, s))
 
 
 @dataclass(eq=False)

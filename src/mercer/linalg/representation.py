@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import REAL, Component, Domains
+from mercer.kernels.base import whole
 from mercer.linalg.reduced.centres import CHOOSERS
 
 TYPICAL = 500  # points that are enough for many tables
@@ -15,6 +16,13 @@ TYPICAL = 500  # points that are enough for many tables
 
 class Representation(Component):
     """A way to hold K on many rows; a name, or one of these with its own settings."""
+
+    def check_rule(self, name: str) -> None:
+        """Refuse a parameter that does not name a way to choose points."""
+        rule, who = getattr(self, name), type(self).__name__
+        if rule not in CHOOSERS:
+            known = ", ".join(repr(one) for one in CHOOSERS)
+            raise ValueError(f"{who}: {name} must be one of {known}, not {rule!r}")
 
 
 class Inducing(Representation):
@@ -64,13 +72,6 @@ class Inducing(Representation):
         self.m, self.choose, self.move, self.tol = m, choose, move, tol
         self.rows, self.max_iter = rows, max_iter
 
-    @classmethod
-    def of(cls, gram: Any) -> Inducing | None:
-        """Return what a user's ``gram`` says of inducing points; None if it says nothing."""
-        if isinstance(gram, str) and gram == "inducing":
-            return cls()
-        return gram if isinstance(gram, cls) else None
-
     def work(self, n: int) -> float:
         """Return n m^2, of which an evaluation on n rows takes some multiple."""
         m = TYPICAL if isinstance(self.m, str) else self.m
@@ -79,15 +80,10 @@ class Inducing(Representation):
 
     def check(self, d: int) -> None:
         """Refuse what cannot be, for a table of d columns."""
-        if self.choose not in CHOOSERS:
-            known = ", ".join(repr(name) for name in CHOOSERS)
-            raise ValueError(f"Inducing: choose must be one of {known}, not {self.choose!r}")
-        for name, least in (("rows", 10), ("max_iter", 1)):
-            value = getattr(self, name)
-            if name == "rows" and isinstance(value, str) and value == "auto":
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-                raise ValueError(f"Inducing: {name} must be a whole number >= {least}: {value!r}")
+        self.check_rule("choose")
+        if not (isinstance(self.rows, str) and self.rows == "auto"):
+            whole(self, "rows", 10)
+        whole(self, "max_iter", 1)
         if not (isinstance(self.tol, (int, float)) and self.tol > 0):
             raise ValueError(f"Inducing: tol must be positive, in nats a row, not {self.tol!r}")
         if isinstance(self.m, str) and self.m == "auto":
@@ -158,13 +154,9 @@ class Iterative(Representation):
 
     def check(self, d: int) -> None:
         """Refuse what cannot be."""
-        if self.centres not in CHOOSERS:
-            known = ", ".join(repr(name) for name in CHOOSERS)
-            raise ValueError(f"Iterative: centres must be one of {known}, not {self.centres!r}")
+        self.check_rule("centres")
         for name, least in (("rank", 1), ("probes", 2), ("rows", 10)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-                raise ValueError(f"Iterative: {name} must be a whole number >= {least}: {value!r}")
+            whole(self, name, least)
         if not (isinstance(self.tol, (int, float)) and 0.0 < self.tol < np.inf):
             raise ValueError(f"Iterative: tol must be positive, not {self.tol!r}")
         if self.precision not in ("single", "double"):

@@ -126,9 +126,7 @@ class Prior(Process):
     """
 
     def __init__(self, kernel: Kernel, outputs: int = 1, precision: str = "double") -> None:
-        signal = kernel.noise_free()
-        if signal is None:
-            raise ValueError("the kernel consists of noise parts only: add a part for the signal")
+        signal = kernel.signal()
         self.kernel, self.signal = kernel, signal
         self.outputs, self.precision = outputs, precision
 

@@ -17,7 +17,7 @@ from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, standardizes
 from mercer.estimators.shared.summary import Rows
 from mercer.kernels import as_kernel
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, whole
 from mercer.kernels.compose import Sum
 from mercer.linalg.gram import Covariance, Gram
 from mercer.linalg.line import Line, state_space_of
@@ -136,9 +136,7 @@ class AdditiveRegressor(Additive, KernelRegressor):
             known = ", ".join(map(repr, GRAMS))
             raise ValueError(f"unknown gram {self.gram!r}; known are {known}")
         for name, least in (("rows", 10), ("rank", 1), ("probes", 2)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-                raise ValueError(f"{name} must be a whole number >= {least}, not {value!r}")
+            whole(self, name, least)
         if not (isinstance(self.tol, (int, float)) and 0.0 < self.tol < np.inf):
             raise ValueError(f"tol must be positive, not {self.tol!r}")
 

@@ -13,10 +13,9 @@ from mercer.estimators.gaussian_process.additive import Additive
 from mercer.estimators.kernel.classifier import ClassMachine, class_loss
 from mercer.estimators.shared.machine import Fit, Given
 from mercer.estimators.shared.parameters import Draw, Solved
-from mercer.estimators.shared.parts import Parts, positional
+from mercer.estimators.shared.parts import Parts, inducing_of, positional
 from mercer.inference.base import Inference
 from mercer.kernels import Constant
-from mercer.linalg.representation import Inducing
 from mercer.losses.base import Loss
 from mercer.process.process import Posterior, Process
 
@@ -106,7 +105,7 @@ class GPClassifier(Additive, ClassMachine):
         if self.loss is not None:
             others = "'probit', 'logistic' or 'softmax', or use GPRegressor"
             loss = class_loss(self.loss, others, "None, ")
-        few = Inducing.of(self.gram)
+        few = inducing_of(self.gram)
         coupled = several and few is None  # a softmax needs n x n arrays
         if isinstance(method, str) and method == "auto":
             joint = coupled if loss is None else loss.response == "multiclass"

@@ -24,7 +24,7 @@ from mercer.estimators.shared.machine import (
     generator,
 )
 from mercer.estimators.shared.parameters import Draw, Solved
-from mercer.estimators.shared.parts import Parts, data_scales, given_loss, is_inducing
+from mercer.estimators.shared.parts import Parts, data_scales, given_loss, inducing_of
 from mercer.estimators.shared.predictions import (
     Classifies,
     ClassProbabilities,
@@ -212,7 +212,7 @@ class KernelClassifier(ClassMachine):
         bounded = chosen is not None and not chosen.needs_evidence
         if self.loss == "logistic" and len(given.labels.classes) > 2 and not bounded:
             # on landmarks one machine for each class against the rest
-            loss = losses.Logistic() if is_inducing(self.gram) else losses.Softmax()
+            loss = losses.Softmax() if inducing_of(self.gram) is None else losses.Logistic()
         if not is_number(self.C, 0.0, np.inf):
             raise ValueError(f"C must be a positive number, not {self.C!r}")
         return self._resolved(given, loss=loss, search=chosen)

@@ -102,8 +102,7 @@ class Schedule:
 
     def chosen(self, kernel: Kernel, m: int) -> Array:
         """Return m points chosen at the parameters of a kernel."""
-        p, signal = self.problem, kernel.noise_free()
-        assert signal is not None
+        p, signal = self.problem, kernel.signal()
         named = self.given.choose
         if kernel.positional and named == "kmeans":
             named = "random_pivots"
@@ -138,8 +137,7 @@ class Schedule:
         p = self.problem
         gram = Reduced(reached.points, self.corrected)(reached.kernel, p.points, scratch=True)
         weights = p.weights * gram.known() + 1e-12
-        signal = reached.kernel.noise_free()
-        assert signal is not None
+        signal = reached.kernel.signal()
         named = "random_pivots" if reached.kernel.positional else "kmeans"
         new = CHOOSERS[named](signal, p.points, weights, m, self.rng)
         return np.vstack([reached.points, new])
@@ -208,16 +206,12 @@ def first_rows(problem: Problem, rows: int, rng: np.random.Generator) -> Problem
     return problem if n <= rows else rows_of(problem, np.sort(rng.permutation(n)[:rows]))
 
 
-def describe(gram: ReducedGram, reached: Reached, schedule: Schedule, rows: int) -> dict[str, Any]:
-    """Return what ``report_["inducing"]`` says."""
-    how = schedule.given.choose + (", moved" if schedule.moves else "")
-    how += ", in each class" if schedule.by_class else ""
-    how = (
-        "given" + (", moved" if schedule.moves else "")
-        if schedule.parts.points is not None
-        else how
-    )
-    found = {"chosen": how} | gram.report() | {"rows_of_first_search": rows}
+def describe(reached: Reached, schedule: Schedule, rows: int) -> dict[str, Any]:
+    """Return what ``report_["inducing"]`` says of the search; the Gram adds what it knows."""
+    how = "given" if schedule.parts.points is not None else schedule.given.choose
+    how += ", moved" if schedule.moves else ""
+    how += ", in each class" if schedule.by_class and schedule.parts.points is None else ""
+    found = {"chosen": how, "rows_of_first_search": rows}
     if "gain_by_doubling" in reached.report:
         found["gain_by_doubling"] = reached.report["gain_by_doubling"]
     return found

@@ -49,6 +49,7 @@ from mercer.kernels.stationary.base import relevance
 from mercer.left_out.cavity import left_out_figures, predicted
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.dense.coupled import CoupledFactor
+from mercer.linalg.reduced.gram import ReducedGram
 from mercer.losses.base import Loss
 from mercer.process.process import Posterior, Prior, Process
 
@@ -274,6 +275,8 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
                 first_solved = solved
                 left = self._left_out(fit, draw, solved, posterior)
                 fit.report |= self._describe(fit, draw, solved)
+                if isinstance(solved.gram, ReducedGram):
+                    fit.report["inducing"] |= solved.gram.report()
             posteriors.append(self._discriminant(fit, draw, solved, posterior))
         self.posteriors_ = posteriors
         self.losses_ = [draw.loss.for_new() for draw in fit.draws]

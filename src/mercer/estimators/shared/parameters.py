@@ -141,8 +141,7 @@ def _by_inducing(
     reached = schedule.run(draw.kernel, draw.loss)
     parts.make_gram = Reduced(reached.points, schedule.corrected)
     report["search"] = reached.report or None
-    gram = parts.make_gram(reached.kernel, problem.points, scratch=False)
-    report["inducing"] = describe(gram, reached, schedule, rows)
+    report["inducing"] = describe(reached, schedule, rows)
     return [Draw(reached.kernel, reached.loss)], report
 
 
@@ -159,8 +158,7 @@ def _by_iterative(
             few, _ = balanced(few)
         [draw], report = _decide(parts, few, parts.search, rng)
         report["search"]["rows"] = len(few.points)
-    signal = draw.kernel.noise_free()
-    assert signal is not None
+    signal = draw.kernel.signal()
     n = len(problem.points)
     rank = min(given.rank, max(1, n // 2))
     centres = CHOOSERS[given.centres](signal, problem.points, problem.weights, rank, rng)

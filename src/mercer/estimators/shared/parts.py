@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from mercer.linalg.dense.gram import DenseGram, RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
 from mercer.linalg.line import LineGram, Ordering, state_space_of
 from mercer.linalg.representation import Inducing, Iterative
-from mercer.linalg.structured.kronecker import KroneckerGram
+from mercer.linalg.structured.kronecker import kronecker_gram
 from mercer.losses.base import Loss
 from mercer.search import GramMaker, Search
 
@@ -36,18 +36,6 @@ NOISE_START, NOISE_BOUNDS = 0.1, (1e-8, 1e2)
 def kept_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
     """Return a dense Gram that keeps K for repeated factorisations."""
     return DenseGram(kernel, points, keep=True, scratch=scratch)
-
-
-def grid_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
-    """Return the Gram of a product of kernels on a complete grid."""
-    assert isinstance(kernel, Kernel)
-    return KroneckerGram(kernel, points)
-
-
-def kronecker_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
-    """Return the Gram of a product of kernels on a complete grid."""
-    assert isinstance(kernel, Kernel)
-    return KroneckerGram(kernel, points)
 
 
 @dataclass
@@ -123,8 +111,9 @@ class Parts:
 
     def choose_gram(self, name: Any, d: int) -> None:
         """Set the Gram of a fit on d columns; "auto" chooses among exact ones only."""
-        if is_inducing(name):
-            self._choose_inducing(Inducing() if isinstance(name, str) else name, d)
+        few = inducing_of(name)
+        if few is not None:
+            self._choose_inducing(few, d)
             return
         if isinstance(name, Iterative) or (isinstance(name, str) and name == "iterative"):
             self._choose_iterative(Iterative() if isinstance(name, str) else name, d)
@@ -201,7 +190,7 @@ class Parts:
         if not exact or self.basis is not None:
             what = "no unpenalised basis" if exact else "Gaussian noise and search='evidence'"
             raise ValueError(f"gram='kronecker' needs {what}: use gram='auto'")
-        self.make_gram, self.linear = grid_gram, True
+        self.make_gram, self.linear = kronecker_gram, True
 
     def limits(self, kernel: Kernel) -> dict[str, tuple[float, float]]:
         """Return the bounds of a search by full name."""
@@ -321,7 +310,7 @@ def resolve(
     """Return the parts of an estimator for d columns of these names, or refuse with a sentence."""
     kernel, named_kernel = resolve_kernel(kernel, names, d)
     named_loss, loss = isinstance(loss, str), given_loss(loss)
-    if isinstance(inference, str) and inference == "auto" and is_inducing(gram):
+    if isinstance(inference, str) and inference == "auto" and inducing_of(gram) is not None:
         inference = inferences.on_landmarks(loss)
     inference = inferences.by_name(inference, loss)
     inference.check(loss)
@@ -356,9 +345,11 @@ def resolve(
     return parts
 
 
-def is_inducing(gram: Any) -> TypeGuard[Inducing | str]:
-    """Whether a user asked for inducing points, by name or by their settings."""
-    return isinstance(gram, Inducing) or (isinstance(gram, str) and gram == "inducing")
+def inducing_of(gram: Any) -> Inducing | None:
+    """Return what a user's ``gram`` says of inducing points; None if it says nothing."""
+    if isinstance(gram, str):
+        return Inducing() if gram == "inducing" else None
+    return gram if isinstance(gram, Inducing) else None
 
 
 def _takes(name: str, loss: Loss) -> bool:

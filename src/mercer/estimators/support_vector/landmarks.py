@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.estimators.shared.parts import is_inducing
+from mercer.estimators.shared.parts import inducing_of
 from mercer.kernels import Kernel
 from mercer.linalg.reduced.centres import CHOOSERS, by_class
 from mercer.linalg.reduced.gram import ReducedGram
@@ -18,8 +18,9 @@ KEPT = 1 << 29  # bytes of features that are kept; kernel values are formed anew
 
 def given(gram: Any) -> Inducing:
     """Return the landmarks that a user asked for; refuse what does not ask for any."""
-    if is_inducing(gram):
-        return Inducing() if isinstance(gram, str) else gram
+    found = inducing_of(gram)
+    if found is not None:
+        return found
     raise ValueError(
         "gram must be 'auto' (all rows, exactly), 'inducing' or mercer.linalg.Inducing(m=...), not "
         f"{gram!r}"

@@ -78,9 +78,7 @@ class ReducedGram(Gram):
         block: int | None = None,
         room: list[Array] | None = None,
     ) -> None:
-        signal = kernel.noise_free()
-        if signal is None:
-            raise ValueError("the kernel consists of noise parts only: add a part for the signal")
+        signal = kernel.signal()
         self.kernel, self.signal, self.points, self.corrected = kernel, signal, points, corrected
         self.L, self.used, self.jitter = _triangle(signal(inducing))
         self.inducing = np.ascontiguousarray(inducing[self.used])
@@ -215,9 +213,8 @@ class ReducedGram(Gram):
     def contract(self, Q: Array) -> Gradient:
         # d<Q, F F' + diag(lam)>: as (I2) with Gamma = Q
         s = np.diagonal(Q).copy() if self.corrected else np.zeros(len(Q))
-        QF = Q @ self.expand(np.eye(len(self.support))) - s[:, None] * self.expand(
-            np.eye(len(self.support))
-        )
+        F = self.features(slice(None))
+        QF = Q @ F - s[:, None] * F
         T = solve_triangular(self.L, QF.T, lower=True, trans="T").T
         return self._assembled(lambda rows: 2.0 * T[rows], -self._folded(QF), s, np.diagonal(Q))[0]
 

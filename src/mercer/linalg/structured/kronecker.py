@@ -18,7 +18,7 @@ from mercer.core.memory import require_memory
 from mercer.kernels.base import Gradient, Kernel, prefixed
 from mercer.kernels.columns import Columns
 from mercer.kernels.compose import Product, Scale
-from mercer.linalg.gram import Factor, Gram
+from mercer.linalg.gram import Covariance, Factor, Gram
 from mercer.linalg.operators import PosteriorOperator
 
 
@@ -221,3 +221,9 @@ class KroneckerOperator(PosteriorOperator):
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
         return np.asarray(np.einsum("ij,ij->j", A, self.factor.solve(A)))
+
+
+def kronecker_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
+    """Return the Gram of a product of kernels on a complete grid."""
+    assert isinstance(kernel, Kernel)
+    return KroneckerGram(kernel, points)
