@@ -113,6 +113,10 @@ class DualMachine(SupportVectorMachine):
         """Return the kernel if it is learned from the table as it was given."""
         return None
 
+    def _ascended(self, solver: SMO, gram: RowGram, programmes: list[Programme]) -> Solution:
+        """Return the solution of the programmes."""
+        return solver.ascend(gram, programmes)
+
     def _function(self, solution: Solution, problem: SupportProblem) -> tuple[Array, Array]:
         """Return the coefficients (k, n) and the biases (k,) of the functions that were found."""
         assert solution.beta is not None
@@ -166,7 +170,7 @@ class DualMachine(SupportVectorMachine):
         if getattr(self, "C", 1.0) == np.inf and limit < 0:
             limit = HARD_MARGIN_STEPS  # classes that cannot be separated would climb forever
         solver = SMO(self.tol, limit, self.cache_size)
-        solution = solver.ascend(gram, programmes)
+        solution = self._ascended(solver, gram, programmes)
         coefficients, bias = self._function(solution, problem)
         support = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
         support = support[np.argsort(first[support])]  # by row of the table
