@@ -95,18 +95,20 @@ class Schedule:
         self.given: Inducing = parts.inducing
         self.corrected = not parts.inference.bounds_evidence
         self.by_class = not parts.inference.has_evidence and parts.loss.response == "binary"
+        self.rule = self.given.choose
+        if self.rule == "kmeans" and parts.kernel.signal().positional:  # rows have no centres
+            self.rule = "random_pivots"
         wanted = self.given.move
         if wanted == "auto" and self.corrected:  # no bound: it would rise by mere overfitting
             wanted = False
-        self.moves = parts.search is not None and _moves(parts.kernel, problem.points, wanted)
+        self.moves = parts.search is not None and _moves(
+            parts.kernel.signal(), problem.points, wanted
+        )
 
     def chosen(self, kernel: Kernel, m: int) -> Array:
         """Return m points chosen at the parameters of a kernel."""
         p, signal = self.problem, kernel.signal()
-        named = self.given.choose
-        if kernel.positional and named == "kmeans":
-            named = "random_pivots"
-        chooser, classes = CHOOSERS[named], None
+        chooser, classes = CHOOSERS[self.rule], None
         if self.by_class:
             classes = np.argmax(np.column_stack([np.zeros(len(p.y)), p.y]), axis=1)
         return by_class(chooser, signal, p.points, p.weights, m, self.rng, classes)
@@ -138,7 +140,7 @@ class Schedule:
         gram = Reduced(reached.points, self.corrected)(reached.kernel, p.points, scratch=True)
         weights = p.weights * gram.known() + 1e-12
         signal = reached.kernel.signal()
-        named = "random_pivots" if reached.kernel.positional else "kmeans"
+        named = "random_pivots" if signal.positional else "kmeans"
         new = CHOOSERS[named](signal, p.points, weights, m, self.rng)
         return np.vstack([reached.points, new])
 
@@ -196,7 +198,9 @@ def _moves(kernel: Kernel, points: Array, wanted: bool | str) -> bool:
         except NotImplementedError as error:
             why = str(error)
     if why and wanted is True:
-        raise ValueError(f"Inducing(move=True) cannot move the points of this kernel: {why}")
+        raise ValueError(
+            f"Inducing(move=True) cannot move the points of this kernel: {why}; leave move='auto'"
+        )
     return not why
 
 
@@ -208,7 +212,7 @@ def first_rows(problem: Problem, rows: int, rng: np.random.Generator) -> Problem
 
 def describe(reached: Reached, schedule: Schedule, rows: int) -> dict[str, Any]:
     """Return what ``report_["inducing"]`` says of the search; the Gram adds what it knows."""
-    how = "given" if schedule.parts.points is not None else schedule.given.choose
+    how = "given" if schedule.parts.points is not None else schedule.rule
     how += ", moved" if schedule.moves else ""
     how += ", in each class" if schedule.by_class and schedule.parts.points is None else ""
     found = {"chosen": how, "rows_of_first_search": rows}

@@ -181,8 +181,10 @@ class Parts:
                 "an iterative solution takes hyperparameters from the evidence of some rows: give "
                 "search='evidence' or None"
             )
-        if positional(self.kernel) or self.kernel.pairwise:
-            raise ValueError("an iterative solution needs a kernel of the inputs alone")
+        if positional(self.kernel.signal()) or self.kernel.pairwise:
+            raise ValueError(
+                "an iterative solution needs a kernel of the inputs alone: use gram='auto'"
+            )
         self.iterative, self.linear = given, True
 
     def _choose_kronecker(self) -> None:

@@ -41,7 +41,8 @@ def reduced(
         raise ValueError("landmarks are not moved: leave move='auto'")
     if kernel.pairwise or kernel.positional:
         raise ValueError(
-            "landmarks need a kernel of the inputs, not a precomputed matrix: use gram='auto'"
+            "landmarks need a kernel of the inputs alone, without a precomputed matrix or noise "
+            "parts: use gram='auto'"
         )
     if not isinstance(rule.m, (str, int, np.integer)):
         Z = np.ascontiguousarray(rule.m, dtype=np.float64)
