@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mercer import AdditiveRegressor, GPRegressor
+from mercer import SVR, AdditiveRegressor, GPRegressor
 from mercer.core.arrays import Array
-from mercer.kernels import RBF, Kernel, Matern, White
+from mercer.kernels import RBF, Categorical, Kernel, Matern, White
 from mercer.linalg import Inducing, Iterative
 from mercer.losses import Gaussian
 
@@ -161,3 +161,17 @@ def test_a_noise_part_is_in_nobodys_way() -> None:
         gram = Inducing(m=6, move=move, max_iter=5)
         model = GPRegressor(RBF() + White(0.1), loss=Gaussian(0.01), gram=gram).fit(X, y)
         assert model.report_["inducing"]["chosen"] == chosen
+
+
+def test_categories_have_no_centres() -> None:
+    """The mean of two codes is a category of no row: points are rows, and are not moved."""
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.normal(size=60), rng.integers(0, 3, 60)])
+    y = np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=60)
+    kernel = 4.0 * RBF().on(0) * Categorical().on(1)
+    model = GPRegressor(kernel, gram=Inducing(m=15, max_iter=5)).fit(X, y)
+    assert model.report_["inducing"]["chosen"] == "random_pivots"
+    assert set(model.posteriors_[0].points[:, 1]) == {0.0, 1.0, 2.0}
+    machine = SVR(kernel=kernel, gram=Inducing(m=15)).fit(X, y)
+    assert machine.report_["inducing"]["chosen"] == "random_pivots"
+    assert set(machine.support_vectors_[:, 1]) == {0.0, 1.0, 2.0}

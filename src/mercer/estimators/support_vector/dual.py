@@ -95,10 +95,11 @@ class DualMachine(SupportVectorMachine):
         if np.inf == getattr(self, "C", 1.0):
             raise ValueError("a hard margin has no meaning on landmarks: choose a finite C")
         if self._loss() is None:
-            other = {"NuSVC": "SVC(C=...)", "NuSVR": "SVR(C=..., epsilon=...)"}.get(name, "SVC")
+            others = {"NuSVC": "SVC(C=...)", "NuSVR": "SVR(C=..., epsilon=...)"}
+            other = f"{others[name]} with this gram, or " if name in others else ""
             raise ValueError(
                 f"{name} has no landmarks: nu counts rows by their multipliers, and landmarks have "
-                f"none; use {other} with this gram, or gram='auto'"
+                f"none; use {other}gram='auto'"
             )
 
     def _read(self, X: Any, y: Any) -> tuple[Array, Any]:
