@@ -173,3 +173,23 @@ def test_what_is_refused() -> None:
 def test_steps_that_do_not_suffice_are_told() -> None:
     with pytest.warns(mercer.estimators.support_vector.base.ConvergenceWarning, match="max_iter"):
         SVC(gram=Inducing(m=20), max_iter=1).fit(X, TWO)
+
+
+@pytest.mark.parametrize("scale", [0.2, 0.7, 3.0])  # the triangle of the last is close to singular
+def test_features_in_single_precision_are_as_good_as_the_tolerance(scale: float) -> None:
+    given: dict[str, Any] = {"C": 2.0, "kernel": RBF(scale), "gram": Inducing(m=60)}
+    rough = SVC(**given, tol=1e-4).fit(X, TWO)
+    fine = SVC(**given, tol=1e-7).fit(X, TWO)
+    assert rough.report_["inference"]["features"] == "float32"
+    assert "features" not in fine.report_["inference"]
+    both = [model.report_["inference"]["objective"] for model in (rough, fine)]
+    assert abs(both[0] - both[1]) <= 2e-4 * both[1]
+    assert 0.0 <= rough.report_["inference"]["gap"] <= 1e-4 * both[0]
+    assert np.abs(rough.decision_function(NEW) - fine.decision_function(NEW)).max() < 0.05
+
+
+def test_a_curvature_that_single_precision_cannot_hold_is_formed_in_double() -> None:
+    model = SVC(C=1e6, kernel=KERNEL, gram=Inducing(m=60)).fit(X, TWO)
+    ended = model.report_["inference"]
+    assert ended["converged"]
+    assert ended["gap"] <= 1e-3 * ended["objective"]

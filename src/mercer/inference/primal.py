@@ -33,7 +33,7 @@ from mercer.core.arrays import Array
 from mercer.inference.base import Report, Solution, Task, joined_report
 from mercer.inference.mode.dual import curvature
 from mercer.inference.mode.newton import ModeInference
-from mercer.inference.mode.prox import conjugate, has_kinks, prox
+from mercer.inference.mode.prox import conjugate, has_kinks, near
 from mercer.linalg.gram import NoSpread
 from mercer.linalg.reduced.features import Features
 from mercer.linalg.reduced.gram import ReducedGram
@@ -45,6 +45,7 @@ ROUGH = 0.02  # of the objective: the gap at which a level with few rows ends
 LOOSE = 0.1
 ENOUGH = 8  # rows a landmark from which the curvature is taken at the first width
 INNER = 60  # Newton steps for one width
+SLOW = 30  # of them after which products are in double precision, if they were in single
 EXACT = 1e-2  # of its slope at the beginning: where a line search ends
 SETTLED = 1e-10  # of sum |a|: how far from zero H'a may be
 PATIENCE = 6  # widths without a better gap before it is called rounding
@@ -71,6 +72,7 @@ class Descent:
     def __post_init__(self) -> None:
         self.H, self.f, self.steps = self.task.H, np.zeros(0), 0
         self.f = self.task.mean + self.features.expand(self.b) + self.H @ self.beta
+        self.prox = near(self.task.loss, self.task.y, self.task.w)
 
     def bend(self, f: Array) -> Bend:
         """Return slope and curvature of the loss at f (n,)."""
@@ -79,7 +81,7 @@ class Descent:
             if self.kappa is None:
                 d1, d2, _ = t.loss.derivatives(t.y, f)
                 return Bend(-t.w * d1, t.w * np.maximum(d2, 0.0))
-            _, a, slope = prox(t.loss, t.y, t.w, f - self.kappa * self.center, self.kappa)
+            _, a, slope = self.prox(f - self.kappa * self.center, self.kappa)
             return Bend(a, (1.0 - slope) / self.kappa)
 
     def objective(self, f: Array, b: Array) -> float:
@@ -163,11 +165,11 @@ class Descent:
     def _star(self, a: Array) -> Array:
         return conjugate(self.task.loss, self.task.y, -a / self.task.w)
 
-    def certified(self) -> Certified:
+    def certified(self, features: Features) -> Certified:
         """Return a with the function that it stands for, b = F'a, and their duality gap."""
         t, a = self.task, self.bend(self.f).a
-        b = self.features.down(a)
-        smooth = t.mean + self.features.expand(b)
+        b = features.down(a)
+        smooth = t.mean + features.expand(b)
         f = smooth + self.H @ self.beta
         value = float(t.w @ t.loss.value(t.y, f))
         gap = value + float(t.w @ self._star(a)) + float(a @ smooth)
@@ -238,6 +240,8 @@ class Primal(ModeInference):
             one, steps, fine = self._column(task.column(j), features, begun)
             found.append(one)
             details = {"objective": one.objective, "landmarks": features.m}
+            if features.rounds:
+                details["features"] = "float32"
             message = "" if fine else "the duality gap does not fall any further"
             reports.append(Report(fine, steps, one.gap, message, details))
         alpha, f, beta = (
@@ -290,15 +294,22 @@ class Primal(ModeInference):
                 level.settle()
             size = level.objective(level.f, level.b)
             size = size + floor if np.isfinite(floor) else abs(size)
-            limit = min(INNER, self.max_iter - before - level.steps)
+            limit = min(
+                SLOW if level.features.rounds else INNER, self.max_iter - before - level.steps
+            )
+            made = level.steps
             reached = level.descend(tight * tol * size, loose, limit, best is None)
-            now = level.certified()
+            now = level.certified(level.features)
             size = now.objective + floor if np.isfinite(floor) else abs(now.objective)
+            if now.gap <= tol * size and level.features.rounds:
+                now = level.certified(level.features.exactly())
             idle = 0 if best is None or now.gap < 0.5 * best.gap else idle + 1
             best = now if best is None or now.gap < best.gap else best
             fine = best.gap <= tol * size
             if fine or idle > PATIENCE or before + level.steps >= self.max_iter:
                 break
+            if idle or level.steps - made >= SLOW:  # rounding may be what is in the way
+                level.features = level.features.exactly()
             tight *= 0.1
             if reached <= tol * size:  # b is good enough, and a function of a is not yet
                 loose *= 0.1

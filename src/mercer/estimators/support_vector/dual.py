@@ -191,7 +191,7 @@ class DualMachine(SupportVectorMachine):
         solver.check(loss)
         rng = generator(getattr(self, "random_state", None))
         classes = values if hasattr(self, "classes_") else None
-        gram = landmarks.reduced(self.kernel_, points, classes, total, rule, rng)
+        gram = landmarks.reduced(self.kernel_, points, classes, total, rule, rng, self.tol)
         basis = np.ones((len(points), 1)) if getattr(self, "bias", True) else None
         solution = solver.solve(gram, Y, loss, basis=basis, weights=total)
         self.support_, self.support_vectors_ = np.zeros(0, dtype=np.intp), gram.support

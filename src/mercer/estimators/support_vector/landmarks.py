@@ -14,6 +14,7 @@ from mercer.linalg.reduced.gram import ReducedGram
 from mercer.linalg.representation import Inducing, landmarks
 
 KEPT = 1 << 29  # bytes of features that are kept; kernel values are formed anew beyond
+SINGLE = 1e-4  # tolerance from which they are kept in single precision
 
 
 def given(gram: Any) -> Inducing:
@@ -34,6 +35,7 @@ def reduced(
     weights: Array,
     rule: Inducing,
     rng: np.random.Generator,
+    tol: float,
 ) -> ReducedGram:
     """Return the prior of a kernel on landmarks of the points (n, d), chosen in each class."""
     rule.check(points.shape[1])
@@ -48,7 +50,9 @@ def reduced(
     else:
         m, chooser = landmarks(rule, len(points)), CHOOSERS[rule.choose]
         Z = by_class(chooser, kernel, points, weights, m, rng, classes)
-    return ReducedGram(kernel, points, Z, keep=8 * len(points) * len(Z) <= KEPT)
+    single = tol >= SINGLE
+    keep = (4 if single else 8) * len(points) * len(Z) <= KEPT
+    return ReducedGram(kernel, points, Z, keep=keep, single=single)
 
 
 def described(gram: ReducedGram, rule: Inducing, by: str) -> dict[str, Any]:
