@@ -129,6 +129,37 @@ def test_a_kernel_regressor_is_the_exact_one(loss: Any) -> None:
     assert few.log_evidence_ is None
 
 
+def test_several_classes_jointly() -> None:
+    given: dict[str, Any] = {"kernel": KERNEL, "loss": "softmax", "C": 3.0}
+    exact = KernelClassifier(**given).fit(X, THREE, WEIGHTS)
+    ours = KernelClassifier(**given, gram=Inducing(Z), inference=Primal(1e-13))
+    ours.fit(X, THREE, WEIGHTS)
+    assert np.abs(ours.predict_proba(NEW) - exact.predict_proba(NEW)).max() < 1e-6
+    few = KernelClassifier(KERNEL, C=3.0, gram=Inducing(m=40)).fit(X, THREE)
+    assert few.losses_[0] == losses.Softmax()
+    assert few.report_["inducing"]["chosen"] == "kmeans, in each class"
+    assert few.report_["probabilities"] == "those of the softmax at the mode"
+    assert few.left_out_ is None
+    assert few.score(X, THREE) > 0.9
+    ended = few.report_["inference"]
+    assert 0.0 <= ended["gap"] <= 1e-3 * ended["objective"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("m", "error", "log_loss"), [(100, 0.045, 0.161), (300, 0.038, 0.126)])
+def test_digits_by_a_softmax_on_landmarks(
+    m: int, error: float, log_loss: float, data_folder: Path
+) -> None:
+    with np.load(data_folder / "usps" / "usps_resampled.npz") as held:
+        data = {name: held[name].astype(float) for name in held}
+    kernel, gram = np.exp(5.0) * RBF(np.exp(2.5)), Inducing(m=m, choose="random_pivots")
+    model = KernelClassifier(kernel, gram=gram, basis=None).fit(data["X_train"], data["y_train"])
+    p, digits = model.predict_proba(data["X_test"]), data["y_test"].astype(int)
+    found = -np.log(p[np.arange(len(p)), digits]).mean()
+    assert np.mean(np.argmax(p, axis=1) != digits) <= error + 0.006
+    assert found <= log_loss + 0.02
+
+
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
 def test_a_kernel_classifier_is_the_exact_one(loss: str) -> None:
     ours = KernelClassifier(KERNEL, loss=loss, gram=Inducing(Z), inference=Primal(1e-7))
@@ -158,7 +189,7 @@ def test_what_is_refused() -> None:
         (SVC(gram=Inducing(X[:5, :1])), "column"),
         (SVC(gram=gram, kernel="precomputed"), "precomputed"),
         (KernelClassifier(gram=gram, inference="dual"), "primal"),
-        (KernelClassifier(gram=gram, loss="softmax"), "per class"),
+        (KernelClassifier(gram=gram, loss="softmax", inference="newton"), "primal"),
         (KernelClassifier(gram=Inducing(m=20, move=True)), "not moved"),
     ]
     for model, words in refusals:

@@ -8,8 +8,8 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import REAL, Component, Domains
-from mercer.kernels.base import whole
-from mercer.linalg.reduced.centres import CHOOSERS
+from mercer.kernels.base import Kernel, whole
+from mercer.linalg.reduced.centres import CHOOSERS, by_class
 
 TYPICAL = 500  # points that are enough for many tables
 
@@ -100,6 +100,26 @@ class Inducing(Representation):
         if not np.all(np.isfinite(Z)):
             row = int(np.flatnonzero(~np.isfinite(Z).all(axis=1))[0])
             raise ValueError(f"inducing point {row} is not finite: {Z[row]}")
+
+    def chosen(
+        self,
+        kernel: Kernel,
+        points: Array,
+        weights: Array,
+        m: int,
+        rng: np.random.Generator,
+        classes: Array | None = None,
+    ) -> Array:
+        """Return m centres of the points (n, d), or some of these; as many in each class (n,)."""
+        rows = kernel.positional and self.choose == "kmeans"  # they have no centres
+        chooser = CHOOSERS["random_pivots" if rows else self.choose]
+        return by_class(chooser, kernel, points, weights, m, rng, classes)
+
+    def described(self, in_classes: bool, moved: bool = False) -> str:
+        """Return in words where the points come from."""
+        if not isinstance(self.m, (str, int, np.integer)):
+            return "given, moved" if moved else "given"
+        return self.choose + moved * ", moved" + in_classes * ", in each class"
 
 
 def landmarks(given: Inducing, n: int) -> int:

@@ -139,7 +139,8 @@ def _by_inducing(
         report |= {key: first[key] for key in ("ard",) if key in first}
     schedule = Schedule(parts, whole, rng)
     reached = schedule.run(draw.kernel, draw.loss)
-    parts.make_gram = Reduced(reached.points, schedule.corrected)
+    single = parts.inference.takes_single
+    parts.make_gram = Reduced(reached.points, schedule.corrected, single)
     report["search"] = reached.report or None
     report["inducing"] = describe(reached, schedule, rows)
     return [Draw(reached.kernel, reached.loss)], report

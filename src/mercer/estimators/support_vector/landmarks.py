@@ -9,12 +9,10 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.estimators.shared.parts import inducing_of
 from mercer.kernels import Kernel
-from mercer.linalg.reduced.centres import CHOOSERS, by_class
 from mercer.linalg.reduced.gram import ReducedGram
 from mercer.linalg.representation import Inducing, landmarks
 
 KEPT = 1 << 29  # bytes of features that are kept; kernel values are formed anew beyond
-SINGLE = 1e-4  # tolerance from which they are kept in single precision
 
 
 def given(gram: Any) -> Inducing:
@@ -35,7 +33,7 @@ def reduced(
     weights: Array,
     rule: Inducing,
     rng: np.random.Generator,
-    tol: float,
+    single: bool,
 ) -> ReducedGram:
     """Return the prior of a kernel on landmarks of the points (n, d), chosen in each class."""
     rule.check(points.shape[1])
@@ -45,17 +43,10 @@ def reduced(
         raise ValueError(
             "landmarks need a kernel of the inputs, not a precomputed matrix: use gram='auto'"
         )
-    if not isinstance(rule.m, (str, int, np.integer)):
-        Z = np.ascontiguousarray(rule.m, dtype=np.float64)
+    if isinstance(rule.m, (str, int, np.integer)):
+        m = landmarks(rule, len(points))
+        Z = rule.chosen(kernel, points, weights, m, rng, classes)
     else:
-        m, chooser = landmarks(rule, len(points)), CHOOSERS[rule.choose]
-        Z = by_class(chooser, kernel, points, weights, m, rng, classes)
-    single = tol >= SINGLE
+        Z = np.ascontiguousarray(rule.m, dtype=np.float64)
     keep = (4 if single else 8) * len(points) * len(Z) <= KEPT
     return ReducedGram(kernel, points, Z, keep=keep, single=single)
-
-
-def described(gram: ReducedGram, rule: Inducing, by: str) -> dict[str, Any]:
-    """Return what ``report_["inducing"]`` says."""
-    chosen = "given" if not isinstance(rule.m, (str, int, np.integer)) else rule.choose + by
-    return {"chosen": chosen} | gram.report()

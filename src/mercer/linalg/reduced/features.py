@@ -54,7 +54,7 @@ class Features:
         return found
 
     def expand(self, b: Array) -> Array:
-        """F b (n,)."""
+        """F b (n,), or of several columns."""
         gram, starts = self.gram, range(0, self.n, self.block)
         if self.all is not None:
             if self.all.dtype == np.float64:
@@ -65,16 +65,18 @@ class Features:
             return np.concatenate([F @ b for F in rows])
         assert isinstance(gram, ReducedGram)
         v = solve_triangular(gram.L, b, lower=True, trans="T")
-        return gram.signal.matmul(gram.points[:: self.stride], gram.support, v[:, None])[:, 0]
+        columns = v.reshape(self.m, -1)
+        found = gram.signal.matmul(gram.points[:: self.stride], gram.support, columns)
+        return found.reshape(self.n, *b.shape[1:])
 
     def down(self, a: Array) -> Array:
-        """F'a (m,), of the rows with a_i != 0."""
-        total, gram, index = np.zeros(self.m), self.gram, np.flatnonzero(a)
+        """F'a (m,), or of several columns, of the rows with a_i != 0."""
+        total, gram, index = np.zeros((self.m, *a.shape[1:])), self.gram, rows_of(a)
         if self.all is None:
             assert isinstance(gram, ReducedGram)
             points = gram.points[self.stride * index]
-            total = gram.signal.matmul(gram.support, points, a[index, None])[:, 0]
-            return np.asarray(solve_triangular(gram.L, total, lower=True))
+            found = gram.signal.matmul(gram.support, points, a[index].reshape(len(index), -1))
+            return np.asarray(solve_triangular(gram.L, found.reshape(total.shape), lower=True))
         if self.all.dtype == np.float64 and 2 * len(index) > self.n:
             return np.asarray(self.all.T @ a)
         kind = np.float64 if self.exact else self.all.dtype
@@ -108,5 +110,10 @@ class Features:
 
     def touched(self, v: Array) -> Iterator[Index]:
         """Yield where v (n,) is not zero, as many rows at a time as a block has."""
-        index, size = np.flatnonzero(v), self.block
+        index, size = rows_of(v), self.block
         return (index[i : i + size] for i in range(0, len(index), size))
+
+
+def rows_of(v: Array) -> Index:
+    """Return where v (n,), or any column of it, is not zero."""
+    return np.flatnonzero(v if v.ndim == 1 else np.any(v, axis=1))
