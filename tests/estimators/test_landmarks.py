@@ -11,7 +11,17 @@ from sklearn.base import clone
 from sklearn.svm import SVC as LibSVC
 
 import mercer
-from mercer import SVC, SVR, KernelClassifier, KernelRegressor, NuSVC, NuSVR, OneClassSVM, losses
+from mercer import (
+    SVC,
+    SVR,
+    KernelClassifier,
+    KernelRegressor,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    QuantileRegressor,
+    losses,
+)
 from mercer.core.arrays import Array
 from mercer.inference import Primal
 from mercer.kernels import RBF
@@ -199,6 +209,45 @@ def test_what_is_refused() -> None:
         assert not hasattr(model, "report_")
     with pytest.raises(AttributeError):
         SVC(gram=gram).fit(X, TWO).predict_proba(NEW)
+
+
+MACHINES: list[tuple[Any, Array]] = [
+    (SVC(kernel=KERNEL), TWO),
+    (SVR(kernel=KERNEL), Y),
+    (KernelClassifier(KERNEL), THREE),
+    (KernelRegressor(KERNEL, loss=losses.Huber(), search=None), Y),
+    (QuantileRegressor(0.5, kernel=KERNEL, search=None), Y),
+]
+EACH = pytest.mark.parametrize(("model", "y"), MACHINES, ids=lambda m: type(m).__name__)
+HOLE = np.array([[0.0, 1.0], [np.nan, 0.0]])
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("m", "words"),
+    [
+        (HOLE, "inducing point 1 is not finite"),
+        (X[:5, :1], "1 columns, and X has 2"),
+        (240, "240 inducing points for 240 distinct rows save nothing"),
+        (0, "number of points"),
+        (X[0], "number of points"),
+    ],
+    ids=["NaN", "width", "as many as rows", "none", "one row"],
+)
+def test_points_that_cannot_be(model: Any, y: Array, m: Any, words: str) -> None:
+    wanted = clone(model).set_params(gram=Inducing(m))
+    with pytest.raises(ValueError, match=words):
+        wanted.fit(X, y)
+    assert not hasattr(wanted, "report_")
+
+
+@EACH
+def test_points_that_repeat_are_dropped_and_told(model: Any, y: Array) -> None:
+    once = clone(model).set_params(gram=Inducing(X[:9])).fit(X, y)
+    twice = clone(model).set_params(gram=Inducing(np.vstack([X[:9], X[:3]]))).fit(X, y)
+    assert twice.report_["inducing"]["dropped"] == 3
+    assert twice.report_["inducing"]["points"] == 9
+    assert np.array_equal(twice.predict(NEW), once.predict(NEW))
 
 
 def test_steps_that_do_not_suffice_are_told() -> None:
