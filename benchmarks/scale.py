@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from landmarks import landmark_rows
 from measure import Row, interleaved, serve
+from threads import thread_rows
 
 D = 8
 NOISE = 0.05
@@ -219,6 +221,10 @@ def scale_rows(parts: list[str], n: int, repeats: int, peers: bool) -> list[Row]
         rows += product_rows(5 * n, repeats)
     if "iterative" in parts:
         rows += iterative_rows(3 * n)
+    if "landmarks" in parts:
+        rows += landmark_rows(2 * n, repeats, [30 * n, 100 * n])
+    if "threads" in parts:
+        rows += thread_rows(n, repeats)
     return rows
 
 

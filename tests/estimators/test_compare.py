@@ -203,3 +203,11 @@ def test_fingerprints(rng) -> None:
     assert rows_fingerprint(ones, ones, np.ones(4)) == rows_fingerprint(
         ones[:1], ones[:1], np.full(1, 4.0)
     )
+
+
+def test_the_fingerprint_of_many_rows_is_that_of_their_blocks(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y, w = rng.normal(size=(40, 3)), rng.normal(size=(40, 1)), rng.uniform(size=40)
+    whole = rows_fingerprint(X, y, w)
+    monkeypatch.setattr("mercer.estimators.shared.units.BLOCK", 12)
+    assert rows_fingerprint(X, y, w) == whole  # sums modulo 2^64, without a warning

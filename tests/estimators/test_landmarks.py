@@ -11,7 +11,17 @@ from sklearn.base import clone
 from sklearn.svm import SVC as LibSVC
 
 import mercer
-from mercer import SVC, SVR, KernelClassifier, KernelRegressor, NuSVC, NuSVR, OneClassSVM, losses
+from mercer import (
+    SVC,
+    SVR,
+    KernelClassifier,
+    KernelRegressor,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    QuantileRegressor,
+    losses,
+)
 from mercer.core.arrays import Array
 from mercer.inference import Primal
 from mercer.kernels import RBF
@@ -129,6 +139,37 @@ def test_a_kernel_regressor_is_the_exact_one(loss: Any) -> None:
     assert few.log_evidence_ is None
 
 
+def test_several_classes_jointly() -> None:
+    given: dict[str, Any] = {"kernel": KERNEL, "loss": "softmax", "C": 3.0}
+    exact = KernelClassifier(**given).fit(X, THREE, WEIGHTS)
+    ours = KernelClassifier(**given, gram=Inducing(Z), inference=Primal(1e-13))
+    ours.fit(X, THREE, WEIGHTS)
+    assert np.abs(ours.predict_proba(NEW) - exact.predict_proba(NEW)).max() < 1e-6
+    few = KernelClassifier(KERNEL, C=3.0, gram=Inducing(m=40)).fit(X, THREE)
+    assert few.losses_[0] == losses.Softmax()
+    assert few.report_["inducing"]["chosen"] == "kmeans, in each class"
+    assert few.report_["probabilities"] == "those of the softmax at the mode"
+    assert few.left_out_ is None
+    assert few.score(X, THREE) > 0.9
+    ended = few.report_["inference"]
+    assert 0.0 <= ended["gap"] <= 1e-3 * ended["objective"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("m", "error", "log_loss"), [(100, 0.045, 0.161), (300, 0.038, 0.126)])
+def test_digits_by_a_softmax_on_landmarks(
+    m: int, error: float, log_loss: float, data_folder: Path
+) -> None:
+    with np.load(data_folder / "usps" / "usps_resampled.npz") as held:
+        data = {name: held[name].astype(float) for name in held}
+    kernel, gram = np.exp(5.0) * RBF(np.exp(2.5)), Inducing(m=m, choose="random_pivots")
+    model = KernelClassifier(kernel, gram=gram, basis=None).fit(data["X_train"], data["y_train"])
+    p, digits = model.predict_proba(data["X_test"]), data["y_test"].astype(int)
+    found = -np.log(p[np.arange(len(p)), digits]).mean()
+    assert np.mean(np.argmax(p, axis=1) != digits) <= error + 0.006
+    assert found <= log_loss + 0.02
+
+
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
 def test_a_kernel_classifier_is_the_exact_one(loss: str) -> None:
     ours = KernelClassifier(KERNEL, loss=loss, gram=Inducing(Z), inference=Primal(1e-7))
@@ -158,7 +199,7 @@ def test_what_is_refused() -> None:
         (SVC(gram=Inducing(X[:5, :1])), "column"),
         (SVC(gram=gram, kernel="precomputed"), "precomputed"),
         (KernelClassifier(gram=gram, inference="dual"), "primal"),
-        (KernelClassifier(gram=gram, loss="softmax"), "per class"),
+        (KernelClassifier(gram=gram, loss="softmax", inference="newton"), "primal"),
         (KernelClassifier(gram=Inducing(m=20, move=True)), "not moved"),
     ]
     for model, words in refusals:
@@ -170,6 +211,65 @@ def test_what_is_refused() -> None:
         SVC(gram=gram).fit(X, TWO).predict_proba(NEW)
 
 
+MACHINES: list[tuple[Any, Array]] = [
+    (SVC(kernel=KERNEL), TWO),
+    (SVR(kernel=KERNEL), Y),
+    (KernelClassifier(KERNEL), THREE),
+    (KernelRegressor(KERNEL, loss=losses.Huber(), search=None), Y),
+    (QuantileRegressor(0.5, kernel=KERNEL, search=None), Y),
+]
+EACH = pytest.mark.parametrize(("model", "y"), MACHINES, ids=lambda m: type(m).__name__)
+HOLE = np.array([[0.0, 1.0], [np.nan, 0.0]])
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("m", "words"),
+    [
+        (HOLE, "inducing point 1 is not finite"),
+        (X[:5, :1], "1 columns, and X has 2"),
+        (240, "240 inducing points for 240 distinct rows save nothing"),
+        (0, "number of points"),
+        (X[0], "number of points"),
+    ],
+    ids=["NaN", "width", "as many as rows", "none", "one row"],
+)
+def test_points_that_cannot_be(model: Any, y: Array, m: Any, words: str) -> None:
+    wanted = clone(model).set_params(gram=Inducing(m))
+    with pytest.raises(ValueError, match=words):
+        wanted.fit(X, y)
+    assert not hasattr(wanted, "report_")
+
+
+@EACH
+def test_points_that_repeat_are_dropped_and_told(model: Any, y: Array) -> None:
+    once = clone(model).set_params(gram=Inducing(X[:9])).fit(X, y)
+    twice = clone(model).set_params(gram=Inducing(np.vstack([X[:9], X[:3]]))).fit(X, y)
+    assert twice.report_["inducing"]["dropped"] == 3
+    assert twice.report_["inducing"]["points"] == 9
+    assert np.array_equal(twice.predict(NEW), once.predict(NEW))
+
+
 def test_steps_that_do_not_suffice_are_told() -> None:
     with pytest.warns(mercer.estimators.support_vector.base.ConvergenceWarning, match="max_iter"):
         SVC(gram=Inducing(m=20), max_iter=1).fit(X, TWO)
+
+
+@pytest.mark.parametrize("scale", [0.2, 0.7, 3.0])  # the triangle of the last is close to singular
+def test_features_in_single_precision_are_as_good_as_the_tolerance(scale: float) -> None:
+    given: dict[str, Any] = {"C": 2.0, "kernel": RBF(scale), "gram": Inducing(m=60)}
+    rough = SVC(**given, tol=1e-4).fit(X, TWO)
+    fine = SVC(**given, tol=1e-7).fit(X, TWO)
+    assert rough.report_["inference"]["features"] == "float32"
+    assert "features" not in fine.report_["inference"]
+    both = [model.report_["inference"]["objective"] for model in (rough, fine)]
+    assert abs(both[0] - both[1]) <= 2e-4 * both[1]
+    assert 0.0 <= rough.report_["inference"]["gap"] <= 1e-4 * both[0]
+    assert np.abs(rough.decision_function(NEW) - fine.decision_function(NEW)).max() < 0.05
+
+
+def test_a_curvature_that_single_precision_cannot_hold_is_formed_in_double() -> None:
+    model = SVC(C=1e6, kernel=KERNEL, gram=Inducing(m=60)).fit(X, TWO)
+    ended = model.report_["inference"]
+    assert ended["converged"]
+    assert ended["gap"] <= 1e-3 * ended["objective"]

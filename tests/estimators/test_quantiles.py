@@ -16,6 +16,7 @@ import mercer
 from mercer import GPRegressor, KernelRegressor, QuantileRegressor, SmoothingSpline
 from mercer.estimators.quantile.estimator import weighted_quantile
 from mercer.kernels import RBF
+from mercer.linalg import Inducing
 from mercer.losses import Pinball
 from mercer.search import HMC
 
@@ -93,6 +94,32 @@ def test_each_level_is_the_optimum_of_another_solver():
         raw = model.units_.y_in_user_units(model.posteriors_[j].mean(X))[:, 0]
         moved = model.report_["levels"][j]["moved"]
         np.testing.assert_allclose(raw - moved, machine.predict(X), atol=1e-6)
+
+
+def test_landmarks_at_all_rows_are_the_exact_machine(monkeypatch):
+    monkeypatch.setattr("mercer.estimators.quantile.estimator.LANDMARK_TOL", 1e-9)
+    X, y = spreading(60, columns=2)
+    w = np.random.default_rng(1).integers(1, 4, size=60).astype(float)
+    exact = clone(FAST).fit(X, y, w)
+    ours = clone(FAST).set_params(gram=Inducing(X + 1e-9)).fit(X, y, w)
+    np.testing.assert_allclose(ours.predict(X), exact.predict(X), atol=1e-4)
+    np.testing.assert_allclose(ours.left_out_.quantiles, exact.left_out_.quantiles, atol=1e-4)
+
+
+def test_quantiles_on_landmarks(tmp_path):
+    X, y = spreading(1000)
+    model = clone(FAST).set_params(gram=Inducing(m=30)).fit(X, y)
+    Z, z = spreading(4000, seed=1)
+    f = model.predict(Z)
+    assert np.all(np.diff(f, axis=1) >= 0)
+    assert within((z[:, None] <= f).mean(axis=0), model.levels_, 4000, 1000)
+    truth = np.sin(6 * Z) + (0.1 + 0.5 * Z) * np.array([-1.2816, 0.0, 1.2816])
+    assert np.sqrt(np.mean((f - truth) ** 2)) < 0.08
+    assert model.report_["inducing"]["points"] <= 30
+    assert model.report_["inference"]["gap"] <= 1e-4 * model.report_["inference"]["objective"]
+    assert "30 inducing points" in str(model.summary())
+    mercer.save(model, tmp_path / "quantiles.mercer")
+    assert np.array_equal(mercer.load(tmp_path / "quantiles.mercer").predict(Z), f)
 
 
 def test_weighted_quantile():
@@ -240,6 +267,9 @@ def test_a_summary_in_words():
         ({"levels": "median"}, "levels"),
         ({"C": 0.0}, "C must be"),
         ({"search": "evidence"}, "search must be"),
+        ({"gram": "iterative"}, "gram must be"),
+        ({"gram": Inducing(m=10)}, "save nothing"),
+        ({"gram": Inducing(m=3, move=True)}, "not moved"),
     ],
 )
 def test_refusals(params, what):

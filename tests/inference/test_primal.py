@@ -11,7 +11,7 @@ from sklearn.svm import SVR as LibSVR
 
 from mercer import losses
 from mercer.core.arrays import Array
-from mercer.inference import Dual, Primal, primal
+from mercer.inference import Dual, Newton, Primal, primal
 from mercer.kernels import RBF, White
 from mercer.linalg import DenseGram
 from mercer.linalg.reduced.gram import ReducedGram
@@ -26,6 +26,7 @@ Y = (SIGNAL + 0.3 * RNG.standard_t(3, size=N))[:, None]
 LABELS = np.where(Y > 0.5, 1.0, -1.0)
 WEIGHTS = RNG.uniform(0.3, 2.0, N)
 ONES = np.ones((N, 1))
+SOFTMAX = losses.Softmax()
 COUNTS = RNG.poisson(np.exp(0.5 * SIGNAL))[:, None].astype(float)
 LOSSES: list[tuple[Any, Array]] = [
     (losses.Hinge(2.0), LABELS),
@@ -160,9 +161,43 @@ def test_what_it_refuses() -> None:
         Primal().solve(noisy, Y, losses.Huber())
     with pytest.raises(ValueError, match="not convex"):
         Primal().check(losses.StudentT())
-    with pytest.raises(ValueError, match="per class"):
-        Primal().check(losses.Softmax())
     with pytest.raises(ValueError, match="positive"):
         Primal(tol=0.0).check(losses.Hinge())
     short = Primal(1e-9, max_iter=2).solve(ReducedGram(KERNEL, X, X[:20]), LABELS, losses.Hinge())
     assert not short.report.converged
+
+
+CLASSES = np.digitize(SIGNAL, [0.0, 0.8])[:, None].astype(float)
+CLASSES[:4, 0] = 3.0
+
+
+@pytest.mark.parametrize("basis", [None, ONES, np.hstack([ONES, X[:, :1]])], ids=["", "1", "1 x"])
+def test_a_softmax_on_all_rows_is_the_exact_one(basis: Array | None) -> None:
+    mean = 0.3 * np.random.default_rng(0).normal(size=(N, 4))
+    given: dict[str, Any] = {"basis": basis, "weights": WEIGHTS, "mean": mean}
+    exact = Newton(tol=1e-14).solve(DenseGram(KERNEL, X, keep=True), CLASSES, SOFTMAX, **given)
+    for gram in (at_all_rows(), DenseGram(KERNEL, X, keep=True)):
+        ours = Primal(tol=1e-15).solve(gram, CLASSES, SOFTMAX, **given)
+        np.testing.assert_allclose(ours.z, exact.z, atol=1e-8)
+        np.testing.assert_allclose(ours.alpha, exact.alpha, atol=1e-8)
+        np.testing.assert_allclose(ours.W, exact.W, atol=1e-8)
+        assert ours.report.details["objective"] == pytest.approx(
+            exact.report.details["objective"], abs=1e-8
+        )
+        again = Primal(tol=1e-10).solve(gram, CLASSES, SOFTMAX, **given, start=ours)
+        assert (again.report.iterations or 0) <= 1
+
+
+def test_a_softmax_in_blocks_and_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    Z = X[:20]
+    given: dict[str, Any] = {"basis": ONES, "weights": WEIGHTS}
+    whole = Primal(tol=1e-12).solve(ReducedGram(KERNEL, X, Z), CLASSES, SOFTMAX, **given)
+    assert 0.0 <= (whole.report.gap or 0.0) <= 1e-12 * whole.report.details["objective"]
+    monkeypatch.setattr(primal, "levels", lambda n, m: [4, 1])
+    blocks = ReducedGram(KERNEL, X, Z, keep=False, block=37)
+    found = Primal(tol=1e-12).solve(blocks, CLASSES, SOFTMAX, **given)
+    np.testing.assert_allclose(found.z, whole.z, atol=1e-7)
+    rough = Primal().solve(ReducedGram(KERNEL, X, Z, single=True), CLASSES, SOFTMAX, **given)
+    assert rough.report.details["features"] == "float32"
+    assert (rough.report.gap or 0.0) <= 1e-3 * rough.report.details["objective"]
+    np.testing.assert_allclose(rough.z, whole.z, atol=0.1)

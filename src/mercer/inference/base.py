@@ -276,6 +276,11 @@ class Inference(Component):
         """Whether it runs on a prior that is known through few inducing points."""
         return self.works_in_linear_time
 
+    @property
+    def takes_single(self) -> bool:
+        """Whether features in single precision are good enough for its tolerance."""
+        return False
+
     def searching(self) -> Inference:
         """Return the inference for a search, maybe a rougher one; its result is solved by this."""
         return self

@@ -9,8 +9,8 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.core.component import REAL, Component, Domains
 from mercer.core.memory import require_points
-from mercer.kernels.base import whole
-from mercer.linalg.reduced.centres import CHOOSERS
+from mercer.kernels.base import Kernel, whole
+from mercer.linalg.reduced.centres import CHOOSERS, by_class, rule_for
 from mercer.losses.base import is_number
 
 TYPICAL = 500  # points that are enough for many tables
@@ -117,6 +117,26 @@ class Inducing(Representation):
                 f"{self.m!r}"
             )
         return Z.astype(np.float64)
+
+    def chosen(
+        self,
+        kernel: Kernel,
+        points: Array,
+        weights: Array,
+        m: int,
+        rng: np.random.Generator,
+        classes: Array | None = None,
+    ) -> Array:
+        """Return m centres of the points (n, d), or some of these; as many in each class (n,)."""
+        chooser = CHOOSERS[rule_for(kernel, self.choose)]
+        return by_class(chooser, kernel, points, weights, m, rng, classes)
+
+    def described(self, kernel: Kernel, in_classes: bool, moved: bool = False) -> str:
+        """Return in words where the points come from."""
+        if not isinstance(self.m, (str, int, np.integer)):
+            return "given, moved" if moved else "given"
+        how = rule_for(kernel, self.choose)
+        return how + moved * ", moved" + in_classes * ", in each class"
 
 
 def landmarks(given: Inducing, n: int) -> int:

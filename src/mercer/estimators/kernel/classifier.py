@@ -24,7 +24,7 @@ from mercer.estimators.shared.machine import (
     generator,
 )
 from mercer.estimators.shared.parameters import Draw, Solved
-from mercer.estimators.shared.parts import Parts, data_scales, given_loss, inducing_of
+from mercer.estimators.shared.parts import Parts, data_scales, given_loss
 from mercer.estimators.shared.predictions import (
     Classifies,
     ClassProbabilities,
@@ -157,7 +157,7 @@ class KernelClassifier(ClassMachine):
     class_weight : None, "balanced" or dict, weights by class, times the sample weights.
     gram, basis, standardize, random_state
         See :class:`KernelRegressor`. The basis "constant" is a free bias. Inducing points are
-        chosen in each class, and "logistic" is then one machine per class for several.
+        chosen in each class.
 
     Attributes
     ----------
@@ -211,8 +211,7 @@ class KernelClassifier(ClassMachine):
         loss, chosen = self._given_loss(), search.by_name(self.search)
         bounded = chosen is not None and not chosen.needs_evidence
         if self.loss == "logistic" and len(given.labels.classes) > 2 and not bounded:
-            # on landmarks one machine for each class against the rest
-            loss = losses.Softmax() if inducing_of(self.gram) is None else losses.Logistic()
+            loss = losses.Softmax()
         if not is_number(self.C, 0.0, np.inf):
             raise ValueError(f"C must be a positive number, not {self.C!r}")
         return self._resolved(given, loss=loss, search=chosen)
@@ -265,10 +264,10 @@ class KernelClassifier(ClassMachine):
             return super()._left_out(fit, draw, solved, posterior)
         given, table, problem, loss = fit.given.labels, fit.table, fit.problem, draw.loss
         codes = given.codes.astype(np.float64)
-        if loss.response == "multiclass":
-            return LeftOut(given.rows, codes=codes, reason=margins.JOINT)
         if not solved.gram.exact:
             return LANDMARKS
+        if loss.response == "multiclass":
+            return LeftOut(given.rows, codes=codes, reason=margins.JOINT)
         reason = None if problem.basis is None else margins.FREE_BIAS
         if not loss.convex or solved.solution.report.gap is None:
             reason = margins.NOT_CONVEX
@@ -288,6 +287,8 @@ class KernelClassifier(ClassMachine):
     def _calibrate(self, fit: Fit) -> None:
         super()._calibrate(fit)
         self.report_["loo_bound"] = None if self.left_out_ is None else self.left_out_.reason
+        if fit.parts.inducing is not None and fit.parts.loss.response == "multiclass":
+            self.report_["probabilities"] = "those of the softmax at the mode"
 
     # ------------------------------------------------------------------ predictions
     def decision_function(self, X: Any) -> Array:

@@ -10,13 +10,20 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score
 
 from mercer.core.arrays import Array, location_scale
-from mercer.estimators.quantile.folds import folds_of, found_by_folds, left_out, pinball
+from mercer.estimators.quantile.folds import (
+    folds_of,
+    found_by_folds,
+    left_out,
+    left_out_on_landmarks,
+    pinball,
+)
 from mercer.estimators.shared.machine import Figures, Fit, Given, KernelMachine, generator
-from mercer.estimators.shared.parameters import Draw, Solved
-from mercer.estimators.shared.parts import Parts
+from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
+from mercer.estimators.shared.parts import Parts, inducing_of
 from mercer.estimators.shared.summary import Rows, machine_rows
 from mercer.estimators.shared.table import Table, check_target, check_weights, read_rows
 from mercer.estimators.shared.units import Units
+from mercer.inference.primal import Primal
 from mercer.inference.smo import SMO
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import is_number
@@ -24,6 +31,7 @@ from mercer.losses.real.absolute import Pinball
 from mercer.process.process import Posterior
 
 TOL = 1e-8  # of the solver, in deviations of y
+LANDMARK_TOL = 1e-4  # of the solver on landmarks: the gap, relative to the objective
 
 
 class QuantileRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # scikit-learn ships no types
@@ -46,6 +54,9 @@ class QuantileRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  #
         As in :class:`KernelRegressor`; None is "rbf". Variances are relative to that of y.
     C : > 0, default 1. Weight of the loss, or where the search for it begins.
     search : "left_out" (default), or None: kernel and C are taken as they are.
+    gram : "auto" (all rows, exactly), "inducing" or :class:`mercer.linalg.Inducing`
+        The last two are for very many rows: quantiles among the functions of few landmarks, by
+        Newton steps up to a duality gap of 1e-4 of the objective.
     standardize : "auto", True or False; whether the columns are standardised inside. The target is
         always: shifting and scaling y moves the quantiles with it.
     random_state : int, RandomState, Generator or None
@@ -87,10 +98,12 @@ class QuantileRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  #
         kernel: Any = None,
         C: float = 1.0,
         search: Any = "left_out",
+        gram: Any = "auto",
         standardize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
         self.levels, self.kernel, self.C, self.search = levels, kernel, C, search
+        self.gram = gram
         self.standardize, self.random_state = standardize, random_state
 
     # ------------------------------------------------------------------ fit
@@ -113,12 +126,18 @@ class QuantileRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  #
             raise ValueError(f"C must be a positive finite number, got {self.C!r}")
         if not (self.search is None or self.search == "left_out"):
             raise ValueError(f"search must be 'left_out' or None, not {self.search!r}")
+        few = inducing_of(self.gram)
+        if few is None and not (isinstance(self.gram, str) and self.gram == "auto"):
+            raise ValueError(
+                "gram must be 'auto' (all rows, exactly), 'inducing' or "
+                f"mercer.linalg.Inducing(m=...), not {self.gram!r}"
+            )
         parts = self._resolved(
             given,
             loss=Pinball(float(checked_levels(self.levels)[0]), 1.0 / self.C),
-            inference=SMO(tol=TOL),
+            inference=SMO(tol=TOL) if few is None else Primal(tol=LANDMARK_TOL),
             search=None,
-            gram="dense",
+            gram="dense" if few is None else few,
             basis="constant",
         )
         if parts.named_kernel and "variance" in parts.kernel.domains:
@@ -146,15 +165,21 @@ class QuantileRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  #
         if self.search is not None:
             rng = generator(self.random_state)
             kernel, loss, report = found_by_folds(parts, fit.problem, levels, rng)
+        fit.report = {}
+        if parts.inducing is not None:  # the landmarks, chosen at the kernel found
+            parts.kernel = kernel
+            fit.report = find_parameters(parts, fit.problem, generator(self.random_state))[1]
         fit.draws = [Draw(kernel, Pinball(float(level), loss.scale)) for level in levels]
-        fit.report = {"search": report}
+        fit.report |= {"search": report}
 
     def _left_out(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Figures:
         p, fold = fit.problem, folds_of(len(fit.problem.points), generator(self.random_state))
         losses = [each.loss for each in fit.draws]
-        return LeftOut(
-            p.weights, quantiles=left_out(p, solved.gram.matrix, losses, fold, SMO(tol=TOL))
-        )
+        if fit.parts.inducing is not None:
+            found = left_out_on_landmarks(p, fit.parts, draw.kernel, losses, fold)
+        else:
+            found = left_out(p, solved.gram.matrix, losses, fold, SMO(tol=TOL))
+        return LeftOut(p.weights, quantiles=found)
 
     def _begin(self, fit: Fit) -> None:
         super()._begin(fit)

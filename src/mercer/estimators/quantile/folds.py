@@ -56,6 +56,24 @@ def left_out(problem: Problem, K: Array, losses: Sequence[Loss], fold: Index, so
     return found
 
 
+def left_out_on_landmarks(
+    problem: Problem, parts: Parts, kernel: Kernel, losses: Sequence[Loss], fold: Index
+) -> Array:
+    """Return f (n, p) of the points of each fold, learned from the others on the same landmarks."""
+    p, found = problem, np.empty((len(problem.points), len(losses)))
+    for k in range(int(fold.max()) + 1):
+        test, train = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+        gram = parts.make_gram(kernel, p.points[train], scratch=False)
+        basis, weights = cast(Array, p.basis), p.weights[train]
+        for j, loss in enumerate(losses):
+            best = parts.inference.solve(
+                gram, p.y[train], loss, basis=basis[train], weights=weights
+            )
+            smooth = kernel.matmul(p.points[test], gram.support, gram.carry(best.alpha))
+            found[test, j] = (smooth + basis[test] @ cast(Array, best.beta))[:, 0]
+    return found
+
+
 class FoldCriterion(Criterion):
     """Minus the pinball loss of points left out in folds, the mean over points and levels.
 

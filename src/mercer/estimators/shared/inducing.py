@@ -17,7 +17,7 @@ from mercer.estimators.shared.parts import Parts
 from mercer.inference.base import Inference, Problem, Solution
 from mercer.kernels.base import Gradient, Kernel
 from mercer.linalg.gram import Covariance, Gram
-from mercer.linalg.reduced.centres import CHOOSERS, by_class, rule_for
+from mercer.linalg.reduced.centres import CHOOSERS, rule_for
 from mercer.linalg.reduced.gram import ReducedGram
 from mercer.linalg.representation import Inducing, Points, landmarks
 from mercer.losses.base import Loss
@@ -67,12 +67,14 @@ class Reduced:
 
     points: Array
     corrected: bool
+    single: bool = False  # keep features in single precision
     room: list[Array] = field(default_factory=list)  # of Grams that are done with
 
     def __call__(self, kernel: Covariance, points: Array, *, scratch: bool) -> ReducedGram:
         assert isinstance(kernel, Kernel)
         room = self.room if scratch else None
-        return ReducedGram(kernel, points, self.points, corrected=self.corrected, room=room)
+        kept: dict[str, Any] = {"corrected": self.corrected, "single": self.single, "room": room}
+        return ReducedGram(kernel, points, self.points, **kept)
 
 
 @dataclass
@@ -97,8 +99,8 @@ class Schedule:
         self.stopped = stopped  # the user has had enough: points are chosen, and nothing climbs
         self.given: Inducing = parts.inducing
         self.corrected = not parts.inference.bounds_evidence
-        self.by_class = not parts.inference.has_evidence and parts.loss.response == "binary"
-        self.rule = rule_for(parts.kernel.signal(), self.given.choose)
+        response = parts.loss.response
+        self.by_class = not parts.inference.has_evidence and response in ("binary", "multiclass")
         wanted = self.given.move
         if wanted == "auto" and self.corrected:  # no bound: it would rise by mere overfitting
             wanted = False
@@ -108,11 +110,12 @@ class Schedule:
 
     def chosen(self, kernel: Kernel, m: int) -> Array:
         """Return m points chosen at the parameters of a kernel."""
-        p, signal = self.problem, kernel.signal()
-        chooser, classes = CHOOSERS[self.rule], None
-        if self.by_class:
+        p, classes = self.problem, None
+        if self.by_class and self.parts.loss.response == "multiclass":
+            classes = p.y[:, 0]
+        elif self.by_class:
             classes = np.argmax(np.column_stack([np.zeros(len(p.y)), p.y]), axis=1)
-        return by_class(chooser, signal, p.points, p.weights, m, self.rng, classes)
+        return self.given.chosen(kernel.signal(), p.points, p.weights, m, self.rng, classes)
 
     def run(self, kernel: Kernel, loss: Loss) -> Reached:
         """Return the best that was found from here."""
@@ -213,9 +216,9 @@ def first_rows(problem: Problem, rows: int, rng: np.random.Generator) -> Problem
 
 def describe(reached: Reached, schedule: Schedule, rows: int) -> dict[str, Any]:
     """Return what ``report_["inducing"]`` says of the search; the Gram adds what it knows."""
-    how = "given" if schedule.parts.points is not None else schedule.rule
-    how += ", moved" if schedule.moves else ""
-    how += ", in each class" if schedule.by_class and schedule.parts.points is None else ""
+    how = schedule.given.described(
+        schedule.parts.kernel.signal(), schedule.by_class, schedule.moves
+    )
     found = {"chosen": how, "rows_of_first_search": rows}
     if "gain_by_doubling" in reached.report:
         found["gain_by_doubling"] = reached.report["gain_by_doubling"]

@@ -141,7 +141,8 @@ def _by_inducing(
     stopped = bool(report.get("start", {}).get("interrupted"))
     schedule = Schedule(parts, whole, rng, stopped=stopped)
     reached = schedule.run(draw.kernel, draw.loss)
-    parts.make_gram = Reduced(reached.points, schedule.corrected)
+    single = parts.inference.takes_single
+    parts.make_gram = Reduced(reached.points, schedule.corrected, single)
     report["search"] = (report["start"] if stopped else reached.report) or None
     report["inducing"] = describe(reached, schedule, rows)
     return [Draw(reached.kernel, reached.loss)], report

@@ -152,11 +152,11 @@ class Parts:
                 "inducing points need a kernel of the inputs: of precomputed values give "
                 "Precomputed(matrix) with row numbers as X, or gram='auto'"
             )
-        if self.loss.response == "multiclass":
+        if self.loss.response == "multiclass" and self.inference.has_evidence:
             raise ValueError(
                 "a softmax couples its classes in an n x n matrix, and inducing points have none: "
                 "give a binary loss ('probit' or 'logistic'), one machine per class against the "
-                "rest on common inducing points"
+                "rest on common inducing points, or take the mode by KernelClassifier"
             )
         if not self.inference.serves_inducing:
             raise ValueError(

@@ -293,7 +293,8 @@ def rows_fingerprint(X: Array, y: Array, weights: Array) -> str:
         part = slice(i, i + step)
         hashes = _mixed(_bits(X[part]) @ factors[:d] + _bits(y[part]) @ factors[d:])
         for j, each in enumerate((hashes, _mixed(hashes))):
-            sums[j] += (each * counts[part]).sum(dtype=np.uint64)
+            # modulo 2^64: as an array, for which NumPy does not warn of it
+            sums[j : j + 1] += (each * counts[part]).sum(dtype=np.uint64)
     return "".join(f"{int(value):016x}" for value in sums)
 
 

@@ -196,16 +196,17 @@ class DualMachine(SupportVectorMachine):
         solver.check(loss)
         rng = generator(getattr(self, "random_state", None))
         classes = values if hasattr(self, "classes_") else None
-        gram = landmarks.reduced(self.kernel_, points, classes, total, rule, rng)
+        single = solver.takes_single
+        gram = landmarks.reduced(self.kernel_, points, classes, total, rule, rng, single)
         basis = np.ones((len(points), 1)) if getattr(self, "bias", True) else None
         solution = solver.solve(gram, Y, loss, basis=basis, weights=total)
         self.support_, self.support_vectors_ = np.zeros(0, dtype=np.intp), gram.support
         self.dual_coef_ = np.ascontiguousarray(gram.carry(solution.alpha).T)
         k = Y.shape[1]
         self.intercept_ = np.zeros(k) if solution.beta is None else solution.beta[0].copy()
-        by = "" if classes is None else ", in each class"
         told |= {"gram": gram.name, "left_out": LANDMARKS}
-        told["inducing"] = landmarks.described(gram, rule, by)
+        chosen = rule.described(gram.signal, classes is not None)
+        told["inducing"] = {"chosen": chosen} | gram.report()
         self._tell(solver, solution.report, **told)
 
     # ------------------------------------------------------------------ summary

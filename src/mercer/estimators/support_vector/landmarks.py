@@ -9,7 +9,6 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.estimators.shared.parts import inducing_of
 from mercer.kernels import Kernel
-from mercer.linalg.reduced.centres import CHOOSERS, by_class, rule_for
 from mercer.linalg.reduced.gram import ReducedGram
 from mercer.linalg.representation import Inducing, landmarks
 
@@ -34,6 +33,7 @@ def reduced(
     weights: Array,
     rule: Inducing,
     rng: np.random.Generator,
+    single: bool,
 ) -> ReducedGram:
     """Return the prior of a kernel on landmarks of the points (n, d), chosen in each class."""
     rule.check(points.shape[1])
@@ -44,19 +44,10 @@ def reduced(
             "landmarks need a kernel of the inputs alone, without a precomputed matrix or noise "
             "parts: use gram='auto'"
         )
-    if not isinstance(rule.m, (str, int, np.integer)):
-        Z = np.ascontiguousarray(rule.given())
+    if isinstance(rule.m, (str, int, np.integer)):
+        m = landmarks(rule, len(points))
+        Z = rule.chosen(kernel, points, weights, m, rng, classes)
     else:
-        m, chooser = landmarks(rule, len(points)), CHOOSERS[rule_for(kernel, rule.choose)]
-        Z = by_class(chooser, kernel, points, weights, m, rng, classes)
-    return ReducedGram(kernel, points, Z, keep=8 * len(points) * len(Z) <= KEPT)
-
-
-def described(gram: ReducedGram, rule: Inducing, by: str) -> dict[str, Any]:
-    """Return what ``report_["inducing"]`` says."""
-    chosen = (
-        "given"
-        if not isinstance(rule.m, (str, int, np.integer))
-        else rule_for(gram.signal, rule.choose) + by
-    )
-    return {"chosen": chosen} | gram.report()
+        Z = np.ascontiguousarray(rule.given())
+    keep = (4 if single else 8) * len(points) * len(Z) <= KEPT
+    return ReducedGram(kernel, points, Z, keep=keep, single=single)

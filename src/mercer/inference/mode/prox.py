@@ -8,6 +8,7 @@ for those with derivatives, and a search for the minimum for those that state on
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,15 @@ def prox(loss: Loss, y: Array, w: Array, c: Array, kappa: Array) -> tuple[Array,
 
     -a is a subgradient of w g at z.
     """
+    return near(loss, y, w)(c, kappa)
+
+
+def near(loss: Loss, y: Array, w: Array) -> Callable[[Array, Array], tuple[Array, Array, Array]]:
+    """Return the map (c, kappa) -> :func:`prox` at one y and w, for many c."""
     pieces = getattr(loss, "pieces", None)
     if pieces is not None:
-        return _straight(pieces(y), w, c, kappa)
-    if states_derivatives(loss):
-        return _smooth(loss, y, w, c, kappa)
-    return _by_value(loss, y, w, c, kappa)
+        return partial(_straight, pieces(y), w)
+    return partial(_smooth if states_derivatives(loss) else _by_value, loss, y, w)
 
 
 def states_derivatives(loss: Loss) -> bool:

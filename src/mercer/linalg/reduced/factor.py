@@ -21,12 +21,13 @@ GONE = 1e-6  # nats that rounding of R'R may cost before the rows are taken in b
 
 def whitened(K: Array, L: Array) -> Array:
     """K L^-T for K (q, m) and a lower triangle L, in place, by panels: mostly multiplication."""
+    solve = blas.strsm if K.dtype == np.float32 else blas.dtrsm
     for i in range(0, len(L), PANEL):
         j = slice(i, i + PANEL)
         if i:
             K[:, j] -= K[:, :i] @ L[j, :i].T
         # a triangle is solved with, not inverted: it may be close to singular
-        K[:, j] = blas.dtrsm(1.0, L[j, j], K[:, j].T, lower=1).T
+        K[:, j] = solve(1.0, L[j, j], K[:, j].T, lower=1).T
     return K
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -11,6 +12,8 @@ from mercer.core.arrays import Array, Index
 from mercer.linalg.gram import Gram
 from mercer.linalg.reduced.gram import ReducedGram
 
+COARSE = 1e6  # trace of F'E F up to which it may be formed in single precision
+
 
 class Features:
     """F (n, m) with F F' = K, by blocks of rows, of every ``stride``-th row.
@@ -18,65 +21,99 @@ class Features:
     Features that are not kept are not formed for products either: with k(x, Z) = F L',
 
         F b = k(x, Z) L^-T b,      F'a = L^-1 k(Z, x) a
+
+    Where the Gram keeps them in single precision, so are the products, unless they are to be exact.
     """
 
     def __init__(self, gram: Gram, stride: int = 1) -> None:
-        self.gram, self.stride = gram, stride
+        self.gram, self.stride, self.exact = gram, stride, False
         self.n = len(range(0, len(gram.points), stride))
         self.all: Array | None = None
         if isinstance(gram, ReducedGram):
             self.m, self.all, self.block = len(gram.support), gram.kept(stride), gram.block
+            self.largest = float(gram.prior.max())
             return
         values, vectors = np.linalg.eigh(gram.matrix)
         self.all = vectors * np.sqrt(np.maximum(values, 0.0))  # eigenvalues of -1e-16 are zeros
         self.m = self.block = len(values)
+        self.largest = float(values[-1])
 
     def every(self, stride: int) -> Features:
         """Return those of every ``stride``-th row."""
         return self if stride == 1 else Features(self.gram, stride)
 
+    @property
+    def rounds(self) -> bool:
+        """Whether products are in single precision."""
+        return self.all is not None and self.all.dtype == np.float32 and not self.exact
+
+    def exactly(self) -> Features:
+        """Return the same, products with features in single precision summed in double."""
+        found = copy(self)
+        found.exact = True
+        return found
+
     def expand(self, b: Array) -> Array:
-        """F b (n,)."""
+        """F b (n,), or of several columns."""
+        gram, starts = self.gram, range(0, self.n, self.block)
         if self.all is not None:
-            return np.asarray(self.all @ b)
-        gram = self.gram
+            if self.all.dtype == np.float64:
+                return np.asarray(self.all @ b)
+            if self.rounds:
+                return np.asarray(self.all @ b.astype(np.float32), dtype=np.float64)
+            rows = (self.all[i : i + self.block].astype(np.float64) for i in starts)
+            return np.concatenate([F @ b for F in rows])
         assert isinstance(gram, ReducedGram)
         v = solve_triangular(gram.L, b, lower=True, trans="T")
-        each = gram.points[:: self.stride]
-        starts = range(0, self.n, self.block)
-        parts = (gram.signal(each[i : i + self.block], gram.support) @ v for i in starts)
-        return np.concatenate(list(parts))
+        columns = v.reshape(self.m, -1)
+        found = gram.signal.matmul(gram.points[:: self.stride], gram.support, columns)
+        return found.reshape(self.n, *b.shape[1:])
 
     def down(self, a: Array) -> Array:
-        """F'a (m,), of the rows with a_i != 0."""
-        total, gram = np.zeros(self.m), self.gram
-        for index in self.touched(a):
-            if self.all is not None:
-                total += self.all[index].T @ a[index]
-            else:
-                assert isinstance(gram, ReducedGram)
-                total += gram.cross(self.stride * index).T @ a[index]
+        """F'a (m,), or of several columns, of the rows with a_i != 0."""
+        total, gram, index = np.zeros((self.m, *a.shape[1:])), self.gram, rows_of(a)
         if self.all is None:
             assert isinstance(gram, ReducedGram)
-            total = solve_triangular(gram.L, total, lower=True)
+            points = gram.points[self.stride * index]
+            found = gram.signal.matmul(gram.support, points, a[index].reshape(len(index), -1))
+            return np.asarray(solve_triangular(gram.L, found.reshape(total.shape), lower=True))
+        if self.all.dtype == np.float64 and 2 * len(index) > self.n:
+            return np.asarray(self.all.T @ a)
+        kind = np.float64 if self.exact else self.all.dtype
+        for some in self.touched(a):
+            total += self.all[some].astype(kind, copy=False).T @ a[some].astype(kind)
         return total
 
     def curved(self, E: Array, H: Array) -> Array:
         """[F, H]'diag(E) [F, H] (m + k, m + k), of the rows with E_i > 0."""
-        size, gram = self.m + H.shape[1], self.gram
-        total = np.zeros((size, size))
+        m, gram = self.m, self.gram
+        total = np.zeros((m + H.shape[1],) * 2)
+        # what is rounded is to be small beside the I that is added: [F'E F]_jj <= sum_i E_i k_ii
+        rough = self.all is not None and float(E.sum()) * self.largest <= COARSE
+        kind = self.all.dtype if self.all is not None and rough else np.dtype(np.float64)
         for index in self.touched(E):
             if self.all is not None:
                 F = self.all[index]
             else:
                 assert isinstance(gram, ReducedGram)
                 F = gram.features(self.stride * index)
-            G = np.hstack([F, H[index]])
-            G *= np.sqrt(E[index])[:, None]
-            total += G.T @ G
+            F = F.astype(kind, copy=False)
+            root = np.sqrt(E[index])[:, None]
+            F *= root.astype(F.dtype)
+            total[:m, :m] += F.T @ F
+            if H.shape[1]:
+                G = root * H[index]
+                total[m:, :m] += G.T @ F
+                total[m:, m:] += G.T @ G
+        total[:m, m:] = total[m:, :m].T
         return total
 
     def touched(self, v: Array) -> Iterator[Index]:
         """Yield where v (n,) is not zero, as many rows at a time as a block has."""
-        index, size = np.flatnonzero(v), self.block
+        index, size = rows_of(v), self.block
         return (index[i : i + size] for i in range(0, len(index), size))
+
+
+def rows_of(v: Array) -> Index:
+    """Return where v (n,), or any column of it, is not zero."""
+    return np.flatnonzero(v if v.ndim == 1 else np.any(v, axis=1))
