@@ -24,17 +24,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack, solve_triangular
 
-from mercer.core.arrays import Array, Index
+from mercer.core.arrays import Array, Index, mirror
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.core.memory import available_bytes
 from mercer.kernels.base import Gradient, Kernel, added, scaled
 from mercer.linalg.dense.coupled import CoupledFactor
-from mercer.linalg.dense.factor import JITTERS
+from mercer.linalg.dense.factor import JITTERS, cholesky, solve_rows
 from mercer.linalg.gram import Factor, Gram
-from mercer.linalg.reduced.factor import ReducedFactor, whitened
+from mercer.linalg.reduced.factor import ReducedFactor
 
 BLOCK = 1 << 21  # numbers of a block of rows: memory of this size is handed back for the next
 SHARE = 0.25  # of the memory that is available, up to which the features of all rows are kept
+FOLD = 256  # rows of a symmetric result that are solved for at a time
 NEAR = 1e-8  # of its variance is left at a point that is known from the others: it is dropped
 
 
@@ -93,8 +94,7 @@ class ReducedGram(Gram):
         self.residual = np.empty(n)
         if self._features is not None:
             for rows in self.blocks():
-                self._features[rows] = self._formed(rows)
-                self.residual[rows] = self._left(rows, self._features[rows])
+                self._formed(rows, self._features[rows])
         self._known = keep  # whether residual is there; else the first factor finds it on its way
 
     @property
@@ -125,31 +125,36 @@ class ReducedGram(Gram):
         """k(x_i, Z) of some rows, (q, m)."""
         return np.asarray(self.signal(self.points[rows], self.support))
 
-    def _formed(self, rows: slice | Index) -> Array:
-        # phi' = k(x, Z) L^-T: whitened before anything is summed, or digits are lost
-        return whitened(self.cross(rows), self.L)
-
-    def _left(self, rows: slice, F: Array) -> Array:
+    def _formed(self, rows: slice | Index, out: Array | None = None) -> Array:
+        """Form phi' = k(x, Z) L^-T of some rows, in ``out`` if given, and what it leaves."""
+        if out is None:
+            F = self.cross(rows)
+        else:
+            F = self.signal.written(self.points[rows], out, Z=self.support)
+        # whitened before anything is summed, or digits are lost
+        explained = np.empty(len(F))
+        solve_rows(self.L, F, explained)
+        if out is not None and F is not out:
+            out[:] = F
         # rounding can leave -1e-16 of the prior variance
-        return np.asarray(np.maximum(self.prior[rows] - np.einsum("ij,ij->i", F, F), 0.0))
+        self.residual[rows] = np.maximum(self.prior[rows] - explained, 0.0)
+        return F
 
     def features(self, rows: slice | Index) -> Array:
         """F of some rows, (q, m)."""
-        return self._formed(rows) if self._features is None else np.asarray(self._features[rows])
+        if self._features is not None:
+            return np.asarray(self._features[rows])
+        F = self._formed(rows)
+        # blocks come in their order: after the last one all residuals are there
+        self._known |= isinstance(rows, slice) and (rows.stop or len(self.points)) >= len(self.points)
+        return F
 
     def known(self) -> Array:
         """The residual variances (n,)."""
         if not self._known:
             for rows in self.blocks():
-                self.residual[rows] = self._left(rows, self._formed(rows))
-            self._known = True
+                self.features(rows)
         return self.residual
-
-    def find(self, rows: slice, F: Array) -> None:
-        """Take the residuals of some rows from their features, on the way."""
-        if not self._known:
-            self.residual[rows] = self._left(rows, F)
-            self._known = rows.stop >= len(self.points)
 
     @property
     def lam(self) -> Array:
@@ -193,7 +198,7 @@ class ReducedGram(Gram):
         return np.asarray(self.prior - self.known() + self.noise)
 
     def rows(self, index: Index) -> Array:
-        out = self.expand(whitened(self.signal(self.points[index], self.support), self.L).T).T
+        out = self.expand(self._formed(index).T).T
         out[np.arange(len(index)), index] += self.lam[index]
         return np.asarray(out)
 
@@ -256,7 +261,7 @@ class ReducedGram(Gram):
                 F = self.features(rows)
                 G = left[rows] @ R.T - count * E[rows, None] * (F @ Sz + H[rows] @ Sh)
                 G -= 2.0 * slope[rows, None] * F
-                return np.asarray(blas.dtrsm(1.0, self.L, G, side=1, lower=1))
+                return solve_rows(self.L, G, back=True)
 
         else:  # s = -count E / 2: one product with F in all
             slope = -0.5 * count * E
@@ -270,16 +275,19 @@ class ReducedGram(Gram):
             kept = self._features is not None
             if not kept:  # from k(x, Z) = F L' itself: whitening it once more would cost as much
                 near = np.asarray(solve_triangular(self.L, near, lower=True, trans="T"))
-            far = None if not len(Sh) else self._behind(Sh)
-            across = self._behind(R.T)
+            # [H, alpha, U, V] and what they are multiplied by
+            few = np.hstack([-count * E[:, None] * H, left])
+            across = np.vstack([self._behind(Sh), self._behind(R.T)])
+            near *= count if factor.even is None else count * factor.even
+            room = np.empty((min(self.block, len(E)), m))
 
             def one(rows: slice) -> Array:
-                G = (self.features(rows) if kept else self.cross(rows)) @ near
-                if far is not None:
-                    G -= H[rows] @ far
-                G *= count * E[rows, None]
-                G += left[rows] @ across
-                return np.asarray(G)
+                F = self.features(rows) if kept else self.cross(rows)
+                if factor.even is None:
+                    F = E[rows, None] * F
+                G = np.matmul(few[rows], across, out=room[: len(F)])
+                # G += F near: BLAS's columns are our rows
+                return np.asarray(blas.dgemm(1.0, near.T, F.T, 1.0, G.T, overwrite_c=1).T)
 
         return self._assembled(one, -self._folded(inner, both=True), slope, noise, moved=moved)
 
@@ -302,14 +310,17 @@ class ReducedGram(Gram):
 
     def _behind(self, A: Array) -> Array:
         """A L^-1 for A (r, m)."""
-        return np.asarray(solve_triangular(self.L, A.T, lower=True, trans="T").T)
+        return solve_rows(self.L, np.array(A, order="C"), back=True)
 
     def _folded(self, A: Array, both: bool = False) -> Array:
         """L^-T A L^-1 for A (m, m), symmetric up to rounding; or L^-T F'A L^-1 for A (n, m)."""
         inner = A if both else self.project(A)
-        half = self._behind(inner)
-        whole = self._behind(half.T)
-        return np.asarray(0.5 * (whole + whole.T))
+        whole = np.ascontiguousarray(self._behind(inner).T)
+        for i in range(0, len(whole), FOLD):  # one triangle is computed; columns end with the first
+            j = slice(i, i + FOLD)
+            L = np.ascontiguousarray(self.L[i:, i:])
+            whole[j, i:] = solve_rows(L, whole[j, i:].copy(), back=True)
+        return mirror(whole)
 
     def _gathered(self, s: Array) -> Array:
         """F'diag(s) F (m, m)."""
@@ -353,16 +364,17 @@ def _triangle(K: Array) -> tuple[Array, NDArray[np.bool_], float]:
     scale = np.sqrt(np.diagonal(K))
     used = np.ones(len(K), dtype=bool)
     with np.errstate(divide="ignore", invalid="ignore"):
-        unit = K / scale / scale[:, None]
+        unit = K / scale
+        unit /= scale[:, None]
     # a point that lies on another says nothing more
-    same = np.triu(unit >= 1.0 - 4.0 * np.finfo(float).eps, 1)
-    used = (scale > 0.0) & ~same.any(axis=0)
+    same = unit >= 1.0 - 4.0 * np.finfo(float).eps
+    used = (scale > 0.0) & ~np.triu(same, 1).any(axis=0)
+    kept = unit if used.all() else unit[np.ix_(used, used)]
     for jitter in JITTERS:
-        try:
-            L = np.linalg.cholesky(unit[np.ix_(used, used)] + jitter * np.eye(int(used.sum())))
-        except np.linalg.LinAlgError:
-            continue
-        return scale[used, None] * L, used, jitter
+        L = kept.copy()
+        L[np.diag_indices(len(L))] += jitter
+        if cholesky(L) == 0:
+            return np.ascontiguousarray(scale[used, None] * np.triu(L).T), used, jitter
     # rows that are not determined by the others, in the order of what they add
     _, order, rank, _ = lapack.dpstrf(np.asfortranarray(unit), tol=NEAR, lower=1)
     used = np.zeros(len(K), dtype=bool)
