@@ -146,7 +146,9 @@ class ReducedGram(Gram):
             return np.asarray(self._features[rows])
         F = self._formed(rows)
         # blocks come in their order: after the last one all residuals are there
-        self._known |= isinstance(rows, slice) and (rows.stop or len(self.points)) >= len(self.points)
+        self._known |= isinstance(rows, slice) and (rows.stop or len(self.points)) >= len(
+            self.points
+        )
         return F
 
     def known(self) -> Array:
@@ -221,7 +223,8 @@ class ReducedGram(Gram):
         F = self.features(slice(None))
         QF = Q @ F - s[:, None] * F
         T = solve_triangular(self.L, QF.T, lower=True, trans="T").T
-        return self._assembled(lambda rows: 2.0 * T[rows], -self._folded(QF), s, np.diagonal(Q))[0]
+        inner = self._folded(self.project(QF))
+        return self._assembled(lambda rows: 2.0 * T[rows], -inner, s, np.diagonal(Q))[0]
 
     def slopes(
         self,
@@ -249,13 +252,17 @@ class ReducedGram(Gram):
         # C F = E [F, H] S with S the first m columns of (I + [F, H]'E [F, H])^-1
         S = factor.inverse()
         m, Sz, Sh = len(self.support), S[: len(self.support)], S[len(self.support) :]
-        outer = 0.5 * (LF @ R.T)
+        # F'(Gamma - diag(s)) F = (F'alpha alpha'F - count (I - Sz)) / 2 + F'sym(U V')F - F'diag(s)F
+        inner = count * Sz
+        inner[np.diag_indices(m)] -= count
+        inner += LF @ R.T
+        inner *= 0.5
         if self.corrected:
             slope = 0.5 * ((alpha**2).sum(axis=1) - count * factor.diag())
             if U is not None and V is not None:
                 slope = slope + np.einsum("ij,ij->i", U, V)
             noise, weighted = slope, self._gathered(slope)  # F'diag(s)F
-            inner = outer - 0.5 * count * (np.eye(m) - Sz) - weighted
+            inner -= weighted
 
             def one(rows: slice) -> Array:
                 F = self.features(rows)
@@ -270,14 +277,16 @@ class ReducedGram(Gram):
                 noise = noise + 0.5 * count * E**2 * self.known()
                 if U is not None and V is not None:
                     noise = noise + np.einsum("ij,ij->i", U, V)
-            inner = outer - 0.5 * count * (np.eye(m) - Sz) + 0.5 * count * factor.gathered()
-            near = self._behind(np.eye(m) - Sz)
+            inner += 0.5 * count * factor.gathered()
+            near = -Sz
+            near[np.diag_indices(m)] += 1.0
+            solve_rows(self.L, near, back=True)
             kept = self._features is not None
             if not kept:  # from k(x, Z) = F L' itself: whitening it once more would cost as much
                 near = np.asarray(solve_triangular(self.L, near, lower=True, trans="T"))
             # [H, alpha, U, V] and what they are multiplied by
             few = np.hstack([-count * E[:, None] * H, left])
-            across = np.vstack([self._behind(Sh), self._behind(R.T)])
+            across = solve_rows(self.L, np.vstack([Sh, R.T]), back=True)
             near *= count if factor.even is None else count * factor.even
             room = np.empty((min(self.block, len(E)), m))
 
@@ -285,11 +294,13 @@ class ReducedGram(Gram):
                 F = self.features(rows) if kept else self.cross(rows)
                 if factor.even is None:
                     F = E[rows, None] * F
-                G = np.matmul(few[rows], across, out=room[: len(F)])
-                # G += F near: BLAS's columns are our rows
-                return np.asarray(blas.dgemm(1.0, near.T, F.T, 1.0, G.T, overwrite_c=1).T)
+                G = np.matmul(F, near, out=room[: len(F)])
+                # G += few across, in place: BLAS's columns are our rows
+                for a, b in zip(few[rows].T, across, strict=True):
+                    blas.dger(1.0, b, np.ascontiguousarray(a), a=G.T, overwrite_a=1)
+                return G
 
-        return self._assembled(one, -self._folded(inner, both=True), slope, noise, moved=moved)
+        return self._assembled(one, -self._folded(inner), slope, noise, moved=moved)
 
     def _slopes_of_each(
         self, alpha: Array, factor: CoupledFactor, U: Array | None, V: Array | None, moved: bool
@@ -308,15 +319,10 @@ class ReducedGram(Gram):
         """Whether the kernel has noise parts."""
         return self.signal is not self.kernel
 
-    def _behind(self, A: Array) -> Array:
-        """A L^-1 for A (r, m)."""
-        return solve_rows(self.L, np.array(A, order="C"), back=True)
-
-    def _folded(self, A: Array, both: bool = False) -> Array:
-        """L^-T A L^-1 for A (m, m), symmetric up to rounding; or L^-T F'A L^-1 for A (n, m)."""
-        inner = A if both else self.project(A)
-        whole = np.ascontiguousarray(self._behind(inner).T)
-        for i in range(0, len(whole), FOLD):  # one triangle is computed; columns end with the first
+    def _folded(self, A: Array) -> Array:
+        """L^-T A L^-1 in place of A (m, m), which is symmetric up to rounding."""
+        whole = np.ascontiguousarray(solve_rows(self.L, A, back=True).T)
+        for i in range(0, len(whole), FOLD):  # one triangle is computed: solutions go to the left
             j = slice(i, i + FOLD)
             L = np.ascontiguousarray(self.L[i:, i:])
             whole[j, i:] = solve_rows(L, whole[j, i:].copy(), back=True)
