@@ -45,7 +45,7 @@ class ReducedFactor(Factor):
             )
         # the number that all of E are, or None; nothing needs to be multiplied by it row by row
         first = float(self.E[0]) if len(self.E) else 0.0
-        self.even = first if first > 0.0 and np.all(self.E == first) else None
+        self.even = first if first > 0.0 and np.all(first == self.E) else None
         self.reflected = False
         self._leverage: Array | None = None
         self._inverse: Array | None = None
