@@ -348,12 +348,12 @@ class ReducedGram(Gram):
         """Contract dE/dKxz (by blocks of rows), dE/dKzz and dE/dk_ii with the kernel's own."""
         k, Z = self.kernel, self.support  # with both arguments given a kernel has no noise parts
         gradient = k.pullback(Z, Z.copy(), Gzz)
-        points = 2.0 * k.pullback_points(Z, Z, Gzz) if moved else None
+        points = 2.0 * self.signal.pullback_points(Z, Z, Gzz) if moved else None
         for rows in self.blocks():
             X, G = self.points[rows], one(rows)
             gradient = added(gradient, k.pullback(X, Z, G))
             if points is not None:
-                points += k.pullback_points(X, Z, G)
+                points += self.signal.pullback_points(X, Z, G)
         gradient = added(gradient, k.diag_pullback(self.points, slope, noise=False))
         if self._noisy:
             gradient = added(gradient, k.diag_pullback(self.points, noise))
