@@ -105,8 +105,9 @@ def interleaved(workers: Mapping[str, list[str]], repeats: int = 3) -> dict[str,
     """Let workers take turns: one warm-up each, then ``repeats`` measured turns each.
 
     A worker is ``python <arguments>`` in this folder that calls :func:`serve`: each library has a
-    process of its own, as its users run it. Returns by name the median CPU ``seconds``, the median
-    ``system`` part of them, and the ``result`` of the warm-up.
+    process of its own, as its users run it, and a Python of its own if arguments begin with one.
+    Returns by name the median CPU ``seconds``, the median ``system`` part of them, and the
+    ``result`` of the warm-up.
     """
     with ExitStack() as stack:
         running = {name: stack.enter_context(_worker(given)) for name, given in workers.items()}
@@ -126,8 +127,9 @@ def interleaved(workers: Mapping[str, list[str]], repeats: int = 3) -> dict[str,
 
 @contextmanager
 def _worker(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
+    first, *others = arguments if Path(arguments[0]).is_absolute() else [sys.executable, *arguments]
     process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", *arguments],
+        [first, "-W", "ignore", *others],
         cwd=HERE,
         env=os.environ | ONE_THREAD,
         stdin=subprocess.PIPE,

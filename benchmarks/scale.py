@@ -1,10 +1,9 @@
 """Large tables: the collapsed bound, products with a kernel, iterative solutions, landmarks.
 
-The floor of the bound is 4 n m^2 operations at the rate at which this machine multiplies matrices,
-measured in the same process. GPyTorch's SGPR evaluates the same bound and its gradient; the blocks
-of NumPy are cdist, exp and a product in single precision. Iterative solutions are of the protein
-and kin40k tables, where ``MERCER_DATA`` has them, at hyperparameters of the exact evidence of 2000
-rows; their bars are on time and on the certified quantity rho^2.
+The collapsed bound, its memory and what it reaches are measured in ``bound``. The blocks of NumPy
+are cdist, exp and a product in single precision. Iterative solutions are of the protein and kin40k
+tables, where ``MERCER_DATA`` has them, at hyperparameters of the exact evidence of 2000 rows; their
+bars are on time and on the certified quantity rho^2.
 """
 
 from __future__ import annotations
@@ -17,116 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bound import SCALE, D, bound_rows, memory_rows, problem, reached_rows
 from landmarks import landmark_rows
 from measure import Row, interleaved, serve
 from threads import thread_rows
-
-D = 8
-NOISE = 0.05
-SCALE = 2.0
-BOUND_BARS = {250: "<= 1.5", 500: "<= 1.3", 1000: "<= 1.2"}
-
-
-def problem(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return X (n, 8) and y (n,) with noise."""
-    rng = np.random.default_rng(n)
-    X = rng.normal(size=(n, D))
-    return X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + np.sqrt(NOISE) * rng.normal(size=n)
-
-
-# ---------------------------------------------------------------------- the collapsed bound
-def bound_rows(n: int, repeats: int, peers: bool = True) -> list[Row]:
-    """Time one evaluation of the bound with its gradient, at several numbers of points."""
-    rows = []
-    for m, bar in BOUND_BARS.items():
-        names = ["mercer", "floor", *(["GPyTorch"] if peers else [])]
-        workers = {name: ["scale.py", "bound", name, str(n), str(m)] for name in names}
-        found = interleaved(workers, repeats)
-        mine, what = found["mercer"], f"bound and gradient, n = {n}, m = {m}"
-        ratio = mine["seconds"] / found["floor"]["seconds"]
-        rows.append(Row(what, "mercer", ratio, "x the floor", bar, mine["seconds"], mine["result"]))
-        for name in names[1:]:
-            row = Row(what, name, seconds=found[name]["seconds"], quality=found[name]["result"])
-            if name == "GPyTorch":
-                row.value, row.unit = row.seconds / mine["seconds"], "x slower than mercer"
-                row.bar = ">= 2"
-            rows.append(row)
-    return rows
-
-
-def bound_task(name: str, n: int, m: int) -> Callable[[int], dict[str, Any]]:
-    """Return the task of a worker."""
-    X, y = problem(n)
-    Z = X[:m] + 0.01
-    return {"mercer": _bound, "floor": _floor, "GPyTorch": _sgpr}[name](X, y, Z)
-
-
-def _bound(X: np.ndarray, y: np.ndarray, Z: np.ndarray) -> Callable[[int], dict[str, Any]]:
-    from mercer.inference import Exact
-    from mercer.kernels import RBF
-    from mercer.linalg import ReducedGram
-    from mercer.losses import Gaussian
-
-    room: list[np.ndarray] = []  # as in a search
-
-    def one(turn: int) -> dict[str, Any]:
-        kernel = 1.3 * RBF(np.full(D, SCALE + 1e-3 * turn))
-        gram, loss, inference = ReducedGram(kernel, X, Z, room=room), Gaussian(NOISE), Exact()
-        solution = inference.solve(gram, y[:, None], loss)
-        evidence = inference.evidence(gram, y[:, None], loss, solution)
-        gram.pullback(solution.alpha, solution.factor)
-        gram.give_back()
-        return {"bound": evidence.value}
-
-    return one
-
-
-def _floor(X: np.ndarray, y: np.ndarray, Z: np.ndarray) -> Callable[[int], dict[str, Any]]:
-    n, m = len(X), len(Z)
-    A, B = np.random.default_rng(0).normal(size=(n, m)), np.eye(m)
-
-    def one(turn: int) -> dict[str, Any]:
-        (A @ B), (A @ B)  # 2 n m^2 operations each
-        return {}
-
-    return one
-
-
-def _sgpr(X: np.ndarray, y: np.ndarray, Z: np.ndarray) -> Callable[[int], dict[str, Any]]:
-    import gpytorch
-    import torch
-
-    torch.set_default_dtype(torch.float64)
-    torch.set_num_threads(1)
-    inputs, targets, points = (torch.from_numpy(a) for a in (X, y, Z))
-
-    class Model(gpytorch.models.ExactGP):  # type: ignore[misc]  # no types
-        def __init__(self, likelihood: Any, turn: int) -> None:
-            super().__init__(inputs, targets, likelihood)
-            base = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=D))
-            base.outputscale, base.base_kernel.lengthscale = 1.3, SCALE + 1e-3 * turn
-            self.mean_module = gpytorch.means.ZeroMean()
-            self.covar_module = gpytorch.kernels.InducingPointKernel(
-                base, inducing_points=points.clone(), likelihood=likelihood
-            )
-
-        def forward(self, x: Any) -> Any:
-            return gpytorch.distributions.MultivariateNormal(
-                self.mean_module(x), self.covar_module(x)
-            )
-
-    def one(turn: int) -> dict[str, Any]:
-        likelihood = gpytorch.likelihoods.GaussianLikelihood()
-        likelihood.noise = NOISE
-        model = Model(likelihood, turn)
-        model.train()
-        likelihood.train()
-        mll = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
-        value = mll(model(inputs), targets)
-        value.backward()
-        return {"bound": float(value.detach()) * len(X)}
-
-    return one
 
 
 # ---------------------------------------------------------------------- products
@@ -217,6 +110,10 @@ def scale_rows(parts: list[str], n: int, repeats: int, peers: bool) -> list[Row]
     rows: list[Row] = []
     if "bound" in parts:
         rows += bound_rows(n, repeats, peers)
+    if "memory" in parts:
+        rows += memory_rows(100 * n)
+    if "accuracy" in parts:
+        rows += reached_rows(n)
     if "product" in parts:
         rows += product_rows(5 * n, repeats)
     if "iterative" in parts:
@@ -229,6 +126,6 @@ def scale_rows(parts: list[str], n: int, repeats: int, peers: bool) -> list[Row]
 
 
 if __name__ == "__main__":
-    kind, who, *sizes = sys.argv[1:]
+    _, who, *sizes = sys.argv[1:]
     given = [int(size) for size in sizes]
-    serve(bound_task(who, *given) if kind == "bound" else product_task(who, *given))
+    serve(product_task(who, *given))

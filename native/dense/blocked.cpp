@@ -12,13 +12,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "patience.hpp"
 
 namespace nb = nanobind;
 using Matrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using ConstMatrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
@@ -47,6 +50,7 @@ struct Routines {
 
 constexpr int LEAF = 64;  // columns of the triangles that are solved with directly
 constexpr int WIDE = 8, COLUMNS = 8, ROWS = 3 * WIDE;  // 24 registers hold ROWS x COLUMNS results
+constexpr int PANEL = 256;  // columns of rows that are turned for it
 constexpr double ONE = 1.0, MINUS = -1.0;
 
 // The first half of n columns, in whole leaves.
@@ -55,24 +59,28 @@ int half(int n) { return (n / 2 + LEAF - 1) / LEAF * LEAF; }
 #if MERCER_WIDE
 typedef double Lanes __attribute__((vector_size(8 * WIDE), aligned(8), may_alias));
 
-// X (ROWS, LEAF) <- X L^-T (forward) or X L^-1. p[k * LEAF + j] multiplies column k of the result in
-// column j; solved (ROWS, LEAF) is room for the columns that are done.
+// Where the number of columns k and j stands: those that are used together lie together.
+inline size_t place(size_t n, size_t k, size_t j) { return (j / COLUMNS * n + k) * COLUMNS + j % COLUMNS; }
+
+// X (ROWS, n) <- X L^-T (forward) or X L^-1, n a multiple of COLUMNS. p[place(n, k, j)]
+// multiplies column k of the result in column j; solved (ROWS, n) is room for the columns that are done.
 template <bool forward>
-__attribute__((target("arch=x86-64-v4"))) void solve_rows(const double* p, const double* inverse,
-                                                          double* X, size_t ld, double* solved) {
-    for (int step = 0; step < LEAF; step += COLUMNS) {
-        const int j0 = forward ? step : LEAF - step - COLUMNS;
+__attribute__((target("arch=x86-64-v4"))) void solve_rows(int n, const double* p,
+                                                          const double* inverse, double* X,
+                                                          size_t ld, double* solved) {
+    for (int step = 0; step < n; step += COLUMNS) {
+        const int j0 = forward ? step : n - step - COLUMNS;
         Lanes a[COLUMNS][3];
 #pragma GCC unroll 8
         for (int c = 0; c < COLUMNS; ++c)
 #pragma GCC unroll 3
             for (int r = 0; r < 3; ++r) a[c][r] = ((const Lanes*)(X + (j0 + c) * ld))[r];
-        for (int k = forward ? 0 : j0 + COLUMNS; k < (forward ? j0 : LEAF); ++k) {
+        for (int k = forward ? 0 : j0 + COLUMNS; k < (forward ? j0 : n); ++k) {
             const Lanes* x = (const Lanes*)(solved + k * ROWS);
             const Lanes x0 = x[0], x1 = x[1], x2 = x[2];
 #pragma GCC unroll 8
             for (int c = 0; c < COLUMNS; ++c) {
-                const double q = p[k * LEAF + j0 + c];
+                const double q = p[place(n, k, j0) + c];
                 a[c][0] -= x0 * q, a[c][1] -= x1 * q, a[c][2] -= x2 * q;
             }
         }
@@ -84,7 +92,7 @@ __attribute__((target("arch=x86-64-v4"))) void solve_rows(const double* p, const
 #pragma GCC unroll 8
             for (int e = 0; e < COLUMNS; ++e)
                 if (forward ? e > c : e < c) {
-                    const double q = p[(j0 + c) * LEAF + j0 + e];
+                    const double q = p[place(n, j0 + c, j0) + e];
                     a[e][0] -= a[c][0] * q, a[e][1] -= a[c][1] * q, a[e][2] -= a[c][2] * q;
                 }
         }
@@ -103,18 +111,95 @@ int solve_leaf(int m, const double* L, double* X, size_t ld) {
     for (int j = 0; j < LEAF; ++j) {
         inverse[j] = 1.0 / L[j + j * ld];
         for (int i = j + 1; i < LEAF; ++i)
-            p[forward ? j * LEAF + i : i * LEAF + j] = L[i + j * ld];
+            p[forward ? place(LEAF, j, i) : place(LEAF, i, j)] = L[i + j * ld];
     }
     int i = 0;
-    for (; i + ROWS <= m; i += ROWS) solve_rows<forward>(p, inverse, X + i, ld, solved);
+    for (; i + ROWS <= m; i += ROWS) solve_rows<forward>(LEAF, p, inverse, X + i, ld, solved);
     return i;
+}
+
+// Turn 8 rows of 8 numbers into columns.
+__attribute__((target("arch=x86-64-v4"))) inline void turn(const double* from, size_t apart,
+                                                           double* to, size_t beside) {
+    typedef long long Order __attribute__((vector_size(8 * WIDE)));
+    Lanes a[WIDE], b[WIDE];
+    for (int r = 0; r < WIDE; ++r) a[r] = *(const Lanes*)(from + r * apart);
+    for (int r = 0; r < WIDE; r += 2) {
+        b[r] = __builtin_shuffle(a[r], a[r + 1], Order{0, 8, 2, 10, 4, 12, 6, 14});
+        b[r + 1] = __builtin_shuffle(a[r], a[r + 1], Order{1, 9, 3, 11, 5, 13, 7, 15});
+    }
+    for (int r = 0; r < WIDE; r += 4)
+        for (int e = 0; e < 2; ++e) {
+            a[r + e] = __builtin_shuffle(b[r + e], b[r + e + 2], Order{0, 1, 8, 9, 4, 5, 12, 13});
+            a[r + e + 2] = __builtin_shuffle(b[r + e], b[r + e + 2], Order{2, 3, 10, 11, 6, 7, 14, 15});
+        }
+    for (int r = 0; r < 4; ++r) {
+        *(Lanes*)(to + r * beside) = __builtin_shuffle(a[r], a[r + 4], Order{0, 1, 2, 3, 8, 9, 10, 11});
+        *(Lanes*)(to + (r + 4) * beside) =
+            __builtin_shuffle(a[r], a[r + 4], Order{4, 5, 6, 7, 12, 13, 14, 15});
+    }
+}
+
+// Rows X (q, c) <- X L^-T (forward) or X L^-1, row-major, c <= PANEL columns; the squares of a row of
+// the result are added to its sum where there is one. ROWS of them are turned, solved, turned back.
+template <bool forward>
+void solve_panel(int q, int c, const double* L, size_t ld, double* X, size_t width, double* squares) {
+    const int n = (c + COLUMNS - 1) / COLUMNS * COLUMNS, whole = c / WIDE * WIDE;
+    std::vector<double> held(size_t(n) * n + n + 2 * size_t(ROWS) * n + WIDE, 0.0);
+    const size_t off = reinterpret_cast<std::uintptr_t>(held.data()) / 8 % WIDE;
+    double* turned = held.data() + (WIDE - off) % WIDE;  // a vector begins where a line of cache does
+    double *solved = turned + ROWS * n, *p = solved + ROWS * n, *inverse = p + size_t(n) * n;
+    std::fill(inverse, inverse + n, 1.0);  // columns beyond c stay zero
+    for (int j = 0; j < c; ++j) {
+        inverse[j] = 1.0 / L[j * ld + j];
+        for (int i = j + 1; i < c; ++i) p[forward ? place(n, j, i) : place(n, i, j)] = L[i * ld + j];
+    }
+    for (int i = 0; i < q; i += ROWS) {
+        const int rows = std::min(ROWS, q - i), full = rows == ROWS ? whole : 0;
+        double* x = X + i * width;
+        for (int j = 0; j < full; j += WIDE)
+            for (int r = 0; r < ROWS; r += WIDE) turn(x + r * width + j, width, turned + j * ROWS + r, ROWS);
+        for (int r = 0; r < rows; ++r)
+            for (int j = full; j < c; ++j) turned[j * ROWS + r] = x[r * width + j];
+        solve_rows<forward>(n, p, inverse, turned, ROWS, solved);
+        for (int j = 0; j < full; j += WIDE)
+            for (int r = 0; r < ROWS; r += WIDE) turn(turned + j * ROWS + r, ROWS, x + r * width + j, width);
+        for (int r = 0; r < rows; ++r)
+            for (int j = full; j < c; ++j) x[r * width + j] = turned[j * ROWS + r];
+        if (squares) {
+            double sums[ROWS] = {};
+            for (int j = 0; j < c; ++j)
+                for (int r = 0; r < ROWS; ++r) sums[r] += turned[j * ROWS + r] * turned[j * ROWS + r];
+            for (int r = 0; r < rows; ++r) squares[i + r] += sums[r];
+        }
+    }
 }
 #else
 template <bool forward>
 int solve_leaf(int, const double*, double*, size_t) {
     return 0;
 }
+template <bool forward>
+void solve_panel(int, int, const double*, size_t, double*, size_t, double*) {}
 #endif
+
+// The same for any number of columns m, of rows that are `width` apart.
+template <bool forward>
+void whiten(int q, int m, const double* L, int ld, double* X, int width, double* squares) {
+    if (m <= PANEL) return solve_panel<forward>(q, m, L, ld, X, width, squares);
+    const int panels = (m + PANEL - 1) / PANEL, each = (m + panels - 1) / panels;
+    const int h = (each + WIDE - 1) / WIDE * WIDE * (panels / 2), r = m - h;
+    const double* below = L + size_t(h) * ld;
+    if (forward) {
+        whiten<true>(q, h, L, ld, X, width, squares);
+        blas.gemm("T", "N", &r, &q, &h, &MINUS, below, &ld, X, &width, &ONE, X + h, &width);
+        whiten<true>(q, r, below + h, ld, X + h, width, squares);
+    } else {
+        whiten<false>(q, r, below + h, ld, X + h, width, squares);
+        blas.gemm("N", "N", &h, &q, &r, &MINUS, below, &ld, X + h, &width, &ONE, X, &width);
+        whiten<false>(q, h, L, ld, X, width, squares);
+    }
+}
 
 // X (m, n) <- X L^-T (forward) or X L^-1
 template <bool forward>
@@ -177,7 +262,8 @@ void invert(int n, double* L, int ld, mercer::Patience& patience) {
     invert(h, L, ld, patience);
 }
 
-int order_of(const Matrix& A) {
+template <class Square>
+int order_of(const Square& A) {
     if (A.shape(0) != A.shape(1)) throw nb::value_error("the matrix must be square");
     if (A.shape(0) > size_t(std::numeric_limits<int>::max()))
         throw nb::value_error("the matrix is too large for this BLAS");
@@ -190,6 +276,25 @@ int cholesky(Matrix A) {
     nb::gil_scoped_release release;
     mercer::Patience patience;
     return factor(n, A.data(), std::max(n, 1), patience);
+}
+
+// X (q, m) <- X L^-T (forward) or X L^-1, with L the lower triangle of a row-major (m, m); squares
+// (q,), if it has any, gets the sum of the squares of each row.
+void solve_triangle(ConstMatrix L, Matrix X, bool forward, Vector squares) {
+    const int m = order_of(L);
+    if (int(X.shape(1)) != m || (squares.shape(0) && squares.shape(0) != X.shape(0)))
+        throw nb::value_error("shapes do not match");
+    nb::gil_scoped_release release;
+    mercer::Patience patience;
+    double* sums = squares.shape(0) ? squares.data() : nullptr;
+    if (sums) std::fill(sums, sums + squares.shape(0), 0.0);
+    constexpr size_t MANY = 100 * ROWS;  // rows between two looks at Ctrl-C
+    for (size_t i = 0; m && i < X.shape(0); i += MANY) {
+        const int q = int(std::min(MANY, X.shape(0) - i));
+        (forward ? whiten<true> : whiten<false>)(q, m, L.data(), m, X.data() + i * m, m,
+                                                 sums ? sums + i : nullptr);
+        patience();
+    }
 }
 
 void half_inverse(Matrix A) {
@@ -274,6 +379,8 @@ NB_MODULE(blocked, module) {
     module.doc() = "Cholesky factor and inverse by halves, over SciPy's BLAS.";
     module.def("connect", &connect, "blas_table"_a, "lapack_table"_a);
     module.def("cholesky", &cholesky, "A"_a.noconvert());
+    module.def("solve_triangle", &solve_triangle, "L"_a, "X"_a.noconvert(), "forward"_a,
+               "squares"_a.noconvert());
     module.def("half_inverse", &half_inverse, "A"_a.noconvert());
     module.def("inverse_of_half", &inverse_of_half, "A"_a.noconvert());
     module.def("row_squares", &row_squares, "A"_a.noconvert(), "out"_a.noconvert());

@@ -120,6 +120,39 @@ def test_memory_is_taken_over_only_when_allowed() -> None:
         spent.solve(np.ones((300, 1)))
 
 
+@pytest.mark.parametrize("halved", [True, False])
+@pytest.mark.parametrize(
+    ("q", "m"),
+    [(1, 1), (7, 5), (24, 31), (25, 32), (50, 64), (70, 100), (49, 256), (100, 300), (30, 700)],
+)
+def test_rows_are_solved_with_a_triangle(
+    q: int, m: int, halved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not halved:
+        monkeypatch.setattr(blocked, "_connected", lambda: False)
+    L = np.linalg.cholesky(covariance(m, 0.1))
+    X = np.random.default_rng(1).normal(size=(q, m))
+    squares = np.full(q, np.nan)
+    for back, triangle in ((False, L.T), (True, L)):
+        found = blocked.solve_rows(L + np.triu(np.ones((m, m)), 1), X.copy(), squares, back=back)
+        np.testing.assert_allclose(found @ triangle, X, atol=1e-12)
+        np.testing.assert_allclose(squares, (found**2).sum(axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("halved", [True, False])
+def test_rows_of_a_triangle_that_is_close_to_singular(
+    halved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # substitution leaves a residual of eps |X| |L| whatever the condition is; an inverse does not
+    if not halved:
+        monkeypatch.setattr(blocked, "_connected", lambda: False)
+    L = np.linalg.cholesky(covariance(300, 1e-13))
+    X = covariance(330, 1e-13)[300:, :300]
+    found = blocked.solve_rows(L, np.ascontiguousarray(X))
+    off = np.abs(found @ L.T - covariance(330, 1e-13)[300:, :300])
+    assert np.all(off <= 1e-13 * (np.abs(found) @ np.abs(L.T)))
+
+
 def test_lapack_keeps_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     A = covariance(600, 0.1)
     assert blocked._halving(A)

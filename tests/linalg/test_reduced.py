@@ -125,7 +125,7 @@ def test_gradients_are_differences(kernel: Kernel, corrected: bool, basis: bool)
     assert slopes["loss_noise"] == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", [*KERNELS, KERNEL + 0.1 * White()])
 def test_gradient_in_the_inducing_points(kernel: Kernel) -> None:
     X, y = table()
     Z = X[:7] + 0.05

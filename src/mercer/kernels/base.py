@@ -50,9 +50,9 @@ class Kernel(Component):
         K *= factor
         return K
 
-    def written(self, X: Array, out: Array, factor: float = 1.0) -> Array:
-        """Return factor * k(X, X) (n, n), written to ``out`` by kernels that can, else fresh."""
-        return self(X) if factor == 1.0 else self.multiple(X, None, factor)
+    def written(self, X: Array, out: Array, factor: float = 1.0, Z: Array | None = None) -> Array:
+        """Return factor * k(X, Z) (n, m), written to ``out`` by kernels that can, else fresh."""
+        return self(X, Z) if factor == 1.0 else self.multiple(X, Z, factor)
 
     def diag(self, X: Array) -> Array:
         """Return k(x_i, x_i), shape (n,): the diagonal of ``k(X)``, noise parts included."""

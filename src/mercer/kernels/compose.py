@@ -280,10 +280,10 @@ class Scale(_Wrapper):
     def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
         return float(positive(self, "variance")) * self.kernel.matmul(X, Z, V)
 
-    def written(self, X: Array, out: Array, factor: float = 1.0) -> Array:
+    def written(self, X: Array, out: Array, factor: float = 1.0, Z: Array | None = None) -> Array:
         if type(self).__call__ is not Scale.__call__:  # a subclass has its own
-            return super().written(X, out, factor)
-        return self.kernel.written(X, out, factor * float(positive(self, "variance")))
+            return super().written(X, out, factor, Z)
+        return self.kernel.written(X, out, factor * float(positive(self, "variance")), Z)
 
     def diag(self, X: Array) -> Array:
         return self.kernel.diag(X) * positive(self, "variance")

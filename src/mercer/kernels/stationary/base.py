@@ -100,9 +100,9 @@ class Stationary(OfDistance, abstract=True):
         own = type(self).__call__ is not Stationary.__call__  # then it knows nothing of factors
         return super().multiple(X, Z, factor) if own else self._formed(X, Z, factor)
 
-    def written(self, X: Array, out: Array, factor: float = 1.0) -> Array:
+    def written(self, X: Array, out: Array, factor: float = 1.0, Z: Array | None = None) -> Array:
         own = type(self).__call__ is not Stationary.__call__
-        return super().written(X, out, factor) if own else self._formed(X, None, factor, out)
+        return super().written(X, out, factor, Z) if own else self._formed(X, Z, factor, out)
 
     def _formed(self, X: Array, Z: Array | None, factor: float, out: Array | None = None) -> Array:
         X, Z, same = self._scaled(X, Z)

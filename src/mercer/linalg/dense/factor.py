@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.linalg import cython_blas, cython_lapack, eigh
+from scipy.linalg import blas, cython_blas, cython_lapack, eigh
 
 from mercer._native import blocked, core
 from mercer.core import arrays
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from mercer.linalg.dense.gram import DenseGram
 
 SMALLEST = 256  # rows from which halving was measured to gain
+TINY = 32  # the same where the triangle is there already
+PANEL = 128  # columns that are solved for at a time without
+NONE = np.empty(0)
 # The ladder of relative jitters tried when the factorisation fails; the first that works is
 # reported. The last is the largest change to a variance that we are willing to make: 1e-8 of it.
 JITTERS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8)
@@ -35,6 +38,29 @@ ROWS = 256  # of an n x n array that are worked on at a time where a copy of the
 def cholesky(A: Array) -> int:
     """See :func:`mercer.core.arrays.cholesky`."""
     return blocked.cholesky(A) if _halving(A) else arrays.cholesky(A)
+
+
+def solve_rows(L: Array, X: Array, squares: Array | None = None, *, back: bool = False) -> Array:
+    """X L^-T, or X L^-1 if ``back``, in place of X (q, m), for a lower triangle L (m, m).
+
+    A triangle is solved with, not inverted: it may be close to singular. ``squares`` (q,) gets the
+    sum of the squares of each row of the result.
+    """
+    if X.flags.c_contiguous and X.dtype == np.float64 and _halving(L, TINY):
+        blocked.solve_triangle(L, X, not back, NONE if squares is None else squares)
+        return X
+    # panels of columns: mostly multiplication
+    solve = blas.strsm if X.dtype == np.float32 else blas.dtrsm
+    for i in range(0, len(L), PANEL)[:: -1 if back else 1]:
+        j = slice(i, i + PANEL)
+        if back and j.stop < len(L):
+            X[:, j] -= X[:, j.stop :] @ L[j.stop :, j]
+        elif i and not back:
+            X[:, j] -= X[:, :i] @ L[j, :i].T
+        X[:, j] = solve(1.0, L[j, j], X[:, j].T, lower=1, trans_a=back).T
+    if squares is not None:
+        np.einsum("ij,ij->i", X, X, out=squares, dtype=np.float64)
+    return X
 
 
 def half_inverse(A: Array) -> None:
@@ -54,9 +80,9 @@ def inverse_diag(A: Array) -> Array:
     return squares
 
 
-def _halving(A: Array) -> bool:
+def _halving(A: Array, smallest: int = SMALLEST) -> bool:
     """Whether to halve A (n, n): asked anew each time, for threads may be limited in between."""
-    if len(A) < SMALLEST or not A.flags.c_contiguous or not _connected():
+    if len(A) < smallest or not A.flags.c_contiguous or not _connected():
         return False
     found = {(library.internal_api, library.num_threads) for library in arrays.blas_libraries()}
     return found == {("openblas", 1)}

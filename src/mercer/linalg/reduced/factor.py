@@ -7,28 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, mirror
 from mercer.core.errors import NotPositiveDefiniteError
+from mercer.linalg.dense.factor import cholesky, half_inverse, inverse_of_half, solve_rows
 from mercer.linalg.gram import Charge, Factor
 from mercer.linalg.operators import InducedOperator
 
 if TYPE_CHECKING:
     from mercer.linalg.reduced.gram import ReducedGram
 
-PANEL = 128  # columns that are solved for at a time
 GONE = 1e-6  # nats that rounding of R'R may cost before the rows are taken in by reflections
-
-
-def whitened(K: Array, L: Array) -> Array:
-    """K L^-T for K (q, m) and a lower triangle L, in place, by panels: mostly multiplication."""
-    solve = blas.strsm if K.dtype == np.float32 else blas.dtrsm
-    for i in range(0, len(L), PANEL):
-        j = slice(i, i + PANEL)
-        if i:
-            K[:, j] -= K[:, :i] @ L[j, :i].T
-        # a triangle is solved with, not inverted: it may be close to singular
-        K[:, j] = solve(1.0, L[j, j], K[:, j].T, lower=1).T
-    return K
 
 
 class ReducedFactor(Factor):
@@ -55,6 +43,9 @@ class ReducedFactor(Factor):
             self.E = np.where(
                 np.isinf(W), 1.0 / lam, W / (1.0 + np.where(np.isinf(W), 0.0, W) * lam)
             )
+        # the number that all of E are, or None; nothing needs to be multiplied by it row by row
+        first = float(self.E[0]) if len(self.E) else 0.0
+        self.even = first if first > 0.0 and np.all(first == self.E) else None
         self.reflected = False
         self._leverage: Array | None = None
         self._inverse: Array | None = None
@@ -65,15 +56,14 @@ class ReducedFactor(Factor):
         if np.all(self.E >= 0.0) and np.finfo(float).eps * top * m > GONE:
             self.R, self.reflected = self._reflections(), True
             return
-        R, info = lapack.dpotrf(B, lower=0, overwrite_a=True)
-        if info:
+        if cholesky(B):
             raise NotPositiveDefiniteError(
                 "the posterior precision at the inducing points is not positive: the loss is not "
                 "convex enough there"
                 if np.any(self.E < 0.0)
                 else "the basis functions are linearly dependent on these rows"
             )
-        self.R = np.triu(R)
+        self.R = np.triu(B)
 
     def _check(self, W: Array) -> None:
         if np.any(np.isinf(W) & (self.gram.noise == 0.0)):
@@ -84,21 +74,22 @@ class ReducedFactor(Factor):
 
     def _stacked(self, rows: slice) -> Array:
         F = self.gram.features(rows)
-        self.gram.find(rows, F)
         return F if not self.H.shape[1] else np.hstack([F, self.H[rows]])
 
     def _collected(self) -> Array:
         """[F, H]'E [F, H]."""
-        p = len(self.gram.support) + self.H.shape[1]
-        total, signed = np.zeros((p, p)), bool(np.any(self.E < 0.0))
+        p, E = len(self.gram.support) + self.H.shape[1], self.E
+        total, signed = np.zeros((p, p)), bool(np.any(E < 0.0))
         for rows in self.gram.blocks():
             A = self._stacked(rows)
             if signed:
-                total += A.T @ (self.E[rows, None] * A)
-            else:
-                A = np.sqrt(self.E[rows, None]) * A
-                total += A.T @ A  # one triangle is computed, the other copied
-        return total
+                total += A.T @ (E[rows, None] * A)
+                continue
+            if self.even is None:
+                A = np.sqrt(E[rows, None]) * A
+            # one triangle is computed; BLAS's columns are our rows
+            blas.dsyrk(self.even or 1.0, A.T, 1.0, total.T, lower=1, overwrite_c=1)
+        return total if signed else mirror(total)
 
     def _reflections(self) -> Array:
         """R by QR decompositions of the rows, for noise that is tiny beside the signal."""
@@ -135,10 +126,10 @@ class ReducedFactor(Factor):
     def inverse(self) -> Array:
         """The first m columns of (R'R)^-1, (m + c, m)."""
         if self._inverse is None:
-            whole, info = lapack.dpotri(self.R, lower=0)
-            assert info == 0
-            whole = np.triu(whole) + np.triu(whole, 1).T
-            self._inverse = np.ascontiguousarray(whole[:, : len(self.gram.support)])
+            whole = self.R.copy()
+            half_inverse(whole)
+            inverse_of_half(whole)
+            self._inverse = np.ascontiguousarray(mirror(whole)[:, : len(self.gram.support)])
         return self._inverse
 
     def gathered(self) -> Array:
@@ -148,14 +139,9 @@ class ReducedFactor(Factor):
     def leverage(self) -> Array:
         """|R^-T [phi_i; h_i]|^2, (n,)."""
         if self._leverage is None:
-            found = np.empty(len(self.W))
-            # the posterior is better conditioned than the prior: but for tiny noise its triangle is
-            # inverted, and multiplied with, which is faster
-            known = self.R if self.reflected else np.asfortranarray(lapack.dtrtri(self.R)[0])
-            times = blas.dtrsm if self.reflected else blas.dtrmm
+            found, L = np.empty(len(self.W)), np.ascontiguousarray(self.R.T)
             for rows in self.gram.blocks():
-                half = times(1.0, known, self._stacked(rows).T, lower=0, trans_a=1)
-                found[rows] = np.einsum("ij,ij->j", half, half)
+                solve_rows(L, np.array(self._stacked(rows)), found[rows])
             self._leverage = found
         return self._leverage
 

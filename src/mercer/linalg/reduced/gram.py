@@ -24,18 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack, solve_triangular
 
-from mercer.core.arrays import Array, Index
+from mercer.core.arrays import Array, Index, mirror
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.core.memory import available_bytes
 from mercer.kernels.base import Gradient, Kernel, added, scaled
 from mercer.linalg.dense.coupled import CoupledFactor
-from mercer.linalg.dense.factor import JITTERS
+from mercer.linalg.dense.factor import JITTERS, cholesky, solve_rows
 from mercer.linalg.gram import Factor, Gram
-from mercer.linalg.reduced.factor import ReducedFactor, whitened
+from mercer.linalg.reduced.factor import ReducedFactor
 
 BLOCK = 1 << 21  # numbers of a block of rows: memory of this size is handed back for the next
 SHARE = 0.25  # of the memory that is available, up to which the features of all rows are kept
 MILD = 1e-5  # reciprocal condition of L down to which features are formed in single precision
+FOLD = 256  # rows of a symmetric result that are solved for at a time
 NEAR = 1e-8  # of its variance is left at a point that is known from the others: it is dropped
 
 
@@ -100,9 +101,7 @@ class ReducedGram(Gram):
         self.residual = np.empty(n)
         if self._features is not None:
             for rows in self.blocks():
-                F = self._formed(rows)
-                self._features[rows] = F
-                self.residual[rows] = self._left(rows, F)
+                self._formed(rows, self._features[rows])
         self._known = keep  # whether residual is there; else the first factor finds it on its way
 
     @property
@@ -135,37 +134,41 @@ class ReducedGram(Gram):
         """k(x_i, Z) of some rows, (q, m)."""
         return np.asarray(self.signal(self.points[rows], self.support))
 
-    def _formed(self, rows: slice | Index) -> Array:
-        # phi' = k(x, Z) L^-T: whitened before anything is summed, or digits are lost
+    def _formed(self, rows: slice | Index, out: Array | None = None) -> Array:
+        """Form phi' = k(x, Z) L^-T of some rows, in ``out`` if given, and what it leaves."""
+        if out is None or self.single:
+            F = self.cross(rows)
+        else:
+            F = self.signal.written(self.points[rows], out, Z=self.support)
+        # whitened before anything is summed, or digits are lost
+        explained = np.empty(len(F))
         if self._rough is not None:
-            return whitened(self.cross(rows).astype(np.float32), self._rough)
-        return whitened(self.cross(rows), self.L)
-
-    def _left(self, rows: slice, F: Array) -> Array:
+            F = solve_rows(self._rough, F.astype(np.float32), explained)
+        else:
+            solve_rows(self.L, F, explained)
+        if out is not None and F is not out:
+            out[:] = F
         # rounding can leave -1e-16 of the prior variance
-        return np.asarray(
-            np.maximum(self.prior[rows] - np.einsum("ij,ij->i", F, F, dtype=np.float64), 0.0)
-        )
+        self.residual[rows] = np.maximum(self.prior[rows] - explained, 0.0)
+        return F
 
     def features(self, rows: slice | Index) -> Array:
         """F of some rows, (q, m)."""
-        if self._features is None:
-            return self._formed(rows)
-        return np.asarray(self._features[rows], dtype=np.float64)
+        if self._features is not None:
+            return np.asarray(self._features[rows], dtype=np.float64)
+        F = self._formed(rows)
+        # blocks come in their order: after the last one all residuals are there
+        self._known |= isinstance(rows, slice) and (rows.stop or len(self.points)) >= len(
+            self.points
+        )
+        return F
 
     def known(self) -> Array:
         """The residual variances (n,)."""
         if not self._known:
             for rows in self.blocks():
-                self.residual[rows] = self._left(rows, self._formed(rows))
-            self._known = True
+                self.features(rows)
         return self.residual
-
-    def find(self, rows: slice, F: Array) -> None:
-        """Take the residuals of some rows from their features, on the way."""
-        if not self._known:
-            self.residual[rows] = self._left(rows, F)
-            self._known = rows.stop >= len(self.points)
 
     @property
     def lam(self) -> Array:
@@ -213,7 +216,7 @@ class ReducedGram(Gram):
         return np.asarray(self.prior - self.known() + self.noise)
 
     def rows(self, index: Index) -> Array:
-        out = self.expand(whitened(self.signal(self.points[index], self.support), self.L).T).T
+        out = self.expand(self._formed(index).T).T
         out[np.arange(len(index)), index] += self.lam[index]
         return np.asarray(out)
 
@@ -236,7 +239,8 @@ class ReducedGram(Gram):
         F = self.features(slice(None))
         QF = Q @ F - s[:, None] * F
         T = solve_triangular(self.L, QF.T, lower=True, trans="T").T
-        return self._assembled(lambda rows: 2.0 * T[rows], -self._folded(QF), s, np.diagonal(Q))[0]
+        inner = self._folded(self.project(QF))
+        return self._assembled(lambda rows: 2.0 * T[rows], -inner, s, np.diagonal(Q))[0]
 
     def slopes(
         self,
@@ -264,19 +268,23 @@ class ReducedGram(Gram):
         # C F = E [F, H] S with S the first m columns of (I + [F, H]'E [F, H])^-1
         S = factor.inverse()
         m, Sz, Sh = len(self.support), S[: len(self.support)], S[len(self.support) :]
-        outer = 0.5 * (LF @ R.T)
+        # F'(Gamma - diag(s)) F = (F'alpha alpha'F - count (I - Sz)) / 2 + F'sym(U V')F - F'diag(s)F
+        inner = count * Sz
+        inner[np.diag_indices(m)] -= count
+        inner += LF @ R.T
+        inner *= 0.5
         if self.corrected:
             slope = 0.5 * ((alpha**2).sum(axis=1) - count * factor.diag())
             if U is not None and V is not None:
                 slope = slope + np.einsum("ij,ij->i", U, V)
             noise, weighted = slope, self._gathered(slope)  # F'diag(s)F
-            inner = outer - 0.5 * count * (np.eye(m) - Sz) - weighted
+            inner -= weighted
 
             def one(rows: slice) -> Array:
                 F = self.features(rows)
                 G = left[rows] @ R.T - count * E[rows, None] * (F @ Sz + H[rows] @ Sh)
                 G -= 2.0 * slope[rows, None] * F
-                return np.asarray(blas.dtrsm(1.0, self.L, G, side=1, lower=1))
+                return solve_rows(self.L, G, back=True)
 
         else:  # s = -count E / 2: one product with F in all
             slope = -0.5 * count * E
@@ -285,23 +293,30 @@ class ReducedGram(Gram):
                 noise = noise + 0.5 * count * E**2 * self.known()
                 if U is not None and V is not None:
                     noise = noise + np.einsum("ij,ij->i", U, V)
-            inner = outer - 0.5 * count * (np.eye(m) - Sz) + 0.5 * count * factor.gathered()
-            near = self._behind(np.eye(m) - Sz)
+            inner += 0.5 * count * factor.gathered()
+            near = -Sz
+            near[np.diag_indices(m)] += 1.0
+            solve_rows(self.L, near, back=True)
             kept = self._features is not None
             if not kept:  # from k(x, Z) = F L' itself: whitening it once more would cost as much
                 near = np.asarray(solve_triangular(self.L, near, lower=True, trans="T"))
-            far = None if not len(Sh) else self._behind(Sh)
-            across = self._behind(R.T)
+            # [H, alpha, U, V] and what they are multiplied by
+            few = np.hstack([-count * E[:, None] * H, left])
+            across = solve_rows(self.L, np.vstack([Sh, R.T]), back=True)
+            near *= count if factor.even is None else count * factor.even
+            room = np.empty((min(self.block, len(E)), m))
 
             def one(rows: slice) -> Array:
-                G = (self.features(rows) if kept else self.cross(rows)) @ near
-                if far is not None:
-                    G -= H[rows] @ far
-                G *= count * E[rows, None]
-                G += left[rows] @ across
-                return np.asarray(G)
+                F = self.features(rows) if kept else self.cross(rows)
+                if factor.even is None:
+                    F = E[rows, None] * F
+                G = np.matmul(F, near, out=room[: len(F)])
+                # G += few across, in place: BLAS's columns are our rows
+                for a, b in zip(few[rows].T, across, strict=True):
+                    blas.dger(1.0, b, np.ascontiguousarray(a), a=G.T, overwrite_a=1)
+                return G
 
-        return self._assembled(one, -self._folded(inner, both=True), slope, noise, moved=moved)
+        return self._assembled(one, -self._folded(inner), slope, noise, moved=moved)
 
     def _slopes_of_each(
         self, alpha: Array, factor: CoupledFactor, U: Array | None, V: Array | None, moved: bool
@@ -320,16 +335,14 @@ class ReducedGram(Gram):
         """Whether the kernel has noise parts."""
         return self.signal is not self.kernel
 
-    def _behind(self, A: Array) -> Array:
-        """A L^-1 for A (r, m)."""
-        return np.asarray(solve_triangular(self.L, A.T, lower=True, trans="T").T)
-
-    def _folded(self, A: Array, both: bool = False) -> Array:
-        """L^-T A L^-1 for A (m, m), symmetric up to rounding; or L^-T F'A L^-1 for A (n, m)."""
-        inner = A if both else self.project(A)
-        half = self._behind(inner)
-        whole = self._behind(half.T)
-        return np.asarray(0.5 * (whole + whole.T))
+    def _folded(self, A: Array) -> Array:
+        """L^-T A L^-1 in place of A (m, m), which is symmetric up to rounding."""
+        whole = np.ascontiguousarray(solve_rows(self.L, A, back=True).T)
+        for i in range(0, len(whole), FOLD):  # one triangle is computed: solutions go to the left
+            j = slice(i, i + FOLD)
+            L = np.ascontiguousarray(self.L[i:, i:])
+            whole[j, i:] = solve_rows(L, whole[j, i:].copy(), back=True)
+        return mirror(whole)
 
     def _gathered(self, s: Array) -> Array:
         """F'diag(s) F (m, m)."""
@@ -351,12 +364,12 @@ class ReducedGram(Gram):
         """Contract dE/dKxz (by blocks of rows), dE/dKzz and dE/dk_ii with the kernel's own."""
         k, Z = self.kernel, self.support  # with both arguments given a kernel has no noise parts
         gradient = k.pullback(Z, Z.copy(), Gzz)
-        points = 2.0 * k.pullback_points(Z, Z, Gzz) if moved else None
+        points = 2.0 * self.signal.pullback_points(Z, Z, Gzz) if moved else None
         for rows in self.blocks():
             X, G = self.points[rows], one(rows)
             gradient = added(gradient, k.pullback(X, Z, G))
             if points is not None:
-                points += k.pullback_points(X, Z, G)
+                points += self.signal.pullback_points(X, Z, G)
         gradient = added(gradient, k.diag_pullback(self.points, slope, noise=False))
         if self._noisy:
             gradient = added(gradient, k.diag_pullback(self.points, noise))
@@ -373,16 +386,17 @@ def _triangle(K: Array) -> tuple[Array, NDArray[np.bool_], float]:
     scale = np.sqrt(np.diagonal(K))
     used = np.ones(len(K), dtype=bool)
     with np.errstate(divide="ignore", invalid="ignore"):
-        unit = K / scale / scale[:, None]
+        unit = K / scale
+        unit /= scale[:, None]
     # a point that lies on another says nothing more
-    same = np.triu(unit >= 1.0 - 4.0 * np.finfo(float).eps, 1)
-    used = (scale > 0.0) & ~same.any(axis=0)
+    same = unit >= 1.0 - 4.0 * np.finfo(float).eps
+    used = (scale > 0.0) & ~np.triu(same, 1).any(axis=0)
+    kept = unit if used.all() else unit[np.ix_(used, used)]
     for jitter in JITTERS:
-        try:
-            L = np.linalg.cholesky(unit[np.ix_(used, used)] + jitter * np.eye(int(used.sum())))
-        except np.linalg.LinAlgError:
-            continue
-        return scale[used, None] * L, used, jitter
+        L = kept.copy()
+        L[np.diag_indices(len(L))] += jitter
+        if cholesky(L) == 0:
+            return np.ascontiguousarray(scale[used, None] * np.triu(L).T), used, jitter
     # rows that are not determined by the others, in the order of what they add
     _, order, rank, _ = lapack.dpstrf(np.asfortranarray(unit), tol=NEAR, lower=1)
     used = np.zeros(len(K), dtype=bool)
