@@ -16,7 +16,7 @@ from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import tied_scales, untied
 from mercer.linalg.gram import Covariance, Gram
-from mercer.linalg.iterative import IterativeGram
+from mercer.linalg.iterative.gram import IterativeGram
 from mercer.linalg.reduced.centres import CHOOSERS
 from mercer.losses.base import Loss
 from mercer.search import (

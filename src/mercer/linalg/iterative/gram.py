@@ -16,48 +16,41 @@ and Meurant (1994). Theory (I7), (I8), (I9), (I10), (I11).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from mercer.core.arrays import Array, Index
+from mercer.core.memory import available_bytes
 from mercer.kernels.base import Gradient, Kernel
 from mercer.linalg.gram import Factor, Gram
+from mercer.linalg.iterative.determinant import LogDet, quadrature
+from mercer.linalg.iterative.solver import Enough, SolvedColumns, apart, together
 from mercer.linalg.operators import PosteriorOperator
 from mercer.linalg.reduced.factor import ReducedFactor
 from mercer.linalg.reduced.gram import ReducedGram
 
-FRESH = 50  # rounds after which residuals are computed anew
-RISES = 20  # rounds in a row in which rho may rise before the solver gives up
-WIDTH = 16  # columns that share a product of K
-
-
-@dataclass
-class SolvedColumns:
-    """Columns V with (K + D) V = Y, as far as the solver came.
-
-    ``rho2`` (r,) are r'P^-1 r; ``steps`` the coefficients (length, ratio) of each round, (r,) each.
-    """
-
-    V: Array
-    residual: Array
-    rho2: Array
-    rounds: int
-    converged: bool
-    steps: list[tuple[Array, Array]] = field(default_factory=list)
+AGAIN = 3  # times that what a solution leaves is solved for, in double precision
+WIDTH = 16  # columns of a product where K is computed anew: one tile of the compiled line
+WIDEST = 128  # columns that share a space: more take fewer rounds, and n x r numbers each
+SHARE = 0.25  # of the memory that is available, up to which K is held
+ENTRIES = 1 << 24  # kernel values of a block of rows
 
 
 class IterativeGram(Gram):
-    """K = k(P, P) by products alone: n x n numbers are never held.
+    """K = k(P, P) by products alone: nothing of it is factored.
 
     Parameters
     ----------
     kernel, points : the covariance, and (n, d).
     centres : (m, d) of the preconditioner.
     tol : rho^2 at which a solution is good enough.
-    single : products in single precision, residuals in double.
+    single : products in single precision, residuals in double; K is held where a quarter of the
+        memory that is available has room for it: a product then reads it, rather than compute it.
     probes, rng : for the log-determinant.
     """
 
@@ -80,12 +73,43 @@ class IterativeGram(Gram):
         self.rng = np.random.default_rng(0) if rng is None else rng
         self.reduced = ReducedGram(kernel, points, centres)
         self.products = 0
+        self._held: NDArray[np.float32] | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether K fits in single precision."""
+        return self.single and 4 * len(self.points) ** 2 <= SHARE * available_bytes()
 
     def product(self, V: Array, *, exact: bool = False) -> Array:
         """k(P, P) V without noise parts, for V (n, r)."""
         self.products += 1
-        precision = "single" if self.single and not exact else "double"
-        return self.signal.matmul(self.points, self.points, V, precision=precision)
+        if exact or not self.single:
+            return self.signal.matmul(self.points, self.points, V)
+        if self._held is None and self.holds:
+            self._held = self._formed()
+        if self._held is None:
+            return self.signal.matmul(self.points, self.points, V, precision="single")
+        top = np.abs(V).max(axis=0)
+        top = np.where(top > 0.0, top, 1.0)  # single precision ends at 1e-38
+        return np.asarray((self._held @ (V / top).astype(np.float32)) * top)
+
+    def _formed(self) -> NDArray[np.float32]:
+        n = len(self.points)
+        K, size = np.empty((n, n), dtype=np.float32), max(1, ENTRIES // n)
+        for i in range(0, n, size):
+            K[i : i + size] = self.signal(self.points[i : i + size], self.points)
+        return K
+
+    @property
+    def how(self) -> str:
+        """Where a product takes K from, in words."""
+        if self._held is not None:
+            return f"held in single precision, {self._held.nbytes / 2**30:.2g} GiB"
+        return f"computed anew in {'single' if self.single else 'double'} precision"
+
+    def let_go(self) -> None:
+        """Hold K no longer; the next product forms it again."""
+        self._held = None
 
     def __matmul__(self, V: Array) -> Array:
         return self.product(V, exact=True) + self.reduced.noise[:, None] * V
@@ -122,6 +146,7 @@ class IterativeFactor(Factor):
         self.D = 1.0 / W + gram.reduced.noise
         self.jitter = gram.reduced.jitter
         self.told: dict[str, Any] = {}
+        self.found: SolvedColumns | None = None
         self._logdet: LogDet | None = None
 
     @property
@@ -133,72 +158,91 @@ class IterativeFactor(Factor):
     def solved(
         self, Y: Array, tol: float | None = None, *, limit: int | None = None
     ) -> SolvedColumns:
-        """Solve (K + D) V = Y (n, r) until each rho^2 <= tol; refine if products are rough."""
-        tol = self.gram.tol if tol is None else tol
-        found = self._climb(Y, np.zeros_like(Y), tol, limit)
-        if not self.gram.single:
-            return found
-        for _ in range(3):  # the true residual, in double precision
+        """Solve (K + D) V = Y (n, r) until each rho^2 <= tol, by the residual in double precision.
+
+        What is left of a solution by rough products is solved for again.
+        """
+        tol, limit = self.gram.tol if tol is None else tol, self._limit(limit)
+        return self._finished(
+            Y,
+            self._climb(Y, None, tol, limit),
+            lambda low, rho2: rho2 <= tol,
+            lambda R, low, left: self._climb(R, None, 0.1 * tol, left),
+            limit,
+        )
+
+    def shared(self, Y: Array, enough: Enough) -> SolvedColumns:
+        """Solve (K + D) V = Y until ``enough`` of each column, which share what they find."""
+
+        def climb(R: Array, low: Array, left: int) -> SolvedColumns:
+            return together(
+                self._apply,
+                self.P.solve,
+                R,
+                lambda more, rho2: enough(low + more, 2.0 * rho2),
+                left,
+            )
+
+        limit = self._limit(None)
+        first = together(self._apply, self.P.solve, Y, enough, limit)
+        return self._finished(Y, first, enough, climb, limit)
+
+    def _finished(
+        self,
+        Y: Array,
+        found: SolvedColumns,
+        enough: Enough,
+        again: Callable[[Array, Array, int], SolvedColumns],
+        limit: int,
+    ) -> SolvedColumns:
+        """Return the solution with its true residual; what rough products left is solved again."""
+        for turn in range(AGAIN + 1):
             found.residual = Y - self._apply(found.V, exact=True)
             found.rho2 = np.einsum("ij,ij->j", found.residual, self.P.solve(found.residual))
-            found.converged = bool(np.all(found.rho2 <= tol))
-            if found.converged:
+            low = np.einsum("ij,ij->j", found.V, Y + found.residual)
+            found.converged = bool(np.all(enough(low, found.rho2)))
+            if found.converged or found.rounds >= limit or turn == AGAIN:
                 break
-            more = self._climb(found.residual, np.zeros_like(Y), 0.1 * tol, limit)
+            more = again(found.residual, low, limit - found.rounds)
             found.V += more.V
             found.rounds += more.rounds
         return found
 
+    def _limit(self, limit: int | None) -> int:
+        return int(10.0 * np.sqrt(len(self.D))) + 10 if limit is None else limit
+
     def _apply(self, V: Array, *, exact: bool = False) -> Array:
         return self.gram.product(V, exact=exact) + self.D[:, None] * V
 
-    def _climb(self, Y: Array, V: Array, tol: float, limit: int | None) -> SolvedColumns:
-        """Preconditioned conjugate gradients, all columns at once; one that is done rests."""
-        limit = int(10.0 * np.sqrt(len(Y))) + 10 if limit is None else limit
-        R = Y.copy()
-        Z = self.P.solve(R)
-        S, g = Z.copy(), np.einsum("ij,ij->j", R, Z)
-        best, rises, rounds, steps = g.copy(), 0, 0, []
-        going = g > tol
-        while np.any(going) and rounds < limit and rises < RISES:
-            T = self._apply(S[:, going])
-            t = g[going] / np.einsum("ij,ij->j", S[:, going], T)
-            V[:, going] += S[:, going] * t
-            rounds += 1
-            if rounds % FRESH == 0:
-                R[:, going] = Y[:, going] - self._apply(V[:, going])
-            else:
-                R[:, going] -= T * t
-            Z = self.P.solve(R[:, going])
-            new = np.einsum("ij,ij->j", R[:, going], Z)
-            length, ratio = np.full(len(g), np.nan), np.full(len(g), np.nan)
-            length[going], ratio[going] = t, new / g[going]
-            steps.append((length, ratio))
-            S[:, going] = Z + S[:, going] * (new / g[going])
-            g[going] = new
-            better = g < best
-            rises = 0 if np.any(better & going) else rises + 1
-            best = np.minimum(best, g)
-            going = g > tol
-        return SolvedColumns(V, R, g, rounds, bool(np.all(g <= tol)), steps)
+    def _climb(
+        self, Y: Array, start: Array | None, tol: float | Array, limit: int
+    ) -> SolvedColumns:
+        return apart(self._apply, self.P.solve, Y, tol, limit, start)
 
     def solve(self, V: Array) -> Array:
-        parts = [V[:, i : i + WIDTH] for i in range(0, V.shape[1], WIDTH)]
-        found = [self.solved(part) for part in parts]
-        worst = float(max(one.rho2.max(initial=0.0) for one in found))
+        found = [self.solved(V[:, part]) for part in _parts(V.shape[1], WIDTH)]
+        self.found = _joined(found)
+        worst = float(self.found.rho2.max(initial=0.0))
         self.told = {
             "mean_error": float(np.sqrt(self.gram.signal.diag(self.gram.points).max() * worst)),
-            "rounds": max(one.rounds for one in found),
+            "rounds": self.found.rounds,
             "rho2": worst,
-            "solved": all(one.converged for one in found),
+            "solved": self.found.converged,
             "products": self.gram.products,
+            "matrix": self.gram.how,
         }
-        return np.hstack([one.V for one in found])
+        return self.found.V
 
     # ------------------------------------------------------------------ bounds
-    def quadratic_bounds(self, y: Array, v: Array) -> tuple[float, float, float]:
-        """Bounds on y'C y from any v (n,), and rho^2; theory (I8), (I4) at v = 0."""
-        r = y - self._apply(v[:, None], exact=True)[:, 0]
+    def quadratic_bounds(
+        self, y: Array, v: Array, r: Array | None = None
+    ) -> tuple[float, float, float]:
+        """Bounds on y'C y from any v (n,), and rho^2; theory (I8), (I4) at v = 0.
+
+        ``r`` is y - (K + D) v, where that is known.
+        """
+        if r is None:
+            r = y - self._apply(v[:, None], exact=True)[:, 0]
         rho2 = float(r @ self.P.solve(r[:, None])[:, 0])
         wide = ReducedFactor(self.gram.reduced, 1.0 / ((1.0 + self.tau) * self.D))
         middle = float(v @ (y + r))
@@ -213,7 +257,9 @@ class IterativeFactor(Factor):
         """Lower and upper bound on the log density of targets z (n, m) with solutions alpha."""
         n, m = z.shape
         low, high = self.logdet_bounds()
-        pairs = [self.quadratic_bounds(z[:, j], alpha[:, j])[:2] for j in range(m)]
+        known = self.found is not None and alpha is self.found.V
+        rest = self.found.residual.T if known and self.found is not None else [None] * m
+        pairs = [self.quadratic_bounds(z[:, j], alpha[:, j], rest[j])[:2] for j in range(m)]
         constant = m * n * float(np.log(2.0 * np.pi))
         least, most = (float(sum(pair[i] for pair in pairs)) for i in (0, 1))
         return -0.5 * (most + m * high + constant), -0.5 * (least + m * low + constant)
@@ -233,8 +279,8 @@ class IterativeFactor(Factor):
         if self._logdet is None:
             n = len(self.D)
             z = self.gram.rng.choice([-1.0, 1.0], size=(n, self.gram.probes))
-            found = self._climb(self.half(z), np.zeros_like(z), 1e-4 * n, None)
-            pairs = np.array([_quadrature(found.steps, j) for j in range(z.shape[1])])
+            found = self._climb(self.half(z), None, 1e-4 * n, self._limit(None))
+            pairs = np.array([quadrature(found.steps, j) for j in range(z.shape[1])])
             self._logdet = LogDet(self.P.logdet_noisy() + n * pairs)
         return self._logdet
 
@@ -259,66 +305,30 @@ class IterativeFactor(Factor):
         return {"jitter": self.jitter, "centres": len(self.gram.reduced.support), **self.told}
 
     def operator(self) -> PosteriorOperator:
+        self.gram.let_go()
         return IterativeOperator(self)
 
 
-@dataclass
-class LogDet:
-    """log|K + D| by probes: ``pairs`` (s, 2) are the lower and upper value of each."""
-
-    pairs: Array
-
-    @property
-    def value(self) -> float:
-        """The mean over the probes."""
-        return float(self.pairs.mean())
-
-    @property
-    def error(self) -> float:
-        """The standard error of the mean."""
-        middle = self.pairs.mean(axis=1)
-        return float(middle.std(ddof=1) / np.sqrt(len(middle))) if len(middle) > 1 else np.inf
-
-    @property
-    def bracket(self) -> tuple[float, float]:
-        """The means of the two quadratures: between them is the value for infinitely many steps."""
-        low, high = self.pairs.mean(axis=0)
-        return float(low), float(high)
+def _parts(count: int, width: int) -> Iterator[slice]:
+    """Yield the columns by so many at a time."""
+    return (slice(i, i + width) for i in range(0, count, width))
 
 
-def _quadrature(steps: list[tuple[Array, Array]], j: int) -> tuple[float, float]:
-    """Return e1'log(T) e1 by Gauss-Radau with a node at one (lower), and by Gauss (upper).
-
-    T comes from the coefficients of conjugate gradients: T_11 = 1/t_1 and, with ratios b,
-    T_ii = 1/t_i + b_{i-1}/t_{i-1},  T_i,i+1 = sqrt(b_i)/t_i.
-    """
-    t = np.array([length[j] for length, _ in steps if np.isfinite(length[j])])
-    b = np.array([ratio[j] for length, ratio in steps if np.isfinite(length[j])])
-    if not len(t):
-        return 0.0, 0.0
-    main = 1.0 / t
-    main[1:] += b[:-1] / t[:-1]
-    side = np.sqrt(np.maximum(b, 0.0)) / t
-    values, vectors = eigh_tridiagonal(main, side[:-1])
-    high = float(vectors[0] ** 2 @ np.log(np.maximum(values, 1e-300)))
-    # one more row whose diagonal puts an eigenvalue at one
-    shifted = main - 1.0
-    pivot = shifted[0]
-    for i in range(1, len(main)):
-        pivot = shifted[i] - side[i - 1] ** 2 / pivot
-    last = 1.0 + side[-1] ** 2 / pivot
-    if not pivot > 1e-14:  # M is the identity on what was seen
-        return high, high
-    values, vectors = eigh_tridiagonal(np.append(main, last), side)
-    low = float(vectors[0] ** 2 @ np.log(np.maximum(values, 1e-300)))
-    return min(low, high), high
+def _joined(found: list[SolvedColumns]) -> SolvedColumns:
+    """Return columns that were solved in parts as one."""
+    V, R = (np.hstack([getattr(one, name) for one in found]) for name in ("V", "residual"))
+    rho2 = np.concatenate([one.rho2 for one in found])
+    rounds, converged = max(one.rounds for one in found), all(one.converged for one in found)
+    return SolvedColumns(V, R, rho2, rounds, converged)
 
 
 class IterativeOperator(PosteriorOperator):
-    """C of a posterior by solutions: a variance costs as many products as the mean did.
+    """C of a posterior by solutions: many variances share the products that the mean took.
 
-    ``width`` is the half width of the bracket of a variance, in units of the smallest noise.
+    ``width`` is that of the bracket (I8) of a variance, relative to itself and the smallest noise.
     """
+
+    knows_variances: ClassVar[bool] = True
 
     def __init__(self, factor: IterativeFactor, width: float = 0.01) -> None:
         self.factor, self.width = factor, width
@@ -346,15 +356,41 @@ class IterativeOperator(PosteriorOperator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= vars(self.restored(state["kernel"], state["points"], state))
 
+    def var_at(self, X: Array) -> Array:
+        gram = self.factor.gram
+        prior, noise = gram.signal.diag(X), float(self.factor.D.min())
+        found = np.empty(len(X))
+        for part in _parts(len(X), max(WIDTH, min(WIDEST, ENTRIES // len(gram.points)))):
+            given = prior[part]
+
+            def enough(low: Array, rho2: Array, given: Array = given) -> NDArray[np.bool_]:
+                return np.asarray(rho2 <= self.width * (given - low - rho2 + noise))
+
+            known = self._known(gram.signal(gram.points, X[part]), enough)[0]
+            found[part] = given - known
+        return found
+
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        return np.asarray(A.T @ self._solved(B)[0])
+        return np.asarray(A.T @ self._absolutely(B)[1])
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        V, R, rho2 = self._solved(A)
-        return np.asarray(np.einsum("ij,ij->j", V, A + R) + 0.5 * rho2)  # the middle of (I8)
+        return self._absolutely(A)[0]
 
-    def _solved(self, A: Array) -> tuple[Array, Array, Array]:
+    def _absolutely(self, A: Array) -> tuple[Array, Array]:
         tol = 2.0 * self.width * float(self.factor.D.min())
-        found = [self.factor.solved(A[:, i : i + WIDTH], tol) for i in range(0, A.shape[1], WIDTH)]
-        V, R = (np.hstack([getattr(one, name) for one in found]) for name in ("V", "residual"))
-        return V, R, np.concatenate([one.rho2 for one in found])
+        parts = list(_parts(A.shape[1], WIDTH))
+        found = [self._known(A[:, part], lambda low, rho2: rho2 <= tol) for part in parts]
+        return np.concatenate([one[0] for one in found]), np.hstack([one[1] for one in found])
+
+    def _known(self, A: Array, enough: Enough) -> tuple[Array, Array]:
+        """Return a'C a for each column of A (n, r), the middle of (I8), and C A."""
+        found = self.factor.shared(A, enough)
+        if not found.converged:
+            warnings.warn(
+                f"conjugate gradients ended at rho^2 = {found.rho2.max():.3g} after "
+                f"{found.rounds} rounds: variances are certain within half of it only; raise the "
+                "rank of Iterative, or the noise",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return np.einsum("ij,ij->j", found.V, A + found.residual) + 0.5 * found.rho2, found.V
