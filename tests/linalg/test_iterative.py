@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.linalg.test_reduced import KERNEL, table
 
 from mercer.core.arrays import Array
 from mercer.inference import Exact
-from mercer.kernels import RBF, Matern
+from mercer.kernels import RBF, Matern, White
+from mercer.kernels.base import Kernel
 from mercer.linalg.iterative.determinant import LogDet
 from mercer.linalg.iterative.gram import IterativeGram
+from mercer.linalg.iterative.probed import ProbedGram
 from mercer.losses import Gaussian
 from mercer.process.process import Prior
+from mercer.search import EvidenceCriterion, Space, simple_problem
 from mercer.testing import check_process
 
 
@@ -201,3 +206,23 @@ def test_a_beginning_that_is_worse_than_zero_is_not_taken() -> None:
     cold = factor._climb(y, None, 1e-8, 200)
     assert factor._climb(y, near, 1e-8, 200).rounds < cold.rounds
     assert factor._climb(y, 1e6 * y, 1e-8, 200).rounds == cold.rounds
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, KERNEL + White(0.03)], ids=["signal", "with noise"])
+def test_the_gradient_by_probes_is_unbiased(kernel: Kernel) -> None:
+    """Its mean over draws is the exact gradient, of kernel and noise, with weights and outputs."""
+    rng = np.random.default_rng(0)
+    X, y = table()
+    Y, weights = np.hstack([y, y**2]), rng.uniform(0.5, 2.0, 90)
+    inference, space = Exact(), Space({"kernel": kernel, "loss": Gaussian(0.05)})
+    problem = replace(simple_problem(X, Y), weights=weights, spread=0.01 * np.abs(Y))
+    truth = EvidenceCriterion(space, problem, inference)(space.start)
+    draws = []
+    for _ in range(40):
+        gram = ProbedGram(kernel, X, X[:12], tol=1e-10, probes=8, rng=rng)
+        one = EvidenceCriterion(space, problem, inference, lambda *_, gram=gram, **__: gram)
+        draws.append(one(space.start))
+    values, slopes = np.array([v for v, _ in draws]), np.array([g for _, g in draws])
+    error = slopes.std(axis=0, ddof=1) / np.sqrt(len(slopes))
+    assert np.all(np.abs(slopes.mean(axis=0) - truth[1]) <= 4.0 * error + 1e-8)
+    assert abs(values.mean() - truth[0]) <= 4.0 * values.std(ddof=1) / np.sqrt(40)

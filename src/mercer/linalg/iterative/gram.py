@@ -203,6 +203,9 @@ class IterativeFactor(Factor):
             found.converged = bool(np.all(enough(low, found.rho2)))
             if found.converged or found.rounds >= limit or turn == AGAIN:
                 break
+            if turn and self.gram.single:  # rough products do not come nearer
+                self.gram.single = False
+                self.gram.let_go()
             more = again(found.residual, low, limit - found.rounds)
             found.V += more.V
             found.rounds += more.rounds
