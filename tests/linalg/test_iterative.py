@@ -176,6 +176,7 @@ def test_a_matrix_that_fits_is_held_in_single_precision(monkeypatch: pytest.Monk
 
     X, y = table()
     V = np.column_stack([y, 1e-60 * y])
+    monkeypatch.setattr(home, "HELD_AFTER", 0)
     held = IterativeGram(KERNEL, X, X[:12], single=True)
     truth = KERNEL(X) @ V
     top = np.abs(truth).max(axis=0)

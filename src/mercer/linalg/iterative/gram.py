@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.core.arrays import Array, Index
+from mercer._native import machines
+from mercer.core.arrays import Array, Index, threads
 from mercer.core.memory import available_bytes
 from mercer.kernels.base import Gradient, Kernel
 from mercer.linalg.gram import Factor, Gram
@@ -34,9 +35,11 @@ from mercer.linalg.operators import PosteriorOperator
 from mercer.linalg.reduced.factor import ReducedFactor
 from mercer.linalg.reduced.gram import ReducedGram
 
+ROUGHLY = 0.5  # of tol, at which rough products end: beginning again costs many rounds
 AGAIN = 3  # times that what a solution leaves is solved for, in double precision
 WIDTH = 16  # columns of a product where K is computed anew: one tile of the compiled line
 WIDEST = 128  # columns that share a space: more take fewer rounds, and n x r numbers each
+HELD_AFTER = 16  # products that compute K anew cost as much as the fresh memory to hold it
 SHARE = 0.25  # of the memory that is available, up to which K is held
 ENTRIES = 1 << 24  # kernel values of a block of rows
 
@@ -73,7 +76,8 @@ class IterativeGram(Gram):
         self.rng = np.random.default_rng(0) if rng is None else rng
         self.reduced = ReducedGram(kernel, points, centres)
         self.products = 0
-        self._held: NDArray[np.float32] | None = None
+        self._held: NDArray[np.float32] | None = None  # K / amplitude
+        self._amplitude = 1.0
 
     @property
     def holds(self) -> bool:
@@ -85,19 +89,27 @@ class IterativeGram(Gram):
         self.products += 1
         if exact or not self.single:
             return self.signal.matmul(self.points, self.points, V)
-        if self._held is None and self.holds:
+        if self._held is None and self.products > HELD_AFTER and self.holds:
             self._held = self._formed()
         if self._held is None:
             return self.signal.matmul(self.points, self.points, V, precision="single")
         top = np.abs(V).max(axis=0)
         top = np.where(top > 0.0, top, 1.0)  # single precision ends at 1e-38
-        return np.asarray((self._held @ (V / top).astype(np.float32)) * top)
+        return np.asarray((self._held @ (V / top).astype(np.float32)) * (self._amplitude * top))
 
     def _formed(self) -> NDArray[np.float32]:
-        n = len(self.points)
-        K, size = np.empty((n, n), dtype=np.float32), max(1, ENTRIES // n)
-        for i in range(0, n, size):
-            K[i : i + size] = self.signal(self.points[i : i + size], self.points)
+        X, n = self.points, len(self.points)
+        K = np.empty((n, n), dtype=np.float32)
+        centre = X.mean(axis=0)
+        form = self.signal.single_form(X, centre)
+        if form is not None:  # compiled, and in single precision from the start
+            rows, self._amplitude = np.ascontiguousarray(form[0], dtype=np.float32), form[1]
+            columns = np.ascontiguousarray(rows.T)
+            machines.rbf_rows(rows, columns, np.arange(n), K, threads(n * n))
+            return K
+        self._amplitude = 1.0
+        for part in _parts(n, max(1, ENTRIES // n)):
+            K[part] = self.signal(X[part], X)
         return K
 
     @property
@@ -165,7 +177,7 @@ class IterativeFactor(Factor):
         tol, limit = self.gram.tol if tol is None else tol, self._limit(limit)
         return self._finished(
             Y,
-            self._climb(Y, None, tol, limit),
+            self._climb(Y, None, (ROUGHLY if self.gram.single else 1.0) * tol, limit),
             lambda low, rho2: rho2 <= tol,
             lambda R, low, left: self._climb(R, None, 0.1 * tol, left),
             limit,
