@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import GPClassifier, GPRegressor, load, save
-from mercer.kernels import RBF, Matern, Periodic, White
+from mercer.kernels import RBF, Periodic, White
 from mercer.linalg import Inducing, Iterative
 from mercer.losses import Gaussian
 
@@ -154,6 +154,54 @@ def test_refusals_of_parts():
             model.fit(X, target)
 
 
+def rough_table(n: int):
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-2.0, 2.0, (n, 2))
+    return X, np.sin(4.0 * X[:, 0]) * X[:, 1] + 0.3 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize(
+    ("n", "rows", "steps"), [(300, 100, 6), pytest.param(1500, 200, 25, marks=pytest.mark.slow)]
+)
+def test_steps_on_all_rows_improve_the_exact_evidence(n, rows, steps):
+    X, y = rough_table(n)
+    found = {}
+    for refine in (0, steps):
+        gram = Iterative(rank=n // 4, rows=rows, refine=refine)
+        model = GPRegressor(1.0 * RBF(np.ones(2)), standardize=False, gram=gram).fit(X, y)
+        given = {"loss": model.loss_, "search": None, "standardize": False}
+        same = GPRegressor(model.kernel_, **given)
+        found[refine] = same.fit(X, y).log_evidence_
+    assert found[steps] > found[0] + 1.0
+    told = model.report_["search"]
+    assert told["refined"]["steps"] == steps
+    assert told["origin"] == f"exact evidence of {rows} rows, {steps} refinement steps on all"
+    assert told["origin"] in str(model.summary())
+
+
+def test_an_interrupt_keeps_the_steps_so_far(monkeypatch):
+    from mercer.linalg.iterative.probed import ProbedGram
+
+    X, y = rough_table(120)
+    pullback, done = ProbedGram.pullback, []
+
+    def interrupted(self, *given):
+        done.append(self.kernel)
+        if len(done) == 4:
+            raise KeyboardInterrupt
+        return pullback(self, *given)
+
+    monkeypatch.setattr(ProbedGram, "pullback", interrupted)
+    gram = Iterative(rank=30, rows=80, refine=10)
+    model = GPRegressor(1.0 * RBF(), standardize=False, gram=gram).fit(X, y)
+    assert model.report_["search"]["refined"] == {"steps": 3, "averaged": 3, "interrupted": True}
+    assert model.report_["search"]["interrupted"]
+    scales = [kernel.kernel.length_scale for kernel in done]
+    low, high = min(scales[1:]), max(scales[1:])
+    assert low <= model.kernel_.kernel.length_scale <= high
+    assert np.all(np.isfinite(model.predict(X, return_std=True)[1]))
+
+
 def test_a_noise_part_of_the_kernel_is_noise():
     X, y = table(150)
     y = y - y.mean()
@@ -168,16 +216,19 @@ def test_a_noise_part_of_the_kernel_is_noise():
 def test_rounds_that_do_not_suffice_are_said():
     X, y = table(400)
     hard = GPRegressor(
-        1e6 * Matern(nu=0.5, length_scale=0.05),
+        1e6 * RBF(100.0),
         loss=Gaussian(1e-6),
         search=None,
-        gram=Iterative(rank=5, tol=1e-8),
+        gram=Iterative(rank=1, tol=1e-20),
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         hard.fit(X, y)
-    if not hard.report_["inference"]["converged"]:
-        assert any(issubclass(w.category, ConvergenceWarning) for w in caught)
-        assert "rho^2" in hard.report_["inference"]["message"]
+    assert not hard.report_["inference"]["converged"]
+    [told] = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
+    ended = hard.report_["inference"]
+    assert told == ended["message"]
+    assert f"ended at rho^2 = {ended['rho2']:.3g}" in told
+    assert f"means are certain within {ended['mean_error']:.3g}" in told
     assert hard.left_out_ is None
     assert "leave-one-out" in hard.report_["left_out"]

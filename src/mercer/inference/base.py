@@ -263,6 +263,9 @@ class Inference(Component):
         after = "" if report.iterations is None else f" after {report.iterations} steps"
         reached = "" if report.gap is None else f" with a duality gap of {report.gap:.2g}"
         limits = ", ".join(f"{k}={given[k]}" for k in ("tol", "max_iter") if k in given)
+        if not limits and report.message:  # a closed form has no steps that could be more
+            warnings.warn(report.message, ConvergenceWarning, stacklevel=outside())
+            return
         warnings.warn(
             f"{name} inference stopped{after}{reached}, before it reached its tolerance "
             f"({limits}): give inference={name}(max_iter=...) more steps, a larger tol if this is "

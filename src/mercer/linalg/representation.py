@@ -152,12 +152,14 @@ def landmarks(given: Inducing, n: int) -> int:
 
 
 class Iterative(Representation):
-    """Solve with K by products alone: exact up to a certified error, O(n) memory, Gaussian noise.
+    """Solve with K by products alone: exact up to a certified error, Gaussian noise.
 
     Conjugate gradients on a preconditioner of ``rank`` centres end where the error of the mean and
     of the evidence is bounded: ``evidence_bounds_`` holds the true log evidence between its two
     numbers, and ``report_["inference"]`` the bound on the error of every prediction.
     Hyperparameters are those of the exact evidence of ``rows`` rows, which beat those of any bound.
+    The kernel matrix is held in single precision where a quarter of the memory has room for it (n^2
+    4 bytes), else nothing larger than n x ``rank``: ``report_["inference"]["matrix"]`` says which.
 
     Parameters
     ----------
@@ -165,7 +167,10 @@ class Iterative(Representation):
     centres : "uniform", "kmeans", "pivots" or "random_pivots", how they are chosen.
     tol : float, rho^2 at which the solution is good enough: the evidence is then certain within
         half of it.
-    probes : int, random vectors for the log-determinant.
+    refine : int, steps along the stochastic gradient of the exact evidence of all rows, after the
+        search on some; 25 are worth it for intricate functions, and each costs about as much as
+        the solution. None are made where search=None.
+    probes : int, random vectors for the log-determinant, and for each step of ``refine``.
     precision : "single" or "double", of products with the kernel where it has a compiled form in
         single precision; residuals are always double, and the tolerance holds for them.
     rows : int, how many rows the hyperparameters are learned from.
@@ -186,14 +191,15 @@ class Iterative(Representation):
         probes: int = 8,
         precision: str = "single",
         rows: int = 4000,
+        refine: int = 0,
     ) -> None:
         self.rank, self.centres, self.tol, self.probes = rank, centres, tol, probes
-        self.precision, self.rows = precision, rows
+        self.precision, self.rows, self.refine = precision, rows, refine
 
     def check(self, d: int) -> None:
         """Refuse what cannot be."""
         self.check_rule("centres")
-        for name, least in (("rank", 1), ("probes", 2), ("rows", 10)):
+        for name, least in (("rank", 1), ("probes", 2), ("rows", 10), ("refine", 0)):
             whole(self, name, least)
         if not is_number(self.tol, 0.0, np.inf):
             raise ValueError(f"Iterative: tol must be positive, not {self.tol!r}")

@@ -16,7 +16,7 @@ def check_gram(gram: Gram, tol: float = 1e-8) -> None:
     Weights are positive, with one of zero. Where the Gram has a kernel with parameters, the
     gradients by formula (3) are compared with differences, too. A Gram that is not ``exact`` is
     compared with its own K; its gradients, which may be charged for what it leaves out, are not. A
-    Gram that estimates a determinant (:class:`~mercer.linalg.iterative.IterativeGram`) fails here.
+    Gram that estimates a determinant (that of :mod:`mercer.linalg.iterative`) fails here.
 
     Raises
     ------

@@ -17,7 +17,8 @@ from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import tied_scales, untied
 from mercer.linalg.gram import Covariance, Gram
-from mercer.linalg.iterative import IterativeGram
+from mercer.linalg.iterative.gram import IterativeGram
+from mercer.linalg.iterative.probed import ProbedGram
 from mercer.linalg.reduced.centres import CHOOSERS
 from mercer.losses.base import Loss
 from mercer.search import (
@@ -31,12 +32,15 @@ from mercer.search import (
     Space,
     balanced,
 )
+from mercer.search.adam import adam
 from mercer.search.optimize import Abandoned
 
 SMALL = 300  # points up to which the memory of a second posterior is not worth a second solve
 
 # Rows of the first search of a machine with inducing points: exact, or with K factored many times.
 ROWS, ROWS_OF_SITES = 2000, 300
+
+SEARCHING = 1.0  # rho^2 at which solutions of a step end: the evidence is certain to half a nat
 
 # What each extra length scale must gain in log evidence, in units of log(number of observations).
 PRICE = 0.5  # theory (G13)
@@ -161,10 +165,11 @@ def _by_iterative(
     given = parts.iterative
     assert given is not None
     draw, report = Draw(parts.kernel, parts.loss), dict[str, Any](search=None)
+    whole = problem
     if parts.search is not None:
         few = first_rows(problem, given.rows, rng)
         if parts.search.get_params().get("balance", True):
-            few, _ = balanced(few)
+            few, whole = balanced(few)[0], balanced(problem)[0]
         [draw], report = _decide(parts, few, parts.search, rng)
         report["search"]["rows"] = len(few.points)
         leave_if_interrupted(report, few, problem)
@@ -173,21 +178,51 @@ def _by_iterative(
     rank = min(given.rank, max(1, n // 2))
     require_points(rank, "rank")
     centres = CHOOSERS[given.centres](signal, problem.points, problem.weights, rank, rng)
+    single = given.precision == "single"
+    if parts.search is not None:
+        draw, told = _refined(parts, whole, draw, rng, centres, single)
+        steps = told["steps"]
+        report["search"]["refined"] = told
+        report["search"]["origin"] = (
+            f"exact evidence of {len(few.points)} rows, {steps} refinement steps on all"
+        )
+        report["search"]["interrupted"] |= told["interrupted"]
 
     def make(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
         assert isinstance(kernel, Kernel)
-        return IterativeGram(
-            kernel,
-            points,
-            centres,
-            tol=given.tol,
-            single=given.precision == "single",
-            probes=given.probes,
-            rng=np.random.default_rng(0),  # common probes: differences are surer than values
-        )
+        # common probes: differences are surer than values
+        told: dict[str, Any] = {"probes": given.probes, "rng": np.random.default_rng(0)}
+        return IterativeGram(kernel, points, centres, tol=given.tol, single=single, **told)
 
     parts.make_gram = make
     return [Draw(draw.kernel, draw.loss)], report
+
+
+def _refined(
+    parts: Parts,
+    problem: Problem,
+    draw: Draw,
+    rng: np.random.Generator,
+    centres: Array,
+    single: bool,
+) -> tuple[Draw, dict[str, Any]]:
+    """Steps along the stochastic gradient of the exact evidence of all rows; theory (I12)."""
+    given, begin = parts.iterative, list[Array]()
+    assert given is not None
+    assert parts.search is not None
+
+    def make(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
+        assert isinstance(kernel, Kernel)
+        told: dict[str, Any] = {"probes": given.probes, "rng": rng, "begin": begin}
+        return ProbedGram(kernel, points, centres, tol=SEARCHING, single=single, **told)
+
+    space = Space({"kernel": draw.kernel, "loss": draw.loss}, parts.limits(draw.kernel))
+    criterion = EvidenceCriterion(space, problem, parts.inference, make)
+    u, told = adam(criterion, space.start, space.bounds, given.refine if len(space) else 0)
+    if not told["steps"]:
+        return draw, told
+    at = space.parts_at(u)
+    return Draw(cast(Kernel, at["kernel"]), cast(Loss, at["loss"])), told
 
 
 def _decide(

@@ -235,6 +235,8 @@ def _convergence(report: dict[str, Any]) -> str:
         text += f"; at a bound: {', '.join(last['at_bounds'])}"
     if "bands" in search:
         text += f"; {search['bands']}"
+    if search.get("origin"):
+        text += f"; {search['origin']}"
     if search.get("search_weight_factor", 1.0) != 1.0:
         text += f"; weights times {search['search_weight_factor']:.4g} in the search (exact copies)"
     return text

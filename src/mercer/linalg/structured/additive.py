@@ -19,7 +19,7 @@ from mercer.core.arrays import Array
 from mercer.kernels.base import Kernel
 from mercer.kernels.markov import StateSpace, stacked
 from mercer.linalg.gram import Factor
-from mercer.linalg.iterative import IterativeFactor, IterativeGram, IterativeOperator
+from mercer.linalg.iterative.gram import IterativeFactor, IterativeGram, IterativeOperator
 from mercer.linalg.line import Line, state_space_of
 
 
@@ -47,7 +47,7 @@ def columns_of(kernel: Kernel, d: int) -> list[StateSpace] | None:
 class AdditiveGram(IterativeGram):
     """K = sum_j K_j of kernels with a state space on one column each: K V in O(n).
 
-    Parameters are those of :class:`~mercer.linalg.iterative.IterativeGram`.
+    Parameters are those of :class:`~mercer.linalg.iterative.gram.IterativeGram`.
 
     Examples
     --------
@@ -90,9 +90,8 @@ class AdditiveFactor(IterativeFactor):
 
     def solve(self, V: Array) -> Array:
         found = super().solve(V)
-        self.residual = V - self._apply(found, exact=True)
-        rest = np.einsum("ij,ij->j", self.residual, self.P.solve(self.residual))
-        self.rho = np.sqrt(np.maximum(rest, 0.0))
+        assert self.found is not None
+        self.residual, self.rho = self.found.residual, np.sqrt(np.maximum(self.found.rho2, 0.0))
         error = np.abs(self.residual) + np.sqrt(self.D)[:, None] * self.rho
         self.told["row_error"] = float(error.max(initial=0.0))
         return found
@@ -202,6 +201,7 @@ class AdditiveOperator(IterativeOperator):
     """
 
     walks: ClassVar[bool] = True
+    knows_variances: ClassVar[bool] = False  # of the kernel alone, without the basis
 
     def __init__(
         self, factor: AdditiveFactor, T: Array | None = None, A: Array | None = None

@@ -1,0 +1,1 @@
+"""Exact solutions by products with K alone, and how far they are from the end."""
