@@ -19,7 +19,6 @@ BOUNDS = {
     "inference/smo.py": "_pairs: the limit of steps; a call that made none fetched a row, or ends",
     "inference/primal.py": "newton: the limit of steps",
     "losses/calibration.py": "newton: a step is halved down to 1e-10",
-    "search/relevance/climb.py": "births: each takes in a function, up to the limit",
     "search/optimize.py": "_climb: each round takes from max_iter, or is the last",
     "smo/smo.hpp": "solve: the limit of steps",
 }
