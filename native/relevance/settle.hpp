@@ -109,6 +109,12 @@ inline double share(double alpha, double s, double q) {
     return 0.5 * (std::log(alpha) - std::log(alpha + s) + q * q / (alpha + s));
 }
 
+// The precision that maximises share; infinity if the function is better out.
+inline double best_precision(double s, double q) {
+    const double theta = q * q - s;
+    return theta > 0.0 ? s * s / theta : INF;
+}
+
 // Best precision of each function given the others (infinity: out), and its gain.
 inline void best_alone(const Data& data, const State& state, Values& fresh, Values& gain) {
     const size_t M = state.alpha.size();
@@ -117,9 +123,8 @@ inline void best_alone(const Data& data, const State& state, Values& fresh, Valu
     for (size_t j = 0; j < M; ++j) {
         const double v = state.variances[data.k + j], alpha = state.alpha[j];
         const double s = std::max(1.0 / v - alpha, 1e-300), q = state.mu[data.k + j] / v;
-        const double theta = q * q - s, old = share(alpha, s, q);
-        fresh[j] = theta > 0.0 ? s * s / theta : INF;
-        gain[j] = (theta > 0.0 ? share(fresh[j], s, q) : 0.0) - old;
+        fresh[j] = best_precision(s, q);
+        gain[j] = (fresh[j] < INF ? share(fresh[j], s, q) : 0.0) - share(alpha, s, q);
     }
 }
 

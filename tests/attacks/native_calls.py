@@ -225,54 +225,105 @@ def settle(rng: np.random.Generator) -> Case:
 
 def exchanges(rng: np.random.Generator) -> Case:
     m, M = size(rng), size(rng)
-    T, (v, mu) = rng.normal(size=(m, M)), rng.uniform(0.5, 2.0, (2, M))
+    T, (v, mu, alpha) = rng.normal(size=(m, M)), rng.uniform(0.5, 2.0, (3, M))
     S, Q = rng.uniform(0.5, 2.0, (2, m))
     s, q = S[:, None] + T**2 / v, Q[:, None] + T * mu / v
-    top = (q**2 / s).max(axis=0, initial=0.0)
-    given = {"T": T, "v": v, "mu": mu, "S": S, "Q": Q, "least": np.zeros(m)}
-    return given | {"best": empty(M), "ratio": empty(M)}, {"ratio": top}
+    found, ratio = [], q**2 / s
+    for j in range(M if m else 0):
+        i, inside, own = int(ratio[:, j].argmax()), 1 / v[j] - alpha[j], alpha[j]
+        lost = 0.5 * (np.log(own * v[j]) + mu[j] ** 2 / v[j])
+        gain = 0.5 * (ratio[i, j] - 1 - np.log(ratio[i, j])) - lost
+        if ratio[i, j] > 1 and gain >= 0.1 and inside < np.inf:
+            best = s[i, j] ** 2 / (q[i, j] ** 2 - s[i, j])
+            found.append((j, i, max(best, 0.01), gain))
+    found.sort(key=lambda move: -move[3])
+    given = {"T": T, "v": v, "mu": mu, "alpha": alpha, "S": S, "Q": Q, "least": np.zeros(m)}
+    return given | {"tol": 0.1, "floor": 0.01}, {"return": found}
 
 
-def mix(rng: np.random.Generator) -> Case:
-    R, m, M = size(rng, 1), size(rng), size(rng)
-    rows, places, c = rng.normal(size=(R, m)), rng.integers(0, R, M), rng.normal(size=M)
-    given = {"rows": rows, "places": places, "c": c, "out": np.ones(m)}
-    return given, {"out": 1.0 + c @ rows[places]}
+def call_additions(products, S, Q, least, V, p, tol, part, limit, floor):
+    given = S, Q, least, V, p, tol, part, limit, floor
+    chosen, alphas, first = relevance.additions(
+        lambda i: np.ascontiguousarray(products[:, i % products.shape[1]]), 2.0, *given
+    )
+    return [*chosen, *alphas, first]
 
 
-def gather(rng: np.random.Generator) -> Case:
-    R, m, q, M = size(rng, 1), size(rng, 1), size(rng), size(rng)
-    rows, places, columns = rng.normal(size=(R, m)), rng.integers(0, R, q), rng.integers(0, m, M)
-    given = {"rows": rows, "places": places, "columns": columns, "out": empty(q, M)}
-    return given, {"out": rows[places][:, columns]}
+def additions(rng: np.random.Generator) -> Case:
+    m, spare, p = size(rng, 2), int(rng.integers(2, 5)), int(rng.integers(0, 3))
+    half = rng.normal(size=(m, m + 2))
+    products, V = half @ half.T, 0.1 * rng.normal(size=(p + spare, m))
+    S = 2.0 * np.diagonal(products) - (V[:p] ** 2).sum(axis=0)
+    Q = rng.uniform(2.0, 3.0, m) * np.sqrt(S)
+    given = {"products": products, "S": S, "Q": Q, "least": np.zeros(m), "V": V.copy()}
+    given |= {"p": p, "tol": 1e-3, "part": 0.1, "limit": spare, "floor": 0.0}
+    chosen, alphas, first = [], [], 0.0
+    S, Q = S.copy(), Q.copy()
+    while len(chosen) < spare:
+        ratio = np.where(np.isin(np.arange(m), chosen), 0.0, Q**2 / S)
+        i = int(ratio.argmax())
+        gain = 0.5 * (ratio[i] - 1 - np.log(ratio[i])) if ratio[i] > 1 else 0.0
+        if gain < max(1e-3, 0.1 * first):
+            break
+        first = first if chosen else gain
+        chosen.append(i)
+        alphas.append(S[i] ** 2 / (Q[i] ** 2 - S[i]))
+        V[p] = (2.0 * products[i] - V[:p, i] @ V[:p]) / np.sqrt(alphas[-1] + S[i])
+        S, Q = S - V[p] ** 2, Q - Q[i] / np.sqrt(alphas[-1] + S[i]) * V[p]
+        p += 1
+    return given, {"return": [*chosen, *alphas, first]}
 
 
-def best(rng: np.random.Generator) -> Case:
-    S, Q = rng.uniform(0.5, 2.0, (2, size(rng)))
-    ratio = Q**2 / S
-    answer = (int(np.argmax(ratio)), float(ratio.max())) if len(S) else (-1, 0.0)
-    return {"S": S, "Q": Q, "least": np.zeros(len(S))}, {"return": answer}
+def call_candidates(
+    Phi, inner, w, t, flat, products, targets, active, prior, R, mu, rest, V, S, Q, G
+):
+    inverse = np.ones(len(targets))
+    held = relevance.Candidates(Phi, inner, inverse, w, t, flat, products, targets, 0.5, None)
+    figures = held.evaluate(active, prior, 2.0, 1e-12, R, mu, rest)
+    held.seen(active, R, mu, 2.0, V, S, Q)
+    held.given(active, G, np.empty(len(mu)))
+    k, M = len(flat), len(active)
+    rows, columns = np.empty((k + M, len(targets))), np.empty((M, len(w)))
+    held.products(active, rows)
+    held.functions(active, columns)
+    return [*figures, np.abs(rows).sum(), np.abs(columns).sum()]
 
 
-def take_in(rng: np.random.Generator) -> Case:
-    m, M = size(rng, 1), size(rng, 1)
-    p, i = int(rng.integers(0, M)), int(rng.integers(0, m))
-    V, products, (S, Q) = rng.normal(size=(M, m)), rng.normal(size=m), rng.uniform(1.0, 2.0, (2, m))
-    row = (products - V[:p, i] @ V[:p]) / np.sqrt(2.0 + S[i])
-    after = V.copy()
-    after[p] = row
-    expected = {"V": after, "S": S - row**2, "Q": Q - Q[i] / np.sqrt(2.0 + S[i]) * row}
-    return {"products": products, "V": V, "p": p, "i": i, "alpha": 2.0, "S": S, "Q": Q}, expected
+def candidates(rng: np.random.Generator, spanned: bool = False) -> Case:
+    n, k = size(rng, 1), int(rng.integers(0, 3))
+    Phi, inner = rng.normal(size=(n, size(rng, 1))), None
+    w, t, flat = rng.uniform(0.5, 2.0, n), rng.normal(size=n), rng.normal(size=(k, n))
+    whole = Phi @ Phi.T if spanned else Phi
+    if spanned:
+        inner = Phi.T @ (w[:, None] * Phi)
+    m = whole.shape[1]
+    M = min(m, max(n - k, 0), 3)
+    active, prior = rng.permutation(m)[:M], rng.uniform(1.0, 2.0, M)
+    flat = flat[: max(n - 1, 0)]
+    k = len(flat)
+    F, p = np.vstack([flat, whole[:, active].T]), k + M
+    gram = F * w @ F.T
+    normal = 2.0 * gram + np.diag([*np.zeros(k), *prior])
+    mu, L = np.linalg.solve(normal, 2.0 * F @ (w * t)), np.linalg.cholesky(normal)
+    rest, rows = t - mu @ F, F * w @ whole
+    V = 2.0 * np.linalg.solve(L, rows)
+    cov = np.diag(0.5 / w) + F[k:].T / prior @ F[k:]
+    misfit = 2.0 * (w @ rest**2 + 0.5)
+    logs = w.sum() * np.log(1.0 / np.pi) + k * np.log(2 * np.pi) + np.log(prior).sum()
+    evidence = 0.5 * (logs - np.linalg.slogdet(normal)[1] - misfit - prior @ mu[k:] ** 2)
+    assert np.all(np.diagonal(cov) > 0)
+    given = {"Phi": Phi, "inner": inner, "w": w, "t": t, "flat": flat}
+    given |= {"products": flat * w @ whole, "targets": (w * t) @ whole}
+    given |= {"active": active, "prior": prior, "R": empty(p, p), "mu": empty(p), "rest": empty(n)}
+    given |= {"V": empty(p, m), "S": empty(m), "Q": empty(m), "G": empty(p, p)}
+    expected = {"R": L, "mu": mu, "rest": rest, "V": V, "G": gram}
+    expected |= {"S": 2.0 - (V**2).sum(axis=0), "Q": 2.0 * ((w * t) @ whole - mu @ rows)}
+    sums = np.abs(rows).sum(), np.abs(F[k:]).sum()
+    return given, expected | {"return": [misfit, evidence, *sums]}
 
 
-def posterior(rng: np.random.Generator) -> Case:
-    p = size(rng)
-    M, right, precisions = rng.normal(size=(p, p + 3)), rng.normal(size=p), rng.uniform(1.0, 2.0, p)
-    whole = 2.0 * M @ M.T + np.diag(precisions)
-    given = {"room": relevance.Room(), "gram": M @ M.T, "right": right, "precisions": precisions}
-    given |= {"beta": 2.0, "least": 1e-9, "R": empty(p, p), "mu": empty(p)}
-    expected = {"R": np.linalg.cholesky(whole), "mu": np.linalg.solve(whole, 2.0 * right)}
-    return given, expected | {"return": True}
+def spanned(rng: np.random.Generator) -> Case:
+    return candidates(rng, True)
 
 
 def absorb(rng: np.random.Generator) -> Case:
@@ -316,14 +367,13 @@ TABLE: dict[Callable[..., Any], tuple[Callable[..., Any], str, str]] = {
     plain: (averages.plain, "out", "shift1"),
     settle: (relevance.settle, "", "alpha0"),
     exchanges: (relevance.exchanges, "", ""),
-    mix: (relevance.mix, "", "rows0"),
-    gather: (relevance.gather, "", "rows0 rows1"),
-    best: (relevance.best, "", ""),
-    posterior: (relevance.posterior, "R mu", ""),
-    take_in: (relevance.take_in, "", "V0"),
+    additions: (call_additions, "V", "V0 products1"),
+    candidates: (call_candidates, "R mu rest V S Q G", "V0"),
+    spanned: (call_candidates, "R mu rest V S Q G", "V0"),
     absorb: (sequential.absorb, "", ""),
 }
 NUMBERS = {  # of numbers alone, or that take their rows from a caller that is tested as a whole
-    "connect", "room", "Room", "climb", "curvature", "curvature_slope", "best_xi", "log_bound",
+    "connect", "room", "Room", "Candidates", "additions", "climb",
+    "curvature", "curvature_slope", "best_xi", "log_bound",
 }  # fmt: skip
 HAVE_BLOCKED = blocked.connect(cython_blas.__pyx_capi__, cython_lapack.__pyx_capi__)

@@ -20,7 +20,6 @@ BOUNDS = {
     "inference/mode/classes.py": "newton: the limit of steps",
     "inference/mode/steps.py": "newton: the limit of steps",
     "losses/calibration.py": "newton: a step is halved down to 1e-10",
-    "search/relevance/climb.py": "births: each takes in a function, up to the limit",
     "search/optimize.py": "_climb: each round takes from max_iter, or is the last",
     "smo/smo.hpp": "solve: the limit of steps",
 }

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from mercer._native import relevance as native
-from mercer.kernels import RBF
+from mercer.kernels import RBF, Matern
 from mercer.search.relevance import climb as search
+from mercer.search.relevance.kernel import spanning
 from mercer.search.relevance.machines import GaussianMachine
-from mercer.search.relevance.state import Design
+from mercer.search.relevance.state import Design, Spanned
 from tests.reference import relevance as slow
 
 
@@ -60,63 +61,72 @@ def test_settled_precisions_have_no_slope(rng, p) -> None:
 
 @pytest.mark.parametrize("p", [0, 2, 5])
 def test_taking_in_is_the_model_with_one_more(rng, p) -> None:
-    m, beta, i, alpha = 9, 3.0, 4, 0.7
-    Phi, t = rng.normal(size=(30, m)), rng.normal(size=30)
+    m, beta = 9, 3.0
+    Phi, t = rng.normal(size=(30, m)), 3.0 * rng.normal(size=30)
     inside, prior = rng.normal(size=(30, p)), np.exp(rng.normal(size=p))
     S, Q = slow.sparsity_and_quality(inside, prior, beta, t, Phi)
     R = np.linalg.cholesky(beta * inside.T @ inside + np.diag(prior)).T
-    V = np.vstack([beta * np.linalg.solve(R.T, inside.T @ Phi), np.zeros((2, m))])
-    native.take_in(beta * Phi[:, i] @ Phi, V, p, i, alpha, S, Q)
-    more = np.column_stack([inside, Phi[:, i]])
-    expected = slow.sparsity_and_quality(more, np.append(prior, alpha), beta, t, Phi)
-    np.testing.assert_allclose(S, expected[0], rtol=1e-9)
-    np.testing.assert_allclose(Q, expected[1], rtol=1e-9, atol=1e-12)
+    V = np.vstack([beta * np.linalg.solve(R.T, inside.T @ Phi), np.zeros((m, m))])
+    (first, second, *_), alphas, gain = native.additions(
+        lambda i: Phi[:, i] @ Phi, beta, S, Q, np.zeros(m), V, p, 1e-6, 0.0, m, 0.0
+    )
+    assert first == np.argmax(Q**2 / S)
+    more, prior = np.column_stack([inside, Phi[:, first]]), np.append(prior, alphas[0])
+    without, within = (
+        slow.evidence(F, a, beta, t) for F, a in ((inside, prior[:-1]), (more, prior))
+    )
+    assert within - without == pytest.approx(gain, rel=1e-9)
+    S, Q = slow.sparsity_and_quality(more, prior, beta, t, Phi)
+    assert alphas[1] == pytest.approx(S[second] ** 2 / (Q[second] ** 2 - S[second]), rel=1e-7)
     np.testing.assert_allclose(
-        beta * np.sum(Phi**2, axis=0) - np.sum(V[: p + 1] ** 2, axis=0), S, rtol=1e-9
+        beta * np.sum(Phi**2, axis=0) - np.sum(V[: p + 1] ** 2, axis=0), S, rtol=1e-9, atol=1e-12
     )
 
 
-def test_the_best_candidate_is_open(rng) -> None:
-    S, Q = np.exp(rng.normal(size=20)), rng.normal(size=20)
-    least = np.zeros(20)
-    order = np.argsort(-(Q**2) / S)
-    for i in order[:5]:
-        assert native.best(S, Q, least) == (i, pytest.approx(Q[i] ** 2 / S[i]))
-        least[i] = np.inf
-    assert native.best(S, Q, np.full(20, np.inf)) == (-1, 0.0)
+def test_closed_candidates_stay_out(rng) -> None:
+    S, Q, least = np.ones(20), np.arange(3.0, 23.0), np.zeros(20)
+    for i in range(19, 14, -1):
+        chosen, _, _ = native.additions(
+            lambda i: np.zeros(20), 1.0, S, Q, least, np.zeros((1, 20)), 0, 0.1, 0.1, 1, 0.0
+        )
+        assert chosen == [i]
+        least[i] = -1.0
+    assert native.additions(
+        lambda i: np.zeros(20), 1.0, S, Q, 0 * S - 1, np.zeros((1, 20)), 0, 0.1, 0.1, 1, 0.0
+    ) == ([], [], 0.0)
 
 
-def test_rows_are_mixed_and_gathered(rng) -> None:
-    rows, places, columns = rng.normal(size=(12, 7)), np.array([3, 0, 11, 5, 9]), np.array([6, 1])
-    c, out = rng.normal(size=5), np.zeros(7)
-    native.mix(rows, places, c, out)
-    np.testing.assert_allclose(out, c @ rows[places], rtol=1e-13, atol=1e-14)
-    block = np.empty((5, 2))
-    native.gather(rows, places, columns, block)
-    np.testing.assert_array_equal(block, rows[np.ix_(places, columns)])
+def _candidates(rng, n=12, m=7):
+    Phi = rng.normal(size=(n, m))
+    given = np.ones(m), np.ones(n), rng.normal(size=n), np.ones((1, n)), Phi.sum(axis=0)[None]
+    return Phi, native.Candidates(Phi, None, *given, Phi.T @ given[2], 0.0, None)
 
 
-@pytest.mark.parametrize("bad", [-1, 12])
-def test_rows_out_of_range_are_refused(bad) -> None:
-    rows, places = np.zeros((12, 7)), np.array([bad])
-    with pytest.raises(ValueError, match="out of range"):
-        native.mix(rows, places, np.ones(1), np.zeros(7))
-    with pytest.raises(ValueError, match="out of range"):
-        native.gather(rows, places, np.array([0]), np.zeros((1, 1)))
-    with pytest.raises(ValueError, match="out of range"):
-        native.gather(rows, np.array([0]), np.array([bad]), np.zeros((1, 1)))
+def test_products_formed_singly_and_together_agree(rng) -> None:
+    """From some number of products on all are formed in one go."""
+    Phi, t = rng.normal(size=(40, 90)), rng.normal(size=40)
+    given = np.ones(90), np.ones(40), t, np.ones((1, 40)), Phi.sum(axis=0)[None], t @ Phi, 0.0
+    asked = []
+    held = native.Candidates(Phi, None, *given, lambda: asked.append(1) or Phi.T @ Phi)
+    for i in range(90):
+        row = np.empty((2, 90))
+        held.products(np.array([i]), row)
+        np.testing.assert_allclose(row[1], Phi[:, i] @ Phi, rtol=1e-12, atol=1e-12)
+    assert asked == [1]
 
 
-def test_shapes_are_checked() -> None:
+def test_shapes_are_checked(rng) -> None:
     three, four = np.zeros(3), np.zeros(4)
     with pytest.raises(ValueError, match="shapes"):
-        native.best(three, four, three)
+        native.additions(lambda i: three, 1.0, three, four, three, np.zeros((9, 3)), 0, 1, 1, 1, 0)
+    with pytest.raises(ValueError, match="shapes"):  # no row is left
+        native.additions(lambda i: three, 1.0, three, three, three, np.zeros((2, 3)), 2, 1, 1, 2, 0)
     with pytest.raises(ValueError, match="shapes"):
-        native.take_in(three, np.zeros((2, 3)), 2, 0, 1.0, three, three)  # no row is left
+        native.additions(
+            lambda i: four, 1.0, three + 1, three + 9, three, np.zeros((9, 3)), 0, 1, 1, 2, 0
+        )
     with pytest.raises(ValueError, match="shapes"):
-        native.mix(np.zeros((2, 3)), np.array([0, 1]), three, three)
-    with pytest.raises(ValueError, match="shapes"):
-        native.gather(np.zeros((2, 3)), np.array([0]), np.array([0]), np.zeros((2, 1)))
+        _candidates(rng)[1].products(np.array([0, 1]), np.zeros((2, 7)))
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.5, 2.0])
@@ -140,3 +150,29 @@ def test_candidates_beyond_the_pool_are_the_same(rng, monkeypatch) -> None:
     alone = search.climb(GaussianMachine(design, t)).state
     assert set(alone.active) == set(together.active)
     assert alone.evidence == pytest.approx(together.evidence, rel=1e-9)
+
+
+def test_a_smooth_kernel_spans_few_functions(rng) -> None:
+    """The search among them is that among all columns of the matrix."""
+    x = rng.uniform(-10, 10, (420, 1))
+    t, weights = np.sinc(x[:, 0] / np.pi) + 0.1 * rng.normal(size=420), rng.uniform(0.5, 2.0, 420)
+    L = spanning(RBF(2.0), x)
+    assert L is not None
+    assert L.shape[1] < 52
+    whole = Design(RBF(2.0)(x), np.ones((420, 1)), weights)
+    few = Spanned(L, whole.flat, weights)
+    V = rng.normal(size=(2, 420))
+    np.testing.assert_allclose(few.lengths, whole.lengths, rtol=1e-11)
+    np.testing.assert_allclose(few.dots(V), whole.dots(V), atol=1e-11)
+    np.testing.assert_allclose(few.column(7), whole.column(7), atol=1e-12)
+    b = rng.uniform(0.1, 1.0, 420)
+    np.testing.assert_allclose(few.unit_squares(b), whole.unit_squares(b), rtol=1e-10)
+    runs = [search.climb(GaussianMachine(design, t)) for design in (few, whole)]
+    assert set(runs[0].state.active) == set(runs[1].state.active)
+    assert runs[0].state.evidence == pytest.approx(runs[1].state.evidence, abs=1e-8)
+
+
+def test_kernels_that_span_all_rows_are_left_as_they_are(rng) -> None:
+    assert spanning(RBF(1.0), rng.uniform(size=(399, 1))) is None  # few rows
+    assert spanning(RBF(0.01), rng.uniform(size=(400, 1))) is None  # a function for each row
+    assert spanning(Matern(0.3), rng.uniform(size=(400, 1))) is None

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 from numpy import float64, intp
 from numpy.typing import NDArray
 
@@ -21,21 +23,58 @@ def settle(
     limit: int,
 ) -> tuple[float, list[float], int, int, int]: ...
 def exchanges(
-    T: Array, v: Array, mu: Array, S: Array, Q: Array, least: Array, best: Array, ratio: Array
-) -> None: ...
-def posterior(
-    room: Room,
-    gram: Array,
-    right: Array,
-    precisions: Array,
-    beta: float,
-    least: float,
-    R: Array,
+    T: Array,
+    v: Array,
     mu: Array,
-) -> bool: ...
-def mix(rows: Array, places: Index, c: Array, out: Array) -> None: ...
-def gather(rows: Array, places: Index, columns: Index, out: Array) -> None: ...
-def best(S: Array, Q: Array, least: Array) -> tuple[int, float]: ...
-def take_in(
-    products: Array, V: Array, p: int, i: int, alpha: float, S: Array, Q: Array
-) -> None: ...
+    alpha: Array,
+    S: Array,
+    Q: Array,
+    least: Array,
+    tol: float,
+    floor: float,
+) -> list[tuple[int, int, float, float]]: ...
+
+class Candidates:
+    def __init__(
+        self,
+        Phi: Array,
+        inner: Array | None,
+        inverse: Array,
+        weights: Array,
+        t: Array,
+        flat: Array,
+        flat_products: Array,
+        targets: Array,
+        spread: float,
+        every: Callable[[], Array] | None,
+    ) -> None: ...
+    def given(self, active: Index, gram: Array, right: Array) -> None: ...
+    def evaluate(
+        self,
+        active: Index,
+        prior: Array,
+        beta: float,
+        least: float,
+        R: Array,
+        mu: Array,
+        rest: Array,
+    ) -> tuple[float, float] | None: ...
+    def seen(
+        self, active: Index, R: Array, mu: Array, beta: float, V: Array, S: Array, Q: Array
+    ) -> None: ...
+    def products(self, active: Index, out: Array) -> None: ...
+    def functions(self, active: Index, out: Array) -> None: ...
+
+def additions(
+    source: Candidates | Callable[[int], Array],
+    scale: float,
+    S: Array,
+    Q: Array,
+    least: Array,
+    V: Array,
+    p: int,
+    tol: float,
+    part: float,
+    limit: int,
+    floor: float,
+) -> tuple[list[int], list[float], float]: ...

@@ -10,6 +10,8 @@ from time import perf_counter
 
 import numpy as np
 
+LITTLE = 1 << 20  # bytes that are there without asking, which takes a third of a millisecond
+
 
 def available_bytes() -> int:
     """Return memory that a new array may take: the machine's, or the container's limit if less."""
@@ -66,7 +68,7 @@ def require_memory(
     MemoryError: an exact fit of 1000000000 rows needs ...
     """
     need = arrays * 8 * n * n
-    if need > (limit := available_bytes()):
+    if need > LITTLE and need > (limit := available_bytes()):
         largest = int((limit / (8 * arrays)) ** 0.5)
         rate = dgemm_rate() if beyond else 1.0
         others = [ALTERNATIVES[name](n, rate) for name in beyond]
@@ -128,7 +130,8 @@ def spoken(seconds: float) -> str:
 
 def fits(n: int, arrays: int) -> bool:
     """Whether ``arrays`` dense n x n float64 matrices fit into the memory that is available."""
-    return arrays * 8 * n * n <= available_bytes()
+    need = arrays * 8 * n * n
+    return need <= LITTLE or need <= available_bytes()
 
 
 def require_bytes(need: int, task: str, remedy: str) -> None:

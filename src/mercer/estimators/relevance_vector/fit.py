@@ -21,7 +21,7 @@ from mercer.process.process import Prior
 from mercer.search.relevance.climb import RelevanceClimb
 from mercer.search.relevance.kernel import Makers, Setting, above_noise, score_of, tuned
 from mercer.search.relevance.null import judged
-from mercer.search.relevance.state import SparseState
+from mercer.search.relevance.state import Design, SparseState
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,8 @@ class RelevanceRows:
         how, own, d = self.options.search, self.choice.own, self.points.shape[1]
         if self.kernel is None:
             Phi = self.points if own is None else own(self.points)
-            return setting.climbs(np.ascontiguousarray(Phi), setting.tol)
+            design = Design(np.ascontiguousarray(Phi), setting.flat, setting.weights)
+            return setting.climbs(design, setting.tol)
         if how is None or (how == "auto" and not self.choice.named):
             return setting.run(self.kernel, setting.tol)
         self.kernel, runs, self.searched = tuned(setting, self.kernel)

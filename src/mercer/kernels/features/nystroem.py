@@ -15,13 +15,19 @@ LEAST = 1e-10  # share of the variance that a point must have left, to be taken
 
 
 def pivots(
-    kernel: Kernel, X: Array, size: int, known: Array | None = None, *, relative: bool = True
+    kernel: Kernel,
+    X: Array,
+    size: int,
+    known: Array | None = None,
+    *,
+    relative: bool = True,
+    least: float = LEAST,
 ) -> tuple[Index, Array]:
     """Return at most ``size`` rows of X (n, d) and their part of a pivoted Cholesky factor.
 
     The rows are taken greedily, each the one of which those before it, and what was known, leave
     the largest share of its variance unexplained: k(x, x) - |phi(x)|^2 in units of k(x, x), or of
-    the largest variance of all if not ``relative``. It ends where no point has a share of 1e-10.
+    the largest variance of all if not ``relative``. It ends where no point has ``least`` left.
     ``known`` is the factor phi (m, n) of what is known of X: k(X, X) is near phi'phi. Returned are
     the rows (p,) and what the factor grows by (p, n); the matrix is never formed.
 
@@ -45,7 +51,7 @@ def pivots(
     chosen: list[int] = []
     for j in range(have, have + size):
         i = int(np.argmax(left / unit))
-        if not left[i] > LEAST * unit[i]:
+        if not left[i] > least * unit[i]:
             break
         L[j] = (kernel(X[i : i + 1], X)[0] - L[:j, i] @ L[:j]) / np.sqrt(left[i])
         left -= L[j] ** 2

@@ -16,9 +16,8 @@ with a single maximum: at alpha = s^2 / (q^2 - s) if q^2 > s, else at infinity: 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -89,48 +88,26 @@ class Scan:
 
     def additions(self, barred: set[int], tol: float) -> tuple[list[int], Array, float]:
         """Return candidates to take in together, their precisions, and what the first gains."""
-        S, Q, V, p = self.S.copy(), self.Q.copy(), self.V, len(self.state.mu)
-        least = np.where(self.least < 0.0, np.inf, self.least)
-        least[list(barred)] = np.inf
-        chosen: list[int] = []
-        alphas: list[float] = []
-        first = 0.0
-        while True:
-            i, ratio = native.best(S, Q, least)
-            gain = 0.5 * (ratio - 1.0 - math.log(ratio)) if ratio > 1.0 else 0.0
-            if gain < max(tol, SHARE * first):
-                break
-            first = first if chosen else gain
-            chosen.append(i)
-            alphas.append(max(best_precision(float(S[i]), float(Q[i])), self.floor))
-            if len(chosen) == self.limit:
-                break  # what is left need not be known
-            native.take_in(self.machine.product(self.state, i), V, p, i, alphas[-1], S, Q)
-            least[i] = np.inf
-            p += 1
+        least = self.least
+        if barred:
+            least = least.copy()
+            least[list(barred)] = -1.0
+        given, p = self.machine.products(self.state), len(self.state.mu)
+        seen = self.S, self.Q, least, self.V
+        chosen, alphas, first = native.additions(
+            *given, *seen, p, tol, SHARE, self.limit, self.floor
+        )
         return chosen, np.array(alphas), first
 
     def exchanges(self, tol: float) -> list[Exchange]:
         """The best exchange for each function in the model that gains ``tol``, the best first."""
-        state = self.state
-        k, M = state.flat, len(state.active)
-        if not M or not len(self.S):
+        state, k = self.state, self.state.flat
+        if not len(state.active) or not len(self.S):
             return []
-        T = np.ascontiguousarray(state.factor.back(self.V[: k + M])[k:].T)
-        v, mu = state.variances[k:], self.mu[k:]
-        best, ratio = np.empty(M), np.empty(M)
-        native.exchanges(T, v, mu, self.S, self.Q, self.least, best, ratio)
-        gains = gain_of(ratio) - share(state.prior, 1.0 / v - state.prior, mu / v)
-        found = []
-        for j in np.argsort(-gains, kind="stable"):
-            if gains[j] < tol or ratio[j] <= 1.0:
-                continue
-            i = int(best[j])
-            s = self.S[i] + T[i, j] ** 2 / v[j]
-            q = self.Q[i] + mu[j] * T[i, j] / v[j]
-            alpha = max(best_precision(s, q), self.floor)
-            found.append(Exchange(int(j), i, alpha, float(gains[j])))
-        return found
+        T = np.ascontiguousarray(state.factor.back(self.V[: len(state.mu)])[k:].T)
+        inside = T, state.variances[k:], self.mu[k:], state.prior
+        found = native.exchanges(*inside, self.S, self.Q, self.least, tol, self.floor)
+        return [Exchange(*move) for move in found]
 
 
 # Between additions precisions settle until the next step gains this share of the last addition.
@@ -251,17 +228,19 @@ def settle(run: RelevanceClimb, tol: float, held: bool = False) -> None:
     while run.left > 0:
         state, cap, least = run.state, machine.beta_cap, 0.0
         gram, right, square, total, exact = machine.inner(state)
-        free, moves = machine.learns_noise and not held, np.ones(len(state.active), dtype=bool)
+        free = machine.learns_noise and not held
+        moves: Any = slice(None)
         if run.fine:
             gram, right, moves = bent_model(machine, state, gram, right)
             least = least_precision(machine)
-        alpha, new, limit = state.prior.copy(), state.prior[moves], run.left if whole else 1
+        alpha, limit = state.prior.copy(), run.left if whole else 1
+        new = alpha[moves].copy()
         beta, steps, deleted, changed, undone = native.settle(
             run.room, gram, right, new, state.beta, square, total, free, cap, tol, limit
         )
-        alpha[moves] = np.maximum(new, np.minimum(state.prior[moves], least))
         if deleted + changed == 0:
             return
+        alpha[moves] = np.maximum(new, np.minimum(alpha[moves], least)) if least else new
         if not _take(run, alpha, beta):
             if not run.fine or not whole:
                 return

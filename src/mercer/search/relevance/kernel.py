@@ -25,10 +25,11 @@ from scipy.spatial import cKDTree
 from mercer.core.arrays import Array
 from mercer.core.memory import keep_pages
 from mercer.kernels.base import Kernel
+from mercer.kernels.features.nystroem import pivots
 from mercer.search.relevance.climb import RelevanceClimb, climb
 from mercer.search.relevance.machines import Machine
 from mercer.search.relevance.null import ONCE, charge, price
-from mercer.search.relevance.state import Design, SparseState
+from mercer.search.relevance.state import Design, Spanned, SparseState
 from mercer.search.space import Space
 
 
@@ -78,16 +79,40 @@ class Setting:
     tol: float = 1e-2  # of each climb
     max_iter: int = 10000
 
-    def climbs(self, Phi: Array, tol: float) -> list[RelevanceClimb]:
-        """Search among the columns of Phi (n, m), for each target."""
-        design = Design(Phi, self.flat, self.weights)
+    def climbs(self, design: Design, tol: float) -> list[RelevanceClimb]:
+        """Search among the candidates of a design, for each target."""
         return [climb(make(design), tol=tol, max_iter=self.max_iter) for make in self.makers]
 
     def run(self, kernel: Kernel, tol: float) -> list[RelevanceClimb]:
         """Search with the functions of a kernel at all centres."""
         keep_pages()
         same = self.centres is self.points
-        return self.climbs(kernel(self.points, None if same else self.centres), tol)
+        half = spanning(kernel, self.points) if same else None
+        if half is not None:
+            return self.climbs(Spanned(half, self.flat, self.weights), tol)
+        Phi = kernel(self.points, None if same else self.centres)
+        return self.climbs(Design(Phi, self.flat, self.weights), tol)
+
+
+# A smooth kernel on few columns has far fewer functions than rows, but for rounding: r of n rows
+# are tried from MANY rows on up to n / FULL, and no further than n / FIRST if much is left by then.
+MANY, FIRST, FULL, MUCH = 400, 32, 8, 0.1
+ROUNDING = 1e-13
+
+
+def spanning(kernel: Kernel, points: Array) -> Array | None:
+    """Return L (n, r) with k(X, X) = L L' to rounding, or None if r is not small beside n."""
+    n = len(points)
+    if n < MANY or getattr(kernel, "native", None) is None:  # those are known to be definite
+        return None
+    given: dict[str, Any] = {"relative": False, "least": ROUNDING}
+    _, first = pivots(kernel, points, n // FIRST, **given)
+    if np.any(1.0 - np.einsum("ij,ij->j", first, first) > MUCH):
+        return None
+    more = n // FULL - len(first)
+    _, rest = pivots(kernel, points, more, first, **given)
+    L = np.concatenate([first, rest])
+    return None if len(rest) == more else np.ascontiguousarray(L.T)
 
 
 def score_of(runs: list[RelevanceClimb]) -> float:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from mercer._native import relevance as native
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 from mercer.losses.base import Loss
 from mercer.search.relevance.state import (
     PIVOT,
@@ -25,6 +26,8 @@ NOISE_FLOOR = 1e-6  # smallest noise variance, relative to that of the targets
 # Up to so many numbers, 72 MB, the inner products phi_i'W phi_m of all candidates may be formed at
 # once, where many are looked at; beyond, of those that are ever looked at.
 TOGETHER = 9_000_000
+# Up to so many functions the compiled code sees all candidates as fast as BLAS.
+SMALL = 24
 LOG_2PI = math.log(2.0 * math.pi)
 # Newton ends where it expects to gain less: the determinant is of first order in what is left.
 STEPS, CLOSE, STALLED = 100, 1e-14, 1e-8
@@ -42,20 +45,19 @@ class Inner(NamedTuple):
     exact: bool  # whether this is the model itself; else it touches it at the present state only
 
 
+# What gives the products phi_i'B phi_m of a candidate i with all, (m,), but for a factor.
+Source: TypeAlias = native.Candidates | Callable[[int], Array]
+
+
 class Machine(ABC):
     """Evaluates models, sets of functions with their precisions, under a likelihood."""
 
     exact = False  # whether the evidence is that of the model, and not an approximation
     learns_noise = False
     beta_cap = math.inf
-    _columns: Pool  # the candidates of unit length
 
     def __init__(self, design: Design) -> None:
         self.design = design
-
-    def _functions(self, active: tuple[int, ...]) -> Array:
-        """Return F (p, n), the flat functions and these candidates at the rows."""
-        return np.concatenate([self.design.flat.T, self._columns.rows(active)])
 
     def start(self, beta: float) -> SparseState:
         """Return the model with the flat functions only and this noise precision."""
@@ -83,8 +85,8 @@ class Machine(ABC):
         """
 
     @abstractmethod
-    def product(self, state: SparseState, i: int) -> Array:
-        """phi_i'B phi_m for every candidate m, (m,)."""
+    def products(self, state: SparseState) -> tuple[Source, float]:
+        """What gives phi_i'B phi_m for every candidate m, and the factor that it lacks."""
 
     @abstractmethod
     def whole(self, state: SparseState) -> Array | float:
@@ -120,18 +122,14 @@ class GaussianMachine(Machine):
     ) -> None:
         super().__init__(design)
         self.t, self.spread = t, spread
-        w, m = design.weights, design.Phi.shape[1]
-        self.total = float(w.sum())
-        self._columns = Pool(design.column, m, len(w))
-        every = design.products if m * m <= TOGETHER else None
-        self._products = Pool(lambda i: design.dots(self._columns.row(i) * w), m, m, every)
-        self._wt = w * t
-        self._square = float(self._wt @ t) + spread
-        self._targets = design.dots(self._wt)  # phi_m'W t
-        self._flat_products = design.dots(design.flat.T * w)
-        self._room = native.Room()
-        # what the last set of functions has whatever the precisions: active, F W F', F W t
-        self._frame: tuple[tuple[int, ...], Array, Array] | None = None
+        w, m, flat = design.weights, design.count, np.ascontiguousarray(design.flat.T)
+        self.total, wt = float(w.sum()), w * t
+        self._square = float(wt @ t) + spread
+        self._targets = design.dots(wt)  # phi_m'W t
+        every = design.products if m * m <= TOGETHER and design.inner is None else None
+        given = np.ascontiguousarray(design.Phi), design.inner, design.inverse, w, t, flat
+        products = design.dots(flat * w)
+        self._core = native.Candidates(*given, products, self._targets, spread, every)
         beta = 1.0 if noise is None else 1.0 / noise
         first = self.start(beta)  # what the flat functions leave is the scale of the noise
         square = first.misfit / beta / max(self.total - first.flat, 1.0) or 1.0
@@ -145,59 +143,63 @@ class GaussianMachine(Machine):
     def evaluate(
         self, active: tuple[int, ...], prior: Array, beta: float, near: SparseState | None = None
     ) -> SparseState:
-        self._frame = active, *self._products_of(active)
-        gram, right = self._frame[1:]
-        w, p = self.design.weights, len(right)
-        k = p - len(active)
-        precisions = np.concatenate([np.zeros(k), prior])
-        b = beta * w
-        functions = partial(self._functions, active)
-        R, mu = np.empty((p, p), order="F"), np.empty(p)
+        w, k, M = self.design.weights, self.design.flat.shape[1], len(active)
+        index, b = np.array(active, dtype=np.intp), beta * w
+        functions = partial(self._functions, index)
+        R, mu, r = np.empty((k + M, k + M), order="F"), np.empty(k + M), np.empty(len(w))
+        figures = self._core.evaluate(index, prior, beta, PIVOT, R.T, mu, r)
         found = WeightFactor(R)
-        if not native.posterior(self._room, gram.T, right, precisions, beta, PIVOT, R.T, mu):
+        if figures is None:
+            gram, right = self._given(index)
+            precisions = np.concatenate([np.zeros(k), prior])
             normal = np.multiply(gram, beta, order="F")
-            normal.flat[:: p + 1] += precisions
+            normal.flat[:: k + M + 1] += precisions
             found = factor(normal, functions, b, precisions)
             mu = found.back(found.half(beta * right))
-        r = self.t - self._columns.mix(active, mu[k:]) - self.design.flat @ mu[:k]
-        misfit = beta * (float(w @ r**2) + self.spread)
-        whole = self.total * (math.log(beta) - LOG_2PI) + k * LOG_2PI + float(np.log(prior).sum())
-        evidence = 0.5 * (whole - found.logdet() - misfit - float(precisions @ mu**2))
-        return SparseState(active, prior, beta, functions, mu, found, b, b * r, misfit, evidence)
+            r = self.t - mu @ functions()
+            misfit = beta * (float(w @ r**2) + self.spread)
+            whole = self.total * (math.log(beta) - LOG_2PI) + k * LOG_2PI
+            whole += float(np.log(prior).sum()) - found.logdet() - float(precisions @ mu**2)
+            figures = misfit, 0.5 * (whole - misfit)
+        return SparseState(active, prior, beta, functions, mu, found, b, b * r, *figures)
 
     def outside(self, state: SparseState, spare: int = 0) -> tuple[Array, Array, Array]:
-        beta, k, p = state.beta, state.flat, len(state.mu)
-        whole = np.empty((p + spare, self.design.Phi.shape[1]))
+        beta, p, m = state.beta, len(state.mu), self.design.count
+        index, R = np.array(state.active, dtype=np.intp), state.factor.R
+        whole, S, Q = np.empty((p + spare, m)), np.empty(m), np.empty(m)
+        if p <= SMALL:
+            self._core.seen(index, R.T, state.mu, beta, whole, S, Q)
+            return S, Q, whole
         V = whole[:p]
-        V[:k] = self._flat_products
-        self._products.into(V[k:], state.active)
+        self._core.products(index, V)
         state.factor.in_place(V, beta)
-        v = state.factor.half(beta * self._products_of(state.active)[1])
         S = beta - np.einsum("ij,ij->j", V, V)
-        return S, beta * self._targets - v @ V, whole
+        return S, beta * self._targets - (R @ state.mu) @ V, whole
 
-    def product(self, state: SparseState, i: int) -> Array:
-        return np.asarray(state.beta * self._products.row(i))
+    def products(self, state: SparseState) -> tuple[Source, float]:
+        return self._core, state.beta
 
     def whole(self, state: SparseState) -> float:
         return state.beta  # the columns have unit length
 
     def inner(self, state: SparseState) -> Inner:
-        gram, right = self._products_of(state.active)
-        return Inner(np.ascontiguousarray(gram), right, self._square, self.total, True)
+        gram, right = self._given(np.array(state.active, dtype=np.intp))
+        return Inner(gram, right, self._square, self.total, True)
 
-    def _products_of(self, active: tuple[int, ...]) -> tuple[Array, Array]:
-        """F W F' (p, p) and F W t (p,) of these functions; the last ones are at hand."""
-        if self._frame is not None and self._frame[0] == active:
-            return self._frame[1:]
-        flat, w, index = self.design.flat.T, self.design.weights, list(active)
-        k, p = len(flat), len(flat) + len(active)
-        gram = np.empty((p, p), order="F")
-        gram[:k, :k] = (flat * w) @ flat.T
-        gram[:k, k:] = self._flat_products[:, index]
-        gram[k:, :k] = gram[:k, k:].T
-        gram[k:, k:] = self._products.block(active)
-        return gram, np.concatenate([flat @ self._wt, self._targets[index]])
+    def _given(self, index: Index) -> tuple[Array, Array]:
+        """F W F' (p, p) and F W t (p,) of these functions."""
+        p = self.design.flat.shape[1] + len(index)
+        gram, right = np.empty((p, p)), np.empty(p)
+        self._core.given(index, gram, right)
+        return gram, right
+
+    def _functions(self, index: Index) -> Array:
+        """Return F (p, n), the flat functions and these candidates at the rows."""
+        flat = self.design.flat.T
+        F = np.empty((len(flat) + len(index), flat.shape[1]))
+        F[: len(flat)] = flat
+        self._core.functions(index, F[len(flat) :])
+        return F
 
 
 class LaplaceMachine(Machine):
@@ -215,7 +217,7 @@ class LaplaceMachine(Machine):
     def __init__(self, design: Design, y: Array, loss: Loss) -> None:
         super().__init__(design)
         self.y, self.loss = y, loss
-        self._columns = Pool(design.column, design.Phi.shape[1], len(y))
+        self._columns = Pool(design.column)
         self._squares: tuple[Array, Array] | None = None
         self._bend: tuple[SparseState, Array, Array] | None = None
         self._null: SparseState | None = None
@@ -228,7 +230,8 @@ class LaplaceMachine(Machine):
         self, active: tuple[int, ...], prior: Array, beta: float, near: SparseState | None = None
     ) -> SparseState:
         """Return the model with these functions, its mode found from the weights of ``near``."""
-        F, w = self._functions(active), self.design.weights
+        F = np.array([*self.design.flat.T, *map(self._columns.row, active)])
+        F, w = F.reshape(-1, len(self.y)), self.design.weights
         k = len(F) - len(active)
         precisions, mu = np.concatenate([np.zeros(k), prior]), np.zeros(len(F))
         if near is not None:
@@ -277,14 +280,14 @@ class LaplaceMachine(Machine):
 
     def outside(self, state: SparseState, spare: int = 0) -> tuple[Array, Array, Array]:
         p = len(state.mu)
-        whole = np.empty((p + max(spare, 1), self.design.Phi.shape[1]))
+        whole = np.empty((p + max(spare, 1), self.design.count))
         rows = np.concatenate([state.F * state.b, state.a[None]])  # Q_m = phi_m'a at the mode
         self.design.dots(rows, out=whole[: p + 1])
         V, Q = state.factor.in_place(whole[:p], 1.0), whole[p].copy()
         return self.whole(state) - np.einsum("ij,ij->j", V, V), Q, whole
 
-    def product(self, state: SparseState, i: int) -> Array:
-        return self.design.dots(self._columns.row(i) * state.b)
+    def products(self, state: SparseState) -> tuple[Source, float]:
+        return lambda i: self.design.dots(self._columns.row(i) * state.b), 1.0
 
     def whole(self, state: SparseState) -> Array:
         if self._squares is None or self._squares[0] is not state.b:  # else it is at hand

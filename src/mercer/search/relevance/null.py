@@ -49,13 +49,13 @@ def judged(
 
 def charge(machine: Machine, state: SparseState) -> float:
     """What noise gains with so many functions: M (0.7 + log max(m / (n - M/2), 1))."""
-    (n, m), M = machine.design.Phi.shape, len(state.active)
+    n, m, M = len(machine.design.weights), machine.design.count, len(state.active)
     return M * (EACH + math.log(max(m / max(n - 0.5 * M, 0.5), 1.0)))
 
 
 def price(machine: Machine, state: SparseState) -> float:
     """What M functions chosen of m must gain for the choice: (M + 1) (log m)/2."""
-    return 0.5 * (len(state.active) + 1) * math.log(max(machine.design.Phi.shape[1], 2))
+    return 0.5 * (len(state.active) + 1) * math.log(max(machine.design.count, 2))
 
 
 def p_value(machine: Machine, null: SparseState) -> float:

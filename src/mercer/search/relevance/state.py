@@ -9,8 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from mercer._native import relevance as native
-from mercer.core.arrays import Array, Index
+from mercer.core.arrays import Array
 
 ROWS = 4096  # that are multiplied at a time
 SAME = 1e-12  # largest difference between columns that are one function
@@ -27,6 +26,16 @@ class Design:
     Phi: Array  # (n, m) one column for each candidate
     flat: Array  # (n, k) with a flat prior, always in the model: a column of ones, or none
     weights: Array  # (n,) what each row counts, > 0
+
+    @property
+    def count(self) -> int:
+        """The number m of candidates."""
+        return int(self.Phi.shape[1])
+
+    @cached_property
+    def inner(self) -> Array | None:
+        """None: the columns are Phi itself; see :class:`Spanned`."""
+        return None
 
     @cached_property
     def lengths(self) -> Array:
@@ -63,17 +72,18 @@ class Design:
         return np.asarray(self.lengths > max(1e-12 * top, 1e-140))
 
     @cached_property
-    def _inverse(self) -> Array:
+    def inverse(self) -> Array:
+        """One over the length of every column, 0 for one that is zero, shape (m,)."""
         return np.where(self._nonzero, 1.0 / np.where(self._nonzero, self.lengths, 1.0), 0.0)
 
     def column(self, i: int) -> Array:
         """Return the candidate i, of unit length, shape (n,)."""
-        return np.asarray(self.Phi[:, i] * self._inverse[i])
+        return np.asarray(self.Phi[:, i] * self.inverse[i])
 
     def dots(self, V: Array, out: Array | None = None) -> Array:
         """Inner products of V (n,) or (p, n) with every candidate: (m,) or (p, m)."""
         found = np.matmul(V, self.Phi, out=out)
-        found *= self._inverse
+        found *= self.inverse
         return np.asarray(found)
 
     def products(self) -> Array:
@@ -81,8 +91,8 @@ class Design:
         total = self._products(slice(0, ROWS))
         for first in range(ROWS, len(self.Phi), ROWS):
             total += self._products(slice(first, first + ROWS))
-        total *= self._inverse
-        total *= self._inverse[:, None]
+        total *= self.inverse
+        total *= self.inverse[:, None]
         return total
 
     def _products(self, rows: slice) -> Array:
@@ -97,13 +107,42 @@ class Design:
 
     def unit_squares(self, b: Array) -> Array:
         """sum_i b_i phi_im^2 of the columns of unit length, shape (m,)."""
-        return np.asarray(self._weighted(b) * self._inverse**2)
+        return np.asarray(self._weighted(b) * self.inverse**2)
 
     def _weighted(self, b: Array) -> Array:
         """sum_i b_i phi_im^2 of the columns as they are, shape (m,)."""
         if np.all(b == 1.0):
             return np.asarray(np.einsum("ij,ij->j", self.Phi, self.Phi))
         return np.asarray(b @ self._squares)
+
+
+@dataclass(frozen=True)
+class Spanned(Design):
+    """Candidates that r < n functions span: the columns are L L' (n, n), and Phi is L (n, r).
+
+    A product with all of them takes 2 n r steps where n^2 would be taken.
+    """
+
+    @property
+    def count(self) -> int:
+        return len(self.Phi)
+
+    @cached_property
+    def inner(self) -> Array:
+        """L'WL (r, r)."""
+        return np.ascontiguousarray(self.Phi.T @ (self.Phi * self.weights[:, None]))
+
+    def column(self, i: int) -> Array:
+        return np.asarray(self.Phi @ self.Phi[i] * self.inverse[i])
+
+    def dots(self, V: Array, out: Array | None = None) -> Array:
+        found = np.matmul(V @ self.Phi, self.Phi.T, out=out)
+        found *= self.inverse
+        return np.asarray(found)
+
+    def _weighted(self, b: Array) -> Array:
+        inner = self.inner if b is self.weights else self.Phi.T @ (self.Phi * b[:, None])
+        return np.asarray(np.einsum("ij,ij->i", self.Phi @ inner, self.Phi))
 
 
 # Below this share of its diagonal a pivot has lost too many digits to the square of the condition.
@@ -208,81 +247,15 @@ class SparseState:
         return float(len(self.mu) - self.prior @ self.variances[self.flat :])
 
 
-# Rows are formed singly until so many were, or a model has more functions: then all are, for that
-# costs as much as about 130 of them.
-SINGLY, MODEL = 64, 24
-
-
 class Pool:
-    """Rows that belong to candidates, kept for as long as a search lasts: each is formed once.
+    """Rows that belong to candidates, kept for as long as a search lasts: each is formed once."""
 
-    ``make`` forms the row of one candidate; ``every``, if given, all of them (m, width) in one
-    product, which pays where many are looked at.
-    """
-
-    def __init__(
-        self,
-        make: Callable[[int], Array],
-        candidates: int,
-        width: int,
-        every: Callable[[], Array] | None = None,
-    ) -> None:
-        self._make, self._every = make, every
-        self._place = np.full(candidates, -1, dtype=np.intp)
-        self._count = 0
-        self._rows = np.empty((min(32, candidates), width))
+    def __init__(self, make: Callable[[int], Array]) -> None:
+        self._make = make
+        self._rows: dict[int, Array] = {}
 
     def row(self, i: int) -> Array:
         """Return the row of candidate i, (width,)."""
-        if self._place[i] < 0:
-            self._add(i)
-        return np.asarray(self._rows[self._place[i]])
-
-    def _add(self, i: int) -> None:
-        if self._every is not None and self._count == SINGLY:
-            self._fill()
-            return
-        row = self._make(i)
-        if self._count == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-        self._rows[self._count], self._place[i] = row, self._count
-        self._count += 1
-
-    def _fill(self) -> None:
-        if self._every is not None:
-            self._rows, self._place = self._every(), np.arange(len(self._place), dtype=np.intp)
-            self._every = None
-
-    def rows(self, active: tuple[int, ...]) -> Array:
-        """Return the rows of several candidates, (M, width), as a copy."""
-        places = self._places(active)  # may move the rows
-        return np.asarray(self._rows[places])
-
-    def into(self, out: Array, active: tuple[int, ...]) -> None:
-        """Copy the rows of several candidates to ``out`` (M, width)."""
-        places = self._places(active)  # may move the rows; "clip" lets NumPy write without a copy
-        np.take(self._rows, places, axis=0, out=out, mode="clip")
-
-    def mix(self, active: tuple[int, ...], c: Array) -> Array:
-        """Return the sum of c_i times the row of the i-th of these candidates, (width,)."""
-        places, out = self._places(active), np.zeros(self._rows.shape[1])
-        native.mix(self._rows, places, c, out)
-        return out
-
-    def block(self, active: tuple[int, ...]) -> Array:
-        """Return the columns ``active`` of the rows of these candidates, (M, M)."""
-        places, out = self._places(active), np.empty((len(active), len(active)))
-        native.gather(self._rows, places, np.array(active, dtype=np.intp), out)
-        return out
-
-    def _places(self, active: tuple[int, ...]) -> Index:
-        """Where the rows of these candidates are kept, (M,); formed if they are not."""
-        index = list(active)
-        if len(index) > MODEL:
-            self._fill()
-        places = self._place[index]
-        if len(index) and places.min() < 0:
-            for i in index:
-                self.row(i)
-            places = self._place[index]
-        return np.asarray(places)
+        if i not in self._rows:
+            self._rows[i] = self._make(i)
+        return self._rows[i]

@@ -1,0 +1,224 @@
+// Candidates of unit length under Gaussian noise: their inner products, each formed once, and the
+// posterior of the weights of some of them.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "relevance/settle.hpp"
+
+namespace mercer {
+
+// x (m) plus the sum over r < p of c[r] times the row at(r) of m numbers.
+template <class At>
+MERCER_INLINE void add_rows(double* x, size_t m, size_t p, const double* c, At at) {
+    size_t r = 0;
+    for (; r + 4 <= p; r += 4) {
+        const double *v0 = at(r), *v1 = at(r + 1), *v2 = at(r + 2), *v3 = at(r + 3);
+        const double c0 = c[r], c1 = c[r + 1], c2 = c[r + 2], c3 = c[r + 3];
+#pragma omp simd
+        for (size_t j = 0; j < m; ++j)
+            x[j] += (c0 * v0[j] + c1 * v1[j]) + (c2 * v2[j] + c3 * v3[j]);
+    }
+    for (; r < p; ++r) {
+        const double *v = at(r), one = c[r];
+#pragma omp simd
+        for (size_t j = 0; j < m; ++j) x[j] += one * v[j];
+    }
+}
+
+// The rows of a matrix one after the other.
+MERCER_CLONES inline void add_block(double* x, const double* V, size_t m, size_t p, const double* c) {
+    add_rows(x, m, p, c, [=](size_t r) { return V + r * m; });
+}
+
+MERCER_CLONES inline void add_some(double* x, const double* const* rows, size_t m, size_t p,
+                                   const double* c) {
+    add_rows(x, m, p, c, [=](size_t r) { return rows[r]; });
+}
+
+// dots[j] = the inner product of row j of A (m, r) with g (r), times scale[j].
+MERCER_CLONES inline void times(const double* A, size_t m, size_t r, const double* g,
+                                const double* scale, double* dots) {
+    for (size_t j = 0; j < m; ++j) dots[j] = scale[j] * dot(A + j * r, g, r);
+}
+
+// Take in candidate i, of precision alpha; scale times ``products`` (m) are phi_i'B phi_m: row p of V,
+// and S and Q (m), follow as Scan says.
+inline void take(const double* products, double scale, double* V, size_t m, size_t p, size_t i,
+                 double alpha, double* s, double* q) {
+    double* row = V + p * m;
+    Values known(p);
+    for (size_t j = 0; j < m; ++j) row[j] = scale * products[j];
+    for (size_t r = 0; r < p; ++r) known[r] = -V[r * m + i];
+    add_block(row, V, m, p, known.data());
+    const double root = 1.0 / std::sqrt(alpha + s[i]), pull = q[i] * root;
+    for (size_t j = 0; j < m; ++j) {
+        row[j] *= root;
+        s[j] -= row[j] * row[j];
+        q[j] -= pull * row[j];
+    }
+}
+
+// The candidate of the largest Q^2 / S, closed where S does not exceed ``least``; -1 if there is none.
+inline std::pair<long, double> largest(const double* S, const double* Q, const double* least, size_t m) {
+    double top = 0.0;
+    long who = -1;
+    for (size_t j = 0; j < m; ++j)
+        if (S[j] > least[j] && Q[j] * Q[j] > top * S[j]) {
+            top = Q[j] * Q[j] / S[j];
+            who = static_cast<long>(j);
+        }
+    return {who, top};
+}
+
+// L L' = beta gram + diag(precisions) in place of gram, and mu = (L L')^-1 beta right in place of
+// right. False: a pivot has less than ``least`` of its diagonal left, and nothing is to be used.
+inline bool posterior_of(Square& L, Values& right, const double* precisions, double beta, double least) {
+    const size_t p = right.size();
+    Values whole(p);
+    for (size_t j = 0; j < p; ++j) {
+        double* column = L.column(j);
+        for (size_t i = 0; i < p; ++i) column[i] *= beta;
+        whole[j] = column[j] += precisions[j];
+        right[j] *= beta;
+    }
+    if (!cholesky(L)) return false;
+    for (size_t j = 0; j < p; ++j)
+        if (!(L.column(j)[j] * L.column(j)[j] > least * whole[j])) return false;
+    forward(L, right);
+    backward(L, right);
+    return true;
+}
+
+// Products are formed singly until so many were, or a model has more functions: then all are.
+constexpr size_t SINGLY = 64, MODEL = 24;
+
+struct Candidates {
+    size_t n, m, k;
+    // (n, m) the columns as they are; or, with ``inner`` (r, r) = L'WL, L (n, r) of the columns L L'
+    const double *Phi, *inner = nullptr;
+    size_t r = 0;
+    const double *inverse, *weights, *t;               // (m), (n), (n)
+    const double *flat, *flat_products, *targets;      // (k, n), (k, m), (m) phi'W t
+    std::function<const double*()> every;              // forms all products (m, m), or is empty
+    const double* all = nullptr;
+    std::vector<std::unique_ptr<double[]>> rows, columns;
+    size_t formed = 0;
+    Values flat_gram, flat_right;
+    double total = 0.0, spread = 0.0;
+    Room room;
+
+    void begin() {
+        rows.resize(m);
+        columns.resize(m);
+        flat_gram.assign(k * k, 0.0);
+        flat_right.assign(k, 0.0);
+        for (size_t i = 0; i < n; ++i) {
+            total += weights[i];
+            for (size_t a = 0; a < k; ++a) {
+                const double c = weights[i] * flat[a * n + i];
+                flat_right[a] += c * t[i];
+                for (size_t b = 0; b < k; ++b) flat_gram[a * k + b] += c * flat[b * n + i];
+            }
+        }
+    }
+
+    // The candidate i, of unit length (n).
+    const double* column(size_t i) {
+        if (!columns[i]) {
+            columns[i].reset(new double[n]);
+            double* to = columns[i].get();
+            if (inner) {
+                const Values same(n, inverse[i]);
+                times(Phi, n, r, Phi + i * r, same.data(), to);
+            } else
+                for (size_t j = 0; j < n; ++j) to[j] = Phi[j * m + i] * inverse[i];
+        }
+        return columns[i].get();
+    }
+
+    void fill() {
+        if (!all && every) all = every();
+    }
+
+    // phi_i'W phi_m for every candidate m.
+    const double* product(size_t i) {
+        if (!all && !rows[i] && formed == SINGLY) fill();
+        if (all) return all + i * m;
+        if (!rows[i]) {
+            rows[i].reset(new double[m]);
+            double* to = rows[i].get();
+            if (inner) {
+                Values g(r);
+                for (size_t a = 0; a < r; ++a) g[a] = inverse[i] * dot(inner + a * r, Phi + i * r, r);
+                times(Phi, m, r, g.data(), inverse, to);
+            } else {
+                const double* mine = column(i);
+                Values c(n);
+                for (size_t j = 0; j < n; ++j) c[j] = weights[j] * mine[j];
+                std::fill(to, to + m, 0.0);
+                add_block(to, Phi, m, n, c.data());
+                for (size_t j = 0; j < m; ++j) to[j] *= inverse[j];
+            }
+            ++formed;
+        }
+        return rows[i].get();
+    }
+
+    // F W F' (p, p), symmetric, and F W t (p): the flat functions first, then ``active`` (M).
+    void inner_products(const std::int64_t* active, size_t M, Square& gram, Values& right) {
+        if (M > MODEL) fill();
+        for (size_t a = 0; a < k; ++a) {
+            right[a] = flat_right[a];
+            for (size_t b = 0; b < k; ++b) gram.column(a)[b] = flat_gram[a * k + b];
+            for (size_t j = 0; j < M; ++j)
+                gram.column(a)[k + j] = gram.column(k + j)[a] = flat_products[a * m + active[j]];
+        }
+        for (size_t j = 0; j < M; ++j) {
+            const double* row = product(active[j]);
+            right[k + j] = targets[active[j]];
+            for (size_t i = 0; i < M; ++i) gram.column(k + j)[k + i] = row[active[i]];
+        }
+    }
+
+    // rest (n) = t - F'mu, and the weighted sum of its squares.
+    double residuals(const std::int64_t* active, size_t M, const double* mu, double* rest) {
+        std::vector<const double*> from(k + M);
+        Values minus(k + M);
+        for (size_t a = 0; a < k + M; ++a) {
+            from[a] = a < k ? flat + a * n : column(active[a - k]);
+            minus[a] = -mu[a];
+        }
+        std::copy(t, t + n, rest);
+        add_some(rest, from.data(), n, k + M, minus.data());
+        double sum = 0.0;
+        for (size_t i = 0; i < n; ++i) sum += weights[i] * rest[i] * rest[i];
+        return sum;
+    }
+
+    // S, Q (m) and V (p, m) of the model with the triangle L (p, p), row-major, and weights mu (p).
+    void outside(const std::int64_t* active, size_t M, const double* L, const double* mu, double beta,
+                 double* V, double* S, double* Q) {
+        const size_t p = k + M;
+        std::fill(S, S + m, beta);
+        for (size_t j = 0; j < m; ++j) Q[j] = beta * targets[j];
+        Values c(p);
+        for (size_t a = 0; a < p; ++a) {
+            const double *from = a < k ? flat_products + a * m : product(active[a - k]);
+            const double own = 1.0 / L[a * p + a], scale = beta * own;
+            double *row = V + a * m, pull = 0.0;
+            for (size_t j = 0; j < m; ++j) row[j] = scale * from[j];
+            for (size_t b = 0; b < a; ++b) c[b] = -own * L[a * p + b];
+            add_block(row, V, m, a, c.data());
+            for (size_t b = a; b < p; ++b) pull += L[b * p + a] * mu[b];
+#pragma omp simd
+            for (size_t j = 0; j < m; ++j) {
+                S[j] -= row[j] * row[j];
+                Q[j] -= pull * row[j];
+            }
+        }
+    }
+};
+
+}  // namespace mercer
