@@ -140,7 +140,7 @@ def _by_inducing(
     schedule = Schedule(parts, whole, rng)
     reached = schedule.run(draw.kernel, draw.loss)
     parts.make_gram = Reduced(reached.points, schedule.corrected)
-    report["search"] = reached.report or None
+    report["search"] = reached.report or report.pop("start", None)
     report["inducing"] = describe(reached, schedule, rows)
     return [Draw(reached.kernel, reached.loss)], report
 
@@ -157,7 +157,7 @@ def _by_iterative(
         if parts.search.get_params().get("balance", True):
             few, _ = balanced(few)
         [draw], report = _decide(parts, few, parts.search, rng)
-        report["search"]["rows"] = len(few.points)
+        report["search"].setdefault("rows", len(few.points))
     signal = draw.kernel.signal()
     n = len(problem.points)
     rank = min(given.rank, max(1, n // 2))
@@ -183,6 +183,9 @@ def _decide(
     parts: Parts, problem: Problem, search: Search, rng: np.random.Generator
 ) -> tuple[list[Draw], dict[str, Any]]:
     """One length scale first, one per column if the evidence pays for it."""
+    if search.kept is not None:
+        kernel, loss, found = search.kept
+        return [Draw(kernel, loss)], deepcopy(found)
     draws, best = _run(parts, parts.kernel, problem, search, rng)
     report: dict[str, Any] = {"search": dict(best.report)}
     d = problem.points.shape[1]

@@ -11,7 +11,8 @@ from mercer.core.words import shown
 from mercer.estimators.shared.summary import few_rows
 from mercer.tables.choose.left_out import LeftOutTable
 from mercer.tables.choose.ranking import Row
-from mercer.tables.choose.refit import Final, parameters_of
+from mercer.tables.choose.refit import Final
+from mercer.tables.choose.resume import parameters_of
 from mercer.tables.choose.screen import Screening
 from mercer.tables.data.columns import Column
 from mercer.tables.data.target import Target
