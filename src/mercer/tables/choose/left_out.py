@@ -238,7 +238,7 @@ def constant(y: Array, k: int, weights: Array | None = None) -> LeftOutTable:
 
 def repeated(X: Array) -> int:
     """Return how many rows of X (n, d) have the inputs of an earlier one."""
-    return len(X) - len(np.unique(X, axis=0))
+    return len(X) - len(group_rows(X)[0])
 
 
 def note_of_repeats(left: LeftOutTable, X: Array) -> list[str]:

@@ -40,10 +40,10 @@ HELD = 2000  # rows, at most a tenth, on which the forms are compared
 FAR = 0.5  # nats per row behind the best of the screening, from which a candidate has no chance
 MOST = 4  # finalists
 SAMPLE = 4000  # rows, at most, of which the exact evidence finds the hyperparameters
-SEARCHED, SOLVED = (
-    0.4,
-    0.75,
-)  # of a finalist's time: until they are found; for all fits before the last
+BEGUN = 0.45  # of the time: for all finalists on samples, or without a search
+SOLVED = 0.75  # of what is left then, for the best of them; a last fit follows
+SHARES = (0.7, 0.3)  # of that, for all rows in another form and for some of them exactly
+GAINED = 0.3  # nats per row that a machine may gain by all rows
 ROOM = 0.5  # of the memory that is available
 
 
@@ -84,6 +84,7 @@ class Contest:
         self.held: Index = np.sort(held)
         self.train: Index = np.setdiff1d(known, self.held)
         self.entries: list[Entry] = []
+        self.searched: dict[int, Any] = {}  # machines fitted to a sample, by their candidate
         self.stopped = False
 
     # ------------------------------------------------------------------ fits
@@ -127,33 +128,53 @@ class Contest:
             self.entries.append(Entry(tried, form, machine, rows, left, seconds, notes))
 
     # ------------------------------------------------------------------ one finalist
-    def try_one(self, tried: Tried, seconds: float) -> None:
-        """Enter a candidate in every form that it can afford within so many seconds."""
-        machine, d = tried.machine, self.X.shape[1]
-        family, n, until = family_of(machine), len(self.train), self.clock.elapsed + seconds
-        found, part = None, self.train[:0]
+    def begin(self, tried: Tried, seconds: float) -> None:
+        """Enter a candidate: with a search on a sample, without one in the forms it can afford."""
+        family = family_of(tried.machine)
         if family not in ("line", "support", "mode"):
-            found, part = self._searched(tried, (1.0 if family == "other" else SEARCHED) * seconds)
-            if family == "other" or len(part) == n or self.stopped:
+            machine, rows = self._searched(tried, seconds)
+            if family != "other" and len(rows) < len(self.train):
+                self.searched[id(tried)] = machine
+            return
+        if not self.take_all(tried, None, seconds):  # hardly any time: what the screening has
+            rows = self.screening.rows
+            self.judge(tried, Form("exact", len(rows)), tried.machine, rows, 0.0, [])
+
+    def go_on(self, seconds: float) -> None:
+        """Let the best candidate on a sample take all rows, unless others are far better."""
+        ranked = sorted(self.entries, key=lambda e: -e.left.score)
+        for entry in ranked:
+            found = self.searched.get(id(entry.tried))
+            if found is not None:
+                if entry.left.score > ranked[0].left.score - GAINED:
+                    self.take_all(entry.tried, found, seconds)
                 return
-        rest = max(until - self.clock.elapsed, 0.1 * seconds)
-        rate, room = dgemm_rate(), ROOM * available_bytes()
-        offered = forms(
-            family, n, d, SOLVED * rest, room, rate, len(self.held), rank_of(machine, d)
-        )
+
+    def take_all(self, tried: Tried, found: Any, seconds: float) -> bool:
+        """Enter a candidate in every form that it can afford within so many seconds.
+
+        ``found`` has its hyperparameters; whether there was such a form is returned.
+        """
+        (n, d), machine = (len(self.train), self.X.shape[1]), tried.machine
+        rate, room, rank = dgemm_rate(), ROOM * available_bytes(), rank_of(machine, d)
+
+        def within(share: float) -> list[Form]:
+            given = (family_of(machine), n, d, share * seconds, room, rate)
+            return forms(*given, held=len(self.held), rank=rank)
+
+        offered = within(1.0)
+        if len(offered) > 1:  # less for each of them
+            pointed = [f for f in within(SHARES[0] / (len(offered) - 1)) if f.points]
+            offered = pointed + [f for f in within(SHARES[1]) if not f.points]
+        part = 0 if found is None else found.report_["rows"]["used"]
         for form in offered:
-            if self.stopped:
-                return
-            share = rest * (0.7 if form.points and len(offered) > 1 else 1.0 / len(offered))
+            if self.stopped or (form.name == "exact" and form.rows <= part):
+                continue  # the sample has more
             try:
-                if form.name == "exact" and form.rows <= len(part):
-                    continue  # the sample has more
-                self._take(tried, form, found, share)
+                self._take(tried, form, found, SHARES[0] * seconds)
             except FAILURES as error:
                 self._failed(tried, form, error)
-        if not offered and found is None:  # hardly any time: what the screening has
-            rows = self.screening.rows
-            self.judge(tried, Form("exact", len(rows)), machine, rows, 0.0, [])
+        return bool(offered)
 
     def _searched(self, tried: Tried, seconds: float) -> tuple[Any, Index]:
         """Return the machine of exact evidence on as many rows as its search has time for."""
@@ -191,7 +212,8 @@ class Contest:
             moved = clone(machine).set_params(gram=Inducing(m=form.points))
             moved, took, notes = self.fit(moved, part)
             if len(part) == form.rows:
-                self.judge(tried, form, moved, part, took, notes)
+                each = took / max(1, self.clock.evaluations)
+                self.judge(tried, form, moved, part, LAST * each, notes)
                 return
             machine = self._known(moved)
         elif form.name == "inducing" and isinstance(machine, SVC):  # its own sigmoid needs all rows
@@ -267,17 +289,18 @@ def final_of_many(
     if screening.interrupted:
         return stopped_early(screening, total)
     contest = Contest(screening, X, target, clock, seed)
-    order = list(finalists(screening))
+    order, left = list(finalists(screening)), clock.left
     try:
         for i, tried in enumerate(order):
-            # the first has twice the time of each other; a share is left for the last fit
-            seconds = SOLVED * clock.left * (2.0 if i == 0 else 1.0) / (len(order) - i + (i == 0))
-            try:
-                contest.try_one(tried, seconds)
-            except FAILURES as error:
-                contest._failed(tried, Form("exact", total), error)
             if contest.stopped or clock.left <= 0.0:
                 break
+            share = BEGUN * left - (left - clock.left)
+            try:
+                contest.begin(tried, max(share, 0.1) / (len(order) - i))
+            except FAILURES as error:
+                contest._failed(tried, Form("exact", total), error)
+        if not contest.stopped:
+            contest.go_on(SOLVED * clock.left)
     except KeyboardInterrupt:
         contest.stopped = True
     if not contest.entries:
