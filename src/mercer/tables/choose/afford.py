@@ -144,6 +144,12 @@ def _inducing(family: str, n: int, d: int, seconds: float, rate: float, rank: in
     return Form("inducing", n, m, (square * m**2 + once * m) / rate, _beside(n, d, m))
 
 
+def moving(n: int) -> float:
+    """Return the share of the time for n rows in which inducing points are moved."""
+    climb = 5.0 * CLIMB * min(n, MOVED)
+    return climb / (climb + REDUCED["process"] * n)
+
+
 def _iterative(n: int, d: int, rate: float, held: int) -> Form:
     """Return the form of conjugate gradients; a solution for every sixteen rows with deviations."""
     rank = min(RANK, n // 2)

@@ -21,7 +21,7 @@ from mercer.core.memory import available_bytes, dgemm_rate
 from mercer.estimators.support_vector.classifier import SVC
 from mercer.linalg.representation import Inducing, Iterative
 from mercer.search.optimize import interrupted
-from mercer.tables.choose.afford import MOVED, Form, family_of, forms, rank_of
+from mercer.tables.choose.afford import MOVED, Form, family_of, forms, moving, rank_of
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.left_out import LeftOutTable, check_predictions, predicted_by
 from mercer.tables.choose.refit import (
@@ -200,7 +200,7 @@ class Contest:
         machine, rows = clone(tried.machine), self.some(form.rows)
         if found is not None:
             stage = f"{tried.candidate.name}: {form.points} points"
-            advance = self.clock.watch(0.6 * seconds, LAST, stage=stage)
+            advance = self.clock.watch(moving(form.rows) * seconds, 1.0, stage=stage)
             kept = {"progress": advance, "balance": not tried.candidate.repeats}
             machine.set_params(search=Kept(found_by(found), **kept))
         if form.name == "iterative":
@@ -212,7 +212,7 @@ class Contest:
             moved = clone(machine).set_params(gram=Inducing(m=form.points))
             moved, took, notes = self.fit(moved, part)
             if len(part) == form.rows:
-                each = took / max(1, self.clock.evaluations)
+                each = took / (moved.report_["search"]["evaluations"] + LAST)
                 self.judge(tried, form, moved, part, LAST * each, notes)
                 return
             machine = self._known(moved)
