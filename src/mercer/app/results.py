@@ -41,6 +41,7 @@ def plain_of(model: TableModel) -> dict[str, Any]:
         "columns": [{"name": c.name, "kind": c.kind, "rule": c.rule} for c in model.columns_],
         "rows": len(model.rows_),
         "rows_given": model.given_,
+        "representation": model.representation_,
         "weights": model.weighted_by_,
         **{name: None if part is None else repr(part) for name, part in parts.items()},
         "log_evidence": evidence_of(machine),
@@ -70,6 +71,12 @@ def show_ranking(model: TableModel) -> None:
     console.say_block("Ranking (* is the machine that was refitted)", str(model.compare()))
 
 
+def _how(model: TableModel) -> str:
+    """Say how the rows are known, without their number, which stands above."""
+    words = str(model.representation_["words"]).removeprefix("it was fitted to ")
+    return words.partition(" rows")[2].lstrip(", ")
+
+
 def _share(quality: dict[str, float]) -> str:
     return f"{100 * quality['coverage90']:.1f} % of the rows"
 
@@ -90,6 +97,7 @@ def show_model(model: TableModel) -> None:
         [
             ("what it is", chosen.sentence),
             ("fitted to", rows),
+            *([("how", _how(model))] if model.representation_["form"] != "exact" else []),
             (f"{left.by}: log density", left.score),
             (f"{left.by}: {what}", left.error),
             *([(f"{left.by}: R2", left.quality["r2"])] if quantity else []),

@@ -52,7 +52,7 @@ class Inducing(Representation):
     rows : int or "auto"
         How many rows the first hyperparameters are learned from, exactly: 2000 with Gaussian noise,
         300 with other losses, whose every evaluation factors K many times.
-    max_iter : int, iterations with all rows.
+    max_iter : int, iterations with all rows; 0 keeps the hyperparameters of the first rows.
 
     References: Titsias (2009); Burt, Rasmussen and van der Wilk (2020).
 
@@ -85,7 +85,7 @@ class Inducing(Representation):
         self.check_rule("choose")
         if not (isinstance(self.rows, str) and self.rows == "auto"):
             whole(self, "rows", 10)
-        whole(self, "max_iter", 1)
+        whole(self, "max_iter", 0)
         if not is_number(self.tol, 0.0, np.inf):
             raise ValueError(f"Inducing: tol must be positive, in nats a row, not {self.tol!r}")
         if not (isinstance(self.move, (bool, np.bool_)) or self.move == "auto"):

@@ -183,6 +183,7 @@ class Search(Component):
 
     needs_evidence: ClassVar[bool] = True
     samples_many: ClassVar[bool] = False
+    kept: Any = None  # (kernel, loss, report) that other rows have found: nothing is searched for
 
     @classmethod
     def given(cls, given: object) -> Search | None:

@@ -13,9 +13,10 @@ from threadpoolctl import threadpool_limits
 from mercer.core.words import did_you_mean, shown
 from mercer.tables.choose.candidates import candidates_for, is_skewed, with_kernel
 from mercer.tables.choose.left_out import constant
+from mercer.tables.choose.many import final_of_many
 from mercer.tables.choose.notes import influence, notes_of
 from mercer.tables.choose.ranking import row_of
-from mercer.tables.choose.refit import final_round, stopped_early
+from mercer.tables.choose.refit import final_round, stopped_early, takes_all
 from mercer.tables.choose.screen import ROWS, Clock, Progress, Screening, reporter, screen
 from mercer.tables.data.columns import infer_columns
 from mercer.tables.data.encode import fit_encoder
@@ -123,7 +124,9 @@ def fit(
                 raise
             found.interrupted = True
     try:
-        best, final = final_round(found, X, goal_kept, clock, seed)
+        fits = found.interrupted or takes_all(found, goal_kept, clock)
+        last = final_round if fits else final_of_many
+        best, final = last(found, X, goal_kept, clock, seed)
     except KeyboardInterrupt:
         best, final = stopped_early(found, len(X))
     plain = "the share of each class" if goal.k else "the mean of the target"

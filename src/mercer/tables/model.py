@@ -21,6 +21,7 @@ from mercer.persist import save
 from mercer.persist.pipelines import Step
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.left_out import LeftOutTable
+from mercer.tables.choose.notes import representation
 from mercer.tables.choose.ranking import FIGURES, Row
 from mercer.tables.choose.refit import cross_validate
 from mercer.tables.data.columns import Column
@@ -155,6 +156,11 @@ class TableModel(Recorded):
     def learns_unlabelled_(self) -> bool:
         """Whether the machine learned from rows without a label, too."""
         return hasattr(self.machine_, "held_out_proba")
+
+    @property
+    def representation_(self) -> dict[str, Any]:
+        """How the machine knows its rows: "form", "rows", "points", "bounds", ..., and "words"."""
+        return representation(self.machine_, len(self.rows_), self.given_)
 
     @property
     def chosen_(self) -> Row:

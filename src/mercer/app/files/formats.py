@@ -19,10 +19,13 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TextIO
 
+import numpy as np
+
 from mercer.app.terminal import AppError, require, shown
+from mercer.core.arrays import Array
 
 MISSING = frozenset(["", "na", "n/a", "nan", "null", "none"])
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -165,6 +168,26 @@ def parse_number(text: str) -> float | None:
     if _NUMBER.fullmatch(plain):
         return float(plain)
     return float("nan") if plain.lower() in MISSING else None
+
+
+def parse_plain(texts: Sequence[str]) -> Array | None:
+    """Return the numbers (n,) of texts that all are some, at once; None: they need a closer look.
+
+    What Python takes for a number and :func:`parse_number` does not needs one, and so do gaps.
+
+    Examples
+    --------
+    >>> parse_plain(["1.5", " 2e3 "]), parse_plain(["1_0"]), parse_plain(["1", "NA"])
+    (array([1.5e+00, 2.0e+03]), None, None)
+    """
+    every = "".join(texts)
+    if "_" in every or not every.isascii():
+        return None
+    try:
+        numbers = np.array(list(map(float, texts)))
+    except ValueError:
+        return None
+    return numbers if np.isfinite(numbers).all() else None
 
 
 def read_parquet(path: str) -> tuple[dict[str, Any], int]:

@@ -14,6 +14,7 @@ from mercer.app.files.formats import (
     is_parquet,
     label_of_path,
     parse_number,
+    parse_plain,
     read_csv,
     read_parquet,
 )
@@ -54,7 +55,9 @@ class FileTable:
             if isinstance(column, np.ndarray):
                 out[:, j] = column
             else:
-                out[:, j] = [self._number(name, i, text) for i, text in enumerate(column)]
+                plain = parse_plain(column)
+                each = (self._number(name, i, text) for i, text in enumerate(column))
+                out[:, j] = list(each) if plain is None else plain
             for i in np.flatnonzero(np.isinf(out[:, j]))[:1]:
                 raise AppError(
                     f"{self.path}, {self.places[i]}: column '{shown(name)}' holds a number that is "
@@ -127,6 +130,9 @@ def _column(data: FileTable, name: str, wanted: str | None) -> tuple[Any, bool]:
         if wanted == "date":
             raise AppError(f"{data.path}: column '{shown(name)}' holds numbers, not dates")
         return data.numbers([name])[:, 0], False
+    plain = parse_plain(given) if wanted in (None, "number") else None
+    if plain is not None:
+        return plain, False
     texts = [None if t.strip().lower() in MISSING else t.strip() for t in given]
     if wanted == "number" or (wanted is None and _numeric(data, name, texts)):
         return data.numbers([name])[:, 0], False

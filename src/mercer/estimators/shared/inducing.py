@@ -104,9 +104,8 @@ class Schedule:
         wanted = self.given.move
         if wanted == "auto" and self.corrected:  # no bound: it would rise by mere overfitting
             wanted = False
-        self.moves = parts.search is not None and _moves(
-            parts.kernel.signal(), problem.points, wanted
-        )
+        self.climbs = parts.search is not None and self.given.max_iter > 0 and not stopped
+        self.moves = self.climbs and _moves(parts.kernel.signal(), problem.points, wanted)
 
     def chosen(self, kernel: Kernel, m: int) -> Array:
         """Return m points chosen at the parameters of a kernel."""
@@ -123,7 +122,7 @@ class Schedule:
         if given is not None:
             return self.climbed(kernel, loss, given)
         n, size = len(self.problem.points), FIRST
-        if not isinstance(m, str) or self.parts.search is None:  # no bound says what is enough
+        if not isinstance(m, str) or not self.climbs:  # no bound says what is enough
             return self.rounds(kernel, loss, landmarks(self.given, n))
         reached = self.rounds(kernel, loss, min(size, n - 1))
         while 2 * size <= min(MOST, n // 2) and not reached.report.get("interrupted"):
@@ -151,7 +150,7 @@ class Schedule:
         """Climb from chosen points; those that are not moved are chosen again at what was found."""
         reached = self.climbed(kernel, loss, self.chosen(kernel, m))
         # of two choices only a bound says which is better
-        if self.moves or self.corrected or self.stopped or self.parts.search is None:
+        if self.moves or self.corrected or not self.climbs:
             return reached
         for _ in range(2):
             again = self.climbed(reached.kernel, reached.loss, self.chosen(reached.kernel, m))
@@ -165,7 +164,7 @@ class Schedule:
         """Climb from these parameters and points."""
         parts, p, search = self.parts, self.problem, self.parts.search
         made = Reduced(points, self.corrected)
-        if search is None or self.stopped:
+        if search is None or not self.climbs:
             told = {"interrupted": True} if self.stopped else {}
             return Reached(kernel, loss, points, -np.inf, told)
         loss = self._raised(made(kernel, p.points, scratch=True), loss)

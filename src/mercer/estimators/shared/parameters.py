@@ -147,7 +147,8 @@ def _by_inducing(
     reached = schedule.run(draw.kernel, draw.loss)
     single = parts.inference.takes_single
     parts.make_gram = Reduced(reached.points, schedule.corrected, single)
-    report["search"] = (report["start"] if stopped else reached.report) or None
+    climbed = schedule.climbs and reached.report
+    report["search"] = climbed or report.pop("start", None)
     report["inducing"] = describe(reached, schedule, rows)
     return [Draw(reached.kernel, reached.loss)], report
 
@@ -171,7 +172,7 @@ def _by_iterative(
         if parts.search.get_params().get("balance", True):
             few, whole = balanced(few)[0], balanced(problem)[0]
         [draw], report = _decide(parts, few, parts.search, rng)
-        report["search"]["rows"] = len(few.points)
+        report["search"].setdefault("rows", len(few.points))
         leave_if_interrupted(report, few, problem)
     signal = draw.kernel.signal()
     n = len(problem.points)
@@ -229,6 +230,9 @@ def _decide(
     parts: Parts, problem: Problem, search: Search, rng: np.random.Generator
 ) -> tuple[list[Draw], dict[str, Any]]:
     """One length scale first, one per column if the evidence pays for it."""
+    if search.kept is not None:
+        kernel, loss, found = search.kept
+        return [Draw(kernel, loss)], deepcopy(found)
     draws, best = _run(parts, parts.kernel, problem, search, rng)
     report: dict[str, Any] = {"search": dict(best.report)}
     d = problem.points.shape[1]

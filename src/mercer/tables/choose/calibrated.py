@@ -19,12 +19,14 @@ from mercer.losses.calibration import class_probabilities, fit_sigmoid, shifted
 from mercer.persist.pipelines import Step
 
 FOLDS = 5
+MANY = 20_000  # rows from which one part is enough
 
 
 class SigmoidClassifier(ClassifierMixin, Recorded, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """A sigmoid (several classes: a softmax) on the outputs of labelled rows that were held out.
 
-    The labels of each fifth are hidden in turn; the rows themselves stay, as rows without a label.
+    The labels of each fifth are hidden in turn; the rows themselves stay, as rows without a label,
+    unless all have one. Of more than 20,000 rows one fifth is held out, once.
 
     Parameters
     ----------
@@ -59,13 +61,21 @@ class SigmoidClassifier(ClassifierMixin, Recorded, BaseEstimator):  # type: igno
         if folds < 2:
             raise ValueError("probabilities need at least two labelled rows of every class")
         held = np.empty((len(rows), 1 if len(classes) == 2 else len(classes)))
-        for _, test in StratifiedKFold(folds, shuffle=True, random_state=0).split(rows, codes):
-            hidden = np.empty(len(X), dtype=object)
-            hidden[rows] = labels
-            hidden[rows[test]] = None
-            f = clone(self.machine).fit(X, hidden, **given).decision_function(X[rows[test]])
-            held[test] = np.reshape(f, (len(test), -1))
-        slope, offsets = fit_sigmoid(held, codes, weights[rows], len(classes))
+        parts = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(rows, codes))
+        parts = parts[:1] if len(rows) > MANY else parts
+        for train, test in parts:
+            if len(rows) == len(X):
+                some = {name: np.asarray(values)[train] for name, values in given.items()}
+                machine = clone(self.machine).fit(X[train], labels[train], **some)
+            else:
+                hidden = np.empty(len(X), dtype=object)
+                hidden[rows] = labels
+                hidden[rows[test]] = None
+                machine = clone(self.machine).fit(X, hidden, **given)
+            held[test] = np.reshape(machine.decision_function(X[rows[test]]), (len(test), -1))
+        seen = np.concatenate([test for _, test in parts])
+        slope, offsets = fit_sigmoid(held[seen], codes[seen], weights[rows][seen], len(classes))
+        held = held if len(parts) == folds else held[seen]
         self.machine_ = clone(self.machine).fit(X, y, **given)
         self.classes_: NDArray[Any] = self.machine_.classes_
         self.n_features_in_ = X.shape[1]

@@ -173,17 +173,28 @@ def in_turn(
     kind = StratifiedKFold if k else KFold
     for train, test in kind(folds, shuffle=True, random_state=seed).split(y, y):
         machine, X = part(train, test)
+        found = predicted_by(machine, X, y[test], k)
         if k:
-            proba[test] = machine.predict_proba(X)
-            continue
-        mean[test], std[test] = machine.predict(X, return_std=True)
-        if not np.all(np.isfinite(std[test])):
-            std[test] = machine.predict_spread(X)
-        density[test] = machine.predictive_log_density(X, y[test])
+            proba[test] = found.proba
+        else:
+            mean[test], std[test], density[test] = found.mean, found.std, found.log_density
     by = f"{folds} folds"
     if k:
         return of_classes(y, proba, by, weights)
     return of_quantity(y, mean, std, density, by, weights)
+
+
+def predicted_by(
+    machine: Any, X: Array, y: Array, k: int, weights: Array | None = None
+) -> LeftOutTable:
+    """Return the figures of rows X (n, d) that a fitted machine did not see."""
+    by = f"{len(y)} rows held out"
+    if k:
+        return of_classes(y, np.asarray(machine.predict_proba(X)), by, weights, X)
+    mean, std = machine.predict(X, return_std=True)
+    if not np.all(np.isfinite(std)):
+        std = machine.predict_spread(X)
+    return of_quantity(y, mean, std, machine.predictive_log_density(X, y), by, weights)
 
 
 CHECKED = 500  # rows at most on which a machine must be able to predict
@@ -227,7 +238,7 @@ def constant(y: Array, k: int, weights: Array | None = None) -> LeftOutTable:
 
 def repeated(X: Array) -> int:
     """Return how many rows of X (n, d) have the inputs of an earlier one."""
-    return len(X) - len(np.unique(X, axis=0))
+    return len(X) - len(group_rows(X)[0])
 
 
 def note_of_repeats(left: LeftOutTable, X: Array) -> list[str]:

@@ -8,10 +8,11 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.words import shown
-from mercer.estimators.shared.summary import few_rows
+from mercer.estimators.shared.summary import few_rows, represented
 from mercer.tables.choose.left_out import LeftOutTable
 from mercer.tables.choose.ranking import Row
-from mercer.tables.choose.refit import Final, parameters_of
+from mercer.tables.choose.refit import Final
+from mercer.tables.choose.resume import parameters_of
 from mercer.tables.choose.screen import Screening
 from mercer.tables.data.columns import Column
 from mercer.tables.data.target import Target
@@ -111,6 +112,51 @@ def of_intervals(left: LeftOutTable) -> list[str]:
         f"the 90 % intervals cover {100 * share:.1f} % of the left-out rows, further from 90 % "
         f"than chance explains: they are {side}, and the noise is probably not Gaussian"
     ]
+
+
+def representation(machine: Any, rows: int, given: int) -> dict[str, Any]:
+    """Return how a fitted machine knows its rows, of those given: plain values, and "words".
+
+    ``form`` is "exact", "inducing" (few points stand for the rows) or "iterative"; ``bounds`` are
+    those of the log evidence of the exact model, ``explained`` the share of the prior variance
+    that the points explain, ``gap`` the duality gap of a machine on landmarks.
+    """
+    report = getattr(machine, "report_", None) or {}
+    few, ended = report.get("inducing"), report.get("inference") or {}
+    form = "iterative" if report.get("gram") == "iterative" else "inducing" if few else "exact"
+    count = f"all {rows} rows" if rows == given else f"{rows} of {given} rows"
+    bounds, gap = report.get("evidence_bounds"), ended.get("gap") if few else None
+    words = [f"it was fitted to {count}, exactly"]
+    if form == "inducing":
+        words = [
+            f"it was fitted to {count}, which it knows through {few['points']} points "
+            f"({few['chosen']}); they explain {100.0 * few['explained']:.2f} % of the prior "
+            "variance: the less, the smoother the function is than an exact fit would be"
+        ]
+    elif form == "iterative":
+        words = [f"it was fitted to {count} by {represented(report)}"]
+    if bounds is not None and bounds[1] is None:
+        words.append(f"the log evidence of the exact model is at least {bounds[0]:.6g}")
+    elif bounds is not None:
+        words.append(
+            f"the log evidence of the exact model is between {bounds[0]:.6g} and {bounds[1]:.6g}"
+        )
+    if gap is not None and ended.get("objective"):
+        share = gap / abs(ended["objective"])
+        words.append(
+            f"its objective is within {share:.1g} of the least that these points allow (the "
+            "duality gap)"
+        )
+    return {
+        "form": form,
+        "rows": rows,
+        "rows_given": given,
+        "points": None if few is None else few["points"],
+        "explained": None if few is None else few["explained"],
+        "bounds": bounds,
+        "gap": gap,
+        "words": "; ".join(words),
+    }
 
 
 def _kept(found: Screening, ranking: list[Row]) -> float:

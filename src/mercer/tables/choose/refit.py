@@ -8,16 +8,17 @@ from __future__ import annotations
 import itertools
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from mercer.core.arrays import Array, Index
-from mercer.core.component import Names
 from mercer.core.memory import available_bytes
-from mercer.search import Criterion, Optimize, Result, Space
+from mercer.linalg.representation import Inducing, Representation
+from mercer.search import Optimize
 from mercer.search.optimize import interrupted
+from mercer.tables.choose.afford import MATRICES
 from mercer.tables.choose.left_out import (
     LeftOutTable,
     check_predictions,
@@ -25,12 +26,12 @@ from mercer.tables.choose.left_out import (
     note_of_repeats,
     own_left_out,
 )
+from mercer.tables.choose.resume import Kept, Resumed, found_by, parameters_of, points_of
 from mercer.tables.choose.screen import (
     FAILURES,
     LAST,
     Clock,
     Screening,
-    Timed,
     Tried,
     reporter,
     told,
@@ -40,67 +41,7 @@ from mercer.tables.data.frame import as_frame
 from mercer.tables.data.target import Target, read_target
 from mercer.tables.data.weights import fitted, read_weights
 
-
-class Resumed(Timed):
-    """Maximise a criterion from one start: what was found before, {"kernel__variance": 1.0, ...}.
-
-    Where one value stands for a tied length scale and several were found, their geometric mean is
-    taken as it is: the search over all of them follows. The other parameters are Optimize's.
-    """
-
-    names: ClassVar[Names] = {}  # it resumes what others began
-
-    def __init__(
-        self,
-        found: Any = None,
-        criterion: str = "evidence",
-        max_iter: int = 200,
-        progress: Any = False,
-        balance: bool = True,
-    ) -> None:
-        super().__init__(criterion, 0, max_iter=max_iter, balance=balance, progress=progress)
-        self.found = found
-
-    def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
-        tied = False
-        for entry in space.entries:
-            value = (self.found or {}).get(entry.name)
-            if value is None:
-                continue
-            theta = np.asarray(value, dtype=np.float64)
-            if theta.shape != entry.shape:
-                tied = tied or theta.size > 1
-                if entry.shape or np.any(theta <= 0.0):
-                    continue  # several from one: where the search itself put them
-                theta = np.asarray(np.exp(np.log(theta).mean()))
-            if space.columns is not None and theta.shape == space.columns.shape:
-                theta = theta[space.columns]  # the search sees them in another order
-            low, high = space.bounds[entry.where].T
-            space.start[entry.where] = np.clip(entry.inward(theta).ravel(), low, high)
-        if not tied:
-            return super().run(criterion, space, rng)
-        value, _ = criterion(space.start)
-        report = {"evaluations": 1, "converged": True, "starts": 1, "message": "start of the next"}
-        return [Result(space.start, value, report)]
-
-
-def parameters_of(machine: Any) -> dict[str, Any]:
-    """Return the parameters of a fitted machine, in its standardised units, by full name."""
-    posteriors = getattr(machine, "posteriors_", None)
-    parent = getattr(posteriors[0], "parent", None) if posteriors else None
-    if parent is None or not hasattr(machine, "losses_"):  # nothing was searched
-        return {}
-    parts = {"kernel": parent.kernel, "loss": machine.losses_[0]}
-    return {
-        f"{part}__{path}": np.asarray(getattr(owner, name), dtype=np.float64)
-        for part, component in parts.items()
-        for path, owner, name in component.differentiable()
-    }
-
-
-NEAR = 0.05  # nats per row by which a machine that can take all rows may be worse
 RESUMED = 12.0  # evaluations of a search that begins at what was found on fewer rows
-MATRICES = 10  # n x n arrays that a fit may need
 
 
 @dataclass
@@ -135,7 +76,7 @@ def refit(
     if len(rows) == screened:
         return as_screened(best, screening, rows)
     notes = []
-    most = affordable(best, len(rows), screened, clock)
+    most = affordable(best, len(rows), screened, clock.left)
     if len(rows) > most:  # draw as many at random, those with a target first
         rng = np.random.default_rng(seed)
         kept = rng.permutation(known)[:most]
@@ -220,36 +161,25 @@ def growth(ratio: Any) -> Any:
     return ratio**2 * (2.0 + ratio) / 3.0
 
 
-def affordable(tried: Tried, rows: int, screened: int, clock: Clock) -> int:
-    """Return how many rows, at least those screened, a refit can take in the time left."""
+def affordable(tried: Tried, rows: int, screened: int, seconds: float) -> int:
+    """Return how many rows, at least those screened, a refit can take in so many seconds."""
     need = (1.0 + LAST if tried.candidate.criterion else 1.0) * max(tried.each, 1e-4)
     ratios = np.geomspace(1.0, 1e3, 1000)
-    inside = np.searchsorted(growth(ratios), max(1.0, clock.left / need), side="right")
+    inside = np.searchsorted(growth(ratios), max(1.0, seconds / need), side="right")
     by_time = int(screened * ratios[inside - 1] + 1e-6)
-    if growth(rows / screened) * need <= clock.left:
+    if growth(rows / screened) * need <= seconds:
         by_time = rows
     by_memory = int((0.7 * available_bytes() / (8 * MATRICES)) ** 0.5)
     return min(rows, max(screened, min(by_time, by_memory)))
 
 
-def choose(screening: Screening, target: Target, clock: Clock) -> tuple[Tried, list[str]]:
-    """Return the candidate to refit: the best, or one nearly as good that can take all rows."""
-    best, total = screening.best, int(target.known.sum())
-    screened = len(screening.rows)
-    if best.candidate.unlabelled or affordable(best, total, screened, clock) == total:
-        return best, []
-    others = [
-        t
-        for t in screening.tried
-        if t.score > best.score - NEAR and affordable(t, total, screened, clock) == total
-    ]
-    if not others:
-        return best, []
-    found = max(others, key=lambda t: t.score)
-    return found, [
-        f"{best.candidate.name} has the greatest score; {found.candidate.name} is nearly as good "
-        f"and can be fitted to all {total} rows in the time"
-    ]
+def takes_all(screening: Screening, target: Target, clock: Clock) -> bool:
+    """Whether the best candidate can be fitted to all rows exactly, in time and memory."""
+    total, best = int(target.known.sum()), screening.best
+    return (
+        best.candidate.unlabelled
+        or affordable(best, total, len(screening.rows), clock.left) == total
+    )
 
 
 CLOSE = 0.1  # nats per row within which the order on few rows says little of that on all
@@ -268,7 +198,7 @@ def final_round(
     """
     if screening.interrupted:
         return stopped_early(screening, len(X))
-    first, notes = choose(screening, target, clock)
+    first, notes = screening.best, list[str]()
     others = _others(first, screening, target, clock)
     spare = sorted((t for t in screening.tried if t.left is not None), key=lambda t: -t.score)
     best, final, stopped = first, None, False
@@ -329,7 +259,7 @@ def _others(first: Tried, screening: Screening, target: Target, clock: Clock) ->
 
     def comparable(t: Tried) -> bool:
         own = t.left is not None and t.left.by == "leave-one-out"
-        whole = affordable(t, total, screened, clock) == total
+        whole = affordable(t, total, screened, clock.left) == total
         return own and whole and not t.candidate.unlabelled
 
     if total == screened or not comparable(first):
@@ -382,12 +312,7 @@ def cross_validate(model: Any, table: Any, folds: int, progress: Any) -> LeftOut
 
 def _fitted(model: Any, frame: Any, target: Target, hidden: Any) -> tuple[Any, Any]:
     """Return machine and encoder, fitted without the targets of the hidden rows."""
-    machine = clone(model.machine_)
-    params, found = machine.get_params(deep=False), parameters_of(model.machine_)
-    search = params.get("search")
-    criterion, balance = getattr(search, "criterion", search), getattr(search, "balance", True)
-    if isinstance(criterion, str) and "gram" in params and found:  # the others search as they do
-        machine.set_params(search=Resumed(found, criterion, balance=balance))
+    machine = again(model.machine_)
     rows = np.setdiff1d(np.arange(frame.n), hidden)
     if not model.learns_unlabelled_:
         rows = rows[target.known[rows]]
@@ -397,3 +322,23 @@ def _fitted(model: Any, frame: Any, target: Target, hidden: Any) -> tuple[Any, A
     if interrupted(getattr(machine, "report_", None)):
         raise KeyboardInterrupt  # its search has taken it for a wish to end early
     return machine, step
+
+
+def again(fitted_to: Any) -> Any:
+    """Return an unfitted machine whose search begins at what a fitted one has found.
+
+    On inducing points, or solved by products alone, hyperparameters and points are kept.
+    """
+    machine = clone(fitted_to)
+    params, found = machine.get_params(deep=False), parameters_of(fitted_to)
+    search, gram = params.get("search"), params.get("gram")
+    criterion, balance = getattr(search, "criterion", search), getattr(search, "balance", True)
+    if not (isinstance(criterion, str) and "gram" in params and found):
+        return machine  # the others search as they do
+    if isinstance(gram, Representation):
+        machine.set_params(search=Kept(found_by(fitted_to), criterion, balance=balance))
+        if isinstance(gram, Inducing):
+            machine.set_params(gram=points_of(fitted_to))
+    else:
+        machine.set_params(search=Resumed(found, criterion, balance=balance))
+    return machine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -79,36 +80,36 @@ def infer_columns(
 
 def _column(frame: Frame, name: str, chosen: bool) -> Column:
     values, absent = frame.columns[name], frame.missing(name)
-    known, kind = values[~absent], frame.kind(name)
-    lost = int(absent.sum())
-    different = set(known.tolist())
-    if not different:
+    kind, lost = frame.kind(name), int(absent.sum())
+    known = values[~absent] if lost else values
+    if not len(known):
         return Column(name, "ignored", "left out: it has no values")
-    if len(different) == 1 and not lost:
+    if not lost and bool(np.all(known == known[0])):
         return Column(name, "ignored", "left out: every row has the same value")
     gaps = f"; {lost} missing: the median, and an indicator" if lost else ""
     if kind == "number":
         whole = bool(np.all(known == np.floor(known)))
-        if not chosen and whole and len(different) == frame.n and _ID.fullmatch(name):
+        if not chosen and whole and _ID.fullmatch(name) and len(set(known.tolist())) == frame.n:
             return Column(name, "ignored", "left out: it numbers the rows")
         return Column(name, "numeric", f"standardised{gaps}")
     if kind == "date":
         rule = "the day, and its place in the year, the week and the day where they vary"
         return Column(name, "date", f"{rule}{gaps}")
-    return _text(name, [str(v) for v in known], len(different), lost, chosen)
+    return _text(name, Counter(known.tolist()), lost, chosen)
 
 
-def _text(name: str, known: list[str], different: int, lost: int, chosen: bool) -> Column:
-    words, advice = sum(len(v.split()) for v in known) / len(known), hint(known)
+def _text(name: str, counts: Counter[str], lost: int, chosen: bool) -> Column:
+    different, rows = len(counts), counts.total()
+    words, advice = sum(n * len(v.split()) for v, n in counts.items()) / rows, hint(counts)
     advice = f"; {advice}" if advice else ""
-    if words >= WORDS and different > min(FEW, len(known) // 4):
+    if words >= WORDS and different > min(FEW, rows // 4):
         rule = "words weighted by tf-idf, then their main directions"
         rule += f"; {lost} missing: no words" if lost else ""
         return Column(name, "text", rule + advice)
-    if different > max(FEW, 0.5 * len(known)) and not chosen:
-        rule = f"left out: {different} different texts in {len(known)} rows name rows, not groups"
+    if different > max(FEW, 0.5 * rows) and not chosen:
+        rule = f"left out: {different} different texts in {rows} rows name rows, not groups"
         return Column(name, "ignored", rule + advice)
-    if different == len(known) and len(known) > 10 and not chosen:
+    if different == rows and rows > 10 and not chosen:
         return Column(name, "ignored", "left out: every row has a text of its own" + advice)
     rule = f"an indicator of each value, {different} in all; rare and new ones have none"
     rule += f"; {lost} missing: a value of their own" if lost else ""

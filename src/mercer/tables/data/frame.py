@@ -49,7 +49,7 @@ class Frame:
         """Return where the column has no value, a boolean mask (n,)."""
         column = self.columns[name]
         if column.dtype == object:
-            return np.array([v is None for v in column], dtype=bool)
+            return np.asarray(column == None, dtype=bool)  # noqa: E711  # of each element
         return np.isnan(column)
 
     def take(self, rows: Any) -> Frame:
@@ -131,6 +131,8 @@ def _columns(table: Any) -> list[tuple[str, Any]]:
 
 def _column(name: str, values: Any) -> tuple[Any, bool]:
     """Return (column, whether it holds dates)."""
+    if hasattr(values, "to_physical") and values.dtype.is_numeric():  # polars, without a list
+        values = values.to_numpy() if values.null_count() == 0 else values
     kind = getattr(getattr(values, "dtype", None), "kind", "")
     if kind in ("f", "i", "u") and hasattr(values, "__array__"):
         return _finite(name, np.asarray(values, dtype=np.float64)), False

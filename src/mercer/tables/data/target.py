@@ -17,6 +17,7 @@ from mercer.tables.data.frame import Frame, objects
 KINDS = ("regression", "classification")
 MOST = 30  # classes at most
 FEW = 20  # different whole numbers that may be classes, if each comes five times on average
+FIRST = 1000  # rows that are looked at before all are
 SAME = 1e-12  # 1 - r^2 of a copy
 
 
@@ -119,8 +120,12 @@ def _straight(x: Array, y: Array) -> bool:
 
 def _renamed(x: Any, y: Array) -> bool:
     """Whether every value of x belongs to one of y, and the reverse."""
-    pairs, left = set(zip(x.tolist(), y.tolist(), strict=True)), set(x.tolist())
-    return 1 < len(pairs) == len(left) == len(set(y.tolist())) < len(x)
+    for rows in (slice(FIRST), slice(None)):  # some rows answer for most columns
+        a, b = x[rows].tolist(), y[rows].tolist()
+        pairs, left = set(zip(a, b, strict=True)), set(a)
+        if not len(pairs) == len(left) == len(set(b)):
+            return False
+    return 1 < len(pairs) < len(x)
 
 
 def _classes(name: str, column: Any, absent: Any, known: list[Any], lost: int) -> Target:

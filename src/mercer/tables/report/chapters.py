@@ -90,6 +90,10 @@ def _short(view: View) -> Chapter:
         f"All figures are of rows that were predicted from {view.source}: they say what to "
         "expect of new rows of the same kind.",
     ]
+    if view.model.representation_["form"] != "exact":
+        points = view.model.representation_["points"]
+        by = "by iteration" if points is None else f"through {points} points that stand for them"
+        text.append(f"It knows its {len(view.model.rows_)} rows {by}.")
     if left.weights is not None:
         text.append(
             "Every row counts as often as its weight says in all figures and curves; pictures of "
@@ -188,7 +192,9 @@ def _day(value: float) -> str | None:
 
 
 def _words(view: View) -> Chapter:
-    text = in_words(view.machine)
+    text, how = in_words(view.machine), view.model.representation_
+    if how["form"] != "exact":
+        text.append(f"Of its rows: {how['words']}.")
     if text:
         text.append(
             "Lengths are measured as the machine sees the columns: numbers in their standard "

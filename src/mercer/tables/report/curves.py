@@ -51,6 +51,8 @@ class View:
     def source(self) -> str:
         """What each row was predicted from, in words."""
         by = self.left.by
+        if by.endswith("held out"):
+            return f"a fit without them ({by})"
         return "all the others" if by == "leave-one-out" else f"other rows ({by})"
 
     @cached_property

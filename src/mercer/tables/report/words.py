@@ -42,7 +42,7 @@ def in_words(machine: Any) -> list[str]:
         "relevance_vectors_": "(relevance vectors) carry the prediction",
     }
     for name, what in carriers.items():
-        if getattr(machine, name, None) is not None:
+        if getattr(machine, name, None) is not None and len(getattr(machine, name)):
             said.append(f"{len(getattr(machine, name))} training rows {what}.")
     return said
 
