@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 from mercer import GPClassifier, GPRegressor, ProbabilisticLeastSquaresClassifier
 from mercer.inference import Exact, Laplace
@@ -103,6 +106,23 @@ def test_labels_with_the_noise_in_the_sigmoid() -> None:
     assert at["loss"].tau == pytest.approx(1.0)
     _, starts, told = scan(criterion, space)
     assert len(starts) == told["starts"] + 1
+
+
+def test_labels_are_compared_as_numbers(rng: np.random.Generator) -> None:
+    """-n/2 log y'M y - 1/2 log |M^-1| is the log density of N(0, v M^-1), the best v, but for n."""
+    X, y = rng.normal(size=(12, 2)), np.where(rng.normal(size=(12, 1)) > 0, 1.0, -1.0)
+    weights = rng.uniform(0.5, 2.0, 12)
+    problem = replace(simple_problem(X, y), weights=weights)
+    space = Space({"kernel": 3.0 * RBF(0.7), "loss": Logistic()})
+    guide = EvidenceCriterion(space, problem, Laplace()).guide(problem)
+    C = RBF(0.7)(X) + np.diag(0.5 / weights)
+    z = y[:, 0] - np.average(y[:, 0], weights=weights)
+    quadratic = z @ np.linalg.solve(C, z)
+    best = multivariate_normal(np.zeros(12), quadratic / 12 * C).logpdf(z)
+    constant = -6.0 * (1.0 + np.log(2.0 * np.pi / 12.0))
+    assert guide.height(space.start)[0] + constant == pytest.approx(best, abs=1e-10)
+    regression = EvidenceCriterion(space, problem, Exact())
+    assert type(regression.guide(problem)) is EvidenceCriterion
 
 
 @pytest.mark.parametrize("machine", [GPClassifier, ProbabilisticLeastSquaresClassifier])

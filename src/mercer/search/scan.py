@@ -46,8 +46,9 @@ def scan(
     of some of them, which depend on the order neither of the rows nor of the columns.
 
     The point is None if there is nothing to scan. To start from are points with other length scales
-    than the start's that are better than it, or worse by no more than their rough noise explains;
-    and those that the criterion knows of.
+    than the start's that are better than it, or worse by no more than their rough noise explains
+    (by a criterion that compares without such noise: the best alone, if it is better); and those
+    that the criterion knows of.
     """
     where = _length_scales(space)
     if not len(where):
@@ -58,17 +59,18 @@ def scan(
         if np.ndim(getattr(space.parts["loss"], "noise", 0.0)):  # a noise for each row
             return None, [], {}
         criterion = criterion.on(rows_of(criterion.problem, index))
-    grid = _Grid(criterion, space, n)
+    grid = _Grid(criterion.guide(criterion.problem), space, n)
     before = grid.value(space.start)
     points = [grid.shrunk(where) if base is None else base]
     if 1 < len(where) <= COLUMNS:
         points = [grid.changed_alone(where, points[0]), *grid.one_short(where)]
         points.sort(key=grid.value, reverse=True)
-    least = before - WORSE * len(index)
+    even = grid.criterion.even
+    least = before - (0.0 if even else WORSE * len(index))
     starts: list[Array] = []
     for u in points:
         near = [np.abs(u - v)[where].max() < 0.5 * STEP for v in (space.start, *starts)]
-        if grid.value(u) > least and not any(near):
+        if grid.value(u) > least and not any(near) and not (even and starts):
             starts.append(u)
     gain = grid.value(points[0]) - before
     report = {

@@ -11,11 +11,13 @@ import numpy as np
 
 from mercer.core.arrays import Array, Index
 from mercer.inference.base import Inference, Problem, Solution
+from mercer.inference.exact import Exact
 from mercer.inference.mode.descent import NoSpread
 from mercer.kernels.base import Gradient, Kernel
 from mercer.linalg.dense.gram import RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
 from mercer.losses.base import Loss
+from mercer.losses.real.gaussian import Gaussian
 from mercer.search.space import Space
 
 
@@ -31,11 +33,13 @@ class Criterion(ABC):
 
     ``offset`` is to be added to a value that is shown: then it is in the units of the user.
     ``rivals`` is by how much a start may be behind the best after screening and still be run to the
-    end: more than nothing where maxima of different kinds are expected.
+    end: more than nothing where maxima of different kinds are expected. ``even`` says that two
+    points are compared as they would be at the end of a climb, with no noise or variance to settle.
     """
 
     offset = 0.0
     rivals: float = 0.0
+    even = False
 
     def __init__(
         self,
@@ -83,6 +87,10 @@ class Criterion(ABC):
     def also(self, u: Array, scales: Index) -> list[Array]:
         """Return where another maximum may begin, far from u; ``scales`` are the length scales."""
         return []
+
+    def guide(self, problem: Problem) -> Criterion:
+        """Return a criterion of a problem to compare length scales by; rough where this is dear."""
+        return self.on(problem)
 
     def on(self, problem: Problem) -> Self:
         """Return the same criterion of another problem."""
@@ -132,6 +140,39 @@ class EvidenceCriterion(Criterion):
         if self.moves_kernel:
             slope = gram.pullback(solution.alpha, solution.factor, evidence.U, evidence.V)
         return evidence.value, {"kernel": slope, "loss": evidence.loss_gradient}
+
+    def guide(self, problem: Problem) -> Criterion:
+        loss = cast(Loss, self.space.parts["loss"])
+        labels = loss.response in ("binary", "multiclass")
+        if "quadratic" in self.inference.needs or not labels:
+            return self.on(problem)
+        return LabelsAsNumbers(self.space, problem, Exact(), self.make_gram)
+
+
+class LabelsAsNumbers(Criterion):
+    """The log evidence of labels taken for numbers, at the best of all variances of these.
+
+    -n/2 log y'M y - 1/2 log |M^-1|, M^-1 = K / mean k(x, x) + I / 2: a single factorisation says
+    which length scales tell the labels of neighbours, where the inference for labels takes many.
+    """
+
+    even = True
+    NOISE = 0.5  # relative to the variance of the kernel: labels are far from any smooth function
+
+    def height(self, u: Array, start: Solution | None = None) -> tuple[float, Solution]:
+        p, kernel = self.problem, cast(Kernel, self.space.parts_at(u)["kernel"])
+        y = p.y - np.average(p.y, axis=0, weights=p.weights)
+        noise = self.NOISE * float(kernel.diag(p.points).mean())
+        gram = self.make_gram(kernel, p.points, scratch=False)
+        found = self.inference.solve(gram, y, Gaussian(noise), weights=p.weights)
+        fit = float(np.log(max(float((found.alpha * y).sum()), np.finfo(float).tiny)))
+        value = -0.5 * y.shape[1] * (len(y) * fit + found.factor.logdet_noisy())
+        return value + self.space.log_prior(u)[0], found
+
+    def value_and_gradients(
+        self, gram: Gram, loss: Loss, solution: Solution
+    ) -> tuple[float, dict[str, Gradient]]:
+        raise NotImplementedError("it compares points, and has no gradient")
 
 
 def bare(solution: Solution) -> Solution | None:
