@@ -142,7 +142,7 @@ def _by_inducing(
         [draw], first = _decide(parts, few, parts.search, rng)
         report["start"] = first["search"]
         report |= {key: first[key] for key in ("ard",) if key in first}
-    stopped = bool(report.get("start", {}).get("interrupted"))
+    stopped = ended_by_user(report.get("start", {}))
     schedule = Schedule(parts, whole, rng, stopped=stopped)
     reached = schedule.run(draw.kernel, draw.loss)
     single = parts.inference.takes_single
@@ -155,8 +155,13 @@ def _by_inducing(
 
 def leave_if_interrupted(report: dict[str, Any], few: Problem, problem: Problem) -> None:
     """Leave a fit whose search on few rows was interrupted: all rows would take much longer."""
-    if report["search"].get("interrupted") and len(few.points) < len(problem.points):
+    if ended_by_user(report["search"]) and len(few.points) < len(problem.points):
         raise KeyboardInterrupt
+
+
+def ended_by_user(search: dict[str, Any]) -> bool:
+    """Whether a search was interrupted by a person, and not by a time budget."""
+    return bool(search.get("interrupted")) and "ended" not in search
 
 
 def _by_iterative(
