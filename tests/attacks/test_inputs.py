@@ -391,3 +391,33 @@ def test_the_sentences_name_the_column_and_the_remedy() -> None:
             ask(np.int64(2**60) + np.arange(X.size).reshape(X.shape))
         with pytest.warns(DataConversionWarning, match=r"column [01] of X .* stay different"):
             ask(np.int64(2**60) + 1001 * np.arange(X.size).reshape(X.shape))
+
+
+class Foreign:
+    """An array of another library, which NumPy can read unless it lies elsewhere."""
+
+    def __init__(self, values: Any, *, elsewhere: bool = False) -> None:
+        self.values, self.elsewhere, self.dtype = np.asarray(values), elsewhere, object()
+        self.shape, self.ndim = self.values.shape, self.values.ndim
+
+    def __dlpack__(self) -> None:
+        raise AssertionError("np.asarray does not need it")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        if self.elsewhere:
+            raise RuntimeError("it lies on device 0")
+        return self.values if dtype is None else self.values.astype(dtype)
+
+
+@pytest.mark.parametrize("name", ["GPRegressor", "GPClassifier", "SVC", "RVRegressor"])
+def test_arrays_of_other_libraries(name: str, fitted: dict[str, Any]) -> None:
+    _, X, y, said = fitted[name]
+    again = make(name).fit(Foreign(X), Foreign(y))
+    for method, before in said.items():
+        np.testing.assert_array_equal(getattr(again, method)(Foreign(X)), before)
+    for given in ((Foreign(X, elsewhere=True), y), (X, Foreign(y, elsewhere=True))):
+        with pytest.raises(TypeError, match=r"device 0.*give it as a NumPy array"):
+            make(name).fit(*given)
