@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from mercer.core.arrays import Array
@@ -19,7 +20,7 @@ PANEL = 128  # columns that are solved for at a time
 GONE = 1e-6  # nats that rounding of R'R may cost before the rows are taken in by reflections
 
 
-def whitened(K: Array, L: Array) -> Array:
+def whitened(K: NDArray[Any], L: NDArray[Any]) -> NDArray[Any]:
     """K L^-T for K (q, m) and a lower triangle L, in place, by panels: mostly multiplication."""
     solve = blas.strsm if K.dtype == np.float32 else blas.dtrsm
     for i in range(0, len(L), PANEL):
