@@ -273,3 +273,20 @@ def test_a_curvature_that_single_precision_cannot_hold_is_formed_in_double() -> 
     ended = model.report_["inference"]
     assert ended["converged"]
     assert ended["gap"] <= 1e-3 * ended["objective"]
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (KernelClassifier(KERNEL), THREE),
+        (KernelRegressor(KERNEL, loss=losses.Huber(), search=None), Y),
+        (QuantileRegressor(0.5, kernel=KERNEL, search=None), Y),
+    ],
+    ids=["KernelClassifier", "KernelRegressor", "QuantileRegressor"],
+)
+def test_a_mode_beyond_the_memory_names_landmarks(
+    model: Any, y: Array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mercer.core.memory.available_bytes", lambda: 100_000)
+    with pytest.raises(MemoryError, match="inducing"):
+        clone(model).fit(X, y)

@@ -24,7 +24,7 @@ Reference: Chapelle (2007); Rockafellar (1976); Li, Sun and Toh (2018).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -113,7 +113,7 @@ class Primal(ModeInference):
                 begun = start.alpha[:, columns], beta[:, columns]
             best, steps, fine = self._mode(one, features, begun)
             found.append(best)
-            details = {"objective": best.objective, "landmarks": features.m}
+            details: dict[str, Any] = {"objective": best.objective, "landmarks": features.m}
             if features.rounds:
                 details["features"] = "float32"
             message = "" if fine else "the duality gap does not fall any further"

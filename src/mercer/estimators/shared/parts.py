@@ -84,10 +84,13 @@ class Parts:
 
     def beyond(self) -> list[str]:
         """Return the grams that hold no n x n array and serve these parts."""
-        found = []
+        found, inference = [], self.inference
+        if not inference.has_evidence:  # the mode on few points has an inference of its own
+            inference = inferences.on_landmarks(self.loss)
         for name in ("iterative", "inducing"):
             try:
-                replace(self).choose_gram(name, 1)
+                inference.check(self.loss)
+                replace(self, inference=inference).choose_gram(name, 1)
             except ValueError:
                 continue
             found.append(name)
