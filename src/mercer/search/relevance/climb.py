@@ -261,7 +261,7 @@ def settle(run: RelevanceClimb, tol: float, held: bool = False) -> None:
             return
         alpha[moves] = np.maximum(new, np.minimum(alpha[moves], least)) if least else new
         if not _take(run, alpha, beta):
-            if not run.fine or not (whole or _one_alone(run, least)):
+            if not run.fine or not (whole or _one_alone(run, tol, least)):
                 return
             whole = False  # the model leads astray: from here on by its single steps
         if exact:  # the steps themselves, from the evidence that they began with
@@ -276,8 +276,8 @@ def settle(run: RelevanceClimb, tol: float, held: bool = False) -> None:
 ALONE, LEVEL = (1.0, 0.2, 0.04), 3e-3
 
 
-def _one_alone(run: RelevanceClimb, least: float) -> bool:
-    """Move one precision uphill, down to the least: the first, from the steepest, that rises."""
+def _one_alone(run: RelevanceClimb, tol: float, least: float) -> bool:
+    """Move one precision uphill, down to the least: from the steepest the first to gain ``tol``."""
     state, k = run.state, run.state.flat
     mu = bent_weights(run.machine, state)[k:]
     slope = 0.5 * (1.0 - state.prior * (state.variances[k:] + mu**2))
@@ -285,7 +285,8 @@ def _one_alone(run: RelevanceClimb, least: float) -> bool:
         for step in ALONE if abs(slope[j]) > LEVEL else ():
             prior = state.prior.copy()
             prior[j] = max(prior[j] * np.exp(np.copysign(step, slope[j])), least)
-            if run.left > 0 and run.to(state.active, prior, state.beta, "changed"):
+            new = run.machine.evaluate(state.active, prior, state.beta, state)
+            if run.left > 0 and run.take(new, "changed", tol):
                 return True
     return False
 
