@@ -14,7 +14,7 @@ SIZES = {
     "svc": [5000, 10000, 20000],
     "svr": [5000, 10000],
     "lsc": [2000],
-    "rvm": [500, 1000, 2000, 3000],
+    "rvm": [200, 500, 800, 1000, 2000, 3000],
     "spline": [10_000, 100_000, 1_000_000],
     "stream": [100000],
     "tables": [2000],
@@ -29,6 +29,7 @@ PEERS = {
 }
 PARTS = ("evidence", "memory", "fit", "startup", "threads", "update", "accuracy", "med")
 PARTS += ("bound", "product", "iterative", "landmarks")  # of large tables
+PARTS += ("sinc", "regression", "classification")  # of relevance vectors
 
 
 def arguments(given: list[str] | None) -> argparse.Namespace:
@@ -156,7 +157,7 @@ def main(given: list[str] | None = None) -> int:
             from rvm import SIZES as TASKS
             from rvm import rvm_rows
 
-            for task in (task for task, ns in TASKS.items() if n in ns):
+            for task in (t for t, ns in TASKS.items() if n in ns and t in options.parts):
                 rows += rvm_rows(task, n, options.repeats, options.peers)
         elif options.suite == "lsc":
             from lsc import lsc_rows

@@ -37,6 +37,18 @@ MERCER_CLONES inline void add_some(double* x, const double* const* rows, size_t 
     add_rows(x, m, p, c, [=](size_t r) { return rows[r]; });
 }
 
+// sums (m) plus b_i A_ij^2 over the rows i of A (n, m).
+MERCER_CLONES inline void add_squares(const double* A, size_t n, size_t m, const double* b, double* sums) {
+    size_t i = 0;
+    for (; i + 2 <= n; i += 2) {
+        const double *x = A + i * m, *y = x + m, c = b[i], d = b[i + 1];
+#pragma omp simd
+        for (size_t j = 0; j < m; ++j) sums[j] += c * x[j] * x[j] + d * y[j] * y[j];
+    }
+    for (; i < n; ++i)
+        for (size_t j = 0; j < m; ++j) sums[j] += b[i] * A[i * m + j] * A[i * m + j];
+}
+
 // dots[j] = the inner product of row j of A (m, r) with g (r), times scale[j].
 MERCER_CLONES inline void times(const double* A, size_t m, size_t r, const double* g,
                                 const double* scale, double* dots) {

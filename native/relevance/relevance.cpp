@@ -214,6 +214,13 @@ struct Held : Candidates {
     }
 };
 
+// Add to sums (m) the squares of the columns of A (n, m), a row counting b (n).
+void weighted_squares(Matrix A, ConstVector b, Vector sums) {
+    check(b.shape(0) == A.shape(0) && sums.shape(0) == A.shape(1));
+    nb::gil_scoped_release release;
+    add_squares(A.data(), A.shape(0), A.shape(1), b.data(), sums.data());
+}
+
 // Candidates to take in together: again the one that gains most, seen after those before it, while it
 // gains ``tol`` and ``part`` of what the first does, and not more than ``limit``. S and Q (m) are as seen
 // from a state, S must exceed ``least`` (m), closed if < 0; V (p.., m) has room for them. The products of a candidate
@@ -273,6 +280,8 @@ NB_MODULE(relevance, m) {
              nb::arg("V").noconvert(), nb::arg("S").noconvert(), nb::arg("Q").noconvert())
         .def("products", &Held::products, nb::arg("active"), nb::arg("out").noconvert())
         .def("functions", &Held::functions, nb::arg("active"), nb::arg("out").noconvert());
+    m.def("weighted_squares", &weighted_squares, nb::arg("A"), nb::arg("b"),
+          nb::arg("sums").noconvert());
     m.def("additions", &additions, nb::arg("source"), nb::arg("scale"), nb::arg("S"), nb::arg("Q"),
           nb::arg("least"), nb::arg("V").noconvert(), nb::arg("p"), nb::arg("tol"), nb::arg("part"),
           nb::arg("limit"), nb::arg("floor"));

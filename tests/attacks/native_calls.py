@@ -241,6 +241,12 @@ def exchanges(rng: np.random.Generator) -> Case:
     return given | {"tol": 0.1, "floor": 0.01}, {"return": found}
 
 
+def weighted_squares(rng: np.random.Generator) -> Case:
+    A = rng.normal(size=(size(rng), size(rng)))
+    b = rng.normal(size=len(A))
+    return {"A": A, "b": b, "sums": np.ones(A.shape[1])}, {"sums": 1.0 + b @ A**2}
+
+
 def call_additions(products, S, Q, least, V, p, tol, part, limit, floor):
     given = S, Q, least, V, p, tol, part, limit, floor
     chosen, alphas, first = relevance.additions(
@@ -367,6 +373,7 @@ TABLE: dict[Callable[..., Any], tuple[Callable[..., Any], str, str]] = {
     plain: (averages.plain, "out", "shift1"),
     settle: (relevance.settle, "", "alpha0"),
     exchanges: (relevance.exchanges, "", ""),
+    weighted_squares: (relevance.weighted_squares, "sums", ""),
     additions: (call_additions, "V", "V0 products1"),
     candidates: (call_candidates, "R mu rest V S Q G", "V0"),
     spanned: (call_candidates, "R mu rest V S Q G", "V0"),

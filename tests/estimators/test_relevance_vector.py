@@ -204,6 +204,7 @@ def test_healed_probabilities_are_less_sure(rings) -> None:
     assert np.abs(healed.predict_proba(far)[0, 1] - 0.5) < sure
 
 
+@pytest.mark.filterwarnings("ignore::mercer.core.errors.FoundNothingWarning")  # noise
 def test_pure_noise_and_constant_targets(rng) -> None:
     X = rng.uniform(-3, 3, (80, 1))
     y = rng.normal(size=80)
@@ -341,6 +342,7 @@ def test_one_length_scale_for_each_column(rng) -> None:
     assert min(scales[1:]) > 2.0 * scales[0]
 
 
+@pytest.mark.filterwarnings("ignore::mercer.core.errors.FoundNothingWarning")  # noise
 def test_model_files(tmp_path, sinc, rings) -> None:
     X, y = sinc
     iris = load_iris(return_X_y=True)

@@ -66,6 +66,36 @@ def test_the_search_ends_where_the_evidence_does(seed) -> None:
     assert ascended(machine, run.state).evidence < run.state.evidence + 1e-3
 
 
+SLOW = [seed for seed in range(25) if seed not in (1, 6)]
+
+
+@pytest.mark.parametrize(
+    "seed", [1, 6, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW)]
+)
+def test_no_single_step_raises_the_evidence(seed) -> None:
+    """Brute force: no function outside gains by coming in, at any precision, nor one inside."""
+    machine = labels(seed)
+    run = climb(machine)
+    state, least = run.state, least_precision(machine)
+    assert run.converged
+    tried = [0.0]
+
+    def gains(active: tuple[int, ...], prior: np.ndarray) -> None:
+        tried.append(machine.evaluate(active, prior, 1.0, state).evidence - state.evidence)
+
+    outside = set(np.flatnonzero(machine.design.usable)) - set(state.active)
+    for i in outside:
+        for alpha in np.maximum(least, np.exp(np.arange(-9.0, 3.0, 1.5))):
+            gains((*state.active, int(i)), np.append(state.prior, alpha))
+    for j in range(len(state.active)):
+        gains(state.active[:j] + state.active[j + 1 :], np.delete(state.prior, j))
+        for step in np.linspace(-4.0, 4.0, 17):
+            prior = state.prior.copy()
+            prior[j] = max(least, prior[j] * np.exp(step))
+            gains(state.active, prior)
+    assert max(tried) < 0.01
+
+
 def test_labels_that_can_be_separated_do_not_run_away(rng) -> None:
     X = np.concatenate([rng.normal(size=(20, 2)) - 4.0, rng.normal(size=(20, 2)) + 4.0])
     y = np.repeat([0, 1], 20)

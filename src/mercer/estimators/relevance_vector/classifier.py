@@ -20,8 +20,12 @@ from mercer.estimators.shared.table import Table, read_rows
 from mercer.estimators.shared.units import Units
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
+from mercer.losses.binary.logistic import Logistic
+from mercer.losses.binary.probit import Probit
 from mercer.search.relevance.kernel import Makers
 from mercer.search.relevance.machines import LaplaceMachine
+
+LOSSES: dict[str, type[Loss]] = {"logistic": Logistic, "probit": Probit}
 
 
 class RVClassifier(RelevanceMachine, ClassProbabilities):
@@ -102,7 +106,7 @@ class RVClassifier(RelevanceMachine, ClassProbabilities):
 
     # ------------------------------------------------------------------ fit
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
-        if self.loss not in ("logistic", "probit"):
+        if not isinstance(self.loss, str) or self.loss not in LOSSES:
             raise ValueError(f"loss must be 'logistic' or 'probit', not {self.loss!r}")
         X, y = read_rows(self, X, y)
         given = labels.read_labels(y, self.class_weight, sample_weight)
@@ -114,11 +118,11 @@ class RVClassifier(RelevanceMachine, ClassProbabilities):
         return X, labels.one_vs_rest(given.codes, k), given.weights
 
     def _likelihoods(self, table: Table, units: Units) -> tuple[Makers, float | None]:
-        loss, targets = Loss.by_name(self.loss), np.ascontiguousarray(table.mean.T)
+        loss, targets = LOSSES[self.loss](), np.ascontiguousarray(table.mean.T)
         return [partial(LaplaceMachine, y=t, loss=loss) for t in targets], None
 
     def _found_loss(self, beta: float) -> Loss:
-        return Loss.by_name(self.loss)
+        return LOSSES[self.loss]()
 
     def _figures(self, mean: Array, variance: Array, table: Table) -> LeftOut:
         proba = np.exp(log_probabilities(self.losses_[0], mean, variance))

@@ -77,9 +77,9 @@ class RVRegressor(RelevanceMachine, KernelRegressor):
     -----
     Where functions add nothing but chance the model without any is returned, with a warning: if M
     functions, chosen of m on n rows with K length scales tried, gain less in log evidence than
-    M (0.7 + log max(m/(n - M/2), 1)) + 3.5 + log K, more than 95 % of noise does, and the best
-    single one fits no better than it fits y in random order (level 0.01). ``report_["machines"]``
-    has what was gained and needed, ``report_["found_nothing"]`` says it in words.
+    M (0.7 + log max(m/(n - M/2), 1)) + 4.5 + log K, more than 95 % of noise does, and the best
+    single one fits no better than it fits y in random order (level 0.01 / K).
+    ``report_["machines"]`` has what was gained and needed, ``report_["found_nothing"]`` says it.
 
     Without ``heal`` the variance tends to the noise alone far from the relevance vectors, where
     least is known: do not use it there.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from mercer.core.arrays import Array, mirror
@@ -20,21 +19,6 @@ if TYPE_CHECKING:
 GONE = 1e-6  # nats that rounding of R'R may cost before the rows are taken in by reflections
 
 
-<<<<<<< HEAD
-=======
-def whitened(K: NDArray[Any], L: NDArray[Any]) -> NDArray[Any]:
-    """K L^-T for K (q, m) and a lower triangle L, in place, by panels: mostly multiplication."""
-    solve = blas.strsm if K.dtype == np.float32 else blas.dtrsm
-    for i in range(0, len(L), PANEL):
-        j = slice(i, i + PANEL)
-        if i:
-            K[:, j] -= K[:, :i] @ L[j, :i].T
-        # a triangle is solved with, not inverted: it may be close to singular
-        K[:, j] = solve(1.0, L[j, j], K[:, j].T, lower=1).T
-    return K
-
-
->>>>>>> 9e9cd07f738451dd29f774d7d342111e149b1880
 class ReducedFactor(Factor):
     """C = (Q + diag(lam) + W^-1)^-1 with H (n, c) projected out, by one triangle R (m + c, m + c).
 

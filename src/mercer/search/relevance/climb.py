@@ -24,6 +24,7 @@ import numpy as np
 from mercer._native import relevance as native
 from mercer.core.arrays import Array
 from mercer.search.relevance.bend import bent_model, bent_pull, bent_weights, least_precision
+from mercer.search.relevance.leaps import leaps
 from mercer.search.relevance.machines import Machine
 from mercer.search.relevance.state import SparseState
 
@@ -139,8 +140,11 @@ class RelevanceClimb:
 
     def to(self, active: tuple[int, ...], prior: Array, beta: float, kind: str) -> bool:
         """Try these functions and precisions; stay where the evidence does not rise."""
-        new = self.machine.evaluate(active, prior, beta, self.state)
-        if not new.evidence > self.state.evidence + 1e-13 * abs(self.state.evidence):
+        return self.take(self.machine.evaluate(active, prior, beta, self.state), kind)
+
+    def take(self, new: SparseState, kind: str, more: float = 0.0) -> bool:
+        """Go to a new state if the evidence rises there, and by ``more``."""
+        if not new.evidence > self.state.evidence + max(more, 1e-13 * abs(self.state.evidence)):
             self.counts["undone"] += 1
             return False
         self.state = new
@@ -182,7 +186,8 @@ def _ascend(run: RelevanceClimb, held: bool) -> None:
     """Climb until nothing is left to gain; the noise is ``held`` at first."""
     tol, patience = run.tol, np.inf
     while run.left > 0:
-        gain = _restructure(run)
+        scan = Scan(run.machine, run.state, run.fine)
+        gain = _restructure(run, scan)
         if gain > 0.0:
             patience = max(FINE * tol, SETTLED * gain)
             settle(run, patience, held)
@@ -192,16 +197,17 @@ def _ascend(run: RelevanceClimb, held: bool) -> None:
             if tol < EXCHANGE and not (run.fine or run.machine.exact):
                 run.fine = True
                 settle(run, patience)
+        elif run.fine and _leap(run, scan):
+            patience = np.inf
         else:
-            run.converged = True
+            run.converged = run.left > 0
             break
         held = held and gain >= RELEASE
 
 
-def _restructure(run: RelevanceClimb) -> float:
+def _restructure(run: RelevanceClimb, scan: Scan) -> float:
     """Add candidates, or exchange one where none is left; return the gain, 0 if there is none."""
     state = run.state
-    scan = Scan(run.machine, state, run.fine)
     barred: set[int] = set()
     while run.left > 0:
         chosen, alphas, gain = scan.additions(barred, run.tol)
@@ -220,6 +226,19 @@ def _restructure(run: RelevanceClimb) -> float:
             break
         barred.add(chosen[0])
     return 0.0
+
+
+def _leap(run: RelevanceClimb, scan: Scan) -> bool:
+    """Take in the first function that gains the tolerance far from where it comes in, if any."""
+    machine, state = run.machine, run.state
+    if machine.separates(state):
+        return False
+    for new in leaps(machine, state, scan.S, scan.Q, scan.V, scan.least):
+        if run.take(new, "added", run.tol):
+            return True
+        if run.left <= 0:
+            break
+    return False
 
 
 def settle(run: RelevanceClimb, tol: float, held: bool = False) -> None:
@@ -242,7 +261,7 @@ def settle(run: RelevanceClimb, tol: float, held: bool = False) -> None:
             return
         alpha[moves] = np.maximum(new, np.minimum(alpha[moves], least)) if least else new
         if not _take(run, alpha, beta):
-            if not run.fine or not whole:
+            if not run.fine or not (whole or _one_alone(run, tol, least)):
                 return
             whole = False  # the model leads astray: from here on by its single steps
         if exact:  # the steps themselves, from the evidence that they began with
@@ -251,6 +270,25 @@ def settle(run: RelevanceClimb, tol: float, held: bool = False) -> None:
             made = {"deleted": deleted, "changed": changed - 1, "undone": undone}
             run.counts |= {kind: run.counts[kind] + count for kind, count in made.items()}
             return
+
+
+# Steps in the log of one precision, where none in all of them rises; slopes below are not followed.
+ALONE, LEVEL = (1.0, 0.2, 0.04), 3e-3
+
+
+def _one_alone(run: RelevanceClimb, tol: float, least: float) -> bool:
+    """Move one precision uphill, down to the least: from the steepest the first to gain ``tol``."""
+    state, k = run.state, run.state.flat
+    mu = bent_weights(run.machine, state)[k:]
+    slope = 0.5 * (1.0 - state.prior * (state.variances[k:] + mu**2))
+    for j in np.argsort(-np.abs(slope), kind="stable"):
+        for step in ALONE if abs(slope[j]) > LEVEL else ():
+            prior = state.prior.copy()
+            prior[j] = max(prior[j] * np.exp(np.copysign(step, slope[j])), least)
+            new = run.machine.evaluate(state.active, prior, state.beta, state)
+            if run.left > 0 and run.take(new, "changed", tol):
+                return True
+    return False
 
 
 def _take(run: RelevanceClimb, alpha: Array, beta: float) -> bool:

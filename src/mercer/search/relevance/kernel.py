@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+from scipy.linalg import lapack
 from scipy.optimize import minimize
 from scipy.spatial import cKDTree
 
@@ -94,10 +95,9 @@ class Setting:
         return self.climbs(Design(Phi, self.flat, self.weights), tol)
 
 
-# A smooth kernel on few columns has far fewer functions than rows, but for rounding: r of n rows
-# are tried from MANY rows on up to n / FULL, and no further than n / FIRST if much is left by then.
-MANY, FIRST, FULL, MUCH = 400, 32, 8, 0.1
-ROUNDING = 1e-13
+# A smooth kernel on few columns has far fewer functions than rows, but for rounding. From MANY rows
+# on they are looked for, up to n / FULL; not if as many rows, spread over the table, have as many.
+MANY, FULL, ROUNDING = 400, 8, 1e-13
 
 
 def spanning(kernel: Kernel, points: Array) -> Array | None:
@@ -105,14 +105,12 @@ def spanning(kernel: Kernel, points: Array) -> Array | None:
     n = len(points)
     if n < MANY or getattr(kernel, "native", None) is None:  # those are known to be definite
         return None
-    given: dict[str, Any] = {"relative": False, "least": ROUNDING}
-    _, first = pivots(kernel, points, n // FIRST, **given)
-    if np.any(1.0 - np.einsum("ij,ij->j", first, first) > MUCH):
+    some = n // FULL
+    sample = kernel(points[np.linspace(0, n - 1, some).astype(np.intp)])
+    if lapack.dpstrf(sample, tol=ROUNDING)[2] == some:
         return None
-    more = n // FULL - len(first)
-    _, rest = pivots(kernel, points, more, first, **given)
-    L = np.concatenate([first, rest])
-    return None if len(rest) == more else np.ascontiguousarray(L.T)
+    chosen, L = pivots(kernel, points, some, relative=False, least=ROUNDING)
+    return None if len(chosen) == some else np.ascontiguousarray(L.T)
 
 
 def score_of(runs: list[RelevanceClimb]) -> float:

@@ -238,9 +238,10 @@ class LaplaceMachine(Machine):
             mu[:k] = near.mu[:k]
             known = dict(zip(near.active, near.mu[k:], strict=True))
             mu[k:] = [known.get(i, 0.0) for i in active]
-        value, fresh, last = self._objective(F, precisions, mu), False, math.inf
+        f = mu @ F
+        value, fresh, last = self._objective(f, precisions, mu), False, math.inf
         for _ in range(STEPS):
-            d1, d2, _ = self.loss.derivatives(self.y, mu @ F)
+            d1, d2, _ = self.loss.derivatives(self.y, f)
             b, a = w * d2, -w * d1
             half = F * np.sqrt(b)
             normal = np.asfortranarray(half @ half.T)  # one array twice: half the work
@@ -250,8 +251,8 @@ class LaplaceMachine(Machine):
             step = found.back(found.half(slope))
             if not fresh and not np.abs(step).max(initial=0.0) < FAR:
                 fresh = True  # a start where the loss has no curvature left: begin at zero
-                mu = np.zeros(len(F))
-                value = self._objective(F, precisions, mu)
+                mu, f = np.zeros(len(F)), np.zeros(len(w))
+                value = self._objective(f, precisions, mu)
                 continue
             if not np.isfinite(step).all():
                 value = -math.inf  # no mode was found: the search will not go there
@@ -260,7 +261,7 @@ class LaplaceMachine(Machine):
             if promise < CLOSE or (last < STALLED and promise > 0.5 * last):
                 break  # at the mode, or as near as rounding lets Newton come: it would square
             last = promise
-            new, value = self._along(F, precisions, mu, step, promise, value)
+            new, f, value = self._along(F, f, precisions, mu, step, promise, value)
             if new is mu:  # nothing left but rounding
                 break
             mu = new
@@ -305,19 +306,27 @@ class LaplaceMachine(Machine):
     def separates(self, state: SparseState) -> bool:
         return self.loss.response == "binary" and bool(np.all(self.y * (state.mu @ state.F) > 0.0))
 
-    def _objective(self, F: Array, precisions: Array, mu: Array) -> float:
-        loss = float(self.design.weights @ self.loss.value(self.y, mu @ F))
+    def _objective(self, f: Array, precisions: Array, mu: Array) -> float:
+        loss = float(self.design.weights @ self.loss.value(self.y, f))
         return -loss - 0.5 * float(precisions @ mu**2)
 
     def _along(
-        self, F: Array, precisions: Array, mu: Array, step: Array, promise: float, value: float
-    ) -> tuple[Array, float]:
+        self,
+        F: Array,
+        f: Array,
+        precisions: Array,
+        mu: Array,
+        step: Array,
+        promise: float,
+        value: float,
+    ) -> tuple[Array, Array, float]:
         """Go along Newton's step as far as the objective rises in keeping with its promise."""
-        part = min(1.0, LONGEST / float(np.abs(step @ F).max(initial=LONGEST)))
+        move = step @ F
+        part = min(1.0, LONGEST / float(np.abs(move).max(initial=LONGEST)))
         while part > 1e-10:
-            new = mu + part * step
-            reached = self._objective(F, precisions, new)
+            new, there = mu + part * step, f + part * move
+            reached = self._objective(there, precisions, new)
             if reached >= value + 1e-4 * part * promise:
-                return new, reached
+                return new, there, reached
             part *= 0.5
-        return mu, value
+        return mu, f, value

@@ -4,7 +4,7 @@ Of many candidates one always fits noise a little, and the evidence, which was m
 does not pay for the choice. What noise gains was measured (benchmarks/relevance_noise.py): M
 functions, chosen of m with K kernels tried on n rows, gain less than
 
-    M (0.7 + log max(m / (n - M/2), 1)) + 3.5 + log K
+    M (0.7 + log max(m / (n - M/2), 1)) + 4.5 + log K
 
 in 95 % of tables or more. Functions that gain as much are kept, be they few or many small ones.
 Laplace's approximation of the evidence gains more on noise; there the price (M + 1) (log m)/2 is
@@ -23,7 +23,7 @@ from mercer.search.relevance.climb import COLLINEAR
 from mercer.search.relevance.machines import Machine
 from mercer.search.relevance.state import SparseState
 
-EACH, ONCE = 0.7, 3.5  # what a function is charged, and what the model is
+EACH, ONCE = 0.7, 4.5  # what a function is charged, and what the model is
 LEVEL, ORDERS = 0.01, 299
 
 
@@ -34,8 +34,8 @@ def judged(
 
     The model without functions is returned if the functions, found with so many ``kernels``, gain
     less than their charge, and the best single candidate fits no better than it fits targets in
-    random order (at level :data:`LEVEL`, by :data:`ORDERS` orders from a fixed seed); never if it
-    is not ``tested``.
+    random order (at level :data:`LEVEL` / ``kernels``, as far as :data:`ORDERS` orders from a fixed
+    seed can tell); never if it is not ``tested``.
     """
     null = machine.null()
     gain = found.evidence - null.evidence
@@ -43,7 +43,7 @@ def judged(
     if machine.exact:
         needed = charge(machine, found) + ONCE + math.log(kernels)
     p = None if not tested or not found.active or gain >= needed else p_value(machine, null)
-    kept = p is not None and p > LEVEL
+    kept = p is not None and p > max(LEVEL / kernels, 1.0 / (1 + ORDERS))
     return null if kept else found, {"gain": gain, "needed": needed, "p_value": p, "kept": kept}
 
 

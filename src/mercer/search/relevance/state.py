@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from mercer.core.arrays import Array
+from mercer._native import relevance as native
+from mercer.core.arrays import Array, Index
 
 ROWS = 4096  # that are multiplied at a time
 SAME = 1e-12  # largest difference between columns that are one function
@@ -80,6 +81,10 @@ class Design:
         """Return the candidate i, of unit length, shape (n,)."""
         return np.asarray(self.Phi[:, i] * self.inverse[i])
 
+    def some(self, which: Index) -> Array:
+        """Return several candidates, of unit length, one a row: shape (c, n)."""
+        return np.asarray((self.Phi[:, which] * self.inverse[which]).T)
+
     def dots(self, V: Array, out: Array | None = None) -> Array:
         """Inner products of V (n,) or (p, n) with every candidate: (m,) or (p, m)."""
         found = np.matmul(V, self.Phi, out=out)
@@ -101,19 +106,15 @@ class Design:
             part = part * np.sqrt(w)[:, None]
         return np.asarray(part.T @ part)  # one array twice: half the work
 
-    @cached_property
-    def _squares(self) -> Array:
-        return np.asarray(self.Phi**2)
-
     def unit_squares(self, b: Array) -> Array:
         """sum_i b_i phi_im^2 of the columns of unit length, shape (m,)."""
         return np.asarray(self._weighted(b) * self.inverse**2)
 
     def _weighted(self, b: Array) -> Array:
         """sum_i b_i phi_im^2 of the columns as they are, shape (m,)."""
-        if np.all(b == 1.0):
-            return np.asarray(np.einsum("ij,ij->j", self.Phi, self.Phi))
-        return np.asarray(b @ self._squares)
+        out = np.zeros(self.count)
+        native.weighted_squares(np.ascontiguousarray(self.Phi), b, out)
+        return out
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,9 @@ class Spanned(Design):
 
     def column(self, i: int) -> Array:
         return np.asarray(self.Phi @ self.Phi[i] * self.inverse[i])
+
+    def some(self, which: Index) -> Array:
+        return np.asarray((self.Phi[which] * self.inverse[which, None]) @ self.Phi.T)
 
     def dots(self, V: Array, out: Array | None = None) -> Array:
         found = np.matmul(V @ self.Phi, self.Phi.T, out=out)
