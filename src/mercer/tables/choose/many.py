@@ -88,12 +88,17 @@ class Contest:
         self.stopped = False
 
     # ------------------------------------------------------------------ fits
-    def fit(self, machine: Any, rows: Index) -> tuple[Any, float, list[str]]:
-        """Return the machine fitted to some rows, the seconds it took, and what was warned of."""
+    def fit(self, machine: Any, rows: Index, like: Any = None) -> tuple[Any, float, list[str]]:
+        """Return the machine fitted to some rows, the seconds it took, and what was warned of.
+
+        Its points were chosen by a fit before this one if it is ``like`` another machine.
+        """
         began = time.monotonic()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             fitted(machine, self.X[rows], self.target.labels(rows), self.target.counts(rows))
+        if like is not None and "inducing" in like.report_:
+            machine.report_["inducing"]["chosen"] = like.report_["inducing"]["chosen"]
         if interrupted(getattr(machine, "report_", None)):
             if not self.clock.spent_out:
                 self.stopped = True
@@ -110,11 +115,11 @@ class Contest:
         others = others[: max(0, count - len(first))]
         return np.sort(np.concatenate([first, others]))
 
-    def enter(self, tried: Tried, form: Form, machine: Any, rows: Index) -> None:
+    def enter(self, tried: Tried, form: Form, machine: Any, rows: Index, like: Any = None) -> None:
         """Fit a machine, and let it predict the rows that were held out."""
         form = replace(form, rows=len(rows))
         self.clock.tell(stage=name_of(tried, form))
-        machine, seconds, notes = self.fit(machine, rows)
+        machine, seconds, notes = self.fit(machine, rows, like)
         self.judge(tried, form, machine, rows, seconds, notes)
 
     def judge(
@@ -197,7 +202,7 @@ class Contest:
 
     def _take(self, tried: Tried, form: Form, found: Any, seconds: float) -> None:
         """Fit a candidate in one form; ``found`` has its hyperparameters."""
-        machine, rows = clone(tried.machine), self.some(form.rows)
+        machine, rows, moved = clone(tried.machine), self.some(form.rows), None
         if found is not None:
             stage = f"{tried.candidate.name}: {form.points} points"
             advance = self.clock.watch(moving(form.rows) * seconds, 1.0, stage=stage)
@@ -221,7 +226,7 @@ class Contest:
             machine = SigmoidClassifier(machine.set_params(probability=None, gram=few))
         elif form.name == "inducing":
             machine.set_params(gram=Inducing(m=form.points, max_iter=0))
-        self.enter(tried, form, machine, rows)
+        self.enter(tried, form, machine, rows, moved)
 
     def _known(self, machine: Any) -> Any:
         """Return an unfitted machine that keeps the hyperparameters and points of a fitted one."""
@@ -247,7 +252,7 @@ class Contest:
         if whole and not self.stopped and 1.2 * best.seconds <= self.clock.left:
             self.clock.tell(stage=f"{best.tried.candidate.name} on all {len(every)} rows")
             try:
-                machine, _, notes = self.fit(self._known(best.machine), every)
+                machine, _, notes = self.fit(self._known(best.machine), every, best.machine)
                 rows = every
             except (KeyboardInterrupt, *FAILURES):
                 machine, rows = best.machine, best.rows

@@ -179,6 +179,8 @@ def influence(machine: Any, X: Array, weights: Array | None = None) -> Array:
     """
     machine = getattr(machine, "machine_", machine)
     size, posteriors = np.zeros(len(X)), getattr(machine, "posteriors_", None)
+    if "inducing" in (getattr(machine, "report_", None) or {}):
+        return size  # the coefficients are those of points
     named = (("support_", "dual_coef_"), ("relevance_rows_", "weights_"))
     pairs = [[getattr(machine, name, None) for name in names] for names in named]
     known = [(rows, c) for rows, c in pairs if rows is not None and c is not None]
