@@ -21,7 +21,7 @@ from mercer.core.memory import available_bytes, dgemm_rate
 from mercer.estimators.support_vector.classifier import SVC
 from mercer.linalg.representation import Inducing, Iterative
 from mercer.search.optimize import interrupted
-from mercer.tables.choose.afford import MOVED, Form, family_of, forms, moving, rank_of
+from mercer.tables.choose.afford import MOVED, Offer, family_of, forms, moving, rank_of
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.left_out import LeftOutTable, check_predictions, predicted_by
 from mercer.tables.choose.refit import (
@@ -31,7 +31,7 @@ from mercer.tables.choose.refit import (
     stated,
     stopped_early,
 )
-from mercer.tables.choose.resume import Kept, Resumed, found_by, parameters_of, points_of
+from mercer.tables.choose.resume import Known, Resumed, found_by, parameters_of, points_of
 from mercer.tables.choose.screen import FAILURES, LAST, Clock, Screening, Tried, told
 from mercer.tables.data.target import Target
 from mercer.tables.data.weights import fitted
@@ -48,11 +48,11 @@ ROOM = 0.5  # of the memory that is available
 
 
 @dataclass
-class Entry:
+class Entrant:
     """A machine that was fitted to some of the rows in some form, and how others predict it."""
 
     tried: Tried
-    form: Form
+    form: Offer
     machine: Any
     rows: Index
     left: LeftOutTable
@@ -60,7 +60,7 @@ class Entry:
     notes: list[str]
 
 
-def name_of(tried: Tried, form: Form) -> str:
+def name_of(tried: Tried, form: Offer) -> str:
     """Return the candidate and its form, in words."""
     how = {
         "inducing": f"{form.points} points for {form.rows} rows",
@@ -83,7 +83,7 @@ class Contest:
         held = self.rng.permutation(free)[: min(HELD, len(known) // 10)]
         self.held: Index = np.sort(held)
         self.train: Index = np.setdiff1d(known, self.held)
-        self.entries: list[Entry] = []
+        self.entries: list[Entrant] = []
         self.searched: dict[int, Any] = {}  # machines fitted to a sample, by their candidate
         self.stopped = False
 
@@ -115,7 +115,7 @@ class Contest:
         others = others[: max(0, count - len(first))]
         return np.sort(np.concatenate([first, others]))
 
-    def enter(self, tried: Tried, form: Form, machine: Any, rows: Index, like: Any = None) -> None:
+    def enter(self, tried: Tried, form: Offer, machine: Any, rows: Index, like: Any = None) -> None:
         """Fit a machine, and let it predict the rows that were held out."""
         form = replace(form, rows=len(rows))
         self.clock.tell(stage=name_of(tried, form))
@@ -123,14 +123,14 @@ class Contest:
         self.judge(tried, form, machine, rows, seconds, notes)
 
     def judge(
-        self, tried: Tried, form: Form, machine: Any, rows: Index, seconds: float, notes: list[str]
+        self, tried: Tried, form: Offer, machine: Any, rows: Index, seconds: float, notes: list[str]
     ) -> None:
         """Add a fitted machine, if it predicts the rows that were held out."""
         X, y, k = self.X[self.held], self.target.values[self.held], self.target.k
         check_predictions(machine, X, k)
         left = predicted_by(machine, X, y, k, self.target.counts(self.held))
         if np.isfinite(left.score):
-            self.entries.append(Entry(tried, form, machine, rows, left, seconds, notes))
+            self.entries.append(Entrant(tried, form, machine, rows, left, seconds, notes))
 
     # ------------------------------------------------------------------ one finalist
     def begin(self, tried: Tried, seconds: float) -> None:
@@ -143,7 +143,7 @@ class Contest:
             return
         if not self.take_all(tried, None, seconds):  # hardly any time: what the screening has
             rows = self.screening.rows
-            self.judge(tried, Form("exact", len(rows)), tried.machine, rows, 0.0, [])
+            self.judge(tried, Offer("exact", len(rows)), tried.machine, rows, 0.0, [])
 
     def go_on(self, seconds: float) -> None:
         """Let the best candidate on a sample take all rows, unless others are far better."""
@@ -163,7 +163,7 @@ class Contest:
         (n, d), machine = (len(self.train), self.X.shape[1]), tried.machine
         rate, room, rank = dgemm_rate(), ROOM * available_bytes(), rank_of(machine, d)
 
-        def within(share: float) -> list[Form]:
+        def within(share: float) -> list[Offer]:
             given = (family_of(machine), n, d, share * seconds, room, rate)
             return forms(*given, held=len(self.held), rank=rank)
 
@@ -196,18 +196,18 @@ class Contest:
             start = parameters_of(tried.machine)
             machine.set_params(search=Resumed(start, candidate.criterion, **options))
         machine, took, notes = self.fit(machine, rows)
-        form = Form("exact", len(rows))
+        form = Offer("exact", len(rows))
         self.judge(tried, form, machine, rows, took, notes)
         return machine, rows
 
-    def _take(self, tried: Tried, form: Form, found: Any, seconds: float) -> None:
+    def _take(self, tried: Tried, form: Offer, found: Any, seconds: float) -> None:
         """Fit a candidate in one form; ``found`` has its hyperparameters."""
         machine, rows, moved = clone(tried.machine), self.some(form.rows), None
         if found is not None:
             stage = f"{tried.candidate.name}: {form.points} points"
             advance = self.clock.watch(moving(form.rows) * seconds, 1.0, stage=stage)
             kept = {"progress": advance, "balance": not tried.candidate.repeats}
-            machine.set_params(search=Kept(found_by(found), **kept))
+            machine.set_params(search=Known(found_by(found), **kept))
         if form.name == "iterative":
             machine.set_params(gram=Iterative(rank=form.points))
         elif form.name == "inducing" and family_of(tried.machine) == "process":
@@ -233,18 +233,18 @@ class Contest:
         twin = clone(machine)
         if "search" in twin.get_params(deep=False) and machine.report_.get("search"):
             balance = getattr(twin.search, "balance", True)
-            twin.set_params(search=Kept(found_by(machine), balance=balance))
+            twin.set_params(search=Known(found_by(machine), balance=balance))
         if isinstance(getattr(twin, "gram", None), Inducing):
             twin.set_params(gram=points_of(machine))
         return twin
 
-    def _failed(self, tried: Tried, form: Form, error: Exception) -> None:
+    def _failed(self, tried: Tried, form: Offer, error: Exception) -> None:
         """Remember why a form of a candidate is not among the entries."""
         name = f"{tried.candidate.name}, {form.name} on {form.rows} rows"
         tried.notes.append(f"{name}, failed: {error}")
 
     # ------------------------------------------------------------------ the last fit
-    def last(self, best: Entry) -> Final:
+    def last(self, best: Entrant) -> Final:
         """Fit the best entry to the rows that were held out as well, if that has time."""
         every = np.sort(np.concatenate([self.train, self.held]))
         whole = len(best.rows) == len(self.train)
@@ -262,7 +262,7 @@ class Contest:
             machine.set_params(gram=Inducing(m=best.form.points))
         return Final(machine, rows, best.left, self.held, [*self._told(best, rows), *notes])
 
-    def _told(self, best: Entry, rows: Index) -> list[str]:
+    def _told(self, best: Entrant, rows: Index) -> list[str]:
         """Say what was compared, and of how many rows the machine knows."""
         total = len(self.train) + len(self.held)
         notes = []
@@ -303,7 +303,7 @@ def final_of_many(
             try:
                 contest.begin(tried, max(share, 0.1) / (len(order) - i))
             except FAILURES as error:
-                contest._failed(tried, Form("exact", total), error)
+                contest._failed(tried, Offer("exact", total), error)
         if not contest.stopped:
             contest.go_on(SOLVED * clock.left)
     except KeyboardInterrupt:
