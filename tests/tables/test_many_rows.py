@@ -246,6 +246,24 @@ def test_a_form_that_fails_leaves_the_others(small, monkeypatch):
     assert any("no such luck" in note for note in model.notes_)
 
 
+def test_a_clock_that_has_run_out_leaves_time_for_the_rows(small, monkeypatch):
+    """However long reading and screening took: it is a budget, not an interrupt."""
+    small("inducing")
+    usual = screen.screen
+
+    def slow(candidates, X, target, clock, *rest):
+        found = usual(candidates, X, target, clock, *rest)
+        clock.began -= 1e4
+        return found
+
+    monkeypatch.setattr(sys.modules["mercer.tables.fit"], "screen", slow)
+    X, y, _ = plane(300)
+    table = {"a": X[:, 0], "b": X[:, 1], "y": y}
+    model = mercer.fit(table, "y", candidates=["Gaussian process"])
+    assert not model.interrupted_
+    assert len(model.rows_) >= 270
+
+
 def test_a_sigmoid_of_complete_rows_needs_no_rows_without_a_label():
     X, _, c = plane(120)
     machine = SigmoidClassifier(mercer.SVC(gram=Inducing(m=20))).fit(X, c)

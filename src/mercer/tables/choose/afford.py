@@ -98,12 +98,12 @@ def forms(
     whole = _exact(family, n, d, rate)
     if _within(whole, seconds, room, family):
         return [whole]
-    found = []
-    if family in REDUCED:
-        found.append(_inducing(family, n, d, seconds, rate, rank))
+    found: list[Offer] = []
+    few = _inducing(family, n, d, seconds, rate, rank) if family in REDUCED else None
+    found += [] if few is None else [few]
     if family == "process" and not rank:
         found.append(_iterative(n, d, rate, held))
-    found = [f for f in found if f is not None and _within(f, seconds, room, "")]
+    found = [offer for offer in found if _within(offer, seconds, room, "")]
     some = _most(lambda rows: _exact(family, rows, d, rate), n, seconds, room, family)
     return found + ([] if some is None else [some])
 

@@ -44,6 +44,7 @@ BEGUN = 0.45  # of the time: for all finalists on samples, or without a search
 SOLVED = 0.75  # of what is left then, for the best of them; a last fit follows
 SHARES = (0.7, 0.3)  # of that, for all rows in another form and for some of them exactly
 GAINED = 0.3  # nats per row that a machine may gain by all rows
+LEAST = 0.3  # of the time budget, for the final round
 ROOM = 0.5  # of the memory that is available
 
 
@@ -206,7 +207,7 @@ class Contest:
         if found is not None:
             stage = f"{tried.candidate.name}: {form.points} points"
             advance = self.clock.watch(moving(form.rows) * seconds, 1.0, stage=stage)
-            kept = {"progress": advance, "balance": not tried.candidate.repeats}
+            kept: Any = {"progress": advance, "balance": not tried.candidate.repeats}
             machine.set_params(search=Known(found_by(found), **kept))
         if form.name == "iterative":
             machine.set_params(gram=Iterative(rank=form.points))
@@ -294,6 +295,7 @@ def final_of_many(
     if screening.interrupted:
         return stopped_early(screening, total)
     contest = Contest(screening, X, target, clock, seed)
+    clock.allow(LEAST * clock.budget)  # whatever came before: the rows are what it is about
     order, left = list(finalists(screening)), clock.left
     try:
         for i, tried in enumerate(order):
@@ -309,7 +311,11 @@ def final_of_many(
     except KeyboardInterrupt:
         contest.stopped = True
     if not contest.entries:
-        return stopped_early(screening, total)
+        best_so_far, final = stopped_early(screening, total)
+        if not contest.stopped:
+            note = f"no machine could be fitted to more than {len(final.rows)} of {total} rows"
+            final = replace(final, notes=[note, *final.notes[1:]], stopped=False)
+        return best_so_far, final
     best = max(contest.entries, key=lambda e: e.left.score)
     final = contest.last(best)
     if contest.stopped:

@@ -127,7 +127,7 @@ def representation(machine: Any, rows: int, given: int) -> dict[str, Any]:
     count = f"all {rows} rows" if rows == given else f"{rows} of {given} rows"
     bounds, gap = report.get("evidence_bounds"), ended.get("gap") if few else None
     words = [f"it was fitted to {count}, exactly"]
-    if form == "inducing":
+    if few is not None:
         words = [
             f"it was fitted to {count}, which it knows through {few['points']} points "
             f"({few['chosen']}); they explain {100.0 * few['explained']:.2f} % of the prior "

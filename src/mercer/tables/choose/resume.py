@@ -74,7 +74,7 @@ class Known(Timed):
         self.found = found
 
     @property
-    def kept(self) -> Any:  # type: ignore[override]  # known when it is made
+    def kept(self) -> Any:
         """What is kept."""
         return self.found
 
