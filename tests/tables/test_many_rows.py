@@ -13,9 +13,9 @@ from mercer.app.files.formats import parse_number, parse_plain
 from mercer.app.results import plain_of
 from mercer.linalg import Inducing
 from mercer.tables.choose import many, screen
-from mercer.tables.choose.afford import FILE, Form, family_of, forms, rank_of
+from mercer.tables.choose.afford import FILE, Offer, family_of, forms, rank_of
 from mercer.tables.choose.calibrated import SigmoidClassifier
-from mercer.tables.choose.resume import Kept, found_by, points_of
+from mercer.tables.choose.resume import Known, found_by, points_of
 
 RATE, ROOM = 3e10, 8e9  # operations a second, bytes
 
@@ -106,7 +106,7 @@ def plane(n, seed=0):
 def test_kept_parameters_are_those_that_were_found():
     X, y, _ = plane(60)
     first = mercer.GPRegressor().fit(X, y)
-    second = mercer.GPRegressor(search=Kept(found_by(first))).fit(X, y)
+    second = mercer.GPRegressor(search=Known(found_by(first))).fit(X, y)
     assert repr(second.kernel_) == repr(first.kernel_)
     assert repr(second.loss_) == repr(first.loss_)
     np.testing.assert_allclose(second.predict(X), first.predict(X), rtol=1e-10)
@@ -117,7 +117,7 @@ def test_points_are_kept_in_the_units_of_the_columns():
     X, y, _ = plane(80)
     X = 100.0 + 30.0 * X
     first = mercer.GPRegressor(gram=Inducing(m=12, rows=40, max_iter=3)).fit(X, y)
-    kept = Kept(found_by(first))
+    kept = Known(found_by(first))
     second = mercer.GPRegressor(search=kept, gram=points_of(first)).fit(X, y)
     np.testing.assert_allclose(second.posteriors_[0].points, first.posteriors_[0].points, atol=1e-9)
     np.testing.assert_allclose(second.predict(X), first.predict(X), rtol=1e-6)
@@ -159,7 +159,7 @@ def small(monkeypatch):
         monkeypatch.setattr(
             many,
             "forms",
-            lambda family, n, d, *rest, **more: [Form(name, n, 25 * (name != "exact"))],
+            lambda family, n, d, *rest, **more: [Offer(name, n, 25 * (name != "exact"))],
         )
 
     return only
@@ -244,6 +244,24 @@ def test_a_form_that_fails_leaves_the_others(small, monkeypatch):
     assert model.representation_["form"] == "exact"
     assert len(model.rows_) == 60
     assert any("no such luck" in note for note in model.notes_)
+
+
+def test_a_clock_that_has_run_out_leaves_time_for_the_rows(small, monkeypatch):
+    """However long reading and screening took: it is a budget, not an interrupt."""
+    small("inducing")
+    usual = screen.screen
+
+    def slow(candidates, X, target, clock, *rest):
+        found = usual(candidates, X, target, clock, *rest)
+        clock.began -= 1e4
+        return found
+
+    monkeypatch.setattr(sys.modules["mercer.tables.fit"], "screen", slow)
+    X, y, _ = plane(300)
+    table = {"a": X[:, 0], "b": X[:, 1], "y": y}
+    model = mercer.fit(table, "y", candidates=["Gaussian process"])
+    assert not model.interrupted_
+    assert len(model.rows_) >= 270
 
 
 def test_a_sigmoid_of_complete_rows_needs_no_rows_without_a_label():

@@ -136,6 +136,7 @@ FUNCTIONS |= {
     "float_power": expression.power,
     "full_like": lambda x, fill, **_: 0.0 * x + fill,
     "hstack": stack,
+    "vstack": lambda values: stack(values, 0),
     "log10": lambda x: np.log(x) / np.log(10.0),
     "log1p": log1p,
     "log2": lambda x: np.log(x) / np.log(2.0),

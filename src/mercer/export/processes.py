@@ -15,6 +15,7 @@ from mercer.estimators.relevance_vector.fit import Functions
 from mercer.export.expression import Value, stack, value_of, where
 from mercer.export.kernels import basis_rows, cross, written
 from mercer.linalg.dense.gram import DenseGram
+from mercer.linalg.iterative import IterativeOperator
 from mercer.linalg.operators import PosteriorOperator, SeveralOperator, _product
 from mercer.linalg.structured.kronecker import KroneckerOperator
 from mercer.process.features import Augmented, Sparse
@@ -54,7 +55,8 @@ class Traced:
         """Formula (2) on the diagonal, not below zero: (q, 1)."""
         require_memory(len(self.posterior.points), 3, "the graph of a variance", "export")
         operator: Any = self.posterior.operator
-        if operator.walks or isinstance(operator, KroneckerOperator):  # K is formed after all
+        by_products = (KroneckerOperator, IterativeOperator)
+        if operator.walks or isinstance(operator, by_products):  # K is formed after all
             gram = DenseGram(self.prior.signal, self.posterior.points)
             factor, basis = gram.factor(operator.W), self.posterior.basis
             if basis is not None:

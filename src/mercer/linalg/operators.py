@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from mercer.core.arrays import Array, back_solve, half_solve, transposed_solve
 
@@ -188,9 +187,9 @@ class InducedOperator(HalvesOperator):
     root: Array
 
     def _halves(self, A: Array, h: Array | None) -> tuple[Array, Array]:
-        phi = solve_triangular(self.triangle, A, trans="T")
+        phi = transposed_solve(self.triangle, A)
         both = phi if h is None else np.vstack([phi, h.T])
-        return phi, solve_triangular(self.root, both, trans="T")
+        return phi, transposed_solve(self.root, both)
 
 
 @dataclass(eq=False)

@@ -93,9 +93,8 @@ class Watch:
                 self.factorisations.append(int(solution.report.details["factorisations"]))
             if self.best is None or value > self.best[0]:
                 self.best = (value, u.copy())
-            now = stage or self.stage
             best = self.best[0] + self.criterion.offset
-            event = {"evaluations": self.evaluations, "best": best, "stage": now}
+            event = {"evaluations": self.evaluations, "best": best, "stage": stage or self.stage}
         if self.teller is not None:
             self.teller(event, self.rows)
         return -value, -gradient, solution

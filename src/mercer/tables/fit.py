@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,7 @@ from mercer.tables.data.weights import notes_of_weights, read_weights
 from mercer.tables.model import TableModel
 
 SCREENING, ALONE = 0.4, 0.8  # shares of the budget for the screening: if a refit follows, if not
+READING = 0.2  # of the budget, at most, is what reading and encoding the table count for
 MARGIN = 0.85  # of the budget is planned with: the last steps are not cut short
 
 
@@ -57,7 +59,8 @@ def fit(
     kind : "regression" or "classification", where the values of the target mislead.
     weights : a column, which then is not an input, or a number for each row: weight 2 counts as the
         row twice, in the fit, the ranking and the figures; weight 0 as no row.
-    time_budget : seconds, about: a fit that was begun is finished.
+    time_budget : seconds, about: a fit that was begun is finished, and of very many rows reading
+        takes what it takes.
     candidates : names of machines to try; default: all that fit the kind. See ``compare()``.
     kernel : a kernel or its name: a Gaussian process with it is a candidate, and the only one
         unless ``candidates`` names others.
@@ -80,7 +83,7 @@ def fit(
     """
     if not (isinstance(time_budget, (int, float)) and time_budget > 0):
         raise ValueError(f"time_budget must be a positive number of seconds, not {time_budget!r}")
-    clock = Clock(MARGIN * float(time_budget), reporter(progress))
+    clock, started = Clock(MARGIN * float(time_budget), reporter(progress)), time.monotonic()
     whole = as_frame(table)
     column = weights if isinstance(weights, str) else None
     given = _names(whole, target, features, column)
@@ -114,6 +117,7 @@ def fit(
         chosen = [c for c in every if c.name in candidates]
     if kernel is not None:
         chosen.append(with_kernel(goal.kind, kernel, goal.k))
+    clock.began += max(0.0, clock.elapsed - READING * clock.budget)  # many rows take their time
     share = ALONE if len(X) <= ROWS else SCREENING
     with threadpool_limits(1):  # matrices of 500 rows gain nothing from threads, and wait for them
         found = Screening.begun(goal_kept, seed)
@@ -151,7 +155,7 @@ def fit(
             *copies_of(frame.take(kept), columns, goal_kept),
             *notes_of(goal, columns, found, final, ranking),
         ],
-        seconds_=clock.elapsed,
+        seconds_=time.monotonic() - started,
         influence_=influence(final.machine, X[final.rows], goal_kept.counts(final.rows)),
         frame_=whole,
         weights_=counts,

@@ -30,7 +30,7 @@ REDUCED = {"process": 8.0, "likelihood": 30.0, "mode": 25.0, "support": 30.0}
 
 
 @dataclass(frozen=True)
-class Form:
+class Offer:
     """How a machine takes rows: "exact", "iterative" or "inducing"; what that costs.
 
     ``rows`` are all there are, or fewer: then a sample of them; ``points`` stand for the rows.
@@ -81,7 +81,7 @@ def forms(
     rate: float,
     held: int = 0,
     rank: int = 0,
-) -> list[Form]:
+) -> list[Offer]:
     """Return the forms in which a machine may take n rows of d columns, all rows first.
 
     All of them are within ``seconds`` and ``room`` bytes at ``rate`` operations a second; where
@@ -98,32 +98,32 @@ def forms(
     whole = _exact(family, n, d, rate)
     if _within(whole, seconds, room, family):
         return [whole]
-    found = []
-    if family in REDUCED:
-        found.append(_inducing(family, n, d, seconds, rate, rank))
+    found: list[Offer] = []
+    few = _inducing(family, n, d, seconds, rate, rank) if family in REDUCED else None
+    found += [] if few is None else [few]
     if family == "process" and not rank:
         found.append(_iterative(n, d, rate, held))
-    found = [f for f in found if f is not None and _within(f, seconds, room, "")]
+    found = [offer for offer in found if _within(offer, seconds, room, "")]
     some = _most(lambda rows: _exact(family, rows, d, rate), n, seconds, room, family)
     return found + ([] if some is None else [some])
 
 
-def _within(form: Form, seconds: float, room: float, family: str) -> bool:
+def _within(form: Offer, seconds: float, room: float, family: str) -> bool:
     stored = 8.0 * form.rows**2 if family in ("process", "likelihood") else 0.0
     return form.seconds <= seconds and form.bytes <= room and stored <= FILE
 
 
-def _exact(family: str, n: int, d: int, rate: float) -> Form:
+def _exact(family: str, n: int, d: int, rate: float) -> Offer:
     m = float(n)
     if family == "line":
-        return Form("exact", n, 0, 1e4 * m / rate, 800.0 * m)
+        return Offer("exact", n, 0, 1e4 * m / rate, 800.0 * m)
     if family == "support":  # rows of K in single precision, as many as their cache holds
-        return Form(
+        return Offer(
             "exact", n, 0, (20.0 + 2.0 * d) * m**2 / rate, min(4.0 * m**2, 1e9) + 24 * m * d
         )
     work = EXACT[family] * m**3 + VALUES * m**2
     arrays = 2 if family == "process" else MATRICES
-    return Form("exact", n, 0, work / rate, 8.0 * arrays * m**2)
+    return Offer("exact", n, 0, work / rate, 8.0 * arrays * m**2)
 
 
 def _beside(n: int, d: int, m: int) -> float:
@@ -131,7 +131,7 @@ def _beside(n: int, d: int, m: int) -> float:
     return 8.0 * (6.0 * m**2 + 4096.0 * m + (30.0 + 3.0 * d) * n)
 
 
-def _inducing(family: str, n: int, d: int, seconds: float, rate: float, rank: int) -> Form | None:
+def _inducing(family: str, n: int, d: int, seconds: float, rate: float, rank: int) -> Offer | None:
     """Return the form with as many points as the time allows."""
     square = REDUCED[family] * n
     if family == "process":
@@ -141,7 +141,7 @@ def _inducing(family: str, n: int, d: int, seconds: float, rate: float, rank: in
     m = int(min(m, MOST, n // 4, rank or MOST))
     if m < min(FEWEST, rank or FEWEST):
         return None
-    return Form("inducing", n, m, (square * m**2 + once * m) / rate, _beside(n, d, m))
+    return Offer("inducing", n, m, (square * m**2 + once * m) / rate, _beside(n, d, m))
 
 
 def moving(n: int) -> float:
@@ -150,16 +150,16 @@ def moving(n: int) -> float:
     return climb / (climb + REDUCED["process"] * n)
 
 
-def _iterative(n: int, d: int, rate: float, held: int) -> Form:
+def _iterative(n: int, d: int, rate: float, held: int) -> Offer:
     """Return the form of conjugate gradients; a solution for every sixteen rows with deviations."""
     rank = min(RANK, n // 2)
     work = 40.0 * float(n) ** 2 * (150.0 + 50.0 * held / 16.0) + 4.0 * n * rank**2
-    return Form("iterative", n, rank, work / rate, _beside(n, d, rank))
+    return Offer("iterative", n, rank, work / rate, _beside(n, d, rank))
 
 
 def _most(
-    make: Callable[[int], Form], n: int, seconds: float, room: float, family: str
-) -> Form | None:
+    make: Callable[[int], Offer], n: int, seconds: float, room: float, family: str
+) -> Offer | None:
     """Return the exact form of as many rows as possible, None if hardly any are."""
     low, high = 0, n
     while high - low > 1:

@@ -21,7 +21,7 @@ from mercer.core.memory import available_bytes, dgemm_rate
 from mercer.estimators.support_vector.classifier import SVC
 from mercer.linalg.representation import Inducing, Iterative
 from mercer.search.optimize import interrupted
-from mercer.tables.choose.afford import MOVED, Form, family_of, forms, moving, rank_of
+from mercer.tables.choose.afford import MOVED, Offer, family_of, forms, moving, rank_of
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.left_out import LeftOutTable, check_predictions, predicted_by
 from mercer.tables.choose.refit import (
@@ -31,7 +31,7 @@ from mercer.tables.choose.refit import (
     stated,
     stopped_early,
 )
-from mercer.tables.choose.resume import Kept, Resumed, found_by, parameters_of, points_of
+from mercer.tables.choose.resume import Known, Resumed, found_by, parameters_of, points_of
 from mercer.tables.choose.screen import FAILURES, LAST, Clock, Screening, Tried, told
 from mercer.tables.data.target import Target
 from mercer.tables.data.weights import fitted
@@ -44,15 +44,16 @@ BEGUN = 0.45  # of the time: for all finalists on samples, or without a search
 SOLVED = 0.75  # of what is left then, for the best of them; a last fit follows
 SHARES = (0.7, 0.3)  # of that, for all rows in another form and for some of them exactly
 GAINED = 0.3  # nats per row that a machine may gain by all rows
+LEAST = 0.3  # of the time budget, for the final round
 ROOM = 0.5  # of the memory that is available
 
 
 @dataclass
-class Entry:
+class Entrant:
     """A machine that was fitted to some of the rows in some form, and how others predict it."""
 
     tried: Tried
-    form: Form
+    form: Offer
     machine: Any
     rows: Index
     left: LeftOutTable
@@ -60,7 +61,7 @@ class Entry:
     notes: list[str]
 
 
-def name_of(tried: Tried, form: Form) -> str:
+def name_of(tried: Tried, form: Offer) -> str:
     """Return the candidate and its form, in words."""
     how = {
         "inducing": f"{form.points} points for {form.rows} rows",
@@ -83,17 +84,22 @@ class Contest:
         held = self.rng.permutation(free)[: min(HELD, len(known) // 10)]
         self.held: Index = np.sort(held)
         self.train: Index = np.setdiff1d(known, self.held)
-        self.entries: list[Entry] = []
+        self.entries: list[Entrant] = []
         self.searched: dict[int, Any] = {}  # machines fitted to a sample, by their candidate
         self.stopped = False
 
     # ------------------------------------------------------------------ fits
-    def fit(self, machine: Any, rows: Index) -> tuple[Any, float, list[str]]:
-        """Return the machine fitted to some rows, the seconds it took, and what was warned of."""
+    def fit(self, machine: Any, rows: Index, like: Any = None) -> tuple[Any, float, list[str]]:
+        """Return the machine fitted to some rows, the seconds it took, and what was warned of.
+
+        Its points were chosen by a fit before this one if it is ``like`` another machine.
+        """
         began = time.monotonic()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             fitted(machine, self.X[rows], self.target.labels(rows), self.target.counts(rows))
+        if like is not None and "inducing" in like.report_:
+            machine.report_["inducing"]["chosen"] = like.report_["inducing"]["chosen"]
         if interrupted(getattr(machine, "report_", None)):
             if not self.clock.spent_out:
                 self.stopped = True
@@ -110,22 +116,22 @@ class Contest:
         others = others[: max(0, count - len(first))]
         return np.sort(np.concatenate([first, others]))
 
-    def enter(self, tried: Tried, form: Form, machine: Any, rows: Index) -> None:
+    def enter(self, tried: Tried, form: Offer, machine: Any, rows: Index, like: Any = None) -> None:
         """Fit a machine, and let it predict the rows that were held out."""
         form = replace(form, rows=len(rows))
         self.clock.tell(stage=name_of(tried, form))
-        machine, seconds, notes = self.fit(machine, rows)
+        machine, seconds, notes = self.fit(machine, rows, like)
         self.judge(tried, form, machine, rows, seconds, notes)
 
     def judge(
-        self, tried: Tried, form: Form, machine: Any, rows: Index, seconds: float, notes: list[str]
+        self, tried: Tried, form: Offer, machine: Any, rows: Index, seconds: float, notes: list[str]
     ) -> None:
         """Add a fitted machine, if it predicts the rows that were held out."""
         X, y, k = self.X[self.held], self.target.values[self.held], self.target.k
         check_predictions(machine, X, k)
         left = predicted_by(machine, X, y, k, self.target.counts(self.held))
         if np.isfinite(left.score):
-            self.entries.append(Entry(tried, form, machine, rows, left, seconds, notes))
+            self.entries.append(Entrant(tried, form, machine, rows, left, seconds, notes))
 
     # ------------------------------------------------------------------ one finalist
     def begin(self, tried: Tried, seconds: float) -> None:
@@ -138,7 +144,7 @@ class Contest:
             return
         if not self.take_all(tried, None, seconds):  # hardly any time: what the screening has
             rows = self.screening.rows
-            self.judge(tried, Form("exact", len(rows)), tried.machine, rows, 0.0, [])
+            self.judge(tried, Offer("exact", len(rows)), tried.machine, rows, 0.0, [])
 
     def go_on(self, seconds: float) -> None:
         """Let the best candidate on a sample take all rows, unless others are far better."""
@@ -158,7 +164,7 @@ class Contest:
         (n, d), machine = (len(self.train), self.X.shape[1]), tried.machine
         rate, room, rank = dgemm_rate(), ROOM * available_bytes(), rank_of(machine, d)
 
-        def within(share: float) -> list[Form]:
+        def within(share: float) -> list[Offer]:
             given = (family_of(machine), n, d, share * seconds, room, rate)
             return forms(*given, held=len(self.held), rank=rank)
 
@@ -191,18 +197,18 @@ class Contest:
             start = parameters_of(tried.machine)
             machine.set_params(search=Resumed(start, candidate.criterion, **options))
         machine, took, notes = self.fit(machine, rows)
-        form = Form("exact", len(rows))
+        form = Offer("exact", len(rows))
         self.judge(tried, form, machine, rows, took, notes)
         return machine, rows
 
-    def _take(self, tried: Tried, form: Form, found: Any, seconds: float) -> None:
+    def _take(self, tried: Tried, form: Offer, found: Any, seconds: float) -> None:
         """Fit a candidate in one form; ``found`` has its hyperparameters."""
-        machine, rows = clone(tried.machine), self.some(form.rows)
+        machine, rows, moved = clone(tried.machine), self.some(form.rows), None
         if found is not None:
             stage = f"{tried.candidate.name}: {form.points} points"
             advance = self.clock.watch(moving(form.rows) * seconds, 1.0, stage=stage)
-            kept = {"progress": advance, "balance": not tried.candidate.repeats}
-            machine.set_params(search=Kept(found_by(found), **kept))
+            kept: Any = {"progress": advance, "balance": not tried.candidate.repeats}
+            machine.set_params(search=Known(found_by(found), **kept))
         if form.name == "iterative":
             machine.set_params(gram=Iterative(rank=form.points))
         elif form.name == "inducing" and family_of(tried.machine) == "process":
@@ -221,25 +227,25 @@ class Contest:
             machine = SigmoidClassifier(machine.set_params(probability=None, gram=few))
         elif form.name == "inducing":
             machine.set_params(gram=Inducing(m=form.points, max_iter=0))
-        self.enter(tried, form, machine, rows)
+        self.enter(tried, form, machine, rows, moved)
 
     def _known(self, machine: Any) -> Any:
         """Return an unfitted machine that keeps the hyperparameters and points of a fitted one."""
         twin = clone(machine)
         if "search" in twin.get_params(deep=False) and machine.report_.get("search"):
             balance = getattr(twin.search, "balance", True)
-            twin.set_params(search=Kept(found_by(machine), balance=balance))
+            twin.set_params(search=Known(found_by(machine), balance=balance))
         if isinstance(getattr(twin, "gram", None), Inducing):
             twin.set_params(gram=points_of(machine))
         return twin
 
-    def _failed(self, tried: Tried, form: Form, error: Exception) -> None:
+    def _failed(self, tried: Tried, form: Offer, error: Exception) -> None:
         """Remember why a form of a candidate is not among the entries."""
         name = f"{tried.candidate.name}, {form.name} on {form.rows} rows"
         tried.notes.append(f"{name}, failed: {error}")
 
     # ------------------------------------------------------------------ the last fit
-    def last(self, best: Entry) -> Final:
+    def last(self, best: Entrant) -> Final:
         """Fit the best entry to the rows that were held out as well, if that has time."""
         every = np.sort(np.concatenate([self.train, self.held]))
         whole = len(best.rows) == len(self.train)
@@ -247,7 +253,7 @@ class Contest:
         if whole and not self.stopped and 1.2 * best.seconds <= self.clock.left:
             self.clock.tell(stage=f"{best.tried.candidate.name} on all {len(every)} rows")
             try:
-                machine, _, notes = self.fit(self._known(best.machine), every)
+                machine, _, notes = self.fit(self._known(best.machine), every, best.machine)
                 rows = every
             except (KeyboardInterrupt, *FAILURES):
                 machine, rows = best.machine, best.rows
@@ -257,7 +263,7 @@ class Contest:
             machine.set_params(gram=Inducing(m=best.form.points))
         return Final(machine, rows, best.left, self.held, [*self._told(best, rows), *notes])
 
-    def _told(self, best: Entry, rows: Index) -> list[str]:
+    def _told(self, best: Entrant, rows: Index) -> list[str]:
         """Say what was compared, and of how many rows the machine knows."""
         total = len(self.train) + len(self.held)
         notes = []
@@ -289,6 +295,7 @@ def final_of_many(
     if screening.interrupted:
         return stopped_early(screening, total)
     contest = Contest(screening, X, target, clock, seed)
+    clock.allow(LEAST * clock.budget)  # whatever came before: the rows are what it is about
     order, left = list(finalists(screening)), clock.left
     try:
         for i, tried in enumerate(order):
@@ -298,13 +305,17 @@ def final_of_many(
             try:
                 contest.begin(tried, max(share, 0.1) / (len(order) - i))
             except FAILURES as error:
-                contest._failed(tried, Form("exact", total), error)
+                contest._failed(tried, Offer("exact", total), error)
         if not contest.stopped:
             contest.go_on(SOLVED * clock.left)
     except KeyboardInterrupt:
         contest.stopped = True
     if not contest.entries:
-        return stopped_early(screening, total)
+        best_so_far, final = stopped_early(screening, total)
+        if not contest.stopped:
+            note = f"no machine could be fitted to more than {len(final.rows)} of {total} rows"
+            final = replace(final, notes=[note, *final.notes[1:]], stopped=False)
+        return best_so_far, final
     best = max(contest.entries, key=lambda e: e.left.score)
     final = contest.last(best)
     if contest.stopped:

@@ -127,7 +127,7 @@ def representation(machine: Any, rows: int, given: int) -> dict[str, Any]:
     count = f"all {rows} rows" if rows == given else f"{rows} of {given} rows"
     bounds, gap = report.get("evidence_bounds"), ended.get("gap") if few else None
     words = [f"it was fitted to {count}, exactly"]
-    if form == "inducing":
+    if few is not None:
         words = [
             f"it was fitted to {count}, which it knows through {few['points']} points "
             f"({few['chosen']}); they explain {100.0 * few['explained']:.2f} % of the prior "
@@ -179,6 +179,8 @@ def influence(machine: Any, X: Array, weights: Array | None = None) -> Array:
     """
     machine = getattr(machine, "machine_", machine)
     size, posteriors = np.zeros(len(X)), getattr(machine, "posteriors_", None)
+    if "inducing" in (getattr(machine, "report_", None) or {}):
+        return size  # the coefficients are those of points
     named = (("support_", "dual_coef_"), ("relevance_rows_", "weights_"))
     pairs = [[getattr(machine, name, None) for name in names] for names in named]
     known = [(rows, c) for rows, c in pairs if rows is not None and c is not None]

@@ -26,7 +26,7 @@ from mercer.tables.choose.left_out import (
     note_of_repeats,
     own_left_out,
 )
-from mercer.tables.choose.resume import Kept, Resumed, found_by, parameters_of, points_of
+from mercer.tables.choose.resume import Known, Resumed, found_by, parameters_of, points_of
 from mercer.tables.choose.screen import (
     FAILURES,
     LAST,
@@ -336,7 +336,7 @@ def again(fitted_to: Any) -> Any:
     if not (isinstance(criterion, str) and "gram" in params and found):
         return machine  # the others search as they do
     if isinstance(gram, Representation):
-        machine.set_params(search=Kept(found_by(fitted_to), criterion, balance=balance))
+        machine.set_params(search=Known(found_by(fitted_to), criterion, balance=balance))
         if isinstance(gram, Inducing):
             machine.set_params(gram=points_of(fitted_to))
     else:

@@ -55,7 +55,7 @@ class Resumed(Timed):
         return [Result(space.start, value, report)]
 
 
-class Kept(Timed):
+class Known(Timed):
     """Take the hyperparameters that other rows have found: (kernel, loss, report), standardised.
 
     Inducing points are still moved together with them, if they are to be.
@@ -74,7 +74,7 @@ class Kept(Timed):
         self.found = found
 
     @property
-    def kept(self) -> Any:  # type: ignore[override]  # known when it is made
+    def kept(self) -> Any:
         """What is kept."""
         return self.found
 

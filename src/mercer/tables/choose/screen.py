@@ -53,6 +53,10 @@ class Clock:
         """Seconds left, at least zero."""
         return max(0.0, self.budget - self.elapsed)
 
+    def allow(self, seconds: float) -> None:
+        """See to it that at least so many seconds are left."""
+        self.budget = max(self.budget, self.elapsed + seconds)
+
     def tell(self, **event: Any) -> None:
         """Report an event, if anyone listens."""
         if self.progress is not None:

@@ -187,7 +187,9 @@ def learning(view: View) -> LearningDisplay:
 
 
 def learning_picture(view: View) -> Picture | None:
-    """Return the picture of it, or None where there are too few rows."""
+    """Return the picture of it, or None where there are too few rows, or points stand for many."""
+    if view.model.representation_["form"] != "exact":
+        return None
     try:
         display = learning(view)
     except ValueError:
