@@ -179,7 +179,7 @@ class IterativeFactor(Factor):
             Y,
             self._climb(Y, None, (ROUGHLY if self.gram.single else 1.0) * tol, limit),
             lambda low, rho2: rho2 <= tol,
-            lambda R, low, left: self._climb(R, None, 0.1 * tol, left),
+            lambda R, low, left: self._climb(R, None, ROUGHLY * tol, left),
             limit,
         )
 
