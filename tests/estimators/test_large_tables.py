@@ -232,3 +232,37 @@ def test_rounds_that_do_not_suffice_are_said():
     assert f"means are certain within {ended['mean_error']:.3g}" in told
     assert hard.left_out_ is None
     assert "leave-one-out" in hard.report_["left_out"]
+
+
+# hyperparameters of the exact evidence of 4000 rows: length scales, variance, noise
+FOUND = {
+    "kin40k": (
+        [2.6846, 2.5019, 1.5188, 1.6619, 1.6943, 1.2727, 1.2560, 1.8584],
+        1.40233,
+        0.00437954,
+    )
+}
+# of the exact posterior of n rows there: RMSE of 5000 others, evidence (methods-scale, 7.1)
+EXACT = {"kin40k": (30_000, 0.079, 26054.0)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXACT)
+def test_the_exact_posterior_of_a_large_table(name, data_folder):
+    n, rmse, evidence = EXACT[name]
+    scales, variance, noise = FOUND[name]
+    with np.load(data_folder / name / f"{name}.npz") as held:
+        X, y = np.asarray(held["X"], dtype=float), np.ravel(held["y"]).astype(float)
+    order = np.random.default_rng(0).permutation(len(X))
+    train, test = order[:n], order[n : n + 5000]
+    X = (X - X[train].mean(axis=0)) / X[train].std(axis=0)
+    y = (y - y[train].mean()) / y[train].std()
+    kernel, loss = variance * RBF(np.array(scales)), Gaussian(noise)
+    model = GPRegressor(kernel, loss=loss, search=None, standardize=False, gram="iterative")
+    model.fit(X[train], y[train])
+    assert model.report_["inference"]["rho2"] <= 0.01
+    found = float(np.sqrt(np.mean((model.predict(X[test]) - y[test]) ** 2)))
+    assert found == pytest.approx(rmse, rel=0.02)
+    low, high = model.evidence_bounds_
+    assert low < evidence < high
+    assert model.log_evidence_ == pytest.approx(evidence, abs=0.02 * n)

@@ -9,7 +9,7 @@ from mercer.core.arrays import Array
 from mercer.core.kinds import Kind, Numbers, PartOf, Plain
 from mercer.core.record import Each, Fields, Maybe, One
 from mercer.kernels.base import Kernel
-from mercer.linalg.iterative.gram import IterativeOperator
+from mercer.linalg.iterative.operator import IterativeOperator
 from mercer.linalg.line import LineOperator, state_space_of
 from mercer.linalg.operators import (
     BasisOperator,

@@ -16,13 +16,11 @@ and Meurant (1994). Theory (I7), (I8), (I9), (I10), (I11).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from mercer._native import machines
 from mercer.core.arrays import Array, Index, threads
@@ -38,7 +36,6 @@ from mercer.linalg.reduced.gram import ReducedGram
 ROUGHLY = 0.5  # of tol, at which rough products end: beginning again costs many rounds
 AGAIN = 3  # times that what a solution leaves is solved for, in double precision
 WIDTH = 16  # columns of a product where K is computed anew: one tile of the compiled line
-WIDEST = 128  # columns that share a space: more take fewer rounds, and n x r numbers each
 HELD_AFTER = 16  # products that compute K anew cost as much as the fresh memory to hold it
 SHARE = 0.25  # of the memory that is available, up to which K is held
 ENTRIES = 1 << 24  # kernel values of a block of rows
@@ -89,8 +86,8 @@ class IterativeGram(Gram):
         self.products += 1
         if exact or not self.single:
             return self.signal.matmul(self.points, self.points, V)
-        if self._held is None and self.products > HELD_AFTER and self.holds:
-            self._held = self._formed()
+        if self.products > HELD_AFTER:
+            self.hold()
         if self._held is None:
             return self.signal.matmul(self.points, self.points, V, precision="single")
         top = np.abs(V).max(axis=0)
@@ -108,7 +105,7 @@ class IterativeGram(Gram):
             machines.rbf_rows(rows, columns, np.arange(n), K, threads(n * n))
             return K
         self._amplitude = 1.0
-        for part in _parts(n, max(1, ENTRIES // n)):
+        for part in parts(n, max(1, ENTRIES // n)):
             K[part] = self.signal(X[part], X)
         return K
 
@@ -118,6 +115,11 @@ class IterativeGram(Gram):
         if self._held is not None:
             return f"held in single precision, {self._held.nbytes / 2**30:.2g} GiB"
         return f"computed anew in {'single' if self.single else 'double'} precision"
+
+    def hold(self) -> None:
+        """Hold K from now on, if it fits."""
+        if self._held is None and self.holds:
+            self._held = self._formed()
 
     def let_go(self) -> None:
         """Hold K no longer; the next product forms it again."""
@@ -179,7 +181,7 @@ class IterativeFactor(Factor):
             Y,
             self._climb(Y, None, (ROUGHLY if self.gram.single else 1.0) * tol, limit),
             lambda low, rho2: rho2 <= tol,
-            lambda R, low, left: self._climb(R, None, 0.1 * tol, left),
+            lambda R, low, left: self._climb(R, None, ROUGHLY * tol, left),
             limit,
         )
 
@@ -195,9 +197,12 @@ class IterativeFactor(Factor):
                 left,
             )
 
-        limit = self._limit(None)
+        limit, single = self._limit(None), self.gram.single
+        self.gram.hold()  # whatever was solved before: an answer does not depend on it
         first = together(self._apply, self.P.solve, Y, enough, limit)
-        return self._finished(Y, first, enough, climb, limit)
+        found = self._finished(Y, first, enough, climb, limit)
+        self.gram.single = single
+        return found
 
     def _finished(
         self,
@@ -235,7 +240,7 @@ class IterativeFactor(Factor):
         return apart(self._apply, self.P.solve, Y, tol, limit, start)
 
     def solve(self, V: Array) -> Array:
-        found = [self.solved(V[:, part]) for part in _parts(V.shape[1], WIDTH)]
+        found = [self.solved(V[:, part]) for part in parts(V.shape[1], WIDTH)]
         self.found = _joined(found)
         worst = float(self.found.rho2.max(initial=0.0))
         self.told = {
@@ -320,11 +325,13 @@ class IterativeFactor(Factor):
         return {"jitter": self.jitter, "centres": len(self.gram.reduced.support), **self.told}
 
     def operator(self) -> PosteriorOperator:
+        from mercer.linalg.iterative.operator import IterativeOperator
+
         self.gram.let_go()
         return IterativeOperator(self)
 
 
-def _parts(count: int, width: int) -> Iterator[slice]:
+def parts(count: int, width: int) -> Iterator[slice]:
     """Yield the columns by so many at a time."""
     return (slice(i, i + width) for i in range(0, count, width))
 
@@ -335,77 +342,3 @@ def _joined(found: list[SolvedColumns]) -> SolvedColumns:
     rho2 = np.concatenate([one.rho2 for one in found])
     rounds, converged = max(one.rounds for one in found), all(one.converged for one in found)
     return SolvedColumns(V, R, rho2, rounds, converged)
-
-
-class IterativeOperator(PosteriorOperator):
-    """C of a posterior by solutions: many variances share the products that the mean took.
-
-    ``width`` is that of the bracket (I8) of a variance, relative to itself and the smallest noise.
-    """
-
-    knows_variances: ClassVar[bool] = True
-
-    def __init__(self, factor: IterativeFactor, width: float = 0.01) -> None:
-        self.factor, self.width = factor, width
-
-    def state(self) -> dict[str, Any]:
-        """Return what :meth:`restored` needs beside the kernel and the points."""
-        gram = self.factor.gram
-        told = {"tol": gram.tol, "single": gram.single, "width": self.width}
-        centres = gram.reduced.support
-        return told | {"centres": centres, "rank": len(centres), "W": self.factor.W}
-
-    @classmethod
-    def restored(cls, kernel: Kernel, points: Array, state: dict[str, Any]) -> IterativeOperator:
-        """Return the operator of a state; the preconditioner is computed anew."""
-        if len(state["centres"]) != state["rank"]:
-            raise ValueError(f"there are {len(state['centres'])} centres, and not {state['rank']}")
-        told = {"tol": state["tol"], "single": state["single"]}
-        gram = IterativeGram(kernel, points, state["centres"], **told)
-        return cls(gram.factor(state["W"]), state["width"])
-
-    def __getstate__(self) -> dict[str, Any]:  # not the features of all rows
-        gram = self.factor.gram
-        return self.state() | {"kernel": gram.kernel, "points": gram.points}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__ |= vars(self.restored(state["kernel"], state["points"], state))
-
-    def var_at(self, X: Array) -> Array:
-        gram = self.factor.gram
-        prior, noise = gram.signal.diag(X), float(self.factor.D.min())
-        found = np.empty(len(X))
-        for part in _parts(len(X), max(WIDTH, min(WIDEST, ENTRIES // len(gram.points)))):
-            given = prior[part]
-
-            def enough(low: Array, rho2: Array, given: Array = given) -> NDArray[np.bool_]:
-                return np.asarray(rho2 <= self.width * (given - low - rho2 + noise))
-
-            known = self._known(gram.signal(gram.points, X[part]), enough)[0]
-            found[part] = given - known
-        return found
-
-    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        return np.asarray(A.T @ self._absolutely(B)[1])
-
-    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        return self._absolutely(A)[0]
-
-    def _absolutely(self, A: Array) -> tuple[Array, Array]:
-        tol = 2.0 * self.width * float(self.factor.D.min())
-        parts = list(_parts(A.shape[1], WIDTH))
-        found = [self._known(A[:, part], lambda low, rho2: rho2 <= tol) for part in parts]
-        return np.concatenate([one[0] for one in found]), np.hstack([one[1] for one in found])
-
-    def _known(self, A: Array, enough: Enough) -> tuple[Array, Array]:
-        """Return a'C a for each column of A (n, r), the middle of (I8), and C A."""
-        found = self.factor.shared(A, enough)
-        if not found.converged:
-            warnings.warn(
-                f"conjugate gradients ended at rho^2 = {found.rho2.max():.3g} after "
-                f"{found.rounds} rounds: variances are certain within half of it only; raise the "
-                "rank of Iterative, or the noise",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return np.einsum("ij,ij->j", found.V, A + found.residual) + 0.5 * found.rho2, found.V

@@ -19,7 +19,8 @@ from mercer.core.arrays import Array
 from mercer.kernels.base import Kernel
 from mercer.kernels.markov import StateSpace, stacked
 from mercer.linalg.gram import Factor
-from mercer.linalg.iterative.gram import IterativeFactor, IterativeGram, IterativeOperator
+from mercer.linalg.iterative.gram import IterativeFactor, IterativeGram
+from mercer.linalg.iterative.operator import IterativeOperator
 from mercer.linalg.line import Line, state_space_of
 
 
