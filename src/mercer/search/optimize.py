@@ -224,9 +224,10 @@ class Optimize(Watched):
     """Maximise a criterion with analytic gradients from several starts.
 
     The starts are the given parameters, those at the data's own scale where the machine suggests
-    them, and random ones about the first. The last random one gives way to the best of a scan over
-    length scales (:func:`~mercer.search.scan.scan`) where that is promising, since functions that
-    vary fast look like noise from any other start; the report has it as "scan".
+    them, and random ones about the first. The last random one (by "plsc" as many as there are)
+    gives way to the best of a scan over length scales (:func:`~mercer.search.scan.scan`) where that
+    is promising, since functions that vary fast look like noise from any other start; the report
+    has it as "scan".
     Every start is run for ``screen`` evaluations and only the best goes on to convergence (by
     "plsc" the second, too, if it is close in value, far in the parameters and soon better). A
     keyboard interrupt ends the search and keeps the best point so far; the report says so.
@@ -290,7 +291,8 @@ class Optimize(Watched):
         if self.restarts:
             scanned, others, told = scan(criterion, space, space.scanned)
         if others:
-            starts[1:] = [*starts[1:-1], *others]  # in place of the last random one
+            fewer = len(others) if criterion.rivals else 1  # in place of the last random ones
+            starts[1:] = [*starts[1 : max(1, len(starts) - fewer)], *others]
         if self.restarts and space.scanned is None:
             starts += space.suggested
         watch = Watch(criterion, self.progress)
