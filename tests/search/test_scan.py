@@ -142,6 +142,16 @@ def test_parts_of_the_loss_may_be_fixed(rng: np.random.Generator, fixed: str) ->
     assert (fixed == "noise") == (not starts)
 
 
+def test_starts_lie_within_narrow_bounds(rng: np.random.Generator) -> None:
+    X, y = rng.normal(size=(20, 1)), np.where(rng.normal(size=(20, 1)) > 0, 1.0, -1.0)
+    loss = SquaredProbit(noise=0.1, tau=0.6).bound(tau=(0.5, 0.7), noise=(0.05, 0.2))
+    space = Space({"kernel": 1.0 * RBF(0.5), "loss": loss})
+    starts = PlscCriterion(space, simple_problem(X, y), Exact()).also(space.start, np.array([1]))
+    assert starts
+    low, high = space.bounds.T
+    assert all(np.all((u >= low) & (u <= high)) for u in starts)
+
+
 def test_both_ways_to_explain_mixed_labels_are_found() -> None:
     """A flat sigmoid over a function that meets all labels is 4 nats above noise in them."""
     rng = np.random.default_rng([7, 8001])

@@ -229,13 +229,12 @@ class PlscCriterion(LooCriterion):
         for by, width in product(VARIANCES if both.any() else (0.0,), WIDTHS):
             v = u + by * both
             if tau is not None:
-                v[tau] = width
+                v[tau] = np.clip(width, low[tau], high[tau])
             if np.all((v >= low) & (v <= high)):
                 points.append(v)
                 variances.append(np.exp(by))
-                widths.append(loss.tau if tau is None else np.exp(width))
-        D = np.multiply.outer(variances, s)
-        D += np.square(np.reshape(widths, (len(points), 1, -1)))
+                widths.append(np.ravel(loss.tau if tau is None else np.exp(v[tau])))
+        D = np.multiply.outer(variances, s) + np.square(np.array(widths))[:, None, :]
         r = mean / np.sqrt(D)
         logs = self.share * log_ndtr(r) + (1.0 - self.share) * log_ndtr(-r)
         values = (weights * logs).sum(axis=(1, 2))
