@@ -93,19 +93,76 @@ def test_a_column_that_hardly_matters_is_given_up() -> None:
     assert GPRegressor().fit(X, y).log_evidence_ > -18.7
 
 
-def test_labels_with_the_noise_in_the_sigmoid() -> None:
+@pytest.mark.parametrize("latent", [False, True])
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_variance_and_sigmoid_are_known_without_another_solve(
+    rng: np.random.Generator, latent: bool, smooth: bool, classes: int
+) -> None:
+    X, codes = rng.normal(size=(30, 1)), rng.integers(0, classes, 30)
+    y = np.where(codes[:, None] == np.arange(1 if classes == 2 else classes), 1.0, -1.0)
+    m = y.shape[1]
+    tau, offset = (0.3, 0.1) if m == 1 else (np.full(m, 0.3), np.full(m, 0.1))
+    loss = SquaredProbit(tau=tau, offset=offset, latent=latent)
+    space = Space({"kernel": 1.0 * RBF(0.5), "loss": loss})
+    criterion = PlscCriterion(space, simple_problem(X, y), Exact(), smooth=smooth)
+    names = {entry.name: entry.where for entry in space.entries}
+    value, u = criterion.settled(space.start, names)
+    assert value == pytest.approx(criterion(u)[0], rel=1e-9)
+    assert value > criterion(space.start)[0]
+    # the ratio of noise and variance is as it was
+    assert u[0] - u[2] == pytest.approx(space.start[0] - space.start[2])
+
+
+def test_starts_are_the_places_that_no_neighbour_exceeds() -> None:
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(40, 1)), rng.normal(size=(40, 1)) > 0.0
     space = Space({"kernel": 1.0 * RBF(0.5), "loss": SquaredProbit()})
-    problem = simple_problem(X, np.where(y, 1.0, -1.0))
-    criterion = PlscCriterion(space, problem, Exact())
-    (other,) = criterion.also(space.start, np.array([1]))
-    at = space.parts_at(other)
-    assert at["kernel"].kernel.length_scale == pytest.approx(2.0)
-    assert at["loss"].noise == pytest.approx(1e-3)
-    assert at["loss"].tau == pytest.approx(1.0)
-    _, starts, told = scan(criterion, space)
-    assert len(starts) == told["starts"] + 1
+    criterion = PlscCriterion(space, simple_problem(X, np.where(y, 1.0, -1.0)), Exact())
+    starts = criterion.also(space.start, np.array([1]))
+    values = [criterion(u)[0] for u in starts]
+    assert 1 <= len(starts) <= 3
+    assert values == sorted(values, reverse=True)
+    names = {entry.name: entry.where for entry in space.entries}
+    for by in (-0.7, 0.7):
+        moved = starts[0].copy()
+        moved[1] += by
+        assert criterion.settled(moved, names)[0] <= values[0] + 1e-9
+    _, others, told = scan(criterion, space)
+    assert len(others) == told["starts"] + len(criterion.also(space.start, np.array([1])))
+
+
+@pytest.mark.parametrize("fixed", ["noise", "tau"])
+def test_parts_of_the_loss_may_be_fixed(rng: np.random.Generator, fixed: str) -> None:
+    X, y = rng.normal(size=(20, 1)), np.where(rng.normal(size=(20, 1)) > 0, 1.0, -1.0)
+    space = Space({"kernel": RBF(0.5), "loss": SquaredProbit().fix(fixed)})
+    criterion = PlscCriterion(space, simple_problem(X, y), Exact())
+    starts = criterion.also(space.start, np.array([0]))
+    assert all(len(u) == len(space) for u in starts)
+    assert (fixed == "noise") == (not starts)
+
+
+def test_starts_lie_within_narrow_bounds(rng: np.random.Generator) -> None:
+    X, y = rng.normal(size=(20, 1)), np.where(rng.normal(size=(20, 1)) > 0, 1.0, -1.0)
+    loss = SquaredProbit(noise=0.1, tau=0.6).bound(tau=(0.5, 0.7), noise=(0.05, 0.2))
+    space = Space({"kernel": 1.0 * RBF(0.5), "loss": loss})
+    starts = PlscCriterion(space, simple_problem(X, y), Exact()).also(space.start, np.array([1]))
+    assert starts
+    low, high = space.bounds.T
+    assert all(np.all((u >= low) & (u <= high)) for u in starts)
+
+
+def test_both_ways_to_explain_mixed_labels_are_found() -> None:
+    """A flat sigmoid over a function that meets all labels is 4 nats above noise in them."""
+    rng = np.random.default_rng([7, 8001])
+    n, periods = int(rng.integers(100, 401)), rng.uniform(1.0, 15.0)
+    X = rng.uniform(-0.5, 0.5, (n, 1))
+    noise, phase, _ = np.exp(rng.uniform(np.log(0.03), 0.0)), rng.uniform(0, 6), rng.integers(1)
+    f = np.sin(2 * np.pi * periods * X[:, 0] + phase)
+    y = f + noise * rng.normal(size=n)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    model = ProbabilisticLeastSquaresClassifier().fit(X, y > np.median(f))
+    assert max(model.report_["search"]["start_values"]) > -23.02
 
 
 def test_labels_are_compared_as_numbers(rng: np.random.Generator) -> None:

@@ -343,6 +343,7 @@ def _names(base: type[Component]) -> dict[str, Callable[[], Component]]:
     return own | house
 
 
+@cache  # a signature takes longer to read than all else that a name costs
 def _required(made: Callable[[], Component]) -> list[str]:
     """Return the arguments that have no default."""
     parameters = list(inspect.signature(made).parameters.values())

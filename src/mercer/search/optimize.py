@@ -224,9 +224,9 @@ class Optimize(Watched):
     """Maximise a criterion with analytic gradients from several starts.
 
     The starts are the given parameters, those at the data's own scale where the machine suggests
-    them, and random ones about the first. The last random one gives way to the best of a scan over
-    length scales (:func:`~mercer.search.scan.scan`) where that is promising, since functions that
-    vary fast look like noise from any other start; the report has it as "scan".
+    them, and random ones about the first. The last random one (by "plsc" several) gives way to the
+    best of a scan over length scales (:func:`~mercer.search.scan.scan`) where that is promising:
+    functions that vary fast look like noise from any other start. The report has it as "scan".
     Every start is run for ``screen`` evaluations and only the best goes on to convergence (by
     "plsc" the second, too, if it is close in value, far in the parameters and soon better). A
     keyboard interrupt ends the search and keeps the best point so far; the report says so.
@@ -281,16 +281,16 @@ class Optimize(Watched):
             raise ValueError("restarts must be at least 0 and max_iter at least 1")
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
-        starts = [space.start]
-        if space.scanned is None:
-            starts += [space.random(rng) for _ in range(self.restarts)]
+        many = self.restarts if space.scanned is None else 0
+        starts = [space.start, *(space.random(rng) for _ in range(many))]
         scanned: Array | None = None
         others: list[Array] = []
         told: dict[str, Any] = {}
         if self.restarts:
             scanned, others, told = scan(criterion, space, space.scanned)
         if others:
-            starts[1:] = [*starts[1:-1], *others]  # in place of the last random one
+            kept = len(starts) - (len(others) if criterion.rivals else 1)  # of the random ones
+            starts[1:] = starts[1 : max(1, kept)] + others
         if self.restarts and space.scanned is None:
             starts += space.suggested
         watch = Watch(criterion, self.progress)

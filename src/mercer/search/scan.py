@@ -30,7 +30,6 @@ ALONE = (2.0, 4.0, 1.0, -1.0, 6.0, -2.0)
 VALUES = 16
 # What a row may lose by the noise of the scan: .036 nats by N(0, 1.5) where N(0, 1) is true.
 WORSE = 0.05
-WHITE = 0.01  # nats
 COLUMNS = 8  # up to which one alone is tried: the values take time in proportion
 
 
@@ -79,8 +78,7 @@ def scan(
         "gain": float(gain) if np.isfinite(gain) else None,
         "starts": len(starts),
     }
-    from_here = grid.beginning() if grid.is_white(points[0]) else points[0]
-    return points[0], [*starts, *criterion.also(from_here, where)], report
+    return points[0], [*starts, *criterion.also(grid.beginning(), where)], report
 
 
 class _Grid:
@@ -93,7 +91,6 @@ class _Grid:
         self.noise = np.array(noises, dtype=np.intp)
         self.known: dict[bytes, float] = {}
         self.last: Solution | None = None
-        self.shortest = -np.inf  # the value where all points are strangers
 
     @property
     def evaluations(self) -> int:
@@ -120,13 +117,7 @@ class _Grid:
         """Return the best point at which all length scales are shorter by one factor."""
         u = self.beginning()
         points = [_moved(u, where, -STEP * i) for i in self.steps]
-        best = self._with_noise(self.best(points))
-        self.shortest = self.value(np.clip(points[-1], *self.space.bounds.T))
-        return best
-
-    def is_white(self, u: Array) -> bool:
-        """Whether a point is no better than the shortest length scales: nothing was found."""
-        return self.value(u) < self.shortest + WHITE
+        return self._with_noise(self.best(points))
 
     def one_short(self, where: Index) -> list[Array]:
         """Return the best points at which one length scale is short, the others less or very long.

@@ -220,7 +220,8 @@ def calibration(left: LeftOut, X: Array, y: Array) -> float | None:
         proba, codes = left.proba[there], left.codes[there].astype(np.intp)
         if not np.all(np.isfinite(proba)):
             return None
-        return class_error(proba, codes, w, group_rows(X[there])[1])
+        first, same = group_rows(X[there])
+        return class_error(proba, codes, w, same if len(first) < len(same) else None)
     if left.codes is not None or left.mean is None or left.variance is None:
         return None
     Y, mean, std = (np.reshape(a, y.shape)[there] for a in (y, left.mean, np.sqrt(left.variance)))

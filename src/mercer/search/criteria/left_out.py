@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from itertools import product
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.special import log_ndtr
 
 from mercer.core.arrays import Array, Index, mirror
 from mercer.inference.base import Inference, Problem, Solution
-from mercer.kernels.base import Gradient
+from mercer.kernels.base import Gradient, Kernel
 from mercer.left_out.cavity import Left
 from mercer.left_out.figures import worst
 from mercer.left_out.margins import bounded_margins, left_out_latent
@@ -19,6 +23,14 @@ from mercer.losses.binary.probit import SquaredProbit
 from mercer.search.criteria.evidence import Criterion, GramMaker
 from mercer.search.optimize import Result, Search
 from mercer.search.space import Space
+
+# Where PLSC looks for maxima: length scales from u on, the noise as a share of the variance of the
+# kernel, and for each of these variances and widths of the sigmoid, most of them in logarithms.
+LENGTHS = np.arange(-9.0, 3.0) * 0.7
+SHARES = (1e-7, 1e-4, 1e-2, 0.3, 10.0)
+VARIANCES = np.log([1e-3, 1e-2, 0.1, 1.0, 10.0, 99.0])
+WIDTHS = np.log([0.03, 0.3, 1.0, 3.0, 10.0])
+PEAKS = 3
 
 
 class Score(NamedTuple):
@@ -51,6 +63,13 @@ class LooCriterion(Criterion):
         d_var = (weights * 0.5 * (left.residual**2 / v**2 - 1.0 / v)).sum(axis=1)
         value = float((weights * left.log_density()).sum())
         return Score(value, -weights * left.residual / v, d_var, d_var, {})
+
+    def height(self, u: Array, start: Solution | None = None) -> tuple[float, Solution]:
+        _, loss, solution = self.solve(u, start)
+        left = Left(self.problem, solution, loss.quadratic(self.problem.y)[1])
+        if self.centred:
+            left.centre_anew(self.problem, solution)
+        return self.score(left, loss).value + self.space.log_prior(u)[0], solution
 
     def value_and_gradients(
         self, gram: Gram, loss: Loss, solution: Solution
@@ -167,16 +186,61 @@ class PlscCriterion(LooCriterion):
     rivals = 1.0
 
     def also(self, u: Array, scales: Index) -> list[Array]:
-        """Return u with the noise in the sigmoid, and smoother; it is in the regression elsewhere.
+        """Return the best places of a grid over length scales and shares of noise, as starts.
 
-        Both explain labels that are mixed, and are maxima of their own.
+        The left-out means depend on these two alone; variance and sigmoid are known without
+        another factorisation. Labels that are mixed are explained by noise in the regression, by a
+        flat sigmoid over a function that meets them, or by both: each is a maximum of its own.
         """
-        other = u.copy()
-        other[scales] += np.log(4.0)
-        for entry in self.space.entries:
-            if entry.name in (levels := {"loss__noise": 1e-3, "loss__tau": 1.0}):
-                other[entry.where] = np.log(levels[entry.name])
-        return [np.clip(other, *self.space.bounds.T)]
+        names = {entry.name: entry.where for entry in self.space.entries}
+        if "loss__noise" not in names:
+            return []
+        bounds, kernel = self.space.bounds.T, cast(Kernel, self.space.parts_at(u)["kernel"])
+        amplitude = float(kernel.diag(self.problem.points).mean())
+        points = np.empty((len(LENGTHS), len(SHARES)), dtype=object)
+        values = np.full(points.shape, -np.inf)
+        for i, j in np.ndindex(points.shape):
+            v = u.copy()
+            v[scales] += LENGTHS[i]
+            v[names["loss__noise"]] = np.log(SHARES[j] * amplitude)
+            with suppress(ValueError):  # a matrix that is impossible at this point
+                values[i, j], points[i, j] = self.settled(np.clip(v, *bounds), names)
+        around = np.pad(values, 1, constant_values=-np.inf)
+        highest = sliding_window_view(around, (3, 3)).max(axis=(2, 3))
+        order = np.argsort(-values, axis=None, kind="stable")
+        peaks = [k for k in order if highest.flat[k] == values.flat[k] > -np.inf]
+        return [points.flat[k] for k in peaks[:PEAKS]]
+
+    def settled(self, u: Array, names: dict[str, slice]) -> tuple[float, Array]:
+        """Return the value and point with the best of some variances and widths of the sigmoid.
+
+        Variance and noise times c leave the left-out mean as it is, and its variance is times c.
+        """
+        _, loss, solution = self.solve(u)
+        assert isinstance(loss, SquaredProbit)
+        p, (low, high) = self.problem, self.space.bounds.T
+        left = Left(p, solution, loss.quadratic(p.y)[1])
+        s = (left.signal if loss.latent else left.variance)[:, None]
+        mean, weights = p.rows - left.residual + loss.offset, p.row_weights[:, None]
+        both, tau = np.zeros(len(u)), names.get("loss__tau")
+        if "kernel__variance" in names:
+            both[names["kernel__variance"]] = both[names["loss__noise"]] = 1.0
+        points, variances, widths = [], [], []
+        for by, width in product(VARIANCES if both.any() else (0.0,), WIDTHS):
+            v = u + by * both
+            if tau is not None:
+                v[tau] = np.clip(width, low[tau], high[tau])
+            if np.all((v >= low) & (v <= high)):
+                points.append(v)
+                variances.append(np.exp(by))
+                widths.append(np.ravel(loss.tau if tau is None else np.exp(v[tau])))
+        D = np.multiply.outer(variances, s) + np.square(np.array(widths))[:, None, :]
+        r = mean / np.sqrt(D)
+        logs = self.share * log_ndtr(r) + (1.0 - self.share) * log_ndtr(-r)
+        values = (weights * logs).sum(axis=(1, 2))
+        values += [self.space.log_prior(v)[0] for v in points]
+        best = int(np.argmax(values))
+        return float(values[best]), points[best]
 
     def score(self, left: Left, loss: Loss) -> Score:
         assert isinstance(loss, SquaredProbit)
