@@ -17,7 +17,7 @@ from mercer.estimators.shared.parts import Parts
 from mercer.inference.base import Inference, Problem, Solution
 from mercer.kernels.base import Gradient, Kernel
 from mercer.linalg.gram import Covariance, Gram
-from mercer.linalg.reduced.centres import CHOOSERS, by_class, fixed, rule_for
+from mercer.linalg.reduced.centres import CHOOSERS, by_class
 from mercer.linalg.reduced.gram import ReducedGram
 from mercer.linalg.representation import Inducing, Points, landmarks
 from mercer.losses.base import Loss
@@ -103,7 +103,10 @@ class Schedule:
     def chosen(self, kernel: Kernel, m: int) -> Array:
         """Return m points chosen at the parameters of a kernel."""
         p, signal = self.problem, kernel.signal()
-        chooser, classes = CHOOSERS[rule_for(signal, p.points, self.given.choose)], None
+        named = self.given.choose
+        if kernel.positional and named == "kmeans":
+            named = "random_pivots"
+        chooser, classes = CHOOSERS[named], None
         if self.by_class:
             classes = np.argmax(np.column_stack([np.zeros(len(p.y)), p.y]), axis=1)
         return by_class(chooser, signal, p.points, p.weights, m, self.rng, classes)
@@ -135,7 +138,7 @@ class Schedule:
         gram = Reduced(reached.points, self.corrected)(reached.kernel, p.points, scratch=True)
         weights = p.weights * gram.known() + 1e-12
         signal = reached.kernel.signal()
-        named = rule_for(signal, p.points, "kmeans")
+        named = "random_pivots" if reached.kernel.positional else "kmeans"
         new = CHOOSERS[named](signal, p.points, weights, m, self.rng)
         return np.vstack([reached.points, new])
 
@@ -186,7 +189,12 @@ def _moves(kernel: Kernel, points: Array, wanted: bool | str) -> bool:
     """Whether the points are moved; refuse where a user wants it and the kernel cannot."""
     if wanted is False:
         return False
-    why = fixed(kernel.signal(), points)
+    why = "its rows are not points in space" if kernel.positional or kernel.pairwise else ""
+    if not why:
+        try:
+            kernel.pullback_points(points[:1], points[:1], np.ones((1, 1)))
+        except NotImplementedError as error:
+            why = str(error)
     if why and wanted is True:
         raise ValueError(f"Inducing(move=True) cannot move the points of this kernel: {why}")
     return not why
@@ -200,11 +208,9 @@ def first_rows(problem: Problem, rows: int, rng: np.random.Generator) -> Problem
 
 def describe(reached: Reached, schedule: Schedule, rows: int) -> dict[str, Any]:
     """Return what ``report_["inducing"]`` says of the search; the Gram adds what it knows."""
-    given, points = schedule.parts.points, schedule.problem.points
-    rule = rule_for(reached.kernel.signal(), points, schedule.given.choose)
-    how = rule if given is None else "given"
+    how = "given" if schedule.parts.points is not None else schedule.given.choose
     how += ", moved" if schedule.moves else ""
-    how += ", in each class" if schedule.by_class and given is None else ""
+    how += ", in each class" if schedule.by_class and schedule.parts.points is None else ""
     found = {"chosen": how, "rows_of_first_search": rows}
     if "gain_by_doubling" in reached.report:
         found["gain_by_doubling"] = reached.report["gain_by_doubling"]

@@ -138,25 +138,6 @@ def by_random_pivots(
     return np.asarray(points[pivots(kernel, points, weights, m, rng)])
 
 
-def fixed(kernel: Kernel, points: Array) -> str:
-    """Say why points (n, d) of a kernel have no place between two of them; empty: they have.
-
-    Row numbers, categories, strings and graphs: an average of such rows is none of them.
-    """
-    if kernel.positional or kernel.pairwise:
-        return "its rows are not points in space"
-    try:
-        kernel.pullback_points(points[:1], points[:1], np.ones((1, 1)))
-    except NotImplementedError as error:
-        return str(error)
-    return ""
-
-
-def rule_for(kernel: Kernel, points: Array, named: str) -> str:
-    """Return the rule by which points are chosen: rows where there can be no centres."""
-    return "random_pivots" if named == "kmeans" and fixed(kernel, points) else named
-
-
 Chooser = Callable[[Kernel, Array, Array, int, np.random.Generator], NDArray[np.float64]]
 
 
