@@ -186,7 +186,7 @@ def test_support_vector_machines_say_that_a_kernel_is_none(kernel, machine, y):
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("kernel", [sigmoid, negative, wavy])
 def test_a_share_of_errors_needs_a_kernel(kernel):
-    with pytest.raises(ValueError, match="choose a smaller nu, or another kernel"):
+    with pytest.raises(ValueError, match="choose a larger nu or another kernel"):
         NuSVC(kernel=kernel, nu=0.3).fit(X, TWO)
 
 

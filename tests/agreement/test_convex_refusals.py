@@ -111,7 +111,7 @@ def test_nothing_to_learn_from(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence"), [("NuSVC", "smaller nu"), ("LeastSquaresClassifier", "smaller basis")]
+    ("name", "sentence"), [("NuSVC", "larger nu"), ("LeastSquaresClassifier", "smaller basis")]
 )
 def test_nothing_to_learn_from_is_refused(name, sentence):
     with pytest.raises(ValueError, match=sentence):

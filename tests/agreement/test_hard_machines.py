@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import sklearn.svm
+from scipy.optimize import linprog
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 
@@ -117,3 +118,44 @@ def test_ordinary_machines_do_not_warn() -> None:
             solver = model.fit(X, target).report_["inference"]
             assert solver["method"] == "pairs"
             assert solver["tol"] == 1e-3
+
+
+def overlapping(n: int = 120) -> tuple[np.ndarray, np.ndarray]:
+    """Classes of which no straight line has more than about two thirds on their side."""
+    rng = np.random.default_rng(3)
+    y = np.where(rng.uniform(size=n) < 0.5, 1, -1)
+    return rng.normal(size=(n, 3)) + 0.4 * y[:, None], y
+
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+@pytest.mark.parametrize("tol", [1e-3, 1e-8])
+def test_a_margin_is_zero_where_reduced_hulls_meet(scale: float, tol: float) -> None:
+    """Hulls with weights of at most 1/(nu n/2) meet up to some nu: a linear programme says so."""
+    X, y = overlapping()
+    X[:, 1] *= scale
+    n, least = len(y), 2.0 * min((y > 0).mean(), (y < 0).mean())
+    seen = set()
+    for nu in (0.1, 0.3, 0.8, 0.99 * least):
+        meet = linprog(
+            np.zeros(n),
+            A_eq=np.vstack([y * X.T / X.std(axis=0)[:, None], y > 0, y < 0]),
+            b_eq=np.r_[np.zeros(3), 0.5 * nu * n, 0.5 * nu * n],
+            bounds=(0.0, 1.0),
+        )
+        seen.add(meet.success)
+        model = NuSVC(kernel="linear", nu=nu, tol=tol)
+        if meet.success:
+            with pytest.raises(ValueError, match="choose a larger nu"):
+                model.fit(X, y)
+        else:
+            assert model.fit(X, y).report_["inference"]["converged"]
+    assert seen == {True, False}
+
+
+def test_small_weights_are_no_small_margin() -> None:
+    X, y = overlapping()
+    model = NuSVC(nu=0.6, tol=1e-9).fit(X, y)
+    f = model.decision_function(X)
+    for factor in (1e-6, 1e-3, 2.0):
+        again = NuSVC(nu=0.6, tol=1e-9).fit(X, y, sample_weight=np.full(len(y), factor))
+        np.testing.assert_allclose(again.decision_function(X), f, atol=1e-6)

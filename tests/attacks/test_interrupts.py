@@ -26,6 +26,7 @@ LIMIT = 1.0  # seconds of CPU time after the signal: what else runs on the machi
 START = """
 import numpy as np, mercer
 from mercer.search import HMC
+from mercer.linalg import Inducing, Iterative
 rng = np.random.default_rng(0)
 def plane(n, d=3):
     X = rng.standard_normal((n, d))
@@ -68,6 +69,35 @@ WORK = {
     ),
     "online": (
         "X, f = plane(5000); y = f > 0; model = mercer.OnlineLogisticClassifier()",
+        "left",
+    ),
+    "inducing": (
+        "X, y = plane(6000); gram = Inducing(m=150, rows=300, max_iter=2000);"
+        "model = mercer.GPRegressor(gram=gram)",
+        "kept",
+    ),
+    "inducing classes": (
+        "X, f = plane(4000); y = f > 0; gram = Inducing(m=60, rows=100, max_iter=2000);"
+        "model = mercer.GPClassifier(inference='variational', gram=gram)",
+        "kept",
+    ),
+    "iterative": (
+        "X, y = plane(40_000, 8);"
+        "model = mercer.GPRegressor(search=None, gram=Iterative(rank=300, tol=1e-9))",
+        "left",
+    ),
+    "search of an iterative one": (
+        "X, y = plane(20_000, 8); model = mercer.GPRegressor(gram=Iterative(rank=300))",
+        "left",
+    ),
+    "additive": (
+        "X, y = plane(300_000, 6); model = mercer.AdditiveRegressor(search=None, gram='iterative',"
+        " tol=1e-12, rank=20)",
+        "left",
+    ),
+    "landmarks": (
+        "X, f = plane(200_000, 8); y = f > 0;"
+        "model = mercer.SVC(gram=Inducing(m=300), tol=1e-9, C=100.0)",
         "left",
     ),
 }  # fmt: skip

@@ -146,6 +146,19 @@ def require_bytes(need: int, task: str, remedy: str) -> None:
         raise MemoryError(f"{task} needs {_size(need)} and {_size(limit)} are available; {remedy}")
 
 
+def require_points(m: int, name: str = "m") -> None:
+    """Refuse if some m x m arrays do not fit; ``name`` is the parameter to lower.
+
+    Examples
+    --------
+    >>> require_points(10**9)
+    Traceback (most recent call last):
+        ...
+    MemoryError: a fit with 1000000000 inducing points needs ... are available; choose a smaller m
+    """
+    require_bytes(8 * 6 * m**2, f"a fit with {m} inducing points", f"choose a smaller {name}")
+
+
 def _size(count: int) -> str:
     return f"{count / 2**30:.1f} GiB"
 

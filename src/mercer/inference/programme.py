@@ -43,6 +43,7 @@ class Programme:
     segments: NDArray[np.int64]  # (g, 3)
     bias: bool = True  # whether the sums are fixed; without, there is one segment
     order: Index | None = None  # (n,) the point of each column; None: as they are
+    enough: float = np.inf  # an objective beyond which it does not matter where the maximum is
 
     def columns(self) -> Index:
         """The column of each variable, (N,)."""

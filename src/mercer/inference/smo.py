@@ -152,6 +152,7 @@ class SMO(ModeInference):
         if end.ascent.drift() > max(0.25 * self.tol, end.resolution()):
             end = self._go_on(end, end.ascent.beta, limit - end.steps, patience)
         n, stalled = len(rows.all_points), end.violation > max(self.tol, end.resolution())
+        stalled = stalled and end.objective() < programme.enough
         if stalled and end.steps < limit and n <= DENSE and fits(n, arrays=4):
             F = rows.kernel.features(rows.all_points)
             narrow = _narrow(F, n)
@@ -224,7 +225,7 @@ class SMO(ModeInference):
         details = {
             "violation": end.violation,
             "tol": float(tol),
-            "objective": _objective(P, beta, slope),
+            "objective": end.objective(),
             "method": "pairs, then interior points" if newton else "pairs",
             "newton_steps": newton,
             "rows_computed": int(rows.computed),
@@ -252,6 +253,9 @@ class _End(NamedTuple):
     def gap(self) -> float:
         given = (self.ascent.P, self.ascent.beta, self.ascent.slope)
         return gap_of(*given, levels_of(*given))
+
+    def objective(self) -> float:
+        return _objective(self.ascent.P, self.ascent.beta, self.ascent.slope)
 
     def resolution(self) -> float:
         """What rounding leaves of a slope in double precision, in units of f."""

@@ -193,6 +193,11 @@ class Kernel(Component):
         """Whether the inputs are kernel values with the training points: they have no variance."""
         return any(part.pairwise for part in self._parts().values())
 
+    @property
+    def spatial(self) -> bool:
+        """Whether inputs are coordinates: the mean of two rows is an input as well."""
+        return all(part.spatial for part in self._parts().values())
+
     def as_rbf(self, X: Array, centre: Array) -> tuple[Array, float] | None:
         """Return Z (n, d), from ``centre`` (d,), and v: k = v exp(-|z_i - z_j|^2 / 2), or None."""
         return None

@@ -43,6 +43,7 @@ class Categorical(Kernel):
     """
 
     domains: ClassVar[Domains] = {"correlation": UNIT}
+    spatial = False
     words: ClassVar[Words] = {"correlation": "correlation of different categories"}
 
     def __init__(self, correlation: float | Array = 0.5) -> None:

@@ -37,6 +37,8 @@ class Precomputed(Kernel):
     def __init__(self, matrix: Array | None = None) -> None:
         self.matrix = matrix
 
+    spatial = False
+
     @property
     def positional(self) -> bool:
         return self.matrix is None

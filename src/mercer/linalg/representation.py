@@ -8,8 +8,10 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import REAL, Component, Domains
+from mercer.core.memory import require_points
 from mercer.kernels.base import whole
 from mercer.linalg.reduced.centres import CHOOSERS
+from mercer.losses.base import is_number
 
 TYPICAL = 500  # points that are enough for many tables
 
@@ -84,22 +86,37 @@ class Inducing(Representation):
         if not (isinstance(self.rows, str) and self.rows == "auto"):
             whole(self, "rows", 10)
         whole(self, "max_iter", 1)
-        if not (isinstance(self.tol, (int, float)) and self.tol > 0):
+        if not is_number(self.tol, 0.0, np.inf):
             raise ValueError(f"Inducing: tol must be positive, in nats a row, not {self.tol!r}")
+        if not (isinstance(self.move, (bool, np.bool_)) or self.move == "auto"):
+            raise ValueError(f"Inducing: move must be True, False or 'auto', not {self.move!r}")
         if isinstance(self.m, str) and self.m == "auto":
             return
         if isinstance(self.m, (int, np.integer)) and not isinstance(self.m, bool) and self.m >= 1:
             return
-        Z = np.asarray(self.m, dtype=np.float64) if not isinstance(self.m, str) else np.zeros(0)
-        if Z.ndim != 2 or not len(Z):
-            raise ValueError(
-                f"Inducing: m is a number of points, 'auto', or the points (m, d), not {self.m!r}"
-            )
+        Z = self.given()
         if Z.shape[1] != d:
-            raise ValueError(f"the inducing points have {Z.shape[1]} columns, and X has {d}")
+            raise ValueError(
+                f"the inducing points have {Z.shape[1]} columns, and X has {d}: give the points "
+                "the columns of X, in its units"
+            )
+        require_points(len(Z))
         if not np.all(np.isfinite(Z)):
             row = int(np.flatnonzero(~np.isfinite(Z).all(axis=1))[0])
-            raise ValueError(f"inducing point {row} is not finite: {Z[row]}")
+            raise ValueError(f"inducing point {row} is not finite: {Z[row]}; leave it out")
+
+    def given(self) -> Array:
+        """Return the points (m, d) that were given; refuse what are none."""
+        try:
+            Z = np.asarray(self.m)
+        except ValueError:  # rows of different lengths
+            Z = np.zeros(0)
+        if Z.ndim != 2 or not len(Z) or Z.dtype.kind not in "fiub":
+            raise ValueError(
+                "Inducing: m is a number of points, 'auto', or the points as numbers (m, d), not "
+                f"{self.m!r}"
+            )
+        return Z.astype(np.float64)
 
 
 def landmarks(given: Inducing, n: int) -> int:
@@ -110,6 +127,7 @@ def landmarks(given: Inducing, n: int) -> int:
         raise ValueError(
             f"{given.m} inducing points for {n} distinct rows save nothing: use gram='auto'"
         )
+    require_points(int(given.m))
     return int(given.m)
 
 
@@ -157,7 +175,7 @@ class Iterative(Representation):
         self.check_rule("centres")
         for name, least in (("rank", 1), ("probes", 2), ("rows", 10)):
             whole(self, name, least)
-        if not (isinstance(self.tol, (int, float)) and 0.0 < self.tol < np.inf):
+        if not is_number(self.tol, 0.0, np.inf):
             raise ValueError(f"Iterative: tol must be positive, not {self.tol!r}")
         if self.precision not in ("single", "double"):
             raise ValueError(f"Iterative: precision is 'single' or 'double': {self.precision!r}")

@@ -13,7 +13,12 @@ from mercer.estimators.gaussian_process.additive import Additive, labels
 from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.shared.inducing import first_rows
 from mercer.estimators.shared.machine import Figures, Fit, Given, generator
-from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
+from mercer.estimators.shared.parameters import (
+    Draw,
+    Solved,
+    find_parameters,
+    leave_if_interrupted,
+)
 from mercer.estimators.shared.parts import Parts, standardizes
 from mercer.estimators.shared.summary import Rows
 from mercer.kernels import as_kernel
@@ -182,6 +187,7 @@ class AdditiveRegressor(Additive, KernelRegressor):
         draws, fit.report = find_parameters(parts, few, rng)
         if fit.report["search"] is not None:
             fit.report["search"]["rows"] = len(few.points)
+            leave_if_interrupted(fit.report, few, fit.problem)
         fit.draws = [Draw(draw.kernel, draw.loss) for draw in draws]
         rank = min(self.rank, max(1, n // 2))
         centres = CHOOSERS["uniform"](parts.kernel, points, weights, rank, rng)

@@ -17,7 +17,7 @@ from mercer.estimators.shared.parts import Parts
 from mercer.inference.base import Inference, Problem, Solution
 from mercer.kernels.base import Gradient, Kernel
 from mercer.linalg.gram import Covariance, Gram
-from mercer.linalg.reduced.centres import CHOOSERS, by_class
+from mercer.linalg.reduced.centres import CHOOSERS, by_class, rule_for
 from mercer.linalg.reduced.gram import ReducedGram
 from mercer.linalg.representation import Inducing, Points, landmarks
 from mercer.losses.base import Loss
@@ -89,24 +89,27 @@ class Reached:
 class Schedule:
     """The search of a machine with inducing points, from ``kernel`` and ``loss``."""
 
-    def __init__(self, parts: Parts, problem: Problem, rng: np.random.Generator) -> None:
+    def __init__(
+        self, parts: Parts, problem: Problem, rng: np.random.Generator, *, stopped: bool = False
+    ) -> None:
         assert parts.inducing is not None
         self.parts, self.problem, self.rng = parts, problem, rng
+        self.stopped = stopped  # the user has had enough: points are chosen, and nothing climbs
         self.given: Inducing = parts.inducing
         self.corrected = not parts.inference.bounds_evidence
         self.by_class = not parts.inference.has_evidence and parts.loss.response == "binary"
+        self.rule = rule_for(parts.kernel.signal(), self.given.choose)
         wanted = self.given.move
         if wanted == "auto" and self.corrected:  # no bound: it would rise by mere overfitting
             wanted = False
-        self.moves = parts.search is not None and _moves(parts.kernel, problem.points, wanted)
+        self.moves = parts.search is not None and _moves(
+            parts.kernel.signal(), problem.points, wanted
+        )
 
     def chosen(self, kernel: Kernel, m: int) -> Array:
         """Return m points chosen at the parameters of a kernel."""
         p, signal = self.problem, kernel.signal()
-        named = self.given.choose
-        if kernel.positional and named == "kmeans":
-            named = "random_pivots"
-        chooser, classes = CHOOSERS[named], None
+        chooser, classes = CHOOSERS[self.rule], None
         if self.by_class:
             classes = np.argmax(np.column_stack([np.zeros(len(p.y)), p.y]), axis=1)
         return by_class(chooser, signal, p.points, p.weights, m, self.rng, classes)
@@ -138,15 +141,14 @@ class Schedule:
         gram = Reduced(reached.points, self.corrected)(reached.kernel, p.points, scratch=True)
         weights = p.weights * gram.known() + 1e-12
         signal = reached.kernel.signal()
-        named = "random_pivots" if reached.kernel.positional else "kmeans"
-        new = CHOOSERS[named](signal, p.points, weights, m, self.rng)
+        new = CHOOSERS[rule_for(signal, "kmeans")](signal, p.points, weights, m, self.rng)
         return np.vstack([reached.points, new])
 
     def rounds(self, kernel: Kernel, loss: Loss, m: int) -> Reached:
         """Climb from chosen points; those that are not moved are chosen again at what was found."""
         reached = self.climbed(kernel, loss, self.chosen(kernel, m))
         # of two choices only a bound says which is better
-        if self.moves or self.corrected or self.parts.search is None:
+        if self.moves or self.corrected or self.stopped or self.parts.search is None:
             return reached
         for _ in range(2):
             again = self.climbed(reached.kernel, reached.loss, self.chosen(reached.kernel, m))
@@ -160,8 +162,9 @@ class Schedule:
         """Climb from these parameters and points."""
         parts, p, search = self.parts, self.problem, self.parts.search
         made = Reduced(points, self.corrected)
-        if search is None:
-            return Reached(kernel, loss, points, -np.inf, {})
+        if search is None or self.stopped:
+            told = {"interrupted": True} if self.stopped else {}
+            return Reached(kernel, loss, points, -np.inf, told)
         loss = self._raised(made(kernel, p.points, scratch=True), loss)
         held = {"inducing": Points(points)} if self.moves else {}
         space = Space({"kernel": kernel, "loss": loss, **held}, parts.limits(kernel))
@@ -189,7 +192,9 @@ def _moves(kernel: Kernel, points: Array, wanted: bool | str) -> bool:
     """Whether the points are moved; refuse where a user wants it and the kernel cannot."""
     if wanted is False:
         return False
-    why = "its rows are not points in space" if kernel.positional or kernel.pairwise else ""
+    why = ""
+    if not kernel.spatial:
+        why = "its rows are not points in space: use move=False"
     if not why:
         try:
             kernel.pullback_points(points[:1], points[:1], np.ones((1, 1)))
@@ -208,7 +213,7 @@ def first_rows(problem: Problem, rows: int, rng: np.random.Generator) -> Problem
 
 def describe(reached: Reached, schedule: Schedule, rows: int) -> dict[str, Any]:
     """Return what ``report_["inducing"]`` says of the search; the Gram adds what it knows."""
-    how = "given" if schedule.parts.points is not None else schedule.given.choose
+    how = "given" if schedule.parts.points is not None else schedule.rule
     how += ", moved" if schedule.moves else ""
     how += ", in each class" if schedule.by_class and schedule.parts.points is None else ""
     found = {"chosen": how, "rows_of_first_search": rows}

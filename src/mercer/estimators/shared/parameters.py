@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.core.arrays import Array, Index, column_order
 from mercer.core.component import Component
+from mercer.core.memory import require_points
 from mercer.estimators.shared.inducing import Reduced, Schedule, describe, first_rows
 from mercer.estimators.shared.parts import Parts, data_scales
 from mercer.inference.base import Solution
@@ -137,12 +138,19 @@ def _by_inducing(
         [draw], first = _decide(parts, few, parts.search, rng)
         report["start"] = first["search"]
         report |= {key: first[key] for key in ("ard",) if key in first}
-    schedule = Schedule(parts, whole, rng)
+    stopped = bool(report.get("start", {}).get("interrupted"))
+    schedule = Schedule(parts, whole, rng, stopped=stopped)
     reached = schedule.run(draw.kernel, draw.loss)
     parts.make_gram = Reduced(reached.points, schedule.corrected)
-    report["search"] = reached.report or None
+    report["search"] = (report["start"] if stopped else reached.report) or None
     report["inducing"] = describe(reached, schedule, rows)
     return [Draw(reached.kernel, reached.loss)], report
+
+
+def leave_if_interrupted(report: dict[str, Any], few: Problem, problem: Problem) -> None:
+    """Leave a fit whose search on few rows was interrupted: all rows would take much longer."""
+    if report["search"].get("interrupted") and len(few.points) < len(problem.points):
+        raise KeyboardInterrupt
 
 
 def _by_iterative(
@@ -158,9 +166,11 @@ def _by_iterative(
             few, _ = balanced(few)
         [draw], report = _decide(parts, few, parts.search, rng)
         report["search"]["rows"] = len(few.points)
+        leave_if_interrupted(report, few, problem)
     signal = draw.kernel.signal()
     n = len(problem.points)
     rank = min(given.rank, max(1, n // 2))
+    require_points(rank, "rank")
     centres = CHOOSERS[given.centres](signal, problem.points, problem.weights, rank, rng)
 
     def make(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:

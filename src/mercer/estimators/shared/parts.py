@@ -119,7 +119,10 @@ class Parts:
             self._choose_iterative(Iterative() if isinstance(name, str) else name, d)
             return
         if not isinstance(name, str) or name not in NAMES:
-            raise ValueError(f"unknown gram {name!r}; known are {', '.join(map(repr, NAMES))}")
+            raise ValueError(
+                f"unknown gram {name!r}; known are {', '.join(map(repr, NAMES))}, and with "
+                "settings of your own mercer.linalg.Inducing(...) and Iterative(...)"
+            )
         if name == "kronecker":
             self._choose_kronecker()
             return
@@ -161,8 +164,8 @@ class Parts:
                 "Gaussian noise, 'variational', 'ep' or 'laplace' for other losses, 'primal' "
                 "for a mode"
             )
-        if given.move is True and not self.inference.has_evidence:
-            raise ValueError("landmarks of a mode are not moved: leave move='auto'")
+        if given.move is True and (self.search is None or not self.inference.has_evidence):
+            raise ValueError("no search by the evidence moves the points: leave move='auto'")
         if self.search is not None and (self.search.samples_many or self.criterion != "evidence"):
             raise ValueError(
                 "inducing points are searched for by the evidence: give search='evidence' or None"
@@ -172,7 +175,8 @@ class Parts:
     def _choose_iterative(self, given: Iterative, d: int) -> None:
         given.check(d)
         if "quadratic" not in self.inference.needs or self.basis is not None:
-            what = "no unpenalised basis" if self.basis is not None else "Gaussian noise"
+            exact = "quadratic" in self.inference.needs
+            what = "no unpenalised basis" if exact else "Gaussian noise"
             raise ValueError(
                 f"an iterative solution needs {what}: use gram='inducing', or gram='auto'"
             )
@@ -181,8 +185,10 @@ class Parts:
                 "an iterative solution takes hyperparameters from the evidence of some rows: give "
                 "search='evidence' or None"
             )
-        if positional(self.kernel) or self.kernel.pairwise:
-            raise ValueError("an iterative solution needs a kernel of the inputs alone")
+        if positional(self.kernel.signal()) or self.kernel.pairwise:
+            raise ValueError(
+                "an iterative solution needs a kernel of the inputs alone: use gram='auto'"
+            )
         self.iterative, self.linear = given, True
 
     def _choose_kronecker(self) -> None:
@@ -222,7 +228,7 @@ class Parts:
         """
         self.kernel = self.kernel.frozen(X, weights)
         if self.inducing is not None and not isinstance(self.inducing.m, (str, int, np.integer)):
-            self.points = units.standardised(np.asarray(self.inducing.m, dtype=np.float64))
+            self.points = units.standardised(self.inducing.given())
         count = 0 if self.inducing is None else self.inducing.m
         count = count if isinstance(count, (int, np.integer)) else 0
         if count >= len(X):

@@ -82,6 +82,7 @@ def machine_rows(machine: Any) -> Rows:
         ("Quality", "log evidence", None if evidence is None else f"{evidence:.4f}"),
         ("Quality", "log evidence of the exact model", _bounds(report.get("evidence_bounds"))),
         *(("Quality", *row) for row in left_out_rows(machine.left_out_, weight)),
+        ("Quality", "rows left out", report.get("left_out")),
         *(("Quality", "doubtful", text) for text in doubts(report)),
         *(("Quality", "few rows", text) for text in few_rows(machine)),
         ("Quality", "effective degrees of freedom", None if degrees is None else f"{degrees:.2f}"),

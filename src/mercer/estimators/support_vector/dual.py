@@ -95,10 +95,11 @@ class DualMachine(SupportVectorMachine):
         if np.inf == getattr(self, "C", 1.0):
             raise ValueError("a hard margin has no meaning on landmarks: choose a finite C")
         if self._loss() is None:
-            other = {"NuSVC": "SVC(C=...)", "NuSVR": "SVR(C=..., epsilon=...)"}.get(name, "SVC")
+            others = {"NuSVC": "SVC(C=...)", "NuSVR": "SVR(C=..., epsilon=...)"}
+            other = f"{others[name]} with this gram, or " if name in others else ""
             raise ValueError(
                 f"{name} has no landmarks: nu counts rows by their multipliers, and landmarks have "
-                f"none; use {other} with this gram, or gram='auto'"
+                f"none; use {other}gram='auto'"
             )
 
     def _read(self, X: Any, y: Any) -> tuple[Array, Any]:
@@ -112,6 +113,10 @@ class DualMachine(SupportVectorMachine):
     def _learned_kernel(self, X: Any, y: Any, sample_weight: Any) -> Kernel | None:
         """Return the kernel if it is learned from the table as it was given."""
         return None
+
+    def _ascended(self, solver: SMO, gram: RowGram, programmes: list[Programme]) -> Solution:
+        """Return the solution of the programmes."""
+        return solver.ascend(gram, programmes)
 
     def _function(self, solution: Solution, problem: SupportProblem) -> tuple[Array, Array]:
         """Return the coefficients (k, n) and the biases (k,) of the functions that were found."""
@@ -166,7 +171,7 @@ class DualMachine(SupportVectorMachine):
         if getattr(self, "C", 1.0) == np.inf and limit < 0:
             limit = HARD_MARGIN_STEPS  # classes that cannot be separated would climb forever
         solver = SMO(self.tol, limit, self.cache_size)
-        solution = solver.ascend(gram, programmes)
+        solution = self._ascended(solver, gram, programmes)
         coefficients, bias = self._function(solution, problem)
         support = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
         support = support[np.argsort(first[support])]  # by row of the table

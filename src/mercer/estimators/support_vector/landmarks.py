@@ -9,7 +9,7 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.estimators.shared.parts import inducing_of
 from mercer.kernels import Kernel
-from mercer.linalg.reduced.centres import CHOOSERS, by_class
+from mercer.linalg.reduced.centres import CHOOSERS, by_class, rule_for
 from mercer.linalg.reduced.gram import ReducedGram
 from mercer.linalg.representation import Inducing, landmarks
 
@@ -41,17 +41,22 @@ def reduced(
         raise ValueError("landmarks are not moved: leave move='auto'")
     if kernel.pairwise or kernel.positional:
         raise ValueError(
-            "landmarks need a kernel of the inputs, not a precomputed matrix: use gram='auto'"
+            "landmarks need a kernel of the inputs alone, without a precomputed matrix or noise "
+            "parts: use gram='auto'"
         )
     if not isinstance(rule.m, (str, int, np.integer)):
-        Z = np.ascontiguousarray(rule.m, dtype=np.float64)
+        Z = np.ascontiguousarray(rule.given())
     else:
-        m, chooser = landmarks(rule, len(points)), CHOOSERS[rule.choose]
+        m, chooser = landmarks(rule, len(points)), CHOOSERS[rule_for(kernel, rule.choose)]
         Z = by_class(chooser, kernel, points, weights, m, rng, classes)
     return ReducedGram(kernel, points, Z, keep=8 * len(points) * len(Z) <= KEPT)
 
 
 def described(gram: ReducedGram, rule: Inducing, by: str) -> dict[str, Any]:
     """Return what ``report_["inducing"]`` says."""
-    chosen = "given" if not isinstance(rule.m, (str, int, np.integer)) else rule.choose + by
+    chosen = (
+        "given"
+        if not isinstance(rule.m, (str, int, np.integer))
+        else rule_for(gram.signal, rule.choose) + by
+    )
     return {"chosen": chosen} | gram.report()

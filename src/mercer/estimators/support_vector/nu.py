@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,11 @@ from mercer.estimators.support_vector.dual import DualMachine, SupportClassifier
 from mercer.estimators.support_vector.regressor import SupportRegressor
 from mercer.inference.base import Solution
 from mercer.inference.programme import Programme, one_segment
+from mercer.inference.smo import SMO
+from mercer.linalg.rows import RowGram
+
+SMALL = 0.05  # of the margin: a violation that does not matter
+ZERO = 1e-8  # of the largest value that f could have: a margin that counts as zero
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -68,6 +73,7 @@ class NuSVC(SupportClassifier, _NuMachine):
         """min 1/2 b'K b with sums over the classes -nu/2 sum w and +nu/2 sum w."""
         order = np.argsort(y, kind="stable")  # the negative class first
         bound, n, m = problem.total[order], len(y), int((y < 0).sum())
+        bound = bound / min(1.0, bound.max())  # common factors drop out, and tol is not relative
         each, least = 0.5 * self.nu * bound.sum(), min(bound[:m].sum(), bound[m:].sum())
         if each > least * (1 + 1e-12):
             most = 2 * least / bound.sum()
@@ -83,16 +89,45 @@ class NuSVC(SupportClassifier, _NuMachine):
             order=order,
         )
 
+    def _ascended(self, solver: SMO, gram: RowGram, programmes: list[Programme]) -> Solution:
+        """Solve until the violation is small beside the margin, by which f is divided."""
+        finest = self._finest(gram.diag(), programmes[0])
+        programmes = [replace(P, enough=-0.5 * finest * np.abs(P.start).sum()) for P in programmes]
+        while True:
+            found = solver.ascend(gram, programmes)
+            most, told = _largest_margin(found).min(), found.report.details
+            if told["violation"] <= SMALL * most or told["limited"] or solver.tol <= finest:
+                return found
+            tol = max(finest, 0.02 * SMALL * most)
+            solver = SMO(min(tol, 0.1 * solver.tol), solver.max_iter, solver.cache_size)
+            programmes = [
+                replace(P, start=a if P.order is None else a[P.order])
+                for P, a in zip(programmes, found.alpha.T, strict=True)
+            ]
+
+    def _finest(self, diagonal: Array, P: Programme) -> float:
+        """Return the tolerance below which a margin counts as zero."""
+        return min(self.tol, ZERO * float(diagonal.max()) * float(np.abs(P.start).sum()))
+
     def _function(self, solution: Solution, problem: SupportProblem) -> tuple[Array, Array]:
         """Scaled so that the margin rho = 1."""
         assert solution.beta is not None
         negative, positive = solution.beta  # b + rho and b - rho
-        rho = 0.5 * (negative - positive)
-        if not np.all(rho > 0):
+        rho, most = 0.5 * (negative - positive), _largest_margin(solution)
+        finest = min(self.tol, solution.report.details["tol"])
+        if not np.all((rho > 0) & (most > finest)):
             raise ValueError(
-                "the margin of this nu is zero: choose a smaller nu, or another kernel"
+                f"the margin of nu={self.nu:g} is zero to within {finest:.2g}: no function of "
+                "this kernel has all but this share of the rows on their side; choose a larger nu "
+                "or another kernel"
             )
         return solution.alpha.T / rho[:, None], 0.5 * (negative + positive) / rho
+
+
+def _largest_margin(solution: Solution) -> Array:
+    """Return what no margin exceeds, whatever b is: rho sum |b| <= b'K b; (k,)."""
+    square = -2.0 * np.array(solution.report.details["objective"])
+    return np.asarray(square / np.abs(solution.alpha).sum(axis=0))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -23,6 +23,11 @@ PAIRS = 1 << 18  # of squared distances held at a time
 NOTHING = 1e-12  # of the largest variance: what is left where a row is known from the pivots
 
 
+def rule_for(signal: Kernel, rule: str) -> str:
+    """Return the rule to choose points by: where inputs have no means, centres are rows."""
+    return "random_pivots" if rule == "kmeans" and not signal.spatial else rule
+
+
 def uniform(points: Array, m: int, rng: np.random.Generator) -> Index:
     """Return m distinct rows of points (n, d), drawn without replacement."""
     index = np.sort(rng.permutation(len(points))[: 2 * m])
