@@ -163,7 +163,7 @@ class Schedule:
         parts, p, search = self.parts, self.problem, self.parts.search
         made = Reduced(points, self.corrected)
         if search is None or self.stopped:
-            told = {"interrupted": True} if self.stopped else {}
+            told: dict[str, Any] = {"interrupted": True} if self.stopped else {}
             return Reached(kernel, loss, points, -np.inf, told)
         loss = self._raised(made(kernel, p.points, scratch=True), loss)
         held = {"inducing": Points(points)} if self.moves else {}
