@@ -201,7 +201,11 @@ def test_file_and_folder_reach_the_disk(path, monkeypatch, writer):
 
 
 # ---------------------------------------------------------------------- threads
-@pytest.mark.parametrize("name", ["GP basis", "GPC EP", "SVC", "RVC", "spline", "LapSVC", "table"])
+THREADED = ["GP basis", "GPC EP", "SVC", "RVC", "spline", "LapSVC", "table"]
+THREADED += ["GP inducing", "GP iterative", "additive", "kernel landmarks"]
+
+
+@pytest.mark.parametrize("name", THREADED)
 def test_eight_threads_load_and_predict_the_same_bits(name, path):
     model, rows = EVERY[name]()
     mercer.save(model, path)

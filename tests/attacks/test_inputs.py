@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 import mercer
 from mercer.kernels import RBF
+from mercer.linalg import Inducing, Iterative
 
 # Without searches: what is tested is what comes in.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -34,11 +35,23 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "MEDClassifier": {"C": 4.0, "calibration": "sigmoid"},
     "SVC": {"probability": "loo"},
 }
+# Others of the same class: K is held in another way.
+FEW: dict[str, Any] = {"kernel": 1.0 * RBF(), "search": None, "gram": Inducing(m=4)}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "GPRegressor, inducing": FEW,
+    "GPRegressor, iterative": FEW | {"gram": Iterative(rank=4)},
+    "GPClassifier, inducing": FEW,
+    "AdditiveRegressor, iterative": {"gram": "iterative", "search": None},
+    "SVC, landmarks": {"gram": Inducing(m=4)},
+    "SVR, landmarks": {"gram": Inducing(m=4)},
+    "KernelRegressor, landmarks": FEW | {"loss": "huber"},
+}
 ESTIMATORS = sorted(
     name
     for name in mercer.__all__
     if isinstance(getattr(mercer, name), type) and issubclass(getattr(mercer, name), BaseEstimator)
 )
+EVERY = [*ESTIMATORS, *VARIANTS]
 N = 16
 ONE_COLUMN = "SmoothingSpline"
 METHODS = ("predict", "predict_proba", "decision_function")
@@ -49,7 +62,8 @@ INTERNALS = re.compile(
 
 
 def make(name: str) -> Any:
-    return getattr(mercer, name)(**SETTINGS.get(name, {}))
+    settings = (SETTINGS | VARIANTS).get(name, {})
+    return getattr(mercer, name.partition(",")[0])(**settings)
 
 
 def rows(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -231,7 +245,7 @@ def one_thread():
 def fitted() -> dict[str, Any]:
     """Every estimator on its table, and what it says of that."""
     found = {}
-    for name in ESTIMATORS:
+    for name in EVERY:
         X, y = rows(name)
         model = make(name).fit(X, y)
         found[name] = (model, X, y, answers(model, X))
@@ -271,7 +285,7 @@ def all_of(checks: Iterable[Callable[[], None]]) -> None:
     assert not failed, "\n" + "\n".join(failed)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", EVERY)
 def test_learning_from_bad_inputs(name: str, fitted: dict[str, Any]) -> None:
     case = fitted[name]
     _, X, y, _ = case
@@ -285,7 +299,7 @@ def test_learning_from_bad_inputs(name: str, fitted: dict[str, Any]) -> None:
     all_of(partial(check, label) for label in INPUTS)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", EVERY)
 def test_learning_from_bad_targets(name: str, fitted: dict[str, Any]) -> None:
     case = fitted[name]
     model, X, y, _ = case
@@ -300,7 +314,7 @@ def test_learning_from_bad_targets(name: str, fitted: dict[str, Any]) -> None:
     all_of(partial(check, label) for label in TARGETS)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", EVERY)
 def test_learning_with_bad_weights(name: str, fitted: dict[str, Any]) -> None:
     case = fitted[name]
 
@@ -320,7 +334,7 @@ def other_columns(X: np.ndarray) -> dict[str, tuple[Any, str]]:
     }
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", EVERY)
 def test_predicting_bad_inputs(name: str, fitted: dict[str, Any]) -> None:
     model, X, y, said = fitted[name]
     certain = {"one row", "constant columns", "equal rows", "tiny", "truth values"}
@@ -377,3 +391,33 @@ def test_the_sentences_name_the_column_and_the_remedy() -> None:
             ask(np.int64(2**60) + np.arange(X.size).reshape(X.shape))
         with pytest.warns(DataConversionWarning, match=r"column [01] of X .* stay different"):
             ask(np.int64(2**60) + 1001 * np.arange(X.size).reshape(X.shape))
+
+
+class Foreign:
+    """An array of another library, which NumPy can read unless it lies elsewhere."""
+
+    def __init__(self, values: Any, *, elsewhere: bool = False) -> None:
+        self.values, self.elsewhere, self.dtype = np.asarray(values), elsewhere, object()
+        self.shape, self.ndim = self.values.shape, self.values.ndim
+
+    def __dlpack__(self) -> None:
+        raise AssertionError("np.asarray does not need it")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        if self.elsewhere:
+            raise RuntimeError("it lies on device 0")
+        return self.values if dtype is None else self.values.astype(dtype)
+
+
+@pytest.mark.parametrize("name", ["GPRegressor", "GPClassifier", "SVC", "RVRegressor"])
+def test_arrays_of_other_libraries(name: str, fitted: dict[str, Any]) -> None:
+    _, X, y, said = fitted[name]
+    again = make(name).fit(Foreign(X), Foreign(y))
+    for method, before in said.items():
+        np.testing.assert_array_equal(getattr(again, method)(Foreign(X)), before)
+    for given in ((Foreign(X, elsewhere=True), y), (X, Foreign(y, elsewhere=True))):
+        with pytest.raises(TypeError, match=r"device 0.*give it as a NumPy array"):
+            make(name).fit(*given)

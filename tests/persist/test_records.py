@@ -67,6 +67,11 @@ CASES = {
     "SVC loo": lambda: mercer.SVC(probability="loo", kernel=RBF([1.0, 2.0])).fit(X, THREE),
     "SVC Bayes": lambda: mercer.SVC(kernel=KERNEL, inference="ep", search=None).fit(X, Y),
     "SVR": lambda: mercer.SVR().fit(X, T),
+    "SVC landmarks": lambda: mercer.SVC(gram=Inducing(m=6)).fit(X, THREE),
+    "SVR landmarks": lambda: mercer.SVR(gram=Inducing(m=X[:5])).fit(X, T),
+    "kernel landmarks": lambda: mercer.KernelRegressor(
+        KERNEL, loss="huber", search=None, gram=Inducing(m=5)
+    ).fit(X, T),
     "NuSVC": lambda: mercer.NuSVC(nu=0.3).fit(X, Y),
     "NuSVR": lambda: mercer.NuSVR().fit(X, T),
     "OneClassSVM": lambda: mercer.OneClassSVM().fit(X),

@@ -210,6 +210,19 @@ def column_sums(weights: Array, A: Array) -> Array:
     return np.asarray((weights[:, None] * A).sum(axis=0))  # row by row, as BLAS does not
 
 
+def of_numpy(A: Any, what: str) -> Any:
+    """Return an array of another library as one of NumPy; ``what`` is its name in an error."""
+    if isinstance(A, np.ndarray) or not hasattr(A, "__dlpack__"):
+        return A
+    try:
+        return np.asarray(A)
+    except Exception as error:  # of any library: on another device, part of a graph
+        raise TypeError(
+            f"{what} is a {type(A).__module__}.{type(A).__name__} that NumPy cannot read "
+            f"({error}): give it as a NumPy array in the memory of this machine"
+        ) from error
+
+
 def location_scale(A: Array, weights: Array, spread: Array | None = None) -> tuple[Array, Array]:
     """Weighted mean and standard deviation of the columns of A (n, d).
 

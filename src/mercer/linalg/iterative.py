@@ -305,10 +305,12 @@ def _quadrature(steps: list[tuple[Array, Array]], j: int) -> tuple[float, float]
     shifted = main - 1.0
     pivot = shifted[0]
     for i in range(1, len(main)):
+        if not pivot > 1e-14:
+            break
         pivot = shifted[i] - side[i - 1] ** 2 / pivot
-    last = 1.0 + side[-1] ** 2 / pivot
     if not pivot > 1e-14:  # M is the identity on what was seen
         return high, high
+    last = 1.0 + side[-1] ** 2 / pivot
     values, vectors = eigh_tridiagonal(np.append(main, last), side)
     low = float(vectors[0] ** 2 @ np.log(np.maximum(values, 1e-300)))
     return min(low, high), high

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
-from mercer.core.arrays import Array, Index, column_order, group_rows, is_sparse, merge
+from mercer.core.arrays import Array, Index, column_order, group_rows, is_sparse, merge, of_numpy
 from mercer.core.errors import outside
 from mercer.core.memory import fits, require_memory
 
@@ -106,6 +106,7 @@ def read_any_rows(
     ``options`` are those of :func:`sklearn.utils.validation.validate_data` for y.
     """
     options |= {"accept_sparse": "csr" if sparse else False, **_OPTIONS}
+    y = of_numpy(y, "y")
     if isinstance(y, np.ndarray) or hasattr(y, "dtype"):  # scikit-learn does not name the row
         given = np.asarray(y)
         if given.dtype.kind == "f" and given.ndim:
@@ -150,6 +151,7 @@ def as_numbers(X: Any) -> Any:
     Those are dates, time spans, bytes, and integers beyond 2^53 that are different and would be the
     same as doubles. Text passes where every entry reads as a number, as in scikit-learn.
     """
+    X = of_numpy(X, "X")
     if isinstance(X, (list, tuple)):
         try:
             X = np.asarray(X)
@@ -290,7 +292,7 @@ def check_target(y: Any) -> None:
     """Refuse text, NaN and infinity in y, naming the row; leave the rest to scikit-learn."""
     if y is None or hasattr(y, "toarray"):
         return
-    values = np.asarray(y)
+    values = np.asarray(of_numpy(y, "y"))
     if values.dtype.kind in "Mm":
         raise ValueError(
             f"Input y holds {_KINDS[values.dtype.kind]}; regression needs real numbers: turn y "

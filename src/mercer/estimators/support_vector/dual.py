@@ -31,6 +31,7 @@ from mercer.linalg.rows import RowGram
 from mercer.losses.base import Loss
 
 HARD_MARGIN_STEPS = 1_000_000
+LARGEST = 1e140  # targets whose squares are numbers
 SAMPLE = 200  # points by which a kernel of the user's own is judged
 
 
@@ -192,6 +193,11 @@ class DualMachine(SupportVectorMachine):
         """Learn on landmarks of the points (n, d), chosen in each class."""
         rule, loss = landmarks.given(self.gram), self._loss()
         assert loss is not None
+        if (top := float(np.abs(Y).max())) > LARGEST:
+            raise ValueError(
+                f"the targets reach {top:.3g}: their squares leave the range of floating-point "
+                "numbers; give y in other units"
+            )
         solver = Primal(self.tol) if self.max_iter < 0 else Primal(self.tol, self.max_iter)
         solver.check(loss)
         rng = generator(getattr(self, "random_state", None))

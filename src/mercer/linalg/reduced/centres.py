@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.core.arrays import Array, Index, group_rows
+from mercer.core.arrays import Array, Index, group_rows, location_scale
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import relevance
 
@@ -20,6 +20,7 @@ ROUNDS = 12  # of Lloyd's algorithm
 EACH = 50  # rows a centre for k-means, at most
 ROWS = 20  # rows a pivot, at most
 PAIRS = 1 << 18  # of squared distances held at a time
+FAR = 1e100  # units of distance beyond which they are taken relatively
 NOTHING = 1e-12  # of the largest variance: what is left where a row is known from the pivots
 
 
@@ -50,6 +51,8 @@ def kmeans(points: Array, weights: Array, m: int, scale: Array, rng: np.random.G
     if len(points) > EACH * m:
         chosen = np.sort(rng.permutation(len(points))[: EACH * m])
         points, weights = points[chosen], weights[chosen]
+    far = float(np.abs(points / scale).max())
+    scale = scale * far if far > FAR else scale  # or the squares of distances leave all numbers
     U = points / scale
     centres = U[uniform(U, m, rng)]
     for _ in range(ROUNDS):
@@ -108,8 +111,7 @@ def pivots(
 def scales(kernel: Kernel, points: Array, weights: Array) -> Array:
     """Return the unit (d,) of distances in each column: its length scale, or its deviation."""
     found = relevance(kernel, points, weights)
-    spread = points.std(axis=0)
-    spread[spread == 0.0] = 1.0
+    spread = location_scale(points, np.ones(len(points)))[1]  # squares may leave all numbers
     if found is None:
         return np.asarray(spread)
     return np.asarray(spread / np.maximum(found, 1e-6 * max(float(found.max()), 1e-300)))
