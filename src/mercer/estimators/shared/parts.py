@@ -166,7 +166,7 @@ class Parts:
             )
         if given.move is True and (self.search is None or not self.inference.has_evidence):
             raise ValueError(
-                "points are not moved: no search by the evidence moves the points; leave move='auto'"
+                "points are not moved without a search by the evidence: leave move='auto'"
             )
         if self.search is not None and (self.search.samples_many or self.criterion != "evidence"):
             raise ValueError(
