@@ -123,6 +123,8 @@ class Function(Kernel):
     array([[1. , 1.5]])
     """
 
+    spatial = False  # it may look its inputs up
+
     def __init__(self, function: Callable[[Array, Array], Array]) -> None:
         self.function = function
 

@@ -168,7 +168,9 @@ class Parts:
                 "for a mode"
             )
         if given.move is True and (self.search is None or not self.inference.has_evidence):
-            raise ValueError("no search by the evidence moves the points: leave move='auto'")
+            raise ValueError(
+                "points are not moved without a search by the evidence: leave move='auto'"
+            )
         if self.search is not None and (self.search.samples_many or self.criterion != "evidence"):
             raise ValueError(
                 "inducing points are searched for by the evidence: give search='evidence' or None"

@@ -157,10 +157,8 @@ class ReducedGram(Gram):
         if self._features is not None:
             return np.asarray(self._features[rows], dtype=np.float64)
         F = self._formed(rows)
-        # blocks come in their order: after the last one all residuals are there
-        self._known |= isinstance(rows, slice) and (rows.stop or len(self.points)) >= len(
-            self.points
-        )
+        if isinstance(rows, slice) and rows.indices(len(self.points))[1] == len(self.points):
+            self._known = True  # blocks come in their order
         return F
 
     def known(self) -> Array:
