@@ -15,7 +15,7 @@ from mercer.estimators.relevance_vector.fit import Functions
 from mercer.export.expression import Value, stack, value_of, where
 from mercer.export.kernels import basis_rows, cross, written
 from mercer.linalg.dense.gram import DenseGram
-from mercer.linalg.iterative import IterativeOperator
+from mercer.linalg.iterative.operator import IterativeOperator
 from mercer.linalg.operators import PosteriorOperator, SeveralOperator, _product
 from mercer.linalg.structured.kronecker import KroneckerOperator
 from mercer.process.features import Augmented, Sparse

@@ -165,8 +165,8 @@ class Schedule:
         parts, p, search = self.parts, self.problem, self.parts.search
         made = Reduced(points, self.corrected)
         if search is None or not self.climbs:
-            told = {"interrupted": True} if self.stopped else {}
-            return Reached(kernel, loss, points, -np.inf, told)
+            halted = {"interrupted": True} if self.stopped else {}
+            return Reached(kernel, loss, points, -np.inf, halted)
         loss = self._raised(made(kernel, p.points, scratch=True), loss)
         held = {"inducing": Points(points)} if self.moves else {}
         space = Space({"kernel": kernel, "loss": loss, **held}, parts.limits(kernel))

@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import blas, cython_blas, cython_lapack, eigh
 
 from mercer._native import blocked, core
@@ -40,7 +41,9 @@ def cholesky(A: Array) -> int:
     return blocked.cholesky(A) if _halving(A) else arrays.cholesky(A)
 
 
-def solve_rows(L: Array, X: Array, squares: Array | None = None, *, back: bool = False) -> Array:
+def solve_rows(
+    L: NDArray[Any], X: NDArray[Any], squares: Array | None = None, *, back: bool = False
+) -> NDArray[Any]:
     """X L^-T, or X L^-1 if ``back``, in place of X (q, m), for a lower triangle L (m, m).
 
     A triangle is solved with, not inverted: it may be close to singular. ``squares`` (q,) gets the
