@@ -1,10 +1,13 @@
-// Cholesky factor and inverse by halves, over the BLAS that SciPy carries, for one thread.
+// Cholesky factor and inverse by halves, over the BLAS that SciPy carries.
 //
 // OpenBLAS solves with a triangle at about half the rate at which it multiplies, and dpotrf and
 // dtrtri spend much of their time there. Here a matrix is split into halves until a block has LEAF
 // columns: all the rest is dgemm, dsyrk and dtrmm on large blocks, and the solves with the last
 // triangles are done below, on vectors of eight rows. The operations are those of LAPACK in another
 // order: substitution, never a product with the inverse of a block, so the factor is as stable.
+//
+// Several threads share the bands of a large block, each with a BLAS that has one thread: the bands
+// are the same whatever the number of threads, and so is every bit of the result.
 //
 // Matrices are LAPACK's: column-major, the lower triangle is meant.
 #include <nanobind/nanobind.h>
@@ -17,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "patience.hpp"
+#include "threads.hpp"
 
 namespace nb = nanobind;
 using Matrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -50,6 +53,7 @@ struct Routines {
 
 constexpr int LEAF = 64;  // columns of the triangles that are solved with directly
 constexpr int WIDE = 8, COLUMNS = 8, ROWS = 3 * WIDE;  // 24 registers hold ROWS x COLUMNS results
+constexpr int BAND = 1024;  // rows or columns of a large block that one thread works on at a time
 constexpr int PANEL = 256;  // columns of rows that are turned for it
 constexpr double ONE = 1.0, MINUS = -1.0;
 
@@ -224,10 +228,59 @@ void solve(int m, int n, const double* L, double* X, int ld) {
     }
 }
 
+// Threads for the bands of a block, and Ctrl-C between two of them.
+class Team {
+    mercer::Pool pool;
+    mercer::Patience patience;
+
+  public:
+    Team(size_t threads, int n) : pool(std::min(threads, size_t(n) / BAND + 1)) {}
+
+    void look() { patience(); }
+
+    // visit(first, count) for each band of n rows or columns.
+    template <class Visit>
+    void bands(int n, Visit&& visit) {
+        const auto one = [&](size_t k) {
+            const int first = int(k) * BAND;
+            visit(first, std::min(BAND, n - first));
+        };
+        pool.run(size_t(n + BAND - 1) / BAND, one, [&] { return patience.over(); });
+        patience.check();
+    }
+};
+
+// X (m, n) <- X L^-T (forward) or X L^-1: rows are solved for on their own.
+template <bool forward>
+void solve_bands(int m, int n, const double* L, double* X, int ld, Team& team) {
+    team.bands(m, [&](int i, int rows) { solve<forward>(rows, n, L, X + i, ld); });
+}
+
+// C (n, n) += sign A A' for A (n, k), or sign A'A for A (k, n), of the lower triangle
+void add_square(bool turned, int n, int k, double sign, const double* A, double* C, int ld, Team& team) {
+    const Text t = turned ? "T" : "N", u = turned ? "N" : "T";
+    team.bands(n, [&](int j, int columns) {
+        const double* own = A + (turned ? size_t(j) * ld : j);
+        const double* rest = A + (turned ? size_t(j + columns) * ld : j + columns);
+        double* corner = C + size_t(j) * ld + j;
+        const int below = n - j - columns;
+        blas.syrk("L", t, &columns, &k, &sign, own, &ld, &ONE, corner, &ld);
+        if (below)
+            blas.gemm(t, u, &below, &columns, &k, &sign, rest, &ld, own, &ld, &ONE, corner + columns, &ld);
+    });
+}
+
+// B (m, n) <- sign L B, or sign L'B, for a lower triangle L (m, m)
+void multiply(bool turned, int m, int n, double sign, const double* L, double* B, int ld, Team& team) {
+    team.bands(n, [&](int j, int columns) {
+        blas.trmm("L", "L", turned ? "T" : "N", "N", &m, &columns, &sign, L, &ld, B + size_t(j) * ld, &ld);
+    });
+}
+
 // A = L L' over A; returns 0 or the order of the first leading minor that is not positive.
-int factor(int n, double* A, int ld, mercer::Patience& patience) {
+int factor(int n, double* A, int ld, Team& team) {
     int info = 0;
-    patience();
+    team.look();
     if (n <= 2 * LEAF) {
         blas.potrf("L", &n, A, &ld, &info);
         return info;
@@ -235,18 +288,17 @@ int factor(int n, double* A, int ld, mercer::Patience& patience) {
     const int h = half(n), r = n - h;
     double* below = A + h;
     double* corner = below + size_t(h) * ld;
-    if ((info = factor(h, A, ld, patience))) return info;
-    solve<true>(r, h, A, below, ld);
-    patience();
-    blas.syrk("L", "N", &r, &h, &MINUS, below, &ld, &ONE, corner, &ld);
-    info = factor(r, corner, ld, patience);
+    if ((info = factor(h, A, ld, team))) return info;
+    solve_bands<true>(r, h, A, below, ld, team);
+    add_square(false, r, h, MINUS, below, corner, ld, team);
+    info = factor(r, corner, ld, team);
     return info ? info + h : 0;
 }
 
 // L^-1 over L. Lower left block: -L22^-1 L21 L11^-1, the left product with an inverse and the right
 // by substitution, as dtrtri does it (Higham, Accuracy and Stability, section 14.2.2, method 2C).
-void invert(int n, double* L, int ld, mercer::Patience& patience) {
-    patience();
+void invert(int n, double* L, int ld, Team& team) {
+    team.look();
     if (n <= LEAF) {
         int info = 0;
         blas.trtri("L", "N", &n, L, &ld, &info);
@@ -255,11 +307,27 @@ void invert(int n, double* L, int ld, mercer::Patience& patience) {
     const int h = half(n), r = n - h;
     double* below = L + h;
     double* corner = below + size_t(h) * ld;
-    invert(r, corner, ld, patience);
-    blas.trmm("L", "L", "N", "N", &r, &h, &MINUS, corner, &ld, below, &ld);
-    patience();
-    solve<false>(r, h, L, below, ld);
-    invert(h, L, ld, patience);
+    invert(r, corner, ld, team);
+    multiply(false, r, h, MINUS, corner, below, ld, team);
+    solve_bands<false>(r, h, L, below, ld, team);
+    invert(h, L, ld, team);
+}
+
+// L'L over L, the lower triangle: L11'L11 + L21'L21, L22'L21 and L22'L22.
+void square(int n, double* L, int ld, Team& team) {
+    team.look();
+    if (n <= BAND) {
+        int info = 0;
+        blas.lauum("L", &n, L, &ld, &info);
+        return;
+    }
+    const int h = half(n), r = n - h;
+    double* below = L + h;
+    double* corner = below + size_t(h) * ld;
+    square(h, L, ld, team);
+    add_square(true, h, r, ONE, below, L, ld, team);
+    multiply(true, r, h, ONE, corner, below, ld, team);
+    square(r, corner, ld, team);
 }
 
 template <class Square>
@@ -271,44 +339,44 @@ int order_of(const Square& A) {
     return int(A.shape(0));
 }
 
-int cholesky(Matrix A) {
+int cholesky(Matrix A, size_t threads) {
     const int n = order_of(A);
     nb::gil_scoped_release release;
-    mercer::Patience patience;
-    return factor(n, A.data(), std::max(n, 1), patience);
+    Team team(threads, n);
+    return factor(n, A.data(), std::max(n, 1), team);
 }
 
 // X (q, m) <- X L^-T (forward) or X L^-1, with L the lower triangle of a row-major (m, m); squares
 // (q,), if it has any, gets the sum of the squares of each row.
-void solve_triangle(ConstMatrix L, Matrix X, bool forward, Vector squares) {
+void solve_triangle(ConstMatrix L, Matrix X, bool forward, Vector squares, size_t threads) {
     const int m = order_of(L);
     if (int(X.shape(1)) != m || (squares.shape(0) && squares.shape(0) != X.shape(0)))
         throw nb::value_error("shapes do not match");
     nb::gil_scoped_release release;
-    mercer::Patience patience;
     double* sums = squares.shape(0) ? squares.data() : nullptr;
     if (sums) std::fill(sums, sums + squares.shape(0), 0.0);
     constexpr size_t MANY = 100 * ROWS;  // rows between two looks at Ctrl-C
-    for (size_t i = 0; m && i < X.shape(0); i += MANY) {
-        const int q = int(std::min(MANY, X.shape(0) - i));
+    const size_t n = m ? X.shape(0) : 0;
+    mercer::in_parallel(threads, (n + MANY - 1) / MANY, [&](size_t k) {
+        const size_t i = k * MANY;
+        const int q = int(std::min(MANY, n - i));
         (forward ? whiten<true> : whiten<false>)(q, m, L.data(), m, X.data() + i * m, m,
                                                  sums ? sums + i : nullptr);
-        patience();
-    }
+    });
 }
 
-void half_inverse(Matrix A) {
+void half_inverse(Matrix A, size_t threads) {
     const int n = order_of(A);
     nb::gil_scoped_release release;
-    mercer::Patience patience;
-    invert(n, A.data(), std::max(n, 1), patience);
+    Team team(threads, n);
+    invert(n, A.data(), std::max(n, 1), team);
 }
 
-void inverse_of_half(Matrix A) {
-    const int n = order_of(A), ld = std::max(n, 1);
-    int info = 0;
+void inverse_of_half(Matrix A, size_t threads) {
+    const int n = order_of(A);
     nb::gil_scoped_release release;
-    blas.lauum("L", &n, A.data(), &ld, &info);
+    Team team(threads, n);
+    square(n, A.data(), std::max(n, 1), team);
 }
 
 // Sums of the squares in each row of the upper triangle (row-major): with the half inverse in it,
@@ -378,10 +446,10 @@ NB_MODULE(blocked, module) {
     using nb::literals::operator""_a;
     module.doc() = "Cholesky factor and inverse by halves, over SciPy's BLAS.";
     module.def("connect", &connect, "blas_table"_a, "lapack_table"_a);
-    module.def("cholesky", &cholesky, "A"_a.noconvert());
+    module.def("cholesky", &cholesky, "A"_a.noconvert(), "threads"_a = 1);
     module.def("solve_triangle", &solve_triangle, "L"_a, "X"_a.noconvert(), "forward"_a,
-               "squares"_a.noconvert());
-    module.def("half_inverse", &half_inverse, "A"_a.noconvert());
-    module.def("inverse_of_half", &inverse_of_half, "A"_a.noconvert());
+               "squares"_a.noconvert(), "threads"_a = 1);
+    module.def("half_inverse", &half_inverse, "A"_a.noconvert(), "threads"_a = 1);
+    module.def("inverse_of_half", &inverse_of_half, "A"_a.noconvert(), "threads"_a = 1);
     module.def("row_squares", &row_squares, "A"_a.noconvert(), "out"_a.noconvert());
 }

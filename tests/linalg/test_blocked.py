@@ -153,15 +153,50 @@ def test_rows_of_a_triangle_that_is_close_to_singular(
     assert np.all(off <= 1e-13 * (np.abs(found) @ np.abs(L.T)))
 
 
+def team(A: np.ndarray) -> int:
+    with blocked._team(A) as count:
+        return count
+
+
 def test_lapack_keeps_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     A = covariance(600, 0.1)
-    assert blocked._halving(A)
-    assert not blocked._halving(A[:100, :100].copy())
-    assert not blocked._halving(A.T[:, ::-1])
-    with threadpool_limits(limits=2):
-        assert not blocked._halving(A)
+    assert team(A) == 1
+    assert team(A[:100, :100].copy()) == 0
+    assert team(A.T[:, ::-1]) == 0
     monkeypatch.setattr(blocked, "_connected", lambda: False)
-    assert not blocked._halving(A)
+    assert team(A) == 0
+
+
+def test_threads_leave_every_bit_and_their_number() -> None:
+    # more than one band of rows and columns, and no whole number of them
+    n = 2300
+    K = np.random.default_rng(0).normal(size=(n, 40))
+    K = K @ K.T + np.eye(n)
+    found = []
+    for count in (1, 2, 3):
+        with threadpool_limits(limits=count):
+            A, allowed = K.copy(), [one.num_threads for one in blocked.arrays.blas_libraries()]
+            assert team(A) == count
+            assert blocked.cholesky(A) == 0
+            rows, squares = np.ascontiguousarray(K[:5000:3]), np.empty(len(K[::3]))
+            blocked.solve_rows(np.ascontiguousarray(np.triu(A).T), rows, squares)
+            blocked.half_inverse(A)
+            blocked.inverse_of_half(A)
+            assert [one.num_threads for one in blocked.arrays.blas_libraries()] == allowed
+        found.append((A, rows, squares))
+    for others in found[1:]:
+        for one, other in zip(found[0], others, strict=True):
+            np.testing.assert_array_equal(one, other)
+    inverse = np.triu(found[0][0]) + np.triu(found[0][0], 1).T
+    np.testing.assert_allclose(inverse @ K[:, :50], np.eye(n)[:, :50], atol=1e-9)
+
+
+def test_a_matrix_that_is_not_positive_definite_gives_the_threads_back() -> None:
+    A = np.eye(1500)
+    A[1300, 1300] = -1.0
+    with threadpool_limits(limits=2):
+        assert blocked.cholesky(A) == 1301
+        assert {one.num_threads for one in blocked.arrays.blas_libraries()} == {2}
 
 
 def test_routines_of_another_kind_are_not_called() -> None:

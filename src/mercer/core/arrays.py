@@ -7,8 +7,10 @@ matrix; LAPACK is given the transposed view and works in place without a copy.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, wraps
+from threading import RLock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,6 +43,30 @@ def blas_libraries() -> list[Any]:
     from threadpoolctl import ThreadpoolController
 
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+@contextmanager
+def one_thread() -> Iterator[int]:
+    """Let the BLAS use one thread: its sums then have one order. Yields how many it might use.
+
+    All threads of a process share this number, so those that want several wait for each other.
+    """
+    libraries = blas_libraries()
+    if all(library.num_threads == 1 for library in libraries):
+        yield 1
+        return
+    with _ALONE:
+        allowed = [library.num_threads for library in libraries]
+        try:
+            for library in libraries:
+                library.set_num_threads(1)
+            yield min(allowed)
+        finally:
+            for library, count in zip(libraries, allowed, strict=True):
+                library.set_num_threads(count)
+
+
+_ALONE = RLock()
 
 
 def as_matrix(X: Any) -> Array:

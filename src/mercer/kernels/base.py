@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from mercer._native import machines
-from mercer.core.arrays import Array, Index, as_matrix, threads
+from mercer.core.arrays import Array, Index, as_matrix, one_thread, threads
 from mercer.core.component import Component, Mark
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Gradient: TypeAlias = dict[str, float | Array]
 # Most bytes of kernel values that a product k(X, Z) V holds at a time.
 BATCH_BYTES = 1 << 27
+FEW = 16  # columns of a product that reading the matrix, not multiplication, takes the time of
 DIAGONAL = 64  # rows of a block whose diagonal alone is differentiated
 FAR = 1e15  # scaled coordinates whose squares single precision still holds
 KEEP = "without which hyperparameters cannot be learned (search=None keeps those given)"
@@ -362,9 +363,16 @@ def blocked_matmul(k: Callable[[Array, Array], Array], X: Array, Z: Array, V: Ar
     if not len(Z):
         return np.zeros((len(X), V.shape[1]))
     size = max(1, BATCH_BYTES // (8 * len(Z)))
-    if len(X) <= size:
-        return np.asarray(k(X, Z) @ V)
-    return np.concatenate([k(X[i : i + size], Z) @ V for i in range(0, len(X), size)])
+    parts = [_product(k(X[i : i + size], Z), V) for i in range(0, max(1, len(X)), size)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _product(K: Array, V: Array) -> Array:
+    """K @ V; with few columns, which take no longer on one thread, the same for any number."""
+    if V.shape[1] > FEW:
+        return np.asarray(K @ V)
+    with one_thread():
+        return np.asarray(K @ V)
 
 
 def _stated_below(kind: type, method: str, other: str) -> bool:

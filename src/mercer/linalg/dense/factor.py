@@ -1,8 +1,9 @@
 """Dense factor: one Cholesky factorisation in place, and its inverse in the same memory.
 
-On one thread OpenBLAS solves with a triangle at half the rate at which it multiplies. The compiled
-``blocked`` splits the matrix into halves, so that nearly all is multiplication. With several
-threads, another BLAS, or no vectors of eight doubles, LAPACK does the work. Theory (G4), (G6).
+OpenBLAS solves with a triangle at half the rate at which it multiplies. The compiled ``blocked``
+splits the matrix into halves, so that nearly all is multiplication, and shares bands of it among
+threads, with the same result to the bit. With another BLAS, or no vectors of eight doubles, LAPACK
+does the work. Theory (G4), (G6).
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ ROWS = 256  # of an n x n array that are worked on at a time where a copy of the
 
 def cholesky(A: Array) -> int:
     """See :func:`mercer.core.arrays.cholesky`."""
-    return blocked.cholesky(A) if _halving(A) else arrays.cholesky(A)
+    with _team(A) as team:
+        return blocked.cholesky(A, team) if team else arrays.cholesky(A)
 
 
 def solve_rows(
@@ -49,9 +51,12 @@ def solve_rows(
     A triangle is solved with, not inverted: it may be close to singular. ``squares`` (q,) gets the
     sum of the squares of each row of the result.
     """
-    if X.flags.c_contiguous and X.dtype == np.float64 and _halving(L, TINY):
-        blocked.solve_triangle(L, X, not back, NONE if squares is None else squares)
-        return X
+    if X.flags.c_contiguous and X.dtype == np.float64:
+        with _team(L, TINY) as team:
+            if team:
+                into = NONE if squares is None else squares
+                blocked.solve_triangle(L, X, not back, into, team)
+                return X
     # panels of columns: mostly multiplication
     solve = blas.strsm if X.dtype == np.float32 else blas.dtrsm
     for i in range(0, len(L), PANEL)[:: -1 if back else 1]:
@@ -68,12 +73,14 @@ def solve_rows(
 
 def half_inverse(A: Array) -> None:
     """See :func:`mercer.core.arrays.half_inverse`."""
-    (blocked if _halving(A) else arrays).half_inverse(A)
+    with _team(A) as team:
+        blocked.half_inverse(A, team) if team else arrays.half_inverse(A)
 
 
 def inverse_of_half(A: Array) -> None:
     """See :func:`mercer.core.arrays.inverse_of_half`."""
-    (blocked if _halving(A) else arrays).inverse_of_half(A)
+    with _team(A) as team:
+        blocked.inverse_of_half(A, team) if team else arrays.inverse_of_half(A)
 
 
 def inverse_diag(A: Array) -> Array:
@@ -83,12 +90,19 @@ def inverse_diag(A: Array) -> Array:
     return squares
 
 
-def _halving(A: Array, smallest: int = SMALLEST) -> bool:
-    """Whether to halve A (n, n): asked anew each time, for threads may be limited in between."""
-    if len(A) < smallest or not A.flags.c_contiguous or not _connected():
-        return False
-    found = {(library.internal_api, library.num_threads) for library in arrays.blas_libraries()}
-    return found == {("openblas", 1)}
+@contextmanager
+def _team(A: NDArray[Any], smallest: int = SMALLEST) -> Iterator[int]:
+    """How many threads halve A (n, n): asked anew each time, for they may be limited in between.
+
+    They call a BLAS of one thread each, so that the result has the same bits whatever their number.
+    Zero: A is not halved.
+    """
+    fits = len(A) >= smallest and A.flags.c_contiguous and _connected()
+    if fits and {one.internal_api for one in arrays.blas_libraries()} == {"openblas"}:
+        with arrays.one_thread() as count:
+            yield count
+    else:
+        yield 0
 
 
 @cache
