@@ -25,7 +25,7 @@ import _store
 import numpy as np
 
 from mercer.kernels import RBF
-from mercer.linalg.iterative import IterativeGram
+from mercer.linalg.iterative.gram import IterativeGram
 
 N, STEPS = 500, 120
 NOISES = (1.0, 0.1, 0.01, 0.001)

@@ -80,7 +80,7 @@ CASES: dict[str, Case] = {
         "cannot move the points.*use move=False", {"gram__move": False},
     ),
     "moving without a search": (
-        gp(Inducing(m=5, move=True)), Y, "no search.*leave move='auto'",
+        gp(Inducing(m=5, move=True)), Y, "without a search.*leave move='auto'",
         {"gram__move": "auto"},
     ),
     "moving landmarks": (

@@ -192,7 +192,9 @@ def _by_iterative(
         report["search"]["origin"] = (
             f"exact evidence of {len(few.points)} rows, {steps} refinement steps on all"
         )
-        report["search"]["interrupted"] |= told["interrupted"]
+        report["search"]["interrupted"] = bool(
+            report["search"].get("interrupted") or told["interrupted"]
+        )
 
     def make(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
         assert isinstance(kernel, Kernel)

@@ -11,6 +11,7 @@ from mercer import inference as inferences
 from mercer.core.arrays import Array, column_sums
 from mercer.core.basis import Basis, PolynomialBasis, as_basis
 from mercer.core.component import Component
+from mercer.estimators.shared.represent import check_inducing, check_iterative, check_kronecker
 from mercer.estimators.shared.units import Units
 from mercer.inference.base import Inference
 from mercer.kernels import Stationary, as_kernel
@@ -116,10 +117,13 @@ class Parts:
         """Set the Gram of a fit on d columns; "auto" chooses among exact ones only."""
         few = inducing_of(name)
         if few is not None:
-            self._choose_inducing(few, d)
+            check_inducing(self, few, d)
+            self.inducing, self.linear = few, True
             return
         if isinstance(name, Iterative) or (isinstance(name, str) and name == "iterative"):
-            self._choose_iterative(Iterative() if isinstance(name, str) else name, d)
+            given = Iterative() if isinstance(name, str) else name
+            check_iterative(self, given, d)
+            self.iterative, self.linear = given, True
             return
         if not isinstance(name, str) or name not in NAMES:
             raise ValueError(
@@ -127,7 +131,8 @@ class Parts:
                 "settings of your own mercer.linalg.Inducing(...) and Iterative(...)"
             )
         if name == "kronecker":
-            self._choose_kronecker()
+            check_kronecker(self)
+            self.make_gram, self.linear = kronecker_gram, True
             return
         against = self._against_the_line(d)
         if name == "markov" and against:
@@ -147,61 +152,6 @@ class Parts:
             return gram
 
         self.make_gram, self.linear = make, True
-
-    def _choose_inducing(self, given: Inducing, d: int) -> None:
-        given.check(d)
-        if self.kernel.pairwise:
-            raise ValueError(
-                "inducing points need a kernel of the inputs: of precomputed values give "
-                "Precomputed(matrix) with row numbers as X, or gram='auto'"
-            )
-        if self.loss.response == "multiclass" and self.inference.has_evidence:
-            raise ValueError(
-                "a softmax couples its classes in an n x n matrix, and inducing points have none: "
-                "give a binary loss ('probit' or 'logistic'), one machine per class against the "
-                "rest on common inducing points, or take the mode by KernelClassifier"
-            )
-        if not self.inference.serves_inducing:
-            raise ValueError(
-                f"inducing points do not serve {self.inference!r}: use inference 'exact' for "
-                "Gaussian noise, 'variational', 'ep' or 'laplace' for other losses, 'primal' "
-                "for a mode"
-            )
-        if given.move is True and (self.search is None or not self.inference.has_evidence):
-            raise ValueError(
-                "points are not moved without a search by the evidence: leave move='auto'"
-            )
-        if self.search is not None and (self.search.samples_many or self.criterion != "evidence"):
-            raise ValueError(
-                "inducing points are searched for by the evidence: give search='evidence' or None"
-            )
-        self.inducing, self.linear = given, True
-
-    def _choose_iterative(self, given: Iterative, d: int) -> None:
-        given.check(d)
-        if "quadratic" not in self.inference.needs or self.basis is not None:
-            exact = "quadratic" in self.inference.needs
-            what = "no unpenalised basis" if exact else "Gaussian noise"
-            raise ValueError(
-                f"an iterative solution needs {what}: use gram='inducing', or gram='auto'"
-            )
-        if self.search is not None and (self.search.samples_many or self.criterion != "evidence"):
-            raise ValueError(
-                "an iterative solution takes hyperparameters from the evidence of some rows: give "
-                "search='evidence' or None"
-            )
-        if positional(self.kernel.signal()) or self.kernel.pairwise:
-            raise ValueError(
-                "an iterative solution needs a kernel of the inputs alone: use gram='auto'"
-            )
-        self.iterative, self.linear = given, True
-
-    def _choose_kronecker(self) -> None:
-        exact = "quadratic" in self.inference.needs and self.criterion in (None, "evidence")
-        if not exact or self.basis is not None:
-            what = "no unpenalised basis" if exact else "Gaussian noise and search='evidence'"
-            raise ValueError(f"gram='kronecker' needs {what}: use gram='auto'")
-        self.make_gram, self.linear = kronecker_gram, True
 
     def limits(self, kernel: Kernel) -> dict[str, tuple[float, float]]:
         """Return the bounds of a search by full name."""

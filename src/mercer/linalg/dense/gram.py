@@ -8,7 +8,8 @@ from mercer.core.arrays import Array, Index
 from mercer.core.memory import require_memory
 from mercer.kernels.base import Gradient
 from mercer.kernels.given import Precomputed
-from mercer.linalg.dense.factor import ROWS, DenseFactor, SignedFactor
+from mercer.linalg.dense.factor import ROWS, DenseFactor
+from mercer.linalg.dense.signed import SignedFactor
 from mercer.linalg.gram import Covariance, Factor, Gram
 
 # Points up to which a Gram takes its memory without asking the system, 24 MB: a fit asks once
