@@ -139,19 +139,33 @@ def definite(rng: np.random.Generator) -> np.ndarray:
 def cholesky(rng: np.random.Generator) -> Case:
     A = definite(rng)
     L = np.linalg.cholesky(A) if len(A) else A
-    return {"A": A.copy()}, {"A": np.triu(L.T) + np.tril(A, -1), "return": 0}
+    return {"A": A.copy(), "threads": threads(rng)}, {
+        "A": np.triu(L.T) + np.tril(A, -1),
+        "return": 0,
+    }
 
 
 def half_inverse(rng: np.random.Generator) -> Case:
     A = definite(rng)
     L = np.linalg.cholesky(A) if len(A) else A
-    return {"A": np.ascontiguousarray(L.T)}, {"A": np.linalg.inv(L).T if len(A) else A}
+    given = {"A": np.ascontiguousarray(L.T), "threads": threads(rng)}
+    return given, {"A": np.linalg.inv(L).T if len(A) else A}
 
 
 def inverse_of_half(rng: np.random.Generator) -> Case:
     H = np.triu(definite(rng))
     whole = H @ H.T
-    return {"A": H.copy()}, {"A": np.triu(whole)}
+    return {"A": H.copy(), "threads": threads(rng)}, {"A": np.triu(whole)}
+
+
+def solve_triangle(rng: np.random.Generator) -> Case:
+    A, forward = definite(rng), bool(rng.integers(2))
+    L = np.linalg.cholesky(A) if len(A) else A
+    X = rng.normal(size=(int(rng.integers(0, 60)), len(L)))
+    inverse = np.linalg.inv(L) if len(L) else L
+    Y = X @ (inverse.T if forward else inverse)
+    given = {"L": L, "X": X, "forward": forward, "squares": empty(len(X)), "threads": threads(rng)}
+    return given, {"X": Y, "squares": (Y**2).sum(axis=1)}
 
 
 def row_squares(rng: np.random.Generator) -> Case:
@@ -355,6 +369,7 @@ TABLE: dict[Callable[..., Any], tuple[Callable[..., Any], str, str]] = {
     cholesky: (blocked.cholesky, "A", ""),
     half_inverse: (blocked.half_inverse, "A", ""),
     inverse_of_half: (blocked.inverse_of_half, "A", ""),
+    solve_triangle: (blocked.solve_triangle, "X squares", ""),
     row_squares: (blocked.row_squares, "A out", ""),
     rbf_rows: (machines.rbf_rows, "X columns out", "out0"),
     rbf_expand: (machines.rbf_expand, "X columns out", ""),

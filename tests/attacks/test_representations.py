@@ -141,7 +141,7 @@ for _gram in (5, 3.5, True, np.zeros((3, 2)), ["inducing"], Inducing, {"m": 5}, 
     CASES[_what + ", additive"] = (
         AdditiveRegressor(**FIXED, gram=_gram), Y, "unknown gram.*'auto'", {"gram": "auto"},
     )  # fmt: skip
-for _name, _bad, _good in (("tol", np.nan, 0.1), ("rows", 2.5, 20), ("max_iter", 0, 5)):
+for _name, _bad, _good in (("tol", np.nan, 0.1), ("rows", 2.5, 20), ("max_iter", -1, 0)):
     _part = Inducing(**{"m": 5, _name: _bad})
     CASES[f"Inducing({_name})"] = (gp(_part), Y, f"{_name} must be", {f"gram__{_name}": _good})
 for _name, _bad, _good in (("tol", np.inf, 0.1), ("rank", 0, 9), ("probes", 1, 3), ("rows", 1, 20)):

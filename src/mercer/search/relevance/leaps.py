@@ -35,7 +35,7 @@ def leaps(
 
     S, Q, least (m,) and V (p, m) are those of a :class:`Scan`.
     """
-    ratio = np.where(np.abs(least) < S, Q**2 / S, 0.0)
+    ratio = np.divide(Q**2, S, out=np.zeros_like(S), where=np.abs(least) < S)
     ratio[least < 0.0] = 0.0
     which = np.flatnonzero(ratio > NEAR)
     T = state.factor.back(np.ascontiguousarray(V[: len(state.mu), which]))
