@@ -21,23 +21,21 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas, lapack, solve_triangular
 
 from mercer.core.arrays import Array, Index, mirror
-from mercer.core.errors import NotPositiveDefiniteError
 from mercer.core.memory import available_bytes
 from mercer.kernels.base import Gradient, Kernel, added, scaled
 from mercer.linalg.dense.coupled import CoupledFactor
-from mercer.linalg.dense.factor import JITTERS, cholesky, solve_rows
+from mercer.linalg.dense.factor import solve_rows
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.reduced.factor import ReducedFactor
+from mercer.linalg.reduced.triangle import triangle
 
 BLOCK = 1 << 21  # numbers of a block of rows: memory of this size is handed back for the next
 SHARE = 0.25  # of the memory that is available, up to which the features of all rows are kept
 MILD = 1e-5  # reciprocal condition of L down to which features are formed in single precision
 FOLD = 256  # rows of a symmetric result that are solved for at a time
-NEAR = 1e-8  # of its variance is left at a point that is known from the others: it is dropped
 
 
 class ReducedGram(Gram):
@@ -84,7 +82,7 @@ class ReducedGram(Gram):
     ) -> None:
         signal = kernel.signal()
         self.kernel, self.signal, self.points, self.corrected = kernel, signal, points, corrected
-        self.L, self.used, self.jitter = _triangle(signal(inducing))
+        self.L, self.used, self.jitter = triangle(signal(inducing))
         self.inducing = np.ascontiguousarray(inducing[self.used])
         n, m = len(points), len(self.inducing)
         self.block = max(256, BLOCK // m) if block is None else block
@@ -375,33 +373,3 @@ class ReducedGram(Gram):
                 gradient, scaled(k.diag_pullback(self.points, noise, noise=False), -1.0)
             )
         return gradient, points
-
-
-def _triangle(K: Array) -> tuple[Array, NDArray[np.bool_], float]:
-    """Return L (m, m) lower with L L' = K, which points were used, and the jitter, relative."""
-    if not np.all(np.isfinite(K)):
-        raise ValueError("the kernel has no finite values at the inducing points")
-    scale = np.sqrt(np.diagonal(K))
-    used = np.ones(len(K), dtype=bool)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        unit = K / scale
-        unit /= scale[:, None]
-    # a point that lies on another says nothing more
-    same = unit >= 1.0 - 4.0 * np.finfo(float).eps
-    used = (scale > 0.0) & ~np.triu(same, 1).any(axis=0)
-    kept = unit if used.all() else unit[np.ix_(used, used)]
-    for jitter in JITTERS:
-        L = kept.copy()
-        L[np.diag_indices(len(L))] += jitter
-        if cholesky(L) == 0:
-            return np.ascontiguousarray(scale[used, None] * np.triu(L).T), used, jitter
-    # rows that are not determined by the others, in the order of what they add
-    _, order, rank, _ = lapack.dpstrf(np.asfortranarray(unit), tol=NEAR, lower=1)
-    used = np.zeros(len(K), dtype=bool)
-    used[order[:rank] - 1] = True
-    L, info = lapack.dpotrf(unit[np.ix_(used, used)], lower=1, clean=1)
-    if info:
-        raise NotPositiveDefiniteError(
-            "the kernel is not positive semidefinite at the inducing points: is it a kernel?"
-        )
-    return np.asarray(scale[used, None] * L), used, 0.0
