@@ -24,7 +24,7 @@ CELLS = [
 ]
 
 
-def table(folder: Path, name: str) -> tuple[Array, Array, Array, Array]:
+def table(folder: Path, name: str, rows: int = ROWS) -> tuple[Array, Array, Array, Array]:
     path = folder / name / f"{name}.npz"
     if not path.exists():
         pytest.skip(f"there is no table {name} under MERCER_DATA")
@@ -33,7 +33,7 @@ def table(folder: Path, name: str) -> tuple[Array, Array, Array, Array]:
     if name == "bike":
         X = X[:, :15]  # the last two are parts of the target
     order = np.random.default_rng(0).permutation(len(X))
-    train, test = order[:ROWS], order[ROWS : ROWS + 5000]
+    train, test = order[:rows], order[rows : rows + 5000]
     spread = X[train].std(axis=0)
     X = (X - X[train].mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
     y = (y - y[train].mean()) / y[train].std()
@@ -99,3 +99,20 @@ def test_log_loss_of_classes(
     proba = model.fit(X, t).predict_proba(A)
     found = -np.mean(np.log(proba[np.arange(len(b)), np.searchsorted(model.classes_, b)]))
     assert found <= {"laplace": laplace, "ep": ep, "variational": variational}[how] + 0.02
+
+
+@pytest.mark.slow
+def test_hyperparameters_of_few_rows_serve_all_of_them(data_folder: Path) -> None:
+    """Bike, 12000 rows at the optimum of 4000: means and variances are those of an exact fit."""
+    X, y, A, b = table(data_folder, "bike", 12_000)
+    start = 1.0 * RBF(np.ones(X.shape[1]))
+    model = GPRegressor(start, gram="iterative", random_state=0).fit(X, y)
+    mean = model.predict(A)
+    assert np.sqrt(np.mean((mean - b) ** 2)) <= 1.02 * 0.223
+    exact = GPRegressor(model.kernel_, loss=model.loss_, search=None, gram="dense").fit(X, y)
+    wanted, std = exact.predict(A, return_std=True)
+    assert np.abs(mean - wanted).max() <= model.report_["inference"]["mean_error"]
+    assert model.evidence_bounds_[0] <= exact.log_evidence_ <= model.evidence_bounds_[1]
+    np.testing.assert_allclose(model.predict(A[:50], return_std=True)[1], std[:50], rtol=0.02)
+    found = 0.5 * np.mean(np.log(2.0 * np.pi * std**2) + ((wanted - b) / std) ** 2)
+    assert found <= -0.100 + 0.02

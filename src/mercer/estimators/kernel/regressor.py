@@ -179,7 +179,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
         inside = self._inputs(X)
         self._check_noise_known()
-        latents = [self._latent(inside, i) for i in range(len(self.losses_))]
+        return self._ends(self._latents(inside), coverage)
+
+    def _ends(self, latents: list[tuple[Array, Array]], coverage: float) -> tuple[Array, Array]:
         levels = (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
         ends = (mixture_quantile(self.losses_, latents, level) for level in levels)
         low, high = (self._shaped(self.units_.y_in_user_units(end)) for end in ends)
@@ -192,6 +194,15 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         """
         low, high = self.predict_interval(X, ONE)
         return np.asarray(0.5 * (high - low))
+
+    def _observations(self, X: Any, *coverages: float) -> list[Array]:
+        """Return mean, deviation, and low and high of each coverage, from one look at the rows."""
+        inside = self._inputs(X)
+        self._check_noise_known()
+        latents = self._latents(inside)
+        mean, variance = self._moments(inside, latents)
+        ends = [end for coverage in coverages for end in self._ends(latents, coverage)]
+        return [self._shaped(mean), self._shaped(np.sqrt(variance)), *ends]
 
     def predictive_log_density(self, X: Any, y: Any) -> Array:
         """Return log p(y_i | x_i, training data), shape (q,) or (q, m)."""
@@ -265,13 +276,18 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             variance = np.maximum(variance, SMALLEST)
         return posterior.mean(inside), variance[:, None]
 
-    def _moments(self, inside: Array) -> tuple[Array, Array]:
+    def _latents(self, inside: Array) -> list[tuple[Array, Array]]:
+        return [self._latent(inside, i) for i in range(len(self.losses_))]
+
+    def _moments(
+        self, inside: Array, latents: list[tuple[Array, Array]] | None = None
+    ) -> tuple[Array, Array]:
         """Mean and variance (q, m) of a new observation in the user's units.
 
         In place of the mean the quantile that a loss asks for; the variance stays as it is.
         """
-        members = enumerate(self.losses_)
-        mean, variance = mixed([loss.predict(*self._latent(inside, i)) for i, loss in members])
+        members = zip(self.losses_, latents or self._latents(inside), strict=True)
+        mean, variance = mixed([loss.predict(*pair) for loss, pair in members])
         if self.losses_[0].latent_is_answer:
             mean = np.mean([posterior.mean(inside) for posterior in self.posteriors_], axis=0)
         return self.units_.y_in_user_units(mean), cast(Array, variance) * self.units_.y_scale**2

@@ -305,9 +305,11 @@ class SmoothingSpline(KernelRegressor):
             y = self.losses_[0].check_targets(y)
         return super().predictive_log_density(X, y)
 
-    def _moments(self, inside: Array) -> tuple[Array, Array]:
+    def _moments(
+        self, inside: Array, latents: list[tuple[Array, Array]] | None = None
+    ) -> tuple[Array, Array]:
         if self.losses_[0].response != "binary":
-            return super()._moments(inside)
+            return super()._moments(inside, latents)
         return likelihood.response_moments(self.losses_[0], *self._latent(inside, 0))
 
     # ------------------------------------------------------------------ the curve
