@@ -68,7 +68,7 @@ def _known(fitted: Any, X: Array, coverage: float) -> list[Any]:
 def _observed(fitted: Any, X: Array, coverage: float) -> list[Any]:
     """Return mean, deviation and interval; variances are what takes the time, and formed once."""
     if getattr(type(fitted), "predict_interval", None) is KernelRegressor.predict_interval:
-        return fitted._observations(X, coverage)
+        return list(fitted._observations(X, coverage))
     mean, std = fitted.predict(X, return_std=True)
     return [mean, std, *fitted.predict_interval(X, coverage=coverage)]
 

@@ -32,8 +32,11 @@ from mercer.process.process import batched
 LOOK = 5000  # rows of which the report says how much the points explain
 
 
-class KernelFeatures(  # type: ignore[misc]  # scikit-learn ships no types
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recorded, BaseEstimator
+class KernelFeatures(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]  # scikit-learn ships no types
+    TransformerMixin,  # type: ignore[misc]  # scikit-learn ships no types
+    Recorded,
+    BaseEstimator,  # type: ignore[misc]  # scikit-learn ships no types
 ):
     """Columns phi(x) whose products are a kernel: what is linear in them is smooth in x.
 
