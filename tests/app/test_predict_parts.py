@@ -169,5 +169,7 @@ def test_variances_are_formed_once(loss, monkeypatch):
     monkeypatch.setattr(kind, "var", lambda self, Z: calls.append(len(Z)) or plain(self, Z))
     found = predict.predictions(model, X, np.ones(30, dtype=bool), 0.8)
     assert calls == [30]
+    once = model.predict_with_interval(X, coverage=0.8)
+    assert all(np.array_equal(a, b) for a, b in zip(once, wanted, strict=True))
     for name, values in zip(("prediction", "std", "low", "high"), wanted, strict=True):
         np.testing.assert_array_equal(found[name], values)

@@ -16,7 +16,6 @@ from mercer.app.files.table import FileTable, frame_of
 from mercer.app.stream.rows import batches, read_inputs
 from mercer.app.terminal import AppError, progress, require, shown
 from mercer.core.arrays import Array
-from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.tables import TableModel
 
 Columns = dict[str, Any]
@@ -53,7 +52,7 @@ def _known(fitted: Any, X: Array, coverage: float) -> list[Any]:
     if hasattr(fitted, "levels_"):
         return [*np.reshape(fitted.predict(X), (len(X), -1)).T]
     if hasattr(fitted, "predict_interval"):
-        found = _observed(fitted, X, coverage)
+        found = list(fitted.predict_with_interval(X, coverage=coverage))
         if np.ndim(found[0]) != 1:
             raise AppError("this model predicts several targets at once: use it from Python")
         return [*found, fitted.predict_spread(X)] if infinite(fitted) else found
@@ -63,14 +62,6 @@ def _known(fitted: Any, X: Array, coverage: float) -> list[Any]:
     elif hasattr(fitted, "decision_function"):
         found += [*np.atleast_2d(fitted.decision_function(X).T)]
     return found
-
-
-def _observed(fitted: Any, X: Array, coverage: float) -> list[Any]:
-    """Return mean, deviation and interval; variances are what takes the time, and formed once."""
-    if getattr(type(fitted), "predict_interval", None) is KernelRegressor.predict_interval:
-        return list(fitted._observations(X, coverage))
-    mean, std = fitted.predict(X, return_std=True)
-    return [mean, std, *fitted.predict_interval(X, coverage=coverage)]
 
 
 def infinite(fitted: Any) -> str:

@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from mercer.core.arrays import Array, as_columns
+from mercer.core.errors import outside
 from mercer.core.memory import require_memory
 from mercer.estimators.shared.machine import KernelMachine, generator
 from mercer.estimators.shared.predictions import (
@@ -141,9 +142,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             return self._with_cov(inside)
         if return_std:
             mean, variance = self._moments(inside)
-            if not np.all(np.isfinite(variance)) and (said := infinite_variance(self.loss_)):
-                warnings.warn(said, UserWarning, stacklevel=2)
-            return self._shaped(mean), self._shaped(np.sqrt(variance))
+            return self._shaped(mean), self._deviation(variance)
         at_f = all(loss.latent_is_mean or loss.latent_is_answer for loss in self.losses_)
         if not at_f and self._has_spread():
             return self._shaped(self._moments(inside)[0])
@@ -175,11 +174,34 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
 
         What is left of it lies half below and half above; of a committee, under its mixture.
         """
+        inside = self._inputs(X)
+        self._check_interval(coverage)
+        return self._ends(self._latents(inside), coverage)
+
+    def predict_with_interval(
+        self, X: Any, coverage: float = 0.9
+    ) -> tuple[Array, Array, Array, Array]:
+        """Return mean, standard deviation, low and high of a new observation, (q,) or (q, m) each.
+
+        The same as ``predict(X, return_std=True)`` and ``predict_interval(X, coverage)``, in half
+        the time: the variances are formed once.
+        """
+        inside = self._inputs(X)
+        self._check_interval(coverage)
+        latents = self._latents(inside)
+        mean, variance = self._moments(inside, latents)
+        low, high = self._ends(latents, coverage)
+        return self._shaped(mean), self._deviation(variance), low, high
+
+    def _check_interval(self, coverage: float) -> None:
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
-        inside = self._inputs(X)
         self._check_noise_known()
-        return self._ends(self._latents(inside), coverage)
+
+    def _deviation(self, variance: Array) -> Array:
+        if not np.all(np.isfinite(variance)) and (said := infinite_variance(self.loss_)):
+            warnings.warn(said, UserWarning, stacklevel=outside())
+        return self._shaped(np.sqrt(variance))
 
     def _ends(self, latents: list[tuple[Array, Array]], coverage: float) -> tuple[Array, Array]:
         levels = (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
@@ -194,15 +216,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         """
         low, high = self.predict_interval(X, ONE)
         return np.asarray(0.5 * (high - low))
-
-    def _observations(self, X: Any, *coverages: float) -> list[Array]:
-        """Return mean, deviation, and low and high of each coverage, from one look at the rows."""
-        inside = self._inputs(X)
-        self._check_noise_known()
-        latents = self._latents(inside)
-        mean, variance = self._moments(inside, latents)
-        ends = [end for coverage in coverages for end in self._ends(latents, coverage)]
-        return [self._shaped(mean), self._shaped(np.sqrt(variance)), *ends]
 
     def predictive_log_density(self, X: Any, y: Any) -> Array:
         """Return log p(y_i | x_i, training data), shape (q,) or (q, m)."""
