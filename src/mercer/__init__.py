@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mercer import testing as testing
     from mercer.estimators.additive.estimator import AdditiveRegressor as AdditiveRegressor
     from mercer.estimators.discrimination.estimator import MEDClassifier as MEDClassifier
+    from mercer.estimators.features.estimator import KernelFeatures as KernelFeatures
     from mercer.estimators.gaussian_process.classifier import GPClassifier as GPClassifier
     from mercer.estimators.gaussian_process.regressor import GPRegressor as GPRegressor
     from mercer.estimators.graph.classifiers import LapLSClassifier as LapLSClassifier
@@ -62,6 +63,7 @@ _HOMES = {
     "GPClassifier": "mercer.estimators.gaussian_process.classifier",
     "GPRegressor": "mercer.estimators.gaussian_process.regressor",
     "KernelClassifier": "mercer.estimators.kernel.classifier",
+    "KernelFeatures": "mercer.estimators.features.estimator",
     "KernelRegressor": "mercer.estimators.kernel.regressor",
     "LapLSClassifier": "mercer.estimators.graph.classifiers",
     "LapMEDClassifier": "mercer.estimators.graph.classifiers",

@@ -155,3 +155,21 @@ def test_the_bar_is_gone_after_an_error(monkeypatch, quiet):
         raise KeyboardInterrupt
     assert set(threading.enumerate()) <= before
     assert not quiet or text.getvalue() == ""
+
+
+@pytest.mark.parametrize("loss", ["gaussian", "student_t", "poisson"])
+def test_variances_are_formed_once(loss, monkeypatch):
+    """They take n^2 a row: deviations and intervals share them, to the last bit."""
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    y = np.round(np.exp(X[:, 0])) if loss == "poisson" else X[:, 0]
+    model = mercer.GPRegressor("rbf", loss=loss, search=None).fit(X, y)
+    wanted = [*model.predict(X, return_std=True), *model.predict_interval(X, coverage=0.8)]
+    kind, calls = type(model.posteriors_[0]), []
+    plain = kind.var
+    monkeypatch.setattr(kind, "var", lambda self, Z: calls.append(len(Z)) or plain(self, Z))
+    found = predict.predictions(model, X, np.ones(30, dtype=bool), 0.8)
+    assert calls == [30]
+    once = model.predict_with_interval(X, coverage=0.8)
+    assert all(np.array_equal(a, b) for a, b in zip(once, wanted, strict=True))
+    for name, values in zip(("prediction", "std", "low", "high"), wanted, strict=True):
+        np.testing.assert_array_equal(found[name], values)

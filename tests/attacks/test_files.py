@@ -56,7 +56,7 @@ PIPELINES = {name: partial(_stored, name) for name in ("Pipeline", "Steps", "Tab
 EVERY = SMALL | PIPELINES
 METHODS = (
     *("predict", "predict_proba", "predict_log_proba", "decision_function", "predict_latent"),
-    *("predict_interval", "score_samples"),
+    *("predict_interval", "score_samples", "transform"),
 )
 
 

@@ -16,12 +16,21 @@ ESTIMATORS = sorted(
     for name in mercer.__all__
     if isinstance(getattr(mercer, name), type) and issubclass(getattr(mercer, name), BaseEstimator)
 )
+PREDICTORS = [name for name in ESTIMATORS if hasattr(getattr(mercer, name), "predict")]
 LINE = np.random.default_rng(0).uniform(0.0, 5.0, 30)
 TABLES = {"SmoothingSpline": (LINE[:, None], np.sin(LINE))}  # it takes one column
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_every_estimator_answers(name):
+def test_what_does_not_predict_transforms():
+    for name in set(ESTIMATORS) - set(PREDICTORS):
+        made = getattr(mercer, name)().fit(np.eye(3))
+        assert made.transform(np.eye(3)).shape[0] == 3
+        assert made.report_
+        assert made.summary().rows()
+
+
+@pytest.mark.parametrize("name", PREDICTORS)
+def test_every_predictor_answers(name):
     """Processes, a report, rows left out or the reason why not, a summary."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(40, 2))

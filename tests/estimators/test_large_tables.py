@@ -46,6 +46,24 @@ def test_the_bounds_hold_in_the_units_of_the_user():
     assert exact.evidence_bounds_ is None
 
 
+def test_the_summary_says_the_error_in_the_units_of_the_target():
+    X, y = table(150)
+    gram, new = Iterative(rank=20, tol=1.0), table(30, seed=1)[0]
+    for given in (GIVEN, {"kernel": "rbf", "search": None}):
+        solved = GPRegressor(**given, gram=gram).fit(X, y)
+        [told] = [value for _, label, value in solved.summary().rows() if label == "representation"]
+        assert "standardised" not in told
+        bound = float(told.split("means are within ")[1].split()[0])
+        assert bound == pytest.approx(
+            solved.report_["inference"]["mean_error"] * solved.units_.y_scale[0], rel=0.05
+        )
+        exact = GPRegressor(**given).fit(X, y)
+        assert np.abs(solved.predict(new) - exact.predict(new)).max() <= 1.05 * bound
+    assert solved.units_.y_scale[0] > 5.0
+    two = GPRegressor("rbf", search=None, gram=gram).fit(X, np.column_stack([y, 3.0 * y]))
+    assert "standardised units" in str(two.summary())
+
+
 def test_weights_and_repeated_rows_are_the_same():
     X, y = table(120)
     w = np.ones(120)

@@ -12,6 +12,7 @@ from mercer import losses, search
 from mercer.export import ExportError
 from mercer.export.machines import WRITERS
 from mercer.kernels import RBF, Constant, Linear, Matern, RandomFourier, White
+from mercer.linalg import Iterative
 from tests.export.common import assert_same
 
 RNG = np.random.default_rng(0)
@@ -201,6 +202,16 @@ def test_additive_machine():
     model = mercer.AdditiveRegressor(kernel, loss=losses.Gaussian(0.05), **given).fit(X, TARGET)
     model.posteriors_[0].operator.width = 1e-10
     assert_same(model, Z, 1e-6, ["mean", "std"])
+
+
+def test_iterative_machine():
+    """The graph has the exact variance of the same model, with the noise of each row."""
+    gram, loss = Iterative(rank=8, tol=1e-14, precision="double"), losses.Gaussian(0.05)
+    model = mercer.GPRegressor(OWN, loss=loss, search=None, gram=gram)
+    for y in (TARGET, np.column_stack([TARGET, -TARGET])):
+        model.fit(X, y, np.where(np.arange(len(X)) % 3, 1.0, 2.0))
+        model.posteriors_[0].operator.width = 1e-10
+        assert_same(model, Z, 1e-6, ["mean", "std"])
 
 
 def test_several_outputs():

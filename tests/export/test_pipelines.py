@@ -42,6 +42,8 @@ CASES = {
         X,
     ),
     "FunctionTransformer": (preprocessing.FunctionTransformer(), X),
+    "KernelFeatures": (mercer.KernelFeatures(m=6), X),
+    "KernelFeatures, of the kernel": (mercer.KernelFeatures("linear", m=None), X),
     "MaxAbsScaler": (preprocessing.MaxAbsScaler(), X),
     "MinMaxScaler": (preprocessing.MinMaxScaler((-1, 2)), X),
     "MinMaxScaler, clipped": (preprocessing.MinMaxScaler(clip=True), X),

@@ -35,6 +35,7 @@ METHODS = (
     "predict_latent",
     "predict_interval",
     "score_samples",
+    "transform",
 )
 
 

@@ -28,7 +28,11 @@ from mercer.persist import ModelFileError
 FOLDER = Path(__file__).parents[1] / "data" / "format1"
 STORED = json.loads((FOLDER / "predictions.json").read_text())
 CASES = STORED["cases"]
-NEWER = {"AdditiveRegressor", "QuantileRegressor"}  # estimators that came with format 2
+NEWER = {
+    "AdditiveRegressor",
+    "KernelFeatures",
+    "QuantileRegressor",
+}  # estimators that came with format 2
 STREAMS = [name for name, case in CASES.items() if "next" in case]
 
 

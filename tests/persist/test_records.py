@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.kernels import RBF, Matern
+from mercer.kernels import RBF, Matern, RandomFourier
 from mercer.linalg.representation import Inducing, Iterative
 from mercer.losses import Gaussian, Softmax
 from mercer.persist import ModelFileError, part_class
@@ -93,6 +93,9 @@ CASES = {
     ),
     "LapSVC": lambda: mercer.LapSVC(kernel=KERNEL).fit(X, PARTLY),
     "LapLS": lambda: mercer.LapLSClassifier(kernel=KERNEL).fit(X, PARTLY),
+    "features": lambda: mercer.KernelFeatures(m=6).fit(X),
+    "features given": lambda: mercer.KernelFeatures(KERNEL, m=X[:5]).fit(X),
+    "features of the kernel": lambda: mercer.KernelFeatures(RandomFourier(size=5), m=None).fit(X),
     "table": lambda: mercer.fit(
         {"a": X[:, 0], "b": X[:, 1], "y": Y}, "y", candidates=["kernel logistic"]
     ),

@@ -52,10 +52,9 @@ def _known(fitted: Any, X: Array, coverage: float) -> list[Any]:
     if hasattr(fitted, "levels_"):
         return [*np.reshape(fitted.predict(X), (len(X), -1)).T]
     if hasattr(fitted, "predict_interval"):
-        mean, std = fitted.predict(X, return_std=True)
-        if np.ndim(mean) != 1:
+        found = list(fitted.predict_with_interval(X, coverage=coverage))
+        if np.ndim(found[0]) != 1:
             raise AppError("this model predicts several targets at once: use it from Python")
-        found = [mean, std, *fitted.predict_interval(X, coverage=coverage)]
         return [*found, fitted.predict_spread(X)] if infinite(fitted) else found
     found = [fitted.predict(X)]
     if hasattr(fitted, "predict_proba"):

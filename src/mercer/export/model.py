@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from sklearn import preprocessing
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
@@ -16,7 +17,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
 from mercer.core.errors import ExportError
+from mercer.estimators.features.estimator import KernelFeatures
 from mercer.export.expression import OnnxGraph, Value, stack, where
+from mercer.export.kernels import cross, features
 
 # Scores of a graph that are closer than this are equal but for its rounding.
 TIE = 1e-12
@@ -255,6 +258,15 @@ def _between(step: Any, columns: list[Value]) -> Value:
 def _principal(step: Any, columns: list[Value]) -> Value:
     scale = np.sqrt(step.explained_variance_) if step.whiten else np.ones(len(step.components_))
     return _affine(stack(columns), step.mean_, None) @ (step.components_.T / scale)
+
+
+@step_of(KernelFeatures)
+def _kernel_features(step: KernelFeatures, columns: list[Value]) -> Value:
+    X = stack(columns)
+    if step.points_ is None:
+        return features(step.kernel_, X)
+    inverse = solve_triangular(step._root, np.eye(len(step._root)), lower=True)
+    return cross(step.kernel_, X, step.points_) @ inverse.T
 
 
 @step_of(preprocessing.FunctionTransformer)

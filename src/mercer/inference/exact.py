@@ -57,8 +57,9 @@ class Exact(Inference):
             certain = report.get("mean_error", np.inf)
             message = (
                 f"conjugate gradients ended at rho^2 = {report['rho2']:.3g}, not at their tol: "
-                f"means are certain within {certain:.3g} standardised units, the evidence within "
-                f"{0.5 * report['rho2']:.3g}; raise rank or tol of Iterative, or the noise"
+                f"means are certain within {certain:.3g} (of targets as they are standardised), "
+                f"the evidence within {0.5 * report['rho2']:.3g}; raise rank or tol of Iterative, "
+                "or the noise"
             )
             told = replace(told, message=message)
         return Solution(alpha, W, z, factor, beta, task.w, told)

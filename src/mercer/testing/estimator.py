@@ -26,7 +26,7 @@ def check_estimator(
     tol: float = 1e-3,
     variants: int = 60,
 ) -> None:
-    """Fit, predict, refuse, save and load an estimator.
+    """Fit, predict (or transform), refuse, save and load an estimator.
 
     Parameters
     ----------
@@ -42,7 +42,8 @@ def check_estimator(
     ------
     AssertionError
         It begins with the name of the clause: clone, unfitted, fit, attributes, repeats, predict,
-        predict_proba, rows, NaN, shapes, unchanged, report, names, record or hostile record.
+        predict_proba, transform, rows, NaN, shapes, unchanged, report, names, record or hostile
+        record.
 
     Examples
     --------
@@ -53,7 +54,7 @@ def check_estimator(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of convergence, where a small table is hard
         model = _check_fit(estimator, X, y)
-        _check_predictions(model, X)
+        (_check_predictions if hasattr(model, "predict") else _check_transform)(model, X)
         _check_rows(estimator, model, X, y, tol)
         _check_refusals(model, X, y)
         report = getattr(model, "report_", None)
@@ -83,8 +84,8 @@ def _check_fit(estimator: Any, X: Array, y: Any) -> Any:
     model, before = clone(estimator), repr(estimator.get_params())
     same = repr(model.get_params()) == before and type(model) is type(estimator)
     holds("clone", same, f"clone must have the parameters of {type(estimator).__name__}")
-    text, given = "predict before fit must raise NotFittedError", X.copy()
-    refused("unfitted", lambda: model.predict(X), text, NotFittedError)
+    text, given = "predict or transform before fit must raise NotFittedError", X.copy()
+    refused("unfitted", lambda: _main(model)(X), text, NotFittedError)
     found = _fitted(model, X, y)
     holds("fit", found is model, "fit must return self")
     holds("fit", np.array_equal(X, given), "fit must leave X as it is")
@@ -98,6 +99,19 @@ def _check_fit(estimator: Any, X: Array, y: Any) -> Any:
         text = f"{method} must be the same to the last bit after the same fit"
         holds("repeats", twin.get(method) == wanted, text)
     return model
+
+
+def _main(model: Any) -> Any:
+    """Return the method that is asked for rows."""
+    return model.predict if hasattr(model, "predict") else model.transform
+
+
+def _check_transform(model: Any, X: Array) -> None:
+    found, columns = np.asarray(model.transform(X)), len(model.get_feature_names_out())
+    shape = (len(X), columns)
+    holds("transform", found.shape == shape, f"shape {shape} is expected, not {found.shape}")
+    holds("transform", np.all(np.isfinite(found)), "it must be finite")
+    close_whole("rows", model.transform(X[:3]), found[:3], 1e-9, "a row is taken by itself")
 
 
 def _check_predictions(model: Any, X: Array) -> None:
@@ -138,7 +152,7 @@ def _check_probabilities(model: Any, X: Array) -> None:
 
 def _scores(model: Any, X: Array) -> Array:
     """Return the smooth figures behind the predictions."""
-    for method in ("decision_function", "predict_proba", "predict"):
+    for method in ("decision_function", "predict_proba", "predict", "transform"):
         try:
             return np.asarray(getattr(model, method)(X), dtype=np.float64)
         except (AttributeError, ValueError, TypeError, NotImplementedError):
@@ -163,14 +177,14 @@ def _check_refusals(model: Any, X: Array, y: Any) -> None:
         spoiled[1, 0] = bad
         text = f"{bad} in X must be refused with ValueError"
         refused("NaN", lambda s=spoiled: _fitted(model, s, y), f"{text} by fit")  # type: ignore[misc]  # a default
-        refused("NaN", lambda s=spoiled: model.predict(s), f"{text} by predict")  # type: ignore[misc]  # a default
+        refused("NaN", lambda s=spoiled: _main(model)(s), f"{text} of new rows")  # type: ignore[misc]  # a default
     if is_regressor(model):
         target = np.array(y, dtype=np.float64)
         target[2] = np.nan
         refused("NaN", lambda: _fitted(model, X, target), "NaN in y must be refused by fit")
     refused("shapes", lambda: _fitted(model, X[:, 0], y), "X must have two dimensions")
     text = "other columns than in fit must be refused"
-    refused("shapes", lambda: model.predict(np.hstack([X, X])), text)
+    refused("shapes", lambda: _main(model)(np.hstack([X, X])), text)
     if y is not None:
         text = "fewer targets than rows must be refused"
         refused("shapes", lambda: _fitted(model, X, np.asarray(y)[:-1]), text)
@@ -192,4 +206,4 @@ def _check_names(estimator: Any, model: Any, X: Array, y: Any) -> None:
     text = "a table with names is the same table"
     close_whole("names", _scores(named, frame), _scores(model, X), 1e-9, text)
     other = pd.DataFrame(X, columns=[f"other {j}" for j in range(X.shape[1])])
-    refused("names", lambda: named.predict(other), "columns of other names must be refused")
+    refused("names", lambda: _main(named)(other), "columns of other names must be refused")

@@ -23,7 +23,7 @@ from mercer.persist.pipelines import Step
 from mercer.testing.clauses import holds
 
 METHODS = """predict predict_proba predict_log_proba decision_function predict_latent
-predict_interval score_samples"""
+predict_interval score_samples transform"""
 WRONG: tuple[Any, ...] = (None, "a text", -1, 0.5, [], {}, [None])
 GONE = object()  # in place of a value: the entry is left out
 Spoilt = Iterator[tuple[str, Any]]
@@ -67,7 +67,7 @@ def check_record(
     10
     """
     own, said = list(parts), dict(answers(estimator, X))
-    holds("record", said, "the estimator must predict")
+    holds("record", said, "the estimator must predict or transform")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.mercer"
         save(estimator, path)

@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from mercer.core.arrays import Array, as_columns
+from mercer.core.errors import outside
 from mercer.core.memory import require_memory
 from mercer.estimators.shared.machine import KernelMachine, generator
 from mercer.estimators.shared.predictions import (
@@ -141,9 +142,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             return self._with_cov(inside)
         if return_std:
             mean, variance = self._moments(inside)
-            if not np.all(np.isfinite(variance)) and (said := infinite_variance(self.loss_)):
-                warnings.warn(said, UserWarning, stacklevel=2)
-            return self._shaped(mean), self._shaped(np.sqrt(variance))
+            return self._shaped(mean), self._deviation(variance)
         at_f = all(loss.latent_is_mean or loss.latent_is_answer for loss in self.losses_)
         if not at_f and self._has_spread():
             return self._shaped(self._moments(inside)[0])
@@ -175,11 +174,36 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
 
         What is left of it lies half below and half above; of a committee, under its mixture.
         """
+        inside = self._inputs(X)
+        self._check_interval(coverage)
+        return self._ends(self._latents(inside), coverage)
+
+    def predict_with_interval(
+        self, X: Any, coverage: float = 0.9
+    ) -> tuple[Array, Array, Array, Array]:
+        """Return mean, standard deviation, low and high of a new observation, (q,) or (q, m) each.
+
+        The same as ``predict(X, return_std=True)`` and ``predict_interval(X, coverage)``, in half
+        the time: the variances are formed once.
+        """
+        inside = self._inputs(X)
+        self._check_interval(coverage)
+        latents = self._latents(inside)
+        mean, variance = self._moments(inside, latents)
+        low, high = self._ends(latents, coverage)
+        return self._shaped(mean), self._deviation(variance), low, high
+
+    def _check_interval(self, coverage: float) -> None:
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
-        inside = self._inputs(X)
         self._check_noise_known()
-        latents = [self._latent(inside, i) for i in range(len(self.losses_))]
+
+    def _deviation(self, variance: Array) -> Array:
+        if not np.all(np.isfinite(variance)) and (said := infinite_variance(self.loss_)):
+            warnings.warn(said, UserWarning, stacklevel=outside())
+        return self._shaped(np.sqrt(variance))
+
+    def _ends(self, latents: list[tuple[Array, Array]], coverage: float) -> tuple[Array, Array]:
         levels = (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
         ends = (mixture_quantile(self.losses_, latents, level) for level in levels)
         low, high = (self._shaped(self.units_.y_in_user_units(end)) for end in ends)
@@ -265,13 +289,18 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             variance = np.maximum(variance, SMALLEST)
         return posterior.mean(inside), variance[:, None]
 
-    def _moments(self, inside: Array) -> tuple[Array, Array]:
+    def _latents(self, inside: Array) -> list[tuple[Array, Array]]:
+        return [self._latent(inside, i) for i in range(len(self.losses_))]
+
+    def _moments(
+        self, inside: Array, latents: list[tuple[Array, Array]] | None = None
+    ) -> tuple[Array, Array]:
         """Mean and variance (q, m) of a new observation in the user's units.
 
         In place of the mean the quantile that a loss asks for; the variance stays as it is.
         """
-        members = enumerate(self.losses_)
-        mean, variance = mixed([loss.predict(*self._latent(inside, i)) for i, loss in members])
+        members = zip(self.losses_, latents or self._latents(inside), strict=True)
+        mean, variance = mixed([loss.predict(*pair) for loss, pair in members])
         if self.losses_[0].latent_is_answer:
             mean = np.mean([posterior.mean(inside) for posterior in self.posteriors_], axis=0)
         return self.units_.y_in_user_units(mean), cast(Array, variance) * self.units_.y_scale**2

@@ -14,9 +14,7 @@ from mercer.core.component import Component
 from mercer.estimators.shared.represent import check_inducing, check_iterative, check_kronecker
 from mercer.estimators.shared.units import Units
 from mercer.inference.base import Inference
-from mercer.kernels import Stationary, as_kernel
-from mercer.kernels.base import Kernel
-from mercer.kernels.dot import Linear
+from mercer.kernels import Kernel, Linear, Stationary, as_kernel
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram, RecycledGrams
 from mercer.linalg.gram import Covariance, Gram

@@ -164,10 +164,13 @@ def represented(report: dict[str, Any]) -> str | None:
         gain = found.get("gain_by_doubling")
         return text if gain is None else f"{text}; the last doubling gained {gain:.3f} a row"
     if report.get("gram") == "iterative":
+        scale = report["standardize"].get("y_scale", [1.0])
+        error, what = ended["mean_error"] * scale[0], ""
+        if len(scale) > 1 and report["standardize"]["on"]:
+            error, what = ended["mean_error"], " standardised units"
         return (
             f"conjugate gradients on {ended['centres']} centres, {ended['iterations']} rounds, "
-            f"rho^2 = {ended['rho2']:.2g}: means are within {ended['mean_error']:.2g} standardised "
-            "units of the exact ones"
+            f"rho^2 = {ended['rho2']:.2g}: means are within {error:.2g}{what} of the exact ones"
         )
     return None
 

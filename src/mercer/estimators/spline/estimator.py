@@ -287,14 +287,13 @@ class SmoothingSpline(KernelRegressor):
         p = self.predict(X)
         return np.column_stack([1.0 - p, p])
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
-        check_is_fitted(self, "posteriors_")
+    def _check_interval(self, coverage: float) -> None:
         if self.losses_[0].response == "binary":
             raise ValueError(
                 "a label has no interval: predict gives its probability, predict_latent the curve "
                 "behind it with a standard deviation"
             )
-        return super().predict_interval(X, coverage)
+        super()._check_interval(coverage)
 
     def predictive_log_density(self, X: Any, y: Any) -> Array:
         """Return log p(y_i given x_i and the training data), shape (q,)."""
@@ -305,9 +304,11 @@ class SmoothingSpline(KernelRegressor):
             y = self.losses_[0].check_targets(y)
         return super().predictive_log_density(X, y)
 
-    def _moments(self, inside: Array) -> tuple[Array, Array]:
+    def _moments(
+        self, inside: Array, latents: list[tuple[Array, Array]] | None = None
+    ) -> tuple[Array, Array]:
         if self.losses_[0].response != "binary":
-            return super()._moments(inside)
+            return super()._moments(inside, latents)
         return likelihood.response_moments(self.losses_[0], *self._latent(inside, 0))
 
     # ------------------------------------------------------------------ the curve

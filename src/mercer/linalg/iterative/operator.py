@@ -29,6 +29,11 @@ class IterativeOperator(PosteriorOperator):
     def __init__(self, factor: IterativeFactor, width: float = 0.01) -> None:
         self.factor, self.width = factor, width
 
+    @property
+    def W(self) -> Array:
+        """The precision of each row, (n,)."""
+        return self.factor.W
+
     def state(self) -> dict[str, Any]:
         """Return what :meth:`restored` needs beside the kernel and the points."""
         gram = self.factor.gram

@@ -30,7 +30,7 @@ from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.dense.factor import solve_rows
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.reduced.factor import ReducedFactor
-from mercer.linalg.reduced.triangle import triangle_of
+from mercer.linalg.reduced.triangle import triangle
 
 BLOCK = 1 << 21  # numbers of a block of rows: memory of this size is handed back for the next
 SHARE = 0.25  # of the memory that is available, up to which the features of all rows are kept
@@ -82,7 +82,7 @@ class ReducedGram(Gram):
     ) -> None:
         signal = kernel.signal()
         self.kernel, self.signal, self.points, self.corrected = kernel, signal, points, corrected
-        self.L, self.used, self.jitter = triangle_of(signal(inducing))
+        self.L, self.used, self.jitter = triangle(signal(inducing))
         self.inducing = np.ascontiguousarray(inducing[self.used])
         n, m = len(points), len(self.inducing)
         self.block = max(256, BLOCK // m) if block is None else block

@@ -1,4 +1,4 @@
-"""The triangle of Kzz, of those inducing points that the others do not determine."""
+"""The triangle of inducing points: L with L L' = k(Z, Z), of the points that say something new."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from mercer.linalg.dense.factor import JITTERS, cholesky
 NEAR = 1e-8  # of its variance is left at a point that is known from the others: it is dropped
 
 
-def triangle_of(K: Array) -> tuple[Array, NDArray[np.bool_], float]:
+def triangle(K: Array) -> tuple[Array, NDArray[np.bool_], float]:
     """Return L (m, m) lower with L L' = K, which points were used, and the jitter, relative."""
     if not np.all(np.isfinite(K)):
         raise ValueError("the kernel has no finite values at the inducing points")
     scale = np.sqrt(np.diagonal(K))
-    used = np.ones(len(K), dtype=bool)
     with np.errstate(divide="ignore", invalid="ignore"):
         unit = K / scale
         unit /= scale[:, None]
@@ -26,6 +25,8 @@ def triangle_of(K: Array) -> tuple[Array, NDArray[np.bool_], float]:
     same = unit >= 1.0 - 4.0 * np.finfo(float).eps
     used = (scale > 0.0) & ~np.triu(same, 1).any(axis=0)
     kept = unit if used.all() else unit[np.ix_(used, used)]
+    if not used.any():
+        raise ValueError("the kernel is zero at all inducing points: nothing is known there")
     for jitter in JITTERS:
         L = kept.copy()
         L[np.diag_indices(len(L))] += jitter

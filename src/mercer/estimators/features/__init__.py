@@ -1,0 +1,1 @@
+"""A kernel as columns, for machines that are linear in them."""
