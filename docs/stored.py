@@ -34,6 +34,7 @@ TITLES = {
     "rvm": "Relevance vectors",
     "spline": "Smoothing splines",
     "stream": "Streams",
+    "scale": "Large tables",
 }
 README = HERE.parent / "README.md"
 MARKS = ("<!-- speeds: written by docs/stored.py -->", "<!-- end of speeds -->")
