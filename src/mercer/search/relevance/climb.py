@@ -140,10 +140,13 @@ def climb(machine: Machine, *, tol: float = 1e-2, max_iter: int = 10000) -> Rele
     another, and no change of precisions a thousandth of that; or after ``max_iter`` steps.
     """
     if isinstance(machine, GaussianMachine):
-        learns, beta = machine.learns_noise, _noise(machine, max_iter)
-        state, trace, counts, ended = machine.ascended(beta, tol, max_iter, held=learns)
-        kinds = dict(zip(KINDS, counts, strict=True))
-        return RelevanceClimb(machine, state, tol, max_iter, trace, kinds, ended)
+        begin, held = _noise(machine, max_iter), machine.learns_noise
+        active, prior, beta, trace, *end = machine.ascended(begin, tol, max_iter, held)
+        pairs = sorted(zip(active, prior, strict=True))  # by candidate, whatever the way they came
+        names, alphas = tuple(i for i, _ in pairs), np.array([alpha for _, alpha in pairs])
+        state = machine.evaluate(names, alphas, beta)
+        kinds = dict(zip(KINDS, end[0], strict=True))
+        return RelevanceClimb(machine, state, tol, max_iter, trace, kinds, end[1])
     state = machine.null()
     run = RelevanceClimb(machine, state, tol, max_iter, [state.evidence])
     _ascend(run)
@@ -155,8 +158,8 @@ def _noise(machine: GaussianMachine, max_iter: int) -> float:
     beta = machine.null().beta
     if not machine.learns_noise:
         return beta
-    rough = machine.ascended(beta, PILOT, max_iter, held=False)[0]
-    return min(KEEN * rough.beta, machine.beta_cap)
+    rough = machine.ascended(beta, PILOT, max_iter, held=False)[2]
+    return min(KEEN * rough, machine.beta_cap)
 
 
 def _ascend(run: RelevanceClimb) -> None:

@@ -35,8 +35,8 @@ def leaps(
 
     S, Q, least (m,) and V (p, m) are those of a :class:`Scan`.
     """
-    ratio = np.where(np.abs(least) < S, Q**2 / S, 0.0)
-    ratio[least < 0.0] = 0.0
+    open_ = np.logical_and(least >= 0.0, S > least)
+    ratio = np.where(open_, Q**2 / np.where(open_, S, 1.0), 0.0)
     which = np.flatnonzero(ratio > NEAR)
     T = state.factor.back(np.ascontiguousarray(V[: len(state.mu), which]))
     widest = np.abs(machine.design.some(which) - T.T @ state.F).max(axis=1, initial=0.0)

@@ -160,17 +160,17 @@ class GaussianMachine(Machine):
 
     def ascended(
         self, beta: float, tol: float, max_iter: int, held: bool
-    ) -> tuple[SparseState, list[float], list[int], bool]:
+    ) -> tuple[list[int], list[float], float, list[float], list[int], bool]:
         """Climb from the flat functions with noise precision ``beta``, ``held`` at first.
 
-        Returns where that ends, the evidence after each step, how many steps were of which kind
-        (:data:`KINDS`), and whether it converged within ``max_iter`` steps.
+        Returns the functions, precisions and noise precision where that ends, the evidence after
+        each step, how many steps were of which kind (:data:`KINDS`), and whether it converged
+        within ``max_iter`` steps.
         """
         usable = self.design.usable.astype(np.float64)
         given = usable, beta, self._square, self.beta_cap, self.learns_noise, held
         limits, slow = (tol, max_iter, PIVOT), (self._hard, self._wide, self._back)
-        active, prior, beta, *course = self._core.ascend(*given, *limits, *slow)
-        return self.evaluate(tuple(active), np.array(prior), beta), *course
+        return self._core.ascend(*given, *limits, *slow)
 
     def _hard(self, active: list[int], prior: Array, beta: float) -> tuple[Array, Array, float]:
         """R' (p, p), mu (p,) and the evidence of a model that loses digits."""
