@@ -25,6 +25,7 @@ from mercer.search.relevance.state import SparseState
 # a row by more than FAR; at these multiples of the least precision, the others if the evidence
 # loses less than WORSE at the first; and TIMES as high as they promise to gain at, if they do.
 NEAR, FAR, TIMES = 0.1, 1.0, 3.0
+ROWS = 64
 WIDTHS, WORSE = (20.0, 1.0, 5.0, 80.0, 320.0), 0.25
 
 
@@ -39,7 +40,11 @@ def leaps(
     ratio = np.where(open_, Q**2 / np.where(open_, S, 1.0), 0.0)
     which = np.flatnonzero(ratio > NEAR)
     T = state.factor.back(np.ascontiguousarray(V[: len(state.mu), which]))
-    widest = np.abs(machine.design.some(which) - T.T @ state.F).max(axis=1, initial=0.0)
+    widest = np.zeros(len(which))
+    for first in range(0, len(state.b), ROWS):  # so many that they stay in the cache
+        rows = slice(first, first + ROWS)
+        moved = machine.design.some(rows, which) - state.F[:, rows].T @ T
+        np.maximum(widest, np.abs(moved, out=moved).max(axis=0), out=widest)
     lowest = least_precision(machine)
     for i in which[np.abs(Q[which]) / S[which] * widest > FAR]:
         if ratio[i] > 1.0:
