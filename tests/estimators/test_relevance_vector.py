@@ -180,7 +180,7 @@ def test_error_bars_collapse_and_are_healed(sinc) -> None:
 
 
 def test_healed_bars_say_how_far_they_fall_short() -> None:
-    """The stated coverages are those of draws from a process: 90 % bars, half of that just outside."""
+    """The stated coverages are those of draws from a process: 90 % bars, just outside."""
     rng, held = np.random.default_rng(0), []
     for _ in range(12):
         x = np.concatenate([rng.uniform(-5, 5, 60), [-5.7, -5.3, 5.3, 5.7]])[:, None]

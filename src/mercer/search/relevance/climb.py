@@ -141,12 +141,12 @@ def climb(machine: Machine, *, tol: float = 1e-2, max_iter: int = 10000) -> Rele
     """
     if isinstance(machine, GaussianMachine):
         begin, held = _noise(machine, max_iter), machine.learns_noise
-        active, prior, beta, trace, *end = machine.ascended(begin, tol, max_iter, held)
+        active, prior, beta, trace, counts, ended = machine.ascended(begin, tol, max_iter, held)
         pairs = sorted(zip(active, prior, strict=True))  # by candidate, whatever the way they came
         names, alphas = tuple(i for i, _ in pairs), np.array([alpha for _, alpha in pairs])
         state = machine.evaluate(names, alphas, beta)
-        kinds = dict(zip(KINDS, end[0], strict=True))
-        return RelevanceClimb(machine, state, tol, max_iter, trace, kinds, end[1])
+        kinds = dict(zip(KINDS, counts, strict=True))
+        return RelevanceClimb(machine, state, tol, max_iter, trace, kinds, ended)
     state = machine.null()
     run = RelevanceClimb(machine, state, tol, max_iter, [state.evidence])
     _ascend(run)

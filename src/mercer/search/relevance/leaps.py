@@ -36,8 +36,8 @@ def leaps(
 
     S, Q, least (m,) and V (p, m) are those of a :class:`Scan`.
     """
-    open_ = np.logical_and(least >= 0.0, S > least)
-    ratio = np.where(open_, Q**2 / np.where(open_, S, 1.0), 0.0)
+    free = np.logical_and(least >= 0.0, least < S)
+    ratio = np.where(free, Q**2 / np.where(free, S, 1.0), 0.0)
     which = np.flatnonzero(ratio > NEAR)
     T = state.factor.back(np.ascontiguousarray(V[: len(state.mu), which]))
     widest = np.zeros(len(which))
