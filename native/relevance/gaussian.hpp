@@ -9,6 +9,9 @@
 
 namespace mercer {
 
+using Names = std::vector<std::int64_t>;
+const double LOG_2PI = std::log(2.0 * std::acos(-1.0));
+
 // x (m) plus the sum over r < p of c[r] times the row at(r) of m numbers.
 template <class At>
 MERCER_INLINE void add_rows(double* x, size_t m, size_t p, const double* c, At at) {
@@ -82,6 +85,80 @@ inline std::pair<long, double> largest(const double* S, const double* Q, const d
             who = static_cast<long>(j);
         }
     return {who, top};
+}
+
+// Candidates to take in together: again the one that gains most, seen after those before it, while it
+// gains ``tol`` and ``part`` of what the first does, and not more than ``limit``. s and q (m) are as seen
+// from a state, and change; s must exceed ``closed`` (m), which is closed for those that are taken; V
+// (p.., m) has room for them. The products of candidate i are scale times products(i).
+struct Additions {
+    std::vector<long> chosen;
+    Values alphas;
+    double first = 0.0;  // what the first gains
+};
+
+template <class Products>
+Additions chosen_of(Products products, double scale, Values& s, Values& q, Values& closed, double* V,
+                    size_t p, double tol, double part, size_t limit, double floor) {
+    Additions found;
+    const size_t m = s.size();
+    while (found.chosen.size() < limit) {
+        const auto [i, ratio] = largest(s.data(), q.data(), closed.data(), m);
+        const double gain = ratio > 1.0 ? 0.5 * (ratio - 1.0 - std::log(ratio)) : 0.0;
+        if (i < 0 || !(gain >= std::max(tol, part * found.first))) break;
+        if (found.chosen.empty()) found.first = gain;
+        found.chosen.push_back(i);
+        found.alphas.push_back(std::max(best_precision(s[i], q[i]), floor));
+        if (found.chosen.size() == limit) break;  // what is left need not be known
+        take(products(i), scale, V, m, p++, size_t(i), found.alphas.back(), s.data(), q.data());
+        closed[i] = INF;
+    }
+    return found;
+}
+
+// Candidate ``comes``, of precision ``alpha``, in the place ``goes`` of the model.
+struct Exchange {
+    size_t goes, comes;
+    double alpha, gain;
+};
+
+// The exchanges that gain ``tol``, the best first: for each of M functions in the model the candidate
+// that would gain most in its place. T (m, M) is Sigma F B phi_m, v and mu (M) variances and means of
+// the weights, alpha (M) their precisions, S and Q (m) those of the candidates, least (m) below which S
+// is rounding; a candidate with least < 0 is closed. Precisions are at least ``floor``.
+inline std::vector<Exchange> exchanges_of(const double* T, size_t m, size_t M, const double* v,
+                                          const double* mu, const double* alpha, const double* S,
+                                          const double* Q, const double* least, double tol,
+                                          double floor) {
+    Values inverse(M), pull(M), top(M, 0.0), who(M, 0.0), gains(M);
+    for (size_t j = 0; j < M; ++j) {
+        inverse[j] = 1.0 / v[j];
+        pull[j] = mu[j] * inverse[j];
+    }
+    for (size_t i = 0; i < m; ++i) {
+        const double bar = least[i], S0 = S[i], Q0 = Q[i];
+        if (bar < 0.0) continue;
+        const double *t = T + i * M, name = static_cast<double>(i);
+#pragma omp simd
+        for (size_t j = 0; j < M; ++j) {
+            const double s = S0 + t[j] * t[j] * inverse[j], q = Q0 + t[j] * pull[j];
+            const double r = s > bar ? q * q / s : 0.0;
+            who[j] = r > top[j] ? name : who[j];
+            top[j] = r > top[j] ? r : top[j];
+        }
+    }
+    std::vector<Exchange> found;
+    for (size_t j = 0; j < M; ++j) {
+        const double own = alpha[j];
+        gains[j] = 0.5 * (top[j] - 1.0 - std::log(top[j])) - share(own, inverse[j] - own, pull[j]);
+        if (!(top[j] > 1.0 && gains[j] >= tol)) continue;
+        const size_t i = size_t(who[j]);
+        const double t = T[i * M + j], q = Q[i] + t * pull[j], s = S[i] + t * t * inverse[j];
+        found.push_back({j, i, std::max(best_precision(s, q), floor), gains[j]});
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Exchange& a, const Exchange& b) { return a.gain > b.gain; });
+    return found;
 }
 
 // L L' = beta gram + diag(precisions) in place of gram, and mu = (L L')^-1 beta right in place of
@@ -207,6 +284,30 @@ struct Candidates {
         double sum = 0.0;
         for (size_t i = 0; i < n; ++i) sum += weights[i] * rest[i] * rest[i];
         return sum;
+    }
+
+    // Posterior of the weights of functions ``active`` with precisions ``prior`` (M) and noise precision
+    // beta: the triangle of R'R, written to R (p, p) as its transpose, their means mu (p), what is left
+    // of the targets (n), beta times the squares of that, and the log evidence. False where a pivot has
+    // less than ``least`` of its diagonal left, and nothing is to be used.
+    bool posterior(const std::int64_t* active, size_t M, const double* prior, double beta, double least,
+                   double* R, double* mu, double* rest, double& misfit, double& evidence) {
+        const size_t p = k + M;
+        Square L(room, p);
+        Values v(p), precisions(p, 0.0);
+        std::copy(prior, prior + M, precisions.begin() + k);
+        inner_products(active, M, L, v);
+        if (!posterior_of(L, v, precisions.data(), beta, least)) return false;
+        std::copy(v.begin(), v.end(), mu);
+        double logs = total * (std::log(beta) - LOG_2PI) + double(k) * LOG_2PI;
+        for (size_t i = 0; i < p; ++i) {
+            for (size_t j = 0; j < p; ++j) R[i * p + j] = j <= i ? L.column(j)[i] : 0.0;
+            logs -= 2.0 * std::log(L.column(i)[i]) + precisions[i] * v[i] * v[i];
+            if (i >= k) logs += std::log(precisions[i]);
+        }
+        misfit = beta * (residuals(active, M, mu, rest) + spread);
+        evidence = 0.5 * (logs - misfit);
+        return true;
     }
 
     // S, Q (m) and V (p, m) of the model with the triangle L (p, p), row-major, and weights mu (p).

@@ -4,20 +4,20 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
-#include "relevance/gaussian.hpp"
+#include "relevance/climb.hpp"
 
 namespace nb = nanobind;
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ConstVector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using View1 = nb::ndarray<nb::numpy, const double, nb::ndim<1>>;
+using View2 = nb::ndarray<nb::numpy, const double, nb::ndim<2>>;
 using Rows = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 namespace {
 
 using namespace mercer;
-
-const double LOG_2PI = std::log(2.0 * std::acos(-1.0));
 
 // Settle the precisions alpha (M), in place, infinity for what goes out; return beta, the values of
 // the evidence (without its constants) step by step, and how many steps were of which kind.
@@ -49,52 +49,17 @@ nb::tuple settle(Room& room, Matrix gram, ConstVector right, Vector alpha, doubl
                           work.changed, work.undone);
 }
 
-// The exchanges that gain ``tol``, the best first: for each of M functions in the model the candidate
-// that would gain most in its place. T (m, M) is Sigma F B phi_m, v and mu (M) variances and means of
-// the weights, alpha (M) their precisions, S and Q (m) those of the candidates, least (m) below which S
-// is rounding; a candidate with least < 0 is closed. Returns the place, the candidate, its precision, at
-// least ``floor``, and the gain of each.
+// See exchanges_of; returns the place, the candidate, its precision and the gain of each.
 nb::list exchanges(Matrix T, ConstVector v, ConstVector mu, ConstVector alpha, ConstVector S,
                    ConstVector Q, ConstVector least, double tol, double floor) {
     const size_t m = T.shape(0), M = T.shape(1);
     if (v.shape(0) != M || mu.shape(0) != M || alpha.shape(0) != M || S.shape(0) != m ||
         Q.shape(0) != m || least.shape(0) != m)
         throw nb::value_error("shapes do not match");
-    Values inverse(M), pull(M), top(M, 0.0), who(M, 0.0), gains(M);
-    {
-        nb::gil_scoped_release release;
-        for (size_t j = 0; j < M; ++j) {
-            inverse[j] = 1.0 / v.data()[j];
-            pull[j] = mu.data()[j] * inverse[j];
-        }
-        for (size_t i = 0; i < m; ++i) {
-            const double bar = least.data()[i], S0 = S.data()[i], Q0 = Q.data()[i];
-            if (bar < 0.0) continue;
-            const double* t = T.data() + i * M;
-            const double name = static_cast<double>(i);
-#pragma omp simd
-            for (size_t j = 0; j < M; ++j) {
-                const double s = S0 + t[j] * t[j] * inverse[j], q = Q0 + t[j] * pull[j];
-                const double r = s > bar ? q * q / s : 0.0;
-                who[j] = r > top[j] ? name : who[j];
-                top[j] = r > top[j] ? r : top[j];
-            }
-        }
-    }
-    std::vector<size_t> order;
-    for (size_t j = 0; j < M; ++j) {
-        const double own = alpha.data()[j], gain = 0.5 * (top[j] - 1.0 - std::log(top[j]));
-        gains[j] = gain - share(own, inverse[j] - own, pull[j]);
-        if (top[j] > 1.0 && gains[j] >= tol) order.push_back(j);
-    }
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return gains[a] > gains[b]; });
     nb::list found;
-    for (const size_t j : order) {
-        const size_t i = size_t(who[j]);
-        const double t = T.data()[i * M + j], q = Q.data()[i] + t * pull[j];
-        const double s = S.data()[i] + t * t * inverse[j];
-        found.append(nb::make_tuple(j, i, std::max(best_precision(s, q), floor), gains[j]));
-    }
+    for (const Exchange& one : exchanges_of(T.data(), m, M, v.data(), mu.data(), alpha.data(), S.data(),
+                                            Q.data(), least.data(), tol, floor))
+        found.append(nb::make_tuple(one.goes, one.comes, one.alpha, one.gain));
     return found;
 }
 
@@ -132,6 +97,7 @@ struct Held : Candidates {
         check(flat_products_.shape(0) == k && flat_products_.shape(1) == m && targets_.size() == m);
         if (!form.is_none())
             every = [this, form]() {
+                nb::gil_scoped_acquire acquire;
                 const auto products = cast<Matrix>(form());
                 check(products.shape(0) == m && products.shape(1) == m);
                 matrices.push_back(products);
@@ -159,30 +125,17 @@ struct Held : Candidates {
         std::copy(products.begin(), products.end(), right.data());
     }
 
-    // Posterior of the weights of functions ``active`` with precisions ``prior`` (M) and noise precision
-    // beta: the triangle of R'R, written to R (p, p) as its transpose, their means mu (p), what is left
-    // of the targets (n). Returns beta times the squares of that, and the log evidence; None where a
-    // pivot has less than ``least`` of its diagonal left, and nothing is to be used.
+    // See posterior; returns the misfit and the log evidence, or None.
     nb::object evaluate(Indices active, ConstVector prior, double beta, double least, Rows R, Vector mu,
                         Vector rest) {
         const size_t M = known(active), p = k + M;
         check(prior.shape(0) == M && mu.shape(0) == p && rest.shape(0) == n && R.shape(0) == p &&
               R.shape(1) == p);
-        Square L(room, p);
-        Values v(p), precisions(p, 0.0);
-        std::copy(prior.data(), prior.data() + M, precisions.begin() + k);
-        inner_products(active.data(), M, L, v);
-        if (!posterior_of(L, v, precisions.data(), beta, least)) return nb::none();
-        std::copy(v.begin(), v.end(), mu.data());
-        double logs = total * (std::log(beta) - LOG_2PI) + double(k) * LOG_2PI;
-        for (size_t i = 0; i < p; ++i) {
-            for (size_t j = 0; j < p; ++j) R.data()[i * p + j] = j <= i ? L.column(j)[i] : 0.0;
-            logs -= 2.0 * std::log(L.column(i)[i]) + precisions[i] * v[i] * v[i];
-            if (i >= k) logs += std::log(precisions[i]);
-        }
-        const double misfit =
-            beta * (residuals(active.data(), M, mu.data(), rest.data()) + spread);
-        return nb::make_tuple(misfit, 0.5 * (logs - misfit));
+        double misfit, evidence;
+        if (!posterior(active.data(), M, prior.data(), beta, least, R.data(), mu.data(), rest.data(),
+                       misfit, evidence))
+            return nb::none();
+        return nb::make_tuple(misfit, evidence);
     }
 
     // S, Q (m) and the first p rows of V (.., m) seen from such a posterior.
@@ -205,6 +158,62 @@ struct Held : Candidates {
         }
     }
 
+    // Climb from the flat functions with noise precision beta; see Climb. ``usable`` (m) is 0 for what is
+    // no candidate. Where digits or speed are better kept by LAPACK, ``hard`` (active, prior, beta)
+    // returns R', mu and the evidence, ``wide`` (active, R', mu, beta) returns V, S and Q, and ``back``
+    // (R', V) Sigma F B phi_m (m, p). Returns active, prior, beta, the evidence after each step, how many
+    // steps were of which kind, and whether it converged.
+    nb::tuple ascend(ConstVector usable, double beta, double square, double cap, bool learns, bool held,
+                     double tol, long limit, double pivot, nb::object hard, nb::object wide,
+                     nb::object back) {
+        check(usable.shape(0) == m);
+        const auto names = [](const Names& active) {
+            nb::list list;
+            for (const auto i : active) list.append(i);
+            return list;
+        };
+        Climb run{*this, usable.data(), square, cap, tol, pivot, limit, learns};
+        const auto triangle = [](const Model& one) {
+            const size_t p = one.mu.size();
+            return View2(one.R.data(), {p, p}).cast();
+        };
+        const auto weights = [](const Values& x) { return View1(x.data(), {x.size()}).cast(); };
+        run.hard = [&](Model& one) {
+            nb::gil_scoped_acquire acquire;
+            const nb::tuple found(hard(names(one.active), weights(one.prior), one.beta));
+            const auto R = cast<Matrix>(found[0]);
+            const auto mu = cast<ConstVector>(found[1]);
+            check(R.size() == one.R.size() && mu.size() == one.mu.size());
+            std::copy(R.data(), R.data() + R.size(), one.R.begin());
+            std::copy(mu.data(), mu.data() + mu.size(), one.mu.begin());
+            one.evidence = nb::cast<double>(found[2]);
+        };
+        run.wide = [&](const Model& one, double* V, double* S, double* Q) {
+            nb::gil_scoped_acquire acquire;
+            const nb::tuple found(wide(names(one.active), triangle(one), weights(one.mu), one.beta));
+            const auto rows = cast<Matrix>(found[0]);
+            const auto s = cast<ConstVector>(found[1]), q = cast<ConstVector>(found[2]);
+            check(rows.size() == one.mu.size() * m && s.size() == m && q.size() == m);
+            std::copy(rows.data(), rows.data() + rows.size(), V);
+            std::copy(s.data(), s.data() + m, S);
+            std::copy(q.data(), q.data() + m, Q);
+        };
+        run.back = [&](const Model& one, const double* V, double* T) {
+            nb::gil_scoped_acquire acquire;
+            const size_t p = one.mu.size();
+            const auto found = cast<Matrix>(back(triangle(one), View2(V, {p, m}).cast()));
+            check(found.shape(0) == m && found.shape(1) == p - k);
+            std::copy(found.data(), found.data() + found.size(), T);
+        };
+        {
+            nb::gil_scoped_release release;
+            run.begin(beta);
+            run.ascend(held);
+        }
+        return nb::make_tuple(names(run.model.active), run.model.prior, run.model.beta, run.trace,
+                              std::vector<long>(run.counts, run.counts + 5), run.converged);
+    }
+
     // The candidates ``active`` at the rows, to out (M, n).
     void functions(Indices active, Rows out) {
         const size_t M = known(active);
@@ -221,11 +230,8 @@ void weighted_squares(Matrix A, ConstVector b, Vector sums) {
     add_squares(A.data(), A.shape(0), A.shape(1), b.data(), sums.data());
 }
 
-// Candidates to take in together: again the one that gains most, seen after those before it, while it
-// gains ``tol`` and ``part`` of what the first does, and not more than ``limit``. S and Q (m) are as seen
-// from a state, S must exceed ``least`` (m), closed if < 0; V (p.., m) has room for them. The products of a candidate
-// are scale times those of ``source``: Candidates, or a function. Returns the candidates, their
-// precisions, at least ``floor``, and what the first gains.
+// See chosen_of; S must exceed ``least`` (m), closed if < 0, and ``source`` is Candidates, or a function
+// that gives products. Returns the candidates, their precisions, and what the first gains.
 nb::tuple additions(nb::object source, double scale, ConstVector S, ConstVector Q, ConstVector least,
                     Rows V, size_t p, double tol, double part, size_t limit, double floor) {
     const size_t m = S.shape(0);
@@ -234,32 +240,27 @@ nb::tuple additions(nb::object source, double scale, ConstVector S, ConstVector 
     check(!own || own->m == m);
     Values s(S.data(), S.data() + m), q(Q.data(), Q.data() + m), closed(m);
     for (size_t j = 0; j < m; ++j) closed[j] = least.data()[j] < 0.0 ? INF : least.data()[j];
-    std::vector<long> chosen;
-    Values alphas;
-    double first = 0.0;
-    while (limit > 0) {
-        const auto [i, ratio] = largest(s.data(), q.data(), closed.data(), m);
-        const double gain = ratio > 1.0 ? 0.5 * (ratio - 1.0 - std::log(ratio)) : 0.0;
-        if (i < 0 || !(gain >= std::max(tol, part * first))) break;
-        if (chosen.empty()) first = gain;
-        chosen.push_back(i);
-        alphas.push_back(std::max(best_precision(s[i], q[i]), floor));
-        if (chosen.size() == limit) break;  // what is left need not be known
-        ConstVector found;  // lives as long as what it points to is read
-        if (!own) {
-            found = cast<ConstVector>(source(i));
-            check(found.shape(0) == m);
-        }
-        const double* row = own ? own->product(size_t(i)) : found.data();
-        take(row, scale, V.data(), m, p++, size_t(i), alphas.back(), s.data(), q.data());
-        closed[i] = INF;
-    }
-    return nb::make_tuple(chosen, alphas, first);
+    ConstVector found;  // lives as long as what it points to is read
+    const auto products = [&](long i) -> const double* {
+        if (own) return own->product(size_t(i));
+        found = cast<ConstVector>(source(i));
+        check(found.shape(0) == m);
+        return found.data();
+    };
+    const Additions all =
+        chosen_of(products, scale, s, q, closed, V.data(), p, tol, part, limit, floor);
+    return nb::make_tuple(all.chosen, all.alphas, all.first);
 }
 
 }  // namespace
 
 NB_MODULE(relevance, m) {
+    m.attr("COLLINEAR") = COLLINEAR;
+    m.attr("SHARE") = SHARE;
+    m.attr("FEW") = FEW;
+    m.attr("SETTLED") = SETTLED;
+    m.attr("FINE") = FINE;
+    m.attr("EXCHANGE") = EXCHANGE;
     nb::class_<Room>(m, "Room").def(nb::init<>());
     m.def("settle", &settle, nb::arg("room"), nb::arg("gram"), nb::arg("right"), nb::arg("alpha"),
           nb::arg("beta"), nb::arg("square"), nb::arg("total"), nb::arg("learns"), nb::arg("cap"),
@@ -278,6 +279,9 @@ NB_MODULE(relevance, m) {
              nb::arg("rest").noconvert())
         .def("seen", &Held::seen, nb::arg("active"), nb::arg("R"), nb::arg("mu"), nb::arg("beta"),
              nb::arg("V").noconvert(), nb::arg("S").noconvert(), nb::arg("Q").noconvert())
+        .def("ascend", &Held::ascend, nb::arg("usable"), nb::arg("beta"), nb::arg("square"),
+             nb::arg("cap"), nb::arg("learns"), nb::arg("held"), nb::arg("tol"), nb::arg("limit"),
+             nb::arg("pivot"), nb::arg("hard"), nb::arg("wide"), nb::arg("back"))
         .def("products", &Held::products, nb::arg("active"), nb::arg("out").noconvert())
         .def("functions", &Held::functions, nb::arg("active"), nb::arg("out").noconvert());
     m.def("weighted_squares", &weighted_squares, nb::arg("A"), nb::arg("b"),

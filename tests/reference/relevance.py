@@ -36,3 +36,14 @@ def posterior(Phi, alpha, beta, t, new):
     mean = k.T @ np.linalg.solve(K, t)
     prior = np.einsum("qm,m,qm->q", new, 1 / alpha, new)
     return mean, prior - np.einsum("iq,iq->q", k, np.linalg.solve(K, k))
+
+
+def share(alpha, s, q):
+    """l(alpha): what a function of precision alpha adds to the log evidence."""
+    return 0.5 * (np.log(alpha) - np.log(alpha + s) + q**2 / (alpha + s))
+
+
+def best_precision(s, q):
+    """Return the precision that maximises l; infinity if the function is better out."""
+    theta = q * q - s
+    return s * s / theta if theta > 0.0 else np.inf

@@ -9,12 +9,13 @@ from scipy.optimize import minimize, minimize_scalar
 from mercer._native import relevance as native
 from mercer.kernels import RBF
 from mercer.losses import Logistic
-from mercer.search.relevance.climb import Scan, best_precision, climb, gain_of, share
+from mercer.search.relevance.climb import Scan, climb
 from mercer.search.relevance.kernel import Setting, slope_in_functions, tuned
 from mercer.search.relevance.machines import GaussianMachine, LaplaceMachine
 from mercer.search.relevance.null import judged
 from mercer.search.relevance.state import Design
 from tests.reference import relevance as slow
+from tests.reference.relevance import best_precision, share
 
 
 def regression(rng, n=60, bias=True, noise=0.2):
@@ -93,13 +94,22 @@ def test_exchanges_are_those_of_the_evidence(rng) -> None:
         assert new.evidence - state.evidence == pytest.approx(move.gain, rel=1e-6)
 
 
-def test_best_precision_is_the_maximum() -> None:
-    for s, q in ((1.0, 3.0), (0.01, 0.2), (5.0, 2.4)):
-        found = minimize_scalar(lambda u, s=s, q=q: -share(np.exp(u), s, q), bounds=(-20, 20))
-        assert np.exp(found.x) == pytest.approx(best_precision(s, q), rel=1e-3)
-        assert gain_of(q * q / s) == pytest.approx(share(best_precision(s, q), s, q), rel=1e-9)
+@pytest.mark.parametrize(("s", "q"), [(1.0, 3.0), (0.01, 0.2), (5.0, 2.4)])
+def test_best_precision_is_the_maximum(s, q) -> None:
+    """Of the reference, and the gain of the compiled search is the share there."""
+    found = minimize_scalar(lambda u: -share(np.exp(u), s, q), bounds=(-20, 20))
+    assert np.exp(found.x) == pytest.approx(best_precision(s, q), rel=1e-3)
+    one, V = np.zeros(1), np.zeros((1, 1))
+    chosen, alphas, gain = native.additions(
+        lambda i: one, 1.0, one + s, one + q, one, V, 0, 1e-9, 0.1, 1, 0.0
+    )
+    assert chosen == [0]
+    assert alphas[0] == pytest.approx(best_precision(s, q), rel=1e-12)
+    assert gain == pytest.approx(share(alphas[0], s, q), rel=1e-9)
+    assert native.additions(
+        lambda i: one, 1.0, one + 2.0, one + 1.0, one, V, 0, 1e-9, 0.1, 1, 0.0
+    ) == ([], [], 0.0)
     assert best_precision(2.0, 1.0) == np.inf
-    assert gain_of(np.array(0.5)) == 0.0
 
 
 @pytest.mark.parametrize("bias", [False, True])

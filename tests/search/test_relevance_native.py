@@ -176,3 +176,29 @@ def test_kernels_that_span_all_rows_are_left_as_they_are(rng) -> None:
     assert spanning(RBF(1.0), rng.uniform(size=(399, 1))) is None  # few rows
     assert spanning(RBF(0.01), rng.uniform(size=(400, 1))) is None  # a function for each row
     assert spanning(Matern(0.3), rng.uniform(size=(400, 1))) is None
+
+
+@pytest.mark.parametrize("wavelength", [1.0, 12.0])
+def test_a_climb_ends_where_nothing_is_left_to_gain(rng, wavelength) -> None:
+    """Models of few functions and of many, which BLAS sees, against the dense covariance."""
+    x = np.sort(rng.uniform(0, 20, 160))[:, None]
+    t = np.sin(2 * np.pi * x[:, 0] / wavelength) + 0.1 * rng.normal(size=160)
+    design = Design(RBF(0.25 * wavelength)(x), np.ones((160, 0)), np.ones(160))
+    run = search.climb(GaussianMachine(design, t), tol=1e-3)
+    state, unit = run.state, design.Phi / design.lengths
+    assert run.converged
+    assert (len(state.active) > 24) == (wavelength < 2.0)
+    F = unit[:, list(state.active)]
+    found = slow.evidence(F, state.prior, state.beta, t)
+    assert run.trace[-1] == pytest.approx(state.evidence, rel=1e-12)
+    assert state.evidence == pytest.approx(found, abs=1e-6)
+    S, Q = slow.sparsity_and_quality(F, state.prior, state.beta, t, unit)
+    outside = np.setdiff1d(np.arange(160), state.active)
+    ratio = np.maximum(Q[outside] ** 2 / np.maximum(S[outside], 1e-6), 1.0)
+    assert np.max(0.5 * (ratio - 1.0 - np.log(ratio))) < 1e-3
+    for j in range(len(state.active)):  # nor by one in the place of another
+        rest = np.arange(len(state.active)) != j
+        S, Q = slow.sparsity_and_quality(F[:, rest], state.prior[rest], state.beta, t, unit)
+        gains = slow.evidence(F[:, rest], state.prior[rest], state.beta, t) - found
+        ratio = np.maximum(Q[outside] ** 2 / np.maximum(S[outside], 1e-6), 1.0)
+        assert np.max(gains + 0.5 * (ratio - 1.0 - np.log(ratio))) < 1.1e-3

@@ -68,3 +68,38 @@ def test_a_model_without_functions_is_said(rng) -> None:
         RVClassifier().fit(X[:, :2], y > 0)
     equal = RVRegressor().fit(X[:, :2], np.full(60, 3.0))  # there is nothing to be found
     assert equal.report_["found_nothing"] == ""
+
+
+def checks(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (100, 2))
+    return X, np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + 0.3 * rng.normal(size=100) > 0
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.filterwarnings("ignore::mercer.core.errors.FoundNothingWarning")  # one or two
+def test_labels_of_many_small_functions_are_no_noise(kernel) -> None:
+    models = [RVClassifier(kernel).fit(*checks(seed)) for seed in range(12)]
+    assert sum(len(model.relevance_rows_) > 0 for model in models) >= 10
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.3), pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.filterwarnings("ignore::mercer.core.errors.FoundNothingWarning")  # noise
+def test_labels_of_noise_are_seldom_learned(kernel) -> None:
+    kept = 0
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        n, d = (40, 80)[seed % 2], (1, 2)[seed // 2 % 2]
+        model = RVClassifier(kernel).fit(rng.uniform(size=(n, d)), rng.permutation(n) % 2)
+        kept += len(model.relevance_rows_) > 0
+    assert kept <= 3  # 6 %
+
+
+def test_the_charge_of_labels(rng) -> None:
+    X, y = rng.uniform(size=(60, 1)), rng.permutation(60) % 2
+    free = RVClassifier(RBF(0.05), null_test=False).fit(X, y)
+    test, M = free.report_["machines"][0]["null_model"], len(free.relevance_rows_)
+    assert M > 0
+    assert test["needed"] == pytest.approx(M * (1.0 + np.log(60 / (60 - M / 2))) + 4.5)
+    with pytest.warns(UserWarning, match="predicts the share of each class"):
+        RVClassifier(RBF(0.05)).fit(X, y)

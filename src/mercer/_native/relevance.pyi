@@ -6,6 +6,13 @@ from numpy.typing import NDArray
 Array = NDArray[float64]
 Index = NDArray[intp]
 
+COLLINEAR: float
+SHARE: float
+FEW: int
+SETTLED: float
+FINE: float
+EXCHANGE: float
+
 class Room:
     def __init__(self) -> None: ...
 
@@ -62,6 +69,21 @@ class Candidates:
     def seen(
         self, active: Index, R: Array, mu: Array, beta: float, V: Array, S: Array, Q: Array
     ) -> None: ...
+    def ascend(
+        self,
+        usable: Array,
+        beta: float,
+        square: float,
+        cap: float,
+        learns: bool,
+        held: bool,
+        tol: float,
+        limit: int,
+        pivot: float,
+        hard: Callable[[list[int], Array, float], tuple[Array, Array, float]],
+        wide: Callable[[list[int], Array, Array, float], tuple[Array, ...]],
+        back: Callable[[Array, Array], Array],
+    ) -> tuple[list[int], list[float], float, list[float], list[int], bool]: ...
     def products(self, active: Index, out: Array) -> None: ...
     def functions(self, active: Index, out: Array) -> None: ...
 

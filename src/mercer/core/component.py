@@ -278,7 +278,12 @@ class Component:
     __hash__ = None  # type: ignore[assignment]  # components are mutable, as scikit-learn's are
 
     def __sklearn_clone__(self) -> Self:
-        return copy.deepcopy(self)
+        values = vars(self)
+        if not all(type(value) in (float, int, bool, str) for value in values.values()):
+            return copy.deepcopy(self)
+        new = object.__new__(type(self))  # nothing inside that could be shared: many times faster
+        vars(new).update(values)
+        return new
 
     @classmethod
     def example(cls) -> Self:

@@ -39,7 +39,8 @@ class RVClassifier(RelevanceMachine, ClassProbabilities):
     Parameters
     ----------
     kernel, functions, bias, search, tol, max_iter, null_test, standardize :
-        See :class:`RVRegressor`. Here M functions of m must gain (M + 1) (log m)/2.
+        See :class:`RVRegressor`. Laplace's evidence gains more on noise: each of M
+        functions is charged 1 in place of 0.7.
     loss : "logistic" or "probit", default "logistic"
         The link between the latent function and the label.
     heal : bool or float > 0, default False

@@ -162,7 +162,8 @@ class RelevanceRows:
         state, null = judged(run.machine, run.state, kernels, self.options.null_test)
         order = np.argsort(state.active)  # by candidate, whatever the way they came
         active = tuple(state.active[i] for i in order)
-        state = run.machine.evaluate(active, state.prior[order], state.beta, state)
+        if active != state.active:
+            state = run.machine.evaluate(active, state.prior[order], state.beta, state)
         report = {
             "converged": run.converged,
             "steps": dict(run.counts),

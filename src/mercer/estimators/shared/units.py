@@ -8,6 +8,7 @@ states these in ``report_["density"]``; two figures can be compared where they a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, cast
 
@@ -289,7 +290,7 @@ def rows_fingerprint(X: Array, y: Array, weights: Array) -> str:
     sums = np.zeros(2, dtype=np.uint64)
     d = X.shape[1]
     step = max(1, BLOCK // (d + y.shape[1]))
-    factors = _mixed(np.arange(d + y.shape[1], dtype=np.uint64)) | np.uint64(1)
+    factors = _factors(d + y.shape[1])
     for i in range(0, len(X), step):
         part = slice(i, i + step)
         hashes = _mixed(_bits(X[part]) @ factors[:d] + _bits(y[part]) @ factors[d:])
@@ -297,6 +298,12 @@ def rows_fingerprint(X: Array, y: Array, weights: Array) -> str:
             # modulo 2^64: as an array, for which NumPy does not warn of it
             sums[j : j + 1] += (each * counts[part]).sum(dtype=np.uint64)
     return "".join(f"{int(value):016x}" for value in sums)
+
+
+@lru_cache(maxsize=8)
+def _factors(count: int) -> Any:
+    """Return odd numbers (count,), one for each column."""
+    return _mixed(np.arange(count, dtype=np.uint64)) | np.uint64(1)
 
 
 def _bits(A: Array) -> Any:

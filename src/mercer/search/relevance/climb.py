@@ -17,7 +17,7 @@ with a single maximum: at alpha = s^2 / (q^2 - s) if q^2 > s, else at infinity: 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -25,31 +25,12 @@ from mercer._native import relevance as native
 from mercer.core.arrays import Array
 from mercer.search.relevance.bend import bent_model, bent_pull, bent_weights, least_precision
 from mercer.search.relevance.leaps import leaps
-from mercer.search.relevance.machines import Machine
+from mercer.search.relevance.machines import GaussianMachine, LaplaceMachine, Machine
 from mercer.search.relevance.state import SparseState
 
-
-def share(alpha: Array, s: Array, q: Array) -> Array:
-    """l(alpha), elementwise: what a function of precision alpha adds to the log evidence."""
-    return np.asarray(0.5 * (np.log(alpha) - np.log(alpha + s) + q**2 / (alpha + s)))
-
-
-def best_precision(s: float, q: float) -> float:
-    """Return the precision that maximises l; infinity if the function is better out."""
-    theta = q * q - s
-    return s * s / theta if theta > 0.0 else float("inf")
-
-
-def gain_of(ratio: Array) -> Array:
-    """Gain of taking in a function at its best precision, by ratio = Q^2 / S; 0 up to one."""
-    inside = np.maximum(ratio, 1.0)
-    return np.asarray(0.5 * (inside - 1.0 - np.log(inside)))
-
-
-# A candidate with less than this share of its length outside the model's span is not a candidate.
-COLLINEAR = 1e-11
-# Candidates are taken in together while they gain this share of the first, and not too many.
-SHARE, FEW, PART = 0.1, 4, 1.0
+# native/relevance/climb.hpp has this search for Gaussian noise, and says what its numbers mean
+COLLINEAR, SHARE, FEW = native.COLLINEAR, native.SHARE, native.FEW
+SETTLED, FINE, EXCHANGE = native.SETTLED, native.FINE, native.EXCHANGE
 
 
 class Exchange(NamedTuple):
@@ -78,7 +59,7 @@ class Scan:
 
     def __init__(self, machine: Machine, state: SparseState, fine: bool = False) -> None:
         self.machine, self.state = machine, state
-        self.limit = FEW + int(PART * len(state.active))
+        self.limit = FEW + len(state.active)
         self.S, self.Q, self.V = machine.outside(state, self.limit)
         self.mu, self.floor = state.mu, 0.0
         if fine:
@@ -111,16 +92,10 @@ class Scan:
         return [Exchange(*move) for move in found]
 
 
-# Between additions precisions settle until the next step gains this share of the last addition.
-SETTLED = 0.5
-# The last changes of precisions matter less than a function: this share of the tolerance.
-FINE = 1e-3
-# Exchanges are looked for where no addition gains the tolerance, if that is less than this.
-EXCHANGE = 0.1
 # The noise is learned roughly by a first climb that takes in what gains much. Then it begins a few
-# times lower and is held until the best addition gains less than RELEASE, so that functions and not
+# times lower and is held until the best addition gains little, so that functions and not
 # the noise explain the targets: a noise that rises early never lets the weaker ones in.
-PILOT, KEEN, RELEASE = 5.0, 20.0, 8.0
+PILOT, KEEN = 5.0, 20.0
 KINDS = ("added", "deleted", "changed", "exchanged", "undone")
 
 
@@ -164,37 +139,42 @@ def climb(machine: Machine, *, tol: float = 1e-2, max_iter: int = 10000) -> Rele
     It ends when no function is expected to gain ``tol`` by coming in or by taking the place of
     another, and no change of precisions a thousandth of that; or after ``max_iter`` steps.
     """
+    if isinstance(machine, GaussianMachine):
+        begin, held = _noise(machine, max_iter), machine.learns_noise
+        active, prior, beta, trace, counts, ended = machine.ascended(begin, tol, max_iter, held)
+        pairs = sorted(zip(active, prior, strict=True))  # by candidate, whatever the way they came
+        names, alphas = tuple(i for i, _ in pairs), np.array([alpha for _, alpha in pairs])
+        state = machine.evaluate(names, alphas, beta)
+        kinds = dict(zip(KINDS, counts, strict=True))
+        return RelevanceClimb(machine, state, tol, max_iter, trace, kinds, ended)
     state = machine.null()
-    if machine.learns_noise:
-        state = machine.start(_noise(machine, max_iter))
     run = RelevanceClimb(machine, state, tol, max_iter, [state.evidence])
-    _ascend(run, held=machine.learns_noise)
+    _ascend(run)
     return run
 
 
-def _noise(machine: Machine, max_iter: int) -> float:
+def _noise(machine: GaussianMachine, max_iter: int) -> float:
     """Return the noise precision to begin with: high, in keeping with what can be explained."""
-    state = machine.null()
+    beta = machine.null().beta
     if not machine.learns_noise:
-        return state.beta
-    pilot = RelevanceClimb(machine, state, PILOT, max_iter, [state.evidence])
-    _ascend(pilot, held=False)
-    return min(KEEN * pilot.state.beta, machine.beta_cap)
+        return beta
+    rough = machine.ascended(beta, PILOT, max_iter, held=False)[2]
+    return min(KEEN * rough, machine.beta_cap)
 
 
-def _ascend(run: RelevanceClimb, held: bool) -> None:
-    """Climb until nothing is left to gain; the noise is ``held`` at first."""
+def _ascend(run: RelevanceClimb) -> None:
+    """Climb until nothing is left to gain."""
     tol, patience = run.tol, np.inf
     while run.left > 0:
         scan = Scan(run.machine, run.state, run.fine)
         gain = _restructure(run, scan)
         if gain > 0.0:
             patience = max(FINE * tol, SETTLED * gain)
-            settle(run, patience, held)
-        elif held or patience > FINE * tol:
+            settle(run, patience)
+        elif patience > FINE * tol:
             patience = FINE * tol
             settle(run, patience)
-            if tol < EXCHANGE and not (run.fine or run.machine.exact):
+            if tol < EXCHANGE and not run.fine:
                 run.fine = True
                 settle(run, patience)
         elif run.fine and _leap(run, scan):
@@ -202,7 +182,6 @@ def _ascend(run: RelevanceClimb, held: bool) -> None:
         else:
             run.converged = run.left > 0
             break
-        held = held and gain >= RELEASE
 
 
 def _restructure(run: RelevanceClimb, scan: Scan) -> float:
@@ -241,35 +220,28 @@ def _leap(run: RelevanceClimb, scan: Scan) -> bool:
     return False
 
 
-def settle(run: RelevanceClimb, tol: float, held: bool = False) -> None:
-    """Move precisions and noise together, delete, until no step is expected to gain ``tol``."""
-    machine, whole = run.machine, True
+def settle(run: RelevanceClimb, tol: float) -> None:
+    """Move precisions together, delete, until no step is expected to gain ``tol``."""
+    machine, whole = cast(LaplaceMachine, run.machine), True
     while run.left > 0:
-        state, cap, least = run.state, machine.beta_cap, 0.0
-        gram, right, square, total, exact = machine.inner(state)
-        free = machine.learns_noise and not held
+        state, least = run.state, 0.0
+        gram, right = machine.inner(state)
         moves: Any = slice(None)
         if run.fine:
             gram, right, moves = bent_model(machine, state, gram, right)
             least = least_precision(machine)
         alpha, limit = state.prior.copy(), run.left if whole else 1
         new = alpha[moves].copy()
-        beta, steps, deleted, changed, undone = native.settle(
-            run.room, gram, right, new, state.beta, square, total, free, cap, tol, limit
+        _, _, deleted, changed, _ = native.settle(
+            run.room, gram, right, new, state.beta, 0.0, 0.0, False, np.inf, tol, limit
         )
         if deleted + changed == 0:
             return
         alpha[moves] = np.maximum(new, np.minimum(alpha[moves], least)) if least else new
-        if not _take(run, alpha, beta):
+        if not _take(run, alpha):
             if not run.fine or not (whole or _one_alone(run, tol, least)):
                 return
             whole = False  # the model leads astray: from here on by its single steps
-        if exact:  # the steps themselves, from the evidence that they began with
-            before = [step - steps[0] + state.evidence for step in steps[1:-1]]
-            run.trace[-1:] = [*before, run.state.evidence]
-            made = {"deleted": deleted, "changed": changed - 1, "undone": undone}
-            run.counts |= {kind: run.counts[kind] + count for kind, count in made.items()}
-            return
 
 
 # Steps in the log of one precision, where none in all of them rises; slopes below are not followed.
@@ -291,17 +263,16 @@ def _one_alone(run: RelevanceClimb, tol: float, least: float) -> bool:
     return False
 
 
-def _take(run: RelevanceClimb, alpha: Array, beta: float) -> bool:
+def _take(run: RelevanceClimb, alpha: Array) -> bool:
     """Take settled precisions, infinity for what goes out, or a part of the way to them."""
     state = run.state
     stay = np.isfinite(alpha)
     active = tuple(i for i, s in zip(state.active, stay, strict=True) if s)
-    kind = "changed" if stay.all() else "deleted"
-    if run.to(active, alpha[stay], beta, kind):
+    if run.to(active, alpha[stay], state.beta, "changed" if stay.all() else "deleted"):
         return True
     target = np.where(stay, np.log(np.where(stay, alpha, 1.0)), np.log(state.prior) + 3.0)
     for part in (0.5, 0.2, 0.05, 0.01) if run.fine else (0.5, 0.2):
         prior = np.exp((1.0 - part) * np.log(state.prior) + part * target)
-        if run.to(state.active, prior, state.beta * (beta / state.beta) ** part, "changed"):
+        if run.to(state.active, prior, state.beta, "changed"):
             return True
     return False

@@ -25,6 +25,7 @@ from mercer.search.relevance.state import SparseState
 # a row by more than FAR; at these multiples of the least precision, the others if the evidence
 # loses less than WORSE at the first; and TIMES as high as they promise to gain at, if they do.
 NEAR, FAR, TIMES = 0.1, 1.0, 3.0
+ROWS = 64
 WIDTHS, WORSE = (20.0, 1.0, 5.0, 80.0, 320.0), 0.25
 
 
@@ -35,11 +36,15 @@ def leaps(
 
     S, Q, least (m,) and V (p, m) are those of a :class:`Scan`.
     """
-    ratio = np.divide(Q**2, S, out=np.zeros_like(S), where=np.abs(least) < S)
-    ratio[least < 0.0] = 0.0
+    free = np.logical_and(least >= 0.0, least < S)
+    ratio = np.where(free, Q**2 / np.where(free, S, 1.0), 0.0)
     which = np.flatnonzero(ratio > NEAR)
     T = state.factor.back(np.ascontiguousarray(V[: len(state.mu), which]))
-    widest = np.abs(machine.design.some(which) - T.T @ state.F).max(axis=1, initial=0.0)
+    widest = np.zeros(len(which))
+    for first in range(0, len(state.b), ROWS):  # so many that they stay in the cache
+        rows = slice(first, first + ROWS)
+        moved = machine.design.some(rows, which) - state.F[:, rows].T @ T
+        np.maximum(widest, np.abs(moved, out=moved).max(axis=0), out=widest)
     lowest = least_precision(machine)
     for i in which[np.abs(Q[which]) / S[which] * widest > FAR]:
         if ratio[i] > 1.0:

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -26,23 +26,11 @@ NOISE_FLOOR = 1e-6  # smallest noise variance, relative to that of the targets
 # Up to so many numbers, 72 MB, the inner products phi_i'W phi_m of all candidates may be formed at
 # once, where many are looked at; beyond, of those that are ever looked at.
 TOGETHER = 9_000_000
-# Up to so many functions the compiled code sees all candidates as fast as BLAS.
-SMALL = 24
 LOG_2PI = math.log(2.0 * math.pi)
 # Newton ends where it expects to gain less: the determinant is of first order in what is left.
 STEPS, CLOSE, STALLED = 100, 1e-14, 1e-8
 # A step that moves a latent value further is cut; one of weights beyond FAR is not taken at all.
 LONGEST, FAR = 100.0, 1e8
-
-
-class Inner(NamedTuple):
-    """A Gaussian model of a given set of functions by its inner products."""
-
-    gram: Array  # F W F' (p, p), row-major
-    right: Array  # F W t (p,)
-    square: float  # t'W t
-    total: float  # sum of the weights
-    exact: bool  # whether this is the model itself; else it touches it at the present state only
 
 
 # What gives the products phi_i'B phi_m of a candidate i with all, (m,), but for a factor.
@@ -53,8 +41,6 @@ class Machine(ABC):
     """Evaluates models, sets of functions with their precisions, under a likelihood."""
 
     exact = False  # whether the evidence is that of the model, and not an approximation
-    learns_noise = False
-    beta_cap = math.inf
 
     def __init__(self, design: Design) -> None:
         self.design = design
@@ -72,10 +58,6 @@ class Machine(ABC):
         self, active: tuple[int, ...], prior: Array, beta: float, near: SparseState | None = None
     ) -> SparseState:
         """Return the model with these functions; ``near`` is a state to start from."""
-
-    @abstractmethod
-    def inner(self, state: SparseState) -> Inner:
-        """Return the Gaussian model of the functions of ``state``."""
 
     @abstractmethod
     def outside(self, state: SparseState, spare: int = 0) -> tuple[Array, Array, Array]:
@@ -167,14 +149,8 @@ class GaussianMachine(Machine):
         beta, p, m = state.beta, len(state.mu), self.design.count
         index, R = np.array(state.active, dtype=np.intp), state.factor.R
         whole, S, Q = np.empty((p + spare, m)), np.empty(m), np.empty(m)
-        if p <= SMALL:
-            self._core.seen(index, R.T, state.mu, beta, whole, S, Q)
-            return S, Q, whole
-        V = whole[:p]
-        self._core.products(index, V)
-        state.factor.in_place(V, beta)
-        S = beta - np.einsum("ij,ij->j", V, V)
-        return S, beta * self._targets - (R @ state.mu) @ V, whole
+        self._core.seen(index, R.T, state.mu, beta, whole, S, Q)
+        return S, Q, whole
 
     def products(self, state: SparseState) -> tuple[Source, float]:
         return self._core, state.beta
@@ -182,9 +158,36 @@ class GaussianMachine(Machine):
     def whole(self, state: SparseState) -> float:
         return state.beta  # the columns have unit length
 
-    def inner(self, state: SparseState) -> Inner:
-        gram, right = self._given(np.array(state.active, dtype=np.intp))
-        return Inner(gram, right, self._square, self.total, True)
+    def ascended(
+        self, beta: float, tol: float, max_iter: int, held: bool
+    ) -> tuple[list[int], list[float], float, list[float], list[int], bool]:
+        """Climb from the flat functions with noise precision ``beta``, ``held`` at first.
+
+        Returns the functions, precisions and noise precision where that ends, the evidence after
+        each step, how many steps were of which kind (:data:`KINDS`), and whether it converged
+        within ``max_iter`` steps.
+        """
+        usable = self.design.usable.astype(np.float64)
+        given = usable, beta, self._square, self.beta_cap, self.learns_noise, held
+        limits, slow = (tol, max_iter, PIVOT), (self._hard, self._wide, self._back)
+        return self._core.ascend(*given, *limits, *slow)
+
+    def _hard(self, active: list[int], prior: Array, beta: float) -> tuple[Array, Array, float]:
+        """R' (p, p), mu (p,) and the evidence of a model that loses digits."""
+        state = self.evaluate(tuple(active), prior.copy(), beta)
+        return np.ascontiguousarray(state.factor.R.T), state.mu, state.evidence
+
+    def _wide(self, active: list[int], L: Array, mu: Array, beta: float) -> tuple[Array, ...]:
+        """V (p, m), S and Q (m,) of a model of many functions with R' = L, by BLAS."""
+        V = np.empty((len(mu), self.design.count))
+        self._core.products(np.array(active, dtype=np.intp), V)
+        WeightFactor(L.T).in_place(V, beta)
+        S = beta - np.einsum("ij,ij->j", V, V)
+        return V, S, beta * self._targets - (mu @ L) @ V
+
+    def _back(self, L: Array, V: Array) -> Array:
+        """Sigma F B phi_m of all candidates, (m, M), from V (p, m) of a model with R' = L."""
+        return np.ascontiguousarray(WeightFactor(L.T).back(V)[self.design.flat.shape[1] :].T)
 
     def _given(self, index: Index) -> tuple[Array, Array]:
         """F W F' (p, p) and F W t (p,) of these functions."""
@@ -273,11 +276,11 @@ class LaplaceMachine(Machine):
             evidence += 0.5 * (whole - found.logdet())
         return SparseState(active, prior, 1.0, lambda: F, mu, found, b, a, 0.0, evidence)
 
-    def inner(self, state: SparseState) -> Inner:
-        """Return the Gaussian model that touches this one at its mode."""
+    def inner(self, state: SparseState) -> tuple[Array, Array]:
+        """F B F' (p, p) and F B (targets) (p,) of the Gaussian model that touches at the mode."""
         gram = (state.F * state.b) @ state.F.T
         right = gram @ state.mu + state.F @ state.a
-        return Inner(np.ascontiguousarray(gram), right, 0.0, 0.0, False)
+        return np.ascontiguousarray(gram), right
 
     def outside(self, state: SparseState, spare: int = 0) -> tuple[Array, Array, Array]:
         p = len(state.mu)

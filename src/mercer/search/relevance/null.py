@@ -7,8 +7,7 @@ functions, chosen of m with K kernels tried on n rows, gain less than
     M (0.7 + log max(m / (n - M/2), 1)) + 4.5 + log K
 
 in 95 % of tables or more. Functions that gain as much are kept, be they few or many small ones.
-Laplace's approximation of the evidence gains more on noise; there the price (M + 1) (log m)/2 is
-asked for.
+Laplace's approximation of the evidence gains more on noise: there it is 1 in place of 0.7.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ from mercer.search.relevance.climb import COLLINEAR
 from mercer.search.relevance.machines import Machine
 from mercer.search.relevance.state import SparseState
 
-EACH, ONCE = 0.7, 4.5  # what a function is charged, and what the model is
+# what a function is charged, by an exact evidence and by Laplace's, and what the model is
+EACH, ROUGHLY, ONCE = 0.7, 1.0, 4.5
 LEVEL, ORDERS = 0.01, 299
 
 
@@ -39,18 +39,17 @@ def judged(
     """
     null = machine.null()
     gain = found.evidence - null.evidence
-    needed = price(machine, found)
-    if machine.exact:
-        needed = charge(machine, found) + ONCE + math.log(kernels)
+    needed = charge(machine, found) + ONCE + math.log(kernels)
     p = None if not tested or not found.active or gain >= needed else p_value(machine, null)
     kept = p is not None and p > max(LEVEL / kernels, 1.0 / (1 + ORDERS))
     return null if kept else found, {"gain": gain, "needed": needed, "p_value": p, "kept": kept}
 
 
 def charge(machine: Machine, state: SparseState) -> float:
-    """What noise gains with so many functions: M (0.7 + log max(m / (n - M/2), 1))."""
+    """What noise gains with so many functions: M (0.7 or 1 + log max(m / (n - M/2), 1))."""
     n, m, M = len(machine.design.weights), machine.design.count, len(state.active)
-    return M * (EACH + math.log(max(m / max(n - 0.5 * M, 0.5), 1.0)))
+    each = EACH if machine.exact else ROUGHLY
+    return M * (each + math.log(max(m / max(n - 0.5 * M, 0.5), 1.0)))
 
 
 def price(machine: Machine, state: SparseState) -> float:

@@ -81,9 +81,9 @@ class Design:
         """Return the candidate i, of unit length, shape (n,)."""
         return np.asarray(self.Phi[:, i] * self.inverse[i])
 
-    def some(self, which: Index) -> Array:
-        """Return several candidates, of unit length, one a row: shape (c, n)."""
-        return np.asarray((self.Phi[:, which] * self.inverse[which]).T)
+    def some(self, rows: slice, which: Index) -> Array:
+        """Return several candidates, of unit length, at some rows: shape (rows, c)."""
+        return np.asarray(self.Phi[rows][:, which] * self.inverse[which])
 
     def dots(self, V: Array, out: Array | None = None) -> Array:
         """Inner products of V (n,) or (p, n) with every candidate: (m,) or (p, m)."""
@@ -136,8 +136,8 @@ class Spanned(Design):
     def column(self, i: int) -> Array:
         return np.asarray(self.Phi @ self.Phi[i] * self.inverse[i])
 
-    def some(self, which: Index) -> Array:
-        return np.asarray((self.Phi[which] * self.inverse[which, None]) @ self.Phi.T)
+    def some(self, rows: slice, which: Index) -> Array:
+        return np.asarray(self.Phi[rows] @ (self.Phi[which] * self.inverse[which, None]).T)
 
     def dots(self, V: Array, out: Array | None = None) -> Array:
         found = np.matmul(V @ self.Phi, self.Phi.T, out=out)
