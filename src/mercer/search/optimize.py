@@ -22,6 +22,7 @@ from mercer.search.scan import scan
 from mercer.search.space import Space
 from mercer.search.subset import FINE, ROUGH, Evaluated, best_two, from_subsets, nested
 
+MARGIN = 0.02  # nats by which another maximum is higher
 LONGER = 3  # screens after which a close second should be better than the first at its end
 # Points beyond which a search begins on some of them; where an evaluation takes several
 # factorisations.
@@ -222,6 +223,7 @@ class Optimize(Watched):
         many_rows = FROM_ITERATED if criterion.inference.factors_repeatedly else FROM
         if self.subsets and self.restarts and self.screen and watch.rows > many_rows:
             watch.begin_on(nested(criterion, space)[-1 if last else 0 :])
+            watch.doubted = bool(many) and criterion.inference.factors_repeatedly
         if watch.teller is not None:
             watch.teller.expected = len(space) + 10 * (1 if watch.fewer else 1 + len(starts))
         try:
@@ -273,7 +275,9 @@ class Optimize(Watched):
             more, end = ([], ROUGH) if self.phase == "first" else ([watch], FINE)
             given = (bounds, outcomes, self._climb, starts[0], end)
             outcomes = from_subsets([*watch.fewer, *more], *given)
-            if outcomes:
+            if outcomes and not (
+                watch.doubted and self._beaten(watch, bounds, starts, outcomes[0])
+            ):
                 return outcomes
             watch.told = False
         outcomes = self._each(watch, bounds, starts, budget)
@@ -288,6 +292,15 @@ class Optimize(Watched):
                     second = self._climb(watch, bounds, second.u)
                     outcomes[:2] = sorted([outcomes[0], second], key=lambda one: -one.value)
         return outcomes
+
+    def _beaten(self, watch: Watch, bounds: Array, starts: list[Array], end: Result) -> bool:
+        """Whether the given start leads higher on all rows, after screening, than the end on some.
+
+        Labels tell little: a function that all rows show may not be seen on some of them.
+        """
+        here = end.value if self.phase == "whole" else -watch(end.u, None)[0]
+        other = self._climb(watch, bounds, starts[0], self.screen)
+        return other.value > here + MARGIN and len(best_two([end, other])) > 1
 
     def _each(
         self,

@@ -250,6 +250,8 @@ def _decide(
     one_start = search.__sklearn_clone__()
     if scanned is None and "restarts" in one_start.parameter_names():
         one_start.set_params(restarts=0)
+    if "subsets" in best.report and best.on_some is None:  # some of the rows told nothing
+        one_start.set_params(subsets=False)
     parts.loss = draws[0].loss
     varying = int((np.ptp(problem.points, axis=0) > 0).sum())
     extra = max(varying - 1, 1) * len(tied)

@@ -194,6 +194,7 @@ class Watch:
         self.factorisations: list[int] = []
         self.fewer: list[Watch] = []  # those of the search on some of the rows
         self.told = True  # whether these know anything
+        self.doubted = False  # whether what they say is to be tested on all rows
 
     @property
     def rows(self) -> int:
