@@ -28,7 +28,7 @@ PEERS = {
     "scale": ["GPyTorch"],
 }
 PARTS = ("evidence", "memory", "fit", "startup", "threads", "update", "accuracy", "med")
-PARTS += ("bound", "product", "iterative", "landmarks")  # of large tables
+PARTS += ("bound", "product", "iterative", "landmarks", "search")  # of large tables
 PARTS += ("sinc", "regression", "classification")  # of relevance vectors
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from bound import SCALE, D, bound_rows, memory_rows, problem, reached_rows
 from landmarks import landmark_rows
 from measure import Row, interleaved, serve
+from subsets import search_rows
 from threads import thread_rows
 
 
@@ -266,6 +267,8 @@ def scale_rows(parts: list[str], n: int, repeats: int, peers: bool) -> list[Row]
         rows += iterative_rows(3 * n, peers)
     if "landmarks" in parts:
         rows += landmark_rows(2 * n, repeats, [30 * n, 100 * n])
+    if "search" in parts:
+        rows += search_rows(n // 4)
     if "threads" in parts:
         rows += thread_rows(n, repeats)
     return rows

@@ -11,13 +11,21 @@ from mercer.kernels import RBF, Precomputed
 from mercer.losses import Gaussian
 from mercer.search import EvidenceCriterion, Optimize, Space, optimize, simple_problem, subset
 from mercer.search.progress import to_stderr
-from mercer.search.subset import WhiteCoordinates, awake, best_two, nested, unit_curvature
+from mercer.search.subset import (
+    WhiteCoordinates,
+    awake,
+    best_two,
+    from_subsets,
+    nested,
+    unit_curvature,
+)
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begin on subsets from 200 points: 60 and 125 of 250."""
     monkeypatch.setattr(optimize, "FROM", 200)
+    monkeypatch.setattr(optimize, "FROM_ITERATED", 200)
     monkeypatch.setattr(subset, "FIRST", (60, 120))
 
 
@@ -50,7 +58,8 @@ def test_same_maximum_of_a_classifier(rng: np.random.Generator) -> None:
     slow = GPClassifier(kernel, inference="laplace", search=Optimize(subsets=False)).fit(X, y > 0)
     fast = GPClassifier(kernel, inference="laplace").fit(X, y > 0)
     assert fast.log_evidence_ == pytest.approx(slow.log_evidence_, abs=1e-3)
-    assert fast.report_["search"]["evaluations"] <= 12
+    # labels tell little: the given start is screened on all rows, too
+    assert fast.report_["search"]["evaluations"] <= 12 + Optimize().screen + 1
 
 
 def test_order_of_rows_and_columns_is_of_no_account(rng: np.random.Generator) -> None:
@@ -163,7 +172,7 @@ def test_a_column_that_few_rows_did_not_need_is_found_again() -> None:
     wide = np.tile([-20.0, 20.0], (2, 1))
     _, flat = unit_curvature(column, out, wide)
     assert flat.all()
-    np.testing.assert_array_equal(awake(column, out, flat, np.zeros(2)), [13.0, 4.0])
+    np.testing.assert_array_equal(awake(column, out, flat, np.zeros(2))[0], [13.0, 4.0])
 
 
 def test_the_second_of_two_is_elsewhere() -> None:
@@ -187,3 +196,53 @@ def test_progress_tells_the_time_of_an_evaluation_and_what_is_left(
     assert seen[-1]["left"] >= seen[-1]["seconds"]  # never nothing before the end
     to_stderr({"stage": "s", "evaluations": 3, "best": 1.0, "seconds": 4.0, "left": 200.0})
     assert "4.0 s each, about 3 min left" in capsys.readouterr().err
+
+
+def test_rows_that_tell_nothing_leave_the_search_to_all() -> None:
+    """Few labels of chance: the variance goes to zero, where all is flat; on all it need not."""
+    few, more = Hill(np.diag([1e-3, 1e-4]), np.array([-9.0, 0.0])), Hill(np.eye(2), np.zeros(2), 9)
+    wide = np.tile([-20.0, 20.0], (2, 1))
+    for hills in ([few, more], [few]):
+        start = Optimize()._climb(few, wide, np.zeros(2))
+        assert from_subsets(hills, wide, [start], Optimize()._climb, np.zeros(2)) == []
+    assert more.seen == 0
+    few.top = np.ones(2)
+    assert from_subsets([few, more], wide, [start], Optimize()._climb, np.ones(2))
+
+
+def test_one_length_scale_is_climbed_on_all_rows_where_columns_do_not_pay(
+    rng: np.random.Generator,
+) -> None:
+    X, y = data(rng)
+    clear = GPRegressor().fit(X, y)
+    assert clear.report_["ard"]["kept"]
+    assert clear.report_["search"]["evaluations"] == 0
+    y = np.sin(X.sum(axis=1)) + 0.2 * rng.normal(size=len(X))
+    slow = GPRegressor(search=Optimize(subsets=False)).fit(X, y)
+    fast = GPRegressor().fit(X, y)
+    assert not fast.report_["ard"]["kept"]
+    assert fast.report_["search"]["evaluations"] > 0
+    assert fast.report_["search"]["starts"] == slow.report_["search"]["starts"]
+    assert fast.log_evidence_ == pytest.approx(slow.log_evidence_, abs=1e-3)
+    assert fast.report_["ard"]["gain"] == pytest.approx(slow.report_["ard"]["gain"], abs=1e-2)
+
+
+def test_ends_that_differ_in_what_is_flat_are_one(rng: np.random.Generator) -> None:
+    class End:
+        def __init__(self, u: list[float]) -> None:
+            self.u, self.value, self.report = np.array(u, dtype=float), 0.0, {}
+
+    wide = np.tile([-20.0, 20.0], (2, 1))
+    hill = Hill(np.diag([9.0, 1e-3]), np.zeros(2))
+    assert len(subset._at_different_maxima(hill, [End([0, 0]), End([0.1, 8])], wide, 1.0)) == 1
+    assert len(subset._at_different_maxima(hill, [End([0, 0]), End([3, 8])], wide, 1.0)) == 2
+
+
+def test_what_few_labels_say_is_tested_on_all_rows() -> None:
+    """A hill that half of the rows do not show: the given start leads up to it on all of them."""
+    wide, start = np.tile([-20.0, 20.0], (2, 1)), np.zeros(2)
+    watch = Hill(np.eye(2), np.ones(2), 9)
+    search, there = Optimize(), optimize.Result(np.full(2, 8.0), -100.0)
+    assert search._beaten(watch, wide, [start], there)
+    assert not search._beaten(watch, wide, [start], optimize.Result(np.ones(2), 1.0))
+    assert watch.seen <= 2 * (search.screen + 3)

@@ -284,8 +284,11 @@ class Inference(Component):
         """Whether features in single precision are good enough for its tolerance."""
         return False
 
-    def searching(self) -> Inference:
-        """Return the inference for a search, maybe a rougher one; its result is solved by this."""
+    def searching(self, rough: bool = False) -> Inference:
+        """Return the inference for a search, maybe a rougher one; its result is solved by this.
+
+        ``rough`` is for a search on some of the rows, that is to end near the maximum of all.
+        """
         return self
 
     def solve(

@@ -5,9 +5,8 @@ Each climb is counted, begun at the last posterior, and keeps its best point at 
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -16,100 +15,19 @@ from scipy.optimize import Bounds, minimize
 from mercer.core.arrays import Array
 from mercer.core.component import Component, Names
 from mercer.core.words import there_is_no
-from mercer.inference.base import Problem, Solution
-from mercer.search.criteria.evidence import Criterion, bare
-from mercer.search.progress import Progress, Teller, to_stderr
+from mercer.inference.base import Solution
+from mercer.search.criteria.evidence import Criterion, Watch, bare
+from mercer.search.progress import Progress
 from mercer.search.scan import scan
 from mercer.search.space import Space
-from mercer.search.subset import Evaluated, best_two, from_subsets, nested
+from mercer.search.subset import FINE, ROUGH, Evaluated, best_two, from_subsets, nested
 
-HOPELESS = 1e25  # stands for an impossible point in the line search, which then shortens its step
-ASTRAY = 1e-2  # residual, in posterior deviations, of an inference that did not converge
+MARGIN = 0.02  # nats by which another maximum is higher
 LONGER = 3  # screens after which a close second should be better than the first at its end
-FROM = 1500  # points beyond which a search begins on some of them
+# Points beyond which a search begins on some of them; where an evaluation takes several
+# factorisations.
+FROM, FROM_ITERATED = 1500, 600
 MEMORY = 40  # pairs kept by L-BFGS-B: with few parameters a long memory saves evaluations
-
-
-class Watch:
-    """The criterion with its sign turned, counting, remembering the best, and stoppable."""
-
-    def __init__(self, criterion: Criterion, progress: bool | Progress) -> None:
-        self.criterion, self.stage = criterion, "searching"
-        tell = progress if callable(progress) else to_stderr
-        self.teller = Teller(tell, self.rows) if progress else None
-        self.stop, self.lock = threading.Event(), threading.Lock()
-        self.best: tuple[float, Array] | None = None
-        self.evaluations = self.failures = 0
-        self.failure: ValueError | None = None
-        self.factorisations: list[int] = []
-        self.fewer: list[Watch] = []  # those of the search on some of the rows
-
-    @property
-    def rows(self) -> int:
-        """The number of points."""
-        return len(self.criterion.problem.points)
-
-    def begin_on(self, problems: list[Problem]) -> None:
-        """Add searches on some of the rows, which come before."""
-        self.fewer = [Watch(self.criterion.on(problem), False) for problem in problems]
-        for few in self.fewer:
-            few.stop, few.teller = self.stop, self.teller
-            few.stage = f"searching on {few.rows} of {self.rows} rows"
-
-    def work(self) -> dict[str, Any]:
-        """How many factorisations an evaluation took; empty for an inference that needs one."""
-        if not self.factorisations:
-            return {}
-        counts = np.asarray(self.factorisations)
-        return {"factorisations": {"median": float(np.median(counts)), "total": int(counts.sum())}}
-
-    def __call__(
-        self, u: Array, start: Solution | None, stage: str | None = None
-    ) -> tuple[float, Array, Solution | None]:
-        """Minus the value, minus the gradient, and the posterior found on the way.
-
-        ``stage`` is told with the progress; None is that of the whole search.
-        """
-        if self.stop.is_set():
-            raise KeyboardInterrupt
-        with self.lock:
-            self.evaluations += 1
-            first = self.evaluations == 1 and not self.fewer
-        try:
-            value, gradient, solution = self.criterion.evaluate(u, start)
-        except ValueError as error:  # a matrix or a kernel that is impossible at this point
-            if first:
-                raise  # the given start itself: the user should know
-            self.failure = error
-            value, gradient, solution = -np.inf, np.zeros(len(u)), None
-        with self.lock:
-            finite = np.isfinite(value) and np.all(np.isfinite(gradient))
-            lost = _astray(solution)
-            self.failure = self.failure or lost
-            if not finite or lost is not None:
-                self.failures += 1
-                return HOPELESS, np.zeros(len(u)), None
-            if solution is not None and "factorisations" in solution.report.details:
-                self.factorisations.append(int(solution.report.details["factorisations"]))
-            if self.best is None or value > self.best[0]:
-                self.best = (value, u.copy())
-            best = self.best[0] + self.criterion.offset
-            event = {"evaluations": self.evaluations, "best": best, "stage": stage or self.stage}
-        if self.teller is not None:
-            self.teller(event, self.rows)
-        return -value, -gradient, solution
-
-
-def _astray(solution: Solution | None) -> ValueError | None:
-    """Say so where an inference ended so far from its fixed point that E means nothing."""
-    report = None if solution is None else solution.report
-    if report is None or report.converged or report.details.get("residual", 0.0) <= ASTRAY:
-        return None
-    return ValueError(
-        "the inference did not converge at any start of the search, so that there is no evidence "
-        "to follow; choose another inference ('laplace' or 'variational'), or bound the kernel's "
-        f"variance. {report.message}".rstrip()
-    )
 
 
 class Climb:
@@ -171,6 +89,7 @@ class Result:
     value: float
     report: dict[str, Any] = field(default_factory=dict)
     scanned: dict[str, Component] | None = None  # the parts at the best point of a scan before
+    on_some: float | None = None  # the best value on some of the rows, if it began there
 
 
 class Search(Component):
@@ -183,6 +102,8 @@ class Search(Component):
     needs_evidence: ClassVar[bool] = True
     samples_many: ClassVar[bool] = False
     kept: Any = None  # (kernel, loss, report) that other rows have found: nothing is searched for
+    # Where a search begins on some of the rows: "first" ends there, "last" goes on from its end.
+    phase: Literal["whole", "first", "last"] = "whole"
 
     @classmethod
     def given(cls, given: object) -> Search | None:
@@ -240,8 +161,9 @@ class Optimize(Watched):
     tol : relative change of the criterion at which to stop.
     balance : let exact copies and weights say how much a row counts, not how little noise there is
         (see :func:`~mercer.search.balanced`); False maximises the literal evidence.
-    subsets : beyond 1500 points, try all starts on a quarter of them (500 to 1000), climb from the
-        best two on half of them (at most 4000), and end with few evaluations on all of them.
+    subsets : beyond 1500 points (600 where an inference iterates), try all starts on a quarter of
+        them (300 to 1000), climb from the best two on half of them (at most 4000), and end with few
+        evaluations on all of them.
     n_jobs : starts run in parallel threads (joblib's meaning; None is one).
     progress : True for a line on stderr, or a function that is given a dictionary with
         "evaluations", "best", "stage", "seconds" (of one on all rows) and "left" after each.
@@ -281,12 +203,13 @@ class Optimize(Watched):
             raise ValueError("restarts must be at least 0 and max_iter at least 1")
 
     def run(self, criterion: Criterion, space: Space, rng: np.random.Generator) -> list[Result]:
-        many = self.restarts if space.scanned is None else 0
+        last = self.phase == "last"
+        many = self.restarts if space.scanned is None and not last else 0
         starts = [space.start, *(space.random(rng) for _ in range(many))]
         scanned: Array | None = None
         others: list[Array] = []
         told: dict[str, Any] = {}
-        if self.restarts:
+        if self.restarts and not last:
             scanned, others, told = scan(criterion, space, space.scanned)
         if others:
             kept = len(starts) - (len(others) if criterion.rivals else 1)  # of the random ones
@@ -297,8 +220,10 @@ class Optimize(Watched):
         if not len(space):
             found = {"evaluations": 1, "converged": True, "starts": 0}
             return [Result(space.start, criterion(space.start)[0], found)]
-        if self.subsets and self.restarts and self.screen and watch.rows > FROM:
-            watch.begin_on(nested(criterion, space))
+        many_rows = FROM_ITERATED if criterion.inference.factors_repeatedly else FROM
+        if self.subsets and self.restarts and self.screen and watch.rows > many_rows:
+            watch.begin_on(nested(criterion, space)[-1 if last else 0 :])
+            watch.doubted = bool(many) and criterion.inference.factors_repeatedly
         if watch.teller is not None:
             watch.teller.expected = len(space) + 10 * (1 if watch.fewer else 1 + len(starts))
         try:
@@ -311,7 +236,7 @@ class Optimize(Watched):
             value, u = known[0]
             how = {"converged": False, "message": "interrupted; the best point so far is kept"}
             outcomes = [Result(u, value, how)]
-        if watch.best is None and not watch.stop.is_set():
+        if all(one.best is None for one in (watch, *watch.fewer)) and not watch.stop.is_set():
             raise watch.failure or ValueError(
                 "the criterion could not be evaluated at any start: check the scale of the inputs"
             )
@@ -331,6 +256,11 @@ class Optimize(Watched):
         if watch.fewer:
             counts = np.array([(few.rows, few.evaluations) for few in watch.fewer]).T.tolist()
             best.report["subsets"] = dict(zip(("rows", "evaluations"), counts, strict=True))
+            inner = watch.fewer[0].criterion.inference
+            if inner is not criterion.inference:
+                best.report["subsets"]["inner_tol"] = inner.get_params()["tol"]
+            found = watch.fewer[-1].best if watch.told else None
+            best.on_some = None if found is None else found[0]
         if scanned is not None:
             best.report["scan"], best.scanned = told, space.parts_at(scanned)
         return [best]
@@ -340,13 +270,17 @@ class Optimize(Watched):
         screening = self.screen is not None and len(starts) > 1
         watch.stage = "screening" if screening and not watch.fewer else "searching"
         budget = self.screen if screening else None
-        first = [*watch.fewer, watch][0]
-        outcomes: list[Result] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(self._climb)(first, bounds, start, budget) for start in starts
-        )
-        outcomes.sort(key=lambda outcome: -outcome.value)
         if watch.fewer:
-            return from_subsets(watch, watch.fewer, bounds, outcomes, self._climb, starts[0])
+            outcomes = self._each(watch.fewer[0], bounds, starts, budget, ROUGH)
+            more, end = ([], ROUGH) if self.phase == "first" else ([watch], FINE)
+            given = (bounds, outcomes, self._climb, starts[0], end)
+            outcomes = from_subsets([*watch.fewer, *more], *given)
+            if outcomes and not (
+                watch.doubted and self._beaten(watch, bounds, starts, outcomes[0])
+            ):
+                return outcomes
+            watch.told = False
+        outcomes = self._each(watch, bounds, starts, budget)
         if budget is not None:
             watch.stage = "searching"
             best, second = outcomes[:2]
@@ -358,6 +292,29 @@ class Optimize(Watched):
                     second = self._climb(watch, bounds, second.u)
                     outcomes[:2] = sorted([outcomes[0], second], key=lambda one: -one.value)
         return outcomes
+
+    def _beaten(self, watch: Watch, bounds: Array, starts: list[Array], end: Result) -> bool:
+        """Whether the given start leads higher on all rows, after screening, than the end on some.
+
+        Labels tell little: a function that all rows show may not be seen on some of them.
+        """
+        here = end.value if self.phase == "whole" else -watch(end.u, None)[0]
+        other = self._climb(watch, bounds, starts[0], self.screen)
+        return other.value > here + MARGIN and len(best_two([end, other])) > 1
+
+    def _each(
+        self,
+        watch: Watch,
+        bounds: Array,
+        starts: list[Array],
+        budget: int | None,
+        tol: float | None = None,
+    ) -> list[Result]:
+        """Outcomes of the climbs from all starts, best first."""
+        outcomes: list[Result] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(self._climb)(watch, bounds, start, budget, tol) for start in starts
+        )
+        return sorted(outcomes, key=lambda outcome: -outcome.value)
 
     def _climb(
         self,

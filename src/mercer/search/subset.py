@@ -7,6 +7,7 @@ criterion, known from few rows, leads from the one to the other in few evaluatio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -16,12 +17,13 @@ from mercer.core.arrays import Array
 from mercer.inference.base import Problem, Solution
 from mercer.kernels.base import Kernel
 from mercer.losses.base import Loss
-from mercer.search.criteria.evidence import Criterion
+from mercer.search.criteria.evidence import Criterion, bare
 from mercer.search.scan import rows_of
 from mercer.search.space import Space
 
-FIRST = (500, 1000)  # least and most rows on which all starts are tried, else a quarter
+FIRST = (300, 1000)  # least and most rows on which all starts are tried, else a quarter
 SECOND = 4000  # most rows on which the best two climb on, else a half
+MORE = 1.5  # times the fewest rows that these should be
 EACH = 20  # rows of a class on the fewest rows, below which its labels are left to chance
 APART = 1.0  # in a logarithm: two climbs are to different maxima
 ROUGH, FINE = 1e-5, 1e-9  # relative change at which a climb ends, on some rows and on all
@@ -70,6 +72,7 @@ def nested(criterion: Criterion, space: Space) -> list[Problem]:
         return []
     order = np.random.default_rng(n).permutation(n)
     sizes = (int(np.clip(n // 4, *FIRST)), min(n // 2, SECOND))
+    sizes = sizes if sizes[1] > MORE * sizes[0] else sizes[:1]
     problems = [rows_of(problem, np.sort(order[:size])) for size in sizes]
     if loss.response in ("binary", "multiclass"):
         counts = np.unique(problems[0].rows, axis=0, return_counts=True)[1]
@@ -86,30 +89,46 @@ def best_two(ends: Sequence[End]) -> list[End]:
 
 
 def from_subsets(
-    watch: Evaluated,
-    fewer: Sequence[Evaluated],
+    ever_more: Sequence[Evaluated],
     bounds: Array,
     screened: list[End],
     climb: Callable[..., End],
     home: Array,
+    tol: float = FINE,
 ) -> list[End]:
-    """Return the outcome on all rows, from the better of the two ends on some of them.
+    """Return the outcome on the most rows, from the better of the two ends on fewer of them.
 
-    ``screened`` are the ends on the fewest rows; ``climb`` (criterion, bounds, start, budget, tol)
-    goes on from there. ``home`` (p,) is a point at which all parameters matter.
+    ``ever_more`` are the criteria of some of the rows and, unless the search is to end there, of
+    all; ``screened`` the ends on the fewest. ``climb`` (criterion, bounds, start, budget, tol) goes
+    on from there. ``home`` (p,) is a point at which all parameters matter; ``tol`` is for the end.
+    Nothing is returned if the fewest rows led to where no parameter matters: they tell nothing.
     """
-    ends = [climb(fewer[0], bounds, end.u, None, ROUGH) for end in best_two(screened)]
-    begun: list[WhiteCoordinates] = []
-    for few, more in zip(fewer, [*fewer[1:], watch], strict=True):
+    ends = [climb(ever_more[0], bounds, end.u, None, ROUGH) for end in best_two(screened)]
+    away = np.abs(ends[0].u - home).max() > ASLEEP[0]
+    if away and unit_curvature(ever_more[0], ends[0].u, bounds)[1].all():
+        return []
+    for few, more in pairwise(ever_more):
         begun = []
-        for end in best_two(ends):
-            S, flat = unit_curvature(few, end.u, bounds, more.rows / few.rows)
-            u = awake(more, end.u, flat, home)
-            begun.append(WhiteCoordinates(more, bounds, u, S))
-        if more is not watch:
-            ends = [white.climbed(climb, ROUGH) for white in begun]
-    best = min(begun, key=lambda white: white.first[0])
-    return [best.climbed(climb, FINE)]
+        for end, S, flat in _at_different_maxima(few, best_two(ends), bounds, more.rows / few.rows):
+            u, last = awake(more, end.u, flat, home)
+            begun.append(WhiteCoordinates(more, bounds, u, S, last))
+        last = more is ever_more[-1]
+        if last:
+            begun = [min(begun, key=lambda white: white.first[0])]
+        ends = [white.climbed(climb, tol if last else ROUGH) for white in begun]
+    return best_two(ends)[:1]
+
+
+def _at_different_maxima(
+    few: Evaluated, ends: list[End], bounds: Array, times: float
+) -> list[tuple[End, Array, Mask]]:
+    """Return one or two ends with their curvatures; one where they differ in what is flat alone."""
+    known = [(end, *unit_curvature(few, end.u, bounds, times)) for end in ends]
+    if len(known) == 2:
+        (one, _, flat), (other, _, also_flat) = known
+        if np.all((flat & also_flat) | (np.abs(one.u - other.u) <= APART)):
+            return known[:1]
+    return known
 
 
 def unit_curvature(
@@ -135,21 +154,25 @@ def unit_curvature(
     return np.asarray(S), flat
 
 
-def awake(criterion: Evaluated, u: Array, flat: Mask, home: Array) -> Array:
+def awake(criterion: Evaluated, u: Array, flat: Mask, home: Array) -> tuple[Array, Solution | None]:
     """Return u (p,), those without curvature nearer home if the criterion of more rows leads there.
+
+    The posterior where that was tried, if it was, is a start for the next.
 
     Few rows tell little of a column that matters a little: its length scale goes to infinity, and
     from there no gradient leads back.
     """
-    away = u - home
+    away, last = u - home, None
     for distance in ASLEEP:
         flat = flat & (np.abs(away) > distance)
         if not flat.any():
             break
         near = np.where(flat, home + distance * np.sign(away), u)
-        back = flat & (criterion(near, None)[1] * away > 0.0)
+        _, slope, found = criterion(near, last)
+        last = None if found is None else bare(found)
+        back = flat & (slope * away > 0.0)
         u, flat = np.where(back, near, u), flat & ~back
-    return u
+    return u, last
 
 
 def within(u: Array, bounds: Array) -> Mask:
@@ -165,9 +188,16 @@ class WhiteCoordinates:
     which L-BFGS-B takes as it is.
     """
 
-    def __init__(self, watch: Evaluated, bounds: Array, start: Array, S: Array) -> None:
+    def __init__(
+        self,
+        watch: Evaluated,
+        bounds: Array,
+        start: Array,
+        S: Array,
+        last: Solution | None = None,
+    ) -> None:
         self.watch, self.bounds, self.start = watch, bounds, start
-        self.first = watch(start, None)
+        self.first = watch(start, last)
         newton = S.T @ self.first[1]
         length = max(1.0, float(np.linalg.norm(newton)))
         self.unit = 1.0 / (max(1.0, float(np.abs(S @ newton).max())) * length**2)

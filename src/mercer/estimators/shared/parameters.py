@@ -240,36 +240,54 @@ def _decide(
     if search.kept is not None:
         kernel, loss, found = search.kept
         return [Draw(kernel, loss)], deepcopy(found)
-    draws, best = _run(parts, parts.kernel, problem, search, rng)
-    report: dict[str, Any] = {"search": dict(best.report)}
     d = problem.points.shape[1]
-    tied = tied_scales(parts.kernel) if parts.named_kernel else []
-    if not tied or d == 1 or best.report.get("interrupted"):
+    tied = tied_scales(parts.kernel) if parts.named_kernel and d > 1 else []
+    first = search.__sklearn_clone__() if tied else search
+    first.phase = "first" if tied else first.phase
+    draws, best = _run(parts, parts.kernel, problem, first, rng)
+    report: dict[str, Any] = {"search": dict(best.report)}
+    if not tied or best.report.get("interrupted"):
         return draws, report
     scanned = best.scanned
     one_start = search.__sklearn_clone__()
     if scanned is None and "restarts" in one_start.parameter_names():
         one_start.set_params(restarts=0)
+    if "subsets" in best.report and best.on_some is None:  # some of the rows told nothing
+        one_start.set_params(subsets=False)
     parts.loss = draws[0].loss
+    varying = int((np.ptp(problem.points, axis=0) > 0).sum())
+    extra = max(varying - 1, 1) * len(tied)
+    needed = PRICE * extra * float(np.log(max(float(problem.row_weights.sum()), 2.0)))
     try:
         kernel = untied(draws[0].kernel, d)
         if scanned is not None:
             scanned = scanned | {"kernel": untied(cast(Kernel, scanned["kernel"]), d)}
         others, other = _run(parts, kernel, problem, one_start, rng, scanned)
+        tied_value, value = (_log_evidence(draw, parts, problem) for draw in (draws[0], others[0]))
+        # a gain on some rows that pays for all leaves nothing to decide
+        if best.on_some is not None and (other.on_some or -np.inf) - best.on_some <= needed:
+            first.phase = "last"
+            draws, best = _run(parts, draws[0].kernel, problem, first, rng)
+            report["search"] = _continued(report["search"], best.report)
+            tied_value = _log_evidence(draws[0], parts, problem)
     except Abandoned:
         raise
     except KeyboardInterrupt:
         report["search"]["interrupted"] = True
         return draws, report
-    tied_value, value = (_log_evidence(draw, parts, problem) for draw in (draws[0], others[0]))
-    varying = int((np.ptp(problem.points, axis=0) > 0).sum())
-    extra = max(varying - 1, 1) * len(tied)
-    needed = PRICE * extra * float(np.log(max(float(problem.row_weights.sum()), 2.0)))
     gain = float(value - tied_value)
     found = {"kept": gain > needed, "gain": gain, "needed": needed, "extra_parameters": extra}
     report["ard"] = found | {"search": other.report}
     report["search"]["interrupted"] = bool(other.report.get("interrupted"))
     return (others if gain > needed else draws), report
+
+
+def _continued(first: dict[str, Any], last: dict[str, Any]) -> dict[str, Any]:
+    """Return the report of a search in two phases."""
+    kept = {key: first[key] for key in ("starts", "scan", "subsets") if key in first}
+    counts = [*kept["subsets"]["evaluations"]]
+    counts[-1] += last["subsets"]["evaluations"][-1]
+    return last | kept | {"subsets": kept["subsets"] | {"evaluations": counts}}
 
 
 def _log_evidence(draw: Draw, parts: Parts, problem: Problem) -> float:

@@ -17,6 +17,7 @@ from mercer.losses.numbers.defaults import slopes
 
 POWERS = (0.8, 0.5)  # that take over where EP finds no proper cavities
 SEARCHING = 1e-5  # the tolerance that a search for hyperparameters needs
+ROUGHER = 100.0  # times that of one on some of the rows
 MEMORY = 4  # differences that the acceleration keeps
 NEAR = 1.0  # residual below which steps are accelerated: q moves by less than its own width
 STALE, SHORTEST = 8, 0.02  # sweeps without progress until they are damped, and how far at most
@@ -83,9 +84,13 @@ class EP(SiteInference):
         check_limits("EP", tol, max_iter)
         self.tol, self.max_iter = tol, max_iter
 
-    def searching(self) -> EP:
-        """Return EP with ten times ``tol``, at most 1e-5; E errs by its square."""
-        tol = max(self.tol, min(10.0 * self.tol, SEARCHING))
+    def searching(self, rough: bool = False) -> EP:
+        """Return EP with ten times ``tol``, at most 1e-5 (1e-3 if ``rough``); E errs by its square.
+
+        ``rough`` times a hundred again.
+        """
+        more = ROUGHER if rough else 1.0
+        tol = max(self.tol, min(10.0 * more * self.tol, more * SEARCHING))
         return self if tol == self.tol else copy(self).set_params(tol=tol)
 
     def sweeps(self, task: Task) -> Sweeps:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import replace
-from typing import Protocol, Self, cast
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 
@@ -18,7 +19,11 @@ from mercer.linalg.dense.gram import RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
 from mercer.losses.base import Loss
 from mercer.losses.real.gaussian import Gaussian
+from mercer.search.progress import Progress, Teller, to_stderr
 from mercer.search.space import Space
+
+HOPELESS = 1e25  # stands for an impossible point in the line search, which then shortens its step
+ASTRAY = 1e-2  # residual, in posterior deviations, of an inference that did not converge
 
 
 class GramMaker(Protocol):
@@ -173,6 +178,92 @@ class LabelsAsNumbers(Criterion):
         self, gram: Gram, loss: Loss, solution: Solution
     ) -> tuple[float, dict[str, Gradient]]:
         raise NotImplementedError("it compares points, and has no gradient")
+
+
+class Watch:
+    """The criterion with its sign turned, counting, remembering the best, and stoppable."""
+
+    def __init__(self, criterion: Criterion, progress: bool | Progress) -> None:
+        self.criterion, self.stage = criterion, "searching"
+        tell = progress if callable(progress) else to_stderr
+        self.teller = Teller(tell, self.rows) if progress else None
+        self.stop, self.lock = threading.Event(), threading.Lock()
+        self.best: tuple[float, Array] | None = None
+        self.evaluations = self.failures = 0
+        self.failure: ValueError | None = None
+        self.factorisations: list[int] = []
+        self.fewer: list[Watch] = []  # those of the search on some of the rows
+        self.told = True  # whether these know anything
+        self.doubted = False  # whether what they say is to be tested on all rows
+
+    @property
+    def rows(self) -> int:
+        """The number of points."""
+        return len(self.criterion.problem.points)
+
+    def begin_on(self, problems: list[Problem]) -> None:
+        """Add searches on some of the rows, which come before."""
+        self.fewer = [Watch(self.criterion.on(problem), False) for problem in problems]
+        for few in self.fewer:
+            few.criterion.inference = few.criterion.inference.searching(rough=True)
+        for few in self.fewer:
+            few.stop, few.teller = self.stop, self.teller
+            few.stage = f"searching on {few.rows} of {self.rows} rows"
+
+    def work(self) -> dict[str, Any]:
+        """How many factorisations an evaluation took; empty for an inference that needs one."""
+        if not self.factorisations:
+            return {}
+        counts = np.asarray(self.factorisations)
+        return {"factorisations": {"median": float(np.median(counts)), "total": int(counts.sum())}}
+
+    def __call__(
+        self, u: Array, start: Solution | None, stage: str | None = None
+    ) -> tuple[float, Array, Solution | None]:
+        """Minus the value, minus the gradient, and the posterior found on the way.
+
+        ``stage`` is told with the progress; None is that of the whole search.
+        """
+        if self.stop.is_set():
+            raise KeyboardInterrupt
+        with self.lock:
+            self.evaluations += 1
+            first = self.evaluations == 1 and not self.fewer
+        try:
+            value, gradient, solution = self.criterion.evaluate(u, start)
+        except ValueError as error:  # a matrix or a kernel that is impossible at this point
+            if first:
+                raise  # the given start itself: the user should know
+            self.failure = error
+            value, gradient, solution = -np.inf, np.zeros(len(u)), None
+        with self.lock:
+            finite = np.isfinite(value) and np.all(np.isfinite(gradient))
+            lost = _astray(solution)
+            self.failure = self.failure or lost
+            if not finite or lost is not None:
+                self.failures += 1
+                return HOPELESS, np.zeros(len(u)), None
+            if solution is not None and "factorisations" in solution.report.details:
+                self.factorisations.append(int(solution.report.details["factorisations"]))
+            if self.best is None or value > self.best[0]:
+                self.best = (value, u.copy())
+            best = self.best[0] + self.criterion.offset
+            event = {"evaluations": self.evaluations, "best": best, "stage": stage or self.stage}
+        if self.teller is not None:
+            self.teller(event, self.rows)
+        return -value, -gradient, solution
+
+
+def _astray(solution: Solution | None) -> ValueError | None:
+    """Say so where an inference ended so far from its fixed point that E means nothing."""
+    report = None if solution is None else solution.report
+    if report is None or report.converged or report.details.get("residual", 0.0) <= ASTRAY:
+        return None
+    return ValueError(
+        "the inference did not converge at any start of the search, so that there is no evidence "
+        "to follow; choose another inference ('laplace' or 'variational'), or bound the kernel's "
+        f"variance. {report.message}".rstrip()
+    )
 
 
 def bare(solution: Solution) -> Solution | None:
