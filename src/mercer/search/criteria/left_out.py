@@ -208,7 +208,9 @@ class PlscCriterion(LooCriterion):
         around = np.pad(values, 1, constant_values=-np.inf)
         highest = sliding_window_view(around, (3, 3)).max(axis=(2, 3))
         order = np.argsort(-values, axis=None, kind="stable")
-        peaks = [k for k in order if highest.flat[k] == values.flat[k] > -np.inf]
+        # what is no better than the toss of a coin says nothing about scales
+        coin = -np.log(2.0) * self.problem.row_weights.sum() * self.problem.rows.shape[1]
+        peaks = [k for k in order if highest.flat[k] == values.flat[k] > coin + 1e-6]
         return [points.flat[k] for k in peaks[:PEAKS]]
 
     def settled(self, u: Array, names: dict[str, slice]) -> tuple[float, Array]:
