@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 
 import mercer
 from mercer.kernels import RBF
-from tests.contracts.test_estimators import ESTIMATORS
+from tests.contracts.test_estimators import PREDICTORS
 
 # where a search would end elsewhere within its tolerance, or a line is needed
 FIXED = {
@@ -24,7 +24,7 @@ FIXED = {
     "SmoothingSpline": {"lam": 0.1},
     "ThinPlateSpline": {"lam": 1.0},
 }
-CASES = {name: (name, FIXED.get(name, {}), 2) for name in ESTIMATORS} | {
+CASES = {name: (name, FIXED.get(name, {}), 2) for name in PREDICTORS} | {
     "GPClassifier, joint": ("GPClassifier", {"search": None}, 3),
     "GPClassifier, one against rest": ("GPClassifier", {"search": None, "inference": "ep"}, 3),
     "GPRegressor, student_t": (
