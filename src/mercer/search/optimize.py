@@ -259,8 +259,8 @@ class Optimize(Watched):
             inner = watch.fewer[0].criterion.inference
             if inner is not criterion.inference:
                 best.report["subsets"]["inner_tol"] = inner.get_params()["tol"]
-            found = watch.fewer[-1].best if watch.told else None
-            best.on_some = None if found is None else found[0]
+            reached = watch.fewer[-1].best if watch.told else None
+            best.on_some = None if reached is None else reached[0]
         if scanned is not None:
             best.report["scan"], best.scanned = told, space.parts_at(scanned)
         return [best]

@@ -71,8 +71,9 @@ def nested(criterion: Criterion, space: Space) -> list[Problem]:
     if by_number or criterion.rivals:
         return []
     order = np.random.default_rng(n).permutation(n)
-    sizes = (int(np.clip(n // 4, *FIRST)), min(n // 2, SECOND))
-    sizes = sizes if sizes[1] > MORE * sizes[0] else sizes[:1]
+    sizes = [int(np.clip(n // 4, *FIRST)), min(n // 2, SECOND)]
+    if sizes[1] <= MORE * sizes[0]:
+        del sizes[1]
     problems = [rows_of(problem, np.sort(order[:size])) for size in sizes]
     if loss.response in ("binary", "multiclass"):
         counts = np.unique(problems[0].rows, axis=0, return_counts=True)[1]
@@ -112,10 +113,10 @@ def from_subsets(
         for end, S, flat in _at_different_maxima(few, best_two(ends), bounds, more.rows / few.rows):
             u, last = awake(more, end.u, flat, home)
             begun.append(WhiteCoordinates(more, bounds, u, S, last))
-        last = more is ever_more[-1]
-        if last:
+        ending = more is ever_more[-1]
+        if ending:
             begun = [min(begun, key=lambda white: white.first[0])]
-        ends = [white.climbed(climb, tol if last else ROUGH) for white in begun]
+        ends = [white.climbed(climb, tol if ending else ROUGH) for white in begun]
     return best_two(ends)[:1]
 
 
