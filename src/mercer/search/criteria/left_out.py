@@ -27,7 +27,7 @@ from mercer.search.space import Space
 # Where PLSC looks for maxima: length scales from u on, the noise as a share of the variance of the
 # kernel, and for each of these variances and widths of the sigmoid, most of them in logarithms.
 LENGTHS = np.arange(-9.0, 3.0) * 0.7
-SHARES = (1e-7, 1e-4, 1e-2, 0.3, 10.0)
+SHARES = (1e-7, 1e-4, 1e-3, 1e-2, 0.3, 10.0)
 VARIANCES = np.log([1e-3, 1e-2, 0.1, 1.0, 10.0, 99.0])
 WIDTHS = np.log([0.03, 0.3, 1.0, 3.0, 10.0])
 PEAKS = 3
@@ -205,12 +205,15 @@ class PlscCriterion(LooCriterion):
             v[names["loss__noise"]] = np.log(SHARES[j] * amplitude)
             with suppress(ValueError):  # a matrix that is impossible at this point
                 values[i, j], points[i, j] = self.settled(np.clip(v, *bounds), names)
+        # a longer scale with less noise may be a maximum beside a shorter one with more: the
+        # diagonal neighbours do not count
         around = np.pad(values, 1, constant_values=-np.inf)
-        highest = sliding_window_view(around, (3, 3)).max(axis=(2, 3))
+        windows = sliding_window_view(around, (3, 3)).reshape(*values.shape, 9)
+        highest = windows[..., 1::2].max(axis=2)
         order = np.argsort(-values, axis=None, kind="stable")
         # what is no better than the toss of a coin says nothing about scales
         coin = -np.log(2.0) * self.problem.row_weights.sum() * self.problem.rows.shape[1]
-        peaks = [k for k in order if highest.flat[k] == values.flat[k] > coin + 1e-6]
+        peaks = [k for k in order if highest.flat[k] <= values.flat[k] > coin + 1e-6]
         return [points.flat[k] for k in peaks[:PEAKS]]
 
     def settled(self, u: Array, names: dict[str, slice]) -> tuple[float, Array]:
