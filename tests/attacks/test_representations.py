@@ -231,7 +231,7 @@ class Rang(KeyboardInterrupt):
 
 
 FITS: dict[str, Any] = {
-    "inducing": GPRegressor(gram=Inducing(m=40, rows=30, max_iter=10_000)),
+    "inducing": GPRegressor(gram=Inducing(m=200, rows=30, max_iter=10_000)),
     "few rows of inducing": GPRegressor(gram=Inducing(m=5, rows=2000)),
     "iterative": gp(Iterative(rank=50, tol=1e-12, precision="double")),
     "search of iterative": GPRegressor(gram=Iterative(rank=50, rows=600)),
