@@ -194,9 +194,7 @@ def _moves(kernel: Kernel, points: Array, wanted: bool | str) -> bool:
     """Whether the points are moved; refuse where a user wants it and the kernel cannot."""
     if wanted is False:
         return False
-    why = ""
-    if not kernel.spatial:
-        why = "its rows are not points in space: use move=False"
+    why = "" if kernel.spatial else "its rows are not points in space: use move=False"
     if not why:
         try:
             kernel.pullback_points(points[:1], points[:1], np.ones((1, 1)))

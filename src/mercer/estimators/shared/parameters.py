@@ -175,7 +175,8 @@ def _by_iterative(
     if parts.search is not None:
         few = first_rows(problem, given.rows, rng)
         if parts.search.get_params().get("balance", True):
-            few, whole = balanced(few)[0], balanced(problem)[0]
+            few, _ = balanced(few)
+            whole = balanced(problem)[0] if given.refine else problem
         [draw], report = _decide(parts, few, parts.search, rng)
         report["search"].setdefault("rows", len(few.points))
         leave_if_interrupted(report, few, problem)

@@ -95,6 +95,7 @@ class JointDescent(Descent):
         for q in p.T:
             M = self.features.curved(self.task.w * q * (1.0 - q), self.H)
             M[np.arange(m), np.arange(m)] += 1.0
+            # of the preconditioner alone, which a class that no row can leave would make singular
             M[m:, m:] += 1e-10 * float(self.task.w.max()) * (self.H.T @ self.H)
             self._blocks.append(cho_factor(M, lower=True, check_finite=False))
 
