@@ -62,8 +62,18 @@ _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)
 _SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
 
 
+class _Stored(PosteriorOperator):
+    """What a file says of an operator that needs its posterior's kernel and points to answer."""
+
+    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
+        raise NotImplementedError("it is not at its points yet")
+
+    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
+        raise NotImplementedError("it is not at its points yet")
+
+
 @dataclass
-class _Structured(PosteriorOperator):
+class _Structured(_Stored):
     """The arrays of an operator that needs its posterior: an additive one, or without centres."""
 
     W: Array
@@ -80,12 +90,6 @@ class _Structured(PosteriorOperator):
             raise ValueError(f"there are {len(self.centres)} centres, not {self.rank}")
         factor = AdditiveGram(kernel, points, self.centres).factor(self.W)
         return AdditiveOperator(factor, self.T, self.A)
-
-    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        raise NotImplementedError
-
-    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        raise NotImplementedError
 
 
 def _form(operator: Any) -> str:
@@ -112,17 +116,11 @@ def _form(operator: Any) -> str:
     return "line" if operator.walks else type(operator).__name__
 
 
-class StoredIterative(PosteriorOperator):
+class StoredIterative(_Stored):
     """What a file says of an iterative operator; the kernel and the points are the posterior's."""
 
     def __init__(self, **state: Any) -> None:
         self.state = state
-
-    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        raise NotImplementedError
-
-    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        raise NotImplementedError
 
 
 # C on n points, with b functions of a basis and m latent functions
