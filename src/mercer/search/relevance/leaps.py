@@ -43,8 +43,9 @@ def leaps(
     widest = np.zeros(len(which))
     for first in range(0, len(state.b), ROWS):  # so many that they stay in the cache
         rows = slice(first, first + ROWS)
-        moved = machine.design.some(rows, which) - state.F[:, rows].T @ T
-        np.maximum(widest, np.abs(moved, out=moved).max(axis=0), out=widest)
+        moved = machine.design.some(rows, which)
+        moved -= state.F[:, rows].T @ T
+        np.maximum(widest, np.maximum(moved.max(axis=0), -moved.min(axis=0)), out=widest)
     lowest = least_precision(machine)
     for i in which[np.abs(Q[which]) / S[which] * widest > FAR]:
         if ratio[i] > 1.0:

@@ -83,7 +83,9 @@ class Design:
 
     def some(self, rows: slice, which: Index) -> Array:
         """Return several candidates, of unit length, at some rows: shape (rows, c)."""
-        return np.asarray(self.Phi[rows][:, which] * self.inverse[which])
+        found = np.take(self.Phi[rows], which, axis=1, mode="clip")  # faster: no check of bounds
+        found *= self.inverse[which]
+        return found
 
     def dots(self, V: Array, out: Array | None = None) -> Array:
         """Inner products of V (n,) or (p, n) with every candidate: (m,) or (p, m)."""
