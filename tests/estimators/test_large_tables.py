@@ -197,6 +197,42 @@ def test_steps_on_all_rows_improve_the_exact_evidence(n, rows, steps):
     assert told["origin"] in str(model.summary())
 
 
+def test_neighbours_are_the_nearest_by_the_kernel(monkeypatch):
+    from mercer.estimators.shared import sample
+    from mercer.inference.base import Problem
+
+    monkeypatch.setattr(sample, "BLOCK", 7)
+    X = np.random.default_rng(3).normal(size=(60, 3))
+    n = len(X)
+    of_rows = {"points": X, "y": X[:, :1], "weights": np.ones(n), "spread": np.zeros((n, 1))}
+    by_row = {"group": np.arange(n), "rows": X[:, :1], "row_weights": np.ones(n), "basis": None}
+    index, scales = np.array([0, 6, 7, 31, 59]), np.array([0.5, 2.0, 100.0])
+    found = sample.with_nearest(
+        Problem(**of_rows, **by_row), index, RBF(scales), np.random.default_rng(0)
+    )
+    apart = np.square((X[:, None] - X) / scales).sum(axis=2)
+    np.fill_diagonal(apart, np.inf)
+    expected = np.union1d(index, apart[index].argmin(axis=1))
+    np.testing.assert_array_equal(found.points, X[expected])
+
+
+def test_neighbours_correct_what_a_sample_takes_for_signal(monkeypatch):
+    from mercer.estimators.shared import sample
+
+    # pairs of rows 0.002 apart, the pairs 0.05 apart: no two rows of a small sample are near
+    monkeypatch.setattr(sample, "FEW", 10)
+    rng = np.random.default_rng(8)
+    x = np.repeat(np.arange(400) * 0.05, 2) + np.tile([0.0, 0.002], 400)
+    y = np.sin(40.0 * x) + 0.4 * rng.normal(size=800)
+    given = {"standardize": False, "random_state": 0, "gram": Iterative(rank=400, rows=80, tol=1e9)}
+    model = GPRegressor(1.0 * RBF(1.0), **given).fit(x[:, None], y)
+    told = model.report_["search"]
+    few, near = told["samples"]["rows"]
+    assert 1.8 * few < near == told["rows"]
+    assert told["samples"]["judged_by"] == 160
+    assert told["samples"]["values"][1] > told["samples"]["values"][0] + 100.0
+
+
 def test_an_interrupt_keeps_the_steps_so_far(monkeypatch):
     from mercer.linalg.iterative.probed import ProbedGram
 

@@ -11,15 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.core.arrays import Array
 from mercer.estimators.gaussian_process.additive import Additive, labels
 from mercer.estimators.kernel.regressor import KernelRegressor
-from mercer.estimators.shared.inducing import first_rows
 from mercer.estimators.shared.machine import Figures, Fit, Given, generator
-from mercer.estimators.shared.parameters import (
-    Draw,
-    Solved,
-    find_parameters,
-    leave_if_interrupted,
-)
+from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, standardizes
+from mercer.estimators.shared.sample import first_rows, leave_if_interrupted
 from mercer.estimators.shared.summary import Rows
 from mercer.kernels import as_kernel
 from mercer.kernels.base import Kernel, whole

@@ -22,7 +22,6 @@ from mercer.linalg.reduced.gram import ReducedGram
 from mercer.linalg.representation import Inducing, Points, landmarks
 from mercer.losses.base import Loss
 from mercer.search import EvidenceCriterion, Optimize, Space
-from mercer.search.scan import rows_of
 
 FIRST, MOST = 128, 2048  # points with which "auto" begins and ends
 ROUND = 40  # iterations between two choices of points that are not moved
@@ -203,12 +202,6 @@ def _moves(kernel: Kernel, points: Array, wanted: bool | str) -> bool:
     if why and wanted is True:
         raise ValueError(f"Inducing(move=True) cannot move the points of this kernel: {why}")
     return not why
-
-
-def first_rows(problem: Problem, rows: int, rng: np.random.Generator) -> Problem:
-    """Return the problem of so many of its points, drawn at random; all if there are not more."""
-    n = len(problem.points)
-    return problem if n <= rows else rows_of(problem, np.sort(rng.permutation(n)[:rows]))
 
 
 def describe(reached: Reached, schedule: Schedule, rows: int) -> dict[str, Any]:

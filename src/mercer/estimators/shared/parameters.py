@@ -11,8 +11,9 @@ import numpy as np
 from mercer.core.arrays import Array, Index, column_order
 from mercer.core.component import Component
 from mercer.core.memory import require_points
-from mercer.estimators.shared.inducing import Reduced, Schedule, describe, first_rows
+from mercer.estimators.shared.inducing import Reduced, Schedule, describe
 from mercer.estimators.shared.parts import Parts, data_scales
+from mercer.estimators.shared.sample import Samples, ended_by_user, first_rows, leave_if_interrupted
 from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import tied_scales, untied
@@ -153,17 +154,6 @@ def _by_inducing(
     return [Draw(reached.kernel, reached.loss)], report
 
 
-def leave_if_interrupted(report: dict[str, Any], few: Problem, problem: Problem) -> None:
-    """Leave a fit whose search on few rows was interrupted: all rows would take much longer."""
-    if ended_by_user(report["search"]) and len(few.points) < len(problem.points):
-        raise KeyboardInterrupt
-
-
-def ended_by_user(search: dict[str, Any]) -> bool:
-    """Whether a search was interrupted by a person, and not by a time budget."""
-    return bool(search.get("interrupted")) and "ended" not in search
-
-
 def _by_iterative(
     parts: Parts, problem: Problem, rng: np.random.Generator
 ) -> tuple[list[Draw], dict[str, Any]]:
@@ -173,13 +163,9 @@ def _by_iterative(
     draw, report = Draw(parts.kernel, parts.loss), dict[str, Any](search=None)
     whole = problem
     if parts.search is not None:
-        few = first_rows(problem, given.rows, rng)
-        if parts.search.get_params().get("balance", True):
-            few, _ = balanced(few)
-            whole = balanced(problem)[0] if given.refine else problem
-        [draw], report = _decide(parts, few, parts.search, rng)
-        report["search"].setdefault("rows", len(few.points))
-        leave_if_interrupted(report, few, problem)
+        if given.refine and parts.search.get_params().get("balance", True):
+            whole = balanced(problem)[0]
+        draw, report = _from_samples(parts, problem, given.rows, parts.search, rng)
     signal = draw.kernel.signal()
     n = len(problem.points)
     rank = min(given.rank, max(1, n // 2))
@@ -190,9 +176,8 @@ def _by_iterative(
         draw, told = _refined(parts, whole, draw, rng, centres, single)
         steps = told["steps"]
         report["search"]["refined"] = told
-        report["search"]["origin"] = (
-            f"exact evidence of {len(few.points)} rows, {steps} refinement steps on all"
-        )
+        origin = f"exact evidence of {report['search']['rows']} rows"
+        report["search"]["origin"] = f"{origin}, {steps} refinement steps on all"
         report["search"]["interrupted"] = bool(
             report["search"].get("interrupted") or told["interrupted"]
         )
@@ -205,6 +190,40 @@ def _by_iterative(
 
     parts.make_gram = make
     return [Draw(draw.kernel, draw.loss)], report
+
+
+def _from_samples(
+    parts: Parts, problem: Problem, rows: int, search: Search, rng: np.random.Generator
+) -> tuple[Draw, dict[str, Any]]:
+    """Hyperparameters of the exact evidence of ``rows`` points, or of all if there are not more.
+
+    First of half of them, drawn at random; then of these and their nearest neighbours, beginning
+    at the first. The exact evidence of twice as many points decides between the two.
+    """
+    climbs = search.kept is None and "subsets" in search.parameter_names()
+    samples = Samples(problem, rows, search.get_params().get("balance", True), climbs, rng)
+    few = samples.first()
+    [draw], report = _decide(parts, few, search, rng)
+    first = report["search"]
+    first.setdefault("rows", len(few.points))
+    leave_if_interrupted(report, few, problem)
+    if not samples.halved:
+        return draw, report
+    near, again = samples.near(draw.kernel.signal()), search.__sklearn_clone__()
+    again.set_params(restarts=0, subsets=False)
+    parts.loss = draw.loss
+    [other], best = _run(parts, draw.kernel, near, again, rng)
+    leave_if_interrupted({"search": best.report}, near, problem)
+    judge = samples.judge()
+    values = [_log_evidence(one, parts, judge) for one in (draw, other)]
+    sizes = [len(few.points), len(near.points)]
+    first["samples"] = {"rows": sizes, "values": values, "judged_by": len(judge.points)}
+    if values[1] <= values[0]:
+        return draw, report
+    kept = {key: first[key] for key in ("samples", "starts", "scan", "subsets") if key in first}
+    kept["evaluations"] = first["evaluations"] + best.report["evaluations"]
+    report["search"] = best.report | kept | {"rows": sizes[1]}
+    return other, report
 
 
 def _refined(
