@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+from scipy import special
 
 from mercer.core.arrays import Array
 from mercer.losses.base import Loss, needs
@@ -95,13 +96,11 @@ class Logistic(BinaryLoss):
     normalised: ClassVar[bool] = True
 
     def phi(self, u: Array) -> Array:
-        return np.log1p(np.exp(-np.abs(u))) + np.maximum(-u, 0.0)
+        return -special.log_expit(u)
 
     def slopes(self, u: Array) -> tuple[Array, Array, Array]:
-        e = np.exp(-np.abs(u))
-        p = 1.0 / (1.0 + e)  # of the larger of the two classes
-        second = e * p * p
-        return -np.where(u > 0.0, e, 1.0) * p, second, -np.copysign(second * (1.0 - e) * p, u)
+        up, down = special.expit(u), special.expit(-u)
+        return -down, up * down, up * down * (down - up)
 
     def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
         y, u, v = (np.asarray(a, dtype=np.float64) for a in np.broadcast_arrays(y, y * m, v))
