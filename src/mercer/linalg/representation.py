@@ -157,7 +157,9 @@ class Iterative(Representation):
     Conjugate gradients on a preconditioner of ``rank`` centres end where the error of the mean and
     of the evidence is bounded: ``evidence_bounds_`` holds the true log evidence between its two
     numbers, and ``report_["inference"]`` the bound on the error of every prediction.
-    Hyperparameters are those of the exact evidence of ``rows`` rows, which beat those of any bound.
+    Hyperparameters are those of the exact evidence of ``rows`` rows, which beat those of any bound:
+    of a half drawn at random or, if the evidence of twice as many rows prefers it, with its nearest
+    neighbours.
     The kernel matrix is held in single precision where a quarter of the memory has room for it (n^2
     4 bytes), else nothing larger than n x ``rank``: ``report_["inference"]["matrix"]`` says which.
 
@@ -173,7 +175,7 @@ class Iterative(Representation):
     probes : int, random vectors for the log-determinant, and for each step of ``refine``.
     precision : "single" or "double", of products with the kernel where it has a compiled form in
         single precision; residuals are always double, and the tolerance holds for them.
-    rows : int, how many rows the hyperparameters are learned from.
+    rows : int, how many rows at most the hyperparameters are learned from.
 
     References: Gibbs and MacKay (1997); Artemev, Burt and van der Wilk (2021).
 
