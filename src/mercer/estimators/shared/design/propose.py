@@ -35,16 +35,21 @@ class Proposal:
     ----------
     indices : (n,) rows of the candidates, in the order in which they were picked.
     scores : (n,) the criterion, each given the rows before it.
-    alone : (n,) what the criterion says of each row by itself.
+    every : (q,) what the criterion says of each candidate by itself.
     by : the criterion.
     report : dict of what was done, plain values.
     """
 
     indices: Index
     scores: Array
-    alone: Array
+    every: Array
     by: str
     report: dict[str, Any]
+
+    @property
+    def alone(self) -> Array:
+        """What the criterion says of each of the rows by itself: (n,)."""
+        return np.asarray(self.every[self.indices])
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -184,7 +189,7 @@ def proposed(
 
 
 def _greedy(rule: Any, n: int) -> tuple[Index, Array, Array]:
-    """Return n rows, each the best given those before, their scores then and at first."""
+    """Return n rows, each the best given those before, their scores then, and all at first."""
     indices = np.empty(n, dtype=np.intp)
     scores, first = np.empty(n), rule.scores()
     now = first
@@ -199,7 +204,7 @@ def _greedy(rule: Any, n: int) -> tuple[Index, Array, Array]:
         if k and left[indices[k]] == -np.inf:  # all the same: the first that is left
             indices[k] = int(np.setdiff1d(np.arange(len(now)), indices[:k])[0])
         scores[k] = now[indices[k]]
-    return indices, scores, np.asarray(first[indices])
+    return indices, scores, first
 
 
 def _by_margin(model: Any, candidates: Any, n: int, by: str, classes: bool) -> Proposal:
@@ -228,7 +233,7 @@ def _by_margin(model: Any, candidates: Any, n: int, by: str, classes: bool) -> P
     report: dict[str, Any] = {"candidates": len(lead), "members": 1, "score": MARGIN}
     if n > 1:
         report["batch"] = "each row by itself: this criterion does not see that rows are alike"
-    return Proposal(order, -lead[order], -lead[order], "margin", report)
+    return Proposal(order, -lead[order], -lead, "margin", report)
 
 
 def _check(n: Any, wanted: dict[str, Any]) -> None:
