@@ -141,24 +141,33 @@ class Proposes:
 
 
 def proposed(
-    model: Any, candidates: Any, n: int, by: Any, *, at: Any = None, **wanted: Any
+    model: Any,
+    candidates: Any,
+    n: int,
+    by: Any,
+    *,
+    at: Any = None,
+    maximize: bool = False,
+    best: float | None = None,
+    kappa: float = 2.0,
 ) -> Proposal:
-    """Do :meth:`Proposes.propose`."""
+    """Do :meth:`Proposes.propose`; a classifier of others answers by margin."""
     from mercer.estimators.shared.design.criteria import Acquisition, Intent, by_name
 
-    _check(n, wanted)
+    _check(n, best, kappa)
     kind: type[Acquisition] | None = None
     if by not in ("auto", "margin"):
         kind = by_name(by)
     classes = is_classifier(model)
-    found = None if by == "margin" else model._members(candidates)
+    members = getattr(model, "_members", None)
+    found = None if by == "margin" or members is None else members(candidates)
     if by == "auto" and found is not None:
         kind = by_name("information")
     if found is None or kind is None:
         return _by_margin(model, candidates, n, by, classes)
-    members, inside, units = found
+    posteriors, inside, units = found
     _check_count(n, len(inside))
-    outputs = members[0][0].mean(inside[:1]).shape[1]
+    outputs = posteriors[0][0].mean(inside[:1]).shape[1]
     if kind.optimises and (classes or outputs > 1):
         what = "classes have" if classes else f"{outputs} targets have"
         raise ValueError(
@@ -177,13 +186,13 @@ def proposed(
         notes["watched"] = f"{len(watched)} rows" + ("" if at is not None else " of the candidates")
     from mercer.process.design import Prospects
 
-    pools = [Prospects(process, loss, inside, watched) for process, loss in members]
-    rule = kind(Intent(pools, units, notes=notes, **wanted))
+    pools = [Prospects(process, loss, inside, watched) for process, loss in posteriors]
+    rule = kind(Intent(pools, units, maximize, best, kappa, notes))
     indices, scores, first = _greedy(rule, n)
     if n > 1:
         notes["batch"] = "each row given the ones before it"
     report = {
-        "candidates": len(inside), "members": len(members), "score": kind.words, **notes
+        "candidates": len(inside), "members": len(posteriors), "score": kind.words, **notes
     }  # fmt: skip
     return Proposal(indices, rule.stated(scores), rule.stated(first), kind.name, report)
 
@@ -236,10 +245,9 @@ def _by_margin(model: Any, candidates: Any, n: int, by: str, classes: bool) -> P
     return Proposal(order, -lead[order], -lead, "margin", report)
 
 
-def _check(n: Any, wanted: dict[str, Any]) -> None:
+def _check(n: Any, best: float | None, kappa: float) -> None:
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
         raise ValueError(f"n must be a number of rows, at least 1, not {n!r}")
-    best, kappa = wanted["best"], wanted["kappa"]
     if best is not None and not np.isfinite(best):
         raise ValueError(f"best must be a finite number or None, not {best!r}")
     if not np.isfinite(kappa) or kappa < 0.0:
