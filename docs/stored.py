@@ -35,6 +35,7 @@ TITLES = {
     "spline": "Smoothing splines",
     "stream": "Streams",
     "scale": "Large tables",
+    "design": "Experimental design",
 }
 README = HERE.parent / "README.md"
 MARKS = ("<!-- speeds: written by docs/stored.py -->", "<!-- end of speeds -->")

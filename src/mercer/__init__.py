@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mercer.estimators.relevance_vector.classifier import RVClassifier as RVClassifier
     from mercer.estimators.relevance_vector.regressor import RVRegressor as RVRegressor
     from mercer.estimators.shared.compare import compare as compare
+    from mercer.estimators.shared.design.query import QueryRule as QueryRule
     from mercer.estimators.spline.estimator import SmoothingSpline as SmoothingSpline
     from mercer.estimators.support_vector.classifier import SVC as SVC
     from mercer.estimators.support_vector.nu import NuSVC as NuSVC
@@ -75,6 +76,7 @@ _HOMES = {
     "OneClassSVM": "mercer.estimators.support_vector.nu",
     "OnlineLogisticClassifier": "mercer.estimators.online.estimator",
     "ProbabilisticLeastSquaresClassifier": "mercer.estimators.least_squares.classifiers",
+    "QueryRule": "mercer.estimators.shared.design.query",
     "QuantileRegressor": "mercer.estimators.quantile.estimator",
     "RiverClassifier": "mercer.estimators.online.river",
     "RVClassifier": "mercer.estimators.relevance_vector.classifier",

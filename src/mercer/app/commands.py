@@ -85,15 +85,15 @@ def group() -> None:
 
 
 def _command(
-    *options: Any, short_help: str | None = None, module: str | None = None
+    *options: Any, short_help: str | None = None, module: str | None = None, call: str = "run"
 ) -> Callable[[Callable[[], None]], click.Command]:
-    """Make a command of a function that describes it; ``run`` of its module does the work."""
+    """Make a command of a function that describes it; ``call`` of its module does the work."""
 
     def made(described: Callable[[], None]) -> click.Command:
         name = described.__name__
 
         def run(**given: Any) -> None:
-            import_module(f"mercer.app.{module or name}").run(**given)
+            getattr(import_module(f"mercer.app.{module or name}"), call)(**given)
 
         run.__doc__ = described.__doc__
         for each in reversed(options):
@@ -170,6 +170,35 @@ def predict() -> None:
     a new observation, noise included; for a classifier the class, and the probability of each
     class or, where the method has none, the score. TABLE is read and written in parts, and may be
     longer than the memory; - is standard input or, after -o, standard output, as CSV.
+    """
+
+
+@_command(
+    argument("model", type=_FILE),
+    argument("table", type=_FILE),
+    option("--count", "-n", default=1, show_default=True, type=click.IntRange(1), help="Rows."),
+    option(
+        "--by", default="auto", show_default=True,
+        help="variance, information, error, improvement, bound or margin.",
+    ),
+    option("--maximize", is_flag=True, help="Look for the maximum (improvement, bound)."),
+    option("--best", type=float, help="The value to improve on. Default: the best so far."),
+    option("--kappa", default=2.0, show_default=True, help="Deviations of a bound."),
+    option("--output", "-o", type=_FILE, help="Write the rows to this table."),
+    _FEATURES,
+    _DELIMITER,
+    *_PRINTED,
+    short_help="Say which rows to observe next.",
+    module="predict",
+    call="propose",
+)  # fmt: skip
+def propose() -> None:
+    """Say which rows of TABLE to observe next, so that MODEL learns most, or finds a minimum.
+
+    Rows are picked one by one, each as if those before it had been observed. The default is what
+    says most about the function (information); of a machine without error bars the rows whose
+    classes are closest to each other (margin). Rows are counted from 1; score is given those
+    before, alone is without.
     """
 
 

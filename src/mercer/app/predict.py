@@ -1,4 +1,4 @@
-"""``mercer predict``: a model file and a table become predictions."""
+"""``mercer predict`` and ``propose``: a model file and a table become predictions, or a choice."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import mercer
 from mercer.app import terminal as console
 from mercer.app.files.formats import is_parquet, parquet_rows
 from mercer.app.files.outputs import check_table_output, to_stdout, written
-from mercer.app.files.table import FileTable, frame_of
+from mercer.app.files.table import FileTable, frame_of, read_table
 from mercer.app.stream.rows import batches, read_inputs
 from mercer.app.terminal import AppError, progress, require, shown
 from mercer.core.arrays import Array
+from mercer.core.words import shape
+from mercer.estimators.shared.design.propose import proposed
 from mercer.tables import TableModel
 
 Columns = dict[str, Any]
@@ -81,6 +83,7 @@ def _spread(values: Array, keep: Array) -> Any:
 
 
 ROWS = 10_000  # predicted and written at a time
+SHOWN = 6  # columns of a proposed row that are printed
 
 
 def run(
@@ -125,6 +128,62 @@ def run(
         said = infinite(getattr(fitted, "machine_", fitted))
         if said:
             console.say(f"note: {said} (column spread)", stderr=aside)
+
+
+def propose(
+    *,
+    model: str,
+    table: str,
+    count: int,
+    by: str,
+    output: str | None,
+    features: list[str] | None,
+    delimiter: str,
+    quiet: bool,
+    as_json: bool,
+    **wanted: Any,
+) -> None:
+    """Do the command ``mercer propose``; the parameters are its options."""
+    if output is not None:
+        check_table_output(output, [model, table])
+        if to_stdout(output) and as_json:
+            raise AppError("the rows and --json cannot both go to standard output")
+    require("rich", "printing")
+    fitted, data = mercer.load(model), read_table(table, delimiter)
+    if not len(data.places):
+        raise AppError(f"{table} has a header but no rows")
+    machine, X, _ = _inputs(fitted, data, features, False)
+    if hasattr(machine, "steps"):
+        machine, X = machine.steps[-1][1], machine[:-1].transform(X)
+    with progress(quiet or as_json) as advance, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        advance({"stage": f"{count} of {len(X)} rows"})
+        found = proposed(machine, X, count, by, **wanted)
+    rows, made = found.indices.tolist(), ["row", "score", "alone"]
+    figures = ([row + 1 for row in rows], found.scores.tolist(), found.alone.tolist())
+    picked: Columns = dict(zip(made, figures, strict=True))
+    given = {
+        name: [column[i] for i in rows] for name, column in _kept(data, data.names, made).items()
+    }
+    if output is not None:
+        with written(output) as write:
+            write(picked | given)
+    if as_json:
+        plain = {"by": found.by, **found.report, "rows": _records(picked | given)}
+        console.print_json(plain | ({} if output is None else {"output": output}))
+    elif not quiet and not (output and to_stdout(output)):
+        title = f"{count} of {len(X)} rows by {found.by}: {found.report['score']}"
+        names = [*made, *list(given)[:SHOWN]]
+        body = [
+            [value if isinstance(value, str) else shape(value) for value in record.values()]
+            for record in _records({name: (picked | given)[name] for name in names})
+        ]
+        console.print_table(title, names, body)
+
+
+def _records(columns: Columns) -> list[dict[str, Any]]:
+    """Return columns as one dictionary for each row."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _kept(data: FileTable, names: list[str], made: list[str]) -> Columns:

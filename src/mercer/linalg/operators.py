@@ -12,22 +12,47 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from mercer.core.arrays import Array, back_solve, half_solve, transposed_solve
+from mercer.core.errors import NotPositiveDefiniteError
+
+REPEATED = (
+    "the new rows repeat what the model knows exactly, and without noise they are redundant or "
+    "contradictory: leave such rows out, or give the loss some noise"
+)
 
 
 class PosteriorOperator(ABC):
     """C as a finished posterior keeps it.
 
     ``walks`` if the prior is Markov on a line, or a sum of such: ``mean_at`` then costs O(n + q),
-    and so does ``var_at`` if it ``knows_variances``.
+    and so does ``var_at`` if it ``knows_variances``. ``expands`` if it has :meth:`against`, and
+    ``grows`` if it has :meth:`bordered`.
     """
 
     walks: ClassVar[bool] = False
     knows_variances: ClassVar[bool] = False
+    expands: ClassVar[bool] = False
+    grows: ClassVar[bool] = False
+
+    def against(self, B: Array, hB: Array | None) -> tuple[Array, Array | None]:
+        """Return c (n, q) and d (k, q) with reduce(A, B, hA, hB) = A'c - hA d, in O(n^2 q).
+
+        A posterior covariance with few points is then a product for any number of others.
+        """
+        raise NotImplementedError
+
+    def bordered(self, A: Array, T: Array, h: Array | None) -> Self:
+        """Return the operator with q more points, in O(n^2 q): nothing is factored again.
+
+        A (n, q) are prior covariances of old and new points, T (q, q) those of the new ones, noise
+        included, and h (q, k) the basis there. Theory (D5).
+        """
+        raise NotImplementedError
 
     def mean_at(self, X: Array, alpha: Array) -> Array:
         """k(X, P) alpha for X (q, d), alpha (n, m): (q, m)."""
@@ -50,7 +75,11 @@ class PosteriorOperator(ABC):
 class ExplicitOperator(PosteriorOperator):
     """C as an (n, n) symmetric matrix; None stands for zero (a mode without spread)."""
 
+    expands: ClassVar[bool] = True
     C: Array | None
+
+    def against(self, B: Array, hB: Array | None) -> tuple[Array, Array | None]:
+        return (np.zeros_like(B) if self.C is None else np.asarray(self.C @ B)), None
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
         if self.C is None:
@@ -65,6 +94,9 @@ class ExplicitOperator(PosteriorOperator):
 
 class CholeskyOperator(PosteriorOperator):
     """C = S L^-T L^-1 S; L' is the upper triangle (row-major) of ``cholesky``, S = diag(scale)."""
+
+    expands: ClassVar[bool] = True
+    grows: ClassVar[bool] = True
 
     def __init__(self, cholesky: Array, scale: Array) -> None:
         self.cholesky, self.scale = cholesky, scale
@@ -84,6 +116,25 @@ class CholeskyOperator(PosteriorOperator):
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
         left = self.half(A)
         return np.asarray(np.einsum("ij,ij->j", left, left))
+
+    def against(self, B: Array, hB: Array | None) -> tuple[Array, Array | None]:
+        return self.half_transposed(self.half(B)), None
+
+    def bordered(self, A: Array, T: Array, h: Array | None) -> CholeskyOperator:
+        return CholeskyOperator(*self._border(A, T)[:2])
+
+    def _border(self, A: Array, T: Array) -> tuple[Array, Array, Array, Array]:
+        """Return L' and S of all points, and what is new in L': B (n, q) above U (q, q)."""
+        n, q = A.shape
+        scale = 1.0 / np.sqrt(np.diagonal(T))
+        B = self.half(A) * scale
+        try:
+            U = cholesky(scale[:, None] * T * scale - B.T @ B)
+        except LinAlgError:
+            raise NotPositiveDefiniteError(REPEATED) from None
+        L = np.zeros((n + q, n + q))
+        L[:n, :n], L[:n, n:], L[n:, n:] = np.triu(self.cholesky), B, U
+        return L, np.concatenate([self.scale, scale]), B, U
 
 
 class HalvesOperator(PosteriorOperator):
@@ -114,6 +165,19 @@ class BasisOperator(HalvesOperator, CholeskyOperator):
         assert hA is not None
         u = self.half(A)
         return u, transposed_solve(self.R, hA.T) - self.Q.T @ u
+
+    def against(self, B: Array, hB: Array | None) -> tuple[Array, Array | None]:
+        u, r = self._halves(B, hB)
+        return self.half_transposed(u + self.Q @ r), np.asarray(solve_triangular(self.R, r))
+
+    def bordered(self, A: Array, T: Array, h: Array | None) -> BasisOperator:
+        assert h is not None
+        L, scale, B, U = self._border(A, T)
+        # the halves of the basis are [Q R; E]: the QR of [R; E] is all that changes
+        E = solve_triangular(U, scale[len(B) :, None] * h - B.T @ (self.Q @ self.R), trans=1)
+        Q, R = np.linalg.qr(np.vstack([self.R, E]))
+        k = len(R)
+        return BasisOperator(L, scale, np.vstack([self.Q @ Q[:k], Q[k:]]), R)
 
 
 @dataclass(eq=False)
@@ -183,8 +247,16 @@ class InducedOperator(HalvesOperator):
     of the digits of a variance. Theory (I1).
     """
 
+    expands: ClassVar[bool] = True
     triangle: Array
     root: Array
+
+    def against(self, B: Array, hB: Array | None) -> tuple[Array, Array | None]:
+        phi, half = self._halves(B, hB)
+        left = np.asarray(solve_triangular(self.root, half))
+        m = len(phi)
+        c = np.asarray(solve_triangular(self.triangle, phi - left[:m]))
+        return c, None if hB is None else left[m:]
 
     def _halves(self, A: Array, h: Array | None) -> tuple[Array, Array]:
         phi = transposed_solve(self.triangle, A)
@@ -215,6 +287,16 @@ class SeveralOperator(PosteriorOperator):
             halves = np.stack(each, axis=2)
             result -= np.einsum("npc,npe->pce", halves, halves, optimize=True)
         return np.asarray(result)
+
+    def column(self, b: Array) -> Array:
+        """C_ce b for the covariances b (n, 1) with one point: shape (n, m, m)."""
+        each = np.hstack([op.against(b, None)[0] for op in self.operators])
+        result = np.asarray(each[:, :, None] * np.eye(len(self.operators)))
+        if self.shared is not None:
+            common = back_solve(self.shared, half_solve(self.shared, each))
+            for c, op in enumerate(self.operators):
+                result[:, c] -= op.against(common, None)[0]
+        return result
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
         raise NotImplementedError("the covariance of several latent functions: use blocks")

@@ -72,6 +72,18 @@ class Process(ABC):
         """Return the covariance of X (n, d) and Z (q, d) times V (q, r), by blocks: (n, r)."""
         return blocked_matmul(self, X, Z, V)
 
+    def cross(self, X: Array, Z: Array) -> Array:
+        """Return the covariance of X (n, d) with few points Z (q, d), by blocks: shape (n, q)."""
+        return batched(lambda rows: self(rows, Z), X, len(X))
+
+    def cross_blocks(self, X: Array, z: Array) -> Array:
+        """Return the covariance of the m functions at X (n, d) with those at z (1, d): (n, m, m).
+
+        Rows are the functions at X, columns those at z.
+        """
+        m = self.mean(z).shape[1]
+        return np.asarray(self.cross(X, z)[:, :, None] * np.eye(m))
+
     def var(self, X: Array) -> Array:
         """Return the variance of the signal at X, not below zero: shape (n,)."""
         return np.maximum(self.diag(X), 0.0)  # rounding can leave -1e-16 of the prior variance
@@ -199,6 +211,38 @@ class Posterior(Process):
         hA = self._rows(X)
         hB = hA if Z is None else self._rows(Z)
         return np.asarray(self.parent(X, Z) - self.operator.reduce(A, B, hA, hB))
+
+    def cross(self, X: Array, Z: Array) -> Array:
+        P, h = self.points, self._rows(Z)
+        if not self.operator.expands:
+            return super().cross(X, Z)
+        c, d = self.operator.against(self.parent(P, Z), h)
+        prior = self.parent.cross(X, Z)
+        result = prior - batched(lambda x: self.parent(x, P) @ c, X, len(P))
+        return result if d is None or self.basis is None else result + self.basis(X) @ d
+
+    def cross_blocks(self, X: Array, z: Array) -> Array:
+        P, C, m = self.points, self.operator, self.alpha.shape[1]
+        if not isinstance(C, SeveralOperator):
+            return super().cross_blocks(X, z)
+        c = C.column(self.parent(P, z)).reshape(len(P), m * m)
+        known = batched(lambda x: self.parent(x, P) @ c, X, len(P)).reshape(len(X), m, m)
+        return np.asarray(self.parent(X, z)[:, :, None] * np.eye(m) - known)
+
+    def observing(self, X: Array, y: Array, noise: Array) -> Posterior:
+        """Return the process given y (q, m) at X (q, d), in O(n^2 q): the operator must grow.
+
+        ``noise`` (q, q) is the covariance of y given f. Theory (D5).
+        """
+        h = self._rows(X)
+        A, T = self.parent(self.points, X), self.parent(X) + noise
+        operator = self.operator.bordered(A, T, h)
+        c, d = self.operator.against(A, h)
+        S = T - A.T @ c if d is None or h is None else T - A.T @ c + h @ d
+        a = cho_solve(cho_factor(0.5 * (S + S.T), lower=True), y - self.mean(X))
+        beta = self.beta if d is None or self.beta is None else self.beta + d @ a
+        points, alpha = np.concatenate([self.points, X]), np.concatenate([self.alpha - c @ a, a])
+        return Posterior(self.parent, points, alpha, operator, beta=beta, basis=self.basis)
 
     def diag(self, X: Array) -> Array:
         C = self.operator

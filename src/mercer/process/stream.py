@@ -22,7 +22,7 @@ from mercer.inference.stream import BlockSolution, Explicit, Growing, Latent, ab
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.operators import PosteriorOperator, SeveralOperator
-from mercer.process.process import BATCH_BYTES, Prior, Process
+from mercer.process.process import BATCH_BYTES, Prior, Process, batched
 
 SHARES = np.array([0.0, 0.03, 0.1, 0.3, 0.6, 0.9])  # of drift, for drift="auto"
 HAZARD = 0.05  # prior probability of any change before a batch, the same for each kind
@@ -114,6 +114,21 @@ class StreamPosterior(Process):
         A = self.kernel(self.points, X)
         B = A if Z is None else self.kernel(self.points, Z)
         return np.asarray(self.kernel(X, Z) - self.latents[0].reduce(A, B, None, None))
+
+    @cached_property
+    def _explicit(self) -> tuple[Explicit, ...]:
+        """The latent functions with C itself, for covariances with one point after the other."""
+        return tuple(latent.explicit().settled() for latent in self.latents)
+
+    def cross_blocks(self, X: Array, z: Array) -> Array:
+        b, P = self.kernel(self.points, z), self.points
+        c = np.hstack([latent.C @ b for latent in self._explicit])
+        known = batched(lambda x: self.kernel(x, P) @ c, X, len(P))
+        return np.asarray((self.kernel(X, z) - known)[:, :, None] * np.eye(len(self.latents)))
+
+    def cross(self, X: Array, Z: Array) -> Array:
+        self._require_one()
+        return np.hstack([self.cross_blocks(X, z[None])[:, :, 0] for z in Z])
 
     def _require_one(self) -> None:
         if len(self.latents) > 1:

@@ -16,6 +16,7 @@ from mercer.core.arrays import Array, Index
 from mercer.core.kinds import Labels, Numbers, Plain, Record, Rows, finite
 from mercer.core.record import Each, Fields, Later, Maybe, One, Recorded
 from mercer.core.words import shown
+from mercer.estimators.shared.design.propose import Proposal, proposed
 from mercer.losses.base import ONE
 from mercer.persist import save
 from mercer.persist.pipelines import Step
@@ -223,6 +224,12 @@ class TableModel(Recorded):
         """
         low, high = self.predict_interval(table, ONE)
         return np.asarray(0.5 * (high - low))
+
+    def propose(self, table: Any, n: int = 1, by: str = "auto", **wanted: Any) -> Proposal:
+        """Return the n rows of a table to observe next; see ``GPRegressor.propose``."""
+        if wanted.get("at") is not None:
+            wanted["at"] = self.encode(wanted["at"])
+        return proposed(self.machine_, self.encode(table), n, by, **wanted)
 
     def _must(self, fine: bool, sentence: str) -> None:
         if not fine:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mercer.core.arrays import Array
 from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record
 from mercer.core.record import COLUMNS, Each, Fields, Maybe, One
+from mercer.estimators.shared.design.propose import Proposes
 from mercer.estimators.shared.record import UNITS
 from mercer.estimators.shared.stream import Freezes, Prequential
 from mercer.estimators.shared.units import Units
@@ -65,7 +66,7 @@ STREAM = Fields(
 )
 
 
-class OnlineRecord(Freezes):
+class OnlineRecord(Proposes, Freezes):
     """What a model file holds of a stream.
 
     ``_report`` are the figures that batches add to; ``report_`` is made of them.

@@ -15,11 +15,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from mercer.core.arrays import Array, as_columns, group_rows, location_scale
+from mercer.estimators.shared.design.propose import Proposes
 from mercer.estimators.shared.labels import NO_LABELS, Labelled
 from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, resolve
 from mercer.estimators.shared.predictions import Predicts, infinite_variance
-from mercer.estimators.shared.record import MachineRecord
+from mercer.estimators.shared.record import MachineRecord, Observed
 from mercer.estimators.shared.summary import Summarised
 from mercer.estimators.shared.table import (
     Table,
@@ -84,7 +85,7 @@ class Fit:
     report: dict[str, Any] = field(default_factory=dict)
 
 
-class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """The machine behind every estimator; see the presets for what the parameters mean."""
 
     posteriors_: list[Process]
@@ -281,6 +282,9 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         self.posteriors_ = posteriors
         self.losses_ = [draw.loss.for_new() for draw in fit.draws]
         self.units_, self.basis_, self.flat_ = fit.units, basis, fit.table.flat
+        self.observed_ = None  # a quadratic loss says its targets by alpha and W
+        if "quadratic" not in fit.parts.inference.needs:
+            self.observed_ = Observed.of(p, first_solved.gram.support)
         self.kernel_ = self._stated_kernel(fit, first)
         self.loss_ = fit.units.loss_in_user_units(first.loss)
         self.log_evidence_ = None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from mercer.core.arrays import Array
 from mercer.core.basis import Basis
 from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record
 from mercer.core.record import COLUMNS, Each, Fields, Later, Maybe, Recorded
 from mercer.estimators.shared.units import Units, standardised_basis
+from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
@@ -47,6 +50,24 @@ LEFT_OUT = Fields(
 )
 
 
+@dataclass(frozen=True)
+class Observed:
+    """The targets of a fit in its own units, where the posterior alone does not say them."""
+
+    y: Array  # (n, l) at the points of the posterior, as the loss wants them
+    weights: Array  # (n,)
+
+    @classmethod
+    def of(cls, problem: Problem, points: Array) -> Observed | None:
+        """Return those of a problem; None if the posterior stands on other points than it."""
+        return cls(problem.y, problem.weights) if len(points) == len(problem.points) else None
+
+
+OBSERVED = Fields(
+    Observed, {"y": Numbers("o l"), "weights": Numbers("o", 0.0, above=True)}, own="o l"
+)
+
+
 def check_left_out(found: LeftOut | None, flat: bool) -> None:
     """Refuse figures of another shape than the targets, which are ``flat`` or have columns."""
     if found is None or found.codes is not None or found.quantiles is not None:
@@ -66,6 +87,7 @@ class MachineRecord(Recorded):
     report_: dict[str, Any]
     left_out_: LeftOut | None
     posteriors_: list[Any]  # a Process each, of the kinds that are recorded
+    observed_: Observed | None
     losses_: list[Loss]
 
     @classmethod
@@ -86,6 +108,7 @@ class MachineRecord(Recorded):
             "relevance_": Maybe(Numbers("d", 0.0)),
             "posteriors_": Each(POSTERIOR, "p", least=1),
             "losses_": Each(PartOf(Loss), "p"),
+            "observed_": Later(OBSERVED),
         }
 
     def _restored(self) -> None:
@@ -108,6 +131,9 @@ class MachineRecord(Recorded):
         if classes is not None and len(classes) != max(2, m):
             raise ValueError(f"{len(classes)} classes do not have {m} latent functions")
         check_left_out(self.left_out_, self.flat_)
+        observed = self.observed_
+        if observed is not None and len(observed.y) != len(self.posteriors_[0].points):
+            raise ValueError("there are not as many targets as points")
         for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
             points = posterior.points[:: 1 + len(posterior.points) // 8]
             q, mean = len(points), posterior.mean(points)

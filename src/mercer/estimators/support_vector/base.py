@@ -18,6 +18,7 @@ from mercer.core.arrays import Array, Index, is_sparse
 from mercer.core.errors import outside
 from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record, Rows
 from mercer.core.record import COLUMNS
+from mercer.estimators.shared.design.propose import Proposes
 from mercer.estimators.shared.labels import decided, one_vs_rest
 from mercer.estimators.shared.stream import Freezes
 from mercer.estimators.shared.summary import Summary
@@ -82,7 +83,7 @@ class SupportRecord(Freezes):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SupportVectorMachine(SupportRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class SupportVectorMachine(Proposes, SupportRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """A function of support vectors, ``dual_coef_ @ k(support_vectors_, x) + intercept_``.
 
     The fields of a machine and its parents are the parameters of its constructor.

@@ -1,0 +1,1 @@
+"""Which rows to observe next, and what they change: proposals, conditioning, query rules."""
