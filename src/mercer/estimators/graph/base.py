@@ -11,6 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from mercer.core.arrays import Array, Index
 from mercer.core.kinds import Numbers, Plain, Record, Rows
@@ -154,6 +156,19 @@ class GraphMachine(MarginClassifier):
         return 1.0 / (2.0 * labelled * self.gamma_A) if labelled else np.inf, float(beta)
 
     # ------------------------------------------------------------------ answers
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on the rows of X (n, d) that have a label in y (n,)."""
+        n = _num_samples(X)
+        known, labels = split_labels(y, n, self.unlabelled)
+        if not known.any():
+            raise ValueError(
+                "no row of y has a label, so that there is nothing to score: give rows with labels "
+                "(None, NaN and the value of unlabelled= mark those without)"
+            )
+        weights = None if sample_weight is None else check_weights(sample_weight, n)[known]
+        rows = X if known.all() else _safe_indexing(X, np.flatnonzero(known))
+        return float(super().score(rows, labels, weights))
+
     @property
     def predict_proba(self) -> NDArray[Any]:
         """Absent, with the reason."""
