@@ -279,7 +279,9 @@ REGRESSORS = (KernelRegressor, GPRegressor, RVRegressor, SmoothingSpline, ThinPl
 MARGINS = (NuSVC, OneClassSVM, LapSVC, LapLSClassifier, LapMEDClassifier)
 WRITERS: dict[type, Writer] = {
     **dict.fromkeys(REGRESSORS, regression),
-    **dict.fromkeys(MARGINS, lambda model, X, std: {"decision": _flat(model, margins(model, X))}),
+    **dict.fromkeys(
+        MARGINS, lambda model, X, std: _calibrated(model, margins(model, X), np.zeros(1))
+    ),
     **dict.fromkeys((SVR, NuSVR), lambda model, X, std: {"mean": margins(model, X).squeeze(1)}),
     GPClassifier: gaussian_process,
     KernelClassifier: kernel_machine,

@@ -50,7 +50,9 @@ class Graph:
         return int(self.laplacian.nnz - points) // 2
 
 
-def neighbour_graph(X: Array, n_neighbors: int = 10, heat: float | None = None) -> Graph:
+def neighbour_graph(
+    X: Array, n_neighbors: int = 10, heat: float | None = None, times: float = 1.0
+) -> Graph:
     """Return the graph of the rows of X (n, d).
 
     Parameters
@@ -58,6 +60,7 @@ def neighbour_graph(X: Array, n_neighbors: int = 10, heat: float | None = None) 
     n_neighbors : neighbours of each row among the others, n - 1 at most.
     heat : h > 0, ``inf`` for weights of one, or None: the median over the rows of the squared
         distance to the farthest neighbour selected.
+    times : factor of that median, where heat is None.
 
     Notes
     -----
@@ -80,7 +83,9 @@ def neighbour_graph(X: Array, n_neighbors: int = 10, heat: float | None = None) 
         return Graph(csr_array((n, n)), np.inf if heat is None else float(heat), 0)
     i, j, farthest = _pairs(X, k)
     squares = _squares(X, i, j)
-    h = _default_heat(_squares(X, np.arange(n), farthest), squares) if heat is None else heat
+    h = heat
+    if h is None:
+        h = times * _default_heat(_squares(X, np.arange(n), farthest), squares)
     far = np.isinf(squares)
     logs = np.where(far, -np.inf, -np.where(far, 0.0, squares) / (4.0 * h))  # h = inf: zeros
     rows, columns, logs = np.append(i, j), np.append(j, i), np.append(logs, logs)

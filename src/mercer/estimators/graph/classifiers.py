@@ -113,6 +113,7 @@ class LapMEDClassifier(GraphMachine):
     """
 
     _freezes: ClassVar[tuple[str, ...]] = ("kernel", "amplitude")
+    _least_slack: ClassVar[float] = 1.0
     amplitude: float = 1.0
     budget: int | None = 2000
     landmarks: int = 20
@@ -266,7 +267,7 @@ class LapMEDClassifier(GraphMachine):
     # ------------------------------------------------------------------ parts and parameters
     def _check_params(self) -> None:
         super()._check_params()
-        if self.gamma_A is None:
+        if self.gamma_A is None and self.C != "auto":
             self._check_slack(self.C)
         for name in ("landmarks", "max_landmarks", "max_support"):
             self._check_count(name, 0)

@@ -1,0 +1,221 @@
+"""The automatic choice of C, beta and heat: what few labels say about a prior from many rows.
+
+The labels are taken as noisy values of the process that the graph conditions,
+
+    y_i = sqrt(a) f(x_i) + b + e_i,    f ~ GP(0, k_new),    e_i ~ N(0, a / (2 C w_i))          (M13)
+
+with a flat prior on b, whose posterior mean is LapLSClassifier; one column for each class against
+the rest. With S = diag(sqrt(w)), orthonormal contrasts Q2 to the vector sqrt(w),
+Q2'S K S Q2 = U diag(d) U' and V = S Q2 U, every C is a sum over the eigenvalues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.core.arrays import Array, Index
+from mercer.core.memory import require_memory
+from mercer.estimators.shared.labels import Vertices
+from mercer.inference.med import MED
+from mercer.linalg.dense.gram import DenseGram
+from mercer.linalg.graph import SmoothnessPath, neighbour_graph
+from mercer.losses.binary.margins import Margin
+from mercer.losses.numbers.special import LOG_2PI
+
+GAIN = 0.0  # nats by which a graph must be better than none
+ROWS, LABELS = 1000, 400  # of which the choice is made, at most
+SLACKS = tuple(10.0 ** np.arange(-1.0, 4.5, 0.5))  # C
+WEIGHTS = (0.0, *(10.0 ** np.arange(-2.0, 4.0, 0.5)))  # beta, nothing first
+HEATS = (1.0, 0.25, 4.0)  # in units of the rule of the graph
+
+
+class LabelProcess:
+    """The labels of l rows as noisy values of a process, for all C at once.
+
+    Parameters
+    ----------
+    K : (l, l) k_new among the labelled rows.
+    Y : (l, m) of -1 and +1, a column for each function.
+    w : (l,) weights > 0; a weight of 2 is two rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> near = np.array([[1.0, 0.9, 0.0, 0.0], [0.9, 1.0, 0.0, 0.0],
+    ...                  [0.0, 0.0, 1.0, 0.9], [0.0, 0.0, 0.9, 1.0]])
+    >>> Y = np.array([[1.0], [1.0], [-1.0], [-1.0]])
+    >>> process = LabelProcess(near, Y, np.ones(4))
+    >>> process.evidence(100.0) > LabelProcess(np.eye(4), Y, np.ones(4)).evidence(100.0)
+    True
+    >>> process.left_out(100.0)[0].round(2).ravel() + 0.0
+    array([ 0.93,  0.93, -0.93, -0.93])
+    """
+
+    def __init__(self, K: Array, Y: Array, w: Array) -> None:
+        root = np.sqrt(w)
+        contrasts = np.linalg.qr(root[:, None], mode="complete")[0][:, 1:]
+        A = contrasts.T @ (root[:, None] * K * root) @ contrasts
+        d, U = np.linalg.eigh(0.5 * (A + A.T))
+        self.d = np.maximum(d, 0.0)  # rounding: k_new is positive semidefinite
+        self.V = root[:, None] * (contrasts @ U)
+        self.K, self.Y, self.w, self.T, self.total = K, Y, w, self.V.T @ Y, float(w.sum())
+
+    def amplitude(self, C: float) -> float:
+        """Return the a of (M13) that has most evidence: y'P y over the degrees of freedom."""
+        return float((self.T**2 / (self.d + 0.5 / C)[:, None]).sum()) / self._freedom
+
+    @property
+    def _freedom(self) -> float:
+        return self.Y.shape[1] * max(self.total - 1.0, 1.0)  # tiny weights: at least one row
+
+    def evidence(self, C: float) -> float:
+        """Return log p(Y) at the best amplitude, the offsets integrated out; (M14)."""
+        n, m = self.Y.shape
+        value = np.log(self.d + 0.5 / C).sum() - (self.total - n) * np.log(2.0 * C)
+        value += np.log(self.total)
+        fit = self._freedom * (1.0 + LOG_2PI + np.log(self.amplitude(C)))
+        return float(-0.5 * m * value - 0.5 * fit)
+
+    def left_out(self, C: float) -> tuple[Array, Array]:
+        """Return mean (l, m) and variance (l,) of each label given all others; (M15)."""
+        g = 1.0 / (self.d + 0.5 / C)
+        precision = self.V**2 @ g
+        alpha = self.V @ (g[:, None] * self.T)
+        return self.Y - alpha / precision[:, None], self.amplitude(C) / precision
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, and the criterion there and where the graph is ignored (beta = 0)."""
+
+    C: float
+    beta: float
+    heat: float  # in units of the rule of the graph
+    by: str
+    value: float
+    plain: float | None  # None where beta was not asked for
+    candidates: int
+    rows: int
+
+    def told(self) -> dict[str, Any]:
+        """Return the choice as plain values, for a report."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a machine wants chosen: None for C, beta or heat to be found, else its value."""
+
+    C: float | None
+    beta: float | None
+    heat: Any  # "auto", a number, or None for the rule of the graph
+    n_neighbors: int
+    by: str  # a name of CRITERIA
+    least: float = 0.0  # that C must exceed
+
+
+def choose(asked: Asked, kernel: Callable[[Array], Array], batch: Vertices, signs: Array) -> Choice:
+    """Return the best of the candidates for a batch whose labels are ``signs`` (l, m), -1 and +1.
+
+    ``kernel`` is the covariance before the graph. Of more than 1000 rows (or 400 labels) some are
+    taken: the sum f'L f goes with the rows and with the square of the distances along edges, so
+    that beta n h stays, h the rule for the heat.
+    """
+    rows, labels = _some(batch)
+    points, at = batch.points[rows], np.searchsorted(rows, batch.at[labels])
+    Y, w, n = signs[labels], batch.weights[labels], len(rows)
+    require_memory(n, 5, "the choice of C and beta", "give them as numbers, or fit")
+    unit = 1.0
+    if n < len(batch.points):
+        h, whole = (neighbour_graph(p, asked.n_neighbors).heat for p in (points, batch.points))
+        unit = (n * h) / (len(batch.points) * whole)
+    slacks = [C for C in SLACKS if asked.least < C] if asked.C is None else [asked.C]
+    weights = WEIGHTS if asked.beta is None else (asked.beta / unit,)
+    heats = [(None, t) for t in HEATS] if asked.heat == "auto" else [(asked.heat, 1.0)]
+    K, found, judge = kernel(points), [], CRITERIA[asked.by]
+    for heat, times in heats:
+        path = SmoothnessPath(
+            K, neighbour_graph(points, asked.n_neighbors, heat, times).laplacian, at
+        )
+        for beta in weights:
+            if beta == 0.0 and times != heats[0][1]:
+                continue  # there the heat does not matter
+            process = LabelProcess(path.covariance(beta), Y, w)
+            found += [(judge(process, C, path, beta), C, beta * unit, times) for C in slacks]
+    best, plain = _best(found), _best([one for one in found if one[2] == 0.0])
+    if plain is not None and best[0] <= plain[0] + GAIN:
+        best = plain
+    value, C, beta, times = best
+    without = None if plain is None else plain[0]
+    return Choice(C, beta, times, asked.by, value, without, len(found), n)
+
+
+def _some(batch: Vertices) -> tuple[Index, Index]:
+    """Return rows, rising, and labels of a batch of which to choose: all, or ROWS and LABELS.
+
+    Which are taken does not depend on the order of the table: the labels are sorted, and the rows
+    are put into an order of their own.
+    """
+    n, labels = len(batch.points), np.arange(len(batch.at))
+    if len(labels) > LABELS:
+        labels = np.sort(_dealt(batch.codes)[:LABELS])
+    if n <= ROWS:
+        return np.arange(n), labels
+    held = np.unique(batch.at[labels])
+    rest = np.setdiff1d(np.arange(n), held)
+    order = rest[np.lexsort(batch.points[rest].T)]
+    taken = np.random.default_rng(0).permutation(len(order))[: ROWS - len(held)]
+    return np.sort(np.append(held, order[taken])), labels
+
+
+def _dealt(codes: Index) -> Index:
+    """Return the labels (l,) in an order of which any beginning has the classes in their shares."""
+    mixed = np.random.default_rng(0).permutation(len(codes))
+    place = np.empty(len(codes))
+    for code in np.unique(codes):
+        own = mixed[codes[mixed] == code]
+        place[own] = (np.arange(len(own)) + 0.5) / len(own)
+    return np.argsort(place, kind="stable").astype(np.intp)
+
+
+def _best(found: Sequence[tuple[float, ...]]) -> Any:
+    """Return the first candidate whose criterion is the largest but for rounding; None of none."""
+    if not found:
+        return None
+    top = max(one[0] for one in found)
+    return next(one for one in found if one[0] >= top - 1e-9 * max(1.0, abs(top)))
+
+
+def log_partition(K: Array, Y: Array, w: Array, C: float, logdet: float) -> float:
+    """Return -log Z(a, beta) of Hou & Hero's appendix at the multipliers a of MED; (M16).
+
+        -log Z = 1/2 log |I + 2 beta L K_all| - 1/2 a'Y K Y a + sum_i [a_i + log(1 - a_i / C)]
+
+    a column of Y (l, m) at a time; ``logdet`` is the determinant's logarithm and K (l, l) is k_new.
+    Its derivative in beta is the expectation of f'L f, which is positive: the dual, to be
+    maximised, wants as much smoothness as it can get, and Z, as if it were an evidence, none.
+    """
+    one = np.ones((len(K), 1))
+    found = MED().solve(DenseGram.given(K), Y, Margin(C), basis=one, weights=w)
+    return 0.5 * Y.shape[1] * logdet + float(np.sum(found.report.details["objective"]))
+
+
+def _by_evidence(process: LabelProcess, C: float, path: SmoothnessPath, beta: float) -> float:
+    return process.evidence(C)
+
+
+def _by_left_out(process: LabelProcess, C: float, path: SmoothnessPath, beta: float) -> float:
+    mean, variance = process.left_out(C)
+    squares = (process.Y - mean) ** 2 / variance[:, None]
+    return float(-0.5 * (process.w @ (squares + LOG_2PI + np.log(variance)[:, None])).sum())
+
+
+def _by_partition(process: LabelProcess, C: float, path: SmoothnessPath, beta: float) -> float:
+    return log_partition(process.K, process.Y, process.w, C, path.logdet(beta))
+
+
+CRITERIA = {"evidence": _by_evidence, "left_out": _by_left_out, "partition": _by_partition}
