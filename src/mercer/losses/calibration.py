@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 
@@ -17,6 +18,7 @@ from mercer.core.arrays import Array, Index
 
 ITERATIONS = 100
 ARMIJO = 1e-4
+FLAT = 1e-6  # the least slope where there is no offset
 RIDGE = 1e-12  # added to the Hessian: it is singular if all decision values are equal
 
 
@@ -94,10 +96,7 @@ def fit_softmax_platt(F: Array, codes: Index, weights: Array | None = None) -> t
     references hold. F is (n, k), ``codes`` (n,) the class of each row, 0 .. k-1, ``weights`` (n,).
     """
     F, codes, w = _checked(F, codes, weights)
-    k = F.shape[1]
-    counts = np.bincount(codes, w, k)
-    own = np.eye(k)[codes]
-    T = (own * counts[codes][:, None] + 1.0) / (counts[codes][:, None] + k)
+    T = _targets(codes, w, F.shape[1])
     size = float(np.abs(F).max()) or 1.0  # the slope of F / size is of order one
     shares = T.T @ w + 1.0
     start = np.concatenate([[0.0], np.log(shares) - np.log(shares).mean()])
@@ -110,6 +109,44 @@ def fit_softmax_platt(F: Array, codes: Index, weights: Array | None = None) -> t
             stacklevel=2,
         )
     return float(theta[0]) / size, np.asarray(theta[1:] - theta[1:].mean())
+
+
+def fit_slope(F: Array, codes: Index, weights: Array, k: int) -> float:
+    """Return the slope of p = softmax(slope F), or of its sigmoid for k = 2: no class is moved.
+
+    What :func:`fit_sigmoid` is without offsets, for few outputs, from which offsets cannot be told:
+    decisions stay what they are. F is (n, k), (n, 1) for two classes; the targets are those of
+    :func:`fit_softmax_platt`, and the slope is finite. Where the outputs rank the classes no better
+    than chance it is 1e-6 in units of the largest: all classes are as likely as each other but for
+    that, and the likeliest is still the one decided for.
+
+    Examples
+    --------
+    >>> F, codes = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
+    >>> round(fit_slope(F, codes, np.ones(4), 2), 3), fit_slope(-F, codes, np.ones(4), 2)
+    (0.674, 1e-06)
+    """
+    if k == 2:
+        F = np.column_stack([-0.5 * F[:, 0], 0.5 * F[:, 0]])
+    F, codes, w = _checked(F, codes, weights)
+    T, size = _targets(codes, w, k), float(np.abs(F).max()) or 1.0
+    F = F / size
+
+    def rise(slope: float) -> float:  # derivative of the cross-entropy: it never falls
+        return float(w @ ((_value(F, T, w, np.append(slope, np.zeros(k)))[1] - T) * F).sum(axis=1))
+
+    if not rise(FLAT) < 0.0:
+        return FLAT / size
+    top = 1.0
+    while rise(top) < 0.0:
+        top *= 2.0
+    return float(brentq(rise, FLAT, top, xtol=1e-14, rtol=1e-13)) / size
+
+
+def _targets(codes: Index, w: Array, k: int) -> Array:
+    """Return (n_c + 1)/(n_c + k) for the class c of each row and 1/(n_c + k) for others, (n, k)."""
+    counts = np.bincount(codes, w, k)[codes][:, None]
+    return np.asarray((np.eye(k)[codes] * counts + 1.0) / (counts + k))
 
 
 def _checked(F: Any, codes: Any, weights: Any) -> tuple[Array, Index, Array]:

@@ -1,7 +1,8 @@
 """Probabilities of machines on graphs: a sigmoid of the scores of rows whose labels were unknown.
 
 A label is left out, its row stays in the graph: that is what a machine is asked to predict. In a
-stream the scores of a batch are those before its labels are learned, with its graph.
+stream the scores of a batch are those before its labels are learned, with its graph. The sigmoid
+has a slope and no offset, which few labels cannot tell: decisions stay as they are.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ from mercer.core.kinds import Numbers, Record
 from mercer.core.record import Later
 from mercer.estimators.discrimination.base import BatchProblem, MarginClassifier
 from mercer.estimators.shared.labels import Vertices
-from mercer.estimators.support_vector.base import check_sigmoid
 from mercer.inference.base import Inference
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss
-from mercer.losses.calibration import class_probabilities, fit_sigmoid, shifted
+from mercer.losses.calibration import class_probabilities, fit_slope
 
 WINDOW = 2000  # scores of a stream that are kept: the function changes, and memory must not grow
 OLDER = ()  # what files have that were written before there were probabilities
@@ -42,7 +42,7 @@ class CalibratedMargins(MarginClassifier):
         self._held = np.zeros((0, len(self.intercept_) + 2))
         self._scores: Array | None = None
         self._figures: LeftOut | None = None
-        self.slope_, self.offsets_ = np.zeros(0), np.zeros(0)
+        self.slope_ = np.zeros(0)
 
     def _calibrate(self, problem: BatchProblem, inference: Inference, loss: Loss) -> dict[str, Any]:
         """Fit the sigmoid to the scores kept and those of a batch; return what to report.
@@ -60,7 +60,7 @@ class CalibratedMargins(MarginClassifier):
         self._held = np.concatenate([self._held, new])
         k = scores.shape[1]
         codes, weights = self._held[:, k].astype(np.intp), self._held[:, k + 1]
-        slope, self.offsets_ = fit_sigmoid(self._held[:, :k], codes, weights, len(self.classes_))
+        slope = fit_slope(self._held[:, :k], codes, weights, len(self.classes_))
         self._held, self.slope_ = self._held[-WINDOW:], np.array([slope])
         return {"by": by, "slope": slope, "scores": len(self._held)}
 
@@ -77,17 +77,18 @@ class CalibratedMargins(MarginClassifier):
         return self._predict_proba
 
     def _predict_proba(self, X: Any) -> Array:
-        d = self.decision_function(X)
+        f = self._latent(X)
         if not len(self.slope_):
             raise ValueError(
                 "there is no score of a row whose label was unknown yet: learn one more batch "
                 "with labels of at least two classes before asking for probabilities"
             )
-        return class_probabilities(d, float(self.slope_[0]))
+        return self._sigmoid(f)
 
-    def _shifted(self, f: Array) -> Array:
-        """Return f + b (q, k), moved to the middle of the sigmoid where there is one."""
-        return shifted(f, float(self.slope_[0]), self.offsets_) if len(self.slope_) else f
+    def _sigmoid(self, f: Array) -> Array:
+        """Return the probabilities (q, k) of scores f + b, (q, 1) or (q, k)."""
+        z = self.slope_[0] * f
+        return class_probabilities(z[:, 0] if z.shape[1] == 1 else z, 1.0)
 
     def _figure(self, X: Array, codes: Index, batch: Vertices, weights: Array) -> None:
         """Set the figures of the labelled rows X (u, d), of classes (u,) and weights (u,)."""
@@ -101,9 +102,7 @@ class CalibratedMargins(MarginClassifier):
         if np.any(label < 0):  # a row of weight zero is predicted from all rows that count
             f[label < 0] = self.posteriors_[0].mean(X[label < 0])
         own = codes[:, None] == (np.ones(1) if k == 1 else np.arange(k))
-        d, slope = self._shifted(f), float(self.slope_[0])
-        proba = class_probabilities(d[:, 0] if k == 1 else d, slope)
-        found = LeftOut.of_classes(proba, codes, weights)
+        found = LeftOut.of_classes(self._sigmoid(f), codes, weights)
         self._figures = replace(found, margin=np.where(own, 1.0, -1.0) * f)
 
     # ------------------------------------------------------------------ model files
@@ -112,14 +111,13 @@ class CalibratedMargins(MarginClassifier):
         # h scores of rows whose labels were unknown, with class and weight
         return {
             **super()._record(),
-            "slope_": Later(Numbers("g", 0.0), OLDER),
-            "offsets_": Later(Numbers("o"), OLDER),
+            "slope_": Later(Numbers("g", 0.0, above=True), OLDER),
             "_held": Later(Numbers("h k+2"), OLDER),
         }
 
     def _restored(self) -> None:
         super()._restored()
-        if any(getattr(self, name) is None for name in ("slope_", "offsets_", "_held")):
+        if any(getattr(self, name) is None for name in ("slope_", "_held")):
             raise ValueError("the sigmoid of the model is null")
         if self.slope_ is OLDER:
             self._forget()
@@ -128,8 +126,7 @@ class CalibratedMargins(MarginClassifier):
     def _check_fitted(self) -> None:
         super()._check_fitted()
         k, held = len(self.intercept_), self._held
-        check_sigmoid(self.slope_, self.offsets_, k, calibrated=len(self.slope_) > 0)
-        if len(held) > WINDOW or len(self.slope_) > len(held):
+        if len(held) > WINDOW or len(self.slope_) > min(1, len(held)):
             raise ValueError("the scores kept do not fit the functions or their calibration")
         codes = held[:, k]
         known = (codes >= 0.0) & (codes < max(2, k)) & (codes == np.floor(codes))
