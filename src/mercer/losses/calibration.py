@@ -96,7 +96,10 @@ def fit_softmax_platt(F: Array, codes: Index, weights: Array | None = None) -> t
     references hold. F is (n, k), ``codes`` (n,) the class of each row, 0 .. k-1, ``weights`` (n,).
     """
     F, codes, w = _checked(F, codes, weights)
-    T = _targets(codes, w, F.shape[1])
+    k = F.shape[1]
+    counts = np.bincount(codes, w, k)
+    own = np.eye(k)[codes]
+    T = (own * counts[codes][:, None] + 1.0) / (counts[codes][:, None] + k)
     size = float(np.abs(F).max()) or 1.0  # the slope of F / size is of order one
     shares = T.T @ w + 1.0
     start = np.concatenate([[0.0], np.log(shares) - np.log(shares).mean()])
@@ -115,21 +118,24 @@ def fit_slope(F: Array, codes: Index, weights: Array, k: int) -> float:
     """Return the slope of p = softmax(slope F), or of its sigmoid for k = 2: no class is moved.
 
     What :func:`fit_sigmoid` is without offsets, for few outputs, from which offsets cannot be told:
-    decisions stay what they are. F is (n, k), (n, 1) for two classes; the targets are those of
-    :func:`fit_softmax_platt`, and the slope is finite. Where the outputs rank the classes no better
-    than chance it is 1e-6 in units of the largest: all classes are as likely as each other but for
-    that, and the likeliest is still the one decided for.
+    decisions stay what they are. F is (n, k), (n, 1) for two classes. The target is 1 - 1/(N + 2)
+    for the class of a row, N the sum of the weights, and the rest for all others: by Laplace's rule
+    of succession one more row would be wrong with that probability if none was, so that the slope
+    is finite. Where the outputs rank the classes no better than chance it is 1e-6 in units of the
+    largest: all classes are as likely as each other but for that, and the likeliest is still the
+    one decided for.
 
     Examples
     --------
     >>> F, codes = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
     >>> round(fit_slope(F, codes, np.ones(4), 2), 3), fit_slope(-F, codes, np.ones(4), 2)
-    (0.674, 1e-06)
+    (1.012, 1e-06)
     """
     if k == 2:
         F = np.column_stack([-0.5 * F[:, 0], 0.5 * F[:, 0]])
     F, codes, w = _checked(F, codes, weights)
-    T, size = _targets(codes, w, k), float(np.abs(F).max()) or 1.0
+    wrong, size = 1.0 / (float(w.sum()) + 2.0), float(np.abs(F).max()) or 1.0
+    T = np.where(np.eye(k)[codes] == 1.0, 1.0 - wrong, wrong / (k - 1))
     F = F / size
 
     def rise(slope: float) -> float:  # derivative of the cross-entropy: it never falls
@@ -141,12 +147,6 @@ def fit_slope(F: Array, codes: Index, weights: Array, k: int) -> float:
     while rise(top) < 0.0:
         top *= 2.0
     return float(brentq(rise, FLAT, top, xtol=1e-14, rtol=1e-13)) / size
-
-
-def _targets(codes: Index, w: Array, k: int) -> Array:
-    """Return (n_c + 1)/(n_c + k) for the class c of each row and 1/(n_c + k) for others, (n, k)."""
-    counts = np.bincount(codes, w, k)[codes][:, None]
-    return np.asarray((np.eye(k)[codes] * counts + 1.0) / (counts + k))
 
 
 def _checked(F: Any, codes: Any, weights: Any) -> tuple[Array, Index, Array]:

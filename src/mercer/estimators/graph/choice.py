@@ -28,8 +28,8 @@ from mercer.losses.numbers.special import LOG_2PI
 
 GAIN = 1.0  # nats by which a graph must be better than none
 ROWS, LABELS = 1000, 400  # of which the choice is made, at most
-SLACKS = tuple(10.0 ** np.arange(-1.0, 4.5, 0.5))  # C
-WEIGHTS = (0.0, *(10.0 ** np.arange(-2.0, 4.0, 0.5)))  # beta, nothing first
+SLACKS = tuple(10.0 ** (j / 2) for j in range(-2, 9))  # C
+WEIGHTS = (0.0, *(10.0 ** (j / 2) for j in range(-4, 8)))  # beta, nothing first
 HEATS = (1.0, 0.25, 4.0)  # in units of the rule of the graph
 
 
