@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
 
+from mercer import LapLSClassifier, LapMEDClassifier, LapSVC
+from mercer.estimators.graph import choice
 from mercer.estimators.graph.choice import LabelProcess, log_partition
 from mercer.inference import MED, Exact
 from mercer.kernels import RBF
@@ -16,6 +20,7 @@ from mercer.losses import Gaussian
 from mercer.losses.binary.margins import Margin
 
 C, BETA = 7.0, 2.0
+MACHINES = [LapMEDClassifier, LapSVC, LapLSClassifier]
 
 
 def deformed(rng: np.random.Generator, n: int = 30) -> tuple[np.ndarray, np.ndarray]:
@@ -142,3 +147,150 @@ def test_partition_function_only_grows_with_beta(rng: np.random.Generator) -> No
         slope = (value(beta + step) - value(beta - step)) / (2.0 * step)
         assert slope == pytest.approx(expected, rel=1e-5)
         assert slope > 0.0
+
+
+# ---------------------------------------------------------------------- the machines
+def moons(rng: np.random.Generator, n: int = 80, known: int = 8) -> tuple[Any, Any]:
+    side, angle = np.arange(n) % 2, rng.uniform(0.0, np.pi, n)
+    upper = np.column_stack([np.cos(angle), np.sin(angle)])
+    X = np.where(side[:, None] == 0, upper, [1.0, 0.5] - upper) + 0.1 * rng.normal(size=(n, 2))
+    return X, np.where(np.arange(n) < known, side.astype(float), np.nan)
+
+
+def slow_evidence(X: np.ndarray, y: np.ndarray, slack: float, beta: float) -> float:
+    """(M14) of one candidate by Exact inference with the deformed kernel, its amplitude best."""
+    known = np.flatnonzero(~np.isnan(y))
+    K, L = RBF(0.5)(X), neighbour_graph(X, 6).laplacian.toarray()
+    M = 2.0 * beta * L
+    K = (K - K @ np.linalg.solve(np.eye(len(X)) + M @ K, M @ K))[np.ix_(known, known)]
+    signs, one = np.where(y[known, None] == 1.0, 1.0, -1.0), np.ones((len(known), 1))
+
+    def minus(log_a: float) -> float:
+        gram, loss = DenseGram.given(np.exp(log_a) * K), Gaussian(np.exp(log_a) / (2.0 * slack))
+        solution = Exact().solve(gram, signs, loss, basis=one)
+        return -Exact().evidence(gram, signs, loss, solution).value
+
+    return float(-minimize_scalar(minus, bounds=(-12.0, 12.0), options={"xatol": 1e-7}).fun)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_choice_is_the_best_of_the_candidates(
+    rng: np.random.Generator, machine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By brute force; and the machine is then the one with these numbers given."""
+    monkeypatch.setattr(choice, "SLACKS", (2.0, 100.0))
+    monkeypatch.setattr(choice, "WEIGHTS", (0.0, 1.0, 30.0))
+    monkeypatch.setattr(choice, "GAIN", 0.0)
+    X, y = moons(rng, known=20)
+    model = machine(kernel=RBF(0.5), n_neighbors=6).fit(X, y)
+    values = {(c, b): slow_evidence(X, y, c, b) for c in (2.0, 100.0) for b in (0.0, 1.0, 30.0)}
+    best = max(values, key=values.__getitem__)
+    told = model.report_["choice"]
+    assert best[1] > 0.0
+    assert (told["C"], told["beta"]) == best == (model.report_["C"], model.report_["beta"])
+    assert told["value"] == pytest.approx(values[best], abs=1e-5)
+    assert told["plain"] == pytest.approx(max(values[c, 0.0] for c in (2.0, 100.0)), abs=1e-5)
+    assert told["candidates"] == 6
+    given = machine(best[0], beta=best[1], kernel=RBF(0.5), n_neighbors=6).fit(X, y)
+    np.testing.assert_array_equal(given.decision_function(X), model.decision_function(X))
+    assert "choice" not in given.report_
+    assert len(given.choice_) == 0
+    assert "by evidence, of 6 candidates" in str(model.summary())
+    plain = max(values[c, 0.0] for c in (2.0, 100.0))
+    for gain in (0.9, 1.1):  # a graph must be better by so much
+        monkeypatch.setattr(choice, "GAIN", gain * (values[best] - plain))
+        found = machine(kernel=RBF(0.5), n_neighbors=6).fit(X, y).report_["beta"]
+        assert (found > 0.0) == (gain < 1.0)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_what_is_given_is_not_chosen(rng: np.random.Generator, machine: Any) -> None:
+    X, y = moons(rng)
+    options = {"kernel": RBF(0.5), "n_neighbors": 6}
+    slack = machine(beta=3.0, **options).fit(X, y).report_
+    assert slack["beta"] == slack["choice"]["beta"] == 3.0
+    assert slack["choice"]["plain"] is None
+    weight = machine(20.0, **options).fit(X, y).report_
+    assert weight["C"] == 20.0
+    warm = machine(20.0, beta=1.0, heat="auto", **options).fit(X, y).report_
+    rule = machine(20.0, beta=1.0, **options).fit(X, y).report_["graph"]["heat"]
+    assert warm["graph"]["heat"] == pytest.approx(rule * warm["choice"]["heat"], rel=1e-12)
+    assert warm["choice"]["candidates"] == 3
+    belkin = machine(gamma_A=0.001, gamma_I=1.0, **options).fit(X, y).report_
+    assert "choice" not in belkin
+
+
+def test_a_graph_must_be_better_than_none(rng: np.random.Generator) -> None:
+    """Labels that the graph contradicts: beta is 0, and the machine is that of the labels."""
+    X, y = moons(rng, known=20)
+    y[:20] = rng.permutation(y[:20])
+    model = LapSVC(kernel=RBF(0.5), n_neighbors=6).fit(X, y)
+    told = model.report_["choice"]
+    assert told["beta"] == 0.0
+    assert told["value"] == told["plain"]
+    alone = LapSVC(beta=0.0, kernel=RBF(0.5)).fit(X[:20], y[:20])
+    np.testing.assert_allclose(alone.decision_function(X), model.decision_function(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("by", ["evidence", "left_out", "partition"])
+def test_each_criterion(rng: np.random.Generator, by: str) -> None:
+    X, y = moons(rng)
+    model = LapSVC(100.0, search=by, kernel=RBF(0.5), n_neighbors=6).fit(X, y)
+    assert model.report_["choice"]["by"] == by
+    if by == "partition":  # more is always better
+        assert model.report_["beta"] == max(choice.WEIGHTS)
+    with pytest.raises(ValueError, match="search must be one of evidence, left_out, partition"):
+        LapSVC(search="folds").fit(X, y)
+    for name in ("C", "beta", "heat"):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            LapSVC(**{name: "best"}).fit(X, y)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_choice_does_not_depend_on_the_order(
+    rng: np.random.Generator, machine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither of all rows nor of some of more."""
+    X, y = moons(rng, n=90, known=40)
+    order = rng.permutation(90)
+    for rows, labels in ((1000, 400), (60, 20)):
+        monkeypatch.setattr(choice, "ROWS", rows)
+        monkeypatch.setattr(choice, "LABELS", labels)
+        one, two = (
+            machine(kernel=RBF(0.5), n_neighbors=6).fit(X[rows_], y[rows_]).report_["choice"]
+            for rows_ in (np.arange(90), order)
+        )
+        assert one["rows"] == min(rows, 90)
+        assert one["value"] == pytest.approx(two["value"], rel=1e-9)
+        assert (one["C"], one["heat"]) == (two["C"], two["heat"])
+        assert one["beta"] == pytest.approx(two["beta"], rel=1e-12)
+
+
+def test_some_rows_stand_for_many(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """beta n is what is kept: it brings k_new of a part of the rows nearer to that of all."""
+    X, y = moons(rng, n=800, known=20)
+    at, K = np.arange(20), RBF(0.5)(X)
+    some = SmoothnessPath(K[:200, :200], neighbour_graph(X[:200], 10).laplacian, at)
+    every = SmoothnessPath(K, neighbour_graph(X, 10).laplacian, at)
+    for beta in (0.1, 1.0, 10.0):
+        small = some.covariance(beta)
+        off = [np.linalg.norm(every.covariance(b) - small) for b in (0.25 * beta, beta)]
+        assert off[0] < 0.8 * off[1]
+    monkeypatch.setattr(choice, "ROWS", 200)
+    model = LapLSClassifier(beta=0.7, kernel=RBF(0.5)).fit(X, y)
+    assert model.report_["beta"] == 0.7  # given for all rows
+    assert model.report_["choice"]["rows"] == 200
+    chosen = LapLSClassifier(kernel=RBF(0.5)).fit(X, y).report_["choice"]["beta"]
+    assert any(chosen == pytest.approx(0.25 * beta, rel=1e-12) for beta in choice.WEIGHTS)
+
+
+def test_a_stream_keeps_what_fit_has_chosen(rng: np.random.Generator) -> None:
+    X, y = moons(rng)
+    model = LapMEDClassifier(kernel=RBF(0.5), n_neighbors=6).fit(X, y)
+    chosen = model.report_["C"], model.report_["beta"]
+    model.partial_fit(*moons(rng))
+    assert (model.report_["C"], model.report_["beta"]) == chosen
+    begun = LapMEDClassifier(kernel=RBF(0.5), n_neighbors=6).partial_fit(X, y)
+    assert (begun.report_["C"], begun.report_["beta"]) == (100.0, 0.5)

@@ -122,17 +122,13 @@ def choose(asked: Asked, kernel: Callable[[Array], Array], batch: Vertices, sign
     """Return the best of the candidates for a batch whose labels are ``signs`` (l, m), -1 and +1.
 
     ``kernel`` is the covariance before the graph. Of more than 1000 rows (or 400 labels) some are
-    taken: the sum f'L f goes with the rows and with the square of the distances along edges, so
-    that beta n h stays, h the rule for the heat.
+    taken. The penalty f'L f is a sum over the rows: it is beta times their number that is kept.
     """
     rows, labels = _some(batch)
     points, at = batch.points[rows], np.searchsorted(rows, batch.at[labels])
     Y, w, n = signs[labels], batch.weights[labels], len(rows)
     require_memory(n, 5, "the choice of C and beta", "give them as numbers, or fit")
-    unit = 1.0
-    if n < len(batch.points):
-        h, whole = (neighbour_graph(p, asked.n_neighbors).heat for p in (points, batch.points))
-        unit = (n * h) / (len(batch.points) * whole)
+    unit = n / len(batch.points)
     slacks = [C for C in SLACKS if asked.least < C] if asked.C is None else [asked.C]
     weights = WEIGHTS if asked.beta is None else (asked.beta / unit,)
     heats = [(None, t) for t in HEATS] if asked.heat == "auto" else [(asked.heat, 1.0)]
