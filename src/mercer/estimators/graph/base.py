@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from types import NoneType
 from typing import Any, ClassVar, Self
@@ -65,7 +65,7 @@ class GraphMachine(CalibratedMargins):
     n_neighbors: int = 10
     heat: Any = None
     unlabelled: Any = None
-    search: str = "evidence"
+    search: str = "left_out"
 
     # ------------------------------------------------------------------ hooks
     _words = (("C", "auto"),)
@@ -176,7 +176,7 @@ class GraphMachine(CalibratedMargins):
         asked = Asked(C, beta, self.heat, self.n_neighbors, self.search, self._least_slack)
         found = choose(asked, self.kernel_, batch, self._signs(batch.codes))
         self.choice_ = np.array([found.C, found.beta, found.heat])
-        return {"choice": found.told()}
+        return {"choice": asdict(found)}
 
     def _weights(self, labelled: float, n: int) -> tuple[float | None, float | None]:
         """Return C and beta of a batch of n points, ``labelled`` of them with a label; None: auto.
@@ -222,7 +222,8 @@ class GraphMachine(CalibratedMargins):
         slack = "no labels" if report["C"] is None else f"{report['C']:.6g}"
         if "choice" in report:
             chosen = report["choice"]
-            text = f"by {chosen['by'].replace('_', ' ')}, of {chosen['candidates']} candidates"
+            by = {"left_out": "left-out labels", "partition": "partition function"}
+            text = f"by {by.get(chosen['by'], chosen['by'])}, of {chosen['candidates']} candidates"
             rows.append(("Model", "chosen", text))
         if report.get("calibration", {}).get("slope") is not None:
             found = report["calibration"]

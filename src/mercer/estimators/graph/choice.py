@@ -12,8 +12,8 @@ Q2'S K S Q2 = U diag(d) U' and V = S Q2 U, every C is a sum over the eigenvalues
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,11 +26,13 @@ from mercer.linalg.graph import SmoothnessPath, neighbour_graph
 from mercer.losses.binary.margins import Margin
 from mercer.losses.numbers.special import LOG_2PI
 
-GAIN = 1.0  # nats by which a graph must be better than none
+GAIN = 1.0  # nats by which a graph must be better than none, by evidence and by left-out labels
 ROWS, LABELS = 1000, 400  # of which the choice is made, at most
-SLACKS = tuple(10.0 ** (j / 2) for j in range(-2, 9))  # C
-WEIGHTS = (0.0, *(10.0 ** (j / 2) for j in range(-4, 8)))  # beta, nothing first
+SLACKS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # C
+WEIGHTS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0)  # beta, nothing first
 HEATS = (1.0, 0.25, 4.0)  # in units of the rule of the graph
+JUDGES = ("left_out", "evidence")
+CRITERIA = (*JUDGES, "partition")
 
 
 class LabelProcess:
@@ -87,23 +89,36 @@ class LabelProcess:
         alpha = self.V @ (g[:, None] * self.T)
         return self.Y - alpha / precision[:, None], self.amplitude(C) / precision
 
+    def left_out_density(self, C: float) -> float:
+        """Return the weighted sum of log p(y_i | all other labels)."""
+        mean, variance = self.left_out(C)
+        squares = (self.Y - mean) ** 2 / variance[:, None]
+        return float(-0.5 * (self.w @ (squares + LOG_2PI + np.log(variance)[:, None])).sum())
 
-@dataclass(frozen=True)
-class Choice:
-    """What was chosen, and the criterion there and where the graph is ignored (beta = 0)."""
+
+class Candidate(NamedTuple):
+    """C, beta and heat (in units of the rule of the graph), and what the labels say of them."""
 
     C: float
     beta: float
-    heat: float  # in units of the rule of the graph
+    heat: float
+    value: float  # of the criterion that was asked for
+    evidence: float
+    left_out: float
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was chosen, by which criterion, and by how many nats it is above no graph (beta = 0)."""
+
+    C: float
+    beta: float
+    heat: float
     by: str
     value: float
-    plain: float | None  # None where beta was not asked for
+    gain: dict[str, float] | None  # of the best candidate; None where beta was not asked for
     candidates: int
     rows: int
-
-    def told(self) -> dict[str, Any]:
-        """Return the choice as plain values, for a report."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -118,11 +133,13 @@ class Asked:
     least: float = 0.0  # that C must exceed
 
 
-def choose(asked: Asked, kernel: Callable[[Array], Array], batch: Vertices, signs: Array) -> Choice:
+def choose(asked: Asked, kernel: Callable[[Array], Array], batch: Vertices, signs: Array) -> Chosen:
     """Return the best of the candidates for a batch whose labels are ``signs`` (l, m), -1 and +1.
 
     ``kernel`` is the covariance before the graph. Of more than 1000 rows (or 400 labels) some are
-    taken. The penalty f'L f is a sum over the rows: it is beta times their number that is kept.
+    taken. The penalty f'L f is a sum over the rows: it is beta times their number that is kept. A
+    graph counts only if both judges, evidence and left-out labels, find it better than none by a
+    nat: among many candidates the best of one is above that by chance.
     """
     rows, labels = _some(batch)
     points, at = batch.points[rows], np.searchsorted(rows, batch.at[labels])
@@ -132,22 +149,27 @@ def choose(asked: Asked, kernel: Callable[[Array], Array], batch: Vertices, sign
     slacks = [C for C in SLACKS if asked.least < C] if asked.C is None else [asked.C]
     weights = WEIGHTS if asked.beta is None else (asked.beta / unit,)
     heats = [(None, t) for t in HEATS] if asked.heat == "auto" else [(asked.heat, 1.0)]
-    K, found, judge = kernel(points), [], CRITERIA[asked.by]
+    K, found = kernel(points), []
     for heat, times in heats:
-        path = SmoothnessPath(
-            K, neighbour_graph(points, asked.n_neighbors, heat, times).laplacian, at
-        )
+        graph = neighbour_graph(points, asked.n_neighbors, heat, times)
+        path = SmoothnessPath(K, graph.laplacian, at)
         for beta in weights:
             if beta == 0.0 and times != heats[0][1]:
                 continue  # there the heat does not matter
             process = LabelProcess(path.covariance(beta), Y, w)
-            found += [(judge(process, C, path, beta), C, beta * unit, times) for C in slacks]
-    best, plain = _best(found), _best([one for one in found if one[2] == 0.0])
-    if plain is not None and best[0] <= plain[0] + GAIN:
-        best = plain
-    value, C, beta, times = best
-    without = None if plain is None else plain[0]
-    return Choice(C, beta, times, asked.by, value, without, len(found), n)
+            for C in slacks:
+                told = {"evidence": process.evidence(C), "left_out": process.left_out_density(C)}
+                value = told.get(asked.by)
+                if value is None:
+                    value = log_partition(process.K, Y, w, C, path.logdet(beta))
+                found.append(Candidate(C, beta * unit, times, value, **told))
+    best, gain = _best(found), None
+    plain = [one for one in found if one.beta == 0.0]
+    if plain:
+        gain = {n: getattr(best, n) - max(getattr(p, n) for p in plain) for n in JUDGES}
+        if asked.by in JUDGES and min(gain.values()) <= GAIN:
+            best = _best(plain)
+    return Chosen(best.C, best.beta, best.heat, asked.by, best.value, gain, len(found), n)
 
 
 def _some(batch: Vertices) -> tuple[Index, Index]:
@@ -178,12 +200,10 @@ def _dealt(codes: Index) -> Index:
     return np.argsort(place, kind="stable").astype(np.intp)
 
 
-def _best(found: Sequence[tuple[float, ...]]) -> Any:
-    """Return the first candidate whose criterion is the largest but for rounding; None of none."""
-    if not found:
-        return None
-    top = max(one[0] for one in found)
-    return next(one for one in found if one[0] >= top - 1e-9 * max(1.0, abs(top)))
+def _best(found: Sequence[Candidate]) -> Candidate:
+    """Return the first candidate whose criterion is the largest but for rounding."""
+    top = max(one.value for one in found)
+    return next(one for one in found if one.value >= top - 1e-9 * max(1.0, abs(top)))
 
 
 def log_partition(K: Array, Y: Array, w: Array, C: float, logdet: float) -> float:
@@ -198,20 +218,3 @@ def log_partition(K: Array, Y: Array, w: Array, C: float, logdet: float) -> floa
     one = np.ones((len(K), 1))
     found = MED().solve(DenseGram.given(K), Y, Margin(C), basis=one, weights=w)
     return 0.5 * Y.shape[1] * logdet + float(np.sum(found.report.details["objective"]))
-
-
-def _by_evidence(process: LabelProcess, C: float, path: SmoothnessPath, beta: float) -> float:
-    return process.evidence(C)
-
-
-def _by_left_out(process: LabelProcess, C: float, path: SmoothnessPath, beta: float) -> float:
-    mean, variance = process.left_out(C)
-    squares = (process.Y - mean) ** 2 / variance[:, None]
-    return float(-0.5 * (process.w @ (squares + LOG_2PI + np.log(variance)[:, None])).sum())
-
-
-def _by_partition(process: LabelProcess, C: float, path: SmoothnessPath, beta: float) -> float:
-    return log_partition(process.K, process.Y, process.w, C, path.logdet(beta))
-
-
-CRITERIA = {"evidence": _by_evidence, "left_out": _by_left_out, "partition": _by_partition}
