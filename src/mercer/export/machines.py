@@ -261,7 +261,7 @@ def _calibrated(model: Any, f: Value, bias: Any) -> Outputs:
 
 def _scaled(model: Any, f: Value) -> Outputs:
     """Return "decision" and, where a slope was fitted, "probabilities" that do not move it."""
-    decision, slope = {"decision": _flat(model, f)}, getattr(model, "slope_", ())
+    decision, slope = {"decision": _flat(model, f)}, getattr(model, "slope_", np.zeros(0))
     if not len(slope):
         return decision
     z = f * float(slope[0])

@@ -269,8 +269,8 @@ class GraphMachine(CalibratedMargins):
 
     def _restored(self) -> None:
         super()._restored()
-        if self.choice_ is OLDER:
-            self.choice_ = np.zeros(0)
+        found: Any = self.choice_
+        self.choice_ = np.zeros(0) if found is OLDER else found
 
     def _check_fitted(self) -> None:
         super()._check_fitted()

@@ -72,7 +72,7 @@ class LabelProcess:
 
     @property
     def _freedom(self) -> float:
-        return self.Y.shape[1] * max(self.total - 1.0, 1.0)  # tiny weights: at least one row
+        return float(self.Y.shape[1] * max(self.total - 1.0, 1.0))  # tiny weights: at least one row
 
     def evidence(self, C: float) -> float:
         """Return log p(Y) at the best amplitude, the offsets integrated out; (M14)."""
@@ -217,4 +217,4 @@ def log_partition(K: Array, Y: Array, w: Array, C: float, logdet: float) -> floa
     """
     one = np.ones((len(K), 1))
     found = MED().solve(DenseGram.given(K), Y, Margin(C), basis=one, weights=w)
-    return 0.5 * Y.shape[1] * logdet + float(np.sum(found.report.details["objective"]))
+    return float(0.5 * Y.shape[1] * logdet + np.sum(found.report.details["objective"]))

@@ -117,9 +117,10 @@ class CalibratedMargins(MarginClassifier):
 
     def _restored(self) -> None:
         super()._restored()
-        if any(getattr(self, name) is None for name in ("slope_", "_held")):
+        found: tuple[Any, Any] = (self.slope_, self._held)
+        if any(value is None for value in found):
             raise ValueError("the sigmoid of the model is null")
-        if self.slope_ is OLDER:
+        if found[0] is OLDER:
             self._forget()
         self._scores = self._figures = None
 
