@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mercer.estimators.graph.classifiers import LapLSClassifier as LapLSClassifier
     from mercer.estimators.graph.classifiers import LapMEDClassifier as LapMEDClassifier
     from mercer.estimators.graph.classifiers import LapSVC as LapSVC
+    from mercer.estimators.graph.folds import LabelledKFold as LabelledKFold
     from mercer.estimators.kernel.classifier import KernelClassifier as KernelClassifier
     from mercer.estimators.kernel.regressor import KernelRegressor as KernelRegressor
     from mercer.estimators.least_squares.classifiers import (
@@ -66,6 +67,7 @@ _HOMES = {
     "KernelClassifier": "mercer.estimators.kernel.classifier",
     "KernelFeatures": "mercer.estimators.features.estimator",
     "KernelRegressor": "mercer.estimators.kernel.regressor",
+    "LabelledKFold": "mercer.estimators.graph.folds",
     "LapLSClassifier": "mercer.estimators.graph.classifiers",
     "LapMEDClassifier": "mercer.estimators.graph.classifiers",
     "LapSVC": "mercer.estimators.graph.classifiers",

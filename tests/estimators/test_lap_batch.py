@@ -117,7 +117,7 @@ def test_parameters_of_belkin_for_discrimination(rng: np.random.Generator) -> No
 
 def test_reference_stream_is_one_batch() -> None:
     X, y = manifold.reference_batches()[0]
-    model = LapMEDClassifier(10.0, kernel=RBF(1.0), n_neighbors=4, heat=0.5)
+    model = LapMEDClassifier(10.0, beta=0.5, kernel=RBF(1.0), n_neighbors=4, heat=0.5)
     model.fit(X, np.where(y == 0.0, np.nan, y))
     alpha, bias, cov = manifold.STREAM[0]
     assert model.intercept_[0] == pytest.approx(bias, abs=1e-8)

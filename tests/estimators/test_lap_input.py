@@ -178,13 +178,13 @@ def test_steps_that_run_out_are_said(rng: np.random.Generator) -> None:
     table = rng.normal(size=(300, 2))
     y = np.where(table[:, 0] * table[:, 1] + 0.4 * rng.normal(size=300) > 0.0, 1.0, -1.0)
     with pytest.warns(ConvergenceWarning, match="LapMEDClassifier ended after 1 steps") as seen:
-        LapMEDClassifier(kernel=RBF(1.0), max_iter=1).fit(table, y)
+        LapMEDClassifier(100.0, kernel=RBF(1.0), max_iter=1).fit(table, y)
     assert seen[0].filename == __file__
     with pytest.warns(ConvergenceWarning, match="LapMEDClassifier ended after 1 steps") as seen:
         LapMEDClassifier(kernel=RBF(1.0), max_iter=1).partial_fit(table, y)
     assert seen[0].filename == __file__
     with pytest.warns(ConvergenceWarning, match="LapSVC ended after 2 steps"):
-        LapSVC(kernel=RBF(0.3), max_iter=2).fit(table, y)
+        LapSVC(100.0, kernel=RBF(0.3), max_iter=2).fit(table, y)
 
 
 def test_amplitude_is_a_factor_of_the_kernel(rng: np.random.Generator) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -152,6 +152,8 @@ def test_margins_with_probabilities(model, y):
 @cases(PARTLY)
 def test_partly_labelled(model):
     assert_same(model.fit(X, SOME), Z, 1e-8, ["label", "decision"])
+    told = clone(model).set_params(calibration="sigmoid").fit(X, SOME)
+    assert_same(told, Z, 1e-8, ["label", "decision", "probabilities"])
 
 
 @pytest.mark.parametrize("loss", ["poisson", "negative_binomial", "gamma"])

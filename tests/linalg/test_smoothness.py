@@ -9,7 +9,7 @@ from tests.reference.manifold import conditioned
 
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.kernels import RBF, Linear
-from mercer.linalg.graph import RootOperator, Smoothness, neighbour_graph
+from mercer.linalg.graph import RootOperator, Smoothness, SmoothnessPath, neighbour_graph
 from mercer.process import Posterior, Prior
 
 
@@ -84,3 +84,31 @@ def test_smoothing_is_conditioning(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(process.mean(Z), 0.0)
     C = operator.Q.T @ operator.Q
     np.testing.assert_allclose(C, conditioned(kernel(X), M.toarray()), atol=1e-12)
+
+
+# ---------------------------------------------------------------------- all weights at once
+@pytest.mark.parametrize("n", [1, 2, 30])
+def test_a_path_is_the_factor_of_each_weight(rng: np.random.Generator, n: int) -> None:
+    """k_new and log |I + 2 beta L K| of every beta, a row with two labels among them."""
+    X = rng.normal(size=(n, 2))
+    K, L = RBF(0.8)(X), neighbour_graph(X, 4).laplacian
+    at = np.array([0, n - 1, n - 1, n // 2])
+    before = K.copy()
+    path = SmoothnessPath(K, L, at)
+    np.testing.assert_array_equal(K, before)
+    for beta in (0.0, 1e-4, 0.5, 30.0, 1e5):
+        M = 2.0 * beta * L.toarray()
+        slow = K - K @ np.linalg.solve(np.eye(n) + M @ K, M @ K)
+        np.testing.assert_allclose(path.covariance(beta), slow[np.ix_(at, at)], atol=1e-11)
+        sign, logdet = np.linalg.slogdet(np.eye(n) + M @ K)
+        assert sign == 1.0
+        assert path.logdet(beta) == pytest.approx(logdet, abs=1e-9)
+
+
+def test_a_path_refuses_a_kernel_that_is_none(rng: np.random.Generator) -> None:
+    X = rng.normal(size=(20, 2))
+    path = SmoothnessPath(-np.eye(20), neighbour_graph(X, 4).laplacian, np.arange(3))
+    with pytest.raises(NotPositiveDefiniteError, match="positive semidefinite kernel"):
+        path.covariance(10.0)
+    with pytest.raises(ValueError, match="not finite"):
+        SmoothnessPath(np.full((20, 20), np.inf), neighbour_graph(X, 4).laplacian, np.arange(3))

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
 
-from mercer.losses.calibration import fit_platt, fit_softmax_platt
+from mercer.losses.calibration import fit_platt, fit_slope, fit_softmax_platt
 
 
 def targets(y, w):
@@ -135,3 +135,28 @@ def test_refusals(given, message):
 def test_labels_must_be_signs():
     with pytest.raises(ValueError, match=r"-1 and \+1"):
         fit_platt(np.ones(2), np.array([0.0, 1.0]))
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_slope_without_offsets_is_the_minimum(k: int) -> None:
+    """Against a fine grid of slopes; outputs that rank the wrong way have none."""
+    rng = np.random.default_rng(3)
+    codes = np.arange(30) % k
+    F = 2.0 * np.eye(k)[codes] + rng.normal(size=(30, k))
+    F = F[:, 1:] - F[:, :1] if k == 2 else F
+    w = rng.uniform(0.5, 2.0, size=30)
+    wrong = 1.0 / (w.sum() + 2.0)
+    T = np.where(np.eye(k)[codes] == 1.0, 1.0 - wrong, wrong / (k - 1))
+
+    def entropy(slope: float) -> float:
+        z = slope * (np.column_stack([np.zeros(30), F[:, 0]]) if k == 2 else F)
+        return float(-w @ (T * (z - np.log(np.exp(z).sum(axis=1, keepdims=True)))).sum(axis=1))
+
+    found = fit_slope(F, codes, w, k)
+    grid = np.linspace(0.5 * found, 1.5 * found, 2001)
+    best = grid[np.argmin([entropy(s) for s in grid])]
+    assert found == pytest.approx(best, rel=1e-3)
+    assert 0.0 < fit_slope(-F, codes, w, k) < 1e-5  # and the classes keep their order
+    assert fit_slope(1e6 * F, codes, w, k) == pytest.approx(1e-6 * found, rel=1e-9)
+    apart = 50.0 * (np.where(codes == 1, 1.0, -1.0)[:, None] if k == 2 else np.eye(k)[codes])
+    assert 0.0 < fit_slope(apart, codes, w, k) < np.inf  # separable

@@ -259,6 +259,17 @@ def _calibrated(model: Any, f: Value, bias: Any) -> Outputs:
     return with_sigmoid(f - bias, model.slope_, model.offsets_)
 
 
+def _scaled(model: Any, f: Value) -> Outputs:
+    """Return "decision" and, where a slope was fitted, "probabilities" that do not move it."""
+    decision, slope = {"decision": _flat(model, f)}, getattr(model, "slope_", np.zeros(0))
+    if not len(slope):
+        return decision
+    z = f * float(slope[0])
+    p = expit(z)
+    several = len(model.intercept_) > 1
+    return decision | {"probabilities": softmax(z) if several else stack([1.0 - p, p])}
+
+
 def with_sigmoid(f: Value, slope: Any, offsets: Any) -> Outputs:
     """Return what :mod:`mercer.losses.calibration` makes of outputs f (q, k)."""
     rate = float(slope[0])
@@ -279,7 +290,7 @@ REGRESSORS = (KernelRegressor, GPRegressor, RVRegressor, SmoothingSpline, ThinPl
 MARGINS = (NuSVC, OneClassSVM, LapSVC, LapLSClassifier, LapMEDClassifier)
 WRITERS: dict[type, Writer] = {
     **dict.fromkeys(REGRESSORS, regression),
-    **dict.fromkeys(MARGINS, lambda model, X, std: {"decision": _flat(model, margins(model, X))}),
+    **dict.fromkeys(MARGINS, lambda model, X, std: _scaled(model, margins(model, X))),
     **dict.fromkeys((SVR, NuSVR), lambda model, X, std: {"mean": margins(model, X).squeeze(1)}),
     GPClassifier: gaussian_process,
     KernelClassifier: kernel_machine,

@@ -6,6 +6,8 @@ Smoothness: a prior conditioned on f'M f, for a singular matrix M of a graph.
 
 With M = B B' and R R' = I + B'K B, whose eigenvalues are at least one, T = B R^-T: neither M, which
 no graph Laplacian allows, nor K is inverted. Theory (M7).
+
+SmoothnessPath: the same for all weights beta of M = 2 beta L, at the price of one; theory (M12).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dtrmm
-from scipy.linalg.lapack import dpstrf, dsygst
+from scipy.linalg.lapack import dormqr, dpstrf, dpttrf, dpttrs, dsygst, dsytrd
 from scipy.sparse import csr_array
 
 from mercer.core.arrays import Array, Index, back_solve, half_solve
@@ -48,7 +50,9 @@ class Graph:
         return int(self.laplacian.nnz - points) // 2
 
 
-def neighbour_graph(X: Array, n_neighbors: int = 10, heat: float | None = None) -> Graph:
+def neighbour_graph(
+    X: Array, n_neighbors: int = 10, heat: float | None = None, times: float = 1.0
+) -> Graph:
     """Return the graph of the rows of X (n, d).
 
     Parameters
@@ -56,6 +60,7 @@ def neighbour_graph(X: Array, n_neighbors: int = 10, heat: float | None = None) 
     n_neighbors : neighbours of each row among the others, n - 1 at most.
     heat : h > 0, ``inf`` for weights of one, or None: the median over the rows of the squared
         distance to the farthest neighbour selected.
+    times : factor of that median, where heat is None.
 
     Notes
     -----
@@ -78,7 +83,9 @@ def neighbour_graph(X: Array, n_neighbors: int = 10, heat: float | None = None) 
         return Graph(csr_array((n, n)), np.inf if heat is None else float(heat), 0)
     i, j, farthest = _pairs(X, k)
     squares = _squares(X, i, j)
-    h = _default_heat(_squares(X, np.arange(n), farthest), squares) if heat is None else heat
+    h = heat
+    if h is None:
+        h = times * _default_heat(_squares(X, np.arange(n), farthest), squares)
     far = np.isinf(squares)
     logs = np.where(far, -np.inf, -np.where(far, 0.0, squares) / (4.0 * h))  # h = inf: zeros
     rows, columns, logs = np.append(i, j), np.append(j, i), np.append(logs, logs)
@@ -137,6 +144,31 @@ def _default_heat(farthest: Array, squares: Array) -> float:
 NOTHING = 8.0 * float(np.finfo(np.float64).eps)  # pivots of M, in units of its largest, are noise
 
 
+NEGATIVE = (
+    "the kernel matrix has negative eigenvalues that the graph makes larger than one: "
+    "use a positive semidefinite kernel, or, if its values are huge, scale the columns"
+)
+
+
+def _root(K: Array, M: Any) -> tuple[Array, Index, int, Array]:
+    """Return B (n, n) lower triangular with B B' = M in the order (n,), its rank, and B'K B.
+
+    Of B'K B (n, n), in Fortran's order, the lower triangle counts.
+    """
+    if not np.isfinite(K).all():
+        raise ValueError("the kernel has values that are not finite: scale the columns")
+    dense = M.toarray(order="F")
+    level = float(dense.diagonal().max(initial=0.0))
+    B, order, found, _ = dpstrf(dense, lower=1, tol=NOTHING * level, overwrite_a=1)
+    rank = int(found) if level > 0.0 else 0
+    B[:, rank:] = 0.0
+    order = np.asarray(order - 1, dtype=np.intp)
+    A = K[np.ix_(order, order)]
+    # K is symmetric: its transposed view is the column-major matrix that BLAS wants
+    both, _ = dsygst(A.T, B, itype=2, lower=1, overwrite_a=1)
+    return B, order, rank, both
+
+
 class Smoothness:
     """P of one matrix M, factored.
 
@@ -167,25 +199,11 @@ class Smoothness:
     """
 
     def __init__(self, K: Array, M: Any) -> None:
-        if not np.isfinite(K).all():
-            raise ValueError("the kernel has values that are not finite: scale the columns")
-        dense = M.toarray(order="F")
-        level = float(dense.diagonal().max(initial=0.0))
-        tol = NOTHING * level
-        self.B, order, rank, _ = dpstrf(dense, lower=1, tol=tol, overwrite_a=1)
-        self.rank = int(rank) if level > 0.0 else 0
-        self.B[:, self.rank :] = 0.0
-        self.order = order - 1
-        A = K[np.ix_(self.order, self.order)]
-        # K is symmetric: its transposed view is the column-major matrix that BLAS wants
-        both, _ = dsygst(A.T, self.B, itype=2, lower=1, overwrite_a=1)  # B'K B, lower triangle
+        self.B, self.order, self.rank, both = _root(K, M)
         self.factor = np.ascontiguousarray(both.T)
         self.factor[np.diag_indices(len(K))] += 1.0
         if cholesky(self.factor):
-            raise NotPositiveDefiniteError(
-                "the kernel matrix has negative eigenvalues that the graph makes larger than one: "
-                "use a positive semidefinite kernel, or, if its values are huge, scale the columns"
-            )
+            raise NotPositiveDefiniteError(NEGATIVE)
 
     def half(self, V: Array) -> Array:
         """T'V for V (n, q): shape (n, q), zero from row ``rank`` on."""
@@ -202,6 +220,62 @@ class Smoothness:
         result = np.empty((self.rank, len(self.B)))
         result[:, self.order] = half_solve(self.factor, np.tril(self.B).T)[: self.rank]
         return result
+
+
+class SmoothnessPath:
+    """k_new among l of n rows for every weight beta of M = 2 beta L, from one reduction.
+
+    With L = B B', and an orthogonal Q that makes Q'(B'K B) Q = T tridiagonal,
+
+        k_new(X_at, X_at) = K_at,at - 2 beta V'(I + 2 beta T)^-1 V,    V = Q'B'K_:,at
+        log |I + 2 beta L K| = log |I + 2 beta T|
+
+    and each beta takes O(n l) and O(l^2 n) operations after the O(n^3) of T.
+
+    Parameters
+    ----------
+    K : (n, n) kernel matrix, not changed.
+    L : (n, n) sparse Laplacian.
+    at : (l,) rows, one twice if it has two labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> L = csr_array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> path = SmoothnessPath(np.eye(2), L, np.array([0]))
+    >>> path.covariance(0.0), path.covariance(0.5).round(4), round(path.logdet(0.5), 4)
+    (array([[1.]]), array([[0.6667]]), 1.0986)
+    """
+
+    def __init__(self, K: Array, L: Any, at: Index) -> None:
+        B, order, _, both = _root(K, L)
+        self.at, self.corner = at, np.asarray(K[np.ix_(at, at)])
+        V = np.asfortranarray(dtrmm(1.0, B, K[np.ix_(order, at)], lower=1, trans_a=1))
+        T, self.diagonal, self.beside, tau, _ = dsytrd(both, lower=1, overwrite_a=1)
+        if len(T) == 1:  # SciPy's dpttrf wants an entry beside the only one on the diagonal
+            self.beside = np.zeros(1)
+        else:  # the reflections of Q are below the first diagonal; this is LAPACK's dormtr
+            V[1:] = dormqr("L", "T", T[1:, :-1], tau, V[1:], lwork=64 * max(1, V.shape[1]))[0]
+        self.V = V
+
+    def _solved(self, beta: float) -> tuple[Array, Array]:
+        """Return D (n,) of the LDL' factorisation of I + 2 beta T, and its inverse times V."""
+        d, e, failed = dpttrf(1.0 + 2.0 * beta * self.diagonal, 2.0 * beta * self.beside)
+        if failed:
+            raise NotPositiveDefiniteError(NEGATIVE)
+        return d, dpttrs(d, e, self.V)[0]
+
+    def covariance(self, beta: float) -> Array:
+        """Return k_new (l, l)."""
+        if beta == 0.0:
+            return self.corner
+        reduced = self.V.T @ self._solved(beta)[1]
+        return np.asarray(self.corner - beta * (reduced + reduced.T))
+
+    def logdet(self, beta: float) -> float:
+        """Return log |I + 2 beta L K|."""
+        return float(np.log(self._solved(beta)[0]).sum())
 
 
 class RootOperator(PosteriorOperator):

@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 
@@ -17,6 +18,7 @@ from mercer.core.arrays import Array, Index
 
 ITERATIONS = 100
 ARMIJO = 1e-4
+FLAT = 1e-6  # the least slope where there is no offset
 RIDGE = 1e-12  # added to the Hessian: it is singular if all decision values are equal
 
 
@@ -110,6 +112,41 @@ def fit_softmax_platt(F: Array, codes: Index, weights: Array | None = None) -> t
             stacklevel=2,
         )
     return float(theta[0]) / size, np.asarray(theta[1:] - theta[1:].mean())
+
+
+def fit_slope(F: Array, codes: Index, weights: Array, k: int) -> float:
+    """Return the slope of p = softmax(slope F), or of its sigmoid for k = 2: no class is moved.
+
+    What :func:`fit_sigmoid` is without offsets, for few outputs, from which offsets cannot be told:
+    decisions stay what they are. F is (n, k), (n, 1) for two classes. The target is 1 - 1/(N + 2)
+    for the class of a row, N the sum of the weights, and the rest for all others: by Laplace's rule
+    of succession one more row would be wrong with that probability if none was, so that the slope
+    is finite. Where the outputs rank the classes no better than chance it is 1e-6 in units of the
+    largest: all classes are as likely as each other but for that, and the likeliest is still the
+    one decided for.
+
+    Examples
+    --------
+    >>> F, codes = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
+    >>> round(fit_slope(F, codes, np.ones(4), 2), 3), fit_slope(-F, codes, np.ones(4), 2)
+    (1.012, 1e-06)
+    """
+    if k == 2:
+        F = np.column_stack([-0.5 * F[:, 0], 0.5 * F[:, 0]])
+    F, codes, w = _checked(F, codes, weights)
+    wrong, size = 1.0 / (float(w.sum()) + 2.0), float(np.abs(F).max()) or 1.0
+    T = np.where(np.eye(k)[codes] == 1.0, 1.0 - wrong, wrong / (k - 1))
+    F = F / size
+
+    def rise(slope: float) -> float:  # derivative of the cross-entropy: it never falls
+        return float(w @ ((_value(F, T, w, np.append(slope, np.zeros(k)))[1] - T) * F).sum(axis=1))
+
+    if not rise(FLAT) < 0.0:
+        return FLAT / size
+    top = 1.0
+    while rise(top) < 0.0:
+        top *= 2.0
+    return float(brentq(rise, FLAT, top, xtol=1e-14, rtol=1e-13)) / size
 
 
 def _checked(F: Any, codes: Any, weights: Any) -> tuple[Array, Index, Array]:

@@ -16,6 +16,7 @@ from mercer.linalg.dense.gram import DenseGram
 from mercer.losses.base import Loss, is_number
 
 FOLDS = 5
+FEW, MANY = 60, 10  # labels that are left out one by one, and the folds of more
 
 
 @dataclass(frozen=True)
@@ -39,27 +40,60 @@ class BatchProblem:
         The folds are stratified by class, fewer where a class has fewer rows; None if one has a
         single row. The rows are dealt out in an ``order`` (n,) of their own, not that of the table.
         """
-        counts = np.bincount(self.codes)
-        folds = int(min(FOLDS, counts[counts > 0].min()))
-        if folds < 2 or np.count_nonzero(counts) < 2:
+        folds = min(FOLDS, self._rarest)
+        if folds < 2:
             return None
-        scores, before = np.empty(self.Y.shape), self.before
-        assert before is not None
+        scores = np.empty(self.Y.shape)
         split = StratifiedKFold(folds, shuffle=True, random_state=0)
         for parts in split.split(order, self.codes[order]):
             train, test = (np.sort(order[part]) for part in parts)
-            K = np.ascontiguousarray(self.K[np.ix_(train, train)])
-            rows = (self.Y[train], self.codes[train], self.weights[train], before[train])
-            found = BatchProblem(K, *rows).solve(inference, loss)
-            coefficients = np.ascontiguousarray(found.alpha.T)
-            scores[test] = before[test] + self.K[np.ix_(test, train)] @ coefficients.T
+            scores[test] = self._without(train, test, inference, loss)[0]
         return scores
+
+    def left_out(self, inference: Inference, loss: Loss) -> Array | None:
+        """Return f + b (n, k) of each row by a fit without its label, None if a class has but one.
+
+        Exact: the rows are left out one by one, and the machine is fitted again. More than 60 are
+        left out in ten stratified folds.
+        """
+        n = len(self.codes)
+        if self._rarest < 2:
+            return None
+        parts: Any = ((np.delete(np.arange(n), i), np.array([i])) for i in range(n))
+        if n > FEW:
+            folds = StratifiedKFold(min(MANY, self._rarest), shuffle=True, random_state=0)
+            parts = folds.split(self.codes, self.codes)
+        scores = np.empty(self.Y.shape)
+        for train, test in parts:
+            scores[test] = sum(self._without(train, test, inference, loss))
+        return scores
+
+    @property
+    def _rarest(self) -> int:
+        """The rows of the rarest class that occurs, 0 if there is only one class."""
+        counts = np.bincount(self.codes)
+        return int(counts[counts > 0].min()) if np.count_nonzero(counts) > 1 else 0
+
+    def _without(
+        self, train: Index, test: Index, inference: Inference, loss: Loss
+    ) -> tuple[Array, Array]:
+        """Return f at the rows ``test``, and b, by a fit to the rows ``train``."""
+        K, before = np.ascontiguousarray(self.K[np.ix_(train, train)]), self.before
+        rows = (self.Y[train], self.codes[train], self.weights[train])
+        found = BatchProblem(K, *rows, None if before is None else before[train]).solve(
+            inference, loss
+        )
+        coefficients = np.ascontiguousarray(found.alpha.T)
+        f = self.K[np.ix_(test, train)] @ coefficients.T
+        assert found.beta is not None
+        return f if before is None else before[test] + f, found.beta[0]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MarginClassifier(OneAgainstRest):
     """The classifier behind MEDClassifier and those on graphs; a child states how it learns."""
 
+    _words: ClassVar[tuple[tuple[str, str], ...]] = ()  # parameters that may be a word, and which
     _no_left_out: ClassVar[str] = (
         "none: there is no formula for the scores without one of the rows; "
         "sklearn.model_selection.cross_val_predict fits again without some of them"
@@ -69,7 +103,7 @@ class MarginClassifier(OneAgainstRest):
         super()._check_params()
         for name in ("C", "amplitude", "tol"):
             value = getattr(self, name, 1.0)
-            if not is_number(value, 0.0, np.inf):
+            if not (is_number(value, 0.0, np.inf) or (name, value) in self._words):
                 raise ValueError(f"{name} must be a positive finite number, got {value!r}")
 
     def _check_slack(self, C: float) -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, Self
+from types import NoneType
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from mercer.core.arrays import Array, Index
 from mercer.core.kinds import Numbers, Plain, Record, Rows
 from mercer.core.memory import require_memory
-from mercer.core.record import Fields, Maybe, One
-from mercer.estimators.discrimination.base import BatchProblem, MarginClassifier
+from mercer.core.record import Fields, Later, Maybe, One
+from mercer.estimators.discrimination.base import BatchProblem
+from mercer.estimators.graph.choice import CRITERIA, Asked, choose
+from mercer.estimators.graph.probabilities import OLDER, CalibratedMargins
 from mercer.estimators.shared.labels import (
     Labelled,
     Vertices,
@@ -30,15 +34,17 @@ from mercer.estimators.shared.stream import require_moderate
 from mercer.estimators.shared.table import check_weights, read_inputs, restored_on_error
 from mercer.inference.base import Inference, Report
 from mercer.inference.graph import Landmarked, Manifold, Smoothed, Whole, at_once
+from mercer.left_out.figures import LeftOut
 from mercer.linalg.graph import neighbour_graph
 from mercer.losses.base import Loss, is_number
 
+UNCHOSEN = (100.0, 0.5, 1.0)  # C, beta and times of a stream that did not begin with fit
 MOST = 1e300  # kernel values whose sums are finite; what rounding then does, the factors say
 Smooth = Callable[[Array, Index, Any, Index], Smoothed]  # of Manifold.smooth
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GraphMachine(MarginClassifier):
+class GraphMachine(CalibratedMargins):
     """The classifier behind LapMEDClassifier, LapSVC and LapLSClassifier: a child states its loss.
 
     The objective is 1/2 |f|^2 + beta f(X)'L f(X) + sum_i w_i g(y_i, f(x_i) + b), with the loss g
@@ -46,15 +52,25 @@ class GraphMachine(MarginClassifier):
     conditioned on smoothness, and the inference of the loss then works on that prior.
     """
 
-    C: float = field(default=100.0, kw_only=False)
-    beta: float = 0.5
+    _param_types: ClassVar[dict[str, tuple[type, ...]]] = {
+        **CalibratedMargins._param_types,
+        **dict.fromkeys(("C", "beta"), (str, int, float)),
+        "heat": (str, int, float, NoneType),
+        "search": (str,),
+    }
+    C: Any = field(default="auto", kw_only=False)
+    beta: Any = "auto"
     gamma_A: float | None = None  # noqa: N815  # the letters of Belkin et al.
     gamma_I: float | None = None  # noqa: N815  # and this
     n_neighbors: int = 10
-    heat: float | None = None
+    heat: Any = None
     unlabelled: Any = None
+    search: str = "left_out"
 
     # ------------------------------------------------------------------ hooks
+    _words = (("C", "auto"),)
+    _least_slack: ClassVar[float] = 0.0  # that C must exceed
+
     @abstractmethod
     def _parts(self, C: float, labelled: float) -> tuple[Inference, Loss]:
         """Return inference and loss of a batch with labelled rows of this total weight."""
@@ -99,11 +115,15 @@ class GraphMachine(MarginClassifier):
             Labelled(self.classes_, codes, weights[known], counts).check_two()
             self._begin(X, replaced(weights, known, counts))
             batch = merge_vertices(X, weights, known, codes, counts)
+            told = self._choose(batch)
             self._learn(batch, partial(at_once, self.kernel_), len(X))
+            self.report_ |= told
+            if self.calibration is not None:
+                self._figure(X[known], codes, batch, weights[known])
             return self
 
     def _begin(self, X: Array, weights: Array) -> None:
-        """The state before the first batch: the kernel, frozen, and f = 0."""
+        """The state before the first batch: the kernel, frozen, f = 0, and nothing chosen."""
         kernel = self._signal(X, weights)
         if kernel.pairwise or kernel.positional:
             raise ValueError(
@@ -113,15 +133,20 @@ class GraphMachine(MarginClassifier):
         amplitude = float(getattr(self, "amplitude", 1.0))
         self.kernel_ = kernel if amplitude == 1.0 else amplitude * kernel
         self.intercept_ = np.zeros(1 if len(self.classes_) == 2 else len(self.classes_))
+        self.choice_ = np.zeros(0)
+        self._forget()
         self._freeze()
 
     def _learn(self, batch: Vertices, smooth: Smooth, rows: int) -> None:
         """Condition on the graph of all rows, then on the labels, by the inference of the loss."""
         at, n = batch.at, len(batch.points)
         require_moderate(self.kernel_, batch.points, MOST)
-        graph = neighbour_graph(batch.points, self.n_neighbors, self.heat)
-        labelled = float(batch.weights.sum())
+        labelled, told = float(batch.weights.sum()), {}
         C, beta = self._weights(labelled, n)
+        slack, weight, times = self.choice_ if len(self.choice_) else UNCHOSEN
+        C, beta = float(slack if C is None else C), float(weight if beta is None else beta)
+        heat = (None, times) if _auto(self.heat) else (self.heat, 1.0)
+        graph = neighbour_graph(batch.points, self.n_neighbors, *heat)
         step = smooth(batch.points, batch.rows, 2.0 * beta * graph.laplacian, at)
         inference, c, report = None, np.zeros((0, len(self.intercept_))), Report(iterations=0)
         K = step.covariance if len(at) else None
@@ -132,36 +157,60 @@ class GraphMachine(MarginClassifier):
             problem = BatchProblem(K_new, Y, batch.codes, batch.weights, step.latent)
             solution = problem.solve(inference, loss)
             assert solution.beta is not None
+            if self.calibration is not None:
+                told["calibration"] = self._calibrate(problem, inference, loss)
             c, self.intercept_, report = solution.alpha, solution.beta[0], solution.report
         self._remember(step.learn(c), rows)
         counts = {"used": rows, "distinct": n, "weight": labelled}
         edges = {"edges": graph.edges, "n_neighbors": graph.n_neighbors, "heat": graph.heat}
         more: dict[str, Any] = {"C": C if len(at) else None, "beta": beta, "labelled": len(at)}
         more |= {"graph": {"vertices": n, **edges}, **self._remarks(K, C)}
-        self._tell(inference, report, counts, **more)
+        self._tell(inference, report, counts, **more, **told)
 
-    def _weights(self, labelled: float, n: int) -> tuple[float, float]:
-        """Return C and beta of a batch of n points, ``labelled`` of them with a label.
+    def _choose(self, batch: Vertices) -> dict[str, Any]:
+        """Set ``choice_`` if anything is to be chosen; return what to report of it."""
+        C, beta = self._weights(float(batch.weights.sum()), len(batch.points))
+        if not (C is None or beta is None or _auto(self.heat)):
+            return {}
+        require_moderate(self.kernel_, batch.points, MOST)
+        asked = Asked(C, beta, self.heat, self.n_neighbors, self.search, self._least_slack)
+        found = choose(asked, self.kernel_, batch, self._signs(batch.codes))
+        self.choice_ = np.array([found.C, found.beta, found.heat])
+        return {"choice": asdict(found)}
+
+    def _weights(self, labelled: float, n: int) -> tuple[float | None, float | None]:
+        """Return C and beta of a batch of n points, ``labelled`` of them with a label; None: auto.
 
         C = 1 / (2 l gamma_A), beta = gamma_I / (2 gamma_A n^2), where gamma_A and gamma_I are
         given: the objective of Belkin et al., (1/l) sum V + gamma_A |f|^2 + gamma_I / n^2 f'L f,
         divided by 2 gamma_A.
         """
         if self.gamma_A is None or self.gamma_I is None:
-            return float(self.C), float(self.beta)
+            C, beta = (None if v == "auto" else float(v) for v in (self.C, self.beta))
+            return C, beta
         beta = self.gamma_I / (2.0 * self.gamma_A * n * n)
         # without labels there is nothing to weigh
         return 1.0 / (2.0 * labelled * self.gamma_A) if labelled else np.inf, float(beta)
 
     # ------------------------------------------------------------------ answers
     @property
-    def predict_proba(self) -> NDArray[Any]:
-        """Absent, with the reason."""
-        raise AttributeError(
-            f"{type(self).__name__} has no probabilities: its loss is not a likelihood, or its "
-            "labels are not measurements; wrap it in sklearn.calibration.CalibratedClassifierCV, "
-            "fitted on labelled rows, to have some"
-        )
+    def left_out_(self) -> LeftOut | None:
+        """The labelled rows, each without its label; None unless ``calibration`` asks for them."""
+        super().left_out_  # noqa: B018  # refused before a fit
+        return self._figures
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on the rows of X (n, d) that have a label in y (n,)."""
+        n = _num_samples(X)
+        known, labels = split_labels(y, n, self.unlabelled)
+        if not known.any():
+            raise ValueError(
+                "no row of y has a label, so that there is nothing to score: give rows with labels "
+                "(None, NaN and the value of unlabelled= mark those without)"
+            )
+        weights = None if sample_weight is None else check_weights(sample_weight, n)[known]
+        rows = X if known.all() else _safe_indexing(X, np.flatnonzero(known))
+        return float(super().score(rows, labels, weights))
 
     def _summary_rows(self) -> list[tuple[str, str, str]]:
         rows, report = super()._summary_rows(), self.report_
@@ -171,6 +220,15 @@ class GraphMachine(MarginClassifier):
         graph = report["graph"]
         heat = "infinite: weights of one" if graph["heat"] is None else f"{graph['heat']:.4g}"
         slack = "no labels" if report["C"] is None else f"{report['C']:.6g}"
+        if "choice" in report:
+            chosen = report["choice"]
+            by = {"left_out": "left-out labels", "partition": "partition function"}
+            text = f"by {by.get(chosen['by'], chosen['by'])}, of {chosen['candidates']} candidates"
+            rows.append(("Model", "chosen", text))
+        if report.get("calibration", {}).get("slope") is not None:
+            found = report["calibration"]
+            text = f"sigmoid of slope {found['slope']:.4g} on {found['scores']} {found['by']}"
+            rows.append(("Quality", "probabilities", text))
         last = f"{graph['vertices']} distinct, {report['labelled']} labels"
         return [
             *rows,
@@ -192,21 +250,42 @@ class GraphMachine(MarginClassifier):
             raise ValueError(
                 "gamma_A and gamma_I belong together, in place of C and beta: give both or none"
             )
-        if not (is_number(self.beta, 0.0, np.inf) or _zero(self.beta)):
-            raise ValueError(f"beta must be a finite number >= 0, got {self.beta!r}")
+        if not (_auto(self.beta) or is_number(self.beta, 0.0, np.inf) or _zero(self.beta)):
+            raise ValueError(f"beta must be a finite number >= 0 or 'auto', got {self.beta!r}")
         self._check_count("n_neighbors", 1)
         heat = self.heat
         infinite = isinstance(heat, (float, np.floating)) and heat == np.inf
-        if heat is not None and not (is_number(heat, 0.0, np.inf) or infinite):
+        if not (heat is None or _auto(heat) or is_number(heat, 0.0, np.inf) or infinite):
             raise ValueError(
-                f"heat must be a positive number, numpy.inf for weights of one, or None: {heat!r}"
+                "heat must be a positive number, numpy.inf for weights of one, None for the rule, "
+                f"or 'auto': {heat!r}"
             )
+        if not (isinstance(self.search, str) and self.search in CRITERIA):
+            raise ValueError(f"search must be one of {', '.join(CRITERIA)}, got {self.search!r}")
+
+    @classmethod
+    def _record(cls) -> Record:
+        return {**super()._record(), "choice_": Later(Numbers("t", 0.0), OLDER)}
+
+    def _restored(self) -> None:
+        super()._restored()
+        found: Any = self.choice_
+        self.choice_ = np.zeros(0) if found is OLDER else found
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        if not isinstance(self.choice_, np.ndarray) or len(self.choice_) not in (0, 3):
+            raise ValueError("choice_ must be C, beta and the factor of the heat, or nothing")
 
     def _check_count(self, name: str, least: int) -> None:
         value = getattr(self, name)
         whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
         if not whole or value < least:
             raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
+
+
+def _auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
 
 
 def _zero(value: Any) -> bool:

@@ -49,9 +49,11 @@ class LapMEDClassifier(GraphMachine):
 
     Parameters
     ----------
-    C : > 1, default 100. Slack parameter of every batch: the kernel shrinks by itself as rows come.
-        ``report_["slack"]`` says when C k_new(x, x) comes near 1, where nothing more is learned.
-    beta : >= 0, default 0.5. Weight of the smoothness.
+    C : > 1 or "auto" (default: ``fit`` lets the labels choose, ``partial_fit`` keeps that, and a
+        stream that begins with it has 100). Slack parameter of every batch: the kernel shrinks by
+        itself as rows come. ``report_["slack"]`` says when C k_new(x, x) comes near 1, where
+        nothing more is learned.
+    beta : >= 0 or "auto" (default, as C; a stream: 0.5). Weight of the smoothness.
     gamma_A, gamma_I : > 0 and >= 0, default None. The weights of Belkin, Niyogi & Sindhwani, both
         or none, instead of C and beta: C = 1 / (2 l gamma_A), beta = gamma_I / (2 gamma_A n^2) for
         the n rows of a batch of which l are labelled.
@@ -61,7 +63,14 @@ class LapMEDClassifier(GraphMachine):
     n_neighbors : >= 1, default 10. Neighbours of each row in the graph.
     heat : > 0, in squared units of X; default None. h in the weights exp(-d^2 / (4 h));
         ``numpy.inf`` makes all of them one, None is the median squared distance to the farthest of
-        a row's neighbours, in each batch.
+        a row's neighbours, in each batch; "auto" lets the labels choose a multiple of it.
+    search : what chooses: "left_out" (default), the log density of each label given all others;
+        "evidence", that of all labels; "partition", the paper's partition function, for comparison
+        (it asks for the largest beta). A graph is used if the first two find it a nat better than
+        none, ``beta=0``.
+    calibration : None (default) or "sigmoid": ``predict_proba`` by a sigmoid (several classes: a
+        softmax) of the scores of labels left out, in a stream of those before each batch. It has
+        a slope and no offset: decisions stay.
     unlabelled : default None. Rows whose label is None or NaN are unlabelled. A value given here
         marks them too: -1 for scikit-learn's convention (by default -1 is a label like others).
     class_weight : None (default, all 1), "balanced" (in ``fit`` only, over the labelled rows) or a
@@ -88,10 +97,14 @@ class LapMEDClassifier(GraphMachine):
     process_ : the prior of the next batch, a Posterior: mean f without bias, covariance k_new.
     kernel_ : the kernel before any smoothing, amplitude included.
     memory_, waiting_ : what carries the stream, and (u, d) rows too few for a graph so far.
-    left_out_ : None.
+    choice_ : (3,) C, beta and the multiple of the heat that were chosen, or empty.
+    slope_ : (1,) of the sigmoid, or empty.
+    left_out_ : with ``calibration``, after ``fit``: :class:`mercer.left_out.figures.LeftOut` of the
+        labelled rows, each without its label, by fits (ten folds of more than 60). Else None.
     report_ : ``inference`` (convergence, duality gap, objective), ``C``, ``beta``, ``labelled``
         rows, the ``graph`` (its edges and heat), ``margin_scale``, the median of C k_new(x, x) at
-        the labelled rows, and the ``memory`` in use.
+        the labelled rows, the ``choice`` (its criterion, and the gain over no graph), the
+        ``calibration`` and the ``memory`` in use.
     classes_, n_features_in_, feature_names_in_
 
     References
@@ -113,6 +126,7 @@ class LapMEDClassifier(GraphMachine):
     """
 
     _freezes: ClassVar[tuple[str, ...]] = ("kernel", "amplitude")
+    _least_slack: ClassVar[float] = 1.0
     amplitude: float = 1.0
     budget: int | None = 2000
     landmarks: int = 20
@@ -266,7 +280,7 @@ class LapMEDClassifier(GraphMachine):
     # ------------------------------------------------------------------ parts and parameters
     def _check_params(self) -> None:
         super()._check_params()
-        if self.gamma_A is None:
+        if self.gamma_A is None and self.C != "auto":
             self._check_slack(self.C)
         for name in ("landmarks", "max_landmarks", "max_support"):
             self._check_count(name, 0)
@@ -322,9 +336,9 @@ class LapSVC(GraphMachine):
 
     Parameters
     ----------
-    C : > 0, default 100. Weight of the hinge loss, and the largest coefficient a row can get.
-    beta, gamma_A, gamma_I, n_neighbors, heat, unlabelled, class_weight : default 0.5, None, None,
-        10, None, None, None.
+    C : > 0 or "auto" (default). Weight of the hinge loss, the largest coefficient a row can get.
+    beta, gamma_A, gamma_I, n_neighbors, heat, unlabelled, class_weight, search, calibration :
+        default "auto", None, None, 10, None, None, None, "left_out", None.
     kernel, degree, gamma, coef0 : default "rbf", 3, "scale", 0; "scale" counts all rows.
     tol : > 0, default 1e-6. Largest violation of optimality, in units of f.
     max_iter : default -1, as SMO has it. Steps at most; reaching it is a ConvergenceWarning.
@@ -360,9 +374,9 @@ class LapLSClassifier(GraphMachine):
 
     Parameters
     ----------
-    C : > 0, default 100. Weight of the squares, 1 / (2 noise variance of a label).
-    beta, gamma_A, gamma_I, n_neighbors, heat, unlabelled, class_weight : default 0.5, None, None,
-        10, None, None, None.
+    C : > 0 or "auto" (default). Weight of the squares, 1 / (2 noise variance of a label).
+    beta, gamma_A, gamma_I, n_neighbors, heat, unlabelled, class_weight, search, calibration :
+        default "auto", None, None, 10, None, None, None, "left_out", None.
     kernel, degree, gamma, coef0 : default "rbf", 3, "scale", 0; "scale" counts all rows.
 
     References

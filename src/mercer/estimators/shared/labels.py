@@ -194,6 +194,7 @@ class Vertices:
     at: Index  # (l,) the point of each label
     codes: Index  # (l,) its class
     weights: Array  # (l,) its total weight
+    label: Index  # (u,) which of the l labels each known row of the table has, -1: weight zero
 
 
 def merge_vertices(
@@ -220,4 +221,6 @@ def merge_vertices(
     sums = np.zeros(len(both))
     np.add.at(sums, which.ravel(), total[keep[labelled]])
     points = np.ascontiguousarray(X[first[order]])
-    return Vertices(points, first[order], place[both[:, 0]], both[:, 1], sums)
+    label = np.full(len(X), -1, dtype=np.intp)
+    label[keep[labelled]] = which.ravel()
+    return Vertices(points, first[order], place[both[:, 0]], both[:, 1], sums, label[known])

@@ -172,8 +172,9 @@ def _support(X: Array, weights: Array | None) -> list[Any]:
 
 _GRAPHS = [
     Candidate("manifold support vectors", "support vectors on a graph of all rows, labelled "
-              "or not", lambda X, w: [SigmoidClassifier(LapSVC(C=C)) for C in (1.0, 100.0)],
+              "or not", lambda X, w: [SigmoidClassifier(LapSVC(C, beta=0.5)) for C in (1.0, 100.0)],
               unlabelled=True),
     Candidate("manifold discrimination", "maximum entropy discrimination on a graph of all "
-              "rows", lambda X, w: [SigmoidClassifier(LapMEDClassifier())], unlabelled=True),
+              "rows", lambda X, w: [SigmoidClassifier(LapMEDClassifier(100.0, beta=0.5))],
+              unlabelled=True),
 ]  # fmt: skip
