@@ -1,4 +1,4 @@
-"""What the evidence for an erratum is: one quantity in the printed form, the corrected, and true."""
+"""What the evidence for an erratum is: one quantity as printed, as corrected, and as it is."""
 
 from __future__ import annotations
 
