@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import _picture
 import numpy as np
 from _hou_hero_methods import COLUMNS, FIGURES
 from _hou_hero_numbers import listed
@@ -32,8 +32,9 @@ generators of its simulations, its TF-IDF kernel and its heat kernel. The rows *
 an independent implementation on the same ten streams of each simulation. Isolet is one stream,
 without randomness. A machine has the same parameters for a whole stream: for
 the simulations those that were best on three other streams, for Isolet those usual for it. Where C
-is chosen for each t it was chosen with hindsight, as a bound on what retraining can reach. Bands in
-the pictures are one standard error of the mean; dots are machines trained at a few t only.
+is chosen for each t it was chosen with hindsight, as a bound on what retraining can reach. The
+pictures have the curves of all streams that were run, bands are one standard error of the mean, and
+dots are machines trained at a few t only.
 
 - **Figure 1**: batches of 97 to 103 rows, 200 variables of four categories, of which 50 depend on
   the label. Kernel: `TFIDF()`, its frequencies from the first batch.
@@ -209,7 +210,6 @@ def draw(
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
-    from PIL import Image  # matplotlib brings it
 
     written: dict[str, str] = {}
     for figure, title in TITLES.items():
@@ -237,11 +237,5 @@ def draw(
         axis.grid(alpha=0.3)
         fig.tight_layout()
         written[figure] = f"hou_hero_{figure}.png"
-        with io.BytesIO() as picture:
-            fig.savefig(picture, format="png")
-            # 128 colours are enough for lines and bands, at half the size
-            Image.open(picture).convert("RGB").quantize(128).save(
-                folder / written[figure], optimize=True
-            )
-        plt.close(fig)
+        _picture.save(fig, folder / written[figure], 90)
     return written

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import _picture
 import numpy as np
 from _thesis_data import SETS
 from _thesis_numbers import thesis
@@ -70,8 +71,7 @@ def draw(store: dict[Any, dict[str, Any]], folder: str) -> None:
     axes[0][0].legend(fontsize=8)
     for row in axes:
         row[0].set_ylabel("test errors, per cent")
-    fig.savefig(Path(folder) / "thesis_boxes.png", dpi=80)
-    plt.close(fig)
+    _picture.save(fig, Path(folder) / "thesis_boxes.png")
     fig, axes = plt.subplots(2, 3, figsize=(11, 4.2), layout="constrained")
     for ax, data in zip(axes.ravel(), names, strict=True):
         for shift, variant, colour in ((-0.2, "no", "C0"), (0.2, "ln", "C1")):
@@ -82,5 +82,4 @@ def draw(store: dict[Any, dict[str, Any]], folder: str) -> None:
     axes[0][0].legend(fontsize=7, loc="upper left")
     for row in axes:
         row[0].set_ylabel("share of searches")
-    fig.savefig(Path(folder) / "thesis_relevance.png", dpi=80)
-    plt.close(fig)
+    _picture.save(fig, Path(folder) / "thesis_relevance.png")

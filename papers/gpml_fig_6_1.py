@@ -17,6 +17,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import _picture
 import _store
 import numpy as np
 
@@ -133,7 +134,7 @@ def draw(seed: int, path: str) -> None:
         ax.set(title=title, xlabel="input, x", xlim=(-5, 5))
     axes[0].set_ylabel("output, y")
     fig.tight_layout()
-    fig.savefig(path, dpi=80)
+    _picture.save(fig, path, 100)
 
 
 def page(found: dict[str, float]) -> str:

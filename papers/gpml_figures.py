@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import _picture
 import _store
 import numpy as np
 from scipy import integrate, optimize
@@ -167,8 +168,7 @@ def draw(path: str) -> None:
     axes[2].plot(Z - 0.5, tube.value(0.0, Z - 0.5) - tube.value(0.0, 0.0), "k")
     axes[2].set(title="6.3 (b): epsilon-insensitive", xlabel="y - f", xlim=(-3, 3))
     axes[2].set_xticks([-0.5, 0, 0.5], ["-eps", "0", "eps"])
-    fig.savefig(path, dpi=80)
-    plt.close(fig)
+    _picture.save(fig, path)
 
 
 def page(found: dict[str, Any]) -> str:

@@ -71,11 +71,13 @@ def run(todo: list[Cell], path: str | None, jobs: int, quick: bool) -> Store:
     return done
 
 
-def trials(count: int, figures: list[str], store: Store, path: Path) -> None:
+def trials(
+    count: int, figures: list[str], methods: list[str] | None, store: Store, path: Path
+) -> None:
     """Run the simulations on ``count`` streams; means and deviations go to a file, one by one."""
     done = _hou_hero_page.trials(path)
     for figure in figures:
-        for name in FIGURES[figure]():
+        for name in (n for n in FIGURES[figure]() if methods is None or n in methods):
             if SEEDS[figure] == 1 or ((figure, name) in done and done[figure, name][2] >= count):
                 continue
             began = time.process_time()
@@ -111,7 +113,7 @@ def main(given: list[str] | None = None) -> int:
         todo = [cell for cell in wanted if cell not in store]
         store |= run(todo, options.store, options.jobs, options.quick)
     if options.trials:
-        trials(options.trials, options.figures, store, TRIALS)
+        trials(options.trials, options.figures, options.methods, store, TRIALS)
     wide = _hou_hero_page.trials(TRIALS)
     pictures: dict[str, str] = {}
     if options.page:

@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import _picture
 import _store
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -153,7 +154,7 @@ def picture(found: dict[tuple[str, str], np.ndarray], widths: np.ndarray, out: s
         ax.set(xlabel="kernel width / sqrt(columns)")
     axes[0][0].legend()
     fig.tight_layout()
-    fig.savefig(out, dpi=60)
+    _picture.save(fig, out, 70)
     print("picture:", out)
 
 

@@ -19,6 +19,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import _picture
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
@@ -225,8 +226,7 @@ def draw(found: dict[str, dict], path: Path) -> None:
     ax.set(xscale="log", xlabel="vectors", ylabel="test error, per cent", ylim=(0, None))
     ax.set_title("SVM (squares) to RVM (circles); open: Tipping", fontsize=10)
     ax.legend(fontsize=8, loc="lower left", ncols=2)
-    fig.savefig(path, dpi=80)
-    plt.close(fig)
+    _picture.save(fig, path)
 
 
 def main(given: list[str] | None = None) -> dict[str, dict]:

@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import _picture
 import _store
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -133,8 +134,7 @@ def draw(path: str) -> None:
         right.plot(u, a, style, ms=4)
     right.set(title="2.6: how much a row counts", xlabel="t y", xlim=(-4, 4))
     right.legend(fontsize=8)
-    fig.savefig(path, dpi=80)
-    plt.close(fig)
+    _picture.save(fig, path)
 
 
 def page(found: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import _picture
 import _store
 import numpy as np
 import usps_3v5
@@ -148,8 +149,7 @@ def draw(stored: dict[str, Any], path: str) -> None:
         row[0].set_ylabel("log amplitude")
     for ax in axes[-1]:
         ax.set_xlabel("log length scale")
-    fig.savefig(path, dpi=75)
-    plt.close(fig)
+    _picture.save(fig, path)
 
 
 def page(stored: dict[str, Any]) -> str:
