@@ -21,6 +21,8 @@ WHOLE = {  # scripts whose figures are stored as they are named
     "skilling": "papers/skilling_bounds.json",
     "uci": "papers/uci_regression.json",
     "rvm": "docs/papers/rvm_vs_svm.json",
+    "thesis_figures": "papers/thesis_figures.json",
+    "gpml_figures": "papers/gpml_figures.json",
 }
 
 
@@ -28,7 +30,8 @@ def figures() -> dict[str, Any]:
     """Everything that is stored; a script that has stored nothing is left out."""
     there = {name: path for name, path in WHOLE.items() if (ROOT / path).exists()}
     found = {name: json.loads(_text(path)) for name, path in there.items()}
-    return found | {"thesis": thesis(), "hou": hou_hero(), "sequential": sequential()}
+    cells = {"thesis": thesis(), "support": support(), "kept": kept(), "contours": contours()}
+    return found | cells | {"hou": hou_hero(), "trials": trials(), "sequential": sequential()}
 
 
 def thesis() -> dict[str, Any]:
@@ -44,6 +47,57 @@ def thesis() -> dict[str, Any]:
             cell["err_mode"] = mean(modes)
         found.setdefault(data, {}).setdefault(method, {})[variant] = cell
     return found
+
+
+def support() -> dict[str, Any]:
+    """Support vectors "at the bound, between" of table 4.3 by data, method and variant, means."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in _lines("papers/thesis_support.jsonl"):
+        groups[row["data"], row["method"], row["variant"]].append(row)
+    found: dict[str, Any] = {}
+    for (data, method, variant), own in groups.items():
+        pair = ", ".join(f"{mean(row[key] for row in own):.0f}" for key in ("bound", "essential"))
+        found.setdefault(data, {}).setdefault(method, {})[variant] = pair
+    return found
+
+
+def kept() -> dict[str, str]:
+    """Inputs, from 1, with a hundredth of the largest w or more in three quarters of searches."""
+    groups: dict[str, list[list[bool]]] = defaultdict(list)
+    for row in _lines("papers/thesis_tables.jsonl"):
+        if row["variant"] == "no" and row["method"] in ("lap", "vbgp", "vbsvm", "ep"):
+            groups[row["data"]].append([w >= 0.01 * max(row["w"]) for w in row["w"]])
+    return {
+        data: ", ".join(str(j) for j, w in enumerate(zip(*own, strict=True), 1) if mean(w) >= 0.75)
+        for data, own in groups.items()
+    }
+
+
+def contours() -> dict[str, Any]:
+    """Largest evidence of each method on the grid, the bits there, and the most bits."""
+    stored = json.loads(_text("papers/usps_contours.json"))
+    found: dict[str, Any] = {}
+    for method in ("laplace", "ep"):
+        pairs = [
+            pair
+            for rows in zip(stored[method]["log evidence"], stored[method]["bits"], strict=True)
+            for pair in zip(*rows, strict=True)
+        ]
+        evidence, bits = max(pairs)
+        found[method] = {"evidence": evidence, "bits": bits, "most": max(b for _, b in pairs)}
+    return found
+
+
+def trials() -> dict[str, Any]:
+    """Means over many streams of the simulations by figure and method: ``t1``, ``t2``, .."""
+    return {
+        figure: {
+            method: {"streams": row["streams"]}
+            | {f"t{t}": value for t, value in enumerate(row["mean"], 1) if value is not None}
+            for method, row in rows.items()
+        }
+        for figure, rows in json.loads(_text("papers/hou_hero_trials.json")).items()
+    }
 
 
 def hou_hero() -> dict[str, Any]:

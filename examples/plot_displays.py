@@ -30,6 +30,22 @@ plots.EvidenceDisplay.from_estimator(curve, x, y, "kernel__kernel__length_scale"
 plt.show()
 
 # %%
+# Is the prior right?
+# -------------------
+# The evidence asks how probable the data are under the prior, leave-one-out how well each row is
+# predicted whether the prior holds or not: tops at the same place speak for the prior. The evidence
+# is also a sum of predictions, each row from those before it.
+
+fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+name = "kernel__kernel__length_scale"
+both = plots.CriteriaDisplay.from_estimator(curve, x, y, name, ax=axes[0])
+print("best by evidence {:.2f}, by rows left out {:.2f}".format(*both.best))
+order = rng.permutation(60)
+terms = plots.PrequentialDisplay.from_estimator(curve, x[order], y[order], ax=axes[1])
+print(f"sum of predictions {terms.total:.3f}, log evidence {curve.log_evidence_:.3f}")
+plt.show()
+
+# %%
 # Ten inputs
 # ----------
 # Disease progression of 442 patients: observed against predicted values, residuals and the honesty
@@ -76,4 +92,24 @@ print(f"calibration error {reliable.bins.error:.3f}")
 for ax, kind in ((axes[0, 1], "roc"), (axes[1, 0], "pr")):
     plots.DiscriminationDisplay.from_loo(classifier, names[:300], kind=kind, ax=ax)
 plots.LearningDisplay.from_estimator(KernelClassifier(), X, names, ax=axes[1, 1])
+plt.show()
+
+# %%
+# How sure
+# --------
+# Errors as the least sure rows are turned down, the margins of a support vector machine when each
+# row is left out, and which inputs the length scales keep.
+
+from mercer import SVC
+from mercer.kernels import RBF
+
+fig, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
+reject = plots.ErrorRejectDisplay.from_loo(classifier, names[:300], ax=axes[0])
+scaled = (X[:300] - X[:300].mean(axis=0)) / X[:300].std(axis=0)
+margin = plots.MarginDisplay.from_loo(SVC(C=1.0).fit(scaled, names[:300]), ax=axes[1])
+print(f"errors {reject.error[0]:.3f}, left out by the margins {margin.error:.3f}")
+own = GPClassifier(10.0 * RBF(np.ones(6)), random_state=0).fit(X[:150], names[:150])
+columns = ("radius", "texture", "perimeter", "area", "smoothness", "compactness")
+kept = plots.LengthScaleDisplay.from_estimator(own, names=columns, ax=axes[2]).kept
+print("kept:", ", ".join(kept))
 plt.show()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import _picture
 import numpy as np
 from _hou_hero_methods import COLUMNS, FIGURES
 from _hou_hero_numbers import listed
@@ -28,11 +29,12 @@ labeled data (2018), by `papers/hou_hero.py`, which wrote this page:
 
 Accuracy on a test set after each batch. The paper shows curves without numbers and leaves open the
 generators of its simulations, its TF-IDF kernel and its heat kernel. The rows *listed* are those of
-an independent implementation on the same streams. Means over ten streams for the simulations;
-Isolet is one stream, without randomness. A machine has the same parameters for a whole stream: for
+an independent implementation on the same ten streams of each simulation. Isolet is one stream,
+without randomness. A machine has the same parameters for a whole stream: for
 the simulations those that were best on three other streams, for Isolet those usual for it. Where C
-is chosen for each t it was chosen with hindsight, as a bound on what retraining can reach. Bands in
-the pictures are one standard error of the mean; dots are machines trained at a few t only.
+is chosen for each t it was chosen with hindsight, as a bound on what retraining can reach. The
+pictures have the curves of all streams that were run, bands are one standard error of the mean, and
+dots are machines trained at a few t only.
 
 - **Figure 1**: batches of 97 to 103 rows, 200 variables of four categories, of which 50 depend on
   the label. Kernel: `TFIDF()`, its frequencies from the first batch.
@@ -55,9 +57,45 @@ def means(store: Store, figure: str, method: str) -> tuple[np.ndarray, np.ndarra
     rows = [row for (f, m, _), row in store.items() if (f, m) == (figure, method)]
     if not rows:
         return None
+    return averaged(rows)
+
+
+Curve = tuple[np.ndarray, np.ndarray, int]  # mean and deviation for each batch, streams
+
+
+def averaged(rows: list[list[float | None]]) -> Curve:
+    """Mean and deviation over streams for each batch, NaN where a machine was not trained."""
     table = np.array([[np.nan if v is None else v for v in row] for row in rows])
     spread = table.std(axis=0, ddof=1) if len(table) > 1 else np.zeros(table.shape[1])
     return table.mean(axis=0), spread, len(table)
+
+
+def plain(curves: dict[tuple[str, str], Curve]) -> dict[str, Any]:
+    """The curves as JSON has them: by figure and method, four digits, None for NaN."""
+
+    def numbers(values: np.ndarray) -> list[float | None]:
+        return [None if np.isnan(v) else round(float(v), 4) for v in values]
+
+    found: dict[str, Any] = {}
+    for (figure, method), (mean, spread, count) in curves.items():
+        row = {"streams": count, "mean": numbers(mean), "deviation": numbers(spread)}
+        found.setdefault(figure, {})[method] = row
+    return found
+
+
+def trials(path: Path) -> dict[tuple[str, str], Curve]:
+    """The stored means of many streams, by figure and method; none without the file."""
+    if not path.exists():
+        return {}
+
+    def numbers(values: list[float | None]) -> np.ndarray:
+        return np.array([np.nan if v is None else v for v in values])
+
+    return {
+        (figure, method): (numbers(row["mean"]), numbers(row["deviation"]), row["streams"])
+        for figure, rows in json.loads(path.read_text(encoding="utf-8")).items()
+        for method, row in rows.items()
+    }
 
 
 def _at(store: Store, figure: str, method: str, t: int) -> float:
@@ -118,8 +156,34 @@ def table(store: Store, figure: str) -> list[str]:
     return lines
 
 
-def page(store: Store, pictures: dict[str, str]) -> str:
-    """The whole page; ``pictures`` are file names by figure."""
+def many(wide: dict[tuple[str, str], Curve], figure: str) -> list[str]:
+    """The means over many streams with their standard errors in thousandths, in Markdown."""
+    columns = COLUMNS[figure[0]]
+    found = {m: wide[figure, m] for m in FIGURES[figure]() if (figure, m) in wide}
+    if not found:
+        return []
+    count = min(curve[2] for curve in found.values())
+    head = ["method", *(f"t = {t}" for t in columns)]
+    lines = [
+        f"{count} streams, as in the paper; in brackets the standard error in thousandths:",
+        "",
+    ]
+    lines += ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for name, (mean, spread, n) in found.items():
+        cells = [
+            f"{mean[t - 1]:.3f} ({1000 * spread[t - 1] / np.sqrt(n):.0f})"
+            if np.isfinite(mean[t - 1])
+            else "."
+            for t in columns
+        ]
+        lines.append(f"| {FIGURES[figure]()[name].title} | " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+def page(
+    store: Store, pictures: dict[str, str], wide: dict[tuple[str, str], Curve] | None = None
+) -> str:
+    """The whole page; ``pictures`` are file names by figure, ``wide`` means of many streams."""
     lines = [INTRO]
     held = bars(store)
     if held:
@@ -134,22 +198,24 @@ def page(store: Store, pictures: dict[str, str]) -> str:
         lines += [f"## {title}", ""]
         if figure in pictures:
             lines += [f"![{title}]({pictures[figure]})", ""]
-        lines += [*table(store, figure), ""]
+        lines += [*table(store, figure), "", *many(wide or {}, figure)]
     return "\n".join(lines)
 
 
-def draw(store: Store, folder: Path) -> dict[str, str]:
-    """Write a picture of each figure that has rows; the file names by figure."""
+def draw(
+    store: Store, folder: Path, wide: dict[tuple[str, str], Curve] | None = None
+) -> dict[str, str]:
+    """Write a picture of each figure that has rows, of ``wide`` where it has them; file names."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
-    from PIL import Image  # matplotlib brings it
 
     written: dict[str, str] = {}
     for figure, title in TITLES.items():
         curves: dict[str, Any] = {
-            method.title: means(store, figure, name) for name, method in FIGURES[figure]().items()
+            method.title: (wide or {}).get((figure, name)) or means(store, figure, name)
+            for name, method in FIGURES[figure]().items()
         }
         curves = {name: curve for name, curve in curves.items() if curve is not None}
         if not curves:
@@ -171,11 +237,5 @@ def draw(store: Store, folder: Path) -> dict[str, str]:
         axis.grid(alpha=0.3)
         fig.tight_layout()
         written[figure] = f"hou_hero_{figure}.png"
-        with io.BytesIO() as picture:
-            fig.savefig(picture, format="png")
-            # 128 colours are enough for lines and bands, at half the size
-            Image.open(picture).convert("RGB").quantize(128).save(
-                folder / written[figure], optimize=True
-            )
-        plt.close(fig)
+        _picture.save(fig, folder / written[figure], 90)
     return written

@@ -18,7 +18,9 @@ from _thesis_numbers import (
     thesis,
     verdict,
 )
+from _thesis_relevance import lists
 from _thesis_remarks import committees, factored
+from _thesis_support import table as vectors
 
 TITLES = {
     "lin": "linear",
@@ -55,12 +57,14 @@ TABLES = (
 INTRO = """\
 # The tables of Seeger's thesis
 
-Tables 4.1, 4.2, 4.4 and 4.5 of M. Seeger, Bayesian methods for support vector machines and Gaussian
-processes (1999), by `papers/thesis_tables.py`, which wrote this page:
+Tables 4.1 to 4.5 and figure 4.1 of M. Seeger, Bayesian methods for support vector machines and
+Gaussian processes (1999), by `papers/thesis_tables.py`, which wrote this page:
 
-    MERCER_DATA=<folder> python papers/thesis_tables.py --store cells.jsonl --page <this page>
+    MERCER_DATA=<folder> python papers/thesis_tables.py --store cells.jsonl \\
+        --support vectors.jsonl --count --pictures docs/papers --page <this page>
 
-The cells are in `papers/thesis_tables.jsonl`, one search on one split in a line.
+The cells are in `papers/thesis_tables.jsonl`, one search on one split in a line; the support
+vectors in `papers/thesis_support.jsonl`.
 
 Inputs are standardised over the whole set. Splits are random, training rows first in
 `numpy.random.default_rng(1000 + split).permutation(n)`; pima-ripley is Ripley's own division, the
@@ -238,9 +242,24 @@ def _medians(cells: list[Pair]) -> str:
     return "; ".join(texts)
 
 
-def page(store: Store) -> str:
-    """The page in Markdown."""
+BOXES = """\
+## Box plots of the test errors (figure 4.1)
+
+Over the splits, in per cent; crosses are the thesis' single runs. ŷ is the discriminant of the
+mode, μ that of the mean, LN the lognormal hyperprior; the linear discriminant of ringnorm lies
+above.
+
+![box plots of test errors](thesis_boxes.png)
+"""
+RELEVANCE = """\
+![share of the searches in which an input is kept](thesis_relevance.png)
+"""
+
+
+def page(store: Store, support: Store | None = None) -> str:
+    """The page in Markdown; ``support`` has the counts of table 4.3."""
     lines = [INTRO, *summary(store)]
     for title, key, variant, columns in TABLES:
         lines += table(store, title, key, variant, columns)
+    lines += [*vectors(support or {}), BOXES, *lists(store), RELEVANCE]
     return "\n".join([*lines, *by_split(store)]).rstrip() + "\n"

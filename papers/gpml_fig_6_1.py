@@ -17,6 +17,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import _picture
 import _store
 import numpy as np
 
@@ -31,7 +32,9 @@ The application of the spline covariance (6.28), with the straight lines as an u
 beside the squared exponential; hyperparameters by the evidence in both cases. The book does not
 publish its data: twenty noisy observations of a smooth curve stand for them.
 
-    python papers/gpml_fig_6_1.py --out fig_6_1.png --page <this page>
+    python papers/gpml_fig_6_1.py --out docs/papers/gpml_fig_6_1.png --page <this page>
+
+![spline and squared exponential, means, bands and draws](gpml_fig_6_1.png)
 
 The script draws the two panels, means with 95 % bands and two draws each, and prints what the
 figure is there to show:
@@ -131,7 +134,7 @@ def draw(seed: int, path: str) -> None:
         ax.set(title=title, xlabel="input, x", xlim=(-5, 5))
     axes[0].set_ylabel("output, y")
     fig.tight_layout()
-    fig.savefig(path, dpi=150)
+    _picture.save(fig, path, 100)
 
 
 def page(found: dict[str, float]) -> str:

@@ -8,6 +8,8 @@ accuracies of another implementation, with the bars that must hold.
     python papers/hou_hero.py --store papers/hou_hero.jsonl --no-run --page docs/papers/hou_hero.md
 
 Every finished curve is a line of the store; a run with the same store goes on where the last ended.
+``--trials 100`` takes as many streams of the simulations as the paper, and keeps their means and
+deviations in ``papers/hou_hero_trials.json``, from which the pictures of the page are drawn.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from threadpoolctl import threadpool_limits
 
 SEEDS = {"1": 10, "2": 10, "2h": 10, "3": 1}
 QUICK = {"1": 5, "2": 5, "2h": 5, "3": 3}  # batches; one stream, half a minute in all
+TRIALS = Path(__file__).parent / "hou_hero_trials.json"
 FIELDS = ("figure", "method", "seed")
 Cell = tuple[str, str, int]
 
@@ -68,6 +71,26 @@ def run(todo: list[Cell], path: str | None, jobs: int, quick: bool) -> Store:
     return done
 
 
+def trials(
+    count: int, figures: list[str], methods: list[str] | None, store: Store, path: Path
+) -> None:
+    """Run the simulations on ``count`` streams; means and deviations go to a file, one by one."""
+    done = _hou_hero_page.trials(path)
+    for figure in figures:
+        for name in (n for n in FIGURES[figure]() if methods is None or n in methods):
+            if SEEDS[figure] == 1 or ((figure, name) in done and done[figure, name][2] >= count):
+                continue
+            began = time.process_time()
+            curves = [
+                store.get((figure, name, seed)) or work((figure, name, seed), False)[1]["accuracy"]
+                for seed in range(count)
+            ]
+            done[figure, name] = _hou_hero_page.averaged(curves)
+            _store.write(path, _hou_hero_page.plain(done))
+            seconds = time.process_time() - began
+            print(f"figure {figure}, {name}, {count} streams ({seconds:.0f} s)", flush=True)
+
+
 def main(given: list[str] | None = None) -> int:
     """Run, print the tables, write page and pictures; return the number of bars missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -78,6 +101,7 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--store", help="JSON-lines file of finished curves, continued if there")
     parser.add_argument("--no-run", action="store_true", help="only what the store holds")
+    parser.add_argument("--trials", type=int, help="streams of the simulations, for their means")
     parser.add_argument("--page", help="write tables to this Markdown file, pictures beside it")
     options = parser.parse_args(given)
     if options.quick and options.store:
@@ -88,12 +112,15 @@ def main(given: list[str] | None = None) -> int:
         wanted = cells(options.figures, 1 if options.quick else options.seeds, options.methods)
         todo = [cell for cell in wanted if cell not in store]
         store |= run(todo, options.store, options.jobs, options.quick)
+    if options.trials:
+        trials(options.trials, options.figures, options.methods, store, TRIALS)
+    wide = _hou_hero_page.trials(TRIALS)
     pictures: dict[str, str] = {}
     if options.page:
         folder = Path(options.page).parent
         folder.mkdir(parents=True, exist_ok=True)
-        pictures = _hou_hero_page.draw(store, folder)
-    page = _hou_hero_page.page(store, pictures)
+        pictures = _hou_hero_page.draw(store, folder, wide)
+    page = _hou_hero_page.page(store, pictures, wide)
     print("\n" + page)
     print(f"{time.perf_counter() - began:.0f} s")
     if options.page:

@@ -1,4 +1,4 @@
-"""Tables 4.1, 4.2, 4.4 and 4.5 of Seeger's thesis: test errors and variance parameters C.
+"""Tables 4.1 to 4.5 of Seeger's thesis: test errors, variance parameters C, support vectors.
 
 Crabs, pima, wdbc, twonorm, ringnorm and waveform by Laplace, EP, variational Gaussian processes and
 support vector machines, the factor-analysed class and committees. Each cell stands beside the
@@ -10,6 +10,8 @@ thesis' number and beside figures per split of another implementation, to be met
     python papers/thesis_tables.py --store cells.jsonl --no-run --page docs/papers/thesis_tables.md
 
 Every finished cell is a line of the store; a run with the same store goes on where the last ended.
+``--support`` names the store of table 4.3, which ``--count`` continues: machines at the parameters
+of the cells. ``--pictures`` is a folder for figure 4.1 and the inputs that are kept.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import _store
 import _thesis_data
 import _thesis_numbers
 import _thesis_page
+import _thesis_support
 from joblib import delayed
 from threadpoolctl import threadpool_limits
 
@@ -104,6 +107,17 @@ def work(cell: Cell) -> tuple[Cell, dict[str, Any], float]:
         return cell, row, time.perf_counter() - began
 
 
+def support(store: Store, path: str | None, jobs: int, count: bool) -> Store:
+    """Table 4.3: what is stored, and what can be counted for the cells of the store."""
+    done = load(path)
+    if count:
+        cells = [cell for cell in store if _thesis_support.wanted(cell) and cell not in done]
+        tasks = [delayed(_thesis_support.work)(cell, store[cell]) for cell in cells]
+        for key, row, _ in _store.extend(path, Cell._fields, tasks, jobs):
+            done[Cell(*key)] = row
+    return done
+
+
 def run(todo: list[Cell], path: str | None, jobs: int) -> Store:
     """Do the cells, appending each to the store as it ends."""
     done: Store = {}
@@ -126,13 +140,21 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--store", help="JSON-lines file of finished cells, continued if it exists")
     parser.add_argument("--no-run", action="store_true", help="only what the store holds")
     parser.add_argument("--page", help="write the tables to this Markdown file")
+    parser.add_argument("--support", help="JSON-lines file of support vectors (table 4.3)")
+    parser.add_argument("--count", action="store_true", help="count the vectors that are missing")
+    parser.add_argument("--pictures", help="folder for the pictures of the page")
     options = parser.parse_args(given)
     began = time.perf_counter()
     store = load(options.store)
     if not options.no_run:
         store |= run([c for c in cells(options) if c not in store], options.store, options.jobs)
-    page = _thesis_page.page(store)
+    counted = support(store, options.support, options.jobs, options.count)
+    page = _thesis_page.page(store, counted)
     print("\n" + page)
+    if options.pictures:
+        import _thesis_pictures  # here: it needs matplotlib
+
+        _thesis_pictures.draw(store, options.pictures)
     print(f"{time.perf_counter() - began:.0f} s")
     if options.page:
         Path(options.page).parent.mkdir(parents=True, exist_ok=True)

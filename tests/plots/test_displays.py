@@ -42,9 +42,14 @@ def drawn(name, f, ax):
     simple = {
         "BandDisplay": (model, X, y),
         "CoverageDisplay": (model, X, y),
+        "CriteriaDisplay": (model, X, y, "loss__noise"),
         "DecisionRegionDisplay": (f["binary"], X, f["two"]),
         "DiscriminationDisplay": (f["several"], X, f["three"]),
+        "ErrorRejectDisplay": (f["binary"], X, f["two"]),
         "EvidenceDisplay": (model, X, y, "loss__noise"),
+        "LengthScaleDisplay": (model,),
+        "MarginDisplay": (f["several"], X, f["three"]),
+        "PrequentialDisplay": (model, X, y),
         "LearningDisplay": (mercer.GPRegressor(search=None), X, y),
         "ObservedDisplay": (model, X, y),
         "RelevanceDisplay": (model, X),
@@ -195,6 +200,40 @@ def test_text_from_tables_is_literal(fits):
             "has no predict_proba",
         ),
         (lambda f: plots.RelevanceDisplay.from_predictions([1.0], ["a", "b"]), "2 names"),
+        (lambda f: plots.LengthScaleDisplay.from_predictions([1.0], ["a", "b"]), "2 names"),
+        (lambda f: plots.LengthScaleDisplay.from_predictions([-1.0], ["a"]), "negative"),
+        (
+            lambda f: plots.LengthScaleDisplay.from_estimator(mercer.SmoothingSpline()),
+            "RelevanceDisplay",
+        ),
+        (
+            lambda f: plots.ErrorRejectDisplay.from_estimator(f["regressor"], f["X"], f["two"]),
+            "predict_proba",
+        ),
+        (
+            lambda f: plots.ErrorRejectDisplay.from_predictions(["a", "b"], [0.1, 0.9], bins=3),
+            "no option 'bins'",
+        ),
+        (
+            lambda f: plots.MarginDisplay.from_estimator(f["regressor"], f["X"], f["two"]),
+            "decision_function",
+        ),
+        (lambda f: plots.MarginDisplay.from_loo(f["binary"]), "from_estimator"),
+        (lambda f: plots.MarginDisplay.from_predictions(["a", "b"], [[1.0], [2.0]]), "scores"),
+        (
+            lambda f: plots.PrequentialDisplay.from_estimator(mercer.SVC(), f["X"], f["two"]),
+            "OnlineLogisticClassifier",
+        ),
+        (
+            lambda f: plots.PrequentialDisplay.from_estimator(
+                mercer.OnlineLogisticClassifier(), f["X"], f["two"], batch=0
+            ),
+            "batch must be 1",
+        ),
+        (
+            lambda f: plots.CriteriaDisplay.from_estimator(f["several"], f["X"], f["three"], "x"),
+            "no evidence",
+        ),
     ],
 )
 def test_refuses_with_a_sentence(call, sentence, fits):

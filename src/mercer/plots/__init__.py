@@ -4,23 +4,31 @@
 ``ax_`` and ``figure_`` of matplotlib. The pictures of the report are these displays.
 """
 
+from mercer.plots.certainty import ErrorRejectDisplay, MarginDisplay
 from mercer.plots.classes import DiscriminationDisplay, ReliabilityDisplay
-from mercer.plots.evidence import EvidenceDisplay
+from mercer.plots.evidence import CriteriaDisplay, EvidenceDisplay
 from mercer.plots.inputs import RelevanceDisplay
 from mercer.plots.learning import LearningDisplay
+from mercer.plots.prequential import PrequentialDisplay
 from mercer.plots.regions import DecisionRegionDisplay
 from mercer.plots.regression import BandDisplay, CoverageDisplay, ObservedDisplay, ResidualDisplay
+from mercer.plots.scales import LengthScaleDisplay
 from mercer.plots.style import Display
 
 __all__ = [
     "BandDisplay",
     "CoverageDisplay",
+    "CriteriaDisplay",
     "DecisionRegionDisplay",
     "DiscriminationDisplay",
     "Display",
+    "ErrorRejectDisplay",
     "EvidenceDisplay",
     "LearningDisplay",
+    "LengthScaleDisplay",
+    "MarginDisplay",
     "ObservedDisplay",
+    "PrequentialDisplay",
     "RelevanceDisplay",
     "ReliabilityDisplay",
     "ResidualDisplay",

@@ -75,11 +75,16 @@ def checked_classes(y: Any, proba: Any, classes: Any) -> tuple[Index, Array, Arr
         )
     if not (np.all(p >= 0) and np.all(np.abs(p.sum(axis=1) - 1) < 1e-6)):
         raise ValueError("probabilities lie between 0 and 1 and sum to 1 over the classes")
-    places = {label: i for i, label in enumerate(known.tolist())}
+    return known_codes(y, known), p, known
+
+
+def known_codes(y: Array, classes: Array) -> Index:
+    """Return the class of each label of y (n,) as 0 .. k-1, or refuse one that is none."""
+    places = {label: i for i, label in enumerate(classes.tolist())}
     lost = [label for label in np.unique(y).tolist() if label not in places]
     if lost:
-        raise ValueError(f"label {lost[0]!r} of y is none of the classes {known.tolist()}")
-    return np.array([places[label] for label in y.tolist()], dtype=np.intp), p, known
+        raise ValueError(f"label {lost[0]!r} of y is none of the classes {classes.tolist()}")
+    return np.array([places[label] for label in y.tolist()], dtype=np.intp)
 
 
 MOST = 8  # curves; with more classes those with the most rows are drawn
