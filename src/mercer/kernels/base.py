@@ -13,7 +13,7 @@ from mercer.core.arrays import Array, Index, as_matrix, one_thread, threads
 from mercer.core.component import Component, Mark
 
 if TYPE_CHECKING:
-    from mercer.kernels.markov import StateSpace
+    from mercer.kernels.markov import MarkovProcess, Slopes, StateSpace
 
 Gradient: TypeAlias = dict[str, float | Array]
 # Most bytes of kernel values that a product k(X, Z) V holds at a time.
@@ -226,6 +226,14 @@ class Kernel(Component):
 
     def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
         """Return the gradient by path, given those in log rate and log variance (c,) each."""
+        raise NotImplementedError(f"{type(self).__name__} is no Markov process")
+
+    def markov_process(self) -> MarkovProcess | None:
+        """Return the kernel as a linear process on a line, if its spectrum is rational."""
+        return None
+
+    def markov_pullback(self, slopes: Slopes) -> Gradient:
+        """Return the gradient by path, given those by F and P of each block of the process."""
         raise NotImplementedError(f"{type(self).__name__} is no Markov process")
 
     def workspace(self) -> int:

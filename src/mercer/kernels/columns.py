@@ -11,13 +11,13 @@ import numpy as np
 from mercer.core.arrays import Array, as_matrix
 from mercer.core.words import there_is_no
 from mercer.kernels.base import Gradient, Kernel, prefixed
-from mercer.kernels.compose import _Wrapper
+from mercer.kernels.compose import Wrapper
 from mercer.kernels.dot import Polynomial
-from mercer.kernels.markov import StateSpace
+from mercer.kernels.markov import ANY, MarkovProcess, Slopes, StateSpace
 from mercer.kernels.stationary.base import RBF
 
 
-class _OfInputs(_Wrapper, abstract=True):
+class _OfInputs(Wrapper, abstract=True):
     """k(T x, T z): a child states T, how the kernel inside sees its inputs, as ``_inside``."""
 
     def _inside(self, X: Array) -> Array:
@@ -96,6 +96,16 @@ class Columns(_OfInputs):
         states = self.kernel.state_space()
         one = len(self.columns) == 1 and isinstance(self.columns[0], (int, np.integer))
         return replace(states, column=int(self.columns[0])) if one and states is not None else None
+
+    def markov_process(self) -> MarkovProcess | None:
+        process = self.kernel.markov_process()
+        one = len(self.columns) == 1 and isinstance(self.columns[0], (int, np.integer))
+        if process is None or process.column == ANY:
+            return process
+        return replace(process, column=int(self.columns[0])) if one else None
+
+    def markov_pullback(self, slopes: Slopes) -> Gradient:
+        return prefixed("kernel", self.kernel.markov_pullback(slopes))
 
     def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
         return prefixed("kernel", self.kernel.state_space_pullback(rates, variances))
