@@ -274,9 +274,17 @@ class Kernel(Component):
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         """Return k((x - shift) / scale, (z - shift) / scale) as a kernel of x; both are (d,)."""
-        from mercer.kernels.columns import Standardized
+        from mercer.kernels.inputs.columns import Standardized
 
         return Standardized(self, np.asarray(shift, dtype=float), np.asarray(scale, dtype=float))
+
+    def read(self, X: Any) -> Any:
+        """Return inputs of another kind (strings, say) as rows of numbers, if a part knows how."""
+        for part in self._parts().values():
+            found = part.read(X)
+            if found is not X:
+                return found
+        return X
 
     def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
         """Return n rows on which this kernel is defined: for contract tests and examples."""
@@ -312,7 +320,7 @@ class Kernel(Component):
     # ------------------------------------------------------------------ algebra
     def on(self, columns: Sequence[int | str] | int | str) -> Kernel:
         """Return this kernel acting on the given columns only, by position or by name."""
-        from mercer.kernels.columns import Columns
+        from mercer.kernels.inputs.columns import Columns
 
         chosen = [columns] if isinstance(columns, (int, str, np.integer)) else list(columns)
         return Columns(self, chosen)

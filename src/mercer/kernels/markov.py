@@ -13,11 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import comb
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from mercer._native import rational, waves
 from mercer.core.arrays import Array
+
+if TYPE_CHECKING:
+    from mercer.kernels.base import Kernel
 
 ANY = -1  # a kernel that looks at no column at all: a constant
 
@@ -209,3 +213,22 @@ def driven(c: Array, intensity: float | None) -> Block:
     P = np.where((places[:, None] + places) % 2, 0.0, 0.5 * (P + P.T))  # k is even: exactly zero
     factor = 1.0 / P[0, 0] if intensity is None else intensity
     return Block(F, factor * N, factor * P)
+
+
+def state_space_of(kernel: Kernel, d: int) -> StateSpace | None:
+    """Return a kernel of d columns as few Matern processes on one of them, if it is that."""
+    states = kernel.state_space()
+    if states is None or states.size > waves.LARGEST or (states.column is None and d != 1):
+        return None
+    return states
+
+
+def process_of(kernel: Kernel, d: int) -> StateSpace | MarkovProcess | None:
+    """Return the process of a kernel of d columns on one of them, if it is one of few states."""
+    states = state_space_of(kernel, d)
+    if states is not None:
+        return states
+    process = kernel.markov_process()
+    if process is None or process.size > rational.LARGEST or process.column == ANY:
+        return None
+    return process if process.column is not None or d == 1 else None

@@ -12,7 +12,8 @@ from mercer.core.arrays import Array, Index, transposed_solve
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.core.memory import require_memory
 from mercer.kernels.base import Gradient, Kernel
-from mercer.kernels.markov import ANY, MarkovProcess, StateSpace
+from mercer.kernels.markov import MarkovProcess, StateSpace, process_of
+from mercer.kernels.markov import state_space_of as state_space_of  # for the sums of it
 from mercer.kernels.splines import Spline
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.operators import PosteriorOperator
@@ -150,25 +151,6 @@ class LineOperator(PosteriorOperator):
         if self.T is not None and hA is not None:
             known -= (self._loose(self.T.T @ A, hA) ** 2).sum(axis=0)
         return np.asarray(known)
-
-
-def state_space_of(kernel: Kernel, d: int) -> StateSpace | None:
-    """Return a kernel of d columns as few Matern processes on one of them, if it is that."""
-    states = kernel.state_space()
-    if states is None or states.size > waves.LARGEST or (states.column is None and d != 1):
-        return None
-    return states
-
-
-def process_of(kernel: Kernel, d: int) -> StateSpace | MarkovProcess | None:
-    """Return the process of a kernel of d columns on one of them, if it is one of few states."""
-    states = state_space_of(kernel, d)
-    if states is not None:
-        return states
-    process = kernel.markov_process()
-    if process is None or process.size > rational.LARGEST or process.column == ANY:
-        return None
-    return process if process.column is not None or d == 1 else None
 
 
 class LineGram(Gram):

@@ -9,8 +9,9 @@ from mercer.core.arrays import Array
 from mercer.core.kinds import Kind, Numbers, PartOf, Plain
 from mercer.core.record import Each, Fields, Maybe, One
 from mercer.kernels.base import Kernel
+from mercer.kernels.markov import process_of
 from mercer.linalg.iterative.operator import IterativeOperator
-from mercer.linalg.line import LineOperator, process_of
+from mercer.linalg.line import LineOperator
 from mercer.linalg.operators import (
     BasisOperator,
     CholeskyOperator,

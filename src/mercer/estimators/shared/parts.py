@@ -15,10 +15,11 @@ from mercer.estimators.shared.represent import check_inducing, check_iterative, 
 from mercer.estimators.shared.units import Units
 from mercer.inference.base import Inference
 from mercer.kernels import Kernel, Linear, Stationary, as_kernel
+from mercer.kernels.markov import process_of
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram, RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
-from mercer.linalg.line import LineGram, Ordering, process_of
+from mercer.linalg.line import LineGram, Ordering
 from mercer.linalg.representation import Inducing, Iterative
 from mercer.linalg.structured.kronecker import kronecker_gram
 from mercer.losses.base import Loss

@@ -140,7 +140,10 @@ class Operator(Kernel):
         a, D = finite(self, "coefficients", len(self.coefficients)), whole(self, "dims", 1)
         if len(a) < 2 or not (a[0] > 0.0 and a[-1] > 0.0):
             what = "the first and the last of at least two coefficients must be positive"
-            raise ValueError(f"Operator: {what}, got {a.tolist()}")
+            other = ""
+            if len(a) > 2 and a[0] == 0.0 and a[1] > 0.0 and D == 1:
+                other = f"; without a penalty on f itself: TensionSpline({a[1:].tolist()})"
+            raise ValueError(f"Operator: {what}, got {a.tolist()}{other}")
         if 2 * (len(a) - 1) <= D:
             raise ValueError(
                 f"Operator: order M = {len(a) - 1} is too low for dims = {D}: 2 M > dims is "

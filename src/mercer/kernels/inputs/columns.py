@@ -17,7 +17,7 @@ from mercer.kernels.markov import ANY, MarkovProcess, Slopes, StateSpace
 from mercer.kernels.stationary.base import RBF
 
 
-class _OfInputs(Wrapper, abstract=True):
+class OfInputs(Wrapper, abstract=True):
     """k(T x, T z): a child states T, how the kernel inside sees its inputs, as ``_inside``."""
 
     def _inside(self, X: Array) -> Array:
@@ -50,7 +50,7 @@ class _OfInputs(Wrapper, abstract=True):
         return self if new is self.kernel else self._rebuilt({"kernel": new})
 
 
-class Columns(_OfInputs):
+class Columns(OfInputs):
     """A kernel that sees only some of the columns, k(x[columns], z[columns]).
 
     Parameters
@@ -152,7 +152,7 @@ def _position(column: int | str, names: Sequence[str] | None, n_features: int) -
     return int(column) % n_features
 
 
-class Standardized(_OfInputs):
+class Standardized(OfInputs):
     """A kernel of standardised columns, k((x - shift) / scale, (z - shift) / scale).
 
     For kernels whose parameters cannot absorb the change of units.
