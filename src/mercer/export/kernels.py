@@ -170,12 +170,12 @@ def _spectral(kernel: kernels.SpectralMixture, X: Value, P: Array | None) -> Val
 def _network(kernel: kernels.RBFNetwork, X: Value, P: Array | None) -> Value:
     a, b = kernel._squared()
     away = np.square(X).sum() * (-0.5 / (2.0 * b + a))
-    d = X.shape[1] if P is None else P.shape[1]
-    top = (a / (2.0 * b + a)) ** (0.5 * d)
+    top = 0.5 * float(np.log(a / (2.0 * b + a)))  # for each column
     if P is None:
-        return top * np.exp(2.0 * away)
+        return np.exp((0.0 * X + 1.0).sum() * top + 2.0 * away)
     there = -0.5 / (2.0 * b + a) * np.square(P).sum(axis=1)[None]
-    return top * np.exp(squared_distance(X, P) * (-0.5 / (2.0 * a + a**2 / b)) + away + there)
+    near = squared_distance(X, P) * (-0.5 / (2.0 * a + a**2 / b))
+    return np.exp(near + away + (there + P.shape[1] * top))
 
 
 @form_of(kernels.White, kernels.Noise)

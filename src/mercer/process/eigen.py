@@ -105,7 +105,7 @@ class Eigenfunctions:
     def sampled(cls, kernel: Kernel, X: Any, weights: Array | None = None, count: int = 20) -> Self:
         """Return estimates from points X (n, d) of the measure, with weights (n,): Nystroem's.
 
-        phi_i(x) = k(x, X) S u_i / lambda_i with S = diag(sqrt(w / sum w)) and u_i, lambda_i those of
+        phi_i(x) = k(x, X) S u_i / lambda_i, S = diag(sqrt(w / sum w)), and u_i, lambda_i those of
         S k(X, X) S: GPML (4.44). The measure of the points themselves has exactly these.
 
         Parameters

@@ -67,6 +67,7 @@ class Sum(_Parts):
 
     Examples
     --------
+    >>> from mercer.kernels import RBF
     >>> 2.0 * RBF() + Linear()
     Sum(parts=[Scale(kernel=RBF(), variance=2.0), Linear()])
     """
@@ -163,6 +164,7 @@ class Product(_Parts):
 
     Examples
     --------
+    >>> from mercer.kernels import RBF
     >>> RBF().on(0) * Linear().on(1)
     Product(parts=[Columns(kernel=RBF(), columns=[0]), Columns(kernel=Linear(), columns=[1])])
     """

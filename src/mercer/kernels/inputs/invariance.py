@@ -61,10 +61,12 @@ class Invariant(Wrapper):
         """Return the average over the finite group of matrices (d, d) that these generate."""
         given = [np.asarray(g, dtype=np.float64) for g in generators]
         found = [np.eye(len(given[0]))]
+        seen = {_key(found[0])}
         for element in found:  # grows behind
             for g in given:
                 new = g @ element
-                if not any(np.allclose(new, old, atol=1e-9) for old in found):
+                if _key(new) not in seen:
+                    seen.add(_key(new))
                     found.append(new)
                 if len(found) > MOST:
                     raise ValueError(
@@ -191,6 +193,10 @@ class Invariant(Wrapper):
         return maps
 
 
+def _key(M: Array) -> bytes:
+    return bytes((np.round(M, 9) + 0.0).tobytes())  # the bytes of -0 become those of 0
+
+
 class Tangent(OfInputs):
     """A kernel that looks away from directions in which inputs are changed by transformations.
 
@@ -273,5 +279,5 @@ class Tangent(OfInputs):
             raise not_frozen(self, "root")
         root = np.asarray(self.root, dtype=np.float64)
         if root.shape != (d, d) or not np.isfinite(root).all():
-            raise ValueError(f"Tangent: root must be a finite matrix of {d} x {d}")
+            raise ValueError(f"Tangent: root must be finite, {d} x {d} for inputs of {d} columns")
         return root

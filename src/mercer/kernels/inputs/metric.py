@@ -132,7 +132,7 @@ class Mahalanobis(OfInputs):
         L = np.asarray(self.factors, dtype=np.float64)
         if L.ndim != 2 or len(L) != d or not L.shape[1] or not np.isfinite(L).all():
             raise ValueError(
-                f"Mahalanobis: factors must be finite numbers in {d} rows, one for each column of "
-                f"the inputs, and a column for each direction, got shape {L.shape}"
+                f"Mahalanobis: for inputs of {d} columns the factors must be finite numbers in {d} "
+                f"rows, and a column for each direction, got shape {L.shape}"
             )
         return L

@@ -42,7 +42,7 @@ class SphereSpline(OfDistance):
     --------
     >>> places = np.array([[90.0, 0.0], [90.0, 77.0], [0.0, 10.0], [-90.0, 0.0]])  # the pole twice
     >>> SphereSpline()(places[:1], places).round(4)
-    array([[ 0.0133,  0.0133, -0.0018, -0.0082]])
+    array([[ 0.0133,  0.0133, -0.0011, -0.0048]])
     """
 
     def __init__(self, order: int = 2) -> None:

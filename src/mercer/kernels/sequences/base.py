@@ -74,7 +74,12 @@ class OfSequences(Kernel, abstract=True):
 
     def codes(self, X: Any) -> NDArray[np.int64]:
         """Return the symbols (n, L) as integers, -1 after the end, or refuse other numbers."""
-        X = as_matrix(self.read(X))
+        X, longest = as_matrix(self.read(X)), whole(self, "longest", 1)
+        if X.shape[1] != longest:
+            raise ValueError(
+                f"{type(self).__name__}: rows of numbers must have longest={longest} columns, and "
+                f"they have {X.shape[1]}; give strings, which are turned into such rows"
+            )
         found = X.astype(np.int64)
         after = found < 0
         fine = (found == X).all() and found.max(initial=-1) < len(self.alphabet)

@@ -141,7 +141,7 @@ class HMMFisher(OfSequences, ScoreKernel):
             found.moves - left[:, :, None] * moves,
             found.symbols - spent[:, :, None] * symbols,
         ]
-        return np.hstack([part.reshape(len(part), -1) for part in parts])
+        return np.hstack([part.reshape(len(part), int(np.prod(part.shape[1:]))) for part in parts])
 
     def log_likelihood(self, X: Any) -> Array:
         """Return log p(x) of each sequence, (n,)."""

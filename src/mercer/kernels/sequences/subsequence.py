@@ -40,7 +40,7 @@ class Subsequence(OfSequences):
     Examples
     --------
     >>> Subsequence(2, 0.5, "cart", normalize=False)(["cat"], ["cart"])  # ca + ct + at
-    array([[0.0859375]])
+    array([[0.1015625]])
     """
 
     domains: ClassVar[Domains] = {"decay": UNIT}

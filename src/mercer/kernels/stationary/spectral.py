@@ -49,7 +49,7 @@ class PowerSpectrum(Stationary):
 
     >>> kernel = PowerSpectrum.of(lambda s: np.where((s > 1.0) & (s < 2.0), 1.0, 0.0), reach=5.0)
     >>> kernel(np.array([[0.0]]), np.array([[0.3]])).round(6)
-    array([[-0.816391]])
+    array([[-0.816381]])
     """
 
     def __init__(
