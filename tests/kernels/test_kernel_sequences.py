@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -70,20 +70,12 @@ def test_subsequences_are_all_places(k):
     check_kernel(2.0 * Subsequence(k, 0.4, "ab", longest=6) + Kmers(2, 0, "ab", 6))
 
 
-def test_blocks_of_pairs_change_nothing(monkeypatch):
-    xs, kernel = strings(12), Subsequence(3, 0.6, longest=12)
-    whole = kernel(xs)
-    monkeypatch.setattr("mercer.kernels.sequences.subsequence.ENTRIES", 2000)
-    np.testing.assert_allclose(kernel(xs), whole, atol=1e-15)
-    np.testing.assert_allclose(kernel(xs, xs), whole, atol=1e-15)
-
-
 def paths(kernel, x):
     """p(x) as the sum over all paths of states."""
     total, S = 0.0, len(kernel.starts)
     for path in product(range(S), repeat=len(x)):
         p = kernel.starts[path[0]] if path else 1.0
-        for a, b in zip(path, path[1:], strict=False):
+        for a, b in pairwise(path):
             p *= kernel.moves[a, b]
         for s, symbol in zip(path, x, strict=True):
             p *= kernel.symbols[s, kernel.alphabet.index(symbol)]

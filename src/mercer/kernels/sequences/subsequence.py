@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mercer._native import strings
 from mercer.core.arrays import Array
 from mercer.core.component import UNIT, Domains, Words
 from mercer.kernels.base import Gradient, finite, whole
 from mercer.kernels.sequences.base import OfSequences
 
-ENTRIES = 1 << 21  # of the tables of pairs that are filled at a time
+Codes: TypeAlias = NDArray[np.int64]
+DIAGONAL, HALF, ALL = 0, 1, 2  # which pairs of sequences are compared
 
 
 class Subsequence(OfSequences):
@@ -76,17 +79,7 @@ class Subsequence(OfSequences):
         """Return k(X, Z) and its derivative by the decay."""
         x = self.codes(X)
         z = x if Z is None else self.codes(Z)
-        K, slope = np.zeros((2, len(x), len(z)))
-        size = max(1, ENTRIES // max(1, len(z) * x.shape[1] * z.shape[1]))
-        for i in range(0, len(x), size):
-            start = i if Z is None else 0  # the rest is symmetric
-            rows, columns = slice(i, i + size), slice(start, len(z))
-            found = self._pairs(x[rows, None], z[None, columns])
-            K[rows, columns], slope[rows, columns] = found
-        if Z is None:
-            for M in (K, slope):
-                i, j = np.tril_indices(len(M), -1)
-                M[i, j] = M[j, i]
+        K, slope = self._pairs(x, z, HALF if Z is None else ALL)
         if not self.normalize:
             return K, slope
         own = self._own(x)
@@ -98,42 +91,16 @@ class Subsequence(OfSequences):
         slope = slope / root - 0.5 * K * np.add.outer(*relative)
         return K, np.asarray(slope)
 
-    def _own(self, x: Any) -> tuple[Array, Array]:
+    def _own(self, x: Codes) -> tuple[Array, Array]:
         """Return k(x, x) before it is normalised, and its derivative, (n,) each."""
-        size = max(1, ENTRIES // max(1, x.shape[1] ** 2))
-        parts = [self._pairs(x[i : i + size], x[i : i + size]) for i in range(0, len(x), size)]
-        none = np.zeros(0)
-        return (
-            np.concatenate([none, *(part[0] for part in parts)]),
-            np.concatenate([none, *(part[1] for part in parts)]),
-        )
+        K, slope = self._pairs(x, x, DIAGONAL)
+        return K[:, 0], slope[:, 0]
 
-    def _pairs(self, x: Any, z: Any) -> tuple[Array, Array]:
-        """Return the sums of pairs of rows (.., L), which are broadcast, and their derivatives.
-
-        With E_ab = [x_a = z_b] and K'_0 = 1: R_i = decay^2 E K'_{i-1} one place before,
-        K''_i = decay K''_i at b - 1 + R_i, K'_i = decay K'_i at a - 1 + K''_i, k = sum R_length.
-        """
-        from scipy.signal import lfilter
-
+    def _pairs(self, x: Codes, z: Codes, which: int) -> tuple[Array, Array]:
+        """Return the sums of pairs of rows (n, L) and (m, L), and their derivatives."""
         g = float(finite(self, "decay"))
         if not 0.0 < g <= 1.0:
             raise ValueError(f"Subsequence: decay must lie in (0, 1], got {self.decay!r}")
-        E = ((x[..., :, None] == z[..., None, :]) & (x[..., :, None] >= 0)).astype(float)
-        R, dR = g**2 * E, 2.0 * g * E
-        for _ in range(whole(self, "length", 1) - 1):
-            for axis in (-1, -2):
-                R = lfilter([1.0], [1.0, -g], R, axis=axis)
-                dR = lfilter([1.0], [1.0, -g], dR + _later(R, (axis,)), axis=axis)
-            before, slope = _later(R, (-1, -2)), _later(dR, (-1, -2))
-            R, dR = g**2 * E * before, E * (2.0 * g * before + g**2 * slope)
-        return R.sum(axis=(-1, -2)), dR.sum(axis=(-1, -2))
-
-
-def _later(A: Array, axes: tuple[int, ...]) -> Array:
-    """Return A one place later along the axes, zeros in front."""
-    B = np.zeros_like(A)
-    to = tuple(slice(1, None) if k - A.ndim in axes else slice(None) for k in range(A.ndim))
-    of = tuple(slice(None, -1) if k - A.ndim in axes else slice(None) for k in range(A.ndim))
-    B[to] = A[of]
-    return B
+        K, slope = np.empty((2, len(x), 1 if which == DIAGONAL else len(z)))
+        strings.subsequences(x, z, whole(self, "length", 1), g, which, K, slope)
+        return K, slope
