@@ -16,6 +16,7 @@ from mercer.kernels.inputs.columns import OfInputs
 from mercer.kernels.stationary.base import RBF
 
 MOST = 1000  # elements of a group
+LARGE = 1e6  # an entry that no such element has
 
 
 class Invariant(Wrapper):
@@ -65,10 +66,11 @@ class Invariant(Wrapper):
         for element in found:  # grows behind
             for g in given:
                 new = g @ element
-                if _key(new) not in seen:
+                large = np.abs(new).max() > LARGE  # elements of a finite group are bounded
+                if not large and _key(new) not in seen:
                     seen.add(_key(new))
                     found.append(new)
-                if len(found) > MOST:
+                if large or len(found) > MOST:
                     raise ValueError(
                         f"the matrices generate more than {MOST} transformations: give a finite "
                         "group, or a list of some of them as maps"

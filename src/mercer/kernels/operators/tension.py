@@ -19,11 +19,12 @@ TERMS = 16
 
 
 class TensionSpline(Kernel):
-    """Kernel of |f|^2 = sum_m a_m int (f^(m))^2 dx, m = 1 .. M, on a line: a_0 = 0.
+    """Kernel of |f|^2 = sum_m a_m int (f^(m))^2 dx, m = 1 .. M, over the whole line: a_0 = 0.
 
-    The level of f is not penalised. With ``basis="constant"`` beside it this is the tension spline,
-    whatever the origin; by itself it is the prior of functions with f(origin) = 0. The slope of f
-    is the process of :class:`Operator` with the coefficients a_1 .. a_M, and
+    The level of f is not penalised, and away from data the curve levels off. With
+    ``basis="constant"`` beside it this is the tension spline, whatever the origin; by itself it is
+    the prior of functions with f(origin) = 0. The slope of f is the process of :class:`Operator`
+    with the coefficients a_1 .. a_M, and
 
         k(x, z) = S(x - origin) + S(z - origin) - S(x - z),    S(r) = int_0^|r| (|r| - u) k'(u) du
 
