@@ -4,30 +4,14 @@
 // rate = sqrt(2 p - 1) / length scale. Over a gap d, x = rate d, the state moves by A(x), with the
 // covariance variance Q(x); both depend on x alone. Sums of components stack their states.
 // Reference: GPML appendix B; Hartikainen & Sarkka, 2010. Points are sorted, gaps[i] = x[i] - x[i-1].
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <limits>
-#include <vector>
-
-#include "patience.hpp"
-
-namespace nb = nanobind;
-using std::size_t;
-using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Orders = nb::ndarray<const int, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Table = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Result = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Results = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+#include "line/recursion.hpp"
 
 namespace {
 
+using namespace mercer;
+
 constexpr int LARGEST = 9;        // of all states together: three components of order three
 constexpr double NEAR = 0.5;      // below, Q is a sum of squares: P - A P A' would cancel
-constexpr double NOT_POSITIVE = std::numeric_limits<double>::quiet_NaN();  // K^-1 + W is not
 constexpr double FAR = 700.0;     // beyond, exp(-x) is nothing
 constexpr double NODE[] = {0.1834346424956498, 0.5255324099163290, 0.7966664774136267,
                            0.9602898564975363};
@@ -85,19 +69,18 @@ void spread(int p, double x, const double* a, double* q) {
 }
 
 template <int D>
-struct Model {
+struct Model : Observed<D> {
     int count, order[D], at[D];
     double rate[D], variance[D], gap = -1.0;
     double A[D * D], Q[D * D];            // over the gap
     double dA[D * D], dQ[D * D];          // x d/dx of each block
     double rest[D * D];                   // covariance of the state
-    bool first[D];                        // which entries of the state are values of f
 
     Model(const Orders& orders, const Vector& rates, const Vector& variances)
-        : count(int(orders.size())), A{}, Q{}, dA{}, dQ{}, rest{}, first{} {
+        : count(int(orders.size())), A{}, Q{}, dA{}, dQ{}, rest{} {
         for (int k = 0, s = 0; k < count; s += order[k++]) {
             order[k] = orders(k), rate[k] = rates(k), variance[k] = variances(k), at[k] = s;
-            first[s] = true;
+            this->first[s] = true;
             for (int i = 0; i < order[k]; ++i)
                 for (int j = 0; j < order[k]; ++j)
                     rest[(s + i) * D + s + j] = variance[k] * RESTING[order[k] - 1][i * order[k] + j];
@@ -142,55 +125,16 @@ struct Model {
                 }
         }
     }
-    double value(const double* state) const {
-        double f = 0.0;
-        for (int i = 0; i < D; ++i)
-            if (first[i]) f += state[i];
-        return f;
-    }
-    // out <- M h, the covariance of the state with f
-    void with_f(const double* M, double* out) const {
-        for (int i = 0; i < D; ++i) out[i] = value(M + i * D);
-    }
 };
-
-template <int D>
-void product(const double* L, const double* R, double* out, bool transposed) {
-    for (int i = 0; i < D; ++i)
-        for (int j = 0; j < D; ++j) {
-            double t = 0.0;
-            for (int k = 0; k < D; ++k) t += L[i * D + k] * (transposed ? R[j * D + k] : R[k * D + j]);
-            out[i * D + j] = t;
-        }
-}
-
-// M <- A M A' + Q
-template <int D>
-void predict(const double* A, double* M, const double* Q) {
-    double t[D * D];
-    product<D>(A, M, t, false);
-    product<D>(t, A, M, true);
-    if (Q)
-        for (int i = 0; i < D * D; ++i) M[i] += Q[i];
-}
-
-template <int D>
-void multiply(const double* A, const double* s, double* out) {
-    for (int i = 0; i < D; ++i) {
-        double t = 0.0;
-        for (int j = 0; j < D; ++j) t += A[i * D + j] * s[j];
-        out[i] = t;
-    }
-}
 
 // sum log|F_i| over points with W != 0, F_i = var of f_i given those before + 1/W_i, and its gradient
 // in log rate, log variance of each component: gradient (2, count)
 template <int D>
 double logdet(Model<D> model, const Vector& gaps, const Vector& W, Results gradient) {
-    const bool slopes = gradient.shape(1) > 0;
-    const int K = slopes ? model.count : 0;
+    if (gradient.shape(1) == 0) return determinant<D>(model, gaps, W);
+    const int K = model.count;
     double P[D * D], ph[D], total = 0.0;
-    mercer::Patience patience;
+    Patience patience;
     std::vector<double> dP(2 * K * D * D, 0.0);
     std::vector<double> sums(2 * K, 0.0);
     for (int i = 0; i < D * D; ++i) P[i] = model.rest[i];
@@ -201,7 +145,7 @@ double logdet(Model<D> model, const Vector& gaps, const Vector& W, Results gradi
             for (int j = s; j < s + p; ++j) dV[i * D + j] = model.rest[i * D + j];
     }
     for (size_t t = 0; t < W.size(); ++t) {
-        if (t % mercer::SPELL == 0) patience();
+        if (t % SPELL == 0) patience();
         if (t) {
             model.over(gaps(t - 1));
             for (int k = 0; k < K; ++k) {
@@ -251,137 +195,18 @@ double logdet(Model<D> model, const Vector& gaps, const Vector& W, Results gradi
     return total;
 }
 
-// solved (n, m) <- C Z, inverse (n,) <- diag C, variance (n,) <- diag (K^-1 + W)^-1; C = (K + 1/W)^-1
-// by the filter and the backward recursion of de Jong (1989), which divides by no covariance.
-// Returns what logdet does.
-template <int D>
-double smooth(Model<D> model, const Vector& gaps, const Vector& W, const Table& Z, Results solved,
-              Result inverse, Result variance) {
-    const size_t n = W.size(), m = Z.shape(1);
-    constexpr int KEEP = D * D + D;  // covariance after the observation; gain ph / F
-    mercer::Patience patience;
-    std::vector<double> kept(n * KEEP), noise(n), state(m * D, 0.0);
-    double P[D * D], ph[D], moved[D], total = 0.0;
-    for (int i = 0; i < D * D; ++i) P[i] = model.rest[i];
-    for (size_t t = 0; t < n; ++t) {
-        if (t % mercer::SPELL == 0) patience();
-        if (t) {
-            model.over(gaps(t - 1));
-            predict<D>(model.A, P, model.Q);
-            for (size_t c = 0; c < m; ++c) {
-                multiply<D>(model.A, &state[c * D], moved);
-                for (int i = 0; i < D; ++i) state[c * D + i] = moved[i];
-            }
-        }
-        double* gain = &kept[t * KEEP + D * D];
-        noise[t] = 0.0;
-        if (W(t) != 0.0) {
-            model.with_f(P, ph);
-            const double F = noise[t] = model.value(ph) + 1.0 / W(t);
-            if (!(F * W(t) > 0.0)) return NOT_POSITIVE;
-            total += std::log(std::abs(F));
-            for (int i = 0; i < D; ++i) gain[i] = ph[i] / F;
-            for (size_t c = 0; c < m; ++c) {
-                const double v = Z(t, c) - model.value(&state[c * D]);
-                solved(t, c) = v / F;
-                for (int i = 0; i < D; ++i) state[c * D + i] += gain[i] * v;
-            }
-            for (int a = 0; a < D; ++a)
-                for (int b = 0; b < D; ++b) P[a * D + b] -= ph[a] * gain[b];
-        }
-        for (int i = 0; i < D * D; ++i) kept[t * KEEP + i] = P[i];
-    }
-    double N[D * D] = {}, t1[D * D], t2[D * D];
-    std::fill(state.begin(), state.end(), 0.0);  // now r: what the points after say
-    for (size_t t = n; t-- > 0;) {
-        if (t % mercer::SPELL == 0) patience();
-        if (t + 1 < n) {  // N <- A'N A, r <- A'r
-            model.moved(gaps(t));
-            for (int i = 0; i < D; ++i)
-                for (int j = 0; j < D; ++j) t2[i * D + j] = model.A[j * D + i];
-            predict<D>(t2, N, nullptr);
-            for (size_t c = 0; c < m; ++c) {
-                multiply<D>(t2, &state[c * D], moved);
-                for (int i = 0; i < D; ++i) state[c * D + i] = moved[i];
-            }
-        }
-        const double* after = &kept[t * KEEP];
-        const double* gain = after + D * D;
-        model.with_f(after, ph);
-        multiply<D>(N, ph, moved);
-        double s = model.value(ph);
-        for (int i = 0; i < D; ++i) s -= ph[i] * moved[i];
-        variance(t) = s;
-        inverse(t) = 0.0;
-        if (noise[t] == 0.0) {
-            for (size_t c = 0; c < m; ++c) solved(t, c) = 0.0;
-            continue;
-        }
-        multiply<D>(N, gain, moved);
-        double d = 1.0 / noise[t];
-        for (int i = 0; i < D; ++i) d += gain[i] * moved[i];
-        inverse(t) = d;
-        for (size_t c = 0; c < m; ++c) {
-            double u = solved(t, c);
-            for (int i = 0; i < D; ++i) u -= gain[i] * state[c * D + i];
-            solved(t, c) = u;
-            for (int i = 0; i < D; ++i)
-                if (model.first[i]) state[c * D + i] += u;
-        }
-        // N <- h h'/F + (I - gain h')'N (I - gain h') = N - h moved' - moved h' + d h h'
-        for (int a = 0; a < D; ++a)
-            for (int b = 0; b < D; ++b) {
-                double v = N[a * D + b];
-                if (model.first[a]) v -= moved[b];
-                if (model.first[b]) v -= moved[a];
-                if (model.first[a] && model.first[b]) v += d;
-                t1[a * D + b] = v;
-            }
-        for (int i = 0; i < D * D; ++i) N[i] = t1[i];
-    }
-    return total;
-}
-
-// out (n, m) <- K V: what comes from the left, with the point itself, and what from the right
-template <int D>
-void times(Model<D> model, const Vector& gaps, const Table& V, Results out) {
-    const size_t n = V.shape(0), m = V.shape(1);
-    mercer::Patience patience;
-    std::vector<double> state(m * D);
-    double source[D], moved[D];
-    model.with_f(model.rest, source);
-    for (int back = 0; back < 2; ++back) {
-        std::fill(state.begin(), state.end(), 0.0);
-        for (size_t step = 0; step < n; ++step) {
-            if (step % mercer::SPELL == 0) patience();
-            const size_t t = back ? n - 1 - step : step;
-            if (step) model.moved(gaps(back ? t : t - 1));
-            for (size_t c = 0; c < m; ++c) {
-                double* s = &state[c * D];
-                if (step) {
-                    multiply<D>(model.A, s, moved);
-                    for (int i = 0; i < D; ++i) s[i] = moved[i];
-                }
-                if (back) out(t, c) += model.value(s);
-                for (int i = 0; i < D; ++i) s[i] += source[i] * V(t, c);
-                if (!back) out(t, c) = model.value(s);
-            }
-        }
-    }
-}
-
 // gradient (2, count) += sum_c U_c' dK V_c in log rate and log variance, from pairs i >= j of (i, j)
 // if with_self, else i > j; U'dK V is the first for (U, V) and the second for (V, U)
 template <int D>
 void slope(Model<D> model, const Vector& gaps, const Table& U, const Table& V, bool with_self,
            Results gradient) {
     const size_t n = V.shape(0), m = V.shape(1);
-    mercer::Patience patience;
+    Patience patience;
     std::vector<double> state(m * D, 0.0), change(m * D, 0.0);
     double source[D], moved[D], turned[D];
     model.with_f(model.rest, source);
     for (size_t t = 0; t < n; ++t) {
-        if (t % mercer::SPELL == 0) patience();
+        if (t % SPELL == 0) patience();
         if (t) model.over(gaps(t - 1));
         for (size_t c = 0; c < m; ++c) {
             double* s = &state[c * D];
@@ -425,10 +250,6 @@ int size_of(const Orders& orders, const Vector& rates, const Vector& variances) 
     return total;
 }
 
-void check(bool fits) {
-    if (!fits) throw nb::value_error("shapes do not fit together");
-}
-
 }  // namespace
 
 NB_MODULE(waves, module) {
@@ -458,7 +279,7 @@ NB_MODULE(waves, module) {
             double total = 0.0;
             nb::gil_scoped_release release;
             with_model(o, r, v, size,
-                       [&](auto m) { total = smooth(m, gaps, W, Z, solved, inverse, variance); });
+                       [&](auto m) { total = smooth<m.size>(m, gaps, W, Z, solved, inverse, variance); });
             return total;
         },
         "orders"_a, "rates"_a, "variances"_a, "gaps"_a, "W"_a, "Z"_a, "solved"_a.noconvert(),
@@ -470,7 +291,7 @@ NB_MODULE(waves, module) {
             check(gaps.size() + 1 == V.shape(0) && out.shape(0) == V.shape(0) &&
                   out.shape(1) == V.shape(1));
             nb::gil_scoped_release release;
-            with_model(o, r, v, size, [&](auto m) { times(m, gaps, V, out); });
+            with_model(o, r, v, size, [&](auto m) { times<m.size>(m, gaps, V, out); });
         },
         "orders"_a, "rates"_a, "variances"_a, "gaps"_a, "V"_a, "out"_a.noconvert());
     module.def(

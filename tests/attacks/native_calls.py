@@ -9,7 +9,18 @@ import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 from scipy.spatial.distance import cdist
 
-from mercer._native import averages, blocked, core, machines, markov, relevance, sequential, waves
+from mercer._native import (
+    averages,
+    blocked,
+    core,
+    machines,
+    markov,
+    rational,
+    relevance,
+    sequential,
+    strings,
+    waves,
+)
 from tests.attacks.line_calls import (
     at,
     conditional,
@@ -24,6 +35,13 @@ from tests.attacks.line_calls import (
     wave_smooth,
 )
 from tests.attacks.native_draws import PROFILES, Case, empty, size
+from tests.attacks.process_calls import (
+    process_gradient,
+    process_logdet,
+    process_smooth,
+    process_times,
+    subsequences,
+)
 
 
 def points(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
@@ -384,6 +402,11 @@ TABLE: dict[Callable[..., Any], tuple[Callable[..., Any], str, str]] = {
     wave_smooth: (waves.smooth, "solved inverse variance", ""),
     times: (waves.times, "out", ""),
     slope: (waves.slope, "gradient", ""),
+    process_logdet: (rational.logdet, "", ""),
+    process_smooth: (rational.smooth, "solved inverse variance", ""),
+    process_times: (rational.times, "out", ""),
+    process_gradient: (rational.gradient, "dF dP", ""),
+    subsequences: (strings.subsequences, "K slope", "X1 Z1"),
     conditional: (averages.conditional, "", "table0"),
     plain: (averages.plain, "out", "shift1"),
     settle: (relevance.settle, "", "alpha0"),

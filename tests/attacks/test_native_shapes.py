@@ -14,7 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mercer._native import averages, blocked, core, markov, relevance, sequential, waves
+from mercer._native import (
+    averages,
+    blocked,
+    core,
+    markov,
+    rational,
+    relevance,
+    sequential,
+    strings,
+    waves,
+)
 from tests.attacks.line_calls import conditional, logdet, others, smooth
 from tests.attacks.native_calls import (
     HAVE_BLOCKED,
@@ -135,7 +145,17 @@ def test_other_layouts_give_the_same_or_a_type_error(case: Callable[..., Any]) -
 
 def test_every_function_is_in_the_table() -> None:
     tried = {function.__name__ for function, _, _ in TABLE.values()} | NUMBERS
-    for module in (averages, blocked, core, markov, relevance, sequential, waves):
+    for module in (
+        averages,
+        blocked,
+        core,
+        markov,
+        rational,
+        relevance,
+        sequential,
+        strings,
+        waves,
+    ):
         names = {n for n in dir(module) if not n.startswith("_") and callable(getattr(module, n))}
         assert names <= tried, module.__name__
 

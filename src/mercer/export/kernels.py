@@ -153,6 +153,31 @@ def _inside(kernel: kernels.Standardized, X: Value) -> Value:
     return (X - np.asarray(kernel.shift)) / np.asarray(kernel.scale)
 
 
+@form_of(kernels.Mahalanobis, kernels.Tangent)
+def _mapped(kernel: Any, X: Value, P: Array | None) -> Value:
+    given = kernel.factors if isinstance(kernel, kernels.Mahalanobis) else kernel.root
+    A = kernel._map(len(given))
+    return written(kernel.kernel, X @ A, None if P is None else P @ A)
+
+
+@form_of(kernels.SpectralMixture)
+def _spectral(kernel: kernels.SpectralMixture, X: Value, P: Array | None) -> Value:
+    d = 1 if np.ndim(kernel.means) == 1 else np.shape(kernel.means)[1]
+    return written(kernel.as_sum(d), X, P)
+
+
+@form_of(kernels.RBFNetwork)
+def _network(kernel: kernels.RBFNetwork, X: Value, P: Array | None) -> Value:
+    a, b = kernel._squared()
+    away = np.square(X).sum() * (-0.5 / (2.0 * b + a))
+    top = 0.5 * float(np.log(a / (2.0 * b + a)))  # for each column
+    if P is None:
+        return np.exp((0.0 * X + 1.0).sum() * top + 2.0 * away)
+    there = -0.5 / (2.0 * b + a) * np.square(P).sum(axis=1)[None]
+    near = squared_distance(X, P) * (-0.5 / (2.0 * a + a**2 / b))
+    return np.exp(near + away + (there + P.shape[1] * top))
+
+
 @form_of(kernels.White, kernels.Noise)
 def _noise(kernel: kernels.White | kernels.Noise, X: Value, P: Array | None) -> Value:
     if P is not None:  # other rows have other noise

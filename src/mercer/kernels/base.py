@@ -13,7 +13,7 @@ from mercer.core.arrays import Array, Index, as_matrix, one_thread, threads
 from mercer.core.component import Component, Mark
 
 if TYPE_CHECKING:
-    from mercer.kernels.markov import StateSpace
+    from mercer.kernels.markov import MarkovProcess, Slopes, StateSpace
 
 Gradient: TypeAlias = dict[str, float | Array]
 # Most bytes of kernel values that a product k(X, Z) V holds at a time.
@@ -228,6 +228,14 @@ class Kernel(Component):
         """Return the gradient by path, given those in log rate and log variance (c,) each."""
         raise NotImplementedError(f"{type(self).__name__} is no Markov process")
 
+    def markov_process(self) -> MarkovProcess | None:
+        """Return the kernel as a linear process on a line, if its spectrum is rational."""
+        return None
+
+    def markov_pullback(self, slopes: Slopes) -> Gradient:
+        """Return the gradient by path, given those by F and P of each block of the process."""
+        raise NotImplementedError(f"{type(self).__name__} is no Markov process")
+
     def workspace(self) -> int:
         """Return how many n x n arrays ``pullback`` needs at most, besides its argument Q."""
         return 3
@@ -266,9 +274,17 @@ class Kernel(Component):
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         """Return k((x - shift) / scale, (z - shift) / scale) as a kernel of x; both are (d,)."""
-        from mercer.kernels.columns import Standardized
+        from mercer.kernels.inputs.columns import Standardized
 
         return Standardized(self, np.asarray(shift, dtype=float), np.asarray(scale, dtype=float))
+
+    def read(self, X: Any) -> Any:
+        """Return inputs of another kind (strings, say) as rows of numbers, if a part knows how."""
+        for part in self._parts().values():
+            found = part.read(X)
+            if found is not X:
+                return found
+        return X
 
     def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
         """Return n rows on which this kernel is defined: for contract tests and examples."""
@@ -304,7 +320,7 @@ class Kernel(Component):
     # ------------------------------------------------------------------ algebra
     def on(self, columns: Sequence[int | str] | int | str) -> Kernel:
         """Return this kernel acting on the given columns only, by position or by name."""
-        from mercer.kernels.columns import Columns
+        from mercer.kernels.inputs.columns import Columns
 
         chosen = [columns] if isinstance(columns, (int, str, np.integer)) else list(columns)
         return Columns(self, chosen)

@@ -19,6 +19,7 @@ from mercer.kernels.base import (
     rescaled,
     whole,
 )
+from mercer.kernels.markov import ANY, Block, MarkovProcess, Slopes
 
 
 class Level(Kernel, abstract=True):
@@ -87,6 +88,13 @@ class Constant(Level):
 
     def features(self, X: Any) -> Any:
         return np.full((len(X), 1), np.sqrt(self._variance()))
+
+    def markov_process(self) -> MarkovProcess:
+        none = np.zeros((1, 1))
+        return MarkovProcess((Block(none, none, np.full((1, 1), self._variance())),), ANY)
+
+    def markov_pullback(self, slopes: Slopes) -> Gradient:
+        return {"value": float(slopes[0][1][0, 0])}
 
 
 class Linear(Kernel):

@@ -17,7 +17,7 @@ from mercer.kernels.base import (
     prefixed,
     zero_gradient,
 )
-from mercer.kernels.compose import _Wrapper
+from mercer.kernels.compose import Wrapper
 from mercer.kernels.dot import Level
 from mercer.kernels.stationary.matern import Matern
 
@@ -169,7 +169,7 @@ class White(Level):
         return None
 
 
-class Noise(_Wrapper):
+class Noise(Wrapper):
     """Coloured noise: a kernel that is part of what is observed, not of the signal.
 
     ``k(X)`` and its diagonal are those of the kernel inside; ``k(X, Z)`` is zero.

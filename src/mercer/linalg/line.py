@@ -1,21 +1,24 @@
-"""The O(n) algebra of Markov covariances at points on a line: theory (G14), splines theory (P5)."""
+"""The O(n) algebra of Markov covariances on a line: theory (G14), (K8) to (K10), splines (P5)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from mercer._native import markov, waves
-from mercer.core.arrays import Array, Index
+from mercer._native import markov, rational, waves
+from mercer.core.arrays import Array, Index, transposed_solve
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.core.memory import require_memory
 from mercer.kernels.base import Gradient, Kernel
-from mercer.kernels.markov import StateSpace
+from mercer.kernels.markov import MarkovProcess, StateSpace, process_of
+from mercer.kernels.markov import state_space_of as state_space_of  # for the sums of it
 from mercer.kernels.splines import Spline
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.operators import PosteriorOperator
 from mercer.linalg.spline import States, mean_gap, smooth, unit_cholesky
+from mercer.linalg.structured.basis import SolvedProjection
 
 
 class Ordering:
@@ -40,47 +43,54 @@ class Ordering:
 
 
 class Line:
-    """A covariance of state space form at the points X (n, d): all in O(n) after one sort.
+    """The covariance of a Markov process at the points X (n, d): all in O(n) after one sort.
 
     Arrays go in and come out in the order of X; equal points are allowed. An ``ordering`` of the
     same X, from before, saves the sort.
     """
 
-    def __init__(self, states: StateSpace, X: Array, ordering: Ordering | None = None) -> None:
+    def __init__(
+        self, states: StateSpace | MarkovProcess, X: Array, ordering: Ordering | None = None
+    ) -> None:
         if ordering is None or ordering.points is not X or ordering.column != states.column:
             ordering = Ordering(X, states.column)
         self.states, self.ordering = states, ordering
-        self._model = (states.orders, states.rates, states.variances, ordering.gaps)
         self._sorted, self._back = ordering.sorted, ordering.back
+        if isinstance(states, MarkovProcess):
+            self._core, self._model = rational, (*states.arrays, ordering.gaps)
+        else:  # of Matern processes, in closed form
+            form = (states.orders, states.rates, states.variances, ordering.gaps)
+            self._core, self._model = waves, form
 
     def times(self, V: Array) -> Array:
         """K V for V (n, m)."""
         out = np.empty(V.shape)
-        waves.times(*self._model, self._sorted(V), out)
+        self._core.times(*self._model, self._sorted(V), out)
         return self._back(out)
 
     def smooth(self, W: Array, Z: Array) -> tuple[Array, Array, Array]:
         """C Z (n, m), the diagonals of C and of (K^-1 + W)^-1 (n,), with C = (K + W^-1)^-1."""
         solved, inverse, variance = np.empty(Z.shape), np.empty(len(W)), np.empty(len(W))
         given = (*self._model, self._sorted(W), self._sorted(Z))
-        _check(waves.smooth(*given, solved, inverse, variance))
+        _check(self._core.smooth(*given, solved, inverse, variance))
         return self._back(solved), self._back(inverse), self._back(variance)
 
     def logdet(self, W: Array) -> float:
         """Sum of log |f_i's variance given those before + 1/W_i| over the points with W_i != 0."""
-        return _check(waves.logdet(*self._model, self._sorted(W), np.empty((2, 0))))
+        more = () if self._core is rational else (np.empty((2, 0)),)
+        return _check(self._core.logdet(*self._model, self._sorted(W), *more))
 
-    def logdet_slopes(self, W: Array) -> Array:
-        """d logdet(W) / d log rate, log variance: (2, c)."""
-        slopes = np.zeros((2, len(self.states.rates)))
-        _check(waves.logdet(*self._model, self._sorted(W), slopes))
-        return slopes
-
-    def slopes(self, U: Array, V: Array) -> Array:
-        """d sum_c U_c'K V_c / d log rate, log variance for U, V (n, m): (2, c)."""
-        slopes = np.zeros((2, len(self.states.rates)))
-        waves.slope(*self._model, self._sorted(U), self._sorted(V), slopes)
-        return slopes
+    def pullback(self, kernel: Kernel, W: Array, share: float, U: Array, V: Array) -> Gradient:
+        """d [share * logdet(W) + sum_c U_c'K V_c] for U, V (n, m), by the paths of the kernel."""
+        W, U, V = self._sorted(W), self._sorted(U), self._sorted(V)
+        if isinstance(self.states, MarkovProcess):
+            F, P = np.zeros((2, self._model[1].size))
+            rational.gradient(*self._model, W, U, V, share, F, P)
+            return kernel.markov_pullback(self.states.divided(F, P))
+        by_det, slopes = np.zeros((2, 2, len(self.states.rates)))
+        waves.slope(*self._model, U, V, slopes)
+        _check(waves.logdet(*self._model, W, by_det))
+        return kernel.state_space_pullback(*(slopes + share * by_det))
 
 
 def _check(found: float) -> float:
@@ -92,14 +102,21 @@ def _check(found: float) -> float:
     return found
 
 
+@dataclass(eq=False)
 class LineOperator(PosteriorOperator):
-    """C = (K + W^-1)^-1 at points P (n, d), and the posterior at new points in O(n + q)."""
+    """C = (K + W^-1)^-1 at points P (n, d), and the posterior at new points in O(n + q).
+
+    With a basis beside it, T (n, k) and R (k, k) are those of :class:`SolvedProjection`.
+    """
 
     walks: ClassVar[bool] = True
     knows_variances: ClassVar[bool] = True
 
-    def __init__(self, states: StateSpace, points: Array, W: Array) -> None:
-        self.states, self.points, self.W = states, points, W
+    states: StateSpace | MarkovProcess
+    points: Array
+    W: Array
+    T: Array | None = None
+    R: Array | None = None
 
     def _merged(self, X: Array, V: Array) -> tuple[Line, Array]:
         """Return the line of P and X, and V (n, ...) with zeros for X."""
@@ -110,28 +127,34 @@ class LineOperator(PosteriorOperator):
         line, V = self._merged(X, alpha)
         return line.times(V)[len(self.points) :]
 
-    def var_at(self, X: Array) -> Array:
+    def var_at(self, X: Array, h: Array | None = None) -> Array:
         line, W = self._merged(X, self.W)
-        return line.smooth(W, np.empty((len(W), 0)))[2][len(self.points) :]
+        known = line.smooth(W, np.empty((len(W), 0)))[2][len(self.points) :]
+        if self.T is None or h is None:
+            return known
+        return known + (self._loose(self.mean_at(X, self.T).T, h) ** 2).sum(axis=0)
+
+    def _loose(self, TA: Array, h: Array) -> Array:
+        """R^-T h' - T'A (k, p): what of the basis at new points the data leave open."""
+        assert self.R is not None
+        return transposed_solve(self.R, h.T) - TA
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        return np.asarray(A.T @ Line(self.states, self.points).smooth(self.W, B)[0])
+        known = A.T @ Line(self.states, self.points).smooth(self.W, B)[0]
+        if self.T is not None and hA is not None and hB is not None:
+            known -= self._loose(self.T.T @ A, hA).T @ self._loose(self.T.T @ B, hB)
+        return np.asarray(known)
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
         solved = Line(self.states, self.points).smooth(self.W, A)[0]
-        return np.asarray(np.einsum("ij,ij->j", A, solved))
-
-
-def state_space_of(kernel: Kernel, d: int) -> StateSpace | None:
-    """Return the state space of a kernel of d columns, if there is one that is served here."""
-    states = kernel.state_space()
-    if states is None or states.size > waves.LARGEST or (states.column is None and d != 1):
-        return None
-    return states
+        known = np.einsum("ij,ij->j", A, solved)
+        if self.T is not None and hA is not None:
+            known -= (self._loose(self.T.T @ A, hA) ** 2).sum(axis=0)
+        return np.asarray(known)
 
 
 class LineGram(Gram):
-    """K of a kernel with :meth:`~mercer.kernels.base.Kernel.state_space`, never formed.
+    """K of a kernel whose process is Markov on one column, never formed.
 
     An ``ordering`` of the same points, that of another such Gram, saves sorting them again.
     """
@@ -146,7 +169,7 @@ class LineGram(Gram):
         scratch: bool = False,
         ordering: Ordering | None = None,
     ) -> None:
-        states = state_space_of(kernel, points.shape[1])
+        states = process_of(kernel, points.shape[1])
         if states is None:
             raise ValueError("the kernel has no state space on one column; use the dense Gram")
         self.kernel, self.points = kernel, points
@@ -167,12 +190,15 @@ class LineGram(Gram):
     def pullback(
         self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
     ) -> Gradient:
+        m, left, right = alpha.shape[1], [0.5 * alpha], [alpha]
+        if isinstance(factor, LineProjection):  # P = C - T T'
+            left, right = [*left, 0.5 * m * factor.T], [*right, factor.T]
+            factor = factor.inner
         assert isinstance(factor, LineFactor)
-        m = alpha.shape[1]
-        slopes = 0.5 * (self.line.slopes(alpha, alpha) - m * self.line.logdet_slopes(factor.W))
         if U is not None and V is not None:
-            slopes = slopes + self.line.slopes(U, V)
-        return self.kernel.state_space_pullback(*slopes)
+            left, right = [*left, U], [*right, V]
+        both = np.hstack(left), np.hstack(right)
+        return self.line.pullback(self.kernel, factor.W, -0.5 * m, *both)
 
     def contract(self, Q: Array) -> Gradient:
         return self.kernel.pullback(self.points, None, Q)
@@ -217,8 +243,20 @@ class LineFactor(Factor):
     def logdet_noisy(self) -> float:
         return self._logdet
 
+    def projected(self, H: Array) -> LineProjection:
+        return LineProjection(self, self.gram, H)
+
     def operator(self) -> LineOperator:
         return LineOperator(self.gram.line.states, self.gram.points, self.W)
+
+
+class LineProjection(SolvedProjection):
+    """P of a line with a basis beside it."""
+
+    def operator(self) -> LineOperator:
+        assert isinstance(self.inner, LineFactor)
+        line = self.inner.gram
+        return LineOperator(line.line.states, line.points, self.inner.W, self.T, self.R)
 
 
 class MarkovGram(Gram):

@@ -58,8 +58,8 @@ class PosteriorOperator(ABC):
         """k(X, P) alpha for X (q, d), alpha (n, m): (q, m)."""
         raise NotImplementedError
 
-    def var_at(self, X: Array) -> Array:
-        """k(x, x) - k(x, P) C k(P, x) for each row of X (q, d): (q,)."""
+    def var_at(self, X: Array, h: Array | None = None) -> Array:
+        """Formula (2) for each row of X (q, d), with basis rows h (q, k): (q,)."""
         raise NotImplementedError
 
     @abstractmethod

@@ -247,7 +247,7 @@ class Posterior(Process):
     def diag(self, X: Array) -> Array:
         C = self.operator
         if C.knows_variances:
-            return C.var_at(X)
+            return C.var_at(X, self._rows(X))
         P = self.points
         known = batched(lambda x: C.reduce_diag(self.parent(x, P).T, self._rows(x)), X, len(P))
         return np.asarray(self.parent.diag(X) - known)

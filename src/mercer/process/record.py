@@ -9,8 +9,9 @@ from mercer.core.arrays import Array
 from mercer.core.kinds import Kind, Numbers, PartOf, Plain
 from mercer.core.record import Each, Fields, Maybe, One
 from mercer.kernels.base import Kernel
+from mercer.kernels.markov import process_of
 from mercer.linalg.iterative.operator import IterativeOperator
-from mercer.linalg.line import LineOperator, state_space_of
+from mercer.linalg.line import LineOperator
 from mercer.linalg.operators import (
     BasisOperator,
     CholeskyOperator,
@@ -58,6 +59,7 @@ _ADDITIVE: dict[str, Kind] = {
     "centres": Numbers("z d"),
     "rank": Plain(int),
 }
+_WITH_BASIS = ("basis", "contrast", "inducing", "additive_basis", "line_basis")
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
 _SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
 
@@ -111,9 +113,11 @@ def _form(operator: Any) -> str:
             return "kronecker"
         case AdditiveOperator() | _Structured():
             return "additive" if operator.A is None else "additive_basis"
+        case LineOperator():
+            return "line" if operator.T is None else "line_basis"
         case IterativeOperator() | StoredIterative():
             return "iterative"
-    return "line" if operator.walks else type(operator).__name__
+    return type(operator).__name__
 
 
 class StoredIterative(_Stored):
@@ -141,6 +145,14 @@ OPERATOR = One(
             lambda W: LineOperator(None, None, W),  # type: ignore[arg-type]  # set by _posterior
             {"W": Numbers("n", 0.0, finite=False)},
         ),
+        "line_basis": Fields(
+            lambda W, T, R: LineOperator(None, None, W, T, R),  # type: ignore[arg-type]  # the same
+            {
+                "W": Numbers("n", 0.0, finite=False),
+                "T": Numbers("n b"),
+                "R": Numbers("b b", diagonal="nonzero"),
+            },
+        ),
         "kronecker": Fields(_Structured, {"W": Numbers("n", 0.0, above=True)}),
         "additive": Fields(_Structured, _ADDITIVE),
         "additive_basis": Fields(
@@ -154,15 +166,15 @@ OPERATOR = One(
 def _posterior(
     kernel: Kernel, points: Array, alpha: Array, beta: Array | None, operator: PosteriorOperator
 ) -> Posterior:
-    if beta is None and _form(operator) in ("basis", "contrast", "inducing", "additive_basis"):
+    if beta is None and _form(operator) in _WITH_BASIS:
         raise ValueError("there is an operator of a basis, but no basis")
     if isinstance(operator, _Structured):
         operator = operator.at(kernel, points)
-    elif operator.walks:
-        states = state_space_of(kernel, points.shape[1])
+    elif isinstance(operator, LineOperator):
+        states = process_of(kernel, points.shape[1])
         if states is None:
-            raise ValueError("weights of an O(n) posterior belong to a Matern kernel on one column")
-        operator = LineOperator(states, points, operator.W)  # type: ignore[attr-defined]  # it walks
+            raise ValueError("weights of an O(n) posterior belong to a Markov kernel on one column")
+        operator = LineOperator(states, points, operator.W, operator.T, operator.R)
     if isinstance(operator, StoredIterative):
         operator = IterativeOperator.restored(kernel, points, operator.state)
     return Posterior(Prior(kernel, alpha.shape[1]), points, alpha, operator, beta=beta)

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from mercer._native import rational
 from mercer.core.arrays import Array
 from mercer.kernels.base import Kernel
+from mercer.kernels.markov import ANY
+from mercer.linalg.line import Line
 from mercer.testing.clauses import check_component, close, close_whole, gradient, holds
 
 
@@ -31,7 +34,8 @@ def check_kernel(
         It begins with the name of the clause: those of :func:`check_component`; shape, finite,
         symmetric, positive semidefinite, diag, fresh array, inputs, float32, rectangle, noise,
         rows, terms, profile, multiple, written; "gradient of" a parameter; and the abilities
-        in_units, as_rbf, features, matmul, state_space, frozen, pairwise, resolve, workspace.
+        in_units, as_rbf, features, matmul, state_space, markov_process, frozen, pairwise, resolve,
+        workspace.
 
     Examples
     --------
@@ -62,6 +66,7 @@ def check_kernel(
     _check_features(kernel, points, others)
     _check_matmul(kernel, points, points if kernel.pairwise else others)
     _check_states(kernel, points)
+    _check_process(kernel, points)
     _check_frozen(kernel, points, others)
     room = kernel.workspace()
     holds("workspace", isinstance(room, int) and room >= 0, f"a whole number, not {room!r}")
@@ -319,6 +324,32 @@ def _check_states(kernel: Kernel, X: Array) -> None:
         numeric = gradient(inner, owner, name)
         text = f"state_space_pullback of {path}"
         close("state_space", stated[path], numeric, 1e-7, 1e-8, text)
+
+
+def _check_process(kernel: Kernel, X: Array) -> None:
+    """k(r) = sum_b [exp(F_b r) P_b]_00 on a line, at rest, and its gradient by F and P."""
+    from scipy.linalg import expm
+
+    process = kernel.markov_process()
+    if process is None or process.column == ANY:
+        return
+    wide = np.ascontiguousarray(X[:10, :1] if process.column is None else X[:10])
+    x, K = process.line(wide), np.zeros((len(wide), len(wide)))
+    for F, N, P in process.blocks:
+        rest = F @ P + P @ F.T + N
+        size = float(np.abs(F).max() * np.abs(P).max())
+        close("markov_process", rest, 0.0 * rest, 0.0, 1e-9 * size, "F P + P F' + N must be zero")
+        for i, j in np.ndindex(K.shape):
+            K[i, j] += (expm(F * abs(x[i] - x[j])) @ P)[0, 0]
+    close_whole("markov_process", K, kernel(wide), 1e-9, "its covariance must be the kernel")
+    if process.size > rational.LARGEST:
+        return
+    U, V = np.random.default_rng(5).standard_normal((2, len(wide), 2))
+    found = Line(process, wide).pullback(kernel, np.ones(len(wide)), 0.0, U, V)
+    Q = U @ V.T
+    for path, slope in kernel.pullback(wide, None, 0.5 * (Q + Q.T)).items():
+        text = f"markov_pullback of {path}"
+        close("markov_process", found[path], slope, 1e-6, 1e-7 * (1.0 + np.abs(slope).max()), text)
 
 
 def _check_frozen(kernel: Kernel, X: Array, Z: Array) -> None:

@@ -24,8 +24,8 @@ from mercer.core.words import there_is_no
 from mercer.estimators.shared.machine import KernelMachine
 from mercer.estimators.shared.predictions import check_variances, mixed
 from mercer.kernels.base import Kernel
-from mercer.kernels.columns import Columns
 from mercer.kernels.compose import Product, Scale, Sum
+from mercer.kernels.inputs.columns import Columns
 from mercer.linalg.line import Line
 from mercer.linalg.operators import SeveralOperator
 from mercer.linalg.structured.additive import AdditiveOperator, columns_of

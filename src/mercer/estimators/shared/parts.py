@@ -15,10 +15,11 @@ from mercer.estimators.shared.represent import check_inducing, check_iterative, 
 from mercer.estimators.shared.units import Units
 from mercer.inference.base import Inference
 from mercer.kernels import Kernel, Linear, Stationary, as_kernel
+from mercer.kernels.markov import process_of
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram, RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
-from mercer.linalg.line import LineGram, Ordering, state_space_of
+from mercer.linalg.line import LineGram, Ordering
 from mercer.linalg.representation import Inducing, Iterative
 from mercer.linalg.structured.kronecker import kronecker_gram
 from mercer.losses.base import Loss
@@ -161,13 +162,14 @@ class Parts:
 
     def _against_the_line(self, d: int) -> str:
         """Say why the O(n) algebra cannot be used, or nothing."""
-        if self.kernel.state_space() is None or state_space_of(self.kernel, d) is None:
+        if process_of(self.kernel, d) is None:
             return (
-                "the kernel must be a Matern kernel of nu 1/2, 3/2 or 5/2 on one column, or a sum "
-                "of at most nine states of them"
+                "the kernel must be a Markov process on one column: Matern of half an odd nu, "
+                "Operator, OrnsteinUhlenbeck, Cosine, Constant, and sums and products of them of "
+                "at most 16 states"
             )
-        if self.basis is not None:
-            return "an unpenalised basis needs the dense algebra"
+        if self.basis is not None and "quadratic" not in self.inference.needs:
+            return f"{type(self.inference).__name__} takes a basis by the dense algebra alone"
         if not self.inference.works_in_linear_time or self.loss.response == "multiclass":
             return f"{type(self.inference).__name__} needs the dense algebra"
         if self.criterion not in (None, "evidence"):

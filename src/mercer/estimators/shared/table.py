@@ -18,6 +18,7 @@ from sklearn.utils.validation import validate_data
 from mercer.core.arrays import Array, Index, column_order, group_rows, is_sparse, merge, of_numpy
 from mercer.core.errors import outside
 from mercer.core.memory import fits, require_memory
+from mercer.kernels.base import Kernel
 
 # finite numbers are checked here, where the sentence can name row and column
 _OPTIONS: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_all_finite": False}
@@ -93,7 +94,7 @@ def read_any_inputs(machine: Any, X: Any, *, sparse: bool, reset: bool = False) 
 
     By scikit-learn's rules, which keep (``reset``) or compare the names of the columns.
     """
-    X = as_numbers(X)
+    X = as_numbers(_read(machine, X))
     X = validate_data(machine, X, reset=reset, accept_sparse="csr" if sparse else False, **_OPTIONS)
     return _finite(X, machine)
 
@@ -115,8 +116,15 @@ def read_any_rows(
         machine.n_features_in_ = X.shape[1]
         vars(machine).pop("feature_names_in_", None)  # of an earlier fit
     else:
-        X, y = validate_data(machine, as_numbers(X), y, reset=reset, **options)
+        X = as_numbers(_read(machine, X))
+        X, y = validate_data(machine, X, y, reset=reset, **options)
     return _finite(X, machine), y
+
+
+def _read(machine: Any, X: Any) -> Any:
+    """Return X, as rows of numbers where the kernel of the machine is of inputs of another kind."""
+    kernel = getattr(machine, "kernel", None)
+    return kernel.read(X) if isinstance(kernel, Kernel) else X
 
 
 def _as_wanted(A: Any, ndim: int) -> bool:

@@ -12,6 +12,8 @@ from mercer._native import core
 from mercer.core.arrays import Array, as_matrix, mirror, threads
 from mercer.core.component import POSITIVE, REAL, Domain, Domains, Words
 from mercer.kernels.base import Gradient, Kernel, blocks, finite, other_points, positive, whole
+from mercer.kernels.markov import Block, MarkovProcess, Slopes, StateSpace
+from mercer.kernels.operators.factor import block_slopes, process_block
 from mercer.kernels.operators.greens import Nodes, contour_nodes, green, green_slope, small_terms
 from mercer.kernels.stationary.base import RBF, OfDistance, Stationary
 from mercer.kernels.stationary.matern import Matern
@@ -99,6 +101,14 @@ class Operator(Kernel):
         gradient = (nodes.value @ value + nodes.slope @ slope).real
         return float((nodes.weight @ value).real), {"coefficients": gradient}
 
+    def markov_process(self) -> MarkovProcess | None:
+        if whole(self, "dims", 1) != 1:
+            return None
+        return MarkovProcess((process_block(self._checked_coefficients()),))
+
+    def markov_pullback(self, slopes: Slopes) -> Gradient:
+        return {"coefficients": block_slopes(self._checked_coefficients(), *slopes[0])}
+
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         # k(r / c) has the spectral density c^D / P(c^2 z): a_m becomes a_m c^(2 m - D)
         c = float(scale[0])
@@ -124,10 +134,16 @@ class Operator(Kernel):
         return r, near, ~near
 
     def _nodes(self) -> Nodes:
+        return contour_nodes(self._checked_coefficients())
+
+    def _checked_coefficients(self) -> Array:
         a, D = finite(self, "coefficients", len(self.coefficients)), whole(self, "dims", 1)
         if len(a) < 2 or not (a[0] > 0.0 and a[-1] > 0.0):
             what = "the first and the last of at least two coefficients must be positive"
-            raise ValueError(f"Operator: {what}, got {a.tolist()}")
+            other = ""
+            if len(a) > 2 and a[0] == 0.0 and a[1] > 0.0 and D == 1:
+                other = f"; without a penalty on f itself: TensionSpline({a[1:].tolist()})"
+            raise ValueError(f"Operator: {what}, got {a.tolist()}{other}")
         if 2 * (len(a) - 1) <= D:
             raise ValueError(
                 f"Operator: order M = {len(a) - 1} is too low for dims = {D}: 2 M > dims is "
@@ -140,7 +156,7 @@ class Operator(Kernel):
                 f"Operator: P(z) = sum_m a_m z^m must be positive for z >= 0, but it is zero at or "
                 f"near z = {z[bad][0].real:.6g}; the coefficients are {a.tolist()}"
             )
-        return contour_nodes(a)
+        return a
 
 
 class _Named(OfDistance, abstract=True):
@@ -212,6 +228,21 @@ class OrnsteinUhlenbeck(_Named):
     def _form(self) -> tuple[float, float, Stationary, float]:
         a = float(positive(self, "rate"))
         return 0.5 / a, -0.5 / a**2, Matern(nu=0.5, length_scale=1.0 / a), -1.0 / a**2
+
+    def state_space(self) -> StateSpace:
+        rate = positive(self, "rate").reshape(1)
+        return StateSpace(np.ones(1, dtype=np.int32), rate, 0.5 / rate)
+
+    def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
+        return {"rate": float(rates[0] - variances[0]) / float(self.rate)}
+
+    def markov_process(self) -> MarkovProcess:
+        a = positive(self, "rate").reshape(1, 1)
+        return MarkovProcess((Block(-a, np.ones((1, 1)), 0.5 / a),))
+
+    def markov_pullback(self, slopes: Slopes) -> Gradient:
+        (F, P), a = slopes[0], float(self.rate)
+        return {"rate": float(-F[0, 0] - 0.5 * P[0, 0] / a**2)}
 
 
 class SquaredExponentialOperator(_Named):

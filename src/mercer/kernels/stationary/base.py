@@ -111,7 +111,7 @@ class Stationary(OfDistance, abstract=True):
             core.stationary(self.native, X, Z, same, K, factor, threads(K.size))
             return K
         for rows, columns, _ in blocks(len(X), len(Z), same):
-            K[rows, columns] = factor * self.profile(_squares(X[rows], Z[columns]))
+            K[rows, columns] = factor * self.profile(squares(X[rows], Z[columns]))
         return mirror(K) if same else K
 
     def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
@@ -145,7 +145,7 @@ class Stationary(OfDistance, abstract=True):
         U, T, _ = self._scaled(X, Z)
         moved = np.zeros_like(T)
         for rows, columns, _ in blocks(len(U), len(T), False, 512):
-            S = self.slope(_squares(U[rows], T[columns]))
+            S = self.slope(squares(U[rows], T[columns]))
             S *= Q[rows, columns]
             moved += S.sum(axis=0)[:, None] * T - S.T @ U[rows]
         return np.asarray(2.0 * moved / np.asarray(self.length_scale, dtype=float))
@@ -156,7 +156,7 @@ class Stationary(OfDistance, abstract=True):
         """Return <Q, k> and the shape gradient; add sum Q slope (x_d - z_d)^2 to ``sums`` (d,)."""
         value, gradient, spread = 0.0, Gradient(), np.empty_like(sums)
         for rows, columns, weight in blocks(len(X), len(Z), same):
-            s, part = _squares(X[rows], Z[columns]), weight * Q[rows, columns]
+            s, part = squares(X[rows], Z[columns]), weight * Q[rows, columns]
             value += inner(part, self.profile(s))
             for name, slope in self.shape_gradient(s, part).items():
                 gradient[name] = gradient.get(name, 0.0) + slope
@@ -168,7 +168,7 @@ class Stationary(OfDistance, abstract=True):
         return self._restated(length_scale=rescaled(self.length_scale, scale))
 
 
-def _squares(X: Array, Z: Array) -> Array:
+def squares(X: Array, Z: Array) -> Array:
     """Return the squared distances (n, m), from differences: those of equal points are zero."""
     s = np.empty((X.shape[0], Z.shape[0]))
     core.stationary(-1, X, Z, False, s, 1.0, threads(s.size))

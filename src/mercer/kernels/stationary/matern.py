@@ -9,12 +9,13 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import Names
-from mercer.kernels.base import Gradient, positive
-from mercer.kernels.markov import StateSpace
+from mercer.kernels.base import Gradient, inner, positive
+from mercer.kernels.markov import Block, MarkovProcess, Slopes, StateSpace, matern_block
 from mercer.kernels.stationary.base import Stationary
 
 _NATIVE = {0.5: 1, 1.5: 2, 2.5: 3}
 _LARGEST = 100.0
+_STATES = 8  # the most that a process of its own may have on a line: nu = 15/2
 _POLYNOMIAL = 20.5  # the largest nu for which the factorials of (4.16) lose no digits
 # There exp(-r) has made the kernel zero for every nu allowed; the Bessel routine ends near 1e9.
 _FAR = 5000.0
@@ -96,6 +97,22 @@ class Matern(Stationary):
     def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
         slope = -rates[0] / self.length_scale
         return {"length_scale": np.reshape(slope, np.shape(self.length_scale))}
+
+    def markov_process(self) -> MarkovProcess | None:
+        nu = self._smoothness()
+        if nu % 1.0 != 0.5 or nu > _STATES or np.size(self.length_scale) != 1:
+            return None
+        rate, unit = self._rate(), matern_block(int(nu + 0.5))
+        return MarkovProcess((Block(rate * unit.F, rate * unit.N, unit.P),))
+
+    def markov_pullback(self, slopes: Slopes) -> Gradient:
+        # F is proportional to 1 / length_scale, and P, of scaled derivatives, does not change
+        rate, unit = self._rate(), matern_block(int(self.nu + 0.5))
+        slope = -inner(slopes[0][0], rate * unit.F) / np.asarray(self.length_scale, dtype=float)
+        return {"length_scale": float(slope) if np.ndim(slope) == 0 else slope}
+
+    def _rate(self) -> float:
+        return float(np.sqrt(2.0 * self.nu) / np.ravel(positive(self, "length_scale", 1))[0])
 
     def _smoothness(self) -> float:
         nu: Any = self.nu

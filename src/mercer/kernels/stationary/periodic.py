@@ -10,7 +10,17 @@ import numpy as np
 from mercer._native import core
 from mercer.core.arrays import Array, threads
 from mercer.core.component import POSITIVE, Domains, Words
-from mercer.kernels.base import Gradient, Kernel, blocks, like, other_points, positive, rescaled
+from mercer.kernels.base import (
+    Gradient,
+    Kernel,
+    blocks,
+    inner,
+    like,
+    other_points,
+    positive,
+    rescaled,
+)
+from mercer.kernels.markov import Block, MarkovProcess, Slopes
 from mercer.kernels.stationary.base import OfDistance
 
 
@@ -148,6 +158,21 @@ class Cosine(Kernel):
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self._restated(period=rescaled(self.period, scale))
+
+    def markov_process(self) -> MarkovProcess | None:
+        if np.size(self.period) != 1:
+            return None
+        F, none = self._turn(), np.zeros((2, 2))
+        return MarkovProcess((Block(F, none, np.eye(2)),))
+
+    def markov_pullback(self, slopes: Slopes) -> Gradient:
+        slope = -inner(slopes[0][0], self._turn()) / np.asarray(self.period, dtype=float)
+        return {"period": float(slope) if np.ndim(slope) == 0 else slope}
+
+    def _turn(self) -> Array:
+        """Return the generator (2, 2) of a rotation by 2 pi over a period of one column."""
+        angle = float(2.0 * np.pi / np.ravel(positive(self, "period", 1))[0])
+        return np.array([[0.0, -angle], [angle, 0.0]])
 
     def _angles(self, X: Array, Z: Array | None) -> tuple[Array, Array, Array]:
         """Return the angles of both sets of points, from a common centre, and the period."""

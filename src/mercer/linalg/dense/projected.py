@@ -33,7 +33,7 @@ class Projected(Factor):
         lengths = np.linalg.norm(self.R, axis=0)
         weak = np.flatnonzero(np.abs(np.diagonal(self.R)) <= 1e-13 * lengths[: len(H)])
         if H.shape[1] > len(H) or len(weak):
-            raise ValueError(_dependent(H, weak))
+            raise ValueError(dependent(H, weak))
         self._logdet_basis = float(2.0 * np.log(np.abs(np.diagonal(self.R))).sum())  # log |A|
 
     def solve(self, V: Array) -> Array:
@@ -69,7 +69,7 @@ class Projected(Factor):
         return BasisOperator(self.inner.cholesky, self.inner.scale, self.Q, self.R)
 
 
-def _dependent(H: Array, weak: Index) -> str:
+def dependent(H: Array, weak: Index) -> str:
     """Say which functions of H (n, k) are combinations of those before them, and why if known."""
     n, k = H.shape
     constant = np.flatnonzero(np.ptp(H, axis=0) == 0.0)

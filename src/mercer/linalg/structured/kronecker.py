@@ -16,8 +16,8 @@ from mercer.core.arrays import Array, Index, group_rows
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.core.memory import require_memory
 from mercer.kernels.base import Gradient, Kernel, prefixed
-from mercer.kernels.columns import Columns
 from mercer.kernels.compose import Product, Scale
+from mercer.kernels.inputs.columns import Columns
 from mercer.linalg.gram import Covariance, Factor, Gram
 from mercer.linalg.operators import PosteriorOperator
 

@@ -1,203 +1,33 @@
-"""The algebra of kernels: sums, products, scaling and powers of kernels are kernels."""
+"""Kernels made from one other kernel, multiples and powers; what + and * build."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import accumulate
 from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import POSITIVE, Domains, Words
-from mercer.kernels.base import Gradient, Kernel, positive, prefixed, scaled, whole
+from mercer.kernels.base import (
+    Gradient,
+    Kernel,
+    added,
+    inner,
+    positive,
+    prefixed,
+    scaled,
+    whole,
+)
 from mercer.kernels.dot import Constant, Linear
-from mercer.kernels.markov import StateSpace, stacked
+from mercer.kernels.markov import MarkovProcess, Slopes, StateSpace, factor_slopes, multiplied
 from mercer.kernels.stationary.base import RBF
 from mercer.kernels.stationary.matern import Matern
 
 
-class _Parts(Kernel, abstract=True):
-    """A kernel made of a list of kernels; the gradient paths are ``0__name``, ``1__name``, ..."""
-
-    def __init__(self, parts: Sequence[Kernel]) -> None:
-        self.parts = parts
-
-    @classmethod
-    def example(cls) -> Self:
-        return cls([Matern(nu=1.5, length_scale=0.8), Scale(Linear(), 0.5)])
-
-    def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
-        return self._checked()[0].example_inputs(rng, n)
-
-    def in_units(self, shift: Array, scale: Array) -> Kernel:
-        return self._rebuilt({k: v.in_units(shift, scale) for k, v in self._parts().items()})
-
-    def _signals(self) -> tuple[list[Kernel | None], bool]:
-        """Return the signals of the parts, and whether they are the parts themselves."""
-        parts = self._checked()
-        signals = [part.noise_free() for part in parts]
-        return signals, all(a is b for a, b in zip(signals, parts, strict=True))
-
-    def _checked(self) -> list[Kernel]:
-        parts = list(self.parts)
-        if not parts or not all(isinstance(part, Kernel) for part in parts):
-            raise TypeError(f"{type(self).__name__}: parts must be one or more kernels: {parts!r}")
-        return parts
-
-
-class Sum(_Parts):
-    """Sum of kernels, k = sum_i k_i: the prior of a sum of independent functions.
-
-    Parameters
-    ----------
-    parts : sequence of Kernel; the terms, one or more. ``a + b + c`` builds one flat sum.
-
-    References
-    ----------
-    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.2.4.
-
-    Examples
-    --------
-    >>> 2.0 * RBF() + Linear()
-    Sum(parts=[Scale(kernel=RBF(), variance=2.0), Linear()])
-    """
-
-    alike = True
-
-    def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        first, *others = self._checked()
-        K = first(X, Z)
-        for part in others:
-            part._add_to(K, X, Z)
-        return K
-
-    def diag(self, X: Array) -> Array:
-        return np.asarray(reduce(np.add, [part.diag(X) for part in self._checked()]))
-
-    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
-        total, gradient = 0.0, Gradient()
-        for i, part in enumerate(self._checked()):
-            value, slope = part._value_and_pullback(X, Z, Q)
-            total += value
-            gradient |= prefixed(str(i), slope)
-        return total, gradient
-
-    def diag_pullback(self, X: Array, q: Array, *, noise: bool = True) -> Gradient:
-        gradient = Gradient()
-        for i, part in enumerate(self._checked()):
-            gradient |= prefixed(str(i), part.diag_pullback(X, q, noise=noise))
-        return gradient
-
-    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
-        return np.asarray(
-            reduce(np.add, [part.pullback_points(X, Z, Q) for part in self._checked()])
-        )
-
-    def _add_to(self, K: Array, X: Array, Z: Array | None) -> None:
-        for part in self._checked():
-            part._add_to(K, X, Z)
-
-    def features(self, X: Any) -> Any:
-        found = [part.features(X) for part in self._checked()]
-        return None if any(F is None for F in found) else np.hstack(found)
-
-    def state_space(self) -> StateSpace | None:
-        return stacked([part.state_space() for part in self._checked()])
-
-    def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
-        gradient, start = Gradient(), 0
-        for i, part in enumerate(self._checked()):
-            states = part.state_space()
-            assert states is not None
-            own = slice(start, start := start + len(states.rates))
-            gradient |= prefixed(str(i), part.state_space_pullback(rates[own], variances[own]))
-        return gradient
-
-    def workspace(self) -> int:
-        return 1 + max(part.workspace() for part in self._checked())
-
-    def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
-        return np.asarray(reduce(np.add, (part.matmul(X, Z, V) for part in self._checked())))
-
-    def terms(self) -> list[Kernel]:
-        return [term for part in self._checked() for term in part.terms()]
-
-    def noise_free(self) -> Kernel | None:
-        signals, same = self._signals()
-        kept = [signal for signal in signals if signal is not None]
-        return self if same else kept[0] if len(kept) == 1 else Sum(kept) if kept else None
-
-
-class Product(_Parts):
-    """Product of kernels, k = prod_i k_i: large only where every factor is.
-
-    Parameters
-    ----------
-    parts : sequence of Kernel; the factors, one or more; ``a * b * c`` builds one flat product.
-        Its signal is the product of the signals: none if a factor is noise alone.
-
-    References
-    ----------
-    Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.2.4.
-
-    Examples
-    --------
-    >>> RBF().on(0) * Linear().on(1)
-    Product(parts=[Columns(kernel=RBF(), columns=[0]), Columns(kernel=Linear(), columns=[1])])
-    """
-
-    alike = True
-
-    def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        first, *others = self._checked()
-        K = first(X, Z)
-        for part in others:
-            K *= part(X, Z)
-        return K
-
-    def diag(self, X: Array) -> Array:
-        return np.asarray(reduce(np.multiply, [part.diag(X) for part in self._checked()]))
-
-    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
-        # d<Q, k> = sum_i <Q o prod_{j != i} k_j, dk_i>. Every Gram matrix is computed once; the
-        # products of the factors after i are built from the right, those before i from the left.
-        parts = self._checked()
-        last = len(parts) - 1
-        grams = [part(X, Z) for part in parts] if last else []
-        after = [*accumulate(reversed(grams[1:]), np.multiply)][::-1]
-        value, gradient, before = 0.0, Gradient(), Q
-        for i, part in enumerate(parts):
-            if i == last or any(True for _ in part.differentiable()):
-                weights = before if i == last else before * after[i]
-                value, slope = part._value_and_pullback(X, Z, weights)
-                gradient |= prefixed(str(i), slope)
-            if i < last:
-                before = before * grams[i]
-        return value, gradient
-
-    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
-        parts = self._checked()
-        grams, total = [part(X, Z) for part in parts], np.zeros(Z.shape)
-        for i, part in enumerate(parts):
-            others = [gram for j, gram in enumerate(grams) if j != i]
-            total += part.pullback_points(X, Z, reduce(np.multiply, others, Q))
-        return total
-
-    def workspace(self) -> int:
-        parts = self._checked()
-        return 2 * len(parts) + max(part.workspace() for part in parts)
-
-    def noise_free(self) -> Kernel | None:
-        signals, same = self._signals()
-        kept = [signal for signal in signals if signal is not None]
-        return self if same else Product(kept) if len(kept) == len(signals) else None
-
-
-class _Wrapper(Kernel, abstract=True):
+class Wrapper(Kernel, abstract=True):
     """A kernel made from one other kernel, the parameter ``kernel``."""
 
     kernel: Kernel
@@ -222,7 +52,7 @@ class _Wrapper(Kernel, abstract=True):
         return None if signal is None else self._rebuilt({"kernel": signal})
 
 
-class Scale(_Wrapper):
+class Scale(Wrapper):
     """A kernel times a variance, ``variance * kernel``: the prior of a function times a constant.
 
     Parameters
@@ -266,6 +96,17 @@ class Scale(_Wrapper):
         inside = prefixed("kernel", self.kernel.state_space_pullback(rates, variances))
         return {"variance": float(variances.sum()) / float(self.variance), **inside}
 
+    def markov_process(self) -> MarkovProcess | None:
+        process = self.kernel.markov_process()
+        return None if process is None else process.scaled(float(positive(self, "variance")))
+
+    def markov_pullback(self, slopes: Slopes) -> Gradient:
+        process, v = self.kernel.markov_process(), float(self.variance)
+        assert process is not None
+        own = sum(inner(P, block.P) for (_, P), block in zip(slopes, process.blocks, strict=True))
+        inside = self.kernel.markov_pullback([(F, v * P) for F, P in slopes])
+        return {"variance": float(own), **prefixed("kernel", inside)}
+
     def features(self, X: Any) -> Any:
         F = self.kernel.features(X)
         return None if F is None else F * float(np.sqrt(positive(self, "variance")))
@@ -304,7 +145,7 @@ class Scale(_Wrapper):
         return float(positive(self, "variance")) * self.kernel.pullback_points(X, Z, Q)
 
 
-class Power(_Wrapper):
+class Power(Wrapper):
     """A kernel to a positive integer power, k^exponent.
 
     Parameters
@@ -349,9 +190,19 @@ class Power(_Wrapper):
         value, gradient = self.kernel._value_and_pullback(X, Z, weights)
         return value, prefixed("kernel", scaled(gradient, p))
 
+    def markov_process(self) -> MarkovProcess | None:
+        return reduce(multiplied, [self.kernel.markov_process()] * whole(self, "exponent", 1))
+
+    def markov_pullback(self, slopes: Slopes) -> Gradient:
+        factors = [self.kernel.markov_process()] * whole(self, "exponent", 1)
+        each = [self.kernel.markov_pullback(own) for own in factor_slopes(factors, slopes)]
+        return prefixed("kernel", reduce(added, each))
+
 
 def add(a: Kernel | float, b: Kernel | float) -> Kernel:
     """Return a + b as one flat sum; a number becomes a :class:`~mercer.kernels.Constant`."""
+    from mercer.kernels.compose.parts import Sum  # made of multiples themselves
+
     parts: list[Kernel] = []
     for part in (a, b):
         if _is_number(part):
@@ -374,6 +225,8 @@ def multiply(a: Kernel | float, b: Kernel | float) -> Kernel:
         if type(a) is Scale and mark.bounds is None and mark.prior is None:
             return a._restated(variance=float(a.variance) * float(b))
         return Scale(a, float(b))
+    from mercer.kernels.compose.parts import Product
+
     parts: list[Kernel] = []
     for part in (a, b):
         if not isinstance(part, Kernel):

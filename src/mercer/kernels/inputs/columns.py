@@ -11,13 +11,13 @@ import numpy as np
 from mercer.core.arrays import Array, as_matrix
 from mercer.core.words import there_is_no
 from mercer.kernels.base import Gradient, Kernel, prefixed
-from mercer.kernels.compose import _Wrapper
+from mercer.kernels.compose import Wrapper
 from mercer.kernels.dot import Polynomial
-from mercer.kernels.markov import StateSpace
+from mercer.kernels.markov import ANY, MarkovProcess, Slopes, StateSpace
 from mercer.kernels.stationary.base import RBF
 
 
-class _OfInputs(_Wrapper, abstract=True):
+class OfInputs(Wrapper, abstract=True):
     """k(T x, T z): a child states T, how the kernel inside sees its inputs, as ``_inside``."""
 
     def _inside(self, X: Array) -> Array:
@@ -50,7 +50,7 @@ class _OfInputs(_Wrapper, abstract=True):
         return self if new is self.kernel else self._rebuilt({"kernel": new})
 
 
-class Columns(_OfInputs):
+class Columns(OfInputs):
     """A kernel that sees only some of the columns, k(x[columns], z[columns]).
 
     Parameters
@@ -97,6 +97,16 @@ class Columns(_OfInputs):
         one = len(self.columns) == 1 and isinstance(self.columns[0], (int, np.integer))
         return replace(states, column=int(self.columns[0])) if one and states is not None else None
 
+    def markov_process(self) -> MarkovProcess | None:
+        process = self.kernel.markov_process()
+        one = len(self.columns) == 1 and isinstance(self.columns[0], (int, np.integer))
+        if process is None or process.column == ANY:
+            return process
+        return replace(process, column=int(self.columns[0])) if one else None
+
+    def markov_pullback(self, slopes: Slopes) -> Gradient:
+        return prefixed("kernel", self.kernel.markov_pullback(slopes))
+
     def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
         return prefixed("kernel", self.kernel.state_space_pullback(rates, variances))
 
@@ -142,7 +152,7 @@ def _position(column: int | str, names: Sequence[str] | None, n_features: int) -
     return int(column) % n_features
 
 
-class Standardized(_OfInputs):
+class Standardized(OfInputs):
     """A kernel of standardised columns, k((x - shift) / scale, (z - shift) / scale).
 
     For kernels whose parameters cannot absorb the change of units.

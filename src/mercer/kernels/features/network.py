@@ -1,0 +1,92 @@
+"""Networks with infinitely many hidden units."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+import numpy as np
+
+from mercer.core.arrays import Array
+from mercer.core.component import POSITIVE, Domains, Words
+from mercer.kernels.base import Gradient, Kernel, other_points, positive
+from mercer.kernels.stationary.base import squares
+
+
+class RBFNetwork(Kernel):
+    """Kernel of a network of infinitely many Gaussian bumps, their centres spread about the origin.
+
+    Hidden units h_c(x) = exp(-|x - c|^2 / (2 width^2)), with centres c from N(0, spread^2 I) and
+    independent weights of unit variance, give in d columns
+
+        k(x, z) = (e / spread)^d exp(-|x|^2 / (2 m)) exp(-|x - z|^2 / (2 s)) exp(-|z|^2 / (2 m)),
+        1 / e^2 = 2 / width^2 + 1 / spread^2,    m = 2 spread^2 + width^2,
+        s = 2 width^2 + width^4 / spread^2.
+
+    Far from the origin there are no units, and functions tend to zero there; a wide spread makes it
+    an :class:`RBF` of length scale sqrt(2) width, up to its variance.
+
+    Parameters
+    ----------
+    width : float, default=1.0; positive, of a unit, in the units of the inputs.
+    spread : float, default=3.0; positive, of the centres about the origin, in the same units.
+
+    References
+    ----------
+    Williams, Computation with infinite neural networks (1998), section 3.2; Rasmussen and Williams,
+    Gaussian Processes for Machine Learning, equation (4.30).
+
+    Examples
+    --------
+    >>> RBFNetwork(width=1.0, spread=1.0).diag(np.array([[0.0], [3.0]])).round(4)
+    array([0.5774, 0.0287])
+    """
+
+    domains: ClassVar[Domains] = {"width": POSITIVE, "spread": POSITIVE}
+    words: ClassVar[Words] = {
+        "width": "width of a bump: the distance over which the function changes",
+        "spread": "how far from the origin there are bumps",
+    }
+
+    def __init__(self, width: float = 1.0, spread: float = 3.0) -> None:
+        self.width, self.spread = width, spread
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(width=0.9, spread=1.7)
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        return self._values(X, Z)[0]
+
+    def diag(self, X: Array) -> Array:
+        X, _, _ = other_points(X, None)
+        a, b = self._squared()
+        top = (a / (2.0 * b + a)) ** (0.5 * X.shape[1])
+        return np.asarray(top * np.exp(-(X**2).sum(axis=1) / (2.0 * b + a)))
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        # by a = width^2 and b = spread^2, from three sums of M = Q o K
+        M, apart, x2, z2 = self._values(X, Z)
+        M *= Q
+        a, b = self._squared()
+        m, s = 2.0 * b + a, 2.0 * a + a**2 / b
+        total, d = float(M.sum()), np.shape(X)[1]
+        away = 0.5 * float(M.sum(axis=1) @ x2 + M.sum(axis=0) @ z2) / m**2
+        near = 0.5 * float(np.vdot(M, apart)) / s**2
+        by_a = 0.5 * d * (1.0 / a - 1.0 / m) * total + away + near * (2.0 + 2.0 * a / b)
+        by_b = -d / m * total + 2.0 * away - near * a**2 / b**2
+        width, spread = np.sqrt([a, b])
+        return total, {"width": 2.0 * float(width) * by_a, "spread": 2.0 * float(spread) * by_b}
+
+    def _values(self, X: Array, Z: Array | None) -> tuple[Array, Array, Array, Array]:
+        """Return K, the squared distances (n, m), and |x|^2 (n,), |z|^2 (m,)."""
+        X, Z, _ = other_points(X, Z)
+        a, b = self._squared()
+        apart, x2, z2 = squares(X, Z), (X**2).sum(axis=1), (Z**2).sum(axis=1)
+        K = apart * (-0.5 / (2.0 * a + a**2 / b))
+        K -= np.add.outer(x2, z2) * (0.5 / (2.0 * b + a))
+        np.exp(K, out=K)
+        K *= (a / (2.0 * b + a)) ** (0.5 * X.shape[1])
+        return K, apart, x2, z2
+
+    def _squared(self) -> tuple[float, float]:
+        return float(positive(self, "width")) ** 2, float(positive(self, "spread")) ** 2

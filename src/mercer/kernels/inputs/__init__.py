@@ -1,0 +1,1 @@
+"""Kernels of changed inputs: chosen columns, other units, a learned metric, invariances."""

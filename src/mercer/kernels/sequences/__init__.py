@@ -1,0 +1,1 @@
+"""Kernels of sequences of symbols: strings, texts, proteins, paths."""
