@@ -9,6 +9,8 @@ from mercer.core.arrays import Array
 from mercer.core.kinds import Kind, Numbers, PartOf, Plain
 from mercer.core.record import Each, Fields, Maybe, One
 from mercer.kernels.base import Kernel
+from mercer.linalg.dense.drawn import SharedOperator
+from mercer.linalg.graph import RootOperator
 from mercer.linalg.iterative.operator import IterativeOperator
 from mercer.linalg.line import LineOperator, state_space_of
 from mercer.linalg.operators import (
@@ -113,6 +115,10 @@ def _form(operator: Any) -> str:
             return "additive" if operator.A is None else "additive_basis"
         case IterativeOperator() | StoredIterative():
             return "iterative"
+        case RootOperator():
+            return "root"
+        case SharedOperator():
+            return "shared"
     return "line" if operator.walks else type(operator).__name__
 
 
@@ -136,6 +142,9 @@ OPERATOR = One(
         ),
         "several": Fields(lambda operators: SeveralOperator(operators, None), _SEVERAL),
         "coupled": Fields(SeveralOperator, _SEVERAL | _SHARED),
+        # a draw of latent values: K^+ = Q'Q; the other draws of the same posterior share it
+        "root": Fields(lambda Q: RootOperator(lambda: Q), {"Q": Numbers("r n")}, own="r"),
+        "shared": Fields(lambda: SharedOperator(ExplicitOperator(None)), {}),
         # a weight is infinite where there was no noise; the rest is the posterior's
         "line": Fields(
             lambda W: LineOperator(None, None, W),  # type: ignore[arg-type]  # set by _posterior
