@@ -78,6 +78,8 @@ def left_out_figures(
     """
     v: Array | None = None
     m: Array | None
+    if spread and not loss.normalised:
+        return no_density(loss)
     if spread and quadratic:
         return gaussian_figures(problem, loss, solution, centred=centred)
     if spread:
@@ -92,6 +94,11 @@ def left_out_figures(
     if m is None:
         return "the kernel matrix is singular on the points that a kink of the loss holds"
     return _figures(loss, problem.rows, m, v, problem.row_weights)
+
+
+def no_density(loss: Loss) -> str:
+    """Say why a loss has no density of a left-out row."""
+    return f"{type(loss).__name__} is not a likelihood: there is no density of a left-out row"
 
 
 def predicted(loss: Loss, posterior: Posterior, X: Array, y: Array) -> LeftOut:

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from mercer.core.arrays import Array
+from mercer.sampling.bridge import bridged
 from mercer.sampling.elliptical import Random, elliptical
 from mercer.sampling.told import Tell, teller
 
@@ -41,29 +42,24 @@ class Annealed:
 
     Attributes
     ----------
-    value, error : log mean weight of the runs from prior to posterior, and its standard error.
-    lower : mean log weight: below the log evidence on average (Jensen's inequality).
-    log_weights : (runs,).
+    value, error : the log evidence and its standard error: by both ways where there is a way back
+        (Bennett's acceptance ratio), else the log mean weight.
+    below, below_error : mean log weight from prior to posterior, and its error: below the log
+        evidence on average (Jensen's inequality).
+    above, above_error : the same from posterior to prior: above it on average. None where no draws
+        of the posterior were given.
+    log_weights : (runs,) from prior to posterior.
     powers : (T + 1,) of the likelihood along the path.
-    back, back_error : the same from posterior to prior: above the log evidence on average;
-        None where no draws of the posterior were given.
     """
 
     value: float
     error: float
-    lower: float
+    below: float
+    below_error: float
+    above: float | None
+    above_error: float | None
     log_weights: Array
     powers: Array
-    back: float | None = None
-    back_error: float | None = None
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the ways there and back differ by no more than three of their errors."""
-        if self.back is None or self.back_error is None:
-            return self.error < 1.0
-        error = float(np.hypot(self.error, self.back_error))
-        return bool(error < 1.0 and abs(self.back - self.value) <= 3.0 * error)
 
 
 class Walk(NamedTuple):
@@ -107,10 +103,10 @@ def annealed(
     Parameters
     ----------
     runs : independent runs, all moved at once.
-    posterior : (b, ...) draws of the posterior; as many runs go back from them, see ``back``.
+    posterior : (b, ...) draws of the posterior; as many runs go back from them.
 
-    Reference: Neal (2001); Grosse, Ancha & Roy (2016) for the way back; Gelman & Meng (1998) for
-    the length.
+    Reference: Neal (2001); Bennett (1976) and Grosse, Ancha & Roy (2016) for the way back; Gelman &
+    Meng (1998) for the length.
 
     Examples
     --------
@@ -133,13 +129,21 @@ def annealed(
         share = (wide / spread) ** 2 * LENGTHENED if np.isfinite(wide) else np.inf
         powers = spaced(powers, walk.spread, int(min(most, max(FIRST, FIRST * share))))
         walk = walked(target, target.prior(rng, runs), powers, rng, tell)
-    value, error = log_mean(walk.log_weights)
-    lower, back, back_error = float(walk.log_weights.mean()), None, None
+    there = walk.log_weights
+    value, error = log_mean(there)
+    above, above_error = None, None
     if posterior is not None:
         begin = posterior[np.linspace(0, len(posterior) - 1, runs).astype(int)]
-        minus, back_error = log_mean(walked(target, begin, powers[::-1], rng, tell).log_weights)
-        back = -minus
-    return Annealed(value, error, lower, walk.log_weights, powers, back, back_error)
+        back = -walked(target, begin, powers[::-1], rng, tell).log_weights
+        above, above_error = float(back.mean()), _error(back)
+        value, error = bridged(back[None], there, independent=True)
+    return Annealed(
+        value, error, float(there.mean()), _error(there), above, above_error, there, powers
+    )
+
+
+def _error(values: Array) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
 def spaced(powers: Array, spread: Array, count: int) -> Array:

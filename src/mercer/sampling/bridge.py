@@ -19,13 +19,15 @@ from mercer.sampling.mixing import ess
 STEPS = 1000  # of the fixed point, which is a contraction
 
 
-def bridged(drawn: Array, guessed: Array) -> tuple[float, float]:
+def bridged(drawn: Array, guessed: Array, independent: bool = False) -> tuple[float, float]:
     """Return log Z and its standard error.
 
     Parameters
     ----------
     drawn : (chains, samples) l at draws of p, as they came: their correlation is counted.
     guessed : (k,) l at independent draws of q.
+    independent : whether the draws of p are, too. Forward and reverse paths of annealing are such
+        draws, with their log weights for l: Bennett's acceptance ratio.
 
     Examples
     --------
@@ -37,7 +39,8 @@ def bridged(drawn: Array, guessed: Array) -> tuple[float, float]:
     >>> bool(abs(value - np.log(3.0)) < 4 * error), bool(error < 0.03)
     (True, True)
     """
-    worth, k = ess(drawn), len(guessed)
+    worth = float(drawn.size) if independent else ess(drawn)
+    k = len(guessed)
     s_p, s_q = worth / (worth + k), k / (worth + k)
     value = float(np.median(drawn))
     for _ in range(STEPS):
@@ -47,7 +50,8 @@ def bridged(drawn: Array, guessed: Array) -> tuple[float, float]:
             break
     above, below = _shares(drawn, guessed, value, s_p, s_q)
     relative = np.var(above, ddof=1) / (k * above.mean() ** 2)
-    relative += np.var(below, ddof=1) / (ess(below) * below.mean() ** 2)
+    size = below.size if independent else ess(below)
+    relative += np.var(below, ddof=1) / (size * below.mean() ** 2)
     return value, float(np.sqrt(relative))
 
 

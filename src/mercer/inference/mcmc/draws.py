@@ -34,7 +34,7 @@ class Draws:
     Attributes
     ----------
     latents, guess : the target, and a Gaussian near it.
-    states : (chains, samples, m, r + n).
+    states : (chains, samples, m, n), see :class:`Latents`.
     report : of the sampler.
     """
 
@@ -56,18 +56,15 @@ class Draws:
         the guess the series nu + S0 score has the mean of nu, and no variance if the guess is the
         posterior: Assaraf & Caffarel (1999); Mira, Solgi & Imparato (2013).
         """
-        flat = self.states.reshape(-1, *self.states.shape[2:])
         f = self.f.reshape(-1, *self.f.shape[2:])
-        R = self.latents.root
-        slope = self.latents.slope(f)
-        score = np.swapaxes(slope, -1, -2) @ R - flat[..., : self.latents.rank]
-        moved = self.guess.spread(score)
-        nu = flat[..., : self.latents.rank] + moved
+        R, slope, own = self.latents.root, self.latents.slope(f), self.nu
+        moved = self.guess.spread(self.latents.score(own, slope))
+        nu = own + moved
         along = np.swapaxes(moved @ R.T, -1, -2)  # (b, n, m)
         mean = f + along
         centred = f - mean.mean(axis=0)
-        own = np.einsum("nr,jrk->jnk", R, self.guess.scale, optimize=True)
-        variance = centred * (centred + along) + (own**2).sum(axis=2).T
+        guessed = ((R @ self.guess.scale) ** 2).sum(axis=2).T  # (n, m), of S0
+        variance = centred * (centred + along) + guessed
         bend = -centred * slope
         shape = self.states.shape[:2]
         return Averages(*(s.reshape(*shape, *s.shape[1:]) for s in (nu, mean, variance, bend)))
@@ -75,24 +72,20 @@ class Draws:
     @property
     def alpha(self) -> Array:
         """K^+ (f - prior mean) of each draw, (chains * samples, n, m)."""
-        nu = self.states[..., : self.latents.rank].reshape(-1, *self.mean_shape)
-        return np.swapaxes(nu @ self.latents.inverse, -1, -2)
+        return np.swapaxes(self.nu @ self.latents.inverse, -1, -2)
 
-    @property
-    def mean_shape(self) -> tuple[int, int]:
-        """(m, r)."""
-        return self.latents.mean.shape[1], self.latents.rank
+    @cached_property
+    def nu(self) -> Array:
+        """Whitened coordinates (chains * samples, m, r)."""
+        return self.latents.nu(self.states.reshape(-1, *self.states.shape[2:]))
 
     def bridged(self, rng: np.random.Generator) -> tuple[float, float]:
         """Return the log evidence by the bridge to the guess, and its error."""
-        drawn = self.states.reshape(-1, *self.states.shape[2:])
-        u = rng.standard_normal((len(drawn), *self.guess.centre.shape))
-        guessed = self.latents.states(self.guess.at(u))
-        both = (
-            self.latents.likelihood(s) + self.guess.log_ratio(s[..., : self.latents.rank])
-            for s in (drawn, guessed)
+        guessed = self.guess.at(rng.standard_normal(self.nu.shape))
+        own, other = (
+            self.latents.likelihood(nu @ self.latents.root.T) + self.guess.log_ratio(nu)
+            for nu in (self.nu, guessed)
         )
-        own, other = both
         return bridged(own.reshape(self.states.shape[:2]), other)
 
     def solution(self, keep: int, evidence: dict[str, Any]) -> Solution:

@@ -9,27 +9,31 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.special import softmax
 
 from mercer.core.arrays import Array
 from mercer.core.memory import require_memory
 from mercer.inference.base import Inference, Task
 from mercer.inference.exact import Exact
 from mercer.inference.mode.prox import has_kinks
+from mercer.inference.sites.ep import EP
 from mercer.inference.sites.laplace import Laplace
 from mercer.inference.variational.gaussian import Variational
 from mercer.losses.base import Loss
 
 
 def stand_in(loss: Loss) -> Inference:
-    """Return the Gaussian approximation for a loss: exact, Laplace or variational."""
+    """Return the Gaussian approximation for a loss: exact, EP, Laplace or variational."""
     if loss.offers("quadratic"):
         return Exact()
+    if loss.response == "binary" and loss.normalised and loss.convex:
+        return EP()
     return Laplace() if loss.convex and not has_kinks(loss) else Variational()
 
 
 @dataclass(frozen=True)
 class Latents:
-    """Prior and likelihood of latent functions that share K; states are (b, m, r + n): nu and R nu.
+    """Prior and likelihood of latent functions that share K; states are R nu, (b, m, n).
 
     Attributes
     ----------
@@ -62,17 +66,17 @@ class Latents:
         """How many directions K has."""
         return self.root.shape[1]
 
-    def states(self, nu: Array) -> Array:
-        """Return states (b, m, r + n) at nu (b, m, r)."""
-        return np.concatenate([nu, nu @ self.root.T], axis=-1)
-
     def prior(self, rng: np.random.Generator, b: int) -> Array:
         """Return b draws of the prior as states."""
-        return self.states(rng.standard_normal((b, self.mean.shape[1], self.rank)))
+        return np.asarray(rng.standard_normal((b, self.mean.shape[1], self.rank)) @ self.root.T)
+
+    def nu(self, states: Array) -> Array:
+        """Return the coordinates (..., m, r) of states."""
+        return np.asarray(states @ self.inverse.T)
 
     def values(self, states: Array) -> Array:
         """Return the latent values (b, n, m) of states, prior mean included."""
-        return np.swapaxes(states[..., self.rank :], -1, -2) + self.mean
+        return np.swapaxes(states, -1, -2) + self.mean
 
     def likelihood(self, states: Array) -> Array:
         """Return -sum_i w_i g(y_i, f_i), (b,); -inf where the loss overflows."""
@@ -87,14 +91,14 @@ class Latents:
 
     def slope(self, f: Array) -> Array:
         """Return -w g'(y, f), (b, n, m), at latent values f (b, n, m)."""
-        if self.loss.response == "multiclass":
-            d1 = [self.loss.derivatives(self.y, one)[0] for one in f]
-            return np.asarray(-self.w[:, None] * np.array(d1))
+        if self.loss.response == "multiclass":  # e_y - p: the check has seen that it is a softmax
+            own = np.eye(f.shape[-1])[self.y.astype(np.intp)]
+            return np.asarray(self.w[:, None] * (own - softmax(f, axis=-1)))
         return np.asarray(-self.w[:, None] * self.loss.derivatives(self.y, f[..., 0])[0][..., None])
 
-    def score(self, states: Array, f: Array) -> Array:
+    def score(self, nu: Array, slope: Array) -> Array:
         """Return the gradient (b, m, r) of the log posterior in nu: R'(-w g') - nu."""
-        return np.asarray(np.swapaxes(self.slope(f), -1, -2) @ self.root - states[..., : self.rank])
+        return np.asarray(np.swapaxes(slope, -1, -2) @ self.root - nu)
 
 
 @dataclass(frozen=True)
@@ -132,19 +136,23 @@ class Guess:
 
     def at(self, u: Array) -> Array:
         """Return nu (b, m, r) at u (b, m, r)."""
-        return self.centre + np.einsum("jrk,bjk->bjr", self.scale, u, optimize=True)
+        return self.centre + _each(u, np.swapaxes(self.scale, 1, 2))
 
     def log_ratio(self, nu: Array) -> Array:
         """Return log N(nu; 0, I) - log q(nu) at nu (b, m, r), for the density q of the guess."""
-        u = np.einsum("jrk,bjr->bjk", self.half, nu - self.centre, optimize=True)
+        u = _each(nu - self.centre, self.half)
         logdet = float(np.log(np.diagonal(self.half, axis1=1, axis2=2)).sum())
         return np.asarray(0.5 * ((u**2).sum(axis=(1, 2)) - (nu**2).sum(axis=(1, 2))) - logdet)
 
-    def back(self, gradient: Array) -> Array:
-        """Return T'gradient, T_j' times each (m, r)."""
-        return np.einsum("jrk,jr->jk", self.scale, gradient, optimize=True)
+    def back(self, score: Array) -> Array:
+        """Return T' score, for scores (b, m, r)."""
+        return _each(score, self.scale)
 
     def spread(self, score: Array) -> Array:
         """Return T T' score, for scores (b, m, r)."""
-        half = np.einsum("jrk,bjr->bjk", self.scale, score, optimize=True)
-        return np.einsum("jrk,bjk->bjr", self.scale, half, optimize=True)
+        return _each(self.back(score), np.swapaxes(self.scale, 1, 2))
+
+
+def _each(u: Array, matrices: Array) -> Array:
+    """Return u_j' M_j for u (b, m, r) and M (m, r, k): (b, m, k)."""
+    return np.swapaxes(np.matmul(np.swapaxes(u, 0, 1), matrices), 0, 1)

@@ -102,6 +102,10 @@ class MCMC(Inference):
         if not 0.0 < target < 1.0:
             raise ValueError(f"target is a mean acceptance between 0 and 1, got {target!r}")
 
+    @classmethod
+    def example(cls) -> MCMC:
+        return cls(samples=8, warmup=8, chains=2)
+
     def for_search(self, loss: Loss) -> Inference:
         return stand_in(loss)
 
@@ -181,11 +185,12 @@ class MCMC(Inference):
 
         def density(u: Array) -> tuple[float, Array]:
             tell("sampling", sum(len(chain.draws) for chain in chains), total)
-            states = latents.states(guess.at(u.reshape(1, *shape)))
+            nu = guess.at(u.reshape(1, *shape))
+            states = nu @ latents.root.T
             with np.errstate(over="ignore", invalid="ignore"):
-                nu = states[..., : latents.rank]
                 value = float(latents.likelihood(states)[0] - 0.5 * np.vdot(nu, nu))
-                gradient = guess.back(latents.score(states, latents.values(states))[0]).ravel()
+                slope = latents.slope(latents.values(states))
+                gradient = guess.back(latents.score(nu, slope)).ravel()
             fine = np.isfinite(value) and np.all(np.isfinite(gradient))
             return (value, gradient) if fine else (-np.inf, np.zeros(size))
 
@@ -204,7 +209,7 @@ class MCMC(Inference):
                 raise
         drawn = min(len(chain.draws) for chain in chains)
         u = np.array([chain.draws[:drawn] for chain in chains]).reshape(-1, *shape)
-        states = latents.states(guess.at(u)).reshape(len(chains), drawn, shape[0], -1)
+        states = (guess.at(u) @ latents.root.T).reshape(len(chains), drawn, shape[0], -1)
         accepted = [a for chain in chains for a in chain.acceptance]
         return states, {
             "acceptance": float(np.mean(accepted)),
@@ -216,7 +221,7 @@ class MCMC(Inference):
         self, latents: Latents, guess: Guess, rng: np.random.Generator, tell: Tell
     ) -> tuple[Array, dict[str, Any]]:
         b, steps = self.chains, self.warmup + self.samples
-        state = latents.states(guess.at(rng.standard_normal((b, *guess.centre.shape))))
+        state = guess.at(rng.standard_normal((b, *guess.centre.shape))) @ latents.root.T
         value = latents.likelihood(state)
         lost = ~np.isfinite(value)
         state[lost] = 0.0  # the prior mean has a likelihood wherever the loss has a value
