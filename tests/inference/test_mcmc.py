@@ -136,10 +136,10 @@ def test_predictions_are_those_of_a_grid(tmp_path):
     joint = KERNEL(both)
     value = brute(KERNEL(TWO), y, Logistic())[0]
     p = np.exp(brute(joint, np.append(y, 1.0), Logistic())[0] - value)
-    method = MCMC(samples=100, warmup=50, keep=400)
+    method = MCMC(samples=100, warmup=40, keep=100)
     model = GPClassifier(KERNEL, loss="logistic", inference=method, search=None)
     model.fit(TWO, np.array(["b", "a"]))
-    assert len(model.posteriors_) == 400
+    assert len(model.posteriors_) == 100
     assert abs(model.predict_proba(new)[0, 1] - p) < 0.03
     save(model, tmp_path / "m.mercer")
     again = load(tmp_path / "m.mercer")
@@ -149,7 +149,7 @@ def test_predictions_are_those_of_a_grid(tmp_path):
 
 def test_rows_left_out_are_those_of_a_grid():
     X, y = np.array([[0.0], [0.5], [1.6]]), np.array([1.0, 1.0, -1.0])
-    method = MCMC(samples=150, warmup=50)
+    method = MCMC(samples=100, warmup=40)
     model = GPClassifier(KERNEL, loss="logistic", inference=method, search=None).fit(X, y)
     K, whole = KERNEL(X), brute(KERNEL(X), y, Logistic())[0]
     wanted = []
@@ -158,20 +158,20 @@ def test_rows_left_out_are_those_of_a_grid():
         wanted.append(whole - brute(K[np.ix_(rest, rest)], y[rest], Logistic())[0])
     found = np.log(model.left_out_.proba[np.arange(3), model.left_out_.codes.astype(int)])
     assert np.all(np.abs(found - wanted) < 0.1)
-    assert model.report_["inference"]["left_out_worth"] > 100
+    assert model.report_["inference"]["left_out_worth"] > 50
 
 
 def test_several_outputs_are_drawn_one_by_one(tmp_path):
     X = np.linspace(0.0, 3.0, 8)[:, None]
     Y = np.column_stack([np.sin(2.0 * X[:, 0]), np.cos(X[:, 0])])
-    method = MCMC(samples=100, warmup=40, keep=200)
+    method = MCMC(samples=60, warmup=40, keep=100)
     model = GPRegressor(KERNEL, loss=Gaussian(0.1), inference=method, search=None).fit(X, Y)
     exact = GPRegressor(KERNEL, loss=Gaussian(0.1), search=None).fit(X, Y)
     new = np.array([[0.2], [1.7], [4.0]])
     mean, std = exact.predict(new, return_std=True)
     drawn, spread = model.predict(new, return_std=True)
-    assert np.all(np.abs(drawn - mean) < 4.0 * std / np.sqrt(200))
-    assert np.allclose(spread, std, rtol=0.15)
+    assert np.all(np.abs(drawn - mean) < 4.0 * std / np.sqrt(100))
+    assert np.allclose(spread, std, rtol=0.2)
     assert np.allclose(model.left_out_.mean, exact.left_out_.mean, atol=0.15)
     assert model.log_evidence_ == pytest.approx(exact.log_evidence_, abs=1e-6)
     assert model.sample_y(X, 3, random_state=0).shape == (8, 2, 3)

@@ -244,11 +244,18 @@ def _predictions(rows: Training, drawn: list[Draws], at: tuple[Any, Any]) -> Fig
         if v is not None and loss.response == "multiclass":  # c-dimensional: one draw for each
             flat = flat + np.sqrt(v) * np.random.default_rng(0).standard_normal(flat.shape)
             v = None
-        p = np.exp(log_probabilities(loss, flat, v)).reshape(chains, samples, q, -1)
-        own = model.predict_proba(X)
+        own, total = model.predict_proba(X), np.ones((q, 1))
+        if loss.response == "multiclass" or m == 1:
+            log_p = log_probabilities(loss, flat, v)
+        else:  # one machine for each class: normalised after the average
+            yes = np.ones_like(flat)
+            log_p = -loss.value(yes, flat) if v is None else loss.log_predictive(yes, flat, v)
+        true, error = mean_error(np.exp(log_p).reshape(chains, samples, q, -1))
         if own.shape[1] == 2:
-            p, own = p[..., 1:], own[:, 1:]
-        true, error = mean_error(p)
+            true, error, own = true[:, 1:], error[:, 1:], own[:, 1:]
+        else:
+            total = true.sum(axis=1, keepdims=True)
+        true, error = true / total, error / total
         tolerance = MATTER["probability"]
         name, unit = "probability", "of 1"
         return Figures(name, own.ravel(), true.ravel(), error.ravel(), 1.0, unit, tolerance)
