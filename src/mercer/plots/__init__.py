@@ -6,6 +6,7 @@
 
 from mercer.plots.classes import DiscriminationDisplay, ReliabilityDisplay
 from mercer.plots.evidence import EvidenceDisplay
+from mercer.plots.inference import InferenceDisplay
 from mercer.plots.inputs import RelevanceDisplay
 from mercer.plots.learning import LearningDisplay
 from mercer.plots.regions import DecisionRegionDisplay
@@ -19,6 +20,7 @@ __all__ = [
     "DiscriminationDisplay",
     "Display",
     "EvidenceDisplay",
+    "InferenceDisplay",
     "LearningDisplay",
     "ObservedDisplay",
     "RelevanceDisplay",

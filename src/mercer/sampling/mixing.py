@@ -139,8 +139,9 @@ def _ratio(draws: Array) -> float:
 def mean_error(draws: Array) -> tuple[Array, Array]:
     """Return the mean of draws (chains, samples, ...) and its Monte Carlo standard error, (...).
 
-    The error is the deviation of the draws over the square root of :func:`ess`; where chains were
-    too short to tell, it is infinite.
+    The error is the deviation of the draws over the square root of :func:`ess`, but draws count at
+    most as independent ones: how much better antithetic chains are, short ones cannot tell. Where
+    chains were too short to tell anything, it is infinite.
 
     Examples
     --------
@@ -151,7 +152,8 @@ def mean_error(draws: Array) -> tuple[Array, Array]:
     (True, True)
     """
     flat = draws.reshape(*draws.shape[:2], -1)
-    sizes = np.array([ess(flat[:, :, i]) for i in range(flat.shape[2])])
+    most = float(flat.shape[0] * flat.shape[1])
+    sizes = np.array([min(ess(flat[:, :, i]), most) for i in range(flat.shape[2])])
     error = flat.std(axis=(0, 1), ddof=1) / np.sqrt(sizes)
     error = np.where(np.isnan(error), np.inf, error)
     mean = np.asarray(flat.mean(axis=(0, 1)))
