@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from mercer.export import to_onnx as to_onnx
     from mercer.persist import load as load
     from mercer.persist import save as save
-    from mercer.referee import check_inference_on as check_inference_on
+    from mercer.referee.check import check_inference_on as check_inference_on
     from mercer.tables.fit import fit as fit
     from mercer.tables.model import TableModel as TableModel
 
@@ -86,7 +86,7 @@ _HOMES = {
     "SmoothingSpline": "mercer.estimators.spline.estimator",
     "ThinPlateSpline": "mercer.estimators.thin_plate.estimator",
     "TableModel": "mercer.tables.model",
-    "check_inference_on": "mercer.referee",
+    "check_inference_on": "mercer.referee.check",
     "compare": "mercer.estimators.shared.compare",
     "fit": "mercer.tables.fit",
     "load": "mercer.persist",
