@@ -28,6 +28,7 @@ ROOMS = {
     "mercer.testing": ("Contracts", "The checks that every part passes, your own included."),
     "mercer.tables": ("Tables", "From a table to the best machine for it."),
     "mercer.plots": ("Plots", "Displays in scikit-learn's style: bands, calibration, regions."),
+    "mercer.referee": ("Referee", "How far an approximate posterior is from the truth."),
     "mercer.rkhs": ("Functions", "Norms, inner products and the representer form of a model."),
 }
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mercer import persist as persist
     from mercer import plots as plots
     from mercer import process as process
+    from mercer import referee as referee
     from mercer import rkhs as rkhs
     from mercer import search as search
     from mercer import testing as testing
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from mercer.export import to_onnx as to_onnx
     from mercer.persist import load as load
     from mercer.persist import save as save
+    from mercer.referee.check import check_inference_on as check_inference_on
     from mercer.tables.fit import fit as fit
     from mercer.tables.model import TableModel as TableModel
 
@@ -88,6 +90,7 @@ _HOMES = {
     "SmoothingSpline": "mercer.estimators.spline.estimator",
     "ThinPlateSpline": "mercer.estimators.thin_plate.estimator",
     "TableModel": "mercer.tables.model",
+    "check_inference_on": "mercer.referee.check",
     "compare": "mercer.estimators.shared.compare",
     "fit": "mercer.tables.fit",
     "load": "mercer.persist",
@@ -95,8 +98,8 @@ _HOMES = {
     "to_onnx": "mercer.export",
 }
 _ROOMS = (
-    "basis", "export", "inference", "kernels", "losses", "persist", "plots", "process", "rkhs",
-    "search", "testing",
+    "basis", "export", "inference", "kernels", "losses", "persist", "plots", "process",
+    "referee", "rkhs", "search", "testing",
 )  # fmt: skip
 
 _PUBLIC = ["__version__", *sorted([*_HOMES, *_ROOMS])]

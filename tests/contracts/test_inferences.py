@@ -40,7 +40,19 @@ LOSSES = [
 ]
 
 
-HOUSE = ("bound", "dual", "ep", "exact", "laplace", "med", "newton", "primal", "smo", "variational")
+HOUSE = (
+    "bound",
+    "dual",
+    "ep",
+    "exact",
+    "laplace",
+    "mcmc",
+    "med",
+    "newton",
+    "primal",
+    "smo",
+    "variational",
+)
 
 
 def taken():

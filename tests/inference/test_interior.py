@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.inference.interior import interior
+from mercer.inference.mode.interior import interior
 from mercer.inference.programme import Programme, dual_of, violations
 from mercer.inference.smo import SMO
 from mercer.kernels import RBF, Linear

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 import mercer
 from mercer import plots
+from mercer.inference import MCMC
 from mercer.plots.style import BLUE, CLASSES, GREY, INK, ORANGE, Display, class_line, class_style
 
 HOSTILE = "$\\frac{ <b>温度</b> " + "x" * 80
@@ -33,6 +34,7 @@ def fits():
         "regressor": mercer.GPRegressor().fit(X, y),
         "binary": mercer.GPClassifier(search=None).fit(X, two),
         "several": mercer.KernelClassifier().fit(X, three),
+        "few": mercer.GPClassifier(search=None).fit(X[:8], two[:8]),
     }
 
 
@@ -50,13 +52,16 @@ def drawn(name, f, ax):
         "LengthScaleDisplay": (model,),
         "MarginDisplay": (f["several"], X, f["three"]),
         "PrequentialDisplay": (model, X, y),
+        "InferenceDisplay": (f["few"], X[:8], f["two"][:8]),
         "LearningDisplay": (mercer.GPRegressor(search=None), X, y),
         "ObservedDisplay": (model, X, y),
         "RelevanceDisplay": (model, X),
         "ReliabilityDisplay": (f["binary"], X, f["two"]),
         "ResidualDisplay": (model, X, y),
     }
-    return getattr(plots, name).from_estimator(*simple[name], ax=ax)
+    quick = {"inference": MCMC(samples=10, warmup=10), "runs": 0}
+    options = quick if name == "InferenceDisplay" else {}
+    return getattr(plots, name).from_estimator(*simple[name], ax=ax, **options)
 
 
 EVERY = [name for name in plots.__all__ if name != "Display"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats as arviz
 
-from mercer.search.hmc.diagnostics import ess, ess_bulk, ess_tail, rhat
+from mercer.sampling.mixing import ess, ess_bulk, ess_tail, rhat
 
 
 def autoregressive(rng: np.random.Generator, chains: int, n: int, a: float) -> np.ndarray:

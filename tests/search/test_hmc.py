@@ -18,6 +18,8 @@ from mercer.core.component import REAL
 from mercer.inference import Exact
 from mercer.kernels import RBF, Kernel
 from mercer.losses import Gaussian
+from mercer.sampling.mixing import ess, rhat
+from mercer.sampling.nuts import Chain, ChainState, Flow, transition
 from mercer.search import (
     HMC,
     EvidenceCriterion,
@@ -27,9 +29,7 @@ from mercer.search import (
     by_name,
     simple_problem,
 )
-from mercer.search.hmc.diagnostics import ess, rhat
 from mercer.search.hmc.hmc import curvature_scale, evenly
-from mercer.search.hmc.nuts import Chain, ChainState, Flow, transition
 
 Density = Callable[[np.ndarray], tuple[float, np.ndarray]]
 FREE = (-np.inf, np.inf)

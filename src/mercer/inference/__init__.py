@@ -3,6 +3,7 @@
 from mercer.core.words import there_is_no
 from mercer.inference.base import Evidence, Inference, Report, Solution
 from mercer.inference.exact import Exact
+from mercer.inference.mcmc.sampler import MCMC
 from mercer.inference.med import MED
 from mercer.inference.mode.dual import Dual
 from mercer.inference.mode.newton import Newton
@@ -18,6 +19,7 @@ from mercer.losses.base import Loss
 
 __all__ = [
     "EP",
+    "MCMC",
     "MED",
     "SMO",
     "Bound",

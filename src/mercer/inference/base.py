@@ -201,6 +201,7 @@ class Inference(Component):
         solutions, diagonals and the determinant.
     bounds_evidence : True if its evidence on few inducing points is a lower bound on that of all
         rows, charged for what the points leave unexplained; else this is part of the prior.
+    sampled : True if its numbers are averages over draws, with an error of their own.
     link : the binary loss with which it classifies unless told otherwise.
     """
 
@@ -214,6 +215,7 @@ class Inference(Component):
     factors_repeatedly: ClassVar[bool] = False
     works_in_linear_time: ClassVar[bool] = False
     bounds_evidence: ClassVar[bool] = False
+    sampled: ClassVar[bool] = False
     link: ClassVar[str] = "logistic"
 
     def check(self, loss: Loss) -> None:
@@ -283,6 +285,10 @@ class Inference(Component):
     def takes_single(self) -> bool:
         """Whether features in single precision are good enough for its tolerance."""
         return False
+
+    def for_search(self, loss: Loss) -> Inference:
+        """Return the inference by whose evidence hyperparameters are found: this one."""
+        return self
 
     def searching(self, rough: bool = False) -> Inference:
         """Return the inference for a search, maybe a rougher one; its result is solved by this.

@@ -11,7 +11,7 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.core.memory import fits
 from mercer.inference.base import Report, Solution, ones_if_none
-from mercer.inference.interior import interior
+from mercer.inference.mode.interior import interior
 from mercer.inference.mode.newton import ModeInference
 from mercer.inference.programme import Ascent, Mask, Programme, dual_of, gap_of, levels_of
 from mercer.linalg.gram import Gram, NoSpread
@@ -143,8 +143,9 @@ class SMO(ModeInference):
         """Maximise until no pair (or variable) violates optimality by more than ``tol``.
 
         Steps along pairs come first. Where they stall, or rounding of single rows spoils them,
-        interior points take over (:mod:`mercer.inference.interior`) and the steps go on from there
-        in double precision. The slopes that decide are compared with those of the coefficients.
+        interior points take over (:mod:`mercer.inference.mode.interior`) and the steps go on from
+        there in double precision. The slopes that decide are compared with those of the
+        coefficients.
         """
         limit = self.max_iter if self.max_iter >= 0 else UNLIMITED
         patience, newton = _patience(programme, rows), 0

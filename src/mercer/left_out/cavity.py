@@ -17,9 +17,11 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.inference.base import Problem, Solution
 from mercer.inference.sites.base import cavity, columns
+from mercer.left_out.drawn import drawn_cavities
 from mercer.left_out.figures import LeftOut
 from mercer.left_out.margins import left_out_latent
 from mercer.linalg.dense.coupled import CoupledFactor
+from mercer.linalg.dense.drawn import drawn
 from mercer.linalg.gram import Gram
 from mercer.losses.base import Loss
 from mercer.process.process import Posterior
@@ -29,6 +31,8 @@ def cavities(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> tu
     """Latent mean (N, m) and variance (N, m), or covariance (N, m, m), of each row left out."""
     g, t = problem.group, problem.shares
     factor = solution.factor
+    if drawn(factor):
+        return drawn_cavities(problem, loss, solution)
     if isinstance(factor, CoupledFactor) and factor.shared is not None:
         p, w = loss.derivatives(problem.y[:, 0], solution.z)[1], solution.weights[:, None, None]
         Sigma, W = factor.point_blocks(gram)[g], (w * p)[g]
@@ -74,6 +78,8 @@ def left_out_figures(
     """
     v: Array | None = None
     m: Array | None
+    if spread and not loss.normalised:
+        return no_density(loss)
     if spread and quadratic:
         return gaussian_figures(problem, loss, solution, centred=centred)
     if spread:
@@ -88,6 +94,11 @@ def left_out_figures(
     if m is None:
         return "the kernel matrix is singular on the points that a kink of the loss holds"
     return _figures(loss, problem.rows, m, v, problem.row_weights)
+
+
+def no_density(loss: Loss) -> str:
+    """Say why a loss has no density of a left-out row."""
+    return f"{type(loss).__name__} is not a likelihood: there is no density of a left-out row"
 
 
 def predicted(loss: Loss, posterior: Posterior, X: Array, y: Array) -> LeftOut:

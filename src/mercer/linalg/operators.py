@@ -11,6 +11,7 @@ For cross-covariances A = k(P, X) (n, p), B = k(P, Z) (n, q) and basis rows hA (
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -61,6 +62,10 @@ class PosteriorOperator(ABC):
     def var_at(self, X: Array, h: Array | None = None) -> Array:
         """Formula (2) for each row of X (q, d), with basis rows h (q, k): (q,)."""
         raise NotImplementedError
+
+    def members(self) -> Iterable[tuple[Array, PosteriorOperator]]:
+        """Yield alpha (n, m) and C of each share of a mixture; nothing where there is one."""
+        return ()
 
     @abstractmethod
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:

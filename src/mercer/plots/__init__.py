@@ -7,6 +7,7 @@
 from mercer.plots.certainty import ErrorRejectDisplay, MarginDisplay
 from mercer.plots.classes import DiscriminationDisplay, ReliabilityDisplay
 from mercer.plots.evidence import CriteriaDisplay, EvidenceDisplay
+from mercer.plots.inference import InferenceDisplay
 from mercer.plots.inputs import RelevanceDisplay
 from mercer.plots.learning import LearningDisplay
 from mercer.plots.prequential import PrequentialDisplay
@@ -24,6 +25,7 @@ __all__ = [
     "Display",
     "ErrorRejectDisplay",
     "EvidenceDisplay",
+    "InferenceDisplay",
     "LearningDisplay",
     "LengthScaleDisplay",
     "MarginDisplay",

@@ -52,6 +52,10 @@ class Process(ABC):
         """Whether the covariance says how far the function may be from its mean."""
         return True
 
+    def members(self) -> list[Process]:
+        """Return the processes of which this one is a mixture in equal shares: itself, or draws."""
+        return [self]
+
     def blocks(self, X: Array) -> Array:
         """Return the covariance of the m functions among each other at each point: (n, m, m)."""
         return np.asarray(self.diag(X)[:, None, None] * np.eye(self.mean(X[:1]).shape[1]))
@@ -186,6 +190,10 @@ class Posterior(Process):
     @property
     def has_spread(self) -> bool:
         return not (isinstance(self.operator, ExplicitOperator) and self.operator.C is None)
+
+    def members(self) -> list[Process]:
+        own = [Posterior(self.parent, self.points, *pair) for pair in self.operator.members()]
+        return [*own] or [self]
 
     def _rows(self, X: Array) -> Array | None:
         return None if self.basis is None else self.basis(X)

@@ -10,6 +10,8 @@ from mercer.core.kinds import Kind, Numbers, PartOf, Plain
 from mercer.core.record import Each, Fields, Maybe, One
 from mercer.kernels.base import Kernel
 from mercer.kernels.markov import process_of
+from mercer.linalg.dense.drawn import SharedOperator
+from mercer.linalg.graph import RootOperator
 from mercer.linalg.iterative.operator import IterativeOperator
 from mercer.linalg.line import LineOperator
 from mercer.linalg.operators import (
@@ -117,6 +119,10 @@ def _form(operator: Any) -> str:
             return "line" if operator.T is None else "line_basis"
         case IterativeOperator() | StoredIterative():
             return "iterative"
+        case RootOperator():
+            return "root"
+        case SharedOperator():
+            return "shared"
     return type(operator).__name__
 
 
@@ -140,6 +146,9 @@ OPERATOR = One(
         ),
         "several": Fields(lambda operators: SeveralOperator(operators, None), _SEVERAL),
         "coupled": Fields(SeveralOperator, _SEVERAL | _SHARED),
+        # a draw of latent values: K^+ = Q'Q; the other draws of the same posterior share it
+        "root": Fields(lambda Q: RootOperator(lambda: Q), {"Q": Numbers("r n")}, own="r"),
+        "shared": Fields(lambda: SharedOperator(ExplicitOperator(None)), {}),
         # a weight is infinite where there was no noise; the rest is the posterior's
         "line": Fields(
             lambda W: LineOperator(None, None, W),  # type: ignore[arg-type]  # set by _posterior

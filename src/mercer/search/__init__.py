@@ -1,6 +1,7 @@
 """Which hyperparameters: the space, the hyperpriors, the criteria and the optimiser."""
 
 from mercer.inference.base import Problem
+from mercer.sampling.mixing import ess_bulk, ess_tail, rhat
 from mercer.search.criteria.evidence import (
     Criterion,
     EvidenceCriterion,
@@ -15,7 +16,6 @@ from mercer.search.criteria.left_out import (
     LooCriterion,
     PlscCriterion,
 )
-from mercer.search.hmc.diagnostics import ess_bulk, ess_tail, rhat
 from mercer.search.hmc.hmc import HMC
 from mercer.search.optimize import Optimize, Result, Search
 from mercer.search.priors import GammaPrior, HalfNormal, HyperPrior, LogNormal, OwnPrior, Uniform

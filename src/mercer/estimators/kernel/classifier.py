@@ -37,7 +37,7 @@ from mercer.inference.base import Problem
 from mercer.kernels import Constant
 from mercer.kernels.base import Kernel
 from mercer.left_out import margins
-from mercer.left_out.cavity import cavities
+from mercer.left_out.cavity import cavities, no_density
 from mercer.left_out.figures import LeftOut
 from mercer.losses.base import Loss, is_number
 from mercer.process.process import Posterior
@@ -111,6 +111,8 @@ class ClassMachine(ClassProbabilities, LabelMachine):
     def _left_out(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Figures:
         """Return the probability of each class for every row, from the cavities."""
         given, table, loss = fit.given.labels, fit.table, draw.loss
+        if not loss.normalised:
+            return no_density(loss)
         proba = np.empty((len(table.X), len(given.classes)))
         pair = cavities(fit.problem, solved.gram, loss, solved.solution)
         proba[table.keep] = np.exp(log_probabilities(loss, *pair))

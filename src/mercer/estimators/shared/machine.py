@@ -266,6 +266,7 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
         """Set the fitted attributes: the posterior of each draw, and what follows from them."""
         first, p, basis = fit.draws[0], fit.problem, fit.parts.basis
         posteriors: list[Process] = []
+        losses: list[Loss] = []
         values = []
         for draw in fit.draws:
             solved = draw.solve(fit.parts, p)
@@ -278,9 +279,10 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
                 fit.report |= self._describe(fit, draw, solved)
                 if isinstance(solved.gram, ReducedGram):
                     fit.report["inducing"] |= solved.gram.report()
-            posteriors.append(self._discriminant(fit, draw, solved, posterior))
-        self.posteriors_ = posteriors
-        self.losses_ = [draw.loss.for_new() for draw in fit.draws]
+            members = self._discriminant(fit, draw, solved, posterior).members()
+            posteriors += members
+            losses += [draw.loss.for_new()] * len(members)
+        self.posteriors_, self.losses_ = posteriors, losses
         self.units_, self.basis_, self.flat_ = fit.units, basis, fit.table.flat
         self.observed_ = None  # a quadratic loss says its targets by alpha and W
         if "quadratic" not in fit.parts.inference.needs:
@@ -288,7 +290,7 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
         self.kernel_ = self._stated_kernel(fit, first)
         self.loss_ = fit.units.loss_in_user_units(first.loss)
         self.log_evidence_ = None
-        if fit.parts.inference.has_evidence and first.scored:
+        if fit.parts.inference.has_evidence and first.scored and first.loss.normalised:
             self.log_evidence_ = self._in_user_units(fit, max(values))
         self.left_out_ = None if isinstance(left, str) else left
         if isinstance(left, str):

@@ -98,8 +98,17 @@ def find_parameters(
 ) -> tuple[list[Draw], dict[str, Any]]:
     """Find hyperparameters; for a named kernel decide between one and several length scales.
 
-    A search that samples is preceded by one that maximises, which decides and gives the start.
+    A search that samples is preceded by one that maximises, which decides and gives the start. An
+    inference whose evidence has an error leaves the search to another one.
     """
+    other = parts.inference.for_search(parts.loss)
+    if other is not parts.inference and parts.search is not None:
+        other.check(parts.loss)
+        draws, report = find_parameters(replace(parts, inference=other), problem, rng)
+        for draw in draws:
+            draw.solved = None
+        report["search"]["inference"] = type(other).__name__
+        return draws, report
     if parts.inducing is not None:
         return _by_inducing(parts, problem, rng)
     if parts.iterative is not None:

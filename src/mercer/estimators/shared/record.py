@@ -17,6 +17,7 @@ from mercer.estimators.shared.units import Units, standardised_basis
 from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
+from mercer.linalg.dense.drawn import SharedOperator
 from mercer.losses.base import Loss
 from mercer.process.record import POSTERIOR
 
@@ -77,6 +78,19 @@ def check_left_out(found: LeftOut | None, flat: bool) -> None:
         raise ValueError("the leave-one-out figures do not have the shape of the targets")
 
 
+def link_shared(posteriors: list[Any]) -> None:
+    """Give members that share the operator C of the one before them that operator."""
+    owner = posteriors[0]
+    for posterior in posteriors:
+        if not isinstance(posterior.operator, SharedOperator):
+            owner = posterior
+            continue
+        same = owner is not posterior and np.array_equal(owner.points, posterior.points)
+        if not same or owner.parent.kernel != posterior.parent.kernel:
+            raise ValueError("a posterior shares the operator of another one, which is not there")
+        posterior.operator.of = owner.operator
+
+
 class MachineRecord(Recorded):
     """What :class:`~mercer.estimators.shared.machine.KernelMachine` writes to a model file."""
 
@@ -112,6 +126,7 @@ class MachineRecord(Recorded):
         }
 
     def _restored(self) -> None:
+        link_shared(self.posteriors_)
         basis = self.basis_
         for posterior in self.posteriors_:
             if (basis is None) != (posterior.beta is None):

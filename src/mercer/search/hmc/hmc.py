@@ -10,9 +10,9 @@ from joblib import Parallel, delayed
 
 from mercer.core.arrays import Array
 from mercer.inference.base import Solution
+from mercer.sampling.nuts import Chain, Density, Random
 from mercer.search.criteria.evidence import HOPELESS, Criterion, Watch, bare
 from mercer.search.hmc.diagnostics import report
-from mercer.search.hmc.nuts import Chain, Density, Random
 from mercer.search.optimize import Optimize, Result, Watched
 from mercer.search.progress import Progress
 from mercer.search.space import Space

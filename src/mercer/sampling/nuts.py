@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -62,9 +63,16 @@ class Flow:
     def step(self, state: ChainState, size: float) -> ChainState:
         """Return the state one leapfrog step later (earlier, if size < 0)."""
         r = state.r + 0.5 * size * state.gradient
-        u, r = self.reflected(state.u + size * self.inverse_mass * r, r)
+        u = state.u + size * self.inverse_mass * r
+        if self.walled:
+            u, r = self.reflected(u, r)
         value, gradient = self.density(u)
         return ChainState(u, r + 0.5 * size * gradient, value, gradient)
+
+    @cached_property
+    def walled(self) -> bool:
+        """Whether there is a wall at all."""
+        return bool(np.any(np.isfinite(self.bounds)))
 
     def reflected(self, u: Array, r: Array) -> tuple[Array, Array]:
         """Fold u back into the box, as often as it takes; an odd number of walls turns r."""

@@ -1,0 +1,1 @@
+"""The posterior itself, by draws of the latent values."""

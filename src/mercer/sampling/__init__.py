@@ -1,0 +1,1 @@
+"""Draws from densities: chains, slices, annealed paths, and whether they have mixed."""
