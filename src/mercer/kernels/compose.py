@@ -15,6 +15,7 @@ from mercer.core.arrays import Array
 from mercer.core.component import POSITIVE, Domains, Words
 from mercer.kernels.base import Gradient, Kernel, positive, prefixed, scaled, whole
 from mercer.kernels.dot import Constant, Linear
+from mercer.kernels.features.explicit import Multiplied, Stacked
 from mercer.kernels.markov import StateSpace, stacked
 from mercer.kernels.stationary.base import RBF
 from mercer.kernels.stationary.matern import Matern
@@ -49,7 +50,7 @@ class _Parts(Kernel, abstract=True):
         return parts
 
 
-class Sum(_Parts):
+class Sum(_Parts, Stacked):
     """Sum of kernels, k = sum_i k_i: the prior of a sum of independent functions.
 
     Parameters
@@ -222,7 +223,7 @@ class _Wrapper(Kernel, abstract=True):
         return None if signal is None else self._rebuilt({"kernel": signal})
 
 
-class Scale(_Wrapper):
+class Scale(_Wrapper, Multiplied):
     """A kernel times a variance, ``variance * kernel``: the prior of a function times a constant.
 
     Parameters

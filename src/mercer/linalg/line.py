@@ -110,7 +110,7 @@ class LineOperator(PosteriorOperator):
         line, V = self._merged(X, alpha)
         return line.times(V)[len(self.points) :]
 
-    def var_at(self, X: Array) -> Array:
+    def var_at(self, X: Array, h: Array | None = None) -> Array:
         line, W = self._merged(X, self.W)
         return line.smooth(W, np.empty((len(W), 0)))[2][len(self.points) :]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mercer.core.arrays import Array
@@ -19,6 +20,7 @@ from mercer.linalg.operators import (
     InducedOperator,
     PosteriorOperator,
     SeveralOperator,
+    WeightOperator,
 )
 from mercer.linalg.structured.additive import AdditiveGram, AdditiveOperator
 from mercer.linalg.structured.kronecker import KroneckerGram, KroneckerOperator
@@ -58,6 +60,9 @@ _ADDITIVE: dict[str, Kind] = {
     "centres": Numbers("z d"),
     "rank": Plain(int),
 }
+# of p weights; the root of several functions together has q rows
+_ROOT = Numbers("p+b p+b | p p | q q", upper=True, diagonal="positive")
+_WEIGHTS: dict[str, Kind] = {"weights": Numbers("p m"), "roots": Each(_ROOT)}
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
 _SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
 
@@ -105,6 +110,8 @@ def _form(operator: Any) -> str:
             return "contrast" if operator.gain is None else "inducing"
         case InducedOperator():
             return "induced"
+        case WeightOperator():
+            return "weights"
         case SeveralOperator():
             return "several" if operator.shared is None else "coupled"
         case KroneckerOperator() | _Structured(centres=None):
@@ -134,6 +141,7 @@ OPERATOR = One(
         "iterative": Fields(
             StoredIterative, _ITERATIVE, own="z", parts=lambda operator: operator.state()
         ),
+        "weights": Fields(partial(WeightOperator, None), _WEIGHTS),
         "several": Fields(lambda operators: SeveralOperator(operators, None), _SEVERAL),
         "coupled": Fields(SeveralOperator, _SEVERAL | _SHARED),
         # a weight is infinite where there was no noise; the rest is the posterior's
@@ -158,6 +166,10 @@ def _posterior(
         raise ValueError("there is an operator of a basis, but no basis")
     if isinstance(operator, _Structured):
         operator = operator.at(kernel, points)
+    elif isinstance(operator, WeightOperator):
+        operator = replace(operator, kernel=kernel.signal())
+        if len(operator.roots) not in (0, 1, operator.weights.shape[1]):
+            raise ValueError("there is not a root for each function, or for all")
     elif operator.walks:
         states = state_space_of(kernel, points.shape[1])
         if states is None:
@@ -183,6 +195,6 @@ POSTERIOR = Fields(
         "beta": Maybe(Numbers("b m")),
         "operator": OPERATOR,
     },
-    own="n b z",
+    own="n b z p q",
     parts=_parts,
 )

@@ -57,7 +57,7 @@ class IterativeOperator(PosteriorOperator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= vars(self.restored(state["kernel"], state["points"], state))
 
-    def var_at(self, X: Array) -> Array:
+    def var_at(self, X: Array, h: Array | None = None) -> Array:
         gram = self.factor.gram
         prior, noise = gram.signal.diag(X), float(self.factor.D.min())
         found = np.empty(len(X))
