@@ -25,15 +25,16 @@ from mercer.inference.stream import (
     Growing,
     Latent,
     Rule,
-    absorb,
     chosen,
 )
+from mercer.inference.stream import absorb as by_bound
 from mercer.kernels.base import Kernel
 from mercer.kernels.features.explicit import width_of
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.gram import Gram
 from mercer.linalg.operators import PosteriorOperator, SeveralOperator
+from mercer.linalg.reduced.weights import FROM, pays
 from mercer.process.process import BATCH_BYTES, Prior, Process
 from mercer.process.weights import MOST, WeightStream
 
@@ -147,7 +148,7 @@ class StreamPosterior(Process):
 
     # ------------------------------------------------------------------ learning
     def absorb(
-        self, X: Array, S: Array, w: Array, budget: int | None = None, rule: Rule = absorb
+        self, X: Array, S: Array, w: Array, budget: int | None = None, rule: Rule = by_bound
     ) -> tuple[StreamPosterior, list[BlockSolution]]:
         """Condition on X (b, d) with labels S (b, m) and weights w (b,), in this order.
 
@@ -191,7 +192,7 @@ class StreamPosterior(Process):
         latents = tuple(change(latent.explicit(), size, K) for latent in self.latents)
         return replace(self, latents=latents, S=None, w=None)
 
-    def evidence(self, X: Array, S: Array, w: Array, shares: Array, rule: Rule = absorb) -> Array:
+    def evidence(self, X: Array, S: Array, w: Array, shares: Array, rule: Rule = by_bound) -> Array:
         """Return for each share (s,) the log bound on the labels S (b, m) at X, had it drifted so.
 
         A drift scales mean and reduction of the covariance: the kernel is evaluated once.
@@ -239,14 +240,26 @@ class StreamPosterior(Process):
         return max(0.5 * (self.moved + gains), 0.0)  # a loss of nothing rounds below zero
 
 
-def begun(
-    kernel: Kernel, X: Array, m: int, budget: int | None, offset: Array | None
+def weighed(
+    stream: StreamPosterior | WeightStream, n: int, eager: bool, budget: int | None, rule: Rule
 ) -> StreamPosterior | WeightStream:
-    """Return the stream of m functions before its first rows X (b, d): by weights, if few."""
-    width = width_of(kernel, X)
-    if width is not None and width <= (MOST if budget is None else min(MOST, budget)):
-        return WeightStream.empty(kernel, width, X.shape[1], m, offset)
-    return StreamPosterior.empty(kernel, X.shape[1], m, offset)
+    """Return the stream by the weights of its features, if these are few beside n rows.
+
+    Few are at most 500 and the budget, and where the stream is not ``eager`` a quarter of the rows.
+    The examples so far are absorbed once more, which gives the same numbers.
+    """
+    if stream.weighs or stream.S is None or stream.w is None or not (eager or n >= FROM):
+        return stream
+    d, m = stream.points.shape[1], width_of(stream.kernel, stream.points)
+    if m is None or m > (MOST if budget is None else min(MOST, budget)):
+        return stream
+    if not (eager or pays(n, m)):
+        return stream
+    after = WeightStream.empty(stream.kernel, m, d, len(stream.latents), stream.offset)
+    for i in range(0, len(stream.points), ROWS):
+        rows = slice(i, i + ROWS)
+        after, _ = after.absorb(stream.points[rows], stream.S[rows], stream.w[rows], None, rule)
+    return after
 
 
 def prior_means(given: Any, m: int) -> Array | None:
@@ -262,7 +275,7 @@ def prior_means(given: Any, m: int) -> Array | None:
 
 
 def likely_share(
-    stream: StreamPosterior | WeightStream, X: Array, S: Array, w: Array, rule: Rule = absorb
+    stream: StreamPosterior | WeightStream, X: Array, S: Array, w: Array, rule: Rule = by_bound
 ) -> tuple[float, float]:
     """Return the most probable share given the labels S (b, m) at X, and its log prior.
 

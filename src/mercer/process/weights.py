@@ -20,7 +20,8 @@ from scipy.linalg import lapack, solve_triangular
 
 from mercer.core.arrays import Array, transposed_solve
 from mercer.inference.base import Solution
-from mercer.inference.stream import BlockSolution, Rule, absorb
+from mercer.inference.stream import BlockSolution, Rule
+from mercer.inference.stream import absorb as by_bound
 from mercer.kernels.base import Kernel
 from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.gram import Gram
@@ -205,7 +206,7 @@ class WeightStream(Process):
 
     # ------------------------------------------------------------------ learning
     def absorb(
-        self, X: Array, S: Array, w: Array, budget: int | None = None, rule: Rule = absorb
+        self, X: Array, S: Array, w: Array, budget: int | None = None, rule: Rule = by_bound
     ) -> tuple[WeightStream, list[BlockSolution]]:
         """Condition on X (b, d) with labels S (b, k) and weights w (b,), in this order.
 
@@ -248,7 +249,7 @@ class WeightStream(Process):
     def _changed(self, change: Callable[[WeightLatent], WeightLatent]) -> WeightStream:
         return replace(self, latents=tuple(map(change, self.latents)), examples=None)
 
-    def evidence(self, X: Array, S: Array, w: Array, shares: Array, rule: Rule = absorb) -> Array:
+    def evidence(self, X: Array, S: Array, w: Array, shares: Array, rule: Rule = by_bound) -> Array:
         """Return for each share (s,) the log bound on the labels S (b, k) at X, had it drifted."""
         F, value = self.kernel.explicit(X), np.zeros(len(shares))
         prior = F @ F.T

@@ -43,10 +43,10 @@ from mercer.losses import Logistic
 from mercer.losses.numbers.averages import log_averaged
 from mercer.process.stream import (
     StreamPosterior,
-    begun,
     likely_length,
     likely_share,
     prior_means,
+    weighed,
 )
 from mercer.process.weights import WeightStream
 
@@ -108,9 +108,10 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
     Several classes have one latent function each, against the rest; their probabilities are
     normalised. A row of weight w counts as w rows that share one bound, which is not quite the same
     as one each. A kernel with m <= 500 explicit features (Linear, Polynomial, RandomFourier, ...;
-    m <= budget, if there is one) is kept by their weights: O(m^2) a row, O(m^3) a batch that
-    forgets or drifts, nothing to project. Any other costs O(n^2) a row, and forgetting or drift
-    without a budget O(n^3) per batch.
+    m <= budget, if there is one) is kept by their weights from 256 rows and 4 m on, or at once
+    where the stream forgets, drifts or has a budget: O(m^2) a row, O(m^3) a batch that forgets or
+    drifts, nothing to project. Any other costs O(n^2) a row, and forgetting or drift without a
+    budget O(n^3) per batch.
 
     References
     ----------
@@ -166,14 +167,18 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
             X, codes, w = X[use], codes[use], w[use]
             S, rule = _signs(codes, len(known)), self._rule()
             if not begun:
-                self._begin(known, X, S, w, rows=len(X), budget=budget)
+                self._begin(known, X, S, w, rows=len(X))
             n = len(self.stream_.points)
             size = n + len(X) if budget is None else min(n + len(X), max(n, budget) + BLOCK)
             if size > SMALL and not self.stream_.weighs:
                 require_memory(size, 2 * len(self.stream_.latents))
             inside = self.units_.standardised(X)
             require_moderate(self.stream_.kernel, inside)
-            before, first = self.stream_.forget(rho), slice(0, BLOCK)
+            eager = budget is not None or rho < 1.0 or drift != 0.0
+            before, first = (
+                weighed(self.stream_, n, eager, budget, rule).forget(rho),
+                slice(0, BLOCK),
+            )
             share, surprise = drift, 0.0
             if share is None:
                 share, surprise = likely_share(before, inside[first], S[first], w[first], rule)
@@ -181,6 +186,7 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
             value, projections = self.log_evidence_ + surprise, 0
             for i in range(0, len(X), BLOCK):
                 part = slice(i, i + BLOCK)
+                stream = weighed(stream, len(stream.points), eager, budget, rule)
                 size = len(stream.points) + len(X[part])
                 after, blocks = stream.absorb(inside[part], S[part], w[part], budget, rule)
                 value += sum(block.log_q for block in blocks)
@@ -209,8 +215,9 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
             S = _signs(given.codes, len(given.classes))
             table = build_table(X, S, given.weights, by_row=False, flat=S.shape[1] == 1, alike=True)
             rows = given.rows[table.keep]
-            start = table.points, table.mean, table.total
-            self._begin(given.classes, *start, rows=len(rows), budget=budget)
+            self._begin(given.classes, table.points, table.mean, table.total, rows=len(rows))
+            n, eager = len(table.points), budget is not None
+            self.posteriors_ = [weighed(self.stream_, n, eager, budget, self._rule())]
             self._solve_together(self.units_.standardised(table.points), table.mean, table.total)
             size = len(self.stream_.points)
             if budget is not None:
@@ -237,16 +244,7 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
             self._solve_together(stream.points, stream.S, stream.w)
         return self
 
-    def _begin(
-        self,
-        classes: NDArray[Any],
-        X: Array,
-        S: Array,
-        w: Array,
-        *,
-        rows: int,
-        budget: int | None,
-    ) -> None:
+    def _begin(self, classes: NDArray[Any], X: Array, S: Array, w: Array, *, rows: int) -> None:
         """Freeze units and kernel by the first batch X (b, d), labels S (b, m), of so many rows."""
         d, m = X.shape[1], S.shape[1]
         self._rule()  # refuse another inference before any work
@@ -273,7 +271,7 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
         self._freeze()
         self.classes_, self.units_, self.loss_ = classes, units, LOGISTIC
         self.kernel_ = units.kernel_in_user_units(kernel)
-        self.posteriors_ = [begun(kernel, inside, m, budget, offset)]
+        self.posteriors_ = [StreamPosterior.empty(kernel, d, m, offset)]
         self.prequential_, self.log_evidence_ = Prequential(), 0.0
         scales = {"rows": rows, "standardize": standardize, "x_shift": units.x_shift.tolist()}
         scales |= {"x_scale": units.x_scale.tolist(), "length_factor": factor}

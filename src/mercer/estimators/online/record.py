@@ -180,12 +180,13 @@ class OnlineRecord(Summarised, Freezes):
     def _summary_rows(self) -> Rows:
         report, seen = self.report_, self.prequential_
         rows, kept = report["rows"], report["budget"]
+        sure = "about" if "laplace" in report["inference"]["name"].lower() else "at least"
         lines = [
             ("Data", "rows", f"{rows['seen']}, batches: {rows['batches']}"),
             ("Data", "columns", str(self.n_features_in_)),
             ("Model", "kernel", repr(self.kernel_)),
             ("Model", *self._size()),
-            ("Quality", "log evidence, at least", f"{self.log_evidence_:.4f}"),
+            ("Quality", f"log evidence, {sure}", f"{self.log_evidence_:.4f}"),
         ]
         if seen.weight:
             text = f"log loss {seen.log_loss:.4f}, accuracy {seen.accuracy:.4f}"

@@ -180,6 +180,8 @@ class HeldFactor(Factor):
         """C V (n, r) without the basis, and the weights (m, r) that it stands for."""
         E, R = self.others.E[:, None], self.others.R
         b = self.others.lift(self.gram.project(E * V))
+        if not V.shape[1]:
+            return V, np.zeros((self.gram.m, 0))
         a = lapack.dpotrs(self.S, V[self.held] - self.gram.features(self.held) @ b, lower=0)[0]
         b = b + np.asarray(solve_triangular(R, self.T @ a))
         found = E * (V - self.gram.expand(b))
@@ -191,6 +193,8 @@ class HeldFactor(Factor):
 
     def solve(self, V: Array) -> Array:
         first = self._solved(V)[0]
+        if not self.H.shape[1]:
+            return first
         return np.asarray(first - self.G @ lapack.dpotrs(self.M, self.H.T @ first, lower=0)[0])
 
     def _known(self) -> Array:
