@@ -363,4 +363,14 @@ FEATURES |= {
     kernels.Columns: lambda kernel, X: features(kernel.kernel, X.take(kernel.columns)),
     kernels.Standardized: lambda kernel, X: features(kernel.kernel, _inside(kernel, X)),
     kernels.Constant: lambda kernel, X: 0.0 * X.take([0]) + float(np.sqrt(kernel.value)),
+    kernels.Polynomial: lambda kernel, X: _monomials(kernel, X),
 }
+
+
+def _monomials(kernel: kernels.Polynomial, X: Value) -> Value:
+    d = int(X.shape[1])
+    columns, (powers, roots) = X * np.sqrt(np.broadcast_to(kernel.weight, d)), kernel._monomials(d)
+    if kernel.offset is not None:
+        columns = stack([columns, 0.0 * X.take([0]) + float(np.sqrt(kernel.offset))])
+    each = [columns.take(column.tolist()) for column in powers.T]
+    return reduce(mul, each) * roots[None, :]

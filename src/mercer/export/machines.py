@@ -14,6 +14,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.special import expit
 
 from mercer.core.arrays import Array
@@ -189,15 +190,23 @@ def relevance(model: Any, X: Value, std: bool) -> Outputs:
 def online(model: Any, X: Value, std: bool) -> Outputs:
     """Return "probabilities" of an OnlineLogisticClassifier in its current state."""
     stream, inside = model.stream_, in_units(model.units_, X)
+    if stream.weighs:
+        phi, each = features(stream.kernel, inside), []
+        for latent, level in zip(stream.latents, stream.level, strict=True):
+            half = phi @ solve_triangular(latent.R, np.eye(len(latent.v)))
+            m = phi @ latent.weights[:, None] + float(level)
+            each.append(averaged(Logistic(), m, np.square(half).sum()))
+        return {"probabilities": _normalised(each)}
     K, prior = cross(stream.kernel, inside, stream.points), written(stream.kernel, inside, None)
     each = []
-    for latent in stream.latents:
+    for latent, level in zip(stream.latents, stream.level, strict=True):
         if isinstance(latent, Growing):
             T = K @ np.asarray(latent.whiten(np.eye(len(stream.points)))).T
             m, reduced = T @ np.asarray(latent.v)[:, None], np.square(T).sum()
         else:
             whole = latent.settled()
             m, reduced = K @ whole.alpha[:, None], ((K @ whole.C) * K).sum()
+        m = m + float(level) if level else m
         each.append(averaged(Logistic(), m, np.maximum(prior - reduced, 0.0)))
     return {"probabilities": _normalised(each)}
 

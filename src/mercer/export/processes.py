@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from mercer.core.arrays import Array, half_solve
 from mercer.core.basis import Basis
@@ -13,7 +14,7 @@ from mercer.core.errors import ExportError
 from mercer.core.memory import require_memory
 from mercer.estimators.relevance_vector.fit import Functions
 from mercer.export.expression import Value, stack, value_of, where
-from mercer.export.kernels import basis_rows, cross, written
+from mercer.export.kernels import basis_rows, cross, features, written
 from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.iterative.operator import IterativeOperator
 from mercer.linalg.operators import PosteriorOperator, SeveralOperator, _product
@@ -37,7 +38,12 @@ class Traced:
                 "conditioned once can"
             )
         self.posterior, self.prior, self.X = posterior, posterior.parent, X
-        self.K = cross(self.prior.signal, X, posterior.points)
+        self.weighs = posterior.operator.weighs
+        self.K = (
+            features(self.prior.signal, X)
+            if self.weighs
+            else cross(self.prior.signal, X, posterior.points)
+        )
         basis: Any = posterior.basis
         if basis is not None and not isinstance(basis, Basis):
             basis = basis.basis  # a user's function, in the user's units
@@ -46,15 +52,18 @@ class Traced:
 
     def mean(self) -> Value:
         """Formula (1): (q, m)."""
-        mean = self.K @ self.posterior.alpha
+        operator: Any = self.posterior.operator
+        mean = self.K @ (operator.weights if self.weighs else self.posterior.alpha)
         if self.h is None or self.posterior.beta is None:
             return mean
         return mean + self.h @ self.posterior.beta
 
     def var(self) -> Value:
         """Formula (2) on the diagonal, not below zero: (q, 1)."""
-        require_memory(len(self.posterior.points), 3, "the graph of a variance", "export")
         operator: Any = self.posterior.operator
+        if self.weighs:
+            return self._weighed(operator.roots[0])
+        require_memory(len(self.posterior.points), 3, "the graph of a variance", "export")
         by_products = (KroneckerOperator, IterativeOperator)
         if operator.walks or isinstance(operator, by_products):  # K is formed after all
             gram = DenseGram(self.prior.signal, self.posterior.points)
@@ -64,9 +73,26 @@ class Traced:
             operator = factor.operator()
         return np.maximum(self._prior_variance() - _reduced(operator, self.K, self.h), 0.0)
 
+    def _weighed(self, root: Array) -> Value:
+        """|R^-T [phi; h]|^2 for each row, (q, 1)."""
+        phi = self.K if self.h is None else stack([self.K, self.h])
+        return np.square(phi @ solve_triangular(root, np.eye(len(root)))).sum()
+
+    def _weighed_blocks(self, operator: Any, m: int) -> list[list[Value]]:
+        zero, roots = 0.0 * self.K.take([0]), operator.roots
+        if not operator.joint:
+            each = [self._weighed(root) for root in (roots if len(roots) > 1 else roots * m)]
+            return [[each[c] if c == e else zero for e in range(m)] for c in range(m)]
+        half = solve_triangular(roots[0], np.eye(len(roots[0])))
+        p = len(operator.weights)
+        halves = [self.K @ half[c * p : (c + 1) * p] for c in range(m)]
+        return [[(a * b).sum() for b in halves] for a in halves]
+
     def blocks(self) -> list[list[Value]]:
         """Covariances (q, 1) of the m functions among each other at each row, by pairs."""
         K, operator, several = self.K, self.posterior.operator, range(self.posterior.alpha.shape[1])
+        if self.weighs:
+            return self._weighed_blocks(operator, len(several))
         zero, prior = 0.0 * K.take([0]), self._prior_variance()
         if not isinstance(operator, SeveralOperator):
             return [[self.var() if c == e else zero for e in several] for c in several]

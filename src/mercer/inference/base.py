@@ -199,6 +199,8 @@ class Inference(Component):
     factors_repeatedly : True if it factors K several times, which is then kept.
     works_in_linear_time : True if it asks a factor only for what O(n) algebra has as well:
         solutions, diagonals and the determinant.
+    takes_weights : True if in weight space it forms no n x n array, as all that serve inducing
+        points do.
     bounds_evidence : True if its evidence on few inducing points is a lower bound on that of all
         rows, charged for what the points leave unexplained; else this is part of the prior.
     sampled : True if its numbers are averages over draws, with an error of their own.
@@ -214,6 +216,7 @@ class Inference(Component):
     inverse_in_place: ClassVar[bool] = False
     factors_repeatedly: ClassVar[bool] = False
     works_in_linear_time: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = False
     bounds_evidence: ClassVar[bool] = False
     sampled: ClassVar[bool] = False
     link: ClassVar[str] = "logistic"

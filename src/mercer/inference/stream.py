@@ -21,8 +21,9 @@ Theory (O1), (O2), (O3), (O4), (O5), (O7).
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve, solve_triangular
@@ -126,6 +127,10 @@ def absorb(mean: Array, cov: Array, S: Array, w: Array) -> BlockSolution:
     return BlockSolution(alpha, W, z, factor, None, w, ONE_PASS, **own)
 
 
+# mean (b,), covariance (b, b), labels and weights (b,) -> what they become: absorb, or another rule
+Rule: TypeAlias = Callable[[Array, Array, Array, Array], BlockSolution]
+
+
 class Latent(PosteriorOperator):
     """The operator C of one latent function on n points, with its alpha (n,).
 
@@ -156,10 +161,15 @@ class Latent(PosteriorOperator):
         mean, A, B = self.parts(K)
         return mean, np.einsum("ij,ij->j", A, B)
 
-    def absorb(self, K: Array, prior: Array, S: Array, w: Array) -> tuple[Self, BlockSolution]:
-        """Absorb b examples: K = k(P, X) (n, b), prior = k(X, X) (b, b), labels, weights (b,)."""
+    def absorb(
+        self, K: Array, prior: Array, S: Array, w: Array, offset: float = 0.0, rule: Rule = absorb
+    ) -> tuple[Self, BlockSolution]:
+        """Absorb b examples: K = k(P, X) (n, b), prior = k(X, X) (b, b), labels, weights (b,).
+
+        ``offset`` is the prior mean, which is no part of alpha.
+        """
         mean, A, B = self.parts(K)
-        block = absorb(mean, prior - A.T @ B, S, w)
+        block = rule(mean + offset, prior - A.T @ B, S, w)
         return self.grown(B, block), block
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:

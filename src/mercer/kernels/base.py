@@ -111,7 +111,7 @@ class Kernel(Component):
             return np.zeros((X.shape[0], V.shape[1]))
         if precision == "single":
             return self._matmul_single(X, Z, V)
-        if _stated_below(type(self), "__call__", "_matmul"):
+        if stated_below(type(self), "__call__", "_matmul"):
             return blocked_matmul(self, X, Z, V)
         return self._matmul(X, Z, V)
 
@@ -214,6 +214,18 @@ class Kernel(Component):
     def features(self, X: Any) -> Any:
         """Return phi(X) (n, m), sparse if X is, with k(x, z) = phi(x)'phi(z); None if infinite."""
         return None
+
+    def width(self, X: Array) -> int | None:
+        """Return how many columns :meth:`explicit` has at X (n, d), before it is frozen as well."""
+        return None
+
+    def explicit(self, X: Array) -> Any:
+        """Return phi(X) (n, m) for weight space: the features, or what pays for many rows only."""
+        return self.features(X)
+
+    def explicit_pullback(self, X: Array, F: Array, D: Array) -> Gradient:
+        """Return d<G, F F'>/d name for F = phi(X) (n, m), D = 2 G F and any symmetric G (n, n)."""
+        return zero_gradient(self)
 
     @property
     def takes_sparse(self) -> bool:
@@ -391,7 +403,7 @@ def _product(K: Array, V: Array) -> Array:
         return np.asarray(K @ V)
 
 
-def _stated_below(kind: type, method: str, other: str) -> bool:
+def stated_below(kind: type, method: str, other: str) -> bool:
     """Whether a child states ``method`` anew and inherits an ``other`` that knows nothing of it."""
     first, second = (
         next(parent for parent in kind.__mro__ if name in vars(parent)) for name in (method, other)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import combinations_with_replacement
+from math import comb, factorial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.core.arrays import Array, is_sparse, mirror
+from mercer.core.arrays import Array, Index, is_sparse, mirror
 from mercer.core.component import POSITIVE, Domains, Names, Words
 from mercer.kernels.base import (
     Gradient,
@@ -96,6 +98,12 @@ class Constant(Level):
     def markov_pullback(self, slopes: Slopes) -> Gradient:
         return {"value": float(slopes[0][1][0, 0])}
 
+    def width(self, X: Array) -> int | None:
+        return 1
+
+    def explicit_pullback(self, X: Array, F: Array, D: Array) -> Gradient:
+        return {"value": 0.5 * float(np.vdot(D, F)) / float(self._variance())}
+
 
 class Linear(Kernel):
     """Linear kernel, k = sum_d weight_d (x_d - centre_d) (z_d - centre_d).
@@ -151,6 +159,13 @@ class Linear(Kernel):
         if is_sparse(X) and self.centre is None:
             return X.multiply(root).tocsr()
         return self._centred(X, None)[0] * root
+
+    def width(self, X: Array) -> int | None:
+        return int(X.shape[1])
+
+    def explicit_pullback(self, X: Array, F: Array, D: Array) -> Gradient:
+        sums = 0.5 * np.einsum("id,id->d", D, F)  # phi_d is proportional to the root of its weight
+        return {"weight": like(self.weight, sums / positive(self, "weight", X.shape[1]))}
 
     @property
     def takes_sparse(self) -> bool:
@@ -228,6 +243,47 @@ class Polynomial(Kernel):
         p = whole(self, "degree", 1)
         M = p * Q * self._base(X, Z) ** (p - 1)
         return Linear(self.weight).pullback_points(X, Z, M)
+
+    def width(self, X: Array) -> int | None:
+        free = X.shape[1] - (self.offset is None)
+        return comb(free + whole(self, "degree", 1), free) if X.shape[1] else None
+
+    def explicit(self, X: Array) -> Any:
+        """Return the monomials (n, m), each with the root of its multinomial coefficient."""
+        X, _, _ = other_points(X, None)
+        powers, roots = self._monomials(X.shape[1])
+        columns = X * np.sqrt(positive(self, "weight", X.shape[1]))
+        if self.offset is not None:
+            columns = np.column_stack([columns, np.full(len(X), np.sqrt(self._offset()))])
+        F = np.tile(roots, (len(X), 1))
+        for j in range(powers.shape[1]):
+            F *= columns[:, powers[:, j]]
+        return F
+
+    def explicit_pullback(self, X: Array, F: Array, D: Array) -> Gradient:
+        # a monomial is proportional to the roots of the weights in it
+        d, powers = X.shape[1], self._monomials(X.shape[1])[0]
+        share = 0.5 * np.einsum("ij,ij->j", D, F)
+        sums = np.bincount(powers.ravel(), np.repeat(share, powers.shape[1]), d + 1)
+        gradient: Gradient = {"weight": like(self.weight, sums[:d] / positive(self, "weight", d))}
+        if self.offset is not None:
+            gradient["offset"] = float(sums[d]) / float(self._offset())
+        return gradient
+
+    def _monomials(self, d: int) -> tuple[Index, Array]:
+        """Return the columns (m, degree) in each monomial, the offset last, and roots (m,).
+
+        The squares of the roots are degree! / prod_j (power of column j)!.
+        """
+        p = whole(self, "degree", 1)
+        each = combinations_with_replacement(range(d + (self.offset is not None)), p)
+        powers = np.array(list(each), dtype=np.intp)
+        squares = np.full(len(powers), float(factorial(p)))
+        run = np.ones(len(powers))  # how often a column has come so far
+        for j in range(1, p):
+            run = np.where(powers[:, j] == powers[:, j - 1], run + 1.0, 1.0)
+            squares /= run
+        return powers, np.sqrt(squares)
 
     def _base(self, X: Array, Z: Array | None) -> Array:
         K = Linear(self.weight)(X, Z)

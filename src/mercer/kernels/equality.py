@@ -168,6 +168,9 @@ class White(Level):
     def noise_free(self) -> Kernel | None:
         return None
 
+    def width(self, X: Array) -> int | None:
+        return 0
+
 
 class Noise(Wrapper):
     """Coloured noise: a kernel that is part of what is observed, not of the signal.

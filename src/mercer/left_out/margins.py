@@ -8,8 +8,6 @@ from mercer.core.arrays import Array
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.inference.base import Problem, Solution
 from mercer.inference.mode.descent import TINY
-from mercer.linalg.dense.factor import DenseFactor
-from mercer.linalg.dense.projected import Projected
 from mercer.linalg.gram import Gram
 
 FREE_BIAS = (
@@ -55,14 +53,16 @@ def cavity_variance(gram: Gram, W: Array, basis: Array | None = None) -> Array |
     try:
         factor = gram.factor(W)
         if basis is not None and basis.shape[1]:
-            assert isinstance(factor, DenseFactor)
-            factor = Projected(factor, basis)
+            factor = factor.projected(basis)
         with np.errstate(divide="ignore", invalid="ignore"):
             V = 1.0 / factor.diag() - 1.0 / W
     except (NotPositiveDefiniteError, ValueError):
         return None
     weak = np.flatnonzero(W * gram.diag() < 1e-6)
-    if len(weak):
+    if len(weak) and gram.few:
+        A = factor.cov_diag()[weak]
+        V[weak] = A / (1.0 - W[weak] * A)
+    elif len(weak):
         rows = gram.rows(weak).T
         h = None if basis is None else basis[weak]
         A = gram.diag()[weak] - factor.operator().reduce_diag(rows, h)

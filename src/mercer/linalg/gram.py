@@ -138,6 +138,7 @@ class Gram(ABC):
     """
 
     exact: ClassVar[bool] = True  # whether nothing of K is left out or approximated
+    few: ClassVar[bool] = False  # whether rows are known by few features each: no n x n arrays
     points: Array
     name: str = "dense"
     flat: int = 0
@@ -162,6 +163,22 @@ class Gram(ABC):
     def carry(self, alpha: Array) -> Array:
         """Return the coefficients on the support of alpha (n, m) on the points."""
         return alpha
+
+    def stands(
+        self, alpha: Array, factor: Factor, beta: Array | None
+    ) -> tuple[Array, Array, PosteriorOperator]:
+        """Return the points, the coefficients on them and the operator of a posterior."""
+        return self.points, alpha, factor.operator()
+
+    def joint(self, D: Array) -> Factor | None:
+        """Return C for softmax sites D = w p (n, c), where there is a shorter way; or None."""
+        return None
+
+    def square_root(self) -> Array:
+        """Return G (n, r) with G G' = K; do not write to it."""
+        K = self.rows(np.arange(len(self.points)))
+        values, vectors = np.linalg.eigh(0.5 * (K + K.T))
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))  # -1e-16 is zero
 
     @property
     def matrix(self) -> Array:

@@ -11,9 +11,10 @@ For cross-covariances A = k(P, X) (n, p), B = k(P, Z) (n, q) and basis rows hA (
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
@@ -25,6 +26,8 @@ REPEATED = (
     "the new rows repeat what the model knows exactly, and without noise they are redundant or "
     "contradictory: leave such rows out, or give the loss some noise"
 )
+
+BATCH = 1 << 20  # weights times rows that are worked on at a time
 
 
 class PosteriorOperator(ABC):
@@ -39,6 +42,12 @@ class PosteriorOperator(ABC):
     knows_variances: ClassVar[bool] = False
     expands: ClassVar[bool] = False
     grows: ClassVar[bool] = False
+    weighs: ClassVar[bool] = False  # known by weights of features: ``cov_at`` and ``blocks_at``
+
+    @property
+    def spreads(self) -> bool:
+        """Whether it says how far the function may be from its mean."""
+        return True
 
     def against(self, B: Array, hB: Array | None) -> tuple[Array, Array | None]:
         """Return c (n, q) and d (k, q) with reduce(A, B, hA, hB) = A'c - hA d, in O(n^2 q).
@@ -63,6 +72,14 @@ class PosteriorOperator(ABC):
         """Formula (2) for each row of X (q, d), with basis rows h (q, k): (q,)."""
         raise NotImplementedError
 
+    def cov_at(self, X: Array, Z: Array, hX: Array | None, hZ: Array | None) -> Array:
+        """Return cov(x, z) for each row of X (q, d) and Z (r, d), with basis rows: (q, r)."""
+        raise NotImplementedError
+
+    def blocks_at(self, X: Array, h: Array | None) -> Array:
+        """Return the covariance of m functions among each other at each row of X: (q, m, m)."""
+        raise NotImplementedError
+
     def members(self) -> Iterable[tuple[Array, PosteriorOperator]]:
         """Yield alpha (n, m) and C of each share of a mixture; nothing where there is one."""
         return ()
@@ -82,6 +99,10 @@ class ExplicitOperator(PosteriorOperator):
 
     expands: ClassVar[bool] = True
     C: Array | None
+
+    @property
+    def spreads(self) -> bool:
+        return self.C is not None
 
     def against(self, B: Array, hB: Array | None) -> tuple[Array, Array | None]:
         return (np.zeros_like(B) if self.C is None else np.asarray(self.C @ B)), None
@@ -267,6 +288,99 @@ class InducedOperator(HalvesOperator):
         phi = transposed_solve(self.triangle, A)
         both = phi if h is None else np.vstack([phi, h.T])
         return phi, transposed_solve(self.root, both)
+
+
+@dataclass(eq=False)
+class WeightOperator(PosteriorOperator):
+    """The posterior of weights b, f(x) = phi(x)'b: their means, and roots of their precisions.
+
+        mean(x) = phi(x)'E b,    cov(x, z) = (R^-T phi(x))'(R^-T phi(z))
+
+    Nothing is subtracted from the prior, so that nothing cancels; there are no points. Theory
+    (I14).
+
+    Parameters
+    ----------
+    kernel : the prior, with its features phi: (q, d) -> (q, p).
+    weights : (p, m) E b of m functions.
+    roots : R (p + c, p + c), upper, of each function, or one for all; c functions of a basis stand
+        below the weights. One (m p, m p) is that of all functions together. None: a mode.
+    """
+
+    walks: ClassVar[bool] = True
+    knows_variances: ClassVar[bool] = True
+    weighs: ClassVar[bool] = True
+
+    kernel: Any
+    weights: Array
+    roots: list[Array]
+
+    @property
+    def spreads(self) -> bool:
+        return bool(self.roots)
+
+    @property
+    def joint(self) -> bool:
+        """Whether one root is that of all functions together."""
+        p, m = self.weights.shape
+        return m > 1 and len(self.roots) == 1 and len(self.roots[0]) == p * m
+
+    def mean_at(self, X: Array, alpha: Array) -> Array:
+        return self._by_rows(lambda x, _: self.kernel.explicit(x) @ self.weights, X, None)
+
+    def _by_rows(
+        self, one: Callable[[Array, Array | None], Array], X: Array, h: Array | None
+    ) -> Array:
+        """Return ``one`` of rows of X (q, d) and h (q, k), as many at a time as memory likes."""
+        size = max(1, BATCH // self.weights.size)
+        if len(X) <= size:
+            return np.asarray(one(X, h))
+        parts = [slice(i, i + size) for i in range(0, len(X), size)]
+        return np.concatenate([one(X[at], None if h is None else h[at]) for at in parts])
+
+    def half(self, X: Array, h: Array | None, j: int = 0) -> Array:
+        """R^-T [phi(x); h(x)] for each row of X (q, d), (p + c, q), of function j."""
+        phi = self.kernel.explicit(X).T
+        return transposed_solve(self.roots[j], phi if h is None else np.vstack([phi, h.T]))
+
+    def var_at(self, X: Array, h: Array | None = None) -> Array:
+        if not self.roots:
+            return np.asarray(self.kernel.diag(X))
+        return self._by_rows(self._squares, X, h)
+
+    def _squares(self, X: Array, h: Array | None, j: int = 0) -> Array:
+        half = self.half(X, h, j)
+        return np.asarray(np.einsum("ij,ij->j", half, half))
+
+    def cov_at(self, X: Array, Z: Array, hX: Array | None, hZ: Array | None) -> Array:
+        if not self.roots:
+            return np.asarray(self.kernel(X, Z))
+        left = self.half(X, hX)
+        return np.asarray(left.T @ (left if Z is X else self.half(Z, hZ)))
+
+    def blocks_at(self, X: Array, h: Array | None) -> Array:
+        m = self.weights.shape[1]
+        if self.joint:
+            return self._by_rows(self._together, X, h)
+        if len(self.roots) < 2:
+            return np.asarray(self.var_at(X, h)[:, None, None] * np.eye(m))
+        own = [self._by_rows(partial(self._squares, j=j), X, h) for j in range(m)]
+        return np.asarray(np.column_stack(own)[:, :, None] * np.eye(m))
+
+    def _together(self, X: Array, h: Array | None) -> Array:
+        phi, (p, m) = self.kernel.explicit(X).T, self.weights.shape
+        halves = np.zeros((m * p, phi.shape[1], m))
+        for c in range(m):
+            placed = np.zeros((m * p, phi.shape[1]))
+            placed[c * p : (c + 1) * p] = phi
+            halves[:, :, c] = transposed_solve(self.roots[0], placed)
+        return np.asarray(np.einsum("npc,npe->pce", halves, halves, optimize=True))
+
+    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
+        raise NotImplementedError("a posterior of weights stands on no points: use gram='dense'")
+
+    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
+        raise NotImplementedError("a posterior of weights stands on no points: use gram='dense'")
 
 
 @dataclass(eq=False)

@@ -168,6 +168,11 @@ def representer(model: Any) -> Expansion | list[Expansion]:
         )
     posterior, units = posteriors[0], model.units_.of_latent(model.losses_[0])
     prior = posterior.parent
+    if getattr(getattr(posterior, "operator", None), "weighs", False):
+        raise ValueError(
+            "the model is known by the weights of its features, not by points: fit it with "
+            "gram='dense' for an expansion"
+        )
     if not isinstance(prior, Prior):
         raise ValueError("the model was conditioned more than once: it has no single expansion")
     found = []

@@ -117,9 +117,10 @@ class Process(ABC):
         ``solution`` was solved on the Gram of this process at X, with this process's mean there;
         one that stands on few points says which (``gram``).
         """
-        alpha, C = solution.alpha, solution.factor.operator()
-        if gram is not None and not gram.exact:
-            X, alpha = gram.support, gram.carry(alpha)
+        if gram is not None and gram.few:
+            X, alpha, C = gram.stands(solution.alpha, solution.factor, solution.beta)
+        else:
+            alpha, C = solution.alpha, solution.factor.operator()
         return Posterior(self, X, alpha, C, beta=solution.beta, basis=basis)
 
 
@@ -189,7 +190,7 @@ class Posterior(Process):
 
     @property
     def has_spread(self) -> bool:
-        return not (isinstance(self.operator, ExplicitOperator) and self.operator.C is None)
+        return self.operator.spreads
 
     def members(self) -> list[Process]:
         own = [Posterior(self.parent, self.points, *pair) for pair in self.operator.members()]
@@ -214,6 +215,9 @@ class Posterior(Process):
         return batched(one, X, len(self.points))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        if self.operator.weighs:
+            hZ = None if Z is None else self._rows(Z)
+            return self.operator.cov_at(X, X if Z is None else Z, self._rows(X), hZ)
         A = self.parent(X, self.points).T
         B = A if Z is None else self.parent(Z, self.points).T
         hA = self._rows(X)
@@ -262,6 +266,8 @@ class Posterior(Process):
 
     def blocks(self, X: Array) -> Array:
         C, eye = self.operator, np.eye(self.alpha.shape[1])
+        if C.weighs:
+            return C.blocks_at(X, self._rows(X))
         if not isinstance(C, SeveralOperator):
             return np.asarray(self.diag(X)[:, None, None] * eye)
         known = batched(lambda x: C.blocks(self.parent(x, self.points).T), X, len(self.points))
@@ -291,6 +297,10 @@ class Posterior(Process):
         q(u) = N(m, S) on them, alpha' = Kzz^-1 (m - parent mean), C' = Kzz^-1 - Kzz^-1 S Kzz^-1,
         but nothing cancels.
         """
+        if self.operator.weighs:
+            raise ValueError(
+                "a posterior of weights has no points to be projected from: fit with gram='dense'"
+            )
         if self.basis is not None:
             raise ValueError("a posterior with an unpenalised basis cannot be projected")
         Kzz = cho_factor(self.parent(points), lower=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mercer.core.arrays import Array
@@ -22,6 +23,7 @@ from mercer.linalg.operators import (
     InducedOperator,
     PosteriorOperator,
     SeveralOperator,
+    WeightOperator,
 )
 from mercer.linalg.structured.additive import AdditiveGram, AdditiveOperator
 from mercer.linalg.structured.kronecker import KroneckerGram, KroneckerOperator
@@ -62,6 +64,9 @@ _ADDITIVE: dict[str, Kind] = {
     "rank": Plain(int),
 }
 _WITH_BASIS = ("basis", "contrast", "inducing", "additive_basis", "line_basis")
+# of p weights; the root of several functions together has q rows
+_ROOT = Numbers("p+b p+b | p p | q q", upper=True, diagonal="positive")
+_WEIGHTS: dict[str, Kind] = {"weights": Numbers("p m"), "roots": Each(_ROOT)}
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
 _SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
 
@@ -109,6 +114,8 @@ def _form(operator: Any) -> str:
             return "contrast" if operator.gain is None else "inducing"
         case InducedOperator():
             return "induced"
+        case WeightOperator():
+            return "weights"
         case SeveralOperator():
             return "several" if operator.shared is None else "coupled"
         case KroneckerOperator() | _Structured(centres=None):
@@ -144,6 +151,7 @@ OPERATOR = One(
         "iterative": Fields(
             StoredIterative, _ITERATIVE, own="z", parts=lambda operator: operator.state()
         ),
+        "weights": Fields(partial(WeightOperator, None), _WEIGHTS),
         "several": Fields(lambda operators: SeveralOperator(operators, None), _SEVERAL),
         "coupled": Fields(SeveralOperator, _SEVERAL | _SHARED),
         # a draw of latent values: K^+ = Q'Q; the other draws of the same posterior share it
@@ -179,6 +187,10 @@ def _posterior(
         raise ValueError("there is an operator of a basis, but no basis")
     if isinstance(operator, _Structured):
         operator = operator.at(kernel, points)
+    elif isinstance(operator, WeightOperator):
+        operator = replace(operator, kernel=kernel.signal())
+        if len(operator.roots) not in (0, 1, operator.weights.shape[1]):
+            raise ValueError("there is not a root for each function, or for all")
     elif isinstance(operator, LineOperator):
         states = process_of(kernel, points.shape[1])
         if states is None:
@@ -204,6 +216,6 @@ POSTERIOR = Fields(
         "beta": Maybe(Numbers("b m")),
         "operator": OPERATOR,
     },
-    own="n b z",
+    own="n b z p q",
     parts=_parts,
 )

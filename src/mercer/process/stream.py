@@ -11,6 +11,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -18,11 +19,24 @@ from scipy.linalg import cholesky, solve_triangular
 from mercer.core.arrays import Array
 from mercer.core.memory import keep_pages
 from mercer.inference.base import Solution
-from mercer.inference.stream import BlockSolution, Explicit, Growing, Latent, absorb, chosen
+from mercer.inference.stream import (
+    BlockSolution,
+    Explicit,
+    Growing,
+    Latent,
+    Rule,
+    chosen,
+)
+from mercer.inference.stream import absorb as by_bound
 from mercer.kernels.base import Kernel
+from mercer.kernels.features.explicit import width_of
 from mercer.kernels.stationary.base import tied_scales
+from mercer.linalg.dense.gram import DenseGram
+from mercer.linalg.gram import Gram
 from mercer.linalg.operators import PosteriorOperator, SeveralOperator
+from mercer.linalg.reduced.weights import FROM, pays
 from mercer.process.process import BATCH_BYTES, Prior, Process, batched
+from mercer.process.weights import MOST, WeightStream
 
 SHARES = np.array([0.0, 0.03, 0.1, 0.3, 0.6, 0.9])  # of drift, for drift="auto"
 HAZARD = 0.05  # prior probability of any change before a batch, the same for each kind
@@ -46,27 +60,39 @@ class StreamPosterior(Process):
     S: Array | None  # (n, m) labels of the points
     w: Array | None  # (n,) weights of the points
     moved: float = 0.0  # sum over the projections of what Explicit.moved returns
+    offset: Array | None = None  # (m,) the prior means; None: zero
+
+    weighs = False
 
     @classmethod
-    def empty(cls, kernel: Kernel, d: int, m: int) -> StreamPosterior:
+    def empty(cls, kernel: Kernel, d: int, m: int, offset: Array | None = None) -> StreamPosterior:
         """Return the prior of m latent functions of d columns: no example was seen."""
         latents = tuple(Growing.empty() for _ in range(m))
-        return cls(kernel, np.zeros((0, d)), latents, np.zeros((0, m)), np.zeros(0))
+        none = np.zeros((0, d)), latents, np.zeros((0, m)), np.zeros(0)
+        return cls(kernel, *none, offset=offset)
 
-    @classmethod
-    def of_sites(
-        cls, kernel: Kernel, points: Array, S: Array, solution: Solution
-    ) -> StreamPosterior:
-        """Return the posterior of points (n, d) with labels S (n, m) that were solved together."""
-        latents, K = [], kernel(points)
+    @property
+    def level(self) -> Array:
+        """The prior means (m,)."""
+        return np.zeros(len(self.latents)) if self.offset is None else self.offset
+
+    def gram(self, points: Array) -> Gram:
+        """Return the Gram of points (n, d) that are to be solved together."""
+        return DenseGram(self.kernel, points, keep=True)
+
+    def given_sites(self, points: Array, S: Array, solution: Solution) -> StreamPosterior:
+        """Return the posterior of points (n, d) with labels S (n, m), and nothing before."""
+        latents, K, offset = [], self.kernel(points), self.offset
         W = solution.W.reshape(S.shape)
         targets = solution.z + solution.alpha / W  # C target = alpha
+        targets = targets if offset is None else targets - offset
         for precision, target in zip(W.T, targets.T, strict=True):
             R = cholesky(K + np.diag(1.0 / precision), lower=True)
             v = solve_triangular(R, target, lower=True)
             gain = 2.0 * float(np.log(R.diagonal()).sum()) + float(np.log(precision).sum())
             latents.append(Growing.empty().with_rows(R, v, gain))
-        return cls(kernel, points, tuple(latents), S, solution.weights)
+        kept = points, tuple(latents), S, solution.weights
+        return StreamPosterior(self.kernel, *kept, offset=offset)
 
     # ------------------------------------------------------------------ the process
     @cached_property
@@ -95,6 +121,7 @@ class StreamPosterior(Process):
         K = self.kernel(self.points, X)
         each = [latent.marginals(K) for latent in self.latents]
         mean = np.column_stack([mean for mean, _ in each])
+        mean = mean if self.offset is None else mean + self.offset
         reduction = np.column_stack([drop for _, drop in each])
         # rounding can leave -1e-16 of the prior variance
         return mean, np.maximum(self.kernel.diag(X)[:, None] - reduction, 0.0)
@@ -136,7 +163,7 @@ class StreamPosterior(Process):
 
     # ------------------------------------------------------------------ learning
     def absorb(
-        self, X: Array, S: Array, w: Array, budget: int | None = None
+        self, X: Array, S: Array, w: Array, budget: int | None = None, rule: Rule = by_bound
     ) -> tuple[StreamPosterior, list[BlockSolution]]:
         """Condition on X (b, d) with labels S (b, m) and weights w (b,), in this order.
 
@@ -151,10 +178,12 @@ class StreamPosterior(Process):
             K, prior = whole[:n, n:], whole[n:, n:]
         else:
             K, prior = self.kernel(self.points, X), self.kernel(X)
-        pairs = zip(self.latents, S.T, strict=True)
-        steps = [latent.absorb(K, prior, labels, w) for latent, labels in pairs]
+        steps = [
+            latent.absorb(K, prior, labels, w, level, rule)
+            for latent, labels, level in zip(self.latents, S.T, self.level, strict=True)
+        ]
         blocks, latents = [block for _, block in steps], tuple(latent for latent, _ in steps)
-        after = StreamPosterior(self.kernel, points, latents, None, None, self.moved)
+        after = replace(self, points=points, latents=latents, S=None, w=None)
         if over and budget is not None:
             return after._projected(whole, budget - max(0, budget // 10 - len(X))), blocks
         if self.S is not None and self.w is not None:
@@ -178,17 +207,17 @@ class StreamPosterior(Process):
         latents = tuple(change(latent.explicit(), size, K) for latent in self.latents)
         return replace(self, latents=latents, S=None, w=None)
 
-    def evidence(self, X: Array, S: Array, w: Array, shares: Array) -> Array:
+    def evidence(self, X: Array, S: Array, w: Array, shares: Array, rule: Rule = by_bound) -> Array:
         """Return for each share (s,) the log bound on the labels S (b, m) at X, had it drifted so.
 
         A drift scales mean and reduction of the covariance: the kernel is evaluated once.
         """
         K, prior, value = self.kernel(self.points, X), self.kernel(X), np.zeros(len(shares))
-        for latent, labels in zip(self.latents, S.T, strict=True):
+        for latent, labels, level in zip(self.latents, S.T, self.level, strict=True):
             mean, A, B = latent.parts(K)
             reduction = A.T @ B
             for i, kept in enumerate(1.0 - shares):
-                block = absorb(np.sqrt(kept) * mean, prior - kept * reduction, labels, w)
+                block = rule(np.sqrt(kept) * mean + level, prior - kept * reduction, labels, w)
                 value[i] += block.log_q
         return value
 
@@ -210,7 +239,8 @@ class StreamPosterior(Process):
         at = chosen(K, np.sum([latent.stakes() for latent in latents], axis=0), budget)
         after = tuple(latent.project(at.keep, at.drop, at.A) for latent in latents)
         moved = self.moved + sum(latent.moved(at.drop, at.V) for latent in latents)
-        return StreamPosterior(self.kernel, self.points[at.keep], after, None, None, moved)
+        kept = self.points[at.keep]
+        return replace(self, points=kept, latents=after, S=None, w=None, moved=moved)
 
     def lost(self) -> float:
         """Return the sum over all projections of KL(q | projected q), over the latent functions.
@@ -225,13 +255,49 @@ class StreamPosterior(Process):
         return max(0.5 * (self.moved + gains), 0.0)  # a loss of nothing rounds below zero
 
 
-def likely_share(stream: StreamPosterior, X: Array, S: Array, w: Array) -> tuple[float, float]:
+def weighed(
+    stream: StreamPosterior | WeightStream, n: int, eager: bool, budget: int | None, rule: Rule
+) -> StreamPosterior | WeightStream:
+    """Return the stream by the weights of its features, if these are few beside n rows.
+
+    Few are at most 500 and the budget, and where the stream is not ``eager`` a quarter of the rows.
+    The examples so far are absorbed once more, which gives the same numbers.
+    """
+    if stream.weighs or stream.S is None or stream.w is None or not (eager or n >= FROM):
+        return stream
+    d, m = stream.points.shape[1], width_of(stream.kernel, stream.points)
+    if m is None or m > (MOST if budget is None else min(MOST, budget)):
+        return stream
+    if not (eager or pays(n, m)):
+        return stream
+    after = WeightStream.empty(stream.kernel, m, d, len(stream.latents), stream.offset)
+    for i in range(0, len(stream.points), ROWS):
+        rows = slice(i, i + ROWS)
+        after, _ = after.absorb(stream.points[rows], stream.S[rows], stream.w[rows], None, rule)
+    return after
+
+
+def prior_means(given: Any, m: int) -> Array | None:
+    """Return the prior means (m,) of m functions, None for zero; refuse what are none."""
+    try:
+        found = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.full(2, np.nan)
+    if found.shape not in ((), (m,)) or not np.all(np.isfinite(found)):
+        each = f", or {m} of them, one for each class" if m > 1 else ""
+        raise ValueError(f"mean, the prior mean of f, must be a finite number{each}, not {given!r}")
+    return np.broadcast_to(found, (m,)).copy() if np.any(found) else None
+
+
+def likely_share(
+    stream: StreamPosterior | WeightStream, X: Array, S: Array, w: Array, rule: Rule = by_bound
+) -> tuple[float, float]:
     """Return the most probable share given the labels S (b, m) at X, and its log prior.
 
     p(share | labels) is proportional to p(labels | share) p(share), the first by its lower bound.
     The log prior added leaves a lower bound: one term of the sum over all shares.
     """
-    value = stream.evidence(X, S, w, SHARES) + LOG_PRIOR
+    value = stream.evidence(X, S, w, SHARES, rule) + LOG_PRIOR
     best = int(value.argmax())
     return float(SHARES[best]), float(LOG_PRIOR[best])
 

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from mercer._native import rational
 from mercer.core.arrays import Array
 from mercer.kernels.base import Kernel
+from mercer.kernels.features.explicit import width_of
 from mercer.kernels.markov import ANY
 from mercer.linalg.line import Line
 from mercer.testing.clauses import check_component, close, close_whole, gradient, holds
@@ -64,6 +65,7 @@ def check_kernel(
     _check_columns(kernel, points)
     _check_units(kernel, points)
     _check_features(kernel, points, others)
+    _check_explicit(kernel, points)
     _check_matmul(kernel, points, points if kernel.pairwise else others)
     _check_states(kernel, points)
     _check_process(kernel, points)
@@ -275,6 +277,25 @@ def _check_features(kernel: Kernel, X: Array, Z: Array) -> None:
         found = kernel.features(csr_array(X))
         dense: Any = found.toarray() if hasattr(found, "toarray") else found
         close_whole("features", dense, F, 1e-12, "sparse rows must have the features of dense ones")
+
+
+def _check_explicit(kernel: Kernel, X: Array) -> None:
+    """The map of weight space, and its gradient: <G, k(X, X)> by the features alone."""
+    m = width_of(kernel, X)
+    if m is None:
+        return
+    F, K = kernel.signal().explicit(X), kernel.signal()(X, X.copy())
+    size = float(np.abs(K).max(initial=0.0))
+    holds("explicit", F.shape == (len(X), m), f"width says {m} columns, and phi(X) is {F.shape}")
+    close("explicit", F @ F.T, K, 0.0, 1e-10 * size, "phi(x)'phi(z) must be k(x, z)")
+    G = np.random.default_rng(6).standard_normal(K.shape)
+    G = G + G.T
+    wanted = kernel.pullback(X, X.copy(), G) if list(kernel.differentiable()) else {}
+    found = kernel.explicit_pullback(X, F, 2.0 * G @ F)
+    holds("explicit", found.keys() == wanted.keys(), f"slopes of {list(found)}")
+    text = "the gradient of <G, phi phi'> must be that of <G, k(X, X)>"
+    for path, slope in wanted.items():
+        close_whole(f"explicit, {path}", found[path], slope, 1e-8, text)
 
 
 def _check_matmul(kernel: Kernel, X: Array, Z: Array) -> None:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import inference as inferences
 from mercer.core.arrays import Array, location_scale
 from mercer.core.memory import require_memory
+from mercer.estimators.online.bound import bounds
 from mercer.estimators.online.record import OnlineRecord
 from mercer.estimators.shared import labels
 from mercer.estimators.shared.parts import positional, resolve_kernel, standardizes, start_length
@@ -24,7 +25,6 @@ from mercer.estimators.shared.stream import (
     known_codes,
     require_moderate,
 )
-from mercer.estimators.shared.summary import Rows, Summarised
 from mercer.estimators.shared.table import (
     build_table,
     check_weights,
@@ -32,29 +32,32 @@ from mercer.estimators.shared.table import (
     read_rows,
     restored_on_error,
 )
-from mercer.estimators.shared.units import Units, describe_units, no_units
-from mercer.inference.base import Report
+from mercer.estimators.shared.units import Units, no_units
 from mercer.inference.sites.bound import Bound
+from mercer.inference.sites.laplace import Laplace
+from mercer.inference.sites.sequential import absorb_by_laplace
+from mercer.inference.stream import Rule, absorb
 from mercer.kernels import Constant
 from mercer.kernels.stationary.base import tied_scales
-from mercer.linalg.dense.gram import DenseGram
 from mercer.losses import Logistic
 from mercer.losses.numbers.averages import log_averaged
-from mercer.process.stream import StreamPosterior, likely_length, likely_share
+from mercer.process.stream import (
+    StreamPosterior,
+    likely_length,
+    likely_share,
+    prior_means,
+    weighed,
+)
+from mercer.process.weights import WeightStream
 
 AMPLITUDE, BIAS = 4.0, 1.0  # prior variances of a kernel given by name, and of its constant
 BLOCK = 128  # examples that are absorbed together, at most
 SMALL = 1000  # points whose matrices (8 MB each) fit anywhere: asking the system takes longer
 LOGISTIC = Logistic()
-NOT_KEPT = (
-    "a stream is learned in one pass and its rows are not kept, so none can be left out; "
-    "prequential_ has the figures of each row predicted before it was learned"
-)
-COMPUTED = ("standardize", "search", "gram", "degrees_of_freedom", "left_out")  # in report_
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Bayesian kernel logistic regression, one example or one batch at a time.
 
     The posterior of the latent function is a Gaussian process, and the prior for what comes next.
@@ -80,10 +83,13 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
         it stays the same on the kept points, with the prior's law of everything else given those.
         ``report_["budget"]`` sums the divergence this costs, in nats. After small batches it is
         projected to as much as a tenth below the budget: not each needs a projection.
-    inference : :class:`mercer.inference.Bound` or None (default, ``Bound()``). Tolerance and number
-        of steps of :meth:`fit` and :meth:`refine`.
+    inference : None (default, ``Bound()``), :class:`mercer.inference.Bound` or ``Laplace``, with
+        tolerance and number of steps of :meth:`fit` and :meth:`refine`. With Laplace each example
+        is a Gaussian about the mode given those before it: wider than that of the bound, and
+        ``log_evidence_`` is no bound.
     standardize : bool or "auto" (default). Whether to standardise the columns by the first batch;
         "auto" for a kernel given by name. A kernel object is in your units: True is refused for it.
+    mean : float, default 0, or one for each class of several: the prior mean of f, log odds.
 
     Attributes
     ----------
@@ -101,7 +107,11 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
     -----
     Several classes have one latent function each, against the rest; their probabilities are
     normalised. A row of weight w counts as w rows that share one bound, which is not quite the same
-    as one each. Forgetting or drift without a budget costs O(n^3) per batch, the rest O(n^2) a row.
+    as one each. A kernel with m <= 500 explicit features (Linear, Polynomial, RandomFourier, ...;
+    m <= budget, if there is one) is kept by their weights from 256 rows and 4 m on, or at once
+    where the stream forgets, drifts or has a budget: O(m^2) a row, O(m^3) a batch that forgets or
+    drifts, nothing to project. Any other costs O(n^2) a row, and forgetting or drift without a
+    budget O(n^3) per batch.
 
     References
     ----------
@@ -126,13 +136,14 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
     True
     """
 
-    _freezes: ClassVar[tuple[str, ...]] = ("kernel", "standardize")
+    _freezes: ClassVar[tuple[str, ...]] = ("kernel", "standardize", "mean")
     kernel: Any = field(default=None, kw_only=False)
     rho: float = 1.0
     drift: float | str = 0.0
     budget: int | None = None
     inference: Any = None
     standardize: bool | str = "auto"
+    mean: Any = 0.0
 
     # ------------------------------------------------------------------ learning
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -140,8 +151,8 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
 
         ``classes`` lists all labels of the stream; it is needed at the first call unless that batch
         has all of them. ``sample_weight`` (b,) is 1 if None; rows of weight zero are skipped.
-        ``kernel`` and ``standardize`` are frozen by the first batch: changing one of them later is
-        an error. After any error the learner is as it was before the call.
+        ``kernel``, ``standardize`` and ``mean`` are frozen by the first batch: changing one of them
+        later is an error. After any error the learner is as it was before the call.
         """
         with restored_on_error(self):
             begun = hasattr(self, "posteriors_")
@@ -154,32 +165,38 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
             codes = known_codes(y, known)
             use = w > 0.0
             X, codes, w = X[use], codes[use], w[use]
-            S = _signs(codes, len(known))
+            S, rule = _signs(codes, len(known)), self._rule()
             if not begun:
                 self._begin(known, X, S, w, rows=len(X))
             n = len(self.stream_.points)
             size = n + len(X) if budget is None else min(n + len(X), max(n, budget) + BLOCK)
-            if size > SMALL:
+            if size > SMALL and not self.stream_.weighs:
                 require_memory(size, 2 * len(self.stream_.latents))
             inside = self.units_.standardised(X)
             require_moderate(self.stream_.kernel, inside)
-            before, first = self.stream_.forget(rho), slice(0, BLOCK)
+            eager = budget is not None or rho < 1.0 or drift != 0.0
+            before, first = (
+                weighed(self.stream_, n, eager, budget, rule).forget(rho),
+                slice(0, BLOCK),
+            )
             share, surprise = drift, 0.0
             if share is None:
-                share, surprise = likely_share(before, inside[first], S[first], w[first])
+                share, surprise = likely_share(before, inside[first], S[first], w[first], rule)
             stream, figures = before.drift(share), self.prequential_
             value, projections = self.log_evidence_ + surprise, 0
             for i in range(0, len(X), BLOCK):
                 part = slice(i, i + BLOCK)
+                stream = weighed(stream, len(stream.points), eager, budget, rule)
                 size = len(stream.points) + len(X[part])
-                after, blocks = stream.absorb(inside[part], S[part], w[part], budget)
+                after, blocks = stream.absorb(inside[part], S[part], w[part], budget, rule)
                 value += sum(block.log_q for block in blocks)
                 mean = np.column_stack([block.mean for block in blocks])
                 var = np.maximum(np.column_stack([block.var for block in blocks]), 0.0)
                 if drift is None and share and i == 0:  # a change that was not foreseen
                     mean, var = before.marginals(inside[part])
                 figures = figures.add(class_logs(mean, var), codes[part], w[part])
-                stream, projections = after, projections + (len(after.points) < size)
+                projections += not after.weighs and len(after.points) < size
+                stream = after
             self.posteriors_, self.prequential_, self.log_evidence_ = [stream], figures, value
             self._count(len(X), float(w.sum()), projections, share)
         return self
@@ -199,11 +216,14 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
             table = build_table(X, S, given.weights, by_row=False, flat=S.shape[1] == 1, alike=True)
             rows = given.rows[table.keep]
             self._begin(given.classes, table.points, table.mean, table.total, rows=len(rows))
+            n, eager = len(table.points), budget is not None
+            self.posteriors_ = [weighed(self.stream_, n, eager, budget, self._rule())]
             self._solve_together(self.units_.standardised(table.points), table.mean, table.total)
             size = len(self.stream_.points)
             if budget is not None:
                 self.posteriors_ = [self.stream_.within(budget)]
-            self._count(len(rows), float(rows.sum()), int(len(self.stream_.points) < size))
+            projected = not self.stream_.weighs and len(self.stream_.points) < size
+            self._count(len(rows), float(rows.sum()), int(projected))
         return self
 
     def refine(self) -> Self:
@@ -227,7 +247,8 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
     def _begin(self, classes: NDArray[Any], X: Array, S: Array, w: Array, *, rows: int) -> None:
         """Freeze units and kernel by the first batch X (b, d), labels S (b, m), of so many rows."""
         d, m = X.shape[1], S.shape[1]
-        self._bound()  # refuse another inference before any work
+        self._rule()  # refuse another inference before any work
+        offset = prior_means(self.mean, m)
         kernel, named = resolve_kernel(self.kernel, getattr(self, "feature_names_in_", None), d)
         if positional(kernel):
             raise ValueError(
@@ -250,7 +271,7 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
         self._freeze()
         self.classes_, self.units_, self.loss_ = classes, units, LOGISTIC
         self.kernel_ = units.kernel_in_user_units(kernel)
-        self.posteriors_ = [StreamPosterior.empty(kernel, d, m)]
+        self.posteriors_ = [StreamPosterior.empty(kernel, d, m, offset)]
         self.prequential_, self.log_evidence_ = Prequential(), 0.0
         scales = {"rows": rows, "standardize": standardize, "x_shift": units.x_shift.tolist()}
         scales |= {"x_scale": units.x_scale.tolist(), "length_factor": factor}
@@ -264,7 +285,7 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
             "rows": {"seen": 0, "weight": 0.0, "batches": 0},
             "budget": {"points": 0, "projections": 0},
             "drift": {"share": 0.0, "changes": 0},
-            "inference": {"name": "sequential bound"},
+            "inference": {"name": f"sequential {type(self._together()).__name__}".lower()},
         }
 
     def _count(self, rows: int, weight: float, projections: int, share: float = 0.0) -> None:
@@ -278,78 +299,42 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
             "drift": {"share": share, "changes": drift["changes"] + (share > 0.0)},
         }
 
-    def _bound(self) -> Bound:
-        bound = Bound() if self.inference is None else inferences.by_name(self.inference, LOGISTIC)
-        if not isinstance(bound, Bound):
+    def _together(self) -> Bound | Laplace:
+        """Return the inference for all examples together."""
+        found = Bound() if self.inference is None else inferences.by_name(self.inference, LOGISTIC)
+        if not isinstance(found, (Bound, Laplace)):
             raise ValueError(
-                "an online learner works by the quadratic bound: inference must be None or a "
-                f"Bound(), not {self.inference!r}; GPClassifier takes the others"
+                "an online learner works by the quadratic bound or by Laplace's method: inference "
+                f"must be None, a Bound() or a Laplace(), not {self.inference!r}; GPClassifier "
+                "takes the others"
             )
-        bound.check(LOGISTIC)
-        return bound
+        found.check(LOGISTIC)
+        return found
+
+    def _rule(self) -> Rule:
+        """Return how one example after the other is absorbed."""
+        return absorb if isinstance(self._together(), Bound) else absorb_by_laplace
 
     def _solve_together(self, points: Array, S: Array, w: Array) -> None:
         """Find the bounds of all points (n, d) together, labels S (n, m), weights w (n,)."""
-        bound, kernel = self._bound(), self.stream_.kernel
-        require_memory(len(points), 4 + 2 * S.shape[1])
-        require_moderate(kernel, points)
-        gram = DenseGram(kernel, points, keep=True)
-        solution = bound.solve(gram, S, LOGISTIC, weights=w)
-        bound.warn(solution.report)
-        self.posteriors_ = [StreamPosterior.of_sites(kernel, points, S, solution)]
-        self.log_evidence_ = float(bound.evidence(gram, S, LOGISTIC, solution).value)
+        inference, stream = self._together(), self.stream_
+        require_moderate(stream.kernel, points)
+        if not stream.weighs:
+            require_memory(len(points), 4 + 2 * S.shape[1])
+        gram = stream.gram(points)
+        mean = np.broadcast_to(stream.level, S.shape)
+        solution = inference.solve(gram, S, LOGISTIC, weights=w, mean=mean)
+        inference.warn(solution.report)
+        self.posteriors_ = [stream.given_sites(points, S, solution)]
+        self.log_evidence_ = float(inference.evidence(gram, S, LOGISTIC, solution).value)
         ended = {k: v for k, v in solution.report.plain().items() if k != "columns"}
-        self._report = self._report | {"inference": {"name": "Bound", **ended}}
+        self._report = self._report | {"inference": {"name": type(inference).__name__, **ended}}
 
     # ------------------------------------------------------------------ what was learned
     @property
-    def stream_(self) -> StreamPosterior:
+    def stream_(self) -> StreamPosterior | WeightStream:
         """The posterior of the latent functions, given all rows so far: ``posteriors_[0]``."""
         return self.posteriors_[0]
-
-    @property
-    def left_out_(self) -> None:
-        """None: see ``report_["left_out"]``."""
-        check_is_fitted(self, "posteriors_")
-
-    loo_ = left_out_
-
-    @property
-    def report_(self) -> dict[str, Any]:
-        """What was done; the divergence lost to the budget is computed when it is asked for."""
-        check_is_fitted(self, "posteriors_")
-        figures = self._report
-        return figures | {
-            "standardize": {"on": figures["scales"]["standardize"]} | describe_units(self.units_),
-            "search": None,
-            "inference": Report().plain() | figures["inference"],
-            "gram": "dense",
-            "degrees_of_freedom": None,
-            "left_out": NOT_KEPT,
-            "budget": figures["budget"] | {"divergence_lost": self.stream_.lost()},
-        }
-
-    @report_.setter
-    def report_(self, given: dict[str, Any]) -> None:
-        """Entries of the caller's are kept, in model files too, and batches add to the others."""
-        self._report = {key: value for key, value in given.items() if key not in COMPUTED}
-
-    def _summary_rows(self) -> Rows:
-        report, seen = self.report_, self.prequential_
-        rows, kept = report["rows"], report["budget"]
-        lines = [
-            ("Data", "rows", f"{rows['seen']}, batches: {rows['batches']}"),
-            ("Data", "columns", str(self.n_features_in_)),
-            ("Model", "kernel", repr(self.kernel_)),
-            ("Model", "points kept", str(kept["points"])),
-            ("Quality", "log evidence, at least", f"{self.log_evidence_:.4f}"),
-        ]
-        if seen.weight:
-            text = f"log loss {seen.log_loss:.4f}, accuracy {seen.accuracy:.4f}"
-            lines.append(("Quality", "before each update", text))
-        if kept["projections"]:
-            lines.append(("Numerics", "divergence lost", f"{kept['divergence_lost']:.4g}"))
-        return lines
 
     # ------------------------------------------------------------------ predictions
     def _marginals(self, X: Any) -> tuple[Array, Array]:
@@ -365,6 +350,15 @@ class OnlineLogisticClassifier(OnlineRecord, Summarised, ClassifierMixin, BaseEs
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of :meth:`predict_proba`; finite."""
         return class_logs(*self._marginals(X))
+
+    def predict_log_bound(self, X: Any) -> Array:
+        """Return lower bounds (q, k) on the logarithms of what each class has as the next label.
+
+        Those of :meth:`predict_log_proba` are averages over the posterior; these are its bounds by
+        the best xi of each label, which do not sum to one: what ``log_evidence_`` would grow by.
+        Of several classes each is against the rest. Reference: Jaakkola & Haussler (1999), (14).
+        """
+        return bounds(*self._marginals(X))
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class (q, k), averaged over the posterior of f."""

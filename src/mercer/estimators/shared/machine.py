@@ -167,7 +167,9 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
         """Return the parts of the parameters, but for those that are ``changed``."""
         names = ("kernel", "loss", "inference", "search", "gram", "basis", "standardize")
         own = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        return resolve(given.names, given.X.shape[1], **(own | changed))
+        parts = resolve(given.names, given.X.shape[1], **(own | changed))
+        parts.weigh(given.X)
+        return parts
 
     def _check(self, given: Given, parts: Parts) -> None:
         """Refuse rows from which these parts cannot learn."""
@@ -277,7 +279,7 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
                 first_solved = solved
                 left = self._left_out(fit, draw, solved, posterior)
                 fit.report |= self._describe(fit, draw, solved)
-                if isinstance(solved.gram, ReducedGram):
+                if isinstance(solved.gram, ReducedGram) and not solved.gram.exact:
                     fit.report["inducing"] |= solved.gram.report()
             members = self._discriminant(fit, draw, solved, posterior).members()
             posteriors += members
@@ -413,8 +415,11 @@ def _degrees_of_freedom(kernel: Kernel, problem: Problem, solved: Solved) -> flo
         return float(W @ factor.cov_diag())
     if signal is None or not solved.gram.exact:
         return None
-    C = factor.solve(np.eye(len(problem.points)))
     k = 0 if problem.basis is None else problem.basis.shape[1]
+    if solved.gram.few:
+        F = signal.explicit(problem.points)
+        return float(np.einsum("ij,ij->", F, factor.solve(F))) + k
+    C = factor.solve(np.eye(len(problem.points)))
     return float(np.einsum("ij,ij->", signal(problem.points), C)) + k
 
 

@@ -11,22 +11,25 @@ from mercer import inference as inferences
 from mercer.core.arrays import Array, column_sums
 from mercer.core.basis import Basis, PolynomialBasis, as_basis
 from mercer.core.component import Component
+from mercer.core.memory import require_bytes
 from mercer.estimators.shared.represent import check_inducing, check_iterative, check_kronecker
 from mercer.estimators.shared.units import Units
 from mercer.inference.base import Inference
 from mercer.kernels import Kernel, Linear, Stationary, as_kernel
+from mercer.kernels.features.explicit import width_of
 from mercer.kernels.markov import process_of
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram, RecycledGrams
 from mercer.linalg.gram import Covariance, Gram
 from mercer.linalg.line import LineGram, Ordering
+from mercer.linalg.reduced.weights import FROM, WeightGram, pays
 from mercer.linalg.representation import Inducing, Iterative
 from mercer.linalg.structured.kronecker import kronecker_gram
 from mercer.losses.base import Loss
 from mercer.search import GramMaker, Search
 
 LINE_FROM = 256  # points from which "auto" walks along the line: below, dense is as fast
-NAMES = ("auto", "dense", "markov", "inducing", "iterative", "kronecker")
+NAMES = ("auto", "dense", "markov", "weights", "inducing", "iterative", "kronecker")
 AMPLITUDES = ("variance", "value")  # of a scaled kernel, of a constant
 
 # Noise of a loss given by name: where it starts and how far it may go, relative to var(y).
@@ -54,6 +57,7 @@ class Parts:
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)  # by full name
     amplitudes: tuple[float, float] | None = None  # of each variance and constant without its own
     linear: bool = False  # no n x n array is formed for many points
+    weights: str = "dense"  # "auto" may, "weights" must work with the weights of few features
     inducing: Inducing | None = None  # the function is known through its values at few points
     iterative: Iterative | None = None  # solutions by products alone
     points: Array | None = None  # (m, d) the inducing points, where they were given
@@ -133,10 +137,11 @@ class Parts:
             check_kronecker(self)
             self.make_gram, self.linear = kronecker_gram, True
             return
+        self.weights = name
         against = self._against_the_line(d)
         if name == "markov" and against:
             raise ValueError(f"gram='markov' does not serve here: {against}; use gram='auto'")
-        if name == "dense" or against:
+        if name in ("dense", "weights") or against:
             return
         dense, least = self.make_gram, 0 if name == "markov" else LINE_FROM
         ordering: Ordering | None = None  # points are sorted once, not for every kernel
@@ -151,6 +156,48 @@ class Parts:
             return gram
 
         self.make_gram, self.linear = make, True
+
+    def weigh(self, X: Array) -> None:
+        """Work with the weights of the kernel's features where they are few beside rows X (N, d).
+
+        "auto" does from 256 points and 4 for each weight: below, dense is as fast.
+        """
+        if self.weights not in ("auto", "weights") or self.linear:
+            return
+        forced = self.weights == "weights"
+        if not forced and len(X) < FROM:
+            return
+        m, dense = width_of(self.kernel, X), self.make_gram
+        against = self._against_weights(m)
+        if forced and against:
+            raise ValueError(f"gram='weights' does not serve here: {against}; use gram='auto'")
+        if m is None or against or not (forced or pays(len(X), m)):
+            return
+        require_bytes(
+            6 * 8 * len(X) * m, f"a fit of {len(X)} rows by {m} weights", "give fewer rows"
+        )
+
+        def make(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
+            assert isinstance(kernel, Kernel)
+            if forced or pays(len(points), width_of(kernel, points) or len(points)):
+                return WeightGram(kernel, points)
+            return dense(kernel, points, scratch=scratch)
+
+        self.make_gram, self.linear = make, True
+
+    def _against_weights(self, m: int | None) -> str:
+        """Say why m weights cannot be used, or nothing."""
+        if m is None:
+            return "the kernel has infinitely many features, or does not state them"
+        if not (self.inference.serves_inducing or self.inference.takes_weights):
+            return f"{type(self.inference).__name__} needs the dense algebra"
+        if self.criterion not in (None, "evidence"):
+            return f"the search by {self.criterion!r} needs the dense algebra"
+        if np.any(np.asarray(getattr(self.loss, "noise", 1.0)) == 0.0):
+            return "few weights cannot meet every row, and the loss has no noise"
+        if self.loss.response == "multiclass" and self.kernel.noise_free() is not self.kernel:
+            return "a softmax takes no noise parts of the kernel"
+        return ""
 
     def limits(self, kernel: Kernel) -> dict[str, tuple[float, float]]:
         """Return the bounds of a search by full name."""

@@ -151,6 +151,8 @@ class MachineRecord(Recorded):
             raise ValueError("there are not as many targets as points")
         for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
             points = posterior.points[:: 1 + len(posterior.points) // 8]
+            if posterior.operator.weighs:  # it has no points
+                points = np.ones((1, len(self.units_.x_scale)))
             q, mean = len(points), posterior.mean(points)
             fine = bool(mean.shape == (q, m) and np.isfinite(mean).all())
             if posterior.has_spread and not posterior.parent.kernel.pairwise:
@@ -164,7 +166,7 @@ class MachineRecord(Recorded):
             if not fine:
                 raise ValueError("the parts of the model do not belong to its arrays")
         if classes is not None:
-            first = self.units_.in_user_units(self.posteriors_[0].points[:1])
+            first = self.units_.in_user_units(points[:1])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # this row has no column names
                 self.predict(first)  # type: ignore[attr-defined]  # a classifier has it

@@ -156,13 +156,17 @@ def _bounds(found: list[float | None] | None) -> str | None:
 
 
 def represented(report: dict[str, Any]) -> str | None:
-    """Return how K was held, if not exactly: the model is then another one, or has an error."""
+    """Return how K was held, if not whole: the model is then another one, or has an error."""
     found, ended = report.get("inducing"), report["inference"]
     if found is not None:
         text = f"{found['points']} inducing points ({found['chosen']}), which explain "
         text += f"{100.0 * found['explained']:.2f} % of the prior variance"
         gain = found.get("gain_by_doubling")
         return text if gain is None else f"{text}; the last doubling gained {gain:.3f} a row"
+    if report.get("gram") == "weights":
+        each = ended.get("columns") or [ended]
+        m = each[0].get("weights")
+        return "by the weights of its features" + ("" if m is None else f": {m}") + ", exactly"
     if report.get("gram") == "iterative":
         scale = report["standardize"].get("y_scale", [1.0])
         error, what = ended["mean_error"] * scale[0], ""

@@ -145,7 +145,7 @@ def _operator(gram: Gram, W: Array, H: Array) -> Callable[[Array], Array]:
     active = np.flatnonzero(W > 0.0)
     if H.shape[1] and np.linalg.matrix_rank(H[active]) < H.shape[1]:
         W = np.maximum(W, FLOOR / max(float(gram.diag().mean()), 1.0))
-    elif len(active) < SPARSE * len(W):
+    elif len(active) < SPARSE * len(W) and not gram.few:
         K = np.ascontiguousarray(gram.rows(active)[:, active])
         part = DenseGram.given(K).factor(W[active]) if len(active) else None
 

@@ -171,6 +171,7 @@ class Dual(ModeInference):
 
     abstract: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ("conjugate", "derivatives")
+    takes_weights: ClassVar[bool] = True
 
     def __init__(self, tol: float = 1e-10, max_iter: int = 1000, block: int | None = None) -> None:
         self.tol, self.max_iter, self.block = tol, max_iter, block
@@ -178,7 +179,8 @@ class Dual(ModeInference):
     def infer(self, task: Task, start: Solution | None) -> Solution:
         n, H = len(task.y), task.H
         tol = self.tol if states_derivatives(task.loss) else max(self.tol, 1e-6)
-        size = (n if n <= 2000 else 1000) if self.block is None else max(1, self.block)
+        whole = n <= 2000 or task.gram.few  # all points are one block
+        size = (n if whole else 1000) if self.block is None else max(1, self.block)
         modes, reports = [], []
         for j in range(task.y.shape[1]):
             one, a, b = task.column(j), np.zeros(n), np.zeros(H.shape[1])

@@ -42,7 +42,7 @@ def blocks(gram: Gram, H: Array) -> Prepare:
     def prepare(curvature: Array) -> Step:
         c = curvature.shape[1]
         factor = coupled(gram, curvature)
-        A = _basis_matrix(factor, H) if H.shape[1] else H
+        A = _basis_matrix(factor, H, c) if H.shape[1] else H
 
         def step(s: Array, a: Array) -> tuple[Array, Array]:
             da = s - factor.solve(np.asarray(gram @ s))
@@ -57,9 +57,15 @@ def blocks(gram: Gram, H: Array) -> Prepare:
     return prepare
 
 
-def _basis_matrix(factor: CoupledFactor, H: Array) -> Array:
-    """H'C H over classes and functions, made regular where all classes move together."""
+def _basis_matrix(factor: CoupledFactor, H: Array, c: int) -> Array:
+    """H'C H over c classes and functions, made regular where all classes move together."""
     assert factor.shared is not None
+    if not factor.factors:  # one factor for the weights of all classes
+        units = np.eye(c)[:, None, :, None] * H.T[None, :, None, :]  # class, function, class, row
+        A = np.array([[H.T @ factor.solve(V.T) for V in one] for one in units])
+        A = np.moveaxis(A, 3, 2).reshape(c * H.shape[1], -1)
+        size = np.diagonal(A).reshape(c, -1).sum(axis=0)
+        return np.asarray(A + np.kron(np.ones((c, c)), np.diag(size)))
     G = [one.solve(H) for one in factor.factors]
     halves = [half_solve(factor.shared, g) for g in G]
     A = np.block([[-left.T @ right for right in halves] for left in halves])
@@ -109,6 +115,7 @@ class Newton(ModeInference):
 
     abstract: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ("derivatives",)
+    takes_weights: ClassVar[bool] = True
     takes_classes: ClassVar[bool] = True
     takes_kinks: ClassVar[bool] = False
 

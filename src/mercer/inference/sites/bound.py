@@ -53,6 +53,7 @@ class Bound(SiteInference):
 
     abstract: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ("quadratic_bound",)
+    takes_weights: ClassVar[bool] = True
 
     def __init__(self, tol: float = 1e-6, max_iter: int = 1000) -> None:
         check_limits("Bound", tol, max_iter)

@@ -143,10 +143,8 @@ def _leave(state: Mode, landscape: Landscape) -> Mode:
     With K = V S^2 V' the curvature along f = V S u is u'(I + S V'W V S) u. At its lowest
     eigenvalue lam < 0 the coefficients are a = V S^-1 u = W f / (lam - 1).
     """
-    K = landscape.gram.rows(np.arange(len(state.f)))
-    values, vectors = np.linalg.eigh(0.5 * (K + K.T))
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    lam, u = np.linalg.eigh(np.eye(len(K)) + root.T @ (state.curvature * root))
+    root = landscape.gram.square_root()
+    lam, u = np.linalg.eigh(np.eye(root.shape[1]) + root.T @ (state.curvature * root))
     da = state.curvature * (root @ u[:, :1]) / (lam[0] - 1.0)
     if float(np.vdot(state.residual, np.asarray(landscape.gram @ da))) < 0.0:
         da = -da

@@ -98,7 +98,7 @@ class Variational(SiteInference):
         return self.factors is None
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
-        best = partial(descend if task.gram.exact else climb, task, start, self.tol, self.max_iter)
+        best = partial(climb if task.gram.few else descend, task, start, self.tol, self.max_iter)
         if self.factors is None:
             return best()
         given = (self.factors, self.tol, self.max_iter, self.jitter)

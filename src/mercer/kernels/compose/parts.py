@@ -13,6 +13,7 @@ from mercer.core.arrays import Array
 from mercer.kernels.base import Gradient, Kernel, prefixed
 from mercer.kernels.compose.wrappers import Scale
 from mercer.kernels.dot import Linear
+from mercer.kernels.features.explicit import Stacked
 from mercer.kernels.markov import (
     MarkovProcess,
     Slopes,
@@ -54,7 +55,7 @@ class _Parts(Kernel, abstract=True):
         return parts
 
 
-class Sum(_Parts):
+class Sum(_Parts, Stacked):
     """Sum of kernels, k = sum_i k_i: the prior of a sum of independent functions.
 
     Parameters

@@ -22,6 +22,7 @@ from mercer.kernels.base import (
     whole,
 )
 from mercer.kernels.dot import Constant, Linear
+from mercer.kernels.features.explicit import Multiplied
 from mercer.kernels.markov import MarkovProcess, Slopes, StateSpace, factor_slopes, multiplied
 from mercer.kernels.stationary.base import RBF
 from mercer.kernels.stationary.matern import Matern
@@ -52,7 +53,7 @@ class Wrapper(Kernel, abstract=True):
         return None if signal is None else self._rebuilt({"kernel": signal})
 
 
-class Scale(Wrapper):
+class Scale(Wrapper, Multiplied):
     """A kernel times a variance, ``variance * kernel``: the prior of a function times a constant.
 
     Parameters

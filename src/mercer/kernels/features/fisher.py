@@ -44,6 +44,9 @@ class ScoreKernel(Mapped, abstract=True):
             raise not_frozen(self, "information")
         return whitened(U, np.asarray(given, dtype=np.float64), type(self).__name__)
 
+    def width(self, X: Array) -> int | None:
+        return int(self.scores(as_matrix(X[:1])).shape[1])
+
     def _check_word(self) -> None:
         if self.information != "empirical":
             what = "information must be None, 'empirical' or an array"
@@ -155,6 +158,9 @@ class MultinomialFisher(ScoreKernel):
         X = counts(as_matrix(X), "MultinomialFisher")
         totals = (np.ones(len(X)) if weights is None else weights) @ X
         return self._restated(probabilities=(1.0 + totals) / (X.shape[1] + totals.sum()))
+
+    def width(self, X: Array) -> int | None:
+        return int(X.shape[1])
 
     def scores(self, X: Any) -> Array:
         X = counts(as_matrix(X), "MultinomialFisher")
@@ -330,6 +336,9 @@ class TFIDF(Mapped):
         X = counts(X, "TFIDF")
         w = np.ones(X.shape[0]) if weights is None else weights
         return self._restated(idf=np.log((1.0 + w.sum()) / (1.0 + (X > 0).T @ w)) + 1.0)
+
+    def width(self, X: Array) -> int | None:
+        return int(X.shape[1])
 
     def features(self, X: Any) -> Any:
         if self.idf is None:

@@ -36,6 +36,13 @@ class Mapped(Kernel, abstract=True):
             raise ValueError(f"X has {X.shape[1]} columns but Z has {Z.shape[1]}")
         return product(F, self.features(Z))
 
+    def width(self, X: Array) -> int | None:
+        """See :class:`Kernel`; None where there are parameters and no gradient is stated."""
+        stated = type(self).explicit_pullback is not Kernel.explicit_pullback
+        if not stated and any(True for _ in self.differentiable()):
+            return None
+        return int(self.features(X[:1]).shape[1])
+
     def diag(self, X: Any) -> Array:
         F = self.features(rows_of(X))
         if is_sparse(F):
@@ -138,6 +145,9 @@ class RandomFourier(Mapped):
         slope = self._slope(X, F, Q @ G)
         slope = 2.0 * slope if same else slope + self._slope(Z, G, Q.T @ F)
         return inner(Q @ G, F), {"length_scale": like(self.length_scale, slope)}
+
+    def explicit_pullback(self, X: Array, F: Array, D: Array) -> Gradient:
+        return {"length_scale": like(self.length_scale, self._slope(X, F, D))}
 
     def _slope(self, X: Array, F: Array, D: Array) -> Array:
         """Return d<D, F>/d length_scale (d,), F the features of X and D (n, 2 size) held fixed."""

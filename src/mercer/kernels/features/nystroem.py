@@ -121,6 +121,17 @@ class Nystroem(Mapped):
         total = {path: slope + more[path] + less[path] for path, slope in slopes.items()}
         return value, prefixed("kernel", total)
 
+    def width(self, X: Array) -> int | None:
+        return min(whole(self, "size", 1), len(X)) if self.points is None else len(self.points)
+
+    def explicit_pullback(self, X: Array, F: Array, D: Array) -> Gradient:
+        # F = A R^-T, M = R R': 2 G A M^-1 = D R^-1, and 2 M^-1 A'G A M^-1 = R^-T F'D R^-1
+        P, root = self._root(X.shape[1])
+        across = np.ascontiguousarray(back_solve(root, D.T).T)
+        inner = back_solve(root, F.T @ across)
+        slopes, less = self.kernel.pullback(X, P, across), self.kernel.pullback(P, P, -0.5 * inner)
+        return prefixed("kernel", {path: slope + less[path] for path, slope in slopes.items()})
+
     def _signal(self) -> Kernel:
         signal = self.kernel.noise_free()
         if signal is None or signal.positional:

@@ -42,6 +42,15 @@ class OfInputs(Wrapper, abstract=True):
     def features(self, X: Any) -> Any:
         return self.kernel.features(self._inside(X))
 
+    def explicit(self, X: Array) -> Any:
+        return self.kernel.explicit(self._inside(X))
+
+    def width(self, X: Array) -> int | None:
+        return self.kernel.width(self._inside(X))
+
+    def explicit_pullback(self, X: Array, F: Array, D: Array) -> Gradient:
+        return prefixed("kernel", self.kernel.explicit_pullback(self._inside(X), F, D))
+
     def diag_pullback(self, X: Array, q: Array, *, noise: bool = True) -> Gradient:
         return prefixed("kernel", self.kernel.diag_pullback(self._inside(X), q, noise=noise))
 

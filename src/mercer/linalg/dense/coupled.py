@@ -26,6 +26,10 @@ COLUMNS = 32  # points taken at a time, to bound the memory
 
 def coupled(gram: Gram, D: Array) -> CoupledFactor:
     """Return C for softmax sites D = w p (n, c): c + 1 factorisations."""
+    found = gram.joint(D)
+    if found is not None:
+        assert isinstance(found, CoupledFactor)
+        return found
     factors, M = [], gram.take()
     M[...] = 0.0
     for column in D.T:

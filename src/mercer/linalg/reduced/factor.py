@@ -49,7 +49,7 @@ class ReducedFactor(Factor):
         self.reflected = False
         self._leverage: Array | None = None
         self._inverse: Array | None = None
-        B, m = self._collected(), len(gram.support)
+        B, m = self._collected(), gram.m
         self._gathered = B[:m, :m].copy()
         B[np.arange(m), np.arange(m)] += 1.0
         top = float(np.abs(np.diagonal(B)[:m]).max(initial=1.0))
@@ -78,7 +78,7 @@ class ReducedFactor(Factor):
 
     def _collected(self) -> Array:
         """[F, H]'E [F, H]."""
-        p, E = len(self.gram.support) + self.H.shape[1], self.E
+        p, E = self.gram.m + self.H.shape[1], self.E
         total, signed = np.zeros((p, p)), bool(np.any(E < 0.0))
         for rows in self.gram.blocks():
             A = self._stacked(rows)
@@ -93,7 +93,7 @@ class ReducedFactor(Factor):
 
     def _reflections(self) -> Array:
         """R by QR decompositions of the rows, for noise that is tiny beside the signal."""
-        m, c = len(self.gram.support), self.H.shape[1]
+        m, c = self.gram.m, self.H.shape[1]
         top = np.hstack([np.eye(m), np.zeros((m, c))])
         for rows in self.gram.blocks():
             A = np.sqrt(self.E[rows, None]) * self._stacked(rows)
@@ -102,7 +102,7 @@ class ReducedFactor(Factor):
 
     def projected(self, H: Array) -> Factor:
         """Return the factor with the basis H (n, c) projected out."""
-        return ReducedFactor(self.gram, self.W, H)
+        return type(self)(self.gram, self.W, H)
 
     def _gather(self, V: Array) -> Array:
         """[F, H]'E V (m + c, r)."""
@@ -110,7 +110,7 @@ class ReducedFactor(Factor):
         return np.vstack([self.gram.project(EV), self.H.T @ EV])
 
     def solve(self, V: Array) -> Array:
-        b, m = self.lift(self._gather(V)), len(self.gram.support)
+        b, m = self.lift(self._gather(V)), self.gram.m
         fitted = self.gram.expand(b[:m])
         if self.H.shape[1]:
             fitted += self.H @ b[m:]
@@ -121,7 +121,7 @@ class ReducedFactor(Factor):
         return np.asarray(lapack.dpotrs(self.R, T, lower=0)[0])
 
     def basis_coefficients(self, z: Array) -> Array:
-        return self.lift(self._gather(z))[len(self.gram.support) :]
+        return self.lift(self._gather(z))[self.gram.m :]
 
     def inverse(self) -> Array:
         """The first m columns of (R'R)^-1, (m + c, m)."""
@@ -129,7 +129,7 @@ class ReducedFactor(Factor):
             whole = self.R.copy()
             half_inverse(whole)
             inverse_of_half(whole)
-            self._inverse = np.ascontiguousarray(mirror(whole)[:, : len(self.gram.support)])
+            self._inverse = np.ascontiguousarray(mirror(whole)[:, : self.gram.m])
         return self._inverse
 
     def gathered(self) -> Array:

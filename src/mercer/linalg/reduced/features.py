@@ -30,7 +30,7 @@ class Features:
         self.n = len(range(0, len(gram.points), stride))
         self.all: Array | None = None
         if isinstance(gram, ReducedGram):
-            self.m, self.all, self.block = len(gram.support), gram.kept(stride), gram.block
+            self.m, self.all, self.block = gram.m, gram.kept(stride), gram.block
             self.largest = float(gram.prior.max())
             return
         values, vectors = np.linalg.eigh(gram.matrix)

@@ -29,6 +29,7 @@ from mercer.kernels.base import Gradient, Kernel, added, scaled
 from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.dense.factor import solve_rows
 from mercer.linalg.gram import Factor, Gram
+from mercer.linalg.operators import PosteriorOperator
 from mercer.linalg.reduced.factor import ReducedFactor
 from mercer.linalg.reduced.triangle import triangle
 
@@ -67,6 +68,7 @@ class ReducedGram(Gram):
 
     name = "inducing"
     exact: ClassVar[bool] = False
+    few: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -105,6 +107,11 @@ class ReducedGram(Gram):
     @property
     def support(self) -> Array:
         return self.inducing
+
+    @property
+    def m(self) -> int:
+        """How many features a row has."""
+        return len(self.inducing)
 
     def _taken(self, n: int, m: int) -> Array:
         """Return room for the features: fresh memory costs as much as what fills it."""
@@ -218,6 +225,11 @@ class ReducedGram(Gram):
 
     def factor(self, W: Array) -> ReducedFactor:
         return ReducedFactor(self, W + 0.0)
+
+    def stands(
+        self, alpha: Array, factor: Factor, beta: Array | None
+    ) -> tuple[Array, Array, PosteriorOperator]:
+        return self.support, self.carry(alpha), factor.operator()
 
     def carry(self, alpha: Array) -> Array:
         """alpha_Z = L^-T F'alpha (m, r), with which k(x, Z) alpha_Z is the mean; theory (I1)."""

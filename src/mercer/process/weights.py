@@ -1,0 +1,270 @@
+"""A stream in weight space: the posterior of the weights of few features, O(m^2) an example.
+
+f(x) = m0 + phi(x)'b with b ~ N(0, I) before any example. An example with features phi turns into
+an observation y of precision W (theory (O1), (O2)), and the posterior is N(R^-1 v, (R'R)^-1) with
+
+    R'R <- R'R + W phi phi',     R'v <- R'v + W (y - m0) phi                               (O12)
+
+by reflections, which subtract nothing. Jaakkola & Haussler (1999), (6) to (15); their (9), (10)
+update the covariance, from which digits are lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+
+from mercer.core.arrays import Array, transposed_solve
+from mercer.inference.base import Solution
+from mercer.inference.stream import BlockSolution, Rule
+from mercer.inference.stream import absorb as by_bound
+from mercer.kernels.base import Kernel
+from mercer.linalg.dense.gram import DenseGram
+from mercer.linalg.gram import Gram
+from mercer.linalg.reduced.weights import WeightGram, pays
+from mercer.process.process import BATCH_BYTES, Prior, Process
+
+MOST = 500  # weights of a stream: beyond, the points of the first examples are fewer
+PANEL = 32  # columns of a panel of reflections
+
+
+def reflected(R: Array, v: Array, A: Array, y: Array) -> tuple[Array, Array]:
+    """R (m, m) upper with a positive diagonal, and v (m,), of [R v; A y] for rows A (b, m), y (b,).
+
+    R'R + A'A and R'v + A'y in O(b m^2).
+    """
+    m = len(R)
+    top = np.zeros((m + 1, m + 1), order="F")
+    top[:m, :m], top[:m, m] = R, v
+    below = np.asfortranarray(np.column_stack([A, y]))
+    made = lapack.dtpqrt(0, min(PANEL, m + 1), top, below, overwrite_a=1, overwrite_b=1)[0]
+    sign = np.where(np.diagonal(made)[:m] < 0.0, -1.0, 1.0)
+    whole = np.triu(sign[:, None] * made[:m, :m])
+    return np.ascontiguousarray(whole), np.asarray(sign * made[:m, m])
+
+
+@dataclass(frozen=True, eq=False)
+class WeightLatent:
+    """One latent function: R (m, m) and v (m,), as above."""
+
+    R: Array
+    v: Array
+
+    @classmethod
+    def empty(cls, m: int) -> WeightLatent:
+        """Return the latent function of m weights before any example."""
+        return cls(np.eye(m), np.zeros(m))
+
+    @cached_property
+    def weights(self) -> Array:
+        """The means of the weights, (m,)."""
+        return np.asarray(solve_triangular(self.R, self.v))
+
+    def halved(self, F: Array) -> Array:
+        """R^-T F' (m, q) for features F (q, m): its products are covariances."""
+        return transposed_solve(self.R, F.T)
+
+    def given(self, F: Array, W: Array, y: Array) -> WeightLatent:
+        """Return it given observations y (b,) of precision W (b,) at features F (b, m)."""
+        root = np.sqrt(W)
+        return WeightLatent(*reflected(self.R, self.v, root[:, None] * F, root * y))
+
+    def forget(self, rho: float) -> WeightLatent:
+        """Return q^rho p^(1 - rho): the precision is rho R'R + (1 - rho) I."""
+        m, root = len(self.v), np.sqrt(rho)
+        rest = np.sqrt(1.0 - rho) * np.eye(m)
+        return WeightLatent(*reflected(root * self.R, root * self.v, rest, np.zeros(m)))
+
+    def drift(self, share: float) -> WeightLatent:
+        """Return the law of sqrt(1 - share) b + sqrt(share) c, with c ~ N(0, I) independent.
+
+        With M = (1 - share) I + share R R' the precision R'R becomes R'M^-1 R.
+        """
+        M = (1.0 - share) * np.eye(len(self.v)) + share * (self.R @ self.R.T)
+        half = solve_triangular(np.linalg.cholesky(M), self.R, lower=True)
+        R = np.linalg.qr(half, mode="r")
+        R = np.ascontiguousarray(np.where(np.diagonal(R) < 0.0, -1.0, 1.0)[:, None] * R)
+        return WeightLatent(R, R @ (np.sqrt(1.0 - share) * self.weights))
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """The rows that were seen, x, labels and weight side by side, in memory that doubles.
+
+    Spare rows are shared: ``taken`` says how many of them someone has written.
+    """
+
+    table: Array  # (capacity, d + k + 1)
+    n: int
+    taken: list[int]
+    d: int
+
+    @classmethod
+    def of(cls, X: Array, S: Array, w: Array) -> Examples:
+        """Return rows X (n, d) with labels S (n, k) and weights w (n,)."""
+        return cls(np.column_stack([X, S, w]), len(X), [len(X)], X.shape[1])
+
+    @property
+    def rows(self) -> Array:
+        """All that was seen, (n, d + k + 1)."""
+        return self.table[: self.n]
+
+    def with_rows(self, X: Array, S: Array, w: Array) -> Examples:
+        """Return it with b further rows."""
+        n, more, table, taken = self.n, len(X), self.table, self.taken
+        if taken[0] != n or n + more > len(table):
+            table = np.zeros((max(2 * (n + more), 64), self.table.shape[1]))
+            table[:n], taken = self.rows, [n]
+        table[n : n + more] = np.column_stack([X, S, w])
+        taken[0] = n + more
+        return Examples(table, n + more, taken, self.d)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightStream(Process):
+    """What a stream has learned of m weights; a value: every step returns another one."""
+
+    kernel: Kernel  # the prior covariance, with explicit features
+    latents: tuple[WeightLatent, ...]  # k of them
+    d: int  # columns
+    examples: Examples | None  # all that was seen, unless it has forgotten or has a budget
+    offset: Array | None = None  # (k,) the prior means m0; None: zero
+
+    weighs = True
+    moved = 0.0  # nothing is projected
+
+    @classmethod
+    def empty(
+        cls, kernel: Kernel, m: int, d: int, k: int, offset: Array | None = None
+    ) -> WeightStream:
+        """Return the prior of k functions of d columns with m features: no example was seen."""
+        none = Examples.of(np.zeros((0, d)), np.zeros((0, k)), np.zeros(0))
+        return cls(kernel, tuple(WeightLatent.empty(m) for _ in range(k)), d, none, offset)
+
+    @property
+    def parent(self) -> Prior:
+        """The process before any example, but for its mean."""
+        return Prior(self.kernel, len(self.latents))
+
+    @property
+    def level(self) -> Array:
+        """The prior means (k,)."""
+        return np.zeros(len(self.latents)) if self.offset is None else self.offset
+
+    @property
+    def points(self) -> Array:
+        """The rows that were kept, (n, d): those of a second pass."""
+        return np.zeros((0, self.d)) if self.examples is None else self.examples.rows[:, : self.d]
+
+    @property
+    def S(self) -> Array | None:
+        """Their labels (n, k), or None."""
+        return None if self.examples is None else self.examples.rows[:, self.d : -1]
+
+    @property
+    def w(self) -> Array | None:
+        """Their weights (n,), or None."""
+        return None if self.examples is None else self.examples.rows[:, -1]
+
+    # ------------------------------------------------------------------ the process
+    def marginals(self, X: Array) -> tuple[Array, Array]:
+        """Return means and variances (q, k) of the latent functions at X (q, d)."""
+        size = max(1, BATCH_BYTES // (16 * len(self.latents[0].v)))
+        if len(X) > size:
+            parts = [self.marginals(X[i : i + size]) for i in range(0, len(X), size)]
+            mean, var = (np.concatenate(each) for each in zip(*parts, strict=True))
+            return mean, var
+        F = self.kernel.explicit(X)
+        halves = [latent.halved(F) for latent in self.latents]
+        mean = np.column_stack([F @ latent.weights for latent in self.latents])
+        mean = mean + self.level
+        return mean, np.column_stack([np.einsum("ij,ij->j", half, half) for half in halves])
+
+    def mean(self, X: Array) -> Array:
+        return self.marginals(X)[0]
+
+    def diag(self, X: Array) -> Array:
+        self._require_one()
+        return self.marginals(X)[1][:, 0]
+
+    def blocks(self, X: Array) -> Array:
+        return np.asarray(self.marginals(X)[1][:, :, None] * np.eye(len(self.latents)))
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        self._require_one()
+        left = self.latents[0].halved(self.kernel.explicit(X))
+        right = left if Z is None else self.latents[0].halved(self.kernel.explicit(Z))
+        return np.asarray(left.T @ right)
+
+    def _require_one(self) -> None:
+        if len(self.latents) > 1:
+            raise NotImplementedError("the covariance of several latent functions: use blocks")
+
+    # ------------------------------------------------------------------ learning
+    def absorb(
+        self, X: Array, S: Array, w: Array, budget: int | None = None, rule: Rule = by_bound
+    ) -> tuple[WeightStream, list[BlockSolution]]:
+        """Condition on X (b, d) with labels S (b, k) and weights w (b,), in this order.
+
+        Also return what the batch did to each function. With a ``budget`` no example is kept.
+        """
+        F, latents, found = self.kernel.explicit(X), [], []
+        for latent, labels, level in zip(self.latents, S.T, self.level, strict=True):
+            half = latent.halved(F)
+            block = rule(half.T @ latent.v + level, half.T @ half, labels, w)
+            target = block.z[:, 0] + block.mean - level
+            latents.append(latent.given(F, block.W, target))
+            found.append(block)
+        kept = self.examples if budget is None else None
+        kept = None if kept is None else kept.with_rows(X, S, w)
+        return replace(self, latents=tuple(latents), examples=kept), found
+
+    def gram(self, points: Array) -> Gram:
+        """Return the Gram of points (n, d) that are to be solved together."""
+        if pays(len(points), len(self.latents[0].v)):
+            return WeightGram(self.kernel, points)
+        return DenseGram(self.kernel, points, keep=True)
+
+    def given_sites(self, X: Array, S: Array, solution: Solution) -> WeightStream:
+        """Return the posterior of rows X (n, d) that were solved together."""
+        F, W = self.kernel.explicit(X), solution.W.reshape(S.shape)
+        targets = solution.z + solution.alpha / W - self.level
+        empty = WeightLatent.empty(F.shape[1])
+        latents = tuple(empty.given(F, p, t) for p, t in zip(W.T, targets.T, strict=True))
+        examples = Examples.of(X, S, solution.weights)
+        return replace(self, latents=latents, examples=examples)
+
+    def forget(self, rho: float) -> WeightStream:
+        """Return the stream with the posterior moved towards the prior; rho = 1 changes nothing."""
+        return self if rho == 1.0 else self._changed(lambda latent: latent.forget(rho))
+
+    def drift(self, share: float) -> WeightStream:
+        """Return the stream with a share of every latent function renewed; 0 changes nothing."""
+        return self if share == 0.0 else self._changed(lambda latent: latent.drift(share))
+
+    def _changed(self, change: Callable[[WeightLatent], WeightLatent]) -> WeightStream:
+        return replace(self, latents=tuple(map(change, self.latents)), examples=None)
+
+    def evidence(self, X: Array, S: Array, w: Array, shares: Array, rule: Rule = by_bound) -> Array:
+        """Return for each share (s,) the log bound on the labels S (b, k) at X, had it drifted."""
+        F, value = self.kernel.explicit(X), np.zeros(len(shares))
+        prior = F @ F.T
+        for latent, labels, level in zip(self.latents, S.T, self.level, strict=True):
+            half = latent.halved(F)
+            mean, cov = half.T @ latent.v, half.T @ half
+            for i, kept in enumerate(1.0 - shares):
+                moved = kept * cov + (1.0 - kept) * prior
+                value[i] += rule(np.sqrt(kept) * mean + level, moved, labels, w).log_q
+        return value
+
+    def within(self, budget: int) -> WeightStream:
+        """Return it without the examples, if these are more than ``budget``."""
+        return self if len(self.points) <= budget else replace(self, examples=None)
+
+    def lost(self) -> float:
+        """Return zero: no example was projected."""
+        return 0.0
