@@ -117,6 +117,27 @@ class BasisOperator(HalvesOperator, CholeskyOperator):
 
 
 @dataclass(eq=False)
+class ExplicitBasisOperator(PosteriorOperator):
+    """C (n, n) itself with a basis: T = C H R^-1 (n, k) and R, H' C H = R'R, for any C."""
+
+    C: Array
+    T: Array
+    R: Array
+
+    def _rest(self, A: Array, hA: Array | None) -> Array:
+        assert hA is not None
+        return transposed_solve(self.R, hA.T) - self.T.T @ A
+
+    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
+        r = self._rest(A, hA)
+        return np.asarray(A.T @ (self.C @ B) - r.T @ (r if B is A else self._rest(B, hB)))
+
+    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
+        r = self._rest(A, hA)
+        return np.asarray(np.einsum("ij,ij->j", A, self.C @ A) - np.einsum("ij,ij->j", r, r))
+
+
+@dataclass(eq=False)
 class ContrastOperator(PosteriorOperator):
     """Formula (2) for a kernel that is positive on contrasts only.
 
@@ -205,10 +226,10 @@ class SeveralOperator(PosteriorOperator):
     operators: list[PosteriorOperator]
     shared: Array | None
 
-    def blocks(self, A: Array) -> Array:
-        """a_j'C_ce a_j for each column of A (n, p): shape (p, m, m)."""
+    def blocks(self, A: Array, hA: Array | None = None) -> Array:
+        """a_j'C_ce a_j, less the basis term, for each column of A (n, p): shape (p, m, m)."""
         m = len(self.operators)
-        own = np.column_stack([op.reduce_diag(A, None) for op in self.operators])
+        own = np.column_stack([op.reduce_diag(A, hA) for op in self.operators])
         result = own[:, :, None] * np.eye(m)
         if self.shared is not None:
             each = [half_solve(self.shared, _product(op, A)) for op in self.operators]

@@ -28,6 +28,11 @@ from mercer.losses.numbers.defaults import slopes
 AGAIN = 8  # more steps with each factorisation: a step costs O(n^2) and gains a digit or so
 SLACK = 1e-11  # a bound on the change of log |B| up to which a factor is still that of the mode
 ESCAPES = 5  # saddles left before giving up
+JOINT = (
+    "a softmax does not see a function that is added to all classes, so that a flat prior on it "
+    "leaves no evidence; give a binary loss ('probit' or 'logistic'), one machine per class "
+    "against the rest, or basis=None and a kernel with + Constant() + Linear()"
+)
 
 
 class Steps:
@@ -74,9 +79,9 @@ class Steps:
         return self.step
 
     def step(self, s: Array, a: Array) -> tuple[Array, Array]:
-        """da = (I + W K)^-1 s = s - C K s for the residual s, both (n, m)."""
+        """The step from the residual s at a, both (n, m)."""
         assert self.factor is not None
-        return s - self.factor.solve(np.asarray(self.gram @ s)), np.zeros((0, s.shape[1]))
+        return self.gram.step(self.factor, s, a)
 
 
 def settle(
@@ -89,7 +94,7 @@ def settle(
     when a step moves no latent value by more than tol * (1 + max |f|).
     """
     steps, zero = Steps(landscape.gram), np.zeros_like(landscape.mean)
-    state, step = landscape.at(zero, zero[:0]), None
+    state, step = landscape.at(zero, np.zeros((landscape.H.shape[1], zero.shape[1]))), None
     for start in starts:
         found = _begun(landscape, steps, *start)
         if found is not None and found.objective < state.objective:
@@ -133,7 +138,7 @@ def _begun(landscape: Landscape, steps: Steps, curvature: Array, h: Array) -> Mo
         steps.exact(curvature)
     except NotPositiveDefiniteError:
         return None
-    state = landscape.at(*steps.step(h, h))
+    state = landscape.at(*steps.step(h, np.zeros_like(h)))
     return state if np.all(np.isfinite(state.residual)) else None
 
 
@@ -143,14 +148,17 @@ def _leave(state: Mode, landscape: Landscape) -> Mode:
     With K = V S^2 V' the curvature along f = V S u is u'(I + S V'W V S) u. At its lowest
     eigenvalue lam < 0 the coefficients are a = V S^-1 u = W f / (lam - 1).
     """
-    K = landscape.gram.rows(np.arange(len(state.f)))
+    K, H = landscape.gram.rows(np.arange(len(state.f))), landscape.H
+    if H.shape[1]:  # a prior so wide stands for the flat one
+        wide = 1e3 * (float(np.max(np.diagonal(K))) or 1.0)
+        K = K + wide * H @ H.T
     values, vectors = np.linalg.eigh(0.5 * (K + K.T))
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     lam, u = np.linalg.eigh(np.eye(len(K)) + root.T @ (state.curvature * root))
     da = state.curvature * (root @ u[:, :1]) / (lam[0] - 1.0)
-    if float(np.vdot(state.residual, np.asarray(landscape.gram @ da))) < 0.0:
+    if float(np.vdot(state.residual, K @ da)) < 0.0:
         da = -da
-    below = landscape.along(state, da, np.zeros((0, 1)))
+    below = landscape.along(state, da, wide * (H.T @ da) if H.shape[1] else np.zeros((0, 1)))
     return replace(below, steps=state.steps, moved=np.inf, decrement=np.inf)  # no Newton step
 
 
@@ -199,6 +207,11 @@ class Laplace(SiteInference):
         check_limits("Laplace", tol, max_iter)
         self.tol, self.max_iter = tol, max_iter
 
+    def check_basis(self, loss: Loss, y: Array, H: Array) -> None:
+        if loss.response == "multiclass":
+            raise ValueError(JOINT)
+        super().check_basis(loss, y, H)
+
     def sites(self, task: Task, start: Sites | None) -> Sites:
         local = weighted(task.loss, task.y, task.w)
         # at the centre of each loss (the target of a real response) even one that is not convex
@@ -238,7 +251,8 @@ class Laplace(SiteInference):
     def infer(self, task: Task, start: Solution | None) -> Solution:
         if task.loss.response != "multiclass":
             return super().infer(task, start)
-        self.refuse_basis(task)
+        if task.H.shape[1]:
+            raise ValueError(JOINT)
         mean, starts = task.mean, []
         if start is not None and start.W.shape == mean.shape:
             D, f = start.W, start.z - mean
