@@ -23,11 +23,13 @@ BINARY = [
     losses.NormalizedHinge(C=1.3),
     losses.Flip(losses.Probit(), eps=0.1),
     losses.Flip(None, eps=0.1),
+    losses.StudentThreshold(scale=0.6, df=3.0),
 ]
 REAL = [
     losses.Gaussian(noise=0.3),
     losses.StudentT(scale=0.5, df=4.0),
     losses.LaplaceNoise(scale=0.4),
+    losses.LogisticNoise(scale=0.3),
     losses.Huber(noise=0.2, delta=0.4),
     losses.EpsilonInsensitive(C=3.0, epsilon=0.2),
     losses.Pinball(level=0.7, scale=0.3),

@@ -23,6 +23,8 @@ SMOOTH = [
     losses.Logistic(),
     losses.Probit(),
     losses.LaplaceProbit(C=2.0),
+    losses.LogisticNoise(scale=0.4),
+    losses.StudentThreshold(scale=0.6, df=3.0),
     losses.Flip(eps=0.05, base=losses.Logistic()),
     losses.Poisson(),
     losses.NegativeBinomial(size=2.0),

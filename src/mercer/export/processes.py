@@ -70,7 +70,7 @@ class Traced:
         zero, prior = 0.0 * K.take([0]), self._prior_variance()
         if not isinstance(operator, SeveralOperator):
             return [[self.var() if c == e else zero for e in several] for c in several]
-        own, halves = [_reduced(each, K, None) for each in operator.operators], []
+        own, halves = [_reduced(each, K, self.h) for each in operator.operators], []
         if operator.shared is not None:
             products: Any = [_product(each, K.T) for each in operator.operators]  # type: ignore[arg-type]  # of values values
             halves = [half_solve(operator.shared, each) for each in products]

@@ -15,6 +15,7 @@ from mercer.linalg.operators import (
     BasisOperator,
     CholeskyOperator,
     ContrastOperator,
+    ExplicitBasisOperator,
     ExplicitOperator,
     InducedOperator,
     PosteriorOperator,
@@ -29,6 +30,11 @@ _CHOLESKY = {
     "scale": Numbers("n", 0.0),
 }
 _BASIS = {"Q": Numbers("n b"), "R": Numbers("b b", diagonal="nonzero")}
+_MATRIX_BASIS = {
+    "C": Numbers("n n"),
+    "T": Numbers("n b"),
+    "R": Numbers("b b", upper=True, diagonal="positive"),
+}
 _CONTRAST = {
     "half": Numbers("n-b n"),
     "anchor": Numbers("n b"),
@@ -52,12 +58,15 @@ _SINGLE = {
     "matrix": Fields(ExplicitOperator, {"C": Numbers("n n")}),
     "cholesky": Fields(CholeskyOperator, _CHOLESKY),
     "induced": Fields(InducedOperator, _INDUCED),
+    "basis": Fields(BasisOperator, _CHOLESKY | _BASIS),
+    "matrix_basis": Fields(ExplicitBasisOperator, _MATRIX_BASIS),
 }
 _ADDITIVE: dict[str, Kind] = {
     "W": Numbers("n", 0.0, above=True),
     "centres": Numbers("z d"),
     "rank": Plain(int),
 }
+_OF_A_BASIS = ("basis", "matrix_basis", "contrast", "inducing", "additive_basis")
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
 _SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
 
@@ -99,6 +108,8 @@ def _form(operator: Any) -> str:
             return "zero" if operator.C is None else "matrix"
         case BasisOperator():
             return "basis"
+        case ExplicitBasisOperator():
+            return "matrix_basis"
         case CholeskyOperator():
             return "cholesky"
         case ContrastOperator():
@@ -128,7 +139,6 @@ OPERATOR = One(
     {
         "zero": Fields(lambda: ExplicitOperator(None), {}),
         **_SINGLE,
-        "basis": Fields(BasisOperator, _CHOLESKY | _BASIS),
         "contrast": Fields(ContrastOperator, _CONTRAST),
         "inducing": Fields(ContrastOperator, _CONTRAST | _INDUCING),
         "iterative": Fields(
@@ -154,7 +164,8 @@ OPERATOR = One(
 def _posterior(
     kernel: Kernel, points: Array, alpha: Array, beta: Array | None, operator: PosteriorOperator
 ) -> Posterior:
-    if beta is None and _form(operator) in ("basis", "contrast", "inducing", "additive_basis"):
+    each = operator.operators if isinstance(operator, SeveralOperator) else [operator]
+    if beta is None and any(_form(one) in _OF_A_BASIS for one in each):
         raise ValueError("there is an operator of a basis, but no basis")
     if isinstance(operator, _Structured):
         operator = operator.at(kernel, points)

@@ -49,6 +49,10 @@ class GPClassifier(Additive, ClassMachine):
         Predict with the mean of the approximate posterior and its spread, or with the mode at the
         parameters found, which has none: the probability of the loss at it. (Seeger compares both.)
     class_weight : None, "balanced" or dict, weights by class, times the sample weights.
+    basis : None, "constant", "linear", degree, callable or Basis
+        Unpenalised functions of the log odds beside the kernel, integrated out under a flat prior:
+        a semi-parametric classifier. Several classes are then one machine each against the rest.
+        Labels that these functions separate are refused: their evidence is infinite.
     gram, standardize, random_state : see :class:`KernelRegressor`.
 
     Attributes
@@ -91,12 +95,14 @@ class GPClassifier(Additive, ClassMachine):
         discriminant: str = "mean",
         class_weight: Any = None,
         gram: str = "auto",
+        basis: Any = None,
         standardize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
         self.kernel, self.loss, self.inference, self.search = kernel, loss, inference, search
         self.discriminant, self.class_weight = discriminant, class_weight
-        self.gram, self.standardize, self.random_state = gram, standardize, random_state
+        self.gram, self.basis, self.standardize = gram, basis, standardize
+        self.random_state = random_state
 
     def _resolve(self, given: Given) -> Parts:
         if self.discriminant not in ("mean", "mode"):
@@ -106,7 +112,8 @@ class GPClassifier(Additive, ClassMachine):
             others = "'probit', 'logistic' or 'softmax', or use GPRegressor"
             loss = class_loss(self.loss, others, "None, ")
         few = inducing_of(self.gram)
-        coupled = several and few is None  # a softmax needs n x n arrays
+        # a softmax needs n x n arrays, and does not see a function that is added to all classes
+        coupled = several and few is None and self.basis is None
         if isinstance(method, str) and method == "auto":
             joint = coupled if loss is None else loss.response == "multiclass"
             method = "laplace" if joint else "ep"
@@ -147,7 +154,7 @@ class GPClassifier(Additive, ClassMachine):
         super()._begin(fit)
         if parts.named_kernel and not positional(parts.kernel):
             parts.kernel.set_params(variance=AMPLITUDE)
-            parts.kernel = parts.kernel + Constant(BIAS)
+            parts.kernel = parts.kernel if parts.has_constant else parts.kernel + Constant(BIAS)
         parts.amplitudes = LIMITS
 
     def _discriminant(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Process:
@@ -156,10 +163,10 @@ class GPClassifier(Additive, ClassMachine):
             return posterior
         p = fit.problem
         finder, convex = _finder(draw.loss)
-        mode = finder.solve(solved.gram, p.y, convex, weights=p.weights)
+        mode = finder.solve(solved.gram, p.y, convex, basis=p.basis, weights=p.weights)
         finder.warn(mode.report)
         fit.report.setdefault("mode", {"name": type(finder).__name__, **mode.report.plain()})
-        return posterior.parent.condition(p.points, mode)
+        return posterior.parent.condition(p.points, mode, posterior.basis)
 
 
 def _finder(loss: Loss) -> tuple[Inference, Loss]:

@@ -9,12 +9,14 @@ that a line separates leave its slope without bound. Theory (A17), (A18).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.inference.base import Report
 from mercer.inference.mode.prox import has_kinks
-from mercer.inference.sites.base import Sites, Task
+from mercer.inference.sites.base import Sites
 from mercer.inference.sites.laplace import Laplace
 from mercer.inference.sites.sweeps import Sweeps, SweepState
 from mercer.losses.base import Loss
@@ -71,7 +73,9 @@ def check_proper(loss: Loss, y: Array, H: Array) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         rise = loss.value(y, top) - loss.value(y, top - FAR / 2) <= LEVEL
         fall = loss.value(y, bottom) - loss.value(y, bottom + FAR / 2) <= LEVEL
-    Q, k = np.linalg.qr(H)[0], H.shape[1]
+    (Q, R), k = np.linalg.qr(H), H.shape[1]
+    if np.any(np.abs(np.diagonal(R)) <= 1e-13 * np.linalg.norm(R, axis=0)):
+        return  # functions that depend on each other are refused by name where C is projected
     lengths = np.linalg.norm(Q, axis=1, keepdims=True)
     Q = Q / np.where(lengths > 0.0, lengths, 1.0)
     held, bound = Q[~rise & ~fall], rise ^ fall
@@ -82,9 +86,9 @@ def check_proper(loss: Loss, y: Array, H: Array) -> None:
         return
     why = {
         "binary": "a combination of the basis functions separates the labels",
-        "ordinal": "a combination of the basis functions separates the first category from the last",
-        "count": "a combination of the basis functions is zero, or of one sign, wherever a count is "
-        "above zero",
+        "ordinal": "a combination of the basis functions separates the first grade from the last",
+        "count": "a combination of the basis functions is zero wherever a count is above zero, and "
+        "below zero elsewhere",
     }
     reason = why.get(loss.response, "a combination of the basis functions is never held back")
     raise ValueError(
@@ -98,9 +102,7 @@ def _grows(signed: Array, held: Array) -> bool:
     """Whether some beta has signed beta >= 0, not all zero, and held beta = 0."""
     from scipy.optimize import linprog  # when it is needed: it takes long to import
 
-    k, zero = signed.shape[1], np.zeros(len(held))
-    equal = (held, zero) if len(held) else (None, None)
-    found = linprog(
-        -signed.sum(axis=0), -signed, np.zeros(len(signed)), *equal, bounds=[(-1.0, 1.0)] * k
-    )
+    best, bounds = -signed.sum(axis=0), [(-1.0, 1.0)] * signed.shape[1]
+    at_least = {"A_ub": -signed, "b_ub": np.zeros(len(signed))}
+    found: Any = linprog(best, **at_least, A_eq=held, b_eq=np.zeros(len(held)), bounds=bounds)
     return bool(found.status == 0 and -found.fun > 10.0 * SMALL * len(signed))
