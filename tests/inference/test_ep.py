@@ -37,10 +37,12 @@ REAL = [
 OTHER = [
     losses.Poisson(),
     losses.NegativeBinomial(size=3.0),
+    losses.Binomial(trials=40),
     losses.Gamma(shape=2.0),
     losses.LogGaussian(noise=0.3),
     losses.Ordinal(cutpoints=[-1.0, 0.5]),
     losses.Ordinal(cutpoints=[-1.0, 0.5], link="probit"),
+    losses.LearnedOrdinal(first=-1.0, gaps=[1.5]),
 ]
 ALL = [*BINARY, *REAL, *OTHER]
 CONVEX = [loss for loss in ALL if loss.convex]
@@ -442,7 +444,7 @@ def test_what_ep_refuses():
     with pytest.raises(ValueError, match="one per class"):
         EP().check(losses.Softmax())
     gram = DenseGram(RBF(), np.zeros((1, 1)), keep=True)
-    with pytest.raises(ValueError, match="no unpenalised basis"):
+    with pytest.raises(ValueError, match="a row alone determines"):
         EP().solve(gram, np.ones((1, 1)), losses.Probit(), basis=np.ones((1, 1)))
     with pytest.raises(ValueError, match="lost to rounding"):
         EP().solve(gram, np.ones((1, 1)), losses.Gaussian(noise=1e-20))

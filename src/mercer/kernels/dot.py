@@ -116,6 +116,7 @@ class Linear(Kernel):
     alike = True
 
     domains: ClassVar[Domains] = {"weight": POSITIVE}
+    before: ClassVar[dict[str, Any]] = {"covariance": None}
     words: ClassVar[Words] = {"weight": "variance of the slopes"}
     expects = "straight lines in the inputs"
 

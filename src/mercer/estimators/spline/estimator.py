@@ -11,7 +11,7 @@ from mercer._native import markov
 from mercer.core.arrays import Array
 from mercer.core.kinds import PartOf, Plain, Record
 from mercer.core.record import Each, Maybe, One
-from mercer.estimators.kernel.labels import LabelledRegressor, as_loss
+from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.shared.machine import generator
 from mercer.estimators.shared.predictions import infinite_variance
 from mercer.estimators.shared.record import LEFT_OUT
@@ -29,7 +29,7 @@ def _is_whole(number: Any) -> bool:
     return isinstance(number, (int, np.integer)) and not isinstance(number, bool)
 
 
-class SmoothingSpline(LabelledRegressor):
+class SmoothingSpline(KernelRegressor):
     """Smoothing spline of one column, with error bars, in O(n) time and memory.
 
     g minimises sum_i w_i (y_i - g(x_i))^2 + lam * integral of (g^(m))^2. It is the posterior mean
@@ -172,7 +172,8 @@ class SmoothingSpline(LabelledRegressor):
     def _curve(self, rows: Observed) -> FittedSpline:
         """Fit, each kind of noise in its own way."""
         m, lam, period = self._numbers()
-        loss, search, named = as_loss(self.loss), self.search, isinstance(self.loss, str)
+        named, search = isinstance(self.loss, str), self.search
+        loss = Loss.by_name(self.loss) if named else self.loss
         if not isinstance(loss, Loss):
             raise TypeError(f"loss must be a Loss or the name of one, not {self.loss!r}")
         if not loss.offers("quadratic"):

@@ -19,7 +19,7 @@ import numpy as np
 
 from mercer import inference as inferences
 from mercer.core.arrays import Array
-from mercer.estimators.kernel.labels import labels
+from mercer.estimators.shared.labels import signed_labels
 from mercer.estimators.shared.table import Table, build_table
 from mercer.estimators.shared.units import no_units, standardised_problem, target_units
 from mercer.estimators.spline import gaussian
@@ -139,7 +139,7 @@ def curve(
 ) -> FittedSpline:
     """Return the curve for any likelihood; the width of a ``named`` loss is set by the data."""
     x, y, weights = given
-    y = loss.check_targets(labels(y) if loss.response == "binary" else y)
+    y = loss.check_targets(signed_labels(y) if loss.response == "binary" else y)
     table = _table(x, y, weights)
     shift, scale = target_units(loss, table)
     # the polynomials have the level, and the search begins at its own width: a real target is

@@ -10,7 +10,8 @@ import numpy as np
 from mercer.core.arrays import Array, group_rows, location_scale
 from mercer.core.basis import PolynomialBasis
 from mercer.core.memory import require_memory
-from mercer.estimators.kernel.labels import LabelledRegressor, labels
+from mercer.estimators.kernel.regressor import KernelRegressor
+from mercer.estimators.shared.labels import signed_labels
 from mercer.estimators.shared.machine import Fit, Given, described, of_all_rows
 from mercer.estimators.shared.parameters import Draw, Solved
 from mercer.estimators.shared.parts import Parts, given_loss, kept_gram
@@ -60,7 +61,7 @@ def check_knots(knots: Any, lam: float | None, problem: Problem, units: Units, k
     return units.standardised(points)
 
 
-class ThinPlateSpline(LabelledRegressor):
+class ThinPlateSpline(KernelRegressor):
     """Thin-plate smoothing spline, with error bars and a smoothing parameter found in one pass.
 
     f minimises sum_i w_i (y_i - f(x_i))^2 + lam * J_m(f), J_m the integral of all squared
@@ -184,7 +185,9 @@ class ThinPlateSpline(LabelledRegressor):
 
     def _targets(self, given: Given, parts: Parts) -> Array:
         binary = parts.loss.response == "binary"
-        return super()._targets(replace(given, y=labels(given.y)) if binary else given, parts)
+        return super()._targets(
+            replace(given, y=signed_labels(given.y)) if binary else given, parts
+        )
 
     def _merge(self, given: Given, parts: Parts, Y: Array) -> Table:
         flat, arrays = np.ndim(given.y) == 1, forms.ARRAYS if self.knots is None else 0
