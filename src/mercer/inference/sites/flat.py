@@ -102,7 +102,12 @@ def _grows(signed: Array, held: Array) -> bool:
     """Whether some beta has signed beta >= 0, not all zero, and held beta = 0."""
     from scipy.optimize import linprog  # when it is needed: it takes long to import
 
-    best, bounds = -signed.sum(axis=0), [(-1.0, 1.0)] * signed.shape[1]
-    at_least = {"A_ub": -signed, "b_ub": np.zeros(len(signed))}
-    found: Any = linprog(best, **at_least, A_eq=held, b_eq=np.zeros(len(held)), bounds=bounds)
+    found: Any = linprog(
+        -signed.sum(axis=0),
+        A_ub=-signed,
+        b_ub=np.zeros(len(signed)),
+        A_eq=held,
+        b_eq=np.zeros(len(held)),
+        bounds=[(-1.0, 1.0)] * signed.shape[1],
+    )
     return bool(found.status == 0 and -found.fun > 10.0 * SMALL * len(signed))
