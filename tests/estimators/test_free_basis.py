@@ -148,9 +148,24 @@ def test_files(counts, make, tmp_path) -> None:
     assert again.log_evidence_ == model.log_evidence_
 
 
-def test_files_of_classes(labels, tmp_path) -> None:
+def test_several_classes_at_once_are_the_limit_of_a_wide_prior(labels) -> None:
     X, y = labels
-    model = GPClassifier(KERNEL, basis=1, search=None).fit(X, y)
+    new = np.array([[-1.5, 1.0], [0.3, 0.0], [2.5, 2.0]])
+    free = GPClassifier(KERNEL, basis=1, search=None).fit(X, y)
+    wide = GPClassifier(trend(BIG), search=None).fit(X, y)
+    gained = 3.0 * np.log(2 * np.pi * BIG)  # two contrasts of three coefficients each
+    assert free.log_evidence_ == pytest.approx(wide.log_evidence_ + gained, abs=1e-3)
+    np.testing.assert_allclose(free.predict_proba(new), wide.predict_proba(new), atol=5e-3)
+    np.testing.assert_allclose(free.left_out_.proba, wide.left_out_.proba, atol=5e-3)
+    units = [GPClassifier("rbf", basis=1, search=None).fit(c * X, y) for c in (1.0, 1e3)]
+    change = 2 * 2 * np.log(1e3)  # two slopes for each of two contrasts
+    assert units[1].log_evidence_ == pytest.approx(units[0].log_evidence_ - change, abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", [None, "probit"])
+def test_files_of_classes(labels, tmp_path, loss) -> None:
+    X, y = labels
+    model = GPClassifier(KERNEL, loss=loss, basis=1, search=None).fit(X, y)
     mercer.save(model, tmp_path / "m.mercer")
     again = mercer.load(tmp_path / "m.mercer")
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
@@ -179,8 +194,8 @@ def test_labels_that_the_basis_separates_are_refused_and_the_remedy_works() -> N
         model.fit(X, y)
     assert not hasattr(model, "posteriors_")
     GPClassifier(KERNEL + Constant() + Linear(), search=None).fit(X, y)
-    with pytest.raises(ValueError, match="softmax"):
-        GPClassifier(KERNEL, loss="softmax", basis=1).fit(X, np.arange(12) % 3)
+    with pytest.raises(ValueError, match="tell some of the classes apart"):
+        GPClassifier(KERNEL, basis=1, search=None).fit(X, np.digitize(X[:, 0], [-0.3, 0.3]))
 
 
 def test_the_mode_in_place_of_the_mean(labels) -> None:

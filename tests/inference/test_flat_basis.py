@@ -10,7 +10,7 @@ import pytest
 
 from mercer import losses
 from mercer.inference import EP, Bound, Exact, Laplace, Variational
-from mercer.kernels import RBF, Linear
+from mercer.kernels import RBF, Constant, Linear
 from mercer.linalg import DenseGram
 from mercer.linalg.reduced.gram import ReducedGram
 from mercer.search import EvidenceCriterion, Space, simple_problem
@@ -199,3 +199,53 @@ def test_what_has_no_evidence_is_refused() -> None:
     Laplace().check_basis(losses.StudentT(), apart, H)
     with pytest.raises(ValueError, match="factors=None"):
         Variational(factors=2).check_basis(losses.Logistic(), mixed, H)
+
+
+# ---------------------------------------------------------------------- several classes at once
+def classes(n=18, seed=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 1))
+    y = np.digitize(X[:, 0] + 1.2 * rng.normal(size=n), [-0.6, 0.6]).astype(float)
+    return X, y[:, None], np.column_stack([np.ones(n), X[:, 0]]), rng.uniform(0.5, 2.0, n)
+
+
+def test_softmax_is_the_limit_of_a_wide_prior() -> None:
+    X, y, H, w = classes()
+    loss, new = losses.Softmax(), np.array([[-0.5], [0.4], [2.0]])
+    h, found = np.column_stack([np.ones(3), new[:, 0]]), []
+    for b in (2e4, 4e4):
+        kernel = KERNEL + b * (Constant() + Linear())
+        value, s = evidence(Laplace(), DenseGram(kernel, X, keep=True), y, loss, weights=w)
+        A = kernel(X, new)
+        blocks = kernel.diag(new)[:, None, None] * np.eye(3) - s.factor.operator().blocks(A)
+        # two contrasts of the classes, two functions each; those alone are seen
+        N = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]])
+        seen = np.einsum("ac,pce,be->pab", N, blocks, N)
+        found.append((value + 2.0 * np.log(2 * np.pi * b), (A.T @ s.alpha) @ N.T, seen))
+    value, mean, seen = (2.0 * large - small for small, large in zip(*found, strict=True))
+    own, s = evidence(Laplace(), DenseGram(KERNEL, X, keep=True), y, loss, basis=H, weights=w)
+    assert own == pytest.approx(value, abs=1e-5)
+    A = KERNEL(X, new)
+    np.testing.assert_allclose((A.T @ s.alpha + h @ s.beta) @ N.T, mean, atol=1e-5)
+    blocks = KERNEL.diag(new)[:, None, None] * np.eye(3) - s.factor.operator().blocks(A, h)
+    np.testing.assert_allclose(np.einsum("ac,pce,be->pab", N, blocks, N), seen, rtol=1e-4)
+    np.testing.assert_allclose(H.T @ s.alpha, 0.0, atol=1e-8)
+    np.testing.assert_allclose(s.beta.sum(axis=1), 0.0, atol=1e-10)
+
+
+def test_softmax_gradient_by_differences() -> None:
+    X, y, H, _ = classes()
+    space = Space({"kernel": 0.8 * RBF(0.9) + 0.3 * Linear(), "loss": losses.Softmax()})
+    found = EvidenceCriterion(
+        space, simple_problem(X, y, H), Laplace(), partial(DenseGram, keep=True)
+    )
+    numeric = slope(lambda u: found(u)[0], space.start)
+    np.testing.assert_allclose(found(space.start)[1], numeric, rtol=2e-5, atol=2e-6)
+
+
+def test_classes_that_lines_tell_apart_are_refused() -> None:
+    X, y, H, _ = classes()
+    Laplace().check_basis(losses.Softmax(), y, H)
+    apart = np.digitize(X, [-0.6, 0.6]).astype(float)
+    with pytest.raises(ValueError, match=r"tell some of the classes apart.*Constant"):
+        Laplace().check_basis(losses.Softmax(), apart, H)

@@ -310,13 +310,6 @@ def test_losses_that_are_refused():
         Laplace().check(loss)
 
 
-def test_a_basis_of_a_softmax_is_refused():
-    X, y, _, _ = data(losses.Logistic())
-    gram = DenseGram(RBF(), X, keep=True)
-    with pytest.raises(ValueError, match=r"against the rest.*Constant"):
-        Laplace().solve(gram, (y + 1) / 2, losses.Softmax(), basis=np.ones((25, 1)))
-
-
 def test_by_name():
     assert type(by_name("laplace")) is Laplace
     check_component(Laplace(tol=1e-8, max_iter=7))

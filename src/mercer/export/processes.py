@@ -16,7 +16,12 @@ from mercer.export.expression import Value, stack, value_of, where
 from mercer.export.kernels import basis_rows, cross, written
 from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.iterative.operator import IterativeOperator
-from mercer.linalg.operators import PosteriorOperator, SeveralOperator, _product
+from mercer.linalg.operators import (
+    ContrastedOperator,
+    PosteriorOperator,
+    SeveralOperator,
+    _product,
+)
 from mercer.linalg.structured.kronecker import KroneckerOperator
 from mercer.process.features import Augmented, Sparse
 from mercer.process.process import Posterior, Prior
@@ -70,6 +75,11 @@ class Traced:
         zero, prior = 0.0 * K.take([0]), self._prior_variance()
         if not isinstance(operator, SeveralOperator):
             return [[self.var() if c == e else zero for e in several] for c in several]
+        if isinstance(operator, ContrastedOperator):
+            raise ExportError(
+                "a softmax with an unpenalised basis cannot be exported: give loss='probit' or "
+                "'logistic', one machine per class against the rest"
+            )
         own, halves = [_reduced(each, K, self.h) for each in operator.operators], []
         if operator.shared is not None:
             products: Any = [_product(each, K.T) for each in operator.operators]  # type: ignore[arg-type]  # of values values

@@ -195,6 +195,10 @@ class Gram(ABC):
         a = factor.solve(z[:, None])[:, 0] + rest
         return np.asarray(self @ a[:, None])[:, 0], np.asarray(a)
 
+    def joined(self, factor: Factor) -> Factor:
+        """Return the factor of coupled functions with flat functions projected out, if any."""
+        return factor
+
     def step(self, factor: Factor, s: Array, a: Array) -> tuple[Array, Array]:
         """Return the Newton step of a (n, m) from its residual s: da = (I + W K)^-1 s = s - C K s.
 

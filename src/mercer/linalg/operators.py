@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.linalg import helmert
 
 from mercer.core.arrays import Array, back_solve, half_solve, transposed_solve
 
@@ -242,6 +243,27 @@ class SeveralOperator(PosteriorOperator):
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
         raise NotImplementedError("the variance of several latent functions: use blocks")
+
+
+@dataclass(eq=False)
+class ContrastedOperator(SeveralOperator):
+    """Coupled functions with a flat basis on their contrasts: C_ce - T_c T_e', by h(x)'beta_c.
+
+    ``T`` is (n, m q) and ``R`` (q, q), q = (m - 1) k: :mod:`mercer.linalg.dense.contrasted`.
+    """
+
+    shared: Array
+    T: Array
+    R: Array
+
+    def blocks(self, A: Array, hA: Array | None = None) -> Array:
+        assert hA is not None
+        m = len(self.operators)
+        N = helmert(m).T
+        V = np.einsum("pj,cl->cljp", hA, N).reshape(m, -1, len(hA))  # (m, q, p)
+        known = (self.T.T @ A).reshape(m, -1, len(hA))
+        r = np.stack([transposed_solve(self.R, v) for v in V]) - known
+        return np.asarray(super().blocks(A) - np.einsum("cqp,eqp->pce", r, r))
 
 
 def _product(operator: PosteriorOperator, A: Array) -> Array:

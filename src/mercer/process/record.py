@@ -14,6 +14,7 @@ from mercer.linalg.line import LineOperator, state_space_of
 from mercer.linalg.operators import (
     BasisOperator,
     CholeskyOperator,
+    ContrastedOperator,
     ContrastOperator,
     ExplicitBasisOperator,
     ExplicitOperator,
@@ -66,7 +67,11 @@ _ADDITIVE: dict[str, Kind] = {
     "centres": Numbers("z d"),
     "rank": Plain(int),
 }
-_OF_A_BASIS = ("basis", "matrix_basis", "contrast", "inducing", "additive_basis")
+_CONTRASTED: dict[str, Kind] = {
+    "T": Numbers("n t"),
+    "R": Numbers("q q", upper=True, diagonal="positive"),
+}
+_OF_A_BASIS = ("contrasted", "basis", "matrix_basis", "contrast", "inducing", "additive_basis")
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
 _SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
 
@@ -116,6 +121,8 @@ def _form(operator: Any) -> str:
             return "contrast" if operator.gain is None else "inducing"
         case InducedOperator():
             return "induced"
+        case ContrastedOperator():
+            return "contrasted"
         case SeveralOperator():
             return "several" if operator.shared is None else "coupled"
         case KroneckerOperator() | _Structured(centres=None):
@@ -146,6 +153,7 @@ OPERATOR = One(
         ),
         "several": Fields(lambda operators: SeveralOperator(operators, None), _SEVERAL),
         "coupled": Fields(SeveralOperator, _SEVERAL | _SHARED),
+        "contrasted": Fields(ContrastedOperator, _SEVERAL | _SHARED | _CONTRASTED, own="t q"),
         # a weight is infinite where there was no noise; the rest is the posterior's
         "line": Fields(
             lambda W: LineOperator(None, None, W),  # type: ignore[arg-type]  # set by _posterior
@@ -164,7 +172,7 @@ OPERATOR = One(
 def _posterior(
     kernel: Kernel, points: Array, alpha: Array, beta: Array | None, operator: PosteriorOperator
 ) -> Posterior:
-    each = operator.operators if isinstance(operator, SeveralOperator) else [operator]
+    each = [operator, *(operator.operators if isinstance(operator, SeveralOperator) else [])]
     if beta is None and any(_form(one) in _OF_A_BASIS for one in each):
         raise ValueError("there is an operator of a basis, but no basis")
     if isinstance(operator, _Structured):

@@ -57,8 +57,8 @@ class GPClassifier(Additive, ClassMachine):
     class_weight : None, "balanced" or dict, weights by class, times the sample weights.
     basis : None, "constant", "linear", degree, callable or Basis
         Unpenalised functions of the log odds beside the kernel, integrated out under a flat prior:
-        a semi-parametric classifier. Several classes are then one machine each against the rest.
-        Labels that these functions separate are refused: their evidence is infinite.
+        a semi-parametric classifier. Labels that these functions separate are refused: their
+        evidence is infinite. Of a softmax the contrasts of the classes are free.
     gram, standardize, random_state : see :class:`KernelRegressor`.
 
     Attributes
@@ -122,8 +122,7 @@ class GPClassifier(Additive, ClassMachine):
             loss = class_loss(self.loss, others, "None, ", ordered=True)
             _check_grades(loss, given.labels.classes)
         few = inducing_of(self.gram)
-        # a softmax needs n x n arrays, and does not see a function that is added to all classes
-        coupled = several and few is None and self.basis is None
+        coupled = several and few is None  # a softmax needs n x n arrays
         if isinstance(method, str) and method == "auto":
             joint = coupled if loss is None else loss.response == "multiclass"
             method = "laplace" if joint else "ep"

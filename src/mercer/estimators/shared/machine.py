@@ -264,7 +264,9 @@ class KernelMachine(Summarised, Predicts, MachineRecord, BaseEstimator):  # type
         # coefficients scale with y, unless f is its logarithm
         scaled = H is not None and fit.parts.loss.response != "positive"
         k = H.shape[1] if H is not None and scaled else 0
-        return fit.units.evidence_in_user_units(value, total, fit.parts.basis, k)
+        joint = fit.parts.loss.response == "multiclass"  # contrasts of the classes are free
+        free = len(fit.units.y_scale) - joint
+        return fit.units.evidence_in_user_units(value, total, fit.parts.basis, k, free)
 
     def _condition(self, fit: Fit) -> None:
         """Set the fitted attributes: the posterior of each draw, and what follows from them."""

@@ -69,10 +69,13 @@ class SiteInference(Inference):
         return replace(solution, beta=np.asarray(np.linalg.lstsq(H, rest, rcond=None)[0]))
 
     def check_basis(self, loss: Loss, y: Array, H: Array) -> None:
-        from mercer.inference.sites.flat import check_proper  # a basis is rare, and so is its LP
+        from mercer.inference.sites.flat import (
+            check_classes,
+            check_proper,
+        )  # a basis is rare, and so is its LP
 
         for column in y.T:
-            check_proper(loss, column, H)
+            (check_classes if loss.response == "multiclass" else check_proper)(loss, column, H)
 
     def evidence(
         self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None

@@ -4,7 +4,7 @@ In the limit of a prior N(0, b I) for the coefficients of a basis, b to infinity
 of the Gaussian posterior has a value (:class:`~mercer.linalg.dense.projected.FlatGram`), and the
 evidence has one with unit density in place of that of N(0, b I) at the origin, (2 pi b)^(-k/2). The
 exact one exists if, and only if, no combination of the functions lowers the losses for ever: labels
-that a line separates leave its slope without bound. Theory (A17), (A18), (A19).
+that a line separates leave its slope without bound. Theory (A17), (A18), (A19), (A20).
 """
 
 from __future__ import annotations
@@ -96,6 +96,27 @@ def check_proper(loss: Loss, y: Array, H: Array) -> None:
         "prior there is no finite evidence; choose a smaller basis, or give its functions a prior: "
         "basis=None and a kernel with + Constant() + Linear()"
     )
+
+
+def check_classes(loss: Loss, y: Array, H: Array) -> None:
+    """Refuse classes y (n,) that some linear functions of H (n, k), one for each, tell apart.
+
+    With beta of the last class zero: h_i'(beta_y - beta_e) >= 0 for every row and other class.
+    """
+    codes, c, k = y.astype(np.intp), int(y.max()) + 1, H.shape[1]
+    Q, R = np.linalg.qr(H)
+    if np.any(np.abs(np.diagonal(R)) <= 1e-13 * np.linalg.norm(R, axis=0)):
+        return
+    Q = Q / np.maximum(np.linalg.norm(Q, axis=1, keepdims=True), 1e-300)
+    own = np.eye(c)[codes]
+    rows = [np.einsum("ic,ij->icj", own - np.eye(c)[e], Q)[codes != e] for e in range(c)]
+    if _grows(np.concatenate(rows)[:, :-1].reshape(-1, (c - 1) * k), np.zeros((0, (c - 1) * k))):
+        raise ValueError(
+            "linear functions of the basis alone tell some of the classes apart: their "
+            "coefficients may grow without end, and with a flat prior there is no finite evidence; "
+            "choose a smaller basis, or give its functions a prior: basis=None and a kernel with "
+            "+ Constant() + Linear()"
+        )
 
 
 def _grows(signed: Array, held: Array) -> bool:

@@ -24,15 +24,11 @@ from mercer.linalg.dense.coupled import CoupledFactor, coupled
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
 from mercer.losses.numbers.defaults import slopes
+from mercer.losses.numbers.special import LOG_2PI
 
 AGAIN = 8  # more steps with each factorisation: a step costs O(n^2) and gains a digit or so
 SLACK = 1e-11  # a bound on the change of log |B| up to which a factor is still that of the mode
 ESCAPES = 5  # saddles left before giving up
-JOINT = (
-    "a softmax does not see a function that is added to all classes, so that a flat prior on it "
-    "leaves no evidence; give a binary loss ('probit' or 'logistic'), one machine per class "
-    "against the rest, or basis=None and a kernel with + Constant() + Linear()"
-)
 
 
 class Steps:
@@ -55,7 +51,7 @@ class Steps:
         classes = curvature.shape[1]
         self.count += 1 if classes == 1 else classes + 1
         if classes > 1:
-            self.factor = coupled(self.gram, curvature)
+            self.factor = self.gram.joined(coupled(self.gram, curvature))
         else:
             W = curvature[:, 0]
             self.factor = self.gram.factor(np.where(np.abs(W) < TINY, 0.0, W))
@@ -207,11 +203,6 @@ class Laplace(SiteInference):
         check_limits("Laplace", tol, max_iter)
         self.tol, self.max_iter = tol, max_iter
 
-    def check_basis(self, loss: Loss, y: Array, H: Array) -> None:
-        if loss.response == "multiclass":
-            raise ValueError(JOINT)
-        super().check_basis(loss, y, H)
-
     def sites(self, task: Task, start: Sites | None) -> Sites:
         local = weighted(task.loss, task.y, task.w)
         # at the centre of each loss (the target of a real response) even one that is not convex
@@ -251,9 +242,11 @@ class Laplace(SiteInference):
     def infer(self, task: Task, start: Solution | None) -> Solution:
         if task.loss.response != "multiclass":
             return super().infer(task, start)
-        if task.H.shape[1]:
-            raise ValueError(JOINT)
-        mean, starts = task.mean, []
+        mean, starts, H = task.mean, [], task.H
+        if H.shape[1]:
+            from mercer.linalg.dense.contrasted import ContrastedGram
+
+            task = replace(task, gram=ContrastedGram(task.gram, H, 0.0))
         if start is not None and start.W.shape == mean.shape:
             D, f = start.W, start.z - mean
             Wf = D * f - D * ((D * f).sum(axis=1) / D.sum(axis=1))[:, None]
@@ -261,7 +254,8 @@ class Laplace(SiteInference):
         local = shared(task.loss, task.y[:, 0], task.w, mean.shape[1])
         landscape = Landscape(task.gram, local, mean, task.H, AGAIN)
         state, factor, D, report = settle(landscape, starts, self.tol, self.max_iter)
-        return Solution(state.a, D, state.f, factor, None, task.w, report)
+        beta = state.b if H.shape[1] else None
+        return Solution(state.a, D, state.f, factor, beta, task.w, report)
 
     def evidence(
         self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
@@ -279,9 +273,11 @@ class Laplace(SiteInference):
         assert isinstance(factor, CoupledFactor)
         value = -float(w @ loss.value(y[:, 0], f)) - 0.5 * float(np.vdot(a, np.asarray(gram @ a)))
         value -= 0.5 * factor.logdet()
+        if solution.beta is not None:  # contrasts of unit density
+            value += 0.5 * solution.beta[:, 1:].size * LOG_2PI
         p, Sigma = softmax(f, axis=1), factor.point_blocks(gram)
         own = np.diagonal(Sigma, axis1=1, axis2=2)
         inner = own - 2.0 * np.einsum("ice,ie->ic", Sigma, p)
         s = 0.5 * w[:, None] * p * (inner - (p * inner).sum(axis=1, keepdims=True))
-        z = s - factor.solve(np.asarray(gram @ s))
+        z = s - factor.solve(np.asarray(gram @ s)) if solution.beta is None else factor.sites(s)[0]
         return Evidence(value, -z, a)
