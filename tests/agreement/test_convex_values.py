@@ -53,7 +53,7 @@ def at_new(solution):
 
 
 class LogisticNoise(LocationLoss):
-    """y = f + logistic noise of scale s: no loss of mercer, a loss of one's own."""
+    """y = f + logistic noise of scale s as a loss of one's own: nothing but its value."""
 
     def __init__(self, scale=0.5):
         self.scale = scale
@@ -194,6 +194,14 @@ OTHERS: list[tuple[Loss, np.ndarray, float, tuple[float, float], tuple[float, fl
     ),
     (
         LogisticNoise(0.5),
+        X[:, 1],
+        8.917579191781,
+        (-0.197340900, 0.475861661),
+        (-0.1973409321684, 0.4758615789787),
+        1e-7,
+    ),
+    (
+        losses.LogisticNoise(0.5),
         X[:, 1],
         8.917579191781,
         (-0.197340900, 0.475861661),

@@ -119,12 +119,6 @@ def test_kernel_regressor_takes_an_inference_with_spread(rng):
     np.testing.assert_allclose(model.predict_latent(X)[0], mode.predict_latent(X)[0], atol=1e-6)
 
 
-def test_basis_is_refused_with_the_remedy(rng):
-    loss, y = responses(rng)["poisson"]
-    with pytest.raises(ValueError, match="put its functions into the kernel"):
-        GPRegressor(RBF(), loss=loss, basis="constant", search=None).fit(X, y)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_covariance_of_observations_needs_noise_that_is_added(name, rng):
     """cov(f(x) + e, f(z) + e') = cov(f(x), f(z)); behind a link it is another one, and refused."""

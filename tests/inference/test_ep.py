@@ -23,11 +23,13 @@ BINARY = [
     losses.NormalizedHinge(C=1.3),
     losses.Flip(losses.Probit(), eps=0.1),
     losses.Flip(None, eps=0.1),
+    losses.StudentThreshold(scale=0.6, df=3.0),
 ]
 REAL = [
     losses.Gaussian(noise=0.3),
     losses.StudentT(scale=0.5, df=4.0),
     losses.LaplaceNoise(scale=0.4),
+    losses.LogisticNoise(scale=0.3),
     losses.Huber(noise=0.2, delta=0.4),
     losses.EpsilonInsensitive(C=3.0, epsilon=0.2),
     losses.Pinball(level=0.7, scale=0.3),
@@ -35,10 +37,12 @@ REAL = [
 OTHER = [
     losses.Poisson(),
     losses.NegativeBinomial(size=3.0),
+    losses.Binomial(trials=40),
     losses.Gamma(shape=2.0),
     losses.LogGaussian(noise=0.3),
     losses.Ordinal(cutpoints=[-1.0, 0.5]),
     losses.Ordinal(cutpoints=[-1.0, 0.5], link="probit"),
+    losses.LearnedOrdinal(first=-1.0, gaps=[1.5]),
 ]
 ALL = [*BINARY, *REAL, *OTHER]
 CONVEX = [loss for loss in ALL if loss.convex]
@@ -440,7 +444,7 @@ def test_what_ep_refuses():
     with pytest.raises(ValueError, match="one per class"):
         EP().check(losses.Softmax())
     gram = DenseGram(RBF(), np.zeros((1, 1)), keep=True)
-    with pytest.raises(ValueError, match="no unpenalised basis"):
+    with pytest.raises(ValueError, match="a row alone determines"):
         EP().solve(gram, np.ones((1, 1)), losses.Probit(), basis=np.ones((1, 1)))
     with pytest.raises(ValueError, match="lost to rounding"):
         EP().solve(gram, np.ones((1, 1)), losses.Gaussian(noise=1e-20))

@@ -25,6 +25,8 @@ EXTRA = [
     losses.Gaussian(noise=0.09),
     losses.StudentT(scale=0.3, df=2.5),
     losses.LaplaceNoise(scale=0.25),
+    losses.LogisticNoise(scale=0.3),
+    losses.StudentThreshold(scale=0.5, df=2.0),
     losses.Huber(noise=0.2, delta=0.4),
     losses.EpsilonInsensitive(C=4.0, epsilon=0.5),
     losses.EpsilonInsensitive(C=2.0, epsilon=0.0),

@@ -28,6 +28,12 @@ def same(a, b, y, f, v, rtol):
         (losses.StudentT(scale=0.5, df=1e8), losses.Gaussian(0.25), 1e-6),
         (losses.Huber(noise=0.3, delta=30.0), losses.Gaussian(0.3), 1e-9),
         (losses.NegativeBinomial(size=1e10), losses.Poisson(), 1e-7),
+        (losses.StudentThreshold(scale=0.7, df=1e8), losses.Probit(0.7), 1e-6),
+        (
+            losses.LearnedOrdinal(-1.0, [0.5, 2.0], "logit"),
+            losses.Ordinal([-1.0, -0.5, 1.5]),
+            1e-12,
+        ),
         (losses.EpsilonInsensitive(C=2.0, epsilon=0.0), losses.LaplaceNoise(0.5), 1e-10),
         (losses.Pinball(level=0.5, scale=0.25), losses.LaplaceNoise(0.5), 1e-10),
         (losses.Flip(losses.Logistic(), eps=1e-12), losses.Logistic(), 1e-8),

@@ -11,7 +11,15 @@ from scipy import stats
 from mercer.core.component import REAL
 from mercer.kernels import RBF, Categorical, Scale
 from mercer.losses import Gaussian
-from mercer.search import GammaPrior, HalfNormal, LogNormal, OwnPrior, Space, Uniform
+from mercer.search import (
+    GammaPrecision,
+    GammaPrior,
+    HalfNormal,
+    LogNormal,
+    OwnPrior,
+    Space,
+    Uniform,
+)
 
 
 def test_fixed_parameters_are_left_out() -> None:
@@ -48,6 +56,7 @@ def test_start_on_the_edge_is_refused() -> None:
     [
         (LogNormal(0.3, 0.7), stats.lognorm(0.7, scale=np.exp(0.3))),
         (GammaPrior(2.5, 1.5), stats.gamma(2.5, scale=1 / 1.5)),
+        (GammaPrecision(2.0, 3.0), stats.invgamma(1.5, scale=0.75)),
         (HalfNormal(1.3), stats.halfnorm(scale=1.3)),
         (Uniform(0.1, 4.0), stats.uniform(0.1, 3.9)),
     ],
@@ -60,8 +69,27 @@ def test_priors_are_densities(prior: object, density: object) -> None:
     np.testing.assert_allclose(prior.slope(theta), slope, atol=1e-8)  # type: ignore[attr-defined]
 
 
+def test_gamma_on_the_precision_of_a_deviation() -> None:
+    """(3.33): tau = rho^-2 is Gamma of mean mu and variance 2 mu^2 / alpha, whatever rho is."""
+    prior = GammaPrecision(mean=0.7, alpha=5.0, power=2.0)
+    tau = stats.gamma(2.5, scale=0.7 / 2.5)
+    assert tau.mean() == pytest.approx(0.7)
+    assert tau.var() == pytest.approx(2 * 0.7**2 / 5.0)
+    rho = np.array([0.4, 1.1, 2.0])
+    expected = tau.logpdf(rho**-2.0) + np.log(2.0 * rho**-3.0)
+    np.testing.assert_allclose(prior.log_density(rho), expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize(
-    "prior", [LogNormal(), GammaPrior(), HalfNormal(), Uniform(0.1, 5.0), OwnPrior.example()]
+    "prior",
+    [
+        LogNormal(),
+        GammaPrior(),
+        GammaPrecision(1.5, 3.0, 2.0),
+        HalfNormal(),
+        Uniform(0.1, 5.0),
+        OwnPrior.example(),
+    ],
 )
 def test_prior_gradient_in_the_search_coordinate(prior: object) -> None:
     space = Space({"kernel": RBF(length_scale=np.array([0.7, 2.0])).prior(length_scale=prior)})  # type: ignore[arg-type]

@@ -229,6 +229,8 @@ def basis_rows(basis: Basis, X: Value, d: int) -> Value:
 @features_of(kernels.Linear)
 def _linear(kernel: kernels.Linear, X: Value) -> Value:
     centred = X if kernel.centre is None else X - np.asarray(kernel.centre, dtype=np.float64)
+    if kernel.covariance is not None:
+        centred = centred @ kernel._root(len(np.asarray(kernel.covariance)))
     return centred * np.sqrt(np.asarray(kernel.weight, dtype=np.float64))
 
 

@@ -17,7 +17,12 @@ from mercer.export.expression import Value, stack, value_of, where
 from mercer.export.kernels import basis_rows, cross, features, written
 from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.iterative.operator import IterativeOperator
-from mercer.linalg.operators import PosteriorOperator, SeveralOperator, _product
+from mercer.linalg.operators import (
+    ContrastedOperator,
+    PosteriorOperator,
+    SeveralOperator,
+    _product,
+)
 from mercer.linalg.structured.kronecker import KroneckerOperator
 from mercer.process.features import Augmented, Sparse
 from mercer.process.process import Posterior, Prior
@@ -96,7 +101,12 @@ class Traced:
         zero, prior = 0.0 * K.take([0]), self._prior_variance()
         if not isinstance(operator, SeveralOperator):
             return [[self.var() if c == e else zero for e in several] for c in several]
-        own, halves = [_reduced(each, K, None) for each in operator.operators], []
+        if isinstance(operator, ContrastedOperator):
+            raise ExportError(
+                "a softmax with an unpenalised basis cannot be exported: give loss='probit' or "
+                "'logistic', one machine per class against the rest"
+            )
+        own, halves = [_reduced(each, K, self.h) for each in operator.operators], []
         if operator.shared is not None:
             products: Any = [_product(each, K.T) for each in operator.operators]  # type: ignore[arg-type]  # of values values
             halves = [half_solve(operator.shared, each) for each in products]

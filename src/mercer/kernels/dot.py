@@ -19,6 +19,7 @@ from mercer.kernels.base import (
     other_points,
     positive,
     rescaled,
+    symmetric,
     whole,
 )
 from mercer.kernels.markov import ANY, Block, MarkovProcess, Slopes
@@ -114,6 +115,9 @@ class Linear(Kernel):
     ----------
     weight : float or array (d,), default=1.0; positive prior variance of the coefficients.
     centre : array (d,) or None, default=None; in units of the inputs (None: 0); not searched.
+    covariance : array (d, d) or None, default=None
+        Prior covariance S of the coefficients where they are correlated, symmetric and not
+        indefinite: k = weight (x - centre)'S (z - centre) with one ``weight``; not searched.
 
     References
     ----------
@@ -128,11 +132,17 @@ class Linear(Kernel):
     alike = True
 
     domains: ClassVar[Domains] = {"weight": POSITIVE}
+    before: ClassVar[dict[str, Any]] = {"covariance": None}
     words: ClassVar[Words] = {"weight": "variance of the slopes"}
     expects = "straight lines in the inputs"
 
-    def __init__(self, weight: float | Array = 1.0, centre: float | Array | None = None) -> None:
-        self.weight, self.centre = weight, centre
+    def __init__(
+        self,
+        weight: float | Array = 1.0,
+        centre: float | Array | None = None,
+        covariance: Array | None = None,
+    ) -> None:
+        self.weight, self.centre, self.covariance = weight, centre, covariance
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         X, Z, same = self._centred(X, Z)
@@ -152,11 +162,12 @@ class Linear(Kernel):
 
     def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
         X, _, _ = self._centred(X, None)
-        return np.asarray((Q.T @ X) * positive(self, "weight", X.shape[1]))
+        slopes = np.asarray((Q.T @ X) * positive(self, "weight", X.shape[1]))
+        return slopes if self.covariance is None else slopes @ self._root(Z.shape[1]).T
 
     def features(self, X: Any) -> Any:
         root = np.sqrt(positive(self, "weight", X.shape[1]))
-        if is_sparse(X) and self.centre is None:
+        if is_sparse(X) and self.takes_sparse:
             return X.multiply(root).tocsr()
         return self._centred(X, None)[0] * root
 
@@ -169,22 +180,56 @@ class Linear(Kernel):
 
     @property
     def takes_sparse(self) -> bool:
-        return self.centre is None  # a shift would fill the zeros
+        return self.centre is None and self.covariance is None  # either would fill the zeros
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         centre = np.asarray(shift, dtype=float)
         if self.centre is not None:
             centre = centre + scale * np.asarray(self.centre, dtype=float)
-        weight = rescaled(self.weight, 1.0 / np.square(scale))
-        return self._restated(weight=weight, centre=centre if centre.any() else None)
+        moved = {"centre": centre if centre.any() else None}
+        if self.covariance is not None:
+            stated = np.asarray(self.covariance, dtype=float) / np.outer(scale, scale)
+            return self._restated(covariance=stated, **moved)
+        return self._restated(weight=rescaled(self.weight, 1.0 / np.square(scale)), **moved)
+
+    def reordered(self, order: Index) -> Kernel | None:
+        same = super().reordered(order)
+        if same is None or self.covariance is None:
+            return same
+        return same.replaced({"covariance": np.asarray(self.covariance)[np.ix_(order, order)]})
 
     def _centred(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
         X, Z, same = other_points(X, Z)
-        if self.centre is None:
-            return X, Z, same
-        centre = finite(self, "centre", X.shape[1])
-        X = X - centre
-        return X, (X if same else Z - centre), same
+        if self.centre is not None:
+            centre = finite(self, "centre", X.shape[1])
+            X = X - centre
+            Z = X if same else Z - centre
+        if self.covariance is not None:
+            root = self._root(X.shape[1])
+            X = X @ root
+            Z = X if same else Z @ root
+        return X, Z, same
+
+    def _root(self, d: int) -> Array:
+        """R (d, d) with R R' = S, the covariance; S is checked."""
+        S = np.asarray(self.covariance, dtype=np.float64)
+        if S.shape != (d, d) or not np.all(np.isfinite(S)):
+            raise ValueError(
+                f"Linear: covariance must be a finite array of shape ({d}, {d}), one row and "
+                f"column for each column of the inputs, got shape {S.shape}"
+            )
+        if np.ndim(self.weight):
+            raise ValueError(
+                "Linear: beside a covariance there is one weight; multiply the rows and columns "
+                "of the covariance by the roots of the others"
+            )
+        values, vectors = np.linalg.eigh(symmetric(S, "Linear: covariance"))
+        if values[0] < -1e-10 * abs(values[-1]):
+            raise ValueError(
+                f"Linear: covariance has the negative eigenvalue {values[0]:.3g}; a covariance has "
+                "none"
+            )
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 class Polynomial(Kernel):

@@ -111,9 +111,19 @@ def predicted(loss: Loss, posterior: Posterior, X: Array, y: Array) -> LeftOut:
 
 def _figures(loss: Loss, y: Array, m: Array, v: Array | None, weights: Array) -> LeftOut:
     """Return the figures of y (q, m) for f of mean m and variance v (q, m), or f = m as it is."""
-    mean, variance = loss.moments(m) if v is None else loss.observed(m, v)
-    density = -loss.value(y, m) if v is None else loss.log_predictive(y, m, v)
-    return LeftOut(weights, m if loss.latent_is_answer else mean, variance, density)
+    if v is not None:
+        return LeftOut(weights, *response_moments(loss, m, v), loss.log_predictive(y, m, v))
+    mean, variance = loss.moments(m)
+    return LeftOut(weights, m if loss.latent_is_answer else mean, variance, -loss.value(y, m))
+
+
+def response_moments(loss: Loss, m: Array, v: Array) -> tuple[Array, Array]:
+    """Mean (or quantile) and variance of a new y for latent N(m, v); of labels those of 0 or 1."""
+    if loss.response == "binary":
+        p = np.asarray(loss.predict(m, v))
+        return p, p * (1.0 - p)
+    mean, variance = loss.observed(m, v)
+    return m if loss.latent_is_answer else mean, variance
 
 
 LOG_2PI = float(np.log(2.0 * np.pi))

@@ -105,6 +105,13 @@ class Factor(ABC):
         """Return the coefficients (k, m) of the basis that was projected out, for targets z."""
         raise NotImplementedError(f"{type(self).__name__} takes no unpenalised basis")
 
+    def sites(self, h: Array, off: Array | float = 0.0) -> tuple[Array, Array]:
+        """Return weights (n, m) and coefficients (k, m) of sites with natural parameters h (n, m).
+
+        Of the basis that was projected out, H'(weights) = -off.
+        """
+        raise NotImplementedError(f"{type(self).__name__} takes no unpenalised basis")
+
     def charge(self) -> Charge | None:
         """Return what a bound pays for prior variance that is not represented; None if exact."""
         return None
@@ -193,6 +200,28 @@ class Gram(ABC):
     @abstractmethod
     def factor(self, W: Array) -> Factor:
         """Return the Factor for weights W (n,)."""
+
+    def placed(self, factor: Factor, z: Array, rest: Array) -> tuple[Array, Array]:
+        """Return the mean f (n,), less that of the prior, and the weights a (n,) of Gaussian sites.
+
+        ``z`` (n,) are the means of the sites that have one, ``rest`` (n,) the natural parameters of
+        the others; flat functions are part of f.
+        """
+        if np.any(rest):
+            z = z - np.asarray(self @ rest[:, None])[:, 0]
+        a = factor.solve(z[:, None])[:, 0] + rest
+        return np.asarray(self @ a[:, None])[:, 0], np.asarray(a)
+
+    def joined(self, factor: Factor) -> Factor:
+        """Return the factor of coupled functions with flat functions projected out, if any."""
+        return factor
+
+    def step(self, factor: Factor, s: Array, a: Array) -> tuple[Array, Array]:
+        """Return the Newton step of a (n, m) from its residual s: da = (I + W K)^-1 s = s - C K s.
+
+        The second is the step (k, m) of the coefficients of flat functions.
+        """
+        return s - factor.solve(np.asarray(self @ s)), np.zeros((0, s.shape[1]))
 
     def fitted(self, W: Array, z: Array) -> tuple[Factor, Array, Array]:
         """Return the factor for W (n,), the mean f = K a (n,) for targets z (n,), and a = C z.

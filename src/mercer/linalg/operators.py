@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, helmert, solve_triangular
 
 from mercer.core.arrays import Array, back_solve, half_solve, transposed_solve
 from mercer.core.errors import NotPositiveDefiniteError
@@ -204,6 +204,27 @@ class BasisOperator(HalvesOperator, CholeskyOperator):
         Q, R = np.linalg.qr(np.vstack([self.R, E]))
         k = len(R)
         return BasisOperator(L, scale, np.vstack([self.Q @ Q[:k], Q[k:]]), R)
+
+
+@dataclass(eq=False)
+class ExplicitBasisOperator(PosteriorOperator):
+    """C (n, n) itself with a basis: T = C H R^-1 (n, k) and R, H' C H = R'R, for any C."""
+
+    C: Array
+    T: Array
+    R: Array
+
+    def _rest(self, A: Array, hA: Array | None) -> Array:
+        assert hA is not None
+        return transposed_solve(self.R, hA.T) - self.T.T @ A
+
+    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
+        r = self._rest(A, hA)
+        return np.asarray(A.T @ (self.C @ B) - r.T @ (r if B is A else self._rest(B, hB)))
+
+    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
+        r = self._rest(A, hA)
+        return np.asarray(np.einsum("ij,ij->j", A, self.C @ A) - np.einsum("ij,ij->j", r, r))
 
 
 @dataclass(eq=False)
@@ -396,10 +417,10 @@ class SeveralOperator(PosteriorOperator):
     operators: list[PosteriorOperator]
     shared: Array | None
 
-    def blocks(self, A: Array) -> Array:
-        """a_j'C_ce a_j for each column of A (n, p): shape (p, m, m)."""
+    def blocks(self, A: Array, hA: Array | None = None) -> Array:
+        """a_j'C_ce a_j, less the basis term, for each column of A (n, p): shape (p, m, m)."""
         m = len(self.operators)
-        own = np.column_stack([op.reduce_diag(A, None) for op in self.operators])
+        own = np.column_stack([op.reduce_diag(A, hA) for op in self.operators])
         result = own[:, :, None] * np.eye(m)
         if self.shared is not None:
             each = [half_solve(self.shared, _product(op, A)) for op in self.operators]
@@ -422,6 +443,27 @@ class SeveralOperator(PosteriorOperator):
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
         raise NotImplementedError("the variance of several latent functions: use blocks")
+
+
+@dataclass(eq=False)
+class ContrastedOperator(SeveralOperator):
+    """Coupled functions with a flat basis on their contrasts: C_ce - T_c T_e', by h(x)'beta_c.
+
+    ``T`` is (n, m q) and ``R`` (q, q), q = (m - 1) k: :mod:`mercer.linalg.dense.contrasted`.
+    """
+
+    shared: Array
+    T: Array
+    R: Array
+
+    def blocks(self, A: Array, hA: Array | None = None) -> Array:
+        assert hA is not None
+        m = len(self.operators)
+        N = helmert(m).T
+        V = np.einsum("pj,cl->cljp", hA, N).reshape(m, -1, len(hA))  # (m, q, p)
+        known = (self.T.T @ A).reshape(m, -1, len(hA))
+        r = np.stack([transposed_solve(self.R, v) for v in V]) - known
+        return np.asarray(super().blocks(A) - np.einsum("cqp,eqp->pce", r, r))
 
 
 def _product(operator: PosteriorOperator, A: Array) -> Array:

@@ -14,22 +14,41 @@ from mercer.losses.binary.margins import (
     hinge_normaliser,
     reweight,
 )
-from mercer.losses.binary.probit import LaplaceProbit, Probit, SquaredProbit
+from mercer.losses.binary.probit import LaplaceProbit, Probit, SquaredProbit, StudentThreshold
 from mercer.losses.counts import Gamma, LogGaussian, NegativeBinomial, Poisson
-from mercer.losses.ordinal import Ordinal
+from mercer.losses.ordinal import LearnedOrdinal, Ordinal
 from mercer.losses.real.absolute import EpsilonInsensitive, LaplaceNoise, Pinball
 from mercer.losses.real.gaussian import Gaussian
-from mercer.losses.real.robust import Huber, StudentT
+from mercer.losses.real.robust import Huber, LogisticNoise, StudentT
 from mercer.losses.softmax import Softmax
+from mercer.losses.trials import Binomial
 
-__all__ = ["EpsilonInsensitive", "Exponential", "Flip", "Gamma", "Gaussian", "Hinge", "Huber"]
-__all__ += ["LaplaceNoise", "LaplaceProbit", "LogGaussian", "Logistic", "Loss", "Margin"]
+__all__ = [
+    "Binomial",
+    "EpsilonInsensitive",
+    "Exponential",
+    "Flip",
+    "Gamma",
+    "Gaussian",
+    "Hinge",
+    "Huber",
+]
+__all__ += [
+    "LaplaceNoise",
+    "LaplaceProbit",
+    "LearnedOrdinal",
+    "LogGaussian",
+    "Logistic",
+    "LogisticNoise",
+]
+__all__ += ["Loss", "Margin"]
 __all__ += ["NegativeBinomial", "NormalizedHinge", "Ordinal", "Pinball", "Poisson", "Probit"]
 __all__ += [
     "Softmax",
     "SquaredHinge",
     "SquaredProbit",
     "StudentT",
+    "StudentThreshold",
     "by_name",
     "hinge_normaliser",
     "reweight",

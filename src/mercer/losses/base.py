@@ -277,6 +277,11 @@ class Loss(Component):
         """Return a draw of y given f."""
         raise NotImplementedError
 
+    @property
+    def of_rows(self) -> bool:
+        """Whether a parameter has one value for each training row: rows are not merged then."""
+        return bool(np.ndim(getattr(self, "noise", 0.0)))
+
     def for_new(self) -> Loss:
         """Return the loss of observations to come (without what is known of training rows only)."""
         return self

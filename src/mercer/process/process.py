@@ -270,7 +270,8 @@ class Posterior(Process):
             return C.blocks_at(X, self._rows(X))
         if not isinstance(C, SeveralOperator):
             return np.asarray(self.diag(X)[:, None, None] * eye)
-        known = batched(lambda x: C.blocks(self.parent(x, self.points).T), X, len(self.points))
+        P = self.points
+        known = batched(lambda x: C.blocks(self.parent(x, P).T, self._rows(x)), X, len(P))
         return np.asarray(self.parent.diag(X)[:, None, None] * eye - known)
 
     def noise(self, X: Array) -> Array:

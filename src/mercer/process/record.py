@@ -18,7 +18,9 @@ from mercer.linalg.line import LineOperator
 from mercer.linalg.operators import (
     BasisOperator,
     CholeskyOperator,
+    ContrastedOperator,
     ContrastOperator,
+    ExplicitBasisOperator,
     ExplicitOperator,
     InducedOperator,
     PosteriorOperator,
@@ -34,6 +36,11 @@ _CHOLESKY = {
     "scale": Numbers("n", 0.0),
 }
 _BASIS = {"Q": Numbers("n b"), "R": Numbers("b b", diagonal="nonzero")}
+_MATRIX_BASIS = {
+    "C": Numbers("n n"),
+    "T": Numbers("n b"),
+    "R": Numbers("b b", upper=True, diagonal="positive"),
+}
 _CONTRAST = {
     "half": Numbers("n-b n"),
     "anchor": Numbers("n b"),
@@ -57,16 +64,30 @@ _SINGLE = {
     "matrix": Fields(ExplicitOperator, {"C": Numbers("n n")}),
     "cholesky": Fields(CholeskyOperator, _CHOLESKY),
     "induced": Fields(InducedOperator, _INDUCED),
+    "basis": Fields(BasisOperator, _CHOLESKY | _BASIS),
+    "matrix_basis": Fields(ExplicitBasisOperator, _MATRIX_BASIS),
 }
 _ADDITIVE: dict[str, Kind] = {
     "W": Numbers("n", 0.0, above=True),
     "centres": Numbers("z d"),
     "rank": Plain(int),
 }
-_WITH_BASIS = ("basis", "contrast", "inducing", "additive_basis", "line_basis")
 # of p weights; the root of several functions together has q rows
 _ROOT = Numbers("p+b p+b | p p | q q", upper=True, diagonal="positive")
 _WEIGHTS: dict[str, Kind] = {"weights": Numbers("p m"), "roots": Each(_ROOT)}
+_CONTRASTED: dict[str, Kind] = {
+    "T": Numbers("n t"),
+    "R": Numbers("q q", upper=True, diagonal="positive"),
+}
+_OF_A_BASIS = (
+    "contrasted",
+    "basis",
+    "matrix_basis",
+    "contrast",
+    "inducing",
+    "additive_basis",
+    "line_basis",
+)
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
 _SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
 
@@ -108,6 +129,8 @@ def _form(operator: Any) -> str:
             return "zero" if operator.C is None else "matrix"
         case BasisOperator():
             return "basis"
+        case ExplicitBasisOperator():
+            return "matrix_basis"
         case CholeskyOperator():
             return "cholesky"
         case ContrastOperator():
@@ -116,6 +139,8 @@ def _form(operator: Any) -> str:
             return "induced"
         case WeightOperator():
             return "weights"
+        case ContrastedOperator():
+            return "contrasted"
         case SeveralOperator():
             return "several" if operator.shared is None else "coupled"
         case KroneckerOperator() | _Structured(centres=None):
@@ -145,7 +170,6 @@ OPERATOR = One(
     {
         "zero": Fields(lambda: ExplicitOperator(None), {}),
         **_SINGLE,
-        "basis": Fields(BasisOperator, _CHOLESKY | _BASIS),
         "contrast": Fields(ContrastOperator, _CONTRAST),
         "inducing": Fields(ContrastOperator, _CONTRAST | _INDUCING),
         "iterative": Fields(
@@ -157,6 +181,7 @@ OPERATOR = One(
         # a draw of latent values: K^+ = Q'Q; the other draws of the same posterior share it
         "root": Fields(lambda Q: RootOperator(lambda: Q), {"Q": Numbers("r n")}, own="r"),
         "shared": Fields(lambda: SharedOperator(ExplicitOperator(None)), {}),
+        "contrasted": Fields(ContrastedOperator, _SEVERAL | _SHARED | _CONTRASTED, own="t q"),
         # a weight is infinite where there was no noise; the rest is the posterior's
         "line": Fields(
             lambda W: LineOperator(None, None, W),  # type: ignore[arg-type]  # set by _posterior
@@ -183,7 +208,8 @@ OPERATOR = One(
 def _posterior(
     kernel: Kernel, points: Array, alpha: Array, beta: Array | None, operator: PosteriorOperator
 ) -> Posterior:
-    if beta is None and _form(operator) in _WITH_BASIS:
+    each = [operator, *(operator.operators if isinstance(operator, SeveralOperator) else [])]
+    if beta is None and any(_form(one) in _OF_A_BASIS for one in each):
         raise ValueError("there is an operator of a basis, but no basis")
     if isinstance(operator, _Structured):
         operator = operator.at(kernel, points)

@@ -18,13 +18,22 @@ from mercer.search.criteria.left_out import (
 )
 from mercer.search.hmc.hmc import HMC
 from mercer.search.optimize import Optimize, Result, Search
-from mercer.search.priors import GammaPrior, HalfNormal, HyperPrior, LogNormal, OwnPrior, Uniform
+from mercer.search.priors import (
+    GammaPrecision,
+    GammaPrior,
+    HalfNormal,
+    HyperPrior,
+    LogNormal,
+    OwnPrior,
+    Uniform,
+)
 from mercer.search.space import Space
 
 __all__ = [
     "HMC",
     "Criterion",
     "EvidenceCriterion",
+    "GammaPrecision",
     "GammaPrior",
     "GramMaker",
     "HalfNormal",

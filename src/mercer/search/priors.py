@@ -77,6 +77,39 @@ class GammaPrior(HyperPrior):
         return np.asarray((self.shape - 1.0) / theta - self.rate)
 
 
+class GammaPrecision(HyperPrior):
+    """A Gamma density of the precision tau = theta^-power, of mean mu and variance 2 mu^2 / alpha.
+
+    p(tau) is proportional to tau^(alpha/2 - 1) exp(-alpha tau / (2 mu)). With ``power`` 1 theta is
+    a variance, with 2 a deviation or a length scale. Integrated over tau, coefficients of that
+    precision have Student's t distribution with alpha degrees of freedom.
+
+    Reference: Seeger's thesis (3.33); Neal (1996), Bayesian learning for neural networks, 3.2.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(float(GammaPrecision(mean=1.0, alpha=2.0).log_density(np.array(1.0))), 6)
+    -1.0
+    """
+
+    def __init__(self, mean: float = 1.0, alpha: float = 1.0, power: float = 1.0) -> None:
+        self.mean, self.alpha, self.power = mean, alpha, power
+        _positive(mean=mean, alpha=alpha, power=power)
+
+    def log_density(self, theta: Array) -> Array:
+        half, rate = 0.5 * self.alpha, 0.5 * self.alpha / self.mean
+        log_tau = -self.power * np.log(theta)
+        value = (half - 1.0) * log_tau - rate * np.exp(log_tau) + half * np.log(rate)
+        # |d tau / d theta| = power theta^(-power - 1)
+        jacobian = np.log(self.power) + log_tau - np.log(theta)
+        return np.asarray(value - gammaln(half) + jacobian)
+
+    def slope(self, theta: Array) -> Array:
+        half, rate, p = 0.5 * self.alpha, 0.5 * self.alpha / self.mean, self.power
+        return np.asarray((rate * p * theta ** (-p) - half * p - 1.0) / theta)
+
+
 class HalfNormal(HyperPrior):
     """theta = |t|, t ~ N(0, scale^2).
 

@@ -15,6 +15,7 @@ from mercer.core.arrays import Array, Index
 from mercer.inference.base import Problem, Solution
 from mercer.kernels import Stationary
 from mercer.kernels.base import Kernel
+from mercer.losses.base import Loss
 from mercer.search.criteria.evidence import Criterion, bare
 from mercer.search.space import Space
 
@@ -55,7 +56,7 @@ def scan(
     index = spread_out(criterion.problem)
     n = len(criterion.problem.points)
     if len(index) < n:
-        if np.ndim(getattr(space.parts["loss"], "noise", 0.0)):  # a noise for each row
+        if cast(Loss, space.parts["loss"]).of_rows:  # a noise for each row
             return None, [], {}
         criterion = criterion.on(rows_of(criterion.problem, index))
     grid = _Grid(criterion.guide(criterion.problem), space, n)

@@ -67,7 +67,7 @@ def nested(criterion: Criterion, space: Space) -> list[Problem]:
     """
     problem, n = criterion.problem, len(criterion.problem.points)
     kernel, loss = cast(Kernel, space.parts["kernel"]), cast(Loss, space.parts["loss"])
-    by_number = kernel.positional or kernel.pairwise or np.ndim(getattr(loss, "noise", 0.0))
+    by_number = kernel.positional or kernel.pairwise or loss.of_rows
     if by_number or criterion.rivals:
         return []
     order = np.random.default_rng(n).permutation(n)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from mercer import inference as inferences
 from mercer import losses
@@ -14,9 +16,11 @@ from mercer.estimators.kernel.classifier import ClassMachine, class_loss
 from mercer.estimators.shared.machine import Fit, Given
 from mercer.estimators.shared.parameters import Draw, Solved
 from mercer.estimators.shared.parts import Parts, inducing_of, positional
-from mercer.inference.base import Inference
+from mercer.inference.base import Inference, Problem
 from mercer.kernels import Constant
+from mercer.losses import LearnedOrdinal, Probit
 from mercer.losses.base import Loss
+from mercer.losses.ordinal import CumulativeLink
 from mercer.process.process import Posterior, Process
 
 AMPLITUDE, BIAS = 10.0, 1.0  # variances at which a kernel given by name starts
@@ -39,6 +43,8 @@ class GPClassifier(Additive, ClassMachine):
     loss : None, Loss or name
         A likelihood for classes. None is "probit" for EP, "logistic" for the others, "softmax" for
         several classes. A binary loss is one machine per class against the rest, on one kernel.
+        "ordinal" is for classes that are ordered numbers (grades): one function, with cut points
+        that are learned with the kernel (:class:`~mercer.losses.LearnedOrdinal`).
     inference : "auto", "ep", "laplace", "variational", "bound" or Inference
         "auto" is EP for two classes (its probabilities have the smallest measured log loss, those
         of Laplace are under-confident) and Laplace for several. On m inducing points several
@@ -49,6 +55,10 @@ class GPClassifier(Additive, ClassMachine):
         Predict with the mean of the approximate posterior and its spread, or with the mode at the
         parameters found, which has none: the probability of the loss at it. (Seeger compares both.)
     class_weight : None, "balanced" or dict, weights by class, times the sample weights.
+    basis : None, "constant", "linear", degree, callable or Basis
+        Unpenalised functions of the log odds beside the kernel, integrated out under a flat prior:
+        a semi-parametric classifier. Labels that these functions separate are refused: their
+        evidence is infinite. Of a softmax the contrasts of the classes are free.
     gram, standardize, random_state : see :class:`KernelRegressor`.
 
     Attributes
@@ -91,20 +101,26 @@ class GPClassifier(Additive, ClassMachine):
         discriminant: str = "mean",
         class_weight: Any = None,
         gram: str = "auto",
+        basis: Any = None,
         standardize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
         self.kernel, self.loss, self.inference, self.search = kernel, loss, inference, search
         self.discriminant, self.class_weight = discriminant, class_weight
-        self.gram, self.standardize, self.random_state = gram, standardize, random_state
+        self.gram, self.basis, self.standardize = gram, basis, standardize
+        self.random_state = random_state
 
     def _resolve(self, given: Given) -> Parts:
         if self.discriminant not in ("mean", "mode"):
             raise ValueError(f"discriminant must be 'mean' or 'mode', not {self.discriminant!r}")
         method, several, loss = self.inference, len(given.labels.classes) > 2, None
-        if self.loss is not None:
-            others = "'probit', 'logistic' or 'softmax', or use GPRegressor"
-            loss = class_loss(self.loss, others, "None, ")
+        named = isinstance(self.loss, str)
+        if named and self.loss == "ordinal":
+            loss = _graded(given.labels.classes)
+        elif self.loss is not None:
+            others = "'probit', 'logistic', 'softmax' or 'ordinal', or use GPRegressor"
+            loss = class_loss(self.loss, others, "None, ", ordered=True)
+            _check_grades(loss, given.labels.classes)
         few = inducing_of(self.gram)
         coupled = several and few is None  # a softmax needs n x n arrays
         if isinstance(method, str) and method == "auto":
@@ -119,7 +135,7 @@ class GPClassifier(Additive, ClassMachine):
                 "use KernelClassifier for it, or inference='ep', 'laplace' or 'variational'"
             )
         # a loss given by name keeps its scale: the kernel's variance learns it
-        if isinstance(self.loss, str) and loss is not None:
+        if named and loss is not None and loss.response != "ordinal":
             loss = loss.fix()
         elif loss is None and coupled and all(map(losses.Softmax.offers, chosen.needs)):
             loss = losses.Softmax()
@@ -147,7 +163,10 @@ class GPClassifier(Additive, ClassMachine):
         super()._begin(fit)
         if parts.named_kernel and not positional(parts.kernel):
             parts.kernel.set_params(variance=AMPLITUDE)
-            parts.kernel = parts.kernel + Constant(BIAS)
+            free = parts.has_constant or parts.loss.response == "ordinal"  # cut points are a level
+            parts.kernel = parts.kernel if free else parts.kernel + Constant(BIAS)
+        if isinstance(parts.loss, LearnedOrdinal) and isinstance(self.loss, str):
+            parts.loss = _started(parts, fit.problem)
         parts.amplitudes = LIMITS
 
     def _discriminant(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Process:
@@ -156,10 +175,39 @@ class GPClassifier(Additive, ClassMachine):
             return posterior
         p = fit.problem
         finder, convex = _finder(draw.loss)
-        mode = finder.solve(solved.gram, p.y, convex, weights=p.weights)
+        mode = finder.solve(solved.gram, p.y, convex, basis=p.basis, weights=p.weights)
         finder.warn(mode.report)
         fit.report.setdefault("mode", {"name": type(finder).__name__, **mode.report.plain()})
-        return posterior.parent.condition(p.points, mode)
+        return posterior.parent.condition(p.points, mode, posterior.basis)
+
+
+def _graded(classes: NDArray[Any]) -> Loss:
+    """Return the loss of ordered classes; two are two, whatever their order."""
+    if classes.dtype.kind not in "biuf":
+        raise ValueError(
+            "ordered classes must be numbers, so that their order is known; encode the grades, "
+            "e.g. by sklearn.preprocessing.OrdinalEncoder(categories=[['low', 'mid', 'high']])"
+        )
+    if len(classes) == 2:
+        return Probit().fix()
+    return LearnedOrdinal(gaps=np.ones(len(classes) - 2))
+
+
+def _check_grades(loss: Loss, classes: NDArray[Any]) -> None:
+    if isinstance(loss, CumulativeLink) and len(loss.cuts()) + 1 != len(classes):
+        raise ValueError(
+            f"{len(loss.cuts())} cut points are between {len(loss.cuts()) + 1} grades, and y has "
+            f"{len(classes)}: give as many cut points as there are steps, or loss='ordinal'"
+        )
+
+
+def _started(parts: Parts, problem: Problem) -> Loss:
+    """Return the loss with cut points where the prior gives each grade its share of the rows."""
+    total = np.bincount(problem.y[:, 0].astype(np.intp), problem.weights)
+    spread = np.sqrt(1.0 + float(np.mean(parts.kernel.diag(problem.points))))
+    cuts = spread * ndtri(np.cumsum(total)[:-1] / total.sum())
+    found = LearnedOrdinal(float(cuts[0]), np.diff(cuts))
+    return found.fix("first") if parts.has_constant else found  # a flat constant moves them all
 
 
 def _finder(loss: Loss) -> tuple[Inference, Loss]:

@@ -26,7 +26,8 @@ class GPRegressor(Additive, KernelRegressor):
         numbers, ordered categories) and "variational" for the others (Student t, Laplace noise).
         For counts, whose rate is exp(f) in no unit that could be divided out, None or a name is
         that kernel plus a constant whose variance is learned: far from the data the rate returns
-        to their level, and not to one.
+        to their level, and not to one. A basis (``basis=1``: a linear trend) goes with every loss;
+        beside one that has a constant, there is no other.
 
     Attributes
     ----------
@@ -67,6 +68,7 @@ class GPRegressor(Additive, KernelRegressor):
     def _begin(self, fit: Fit) -> None:
         super()._begin(fit)
         parts, p = fit.parts, fit.problem
-        if parts.loss.response == "count" and parts.named_kernel and not positional(parts.kernel):
+        level_free = parts.has_constant or positional(parts.kernel)
+        if parts.loss.response == "count" and parts.named_kernel and not level_free:
             level = np.log(np.mean(p.y) + 0.5)
             parts.kernel = parts.kernel + Constant(max(float(level**2), 1.0))

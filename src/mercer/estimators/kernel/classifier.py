@@ -44,10 +44,13 @@ from mercer.process.process import Posterior
 from mercer.search import LooBound, LooBoundCriterion, Space
 
 
-def class_loss(given: Any, others: str, also: str = "") -> Loss:
-    """Return the loss that a user gave; refuse one that is not for classes and name ``others``."""
+def class_loss(given: Any, others: str, also: str = "", ordered: bool = False) -> Loss:
+    """Return the loss that a user gave; refuse one that is not for classes and name ``others``.
+
+    Of classes that are ``ordered`` there may be one latent function.
+    """
     loss = given_loss(given, also)
-    if loss.response not in ("binary", "multiclass"):
+    if loss.response not in ("binary", "multiclass", *(["ordinal"] if ordered else [])):
         raise ValueError(
             f"{type(loss).__name__} is a loss for {loss.response} targets, not for classes; "
             f"choose {others}"
@@ -82,7 +85,7 @@ class ClassMachine(ClassProbabilities, LabelMachine):
 
     def _targets(self, given: Given, parts: Parts) -> Array:
         codes, k = given.labels.codes, len(given.labels.classes)
-        if parts.loss.response == "multiclass":
+        if parts.loss.response in ("multiclass", "ordinal"):
             return codes[:, None].astype(np.float64)
         return labels.binary_targets(codes)[:, None] if k == 2 else labels.one_vs_rest(codes, k)
 

@@ -8,12 +8,15 @@ from typing import Any, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from mercer.core.arrays import Array, as_columns
 from mercer.core.errors import outside
 from mercer.core.memory import require_memory
+from mercer.estimators.shared.labels import signed_labels
 from mercer.estimators.shared.machine import KernelMachine, generator
+from mercer.estimators.shared.parts import given_loss
 from mercer.estimators.shared.predictions import (
     SMALLEST,
     check_variances,
@@ -169,6 +172,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             return shaped, None
         return shaped, self._shaped(np.sqrt(variance) * units.y_scale)
 
+    @available_if(lambda machine: machine._has_labels())  # type: ignore[untyped-decorator]  # scikit-learn ships no types
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities (q, 2) of the labels 0 and 1 at X (q, d)."""
+        p = self.predict(X)
+        return np.column_stack([1.0 - p, p])
+
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Return (low, high) that contain a new observation with probability ``coverage``.
 
@@ -196,6 +205,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
     def _check_interval(self, coverage: float) -> None:
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
+        if self.losses_[0].response == "binary":
+            raise ValueError(
+                "a label has no interval: predict gives its probability, predict_latent the curve "
+                "behind it with a standard deviation"
+            )
         self._check_noise_known()
 
     def _deviation(self, variance: Array) -> Array:
@@ -223,6 +237,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         self._check_noise_known()
         check_target(y)
         check_consistent_length(X, y)
+        if self.losses_[0].response == "binary":
+            y = signed_labels(y)
+        elif not self.losses_[0].offers("quadratic"):
+            y = self.losses_[0].check_targets(y)
         target, m = self.units_.y_standardised(as_columns(y)), len(self.units_.y_scale)
         if target.shape[1] != m:
             raise ValueError(f"y has {target.shape[1]} outputs, the model has {m}")
@@ -277,6 +295,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
                 "gives their deviation, predict_latent that of the function, sample_y draws of it"
             )
 
+    def _has_labels(self) -> bool:
+        """Whether the loss, of the fit or as given, is one of labels."""
+        loss = getattr(self, "loss_", None) or given_loss(self.loss)
+        return loss.response == "binary"
+
     def _has_spread(self) -> bool:
         return all(posterior.has_spread for posterior in self.posteriors_)
 
@@ -300,6 +323,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         In place of the mean the quantile that a loss asks for; the variance stays as it is.
         """
         members = zip(self.losses_, latents or self._latents(inside), strict=True)
+        if self.losses_[0].response == "binary":
+            p, _ = mixed([(np.asarray(loss.predict(*pair)), None) for loss, pair in members])
+            return p, p * (1.0 - p)
         mean, variance = mixed([loss.predict(*pair) for loss, pair in members])
         if self.losses_[0].latent_is_answer:
             mean = np.mean([posterior.mean(inside) for posterior in self.posteriors_], axis=0)

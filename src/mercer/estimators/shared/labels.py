@@ -74,6 +74,19 @@ def encode(y: Any) -> tuple[NDArray[Any], Index]:
     return classes, np.asarray(codes, dtype=np.intp)
 
 
+def signed_labels(y: Any) -> Array:
+    """Return labels 0 and 1, or -1 and +1, as -1 and +1; for a curve of one probability."""
+    given: Array = np.asarray(y, dtype=np.float64)
+    if np.all((given == 0.0) | (given == 1.0)):
+        return np.where(given == 1.0, 1.0, -1.0)
+    if np.all(np.abs(given) == 1.0):
+        return given
+    raise ValueError(
+        "a binary loss needs the labels 0 and 1 (or -1 and +1): encode the two classes so, or use "
+        "GPClassifier, which takes any labels"
+    )
+
+
 def binary_targets(codes: Index) -> Array:
     """Return -1 for the first class and +1 for the second, shape (n,)."""
     return np.where(codes == 1, 1.0, -1.0)

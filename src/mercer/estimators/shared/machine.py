@@ -235,7 +235,10 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
         H = None if function is None else function(points)
         if H is not None:
             self._check_basis(H)
-        return standardised_problem(table, units, points, H)
+        problem = standardised_problem(table, units, points, H)
+        if H is not None:
+            parts.inference.check_basis(parts.loss, problem.y, H)
+        return problem
 
     def _check_basis(self, H: Array) -> None:
         """Refuse a basis H (n, k) that leaves nothing to the kernel."""
@@ -261,8 +264,12 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
     def _in_user_units(fit: Fit, value: float) -> float:
         """Return a log evidence of the standardised problem in the user's units."""
         H, total = fit.problem.basis, float(fit.problem.row_weights.sum())
-        k = 0 if H is None else H.shape[1]
-        return fit.units.evidence_in_user_units(value, total, fit.parts.basis, k)
+        # coefficients scale with y, unless f is its logarithm
+        scaled = H is not None and fit.parts.loss.response != "positive"
+        k = H.shape[1] if H is not None and scaled else 0
+        joint = fit.parts.loss.response == "multiclass"  # contrasts of the classes are free
+        free = len(fit.units.y_scale) - joint
+        return fit.units.evidence_in_user_units(value, total, fit.parts.basis, k, free)
 
     def _condition(self, fit: Fit) -> None:
         """Set the fitted attributes: the posterior of each draw, and what follows from them."""

@@ -72,7 +72,7 @@ class Parts:
     @property
     def by_row(self) -> bool:
         """Whether a row is more than its inputs: then repeated rows cannot be merged."""
-        return positional(self.kernel) or bool(np.ndim(getattr(self.loss, "noise", 0.0)))
+        return positional(self.kernel) or self.loss.of_rows
 
     @property
     def arrays(self) -> int:

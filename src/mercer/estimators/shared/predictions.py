@@ -15,6 +15,7 @@ from mercer.estimators.shared.labels import decided
 from mercer.estimators.shared.table import read_inputs
 from mercer.estimators.shared.units import Units
 from mercer.losses.base import Loss
+from mercer.losses.ordinal import CumulativeLink
 from mercer.losses.real.base import LocationLoss
 from mercer.process.process import Process
 
@@ -28,7 +29,7 @@ def log_probabilities(loss: Loss, m: Array, v: Array | None) -> Array:
 
     m is (q, 1) for two classes and a binary loss, else (q, k). v is (q, 1), (q, k) or, for a
     softmax, (q, k, k); None takes the loss at m: a mode has no spread. With one machine per class
-    the probabilities are normalised over the classes.
+    the probabilities are normalised over the classes. Ordered classes have one function, (q, 1).
     """
     if loss.response == "multiclass":
         if v is None:
@@ -37,6 +38,9 @@ def log_probabilities(loss: Loss, m: Array, v: Array | None) -> Array:
         return np.asarray(np.log(np.maximum(p, np.exp(TINY))))
     labels: tuple[float, ...] = (1.0,)
     v = None if v is None else np.maximum(v, SMALLEST)
+    if isinstance(loss, CumulativeLink):
+        j = np.arange(len(loss.cuts()) + 1.0)
+        return -loss.value(j, m) if v is None else loss.log_predictive(j, m, v)
     if m.shape[1] == 1:
         labels, m, v = (-1.0, 1.0), m[:, 0], None if v is None else v[:, 0]
     targets = [np.full(m.shape, label) for label in labels]

@@ -142,8 +142,9 @@ class MachineRecord(Recorded):
         m = len(self.units_.y_scale)
         if self.flat_ and m != 1:
             raise ValueError(f"flat targets have one output, not {m}")
-        classes = getattr(self, "classes_", None)
-        if classes is not None and len(classes) != max(2, m):
+        classes, grades = getattr(self, "classes_", None), getattr(self.losses_[0], "cuts", None)
+        functions = max(2, m) if grades is None else len(grades()) + 1
+        if classes is not None and len(classes) != functions:
             raise ValueError(f"{len(classes)} classes do not have {m} latent functions")
         check_left_out(self.left_out_, self.flat_)
         observed = self.observed_

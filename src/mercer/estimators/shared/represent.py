@@ -24,6 +24,11 @@ def check_inducing(parts: Parts, given: Inducing, d: int) -> None:
             "give a binary loss ('probit' or 'logistic'), one machine per class against the "
             "rest on common inducing points, or take the mode by KernelClassifier"
         )
+    if parts.loss.of_rows and parts.inference.needs_likelihood:
+        raise ValueError(
+            "inducing points are found on some of the rows, and the loss has a parameter for each "
+            "row: give one for all, or gram='auto'"
+        )
     if not parts.inference.serves_inducing:
         raise ValueError(
             f"inducing points do not serve {parts.inference!r}: use inference 'exact' for "

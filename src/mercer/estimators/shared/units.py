@@ -88,14 +88,16 @@ class Units:
             stated = {name: values[:, 0] for name, values in stated.items()}
         return replace(figures, **stated)
 
-    def evidence_in_user_units(self, value: float, n: float, basis: Basis | None, k: int) -> float:
+    def evidence_in_user_units(
+        self, value: float, n: float, basis: Basis | None, k: int, functions: int | None = None
+    ) -> float:
         """Return the log evidence in the user's units.
 
         A density of y = y_scale y' picks up -log y_scale per observation (n is their total
         weight); with k flat coefficients, which scale with y, k fewer; and a basis h = T h'
-        changes it by -log |det T|.
+        changes it by -log |det T| for each of the ``functions`` that have one (None: all outputs).
         """
-        m = len(self.y_scale)
+        m = len(self.y_scale) if functions is None else functions
         change = -(n - k) * float(np.log(self.y_scale).sum())
         if basis is not None and not basis.raw:
             change -= m * basis.logdet_units(self.x_scale)

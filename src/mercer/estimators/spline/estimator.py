@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self, cast
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._native import markov
@@ -26,15 +25,6 @@ from mercer.process.record import POSTERIOR
 from mercer.process.spline import CURVE, SplinePosterior, derivative
 
 
-def _as_loss(loss: Any) -> Any:
-    return Loss.by_name(loss) if isinstance(loss, str) else loss
-
-
-def _has_labels(spline: Any) -> bool:
-    """Whether the loss, of the fit or as given, is one of labels."""
-    return getattr(_as_loss(getattr(spline, "loss_", spline.loss)), "response", None) == "binary"
-
-
 def _is_whole(number: Any) -> bool:
     return isinstance(number, (int, np.integer)) and not isinstance(number, bool)
 
@@ -52,9 +42,10 @@ class SmoothingSpline(KernelRegressor):
     ----------
     order : int from 1 to 6, default 2
         m, the derivative that is penalised: 2 is the cubic spline. It needs m distinct inputs.
-    lam : float > 0 or None, default None
+    lam : float >= 0 or None, default None
         The smoothing parameter in your units, as in ``scipy.interpolate.make_smoothing_spline``
-        (csaps: smooth = 1 / (1 + lam)); ``numpy.inf`` is the polynomial. None searches.
+        (csaps: smooth = 1 / (1 + lam)); ``numpy.inf`` is the polynomial, 0 the natural spline
+        through all observations (Gaussian noise only). None searches.
     search : "evidence", "gcv" or "loo", default "evidence"
         What lam maximises if it is not given: the evidence (restricted maximum likelihood),
         generalised cross-validation, or the leave-one-out log density. The noise is the best by
@@ -181,10 +172,16 @@ class SmoothingSpline(KernelRegressor):
     def _curve(self, rows: Observed) -> FittedSpline:
         """Fit, each kind of noise in its own way."""
         m, lam, period = self._numbers()
-        loss, search, named = _as_loss(self.loss), self.search, isinstance(self.loss, str)
+        named, search = isinstance(self.loss, str), self.search
+        loss = Loss.by_name(self.loss) if named else self.loss
         if not isinstance(loss, Loss):
             raise TypeError(f"loss must be a Loss or the name of one, not {self.loss!r}")
         if not loss.offers("quadratic"):
+            if lam == 0.0:
+                raise ValueError(
+                    "lam=0 interpolates numbers, and what is observed here is "
+                    f"{type(loss).__name__}: give lam > 0"
+                )
             inference = likelihood.resolve_inference(loss, self.inference, search, period)
             loss = loss.__sklearn_clone__()
             if loss.response == "binary" and "scale" in loss.domains:
@@ -214,10 +211,10 @@ class SmoothingSpline(KernelRegressor):
             lam = None if lam is None else float(lam)
         except (TypeError, ValueError):
             raise TypeError(f"lam must be a positive number or None, got {lam!r}") from None
-        if lam is not None and not lam > 0.0:
+        if lam is not None and not lam >= 0.0:
             raise ValueError(
-                f"lam must be positive (infinity is the polynomial), got {self.lam!r}; for a curve "
-                "through the observations give a lam far below the cube of a typical gap"
+                "lam must be positive, or 0 for the curve through all observations (infinity is "
+                f"the polynomial), got {self.lam!r}"
             )
         if period is None:
             return int(order), lam, None
@@ -245,7 +242,7 @@ class SmoothingSpline(KernelRegressor):
         record = {name: kind for name, kind in super()._record().items() if name != "left_out_"}
         return {
             **record,
-            "lam_": Plain(float, 0.0, above=True, finite=False),
+            "lam_": Plain(float, 0.0, finite=False),
             "edf_": Plain(float, 0.0),
             "posteriors_": Each(One({"Posterior": POSTERIOR, "SplinePosterior": CURVE}), "1"),
             "losses_": Each(PartOf(Loss), "1"),
@@ -279,37 +276,6 @@ class SmoothingSpline(KernelRegressor):
         if numbers != (noise, 0.0, 1.0, curve.rows.y_shift, curve.rows.y_scale):
             raise ValueError("noise and units of the curve are not those of its loss and rows")
         curve.check()
-
-    # ------------------------------------------------------------------ new observations
-    @available_if(_has_labels)  # type: ignore[untyped-decorator]  # scikit-learn ships no types
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probabilities (q, 2) of the labels 0 and 1 at X (q, 1)."""
-        p = self.predict(X)
-        return np.column_stack([1.0 - p, p])
-
-    def _check_interval(self, coverage: float) -> None:
-        if self.losses_[0].response == "binary":
-            raise ValueError(
-                "a label has no interval: predict gives its probability, predict_latent the curve "
-                "behind it with a standard deviation"
-            )
-        super()._check_interval(coverage)
-
-    def predictive_log_density(self, X: Any, y: Any) -> Array:
-        """Return log p(y_i given x_i and the training data), shape (q,)."""
-        check_is_fitted(self, "posteriors_")
-        if self.losses_[0].response == "binary":
-            y = likelihood.labels(y)
-        elif not self.losses_[0].offers("quadratic"):
-            y = self.losses_[0].check_targets(y)
-        return super().predictive_log_density(X, y)
-
-    def _moments(
-        self, inside: Array, latents: list[tuple[Array, Array]] | None = None
-    ) -> tuple[Array, Array]:
-        if self.losses_[0].response != "binary":
-            return super()._moments(inside, latents)
-        return likelihood.response_moments(self.losses_[0], *self._latent(inside, 0))
 
     # ------------------------------------------------------------------ the curve
     def derivative(self, X: Any, order: int = 1, return_std: bool = False) -> Any:

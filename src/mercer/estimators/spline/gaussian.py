@@ -14,7 +14,7 @@ Theory (P7), (P8).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -53,6 +53,7 @@ from mercer.search.one_parameter import GCV_BANDS, highest
 
 LOWEST = -300.0  # of log lam over the mean gap's power: the filter squares exp(150)
 Observed = tuple[Array, Array, Array]  # x, y, weights (N,)
+UNSEEN = 1e-19  # of the power of the narrowest gap: a lam that no digit tells from zero
 UNRESOLVED = 1e-4  # share of the degrees of freedom by which two ways to them may differ
 
 
@@ -125,6 +126,10 @@ def check_noise(loss: Loss, named: bool, inference: Any) -> None:
 def curve(given: Observed, order: int, lam: float | None, search: str) -> FittedSpline:
     """Return the curve for Gaussian noise: exact, in O(n) for every lam."""
     rows = merge_rows(*given)
+    if lam == 0.0:
+        inside = interpolating(rows, order)
+        found = curve(given, order, inside, search)
+        return replace(found, lam=0.0, extra=found.extra | {"interpolates_with_lam": inside})
     check_line(rows.points, rows.unit, rows.count, len(rows.x), order, lam)
     power, log_lam = 2 * order - 1, None
     if lam is not None:
@@ -143,6 +148,20 @@ def curve(given: Observed, order: int, lam: float | None, search: str) -> Fitted
     posterior, exact = SplinePosterior(rows, states, noise), Report(details={"jitter": 0.0})
     loss, report = Gaussian(noise=noise), chosen.report
     return on_line(posterior, loss, lam, float(value), report, ("Exact", exact))
+
+
+def interpolating(rows: SplineRows, order: int) -> float:
+    """Return a lam, in the user's units, that no digit of the curve tells from zero; (6.24).
+
+    Over the narrowest gap h the process moves by h^(2m-1) / lam, far more than a noise of one.
+    """
+    if rows.within > 0.0:
+        raise ValueError(
+            "lam=0 asks for a curve through all observations, and some have the same x and "
+            "different y; give lam > 0, or None to search for it"
+        )
+    narrow = float(np.diff(rows.points).min(initial=np.inf))
+    return float(UNSEEN * min(narrow, rows.unit) ** (2 * order - 1))
 
 
 def periodic_curve(

@@ -19,6 +19,7 @@ import numpy as np
 
 from mercer import inference as inferences
 from mercer.core.arrays import Array
+from mercer.estimators.shared.labels import signed_labels
 from mercer.estimators.shared.table import Table, build_table
 from mercer.estimators.shared.units import no_units, standardised_problem, target_units
 from mercer.estimators.spline import gaussian
@@ -29,6 +30,7 @@ from mercer.inference.mode.prox import has_kinks
 from mercer.inference.sites.base import cavity
 from mercer.kernels.compose import Scale
 from mercer.kernels.splines import Spline
+from mercer.left_out.cavity import response_moments
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.gram import Covariance
 from mercer.linalg.line import MarkovFactor
@@ -85,19 +87,6 @@ def resolve_inference(loss: Loss, given: Any, search: str, period: float | None)
     return chosen
 
 
-def labels(y: Array) -> Array:
-    """Return labels 0 and 1, or -1 and +1, as -1 and +1."""
-    y = np.asarray(y, dtype=np.float64)
-    if np.all((y == 0.0) | (y == 1.0)):
-        return np.where(y == 1.0, 1.0, -1.0)
-    if np.all(np.abs(y) == 1.0):
-        return y
-    raise ValueError(
-        "a binary loss needs the labels 0 and 1 (or -1 and +1): encode the two classes so, or use "
-        "GPClassifier, which takes any labels"
-    )
-
-
 def check_exists(loss: Loss, x: Array, y: Array, order: int) -> None:
     """Refuse observations y (n,) at x (n,), ascending, that leave the polynomials without bound."""
     if not loss.convex:
@@ -150,7 +139,7 @@ def curve(
 ) -> FittedSpline:
     """Return the curve for any likelihood; the width of a ``named`` loss is set by the data."""
     x, y, weights = given
-    y = loss.check_targets(labels(y) if loss.response == "binary" else y)
+    y = loss.check_targets(signed_labels(y) if loss.response == "binary" else y)
     table = _table(x, y, weights)
     shift, scale = target_units(loss, table)
     # the polynomials have the level, and the search begins at its own width: a real target is
@@ -323,12 +312,3 @@ def leave_one_out(spline: SplinePosterior, loss: Loss) -> LeftOut:
     scale = rows.y_scale
     mean, variance = mean * scale + rows.y_shift, variance * scale**2
     return LeftOut(rows.weights, mean, variance, density - np.log(scale))
-
-
-def response_moments(loss: Loss, m: Array, v: Array) -> tuple[Array, Array]:
-    """Mean (or quantile) and variance of a new y for latent N(m, v); of labels those of 0 or 1."""
-    if loss.response == "binary":
-        p = loss.predict(m, v)
-        return p, p * (1.0 - p)
-    mean, variance = loss.observed(m, v)
-    return m if loss.latent_is_answer else mean, variance

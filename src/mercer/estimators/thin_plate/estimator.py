@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -11,13 +11,14 @@ from mercer.core.arrays import Array, group_rows, location_scale
 from mercer.core.basis import PolynomialBasis
 from mercer.core.memory import require_memory
 from mercer.estimators.kernel.regressor import KernelRegressor
+from mercer.estimators.shared.labels import signed_labels
 from mercer.estimators.shared.machine import Fit, Given, described, of_all_rows
 from mercer.estimators.shared.parameters import Draw, Solved
-from mercer.estimators.shared.parts import Parts, kept_gram
+from mercer.estimators.shared.parts import Parts, given_loss, kept_gram
 from mercer.estimators.shared.summary import Rows
 from mercer.estimators.shared.table import Table, build_table, check_finite
-from mercer.estimators.shared.units import Units
-from mercer.estimators.thin_plate import forms
+from mercer.estimators.shared.units import Units, target_units
+from mercer.estimators.thin_plate import forms, likelihood
 from mercer.inference.base import Problem
 from mercer.inference.exact import Exact
 from mercer.kernels.base import Kernel, whole
@@ -89,7 +90,16 @@ class ThinPlateSpline(KernelRegressor):
         None uses all contrasts of the data: exact, O(n^3) time and O(n^2) memory. Otherwise an
         approximation for large tables: the posterior that knows the function at p points only,
         chosen among the rows so that they are spread out, or given; O(n p^2) time. What the
-        points leave open stays in the error bars, and ``log_evidence_`` is a lower bound.
+        points leave open stays in the error bars, and ``log_evidence_`` is a lower bound (with
+        other losses: an approximation).
+    loss : "gaussian", "poisson", "logistic", "probit", "student_t" or a Loss, default "gaussian"
+        What is observed. Other than for Gaussian noise the surface f is on the scale of the link
+        (the logarithm of a rate, the logit of a probability) and minimises
+        sum_i w_i g(y_i, f(x_i)) + lam/2 J_m(f), g = -log p(y given f). The loss's own parameters
+        are found with lam, unless fixed. Labels are 0 and 1: ``predict`` gives the probability of
+        1, ``predict_proba`` both. O(n^3) for each lam that is tried.
+    inference : "auto", "laplace", "ep", "variational" or an Inference, default "auto"
+        How, for other than Gaussian noise; "auto" is Laplace for a smooth convex loss.
 
     Attributes
     ----------
@@ -122,6 +132,7 @@ class ThinPlateSpline(KernelRegressor):
     """
 
     kernel: Any = None  # no parameter here: the order says what is smooth
+    random_state: Any = None  # the search has one coordinate, and fixed starts
 
     def __init__(
         self,
@@ -130,11 +141,15 @@ class ThinPlateSpline(KernelRegressor):
         lam: float | None = None,
         search: str = "evidence",
         knots: Any = None,
+        loss: Any = "gaussian",
+        inference: Any = "auto",
     ) -> None:
         self.order = order
         self.lam = lam
         self.search = search
         self.knots = knots
+        self.loss = loss
+        self.inference = inference
 
     # ------------------------------------------------------------------ fit
     def _resolve(self, given: Given) -> Parts:
@@ -152,6 +167,10 @@ class ThinPlateSpline(KernelRegressor):
                 f"search must be 'evidence' or 'gcv', not {self.search!r}; give lam to search for "
                 "nothing"
             )
+        loss, named = given_loss(self.loss), isinstance(self.loss, str)
+        if not loss.offers("quadratic"):
+            return likelihood.resolve(loss, named, self.inference, self.search, self.knots, m, d)
+        likelihood.check_noise(loss, named, self.inference)
         return Parts(
             ThinPlate(m),
             Gaussian(),
@@ -164,14 +183,21 @@ class ThinPlateSpline(KernelRegressor):
             standardize=True,
         )
 
+    def _targets(self, given: Given, parts: Parts) -> Array:
+        binary = parts.loss.response == "binary"
+        return super()._targets(
+            replace(given, y=signed_labels(given.y)) if binary else given, parts
+        )
+
     def _merge(self, given: Given, parts: Parts, Y: Array) -> Table:
         flat, arrays = np.ndim(given.y) == 1, forms.ARRAYS if self.knots is None else 0
-        table = build_table(given.X, Y, given.weights, False, flat, arrays)
+        alike = "quadratic" not in parts.inference.needs
+        table = build_table(given.X, Y, given.weights, False, flat, arrays, alike)
         n, d = table.points.shape
         k, names = cast(PolynomialBasis, parts.basis).size(d), given.names
         if n <= k:
             raise ValueError(
-                f"a thin-plate spline of order {_order(parts)} in {d} columns leaves {k} "
+                f"a thin-plate spline of order {likelihood.order(parts)} in {d} columns leaves {k} "
                 f"polynomials unpenalised, and needs more distinct inputs than that: n_samples={n},"
                 f" a minimum of {k + 1} is required; give more points or fewer columns, or use "
                 "GPRegressor"
@@ -189,9 +215,9 @@ class ThinPlateSpline(KernelRegressor):
         shift, scale = location_scale(table.points, table.total)
         top, d = float(scale.max()), len(scale)
         common = top * float(np.sqrt(np.mean((scale / top) ** 2)))
-        y_shift, y_scale = location_scale(table.mean, table.total, table.spread)
+        y_shift, y_scale = target_units(parts.loss, table)
         with np.errstate(over="ignore"):
-            power = np.float64(common) ** (2 * _order(parts) - d)
+            power = np.float64(common) ** (2 * likelihood.order(parts) - d)
             sizes = np.append(y_scale**2, power)
         if not np.all((sizes > 1e-140) & (sizes < 1e140)):
             raise ValueError(
@@ -210,10 +236,16 @@ class ThinPlateSpline(KernelRegressor):
         return inside
 
     def _begin(self, fit: Fit) -> None:
-        """Nothing: variance and noise are found with lam."""
+        """Anchor the kernel; for Gaussian noise nothing: variance and noise are found with lam."""
+        if "quadratic" not in fit.parts.inference.needs:
+            likelihood.begin(fit, None if self.lam is None else float(self.lam))
+            super()._begin(fit)
 
     def _search(self, fit: Fit) -> None:
         """Find lam and the variance on the spectrum of the form: one decomposition for all."""
+        if "quadratic" not in fit.parts.inference.needs:
+            super()._search(fit)
+            return
         problem, units = fit.problem, fit.units
         lam = None if self.lam is None else float(self.lam)
         kernel, basis = fit.parts.kernel, cast(PolynomialBasis, fit.parts.basis)
@@ -225,7 +257,7 @@ class ThinPlateSpline(KernelRegressor):
             knots = check_knots(self.knots, lam, problem, units, basis.size(d))
             require_memory(len(knots), forms.ARRAYS, "a spline on knots", "choose")
             form = forms.FewContrasts(problem, basis, kernel, knots)
-        unit = float(units.x_scale[0]) ** (2 * _order(fit.parts) - d)
+        unit = float(units.x_scale[0]) ** (2 * likelihood.order(fit.parts) - d)
         chosen = forms.choose(form, lam, self.search, unit)
         search = chosen.report["search"]
         if search is not None and "gcv" in search and len(units.y_scale) == 1:
@@ -235,18 +267,24 @@ class ThinPlateSpline(KernelRegressor):
         fit.draws = [SplineDraw(v * kernel, noise, form=form, chosen=chosen)]
 
     def _posterior(self, fit: Fit, draw: Draw, solved: Solved) -> Posterior:
-        return cast(SplineDraw, draw).posterior
+        if not isinstance(draw, SplineDraw):
+            return super()._posterior(fit, draw, solved)
+        return draw.posterior
 
     def _left_out(
         self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior
     ) -> LeftOut | str:
-        assert isinstance(draw, SplineDraw)
+        if not isinstance(draw, SplineDraw):
+            return super()._left_out(fit, draw, solved, posterior)
         found = gaussian_figures(fit.problem, draw.loss, solved.solution, draw.extra)
         return of_all_rows(found, fit.table, fit.units, draw.loss, posterior)
 
     def _describe(self, fit: Fit, draw: Draw, solved: Solved) -> dict[str, Any]:
-        assert isinstance(draw, SplineDraw)
-        report = described(fit, solved) | draw.form.report() | {"order": _order(fit.parts)}
+        own: dict[str, Any] = {"order": likelihood.order(fit.parts)}
+        if not isinstance(draw, SplineDraw):
+            own["lam"] = 1.0 / likelihood.variance(fit, draw)
+            return super()._describe(fit, draw, solved) | own
+        report = described(fit, solved) | draw.form.report() | own
         if draw.extra is not None:  # mean prior variance beyond the knots, over the noise
             p, noise = fit.problem, float(draw.chosen.variance * draw.chosen.lam)
             total = float(p.row_weights.sum())
@@ -255,10 +293,10 @@ class ThinPlateSpline(KernelRegressor):
 
     def _stated_kernel(self, fit: Fit, draw: Draw) -> Kernel:
         """G(r / s) = s^(d - 2m) G(r) on contrasts."""
-        units, m = fit.units, _order(fit.parts)
-        size = cast(SplineDraw, draw).chosen.variance * float(units.x_scale[0]) ** (
-            fit.table.X.shape[1] - 2 * m
-        )
+        units, m = fit.units, likelihood.order(fit.parts)
+        if not isinstance(draw, SplineDraw):
+            return Scale(ThinPlate(m), likelihood.variance(fit, draw))
+        size = draw.chosen.variance * float(units.x_scale[0]) ** (fit.table.X.shape[1] - 2 * m)
         size *= float(units.y_scale[0]) ** 2 if len(units.y_scale) == 1 else 1.0
         return Scale(ThinPlate(m), size)
 
@@ -296,10 +334,6 @@ class ThinPlateSpline(KernelRegressor):
             own.append(("Model", "knots (an approximation)", str(self.report_["knots"])))
         at = next(i for i, row in enumerate(rows) if row[0] != "Data")
         return [*rows[:at], *own, *rows[at:]]
-
-
-def _order(parts: Parts) -> int:
-    return cast(ThinPlate, parts.kernel).order
 
 
 @dataclass

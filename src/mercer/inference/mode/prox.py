@@ -184,6 +184,7 @@ def has_kinks(loss: Loss) -> bool:
     """
     if loss.response == "multiclass":
         return False
+    loss = loss.for_new() if loss.of_rows else loss
     y = loss.example_targets(np.random.default_rng(0), 6)
     center = np.asarray(loss.centers(y), dtype=np.float64)
     width = np.broadcast_to(loss.width(y), y.shape)

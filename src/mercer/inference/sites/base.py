@@ -7,7 +7,7 @@ and the quadratic bound differ only in how they pick a and W. Theory (A1), (A2),
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -57,24 +57,33 @@ class SiteInference(Inference):
         raise NotImplementedError
 
     def infer(self, task: Task, start: Solution | None) -> Solution:
-        self.refuse_basis(task)
-        m = task.y.shape[1]
+        H, mean, m = task.H, task.mean, task.y.shape[1]
         begun = [None] * m if start is None else list(columns(start))
-        return joined([self.sites(task.column(j), begun[j]) for j in range(m)], task.w)
+        if H.shape[1]:
+            task = replace(task, gram=beside(task.gram, H, task.y, task.loss))
+        found = [self.sites(task.column(j), begun[j]) for j in range(m)]
+        solution = joined(found, task.w)
+        if not H.shape[1]:
+            return solution
+        rest = solution.z - mean - np.asarray(task.gram @ solution.alpha)  # H beta
+        return replace(solution, beta=np.asarray(np.linalg.lstsq(H, rest, rcond=None)[0]))
 
-    def refuse_basis(self, task: Task) -> None:
-        """Refuse unpenalised functions: without a prior there is no evidence to speak of."""
-        if task.H.shape[1]:
-            raise ValueError(
-                f"{type(self).__name__} inference takes no unpenalised basis: its coefficients "
-                "need a prior; set basis=None and put its functions into the kernel, e.g. "
-                "kernel + Constant() or kernel + Linear()"
-            )
+    def check_basis(self, loss: Loss, y: Array, H: Array) -> None:
+        from mercer.inference.sites.flat import (
+            check_classes,
+            check_proper,
+        )  # a basis is rare, and so is its LP
+
+        for column in y.T:
+            (check_classes if loss.response == "multiclass" else check_proper)(loss, column, H)
 
     def evidence(
         self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
     ) -> Evidence:
         scores = []
+        if solution.beta is not None:
+            H = next(columns(solution)).factor.H  # type: ignore[attr-defined]  # it was projected
+            gram = beside(gram, H, y, loss)
         for j, sites in enumerate(columns(solution)):
             mean = gram.unpenalised(sites.f, sites.a)
             scores.append(self.score(Task(gram, y[:, j], loss, solution.weights, mean), sites))
@@ -87,6 +96,14 @@ class SiteInference(Inference):
         U = [s.U for s in scores if s.U is not None]
         V = [s.V for s in scores if s.V is not None]
         return Evidence(value, np.hstack(U) if U else None, np.hstack(V) if V else None, gradient)
+
+
+def beside(gram: Gram, H: Array, y: Array, loss: Loss) -> Gram:
+    """Return a Gram with functions H (n, k) of a flat prior, for targets y (n, m) of a loss."""
+    from mercer.inference.sites.flat import prior_width
+    from mercer.linalg.dense.projected import FlatGram
+
+    return FlatGram(gram, H, prior_width(loss, y))
 
 
 def joined(found: list[Sites], w: Array) -> Solution:

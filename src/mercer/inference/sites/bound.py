@@ -135,10 +135,10 @@ def look(task: Task, x: Array) -> BoundState:
     lam, z, c = task.loss.quadratic_bound(task.y, np.exp(x))
     W = 2.0 * task.w * lam
     factor = task.gram.factor(W)
-    centred = (z - task.mean)[:, None]
-    a = factor.solve(centred)[:, 0]
-    f = task.mean + np.asarray(task.gram @ a[:, None])[:, 0]
-    value = -float(task.w @ c) - 0.5 * float(a @ centred[:, 0]) - 0.5 * factor.logdet()
+    centred = z - task.mean
+    shift, a = task.gram.placed(factor, centred, np.zeros(len(z)))
+    f = task.mean + shift
+    value = -float(task.w @ c) - 0.5 * float(a @ centred) - 0.5 * factor.logdet()
     second = np.square(f) + factor.cov_diag()
     after = _logarithm(second)
     # dE/dxi = -w dlam/dxi (E[f^2] - xi^2): the bound touches at +-xi whatever xi is

@@ -95,7 +95,11 @@ class EP(SiteInference):
 
     def sweeps(self, task: Task) -> Sweeps:
         """Return the sweeps over the sites of a task."""
-        return Sweeps(task)
+        if not task.gram.flat:
+            return Sweeps(task)
+        from mercer.inference.sites.flat import FlatSweeps
+
+        return FlatSweeps(task)
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
         sweeps = self.sweeps(task)

@@ -24,6 +24,7 @@ from mercer.linalg.dense.coupled import CoupledFactor, coupled
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
 from mercer.losses.numbers.defaults import slopes
+from mercer.losses.numbers.special import LOG_2PI
 
 AGAIN = 8  # more steps with each factorisation: a step costs O(n^2) and gains a digit or so
 SLACK = 1e-11  # a bound on the change of log |B| up to which a factor is still that of the mode
@@ -50,7 +51,7 @@ class Steps:
         classes = curvature.shape[1]
         self.count += 1 if classes == 1 else classes + 1
         if classes > 1:
-            self.factor = coupled(self.gram, curvature)
+            self.factor = self.gram.joined(coupled(self.gram, curvature))
         else:
             W = curvature[:, 0]
             self.factor = self.gram.factor(np.where(np.abs(W) < TINY, 0.0, W))
@@ -74,9 +75,9 @@ class Steps:
         return self.step
 
     def step(self, s: Array, a: Array) -> tuple[Array, Array]:
-        """da = (I + W K)^-1 s = s - C K s for the residual s, both (n, m)."""
+        """The step from the residual s at a, both (n, m)."""
         assert self.factor is not None
-        return s - self.factor.solve(np.asarray(self.gram @ s)), np.zeros((0, s.shape[1]))
+        return self.gram.step(self.factor, s, a)
 
 
 def settle(
@@ -89,7 +90,7 @@ def settle(
     when a step moves no latent value by more than tol * (1 + max |f|).
     """
     steps, zero = Steps(landscape.gram), np.zeros_like(landscape.mean)
-    state, step = landscape.at(zero, zero[:0]), None
+    state, step = landscape.at(zero, np.zeros((landscape.H.shape[1], zero.shape[1]))), None
     for start in starts:
         found = _begun(landscape, steps, *start)
         if found is not None and found.objective < state.objective:
@@ -133,7 +134,7 @@ def _begun(landscape: Landscape, steps: Steps, curvature: Array, h: Array) -> Mo
         steps.exact(curvature)
     except NotPositiveDefiniteError:
         return None
-    state = landscape.at(*steps.step(h, h))
+    state = landscape.at(*steps.step(h, np.zeros_like(h)))
     return state if np.all(np.isfinite(state.residual)) else None
 
 
@@ -143,12 +144,15 @@ def _leave(state: Mode, landscape: Landscape) -> Mode:
     With K = V S^2 V' the curvature along f = V S u is u'(I + S V'W V S) u. At its lowest
     eigenvalue lam < 0 the coefficients are a = V S^-1 u = W f / (lam - 1).
     """
-    root = landscape.gram.square_root()
+    root, H = landscape.gram.square_root(), landscape.H
+    if H.shape[1]:  # a prior so wide stands for the flat one
+        wide = 1e3 * (float(np.max(landscape.gram.diag())) or 1.0)
+        root = np.hstack([root, np.sqrt(wide) * H])
     lam, u = np.linalg.eigh(np.eye(root.shape[1]) + root.T @ (state.curvature * root))
     da = state.curvature * (root @ u[:, :1]) / (lam[0] - 1.0)
-    if float(np.vdot(state.residual, np.asarray(landscape.gram @ da))) < 0.0:
+    if float(np.vdot(state.residual, root @ (root.T @ da))) < 0.0:
         da = -da
-    below = landscape.along(state, da, np.zeros((0, 1)))
+    below = landscape.along(state, da, wide * (H.T @ da) if H.shape[1] else np.zeros((0, 1)))
     return replace(below, steps=state.steps, moved=np.inf, decrement=np.inf)  # no Newton step
 
 
@@ -236,8 +240,11 @@ class Laplace(SiteInference):
     def infer(self, task: Task, start: Solution | None) -> Solution:
         if task.loss.response != "multiclass":
             return super().infer(task, start)
-        self.refuse_basis(task)
-        mean, starts = task.mean, []
+        mean, starts, H = task.mean, [], task.H
+        if H.shape[1]:
+            from mercer.linalg.dense.contrasted import ContrastedGram
+
+            task = replace(task, gram=ContrastedGram(task.gram, H, 0.0))
         if start is not None and start.W.shape == mean.shape:
             D, f = start.W, start.z - mean
             Wf = D * f - D * ((D * f).sum(axis=1) / D.sum(axis=1))[:, None]
@@ -245,7 +252,8 @@ class Laplace(SiteInference):
         local = shared(task.loss, task.y[:, 0], task.w, mean.shape[1])
         landscape = Landscape(task.gram, local, mean, task.H, AGAIN)
         state, factor, D, report = settle(landscape, starts, self.tol, self.max_iter)
-        return Solution(state.a, D, state.f, factor, None, task.w, report)
+        beta = state.b if H.shape[1] else None
+        return Solution(state.a, D, state.f, factor, beta, task.w, report)
 
     def evidence(
         self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
@@ -263,9 +271,11 @@ class Laplace(SiteInference):
         assert isinstance(factor, CoupledFactor)
         value = -float(w @ loss.value(y[:, 0], f)) - 0.5 * float(np.vdot(a, np.asarray(gram @ a)))
         value -= 0.5 * factor.logdet()
+        if solution.beta is not None:  # contrasts of unit density
+            value += 0.5 * solution.beta[:, 1:].size * LOG_2PI
         p, Sigma = softmax(f, axis=1), factor.point_blocks(gram)
         own = np.diagonal(Sigma, axis1=1, axis2=2)
         inner = own - 2.0 * np.einsum("ice,ie->ic", Sigma, p)
         s = 0.5 * w[:, None] * p * (inner - (p * inner).sum(axis=1, keepdims=True))
-        z = s - factor.solve(np.asarray(gram @ s))
+        z = s - factor.solve(np.asarray(gram @ s)) if solution.beta is None else factor.sites(s)[0]
         return Evidence(value, -z, a)

@@ -85,11 +85,8 @@ class Sweeps:
         # a = C z for the sites with a mean z = h / W, and (I - C K) h for those without
         sure = np.abs(W) * self.K_diag > 1e-6
         z, rest = np.where(sure, h, 0.0) / np.where(sure, W, 1.0), np.where(sure, 0.0, h)
-        if np.any(rest):
-            z = z - np.asarray(task.gram @ rest[:, None])[:, 0]
-        a = factor.solve(z[:, None])[:, 0] + rest
-        f = task.mean + np.asarray(task.gram @ a[:, None])[:, 0]
-        return self._state(x, factor, a, f, factor.cov_diag())
+        shift, a = task.gram.placed(factor, z, rest)
+        return self._state(x, factor, a, task.mean + shift, factor.cov_diag())
 
     def _state(
         self, x: Array, factor: Factor | None, a: Array, f: Array, var: Array

@@ -97,6 +97,15 @@ class Variational(SiteInference):
     def serves_inducing(self) -> bool:
         return self.factors is None
 
+    def check_basis(self, loss: Loss, y: Array, H: Array) -> None:
+        if self.factors is not None:
+            raise ValueError(
+                "a factor-analysed covariance needs K^-1, and functions without a penalty leave it "
+                "none: use Variational(factors=None), or basis=None with the functions in the "
+                "kernel, e.g. kernel + Constant() + Linear()"
+            )
+        super().check_basis(loss, y, H)
+
     def sites(self, task: Task, start: Sites | None) -> Sites:
         best = partial(climb if task.gram.few else descend, task, start, self.tol, self.max_iter)
         if self.factors is None:

@@ -174,8 +174,7 @@ def place(task: Task, h: Array, W: Array) -> Point | None:
     if not np.all(var > 0.0):
         factor.release()
         return None
-    a = h - factor.solve(np.asarray(task.gram @ h[:, None]))[:, 0]
-    shift = np.asarray(task.gram @ a[:, None])[:, 0]
+    shift, a = task.gram.smoothed(factor, h)
     with np.errstate(over="ignore", invalid="ignore"):
         total, slope, bend = averages(task, task.mean + shift, var)
         free = total + 0.5 * float(a @ shift) + rest

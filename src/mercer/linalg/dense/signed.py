@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 
 from mercer.core import arrays
-from mercer.core.arrays import Array, cholesky_logdet, half_solve
+from mercer.core.arrays import Array, Index, cholesky_logdet, half_solve
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.linalg.dense.factor import ROWS
 from mercer.linalg.gram import Factor, Gram
@@ -29,7 +31,7 @@ class SignedFactor(Factor):
 
     def __init__(self, gram: Gram, W: Array) -> None:
         negative = np.flatnonzero(W < 0.0)
-        self.W = W
+        self.W, self._gram = W, gram
         self.positive = gram.factor(np.maximum(W, 0.0))  # A
         self.jitter = self.positive.jitter
         P = np.empty((len(W), len(negative)), order="F")  # its transpose is solved with, row-major
@@ -72,6 +74,16 @@ class SignedFactor(Factor):
 
     def logdet(self) -> float:
         return self.positive.logdet() + self._logdet
+
+    def _weak(self) -> Iterator[tuple[Index, Array]]:
+        """Points where W_i K_ii is tiny or negative, and their columns of K, some at a time."""
+        weak: Callable[[], Iterator[tuple[Index, Array]]] = self.positive._weak  # type: ignore[attr-defined]  # a dense factor
+        return weak()
+
+    def projected(self, H: Array) -> Factor:
+        from mercer.linalg.dense.projected import SignedProjected
+
+        return SignedProjected(self, H)
 
     def gradient_weights(self, a: Array, count: float) -> Array:
         return _added(self.positive.gradient_weights(a, count), self._half, 0.5 * count)

@@ -123,6 +123,13 @@ class ReducedFactor(Factor):
     def basis_coefficients(self, z: Array) -> Array:
         return self.lift(self._gather(z))[self.gram.m :]
 
+    def sites(self, h: Array, off: Array | float = 0.0) -> tuple[Array, Array]:
+        # E z for z = h / W, without the quotient
+        r, m = h / (1.0 + self.W * self.gram.lam)[:, None], len(self.gram.support)
+        b = self.lift(np.vstack([self.gram.project(r), self.H.T @ r + off]))
+        fitted = self.gram.expand(b[:m]) + self.H @ b[m:]
+        return np.asarray(r - self.E[:, None] * fitted), b[m:]
+
     def inverse(self) -> Array:
         """The first m columns of (R'R)^-1, (m + c, m)."""
         if self._inverse is None:

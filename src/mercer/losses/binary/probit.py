@@ -1,4 +1,4 @@
-"""Thresholds on a latent value with normal or double exponential noise; the loss of PLSC."""
+"""Thresholds on a latent value with normal, double exponential or t noise; the loss of PLSC."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mercer.losses.base import Loss, check_positive
 from mercer.losses.binary.logistic import BinaryLoss
 from mercer.losses.numbers.special import exp, log_scaled_cdf, mills
 from mercer.losses.real.gaussian import Gaussian
+from mercer.losses.real.robust import HEAVY
 
 
 class Probit(BinaryLoss):
@@ -54,6 +55,56 @@ class Probit(BinaryLoss):
         z = y * m / s
         r, r1, _ = mills(z)
         return special.log_ndtr(z), y * r / s, r1 / s**2
+
+
+class StudentThreshold(BinaryLoss):
+    """A threshold on f plus Student's t noise: phi(u) = -log T(u / s), T its distribution function.
+
+    Robust classification: a wrong label far on its side costs df log|u|, not |u| or u^2. Not
+    convex: posteriors may have several modes, and there is no dual.
+    Reference: Seeger's thesis, section 1.2.6.
+
+    Parameters
+    ----------
+    scale : float, default=1.0; s, the positive scale of the noise, in the units of f.
+    df : float, default=4.0; positive degrees of freedom; probit as they grow.
+
+    Examples
+    --------
+    >>> round(float(StudentThreshold(df=1.0).predict(1.0, 1e-12)), 6)
+    0.75
+    """
+
+    normalised: ClassVar[bool] = True
+    convex: ClassVar[bool] = False
+    reach: ClassVar[tuple[float, ...]] = HEAVY
+    domains: ClassVar[Domains] = {"scale": POSITIVE, "df": POSITIVE}
+    words: ClassVar[Words] = {
+        "scale": "width of the step from one label to the other",
+        "df": "degrees of freedom: the fewer, the less a wrong label far away counts",
+    }
+
+    def __init__(self, scale: float = 1.0, df: float = 4.0) -> None:
+        check_positive("StudentThreshold", scale=scale, df=df)
+        self.scale, self.df = scale, df
+
+    def phi(self, u: Array) -> Array:
+        return -np.log(special.stdtr(self.df, u / self.scale))
+
+    def slopes(self, u: Array) -> tuple[Array, Array, Array]:
+        x, n = u / self.scale, self.df
+        below = n + np.square(x)
+        log_density = -0.5 * (n + 1.0) * np.log1p(np.square(x) / n) - 0.5 * np.log(n)
+        log_density = log_density - special.betaln(0.5 * n, 0.5)
+        r = exp(log_density - np.log(special.stdtr(n, x)))  # T' / T
+        q, dq = -(n + 1.0) * x / below, -(n + 1.0) * (n - np.square(x)) / np.square(below)
+        d2 = r * (q - r)
+        d3 = d2 * (q - r) + r * (dq - d2)
+        return -r / self.scale, -d2 / self.scale**2, -d3 / self.scale**3
+
+    def width(self, y: Array) -> float:
+        """Return the distance to the complex singularity, s sqrt(df), at most s."""
+        return float(self.scale * np.sqrt(self.df / (1.0 + self.df)))
 
 
 class LaplaceProbit(BinaryLoss):

@@ -169,7 +169,7 @@ class LabelsAsNumbers(Criterion):
         y = p.y - np.average(p.y, axis=0, weights=p.weights)
         noise = self.NOISE * float(kernel.diag(p.points).mean())
         gram = self.make_gram(kernel, p.points, scratch=False)
-        found = self.inference.solve(gram, y, Gaussian(noise), weights=p.weights)
+        found = self.inference.solve(gram, y, Gaussian(noise), basis=p.basis, weights=p.weights)
         fit = float(np.log(max(float((found.alpha * y).sum()), np.finfo(float).tiny)))
         value = -0.5 * y.shape[1] * (len(y) * fit + found.factor.logdet_noisy())
         return value + self.space.log_prior(u)[0], found
