@@ -1,7 +1,8 @@
-"""Kernels that ask only whether two inputs, or two observations, are the same."""
+"""Kernels that ask whether two inputs, observations or latent functions are the same."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from mercer.kernels.base import (
     prefixed,
     zero_gradient,
 )
-from mercer.kernels.compose import _Wrapper
+from mercer.kernels.compose import _Parts, _Wrapper
 from mercer.kernels.dot import Level
 from mercer.kernels.stationary.matern import Matern
 
@@ -215,3 +216,56 @@ class Noise(_Wrapper):
 
     def noise_free(self) -> Kernel | None:
         return None
+
+
+class Several(_Parts, abstract=True):
+    """A kernel for each of m latent functions, which are independent before the data speak.
+
+    The covariance of f_i(x) and f_j(z) is k_i(x, z) if i = j, else 0. As it has one value for each
+    function it is no kernel of x itself: machines take ``parts``, and a list of kernels is made one
+    (``GPRegressor(kernel=[...], loss="heteroscedastic")``, ``GPClassifier(kernel=[...])``).
+
+    Parameters
+    ----------
+    parts : sequence of Kernel; one for each latent function, in the order of the loss.
+
+    References
+    ----------
+    Jaakkola and Haussler, Probabilistic kernel regression models (1999), theorem 1.
+
+    Examples
+    --------
+    >>> Several([Matern(), 0.5 * Matern(nu=0.5)]).map(lambda k: 2.0 * k).parts[1]
+    Scale(kernel=Matern(nu=0.5), variance=1.0)
+    """
+
+    alike = True
+    separate = True
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        raise self._of_each("k(x, z)")
+
+    def diag(self, X: Array) -> Array:
+        raise self._of_each("k(x, x)")
+
+    def pullback(self, X: Array, Z: Array | None, Q: Array) -> Gradient:
+        raise self._of_each("d<Q, k>")
+
+    @staticmethod
+    def _of_each(what: str) -> NotImplementedError:
+        return NotImplementedError(
+            f"there is a kernel for each latent function, and {what} is that of one of them: take "
+            "it from .parts"
+        )
+
+    def noise_free(self) -> Kernel | None:
+        signals, same = self._signals()
+        known = {str(i): part for i, part in enumerate(signals) if part is not None}
+        return self if same else self._rebuilt(known) if len(known) == len(signals) else None
+
+    def workspace(self) -> int:
+        return 1 + len(self.parts) + max(part.workspace() for part in self._checked())
+
+    def map(self, change: Callable[[Kernel], Kernel]) -> Several:
+        """Return the same with each kernel changed."""
+        return Several([change(part) for part in self._checked()])

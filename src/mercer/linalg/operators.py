@@ -194,27 +194,43 @@ class InducedOperator(HalvesOperator):
 
 @dataclass(eq=False)
 class SeveralOperator(PosteriorOperator):
-    """C_ce = [c = e] E_c - E_c M^-1 E_e; without M the functions are independent.
+    """C_ce = [c = e] E_c - E_c u_c M^-1 u_e E_e; without M the functions are independent.
 
     Parameters
     ----------
     operators : E_c for each of m functions.
-    shared : (n, n) Cholesky factor of M = sum_c E_c (upper triangle), or None.
+    shared : (n, n) Cholesky factor of M (upper triangle), or None.
+    ratio : u (n, m), one for all if None.
     """
 
     operators: list[PosteriorOperator]
     shared: Array | None
+    ratio: Array | None = None
 
-    def blocks(self, A: Array) -> Array:
-        """a_j'C_ce a_j for each column of A (n, p): shape (p, m, m)."""
+    def blocks(self, A: Array | list[Array]) -> Array:
+        """a_j'C_ce a_j for each column of A (n, p), one or one for each function: (p, m, m)."""
         m = len(self.operators)
-        own = np.column_stack([op.reduce_diag(A, None) for op in self.operators])
+        both = list(zip(self.operators, A if isinstance(A, list) else [A] * m, strict=True))
+        own = np.column_stack([op.reduce_diag(K, None) for op, K in both])
         result = own[:, :, None] * np.eye(m)
         if self.shared is not None:
-            each = [half_solve(self.shared, _product(op, A)) for op in self.operators]
-            halves = np.stack(each, axis=2)
+            halves = np.stack([self._half(j, K) for j, (_, K) in enumerate(both)], axis=2)
             result -= np.einsum("npc,npe->pce", halves, halves, optimize=True)
         return np.asarray(result)
+
+    def _half(self, j: int, A: Array) -> Array:
+        """M^-1/2 u_j E_j A."""
+        assert self.shared is not None
+        E = _product(self.operators[j], A)
+        return half_solve(self.shared, E if self.ratio is None else self.ratio[:, [j]] * E)
+
+    def reduce_of(self, j: int, A: Array) -> Array:
+        """A'C_jj A for function j, A (n, p): (p, p)."""
+        own = self.operators[j].reduce(A, A, None, None)
+        if self.shared is None:
+            return own
+        half = self._half(j, A)
+        return np.asarray(own - half.T @ half)
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
         raise NotImplementedError("the covariance of several latent functions: use blocks")

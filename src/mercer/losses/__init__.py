@@ -20,11 +20,15 @@ from mercer.losses.ordinal import Ordinal
 from mercer.losses.real.absolute import EpsilonInsensitive, LaplaceNoise, Pinball
 from mercer.losses.real.gaussian import Gaussian
 from mercer.losses.real.robust import Huber, StudentT
+from mercer.losses.several.base import SeveralLatents
+from mercer.losses.several.counts import ZeroInflatedPoisson
+from mercer.losses.several.noise import Heteroscedastic, HeteroscedasticT
 from mercer.losses.softmax import Softmax
 
 __all__ = ["EpsilonInsensitive", "Exponential", "Flip", "Gamma", "Gaussian", "Hinge", "Huber"]
 __all__ += ["LaplaceNoise", "LaplaceProbit", "LogGaussian", "Logistic", "Loss", "Margin"]
 __all__ += ["NegativeBinomial", "NormalizedHinge", "Ordinal", "Pinball", "Poisson", "Probit"]
+__all__ += ["Heteroscedastic", "HeteroscedasticT", "SeveralLatents", "ZeroInflatedPoisson"]
 __all__ += [
     "Softmax",
     "SquaredHinge",

@@ -101,6 +101,8 @@ class Loss(Component):
     units : of a loss of y - f, the power of the unit of y in each parameter that has one (1 for a
         scale, 2 for a variance, -1 for a slope): a fit standardises the target and moves them.
     reach : multiples of :meth:`width` at which the quadrature cuts the line.
+    latents : names of the latent functions, where there are several for each target: f is then
+        (n, m), see :class:`~mercer.losses.SeveralLatents`.
     abstract : True for a base class that is not itself a loss; not inherited.
 
     Examples
@@ -123,6 +125,7 @@ class Loss(Component):
     latent_is_answer: ClassVar[bool] = False
     units: ClassVar[Mapping[str, float]] = {}
     reach: ClassVar[tuple[float, ...]] = (1.5, 5.0, 14.0, 36.0)
+    latents: ClassVar[tuple[str, ...]] = ()
     abstract: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -133,6 +136,17 @@ class Loss(Component):
     def offers(cls, method: str) -> bool:
         """Whether the loss can do ``method`` (an inference asks before any work)."""
         return offered(cls, method)
+
+    @property
+    def joint(self) -> bool:
+        """Whether several latent functions stand behind one target: f is (n, m)."""
+        return self.response == "multiclass" or bool(self.latents)
+
+    def outputs(self, y: Array) -> int:
+        """Return how many latent functions targets y (n, k) have."""
+        if self.response == "multiclass":
+            return int(y.max()) + 1
+        return len(self.latents) or int(y.shape[1])
 
     # ------------------------------------------------------------------ the loss and its shape
     def value(self, y: Array, f: Array) -> Array:

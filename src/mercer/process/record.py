@@ -7,7 +7,7 @@ from typing import Any
 
 from mercer.core.arrays import Array
 from mercer.core.kinds import Kind, Numbers, PartOf, Plain
-from mercer.core.record import Each, Fields, Maybe, One
+from mercer.core.record import Each, Fields, Later, Maybe, One
 from mercer.kernels.base import Kernel
 from mercer.linalg.iterative.operator import IterativeOperator
 from mercer.linalg.line import LineOperator, state_space_of
@@ -59,7 +59,10 @@ _ADDITIVE: dict[str, Kind] = {
     "rank": Plain(int),
 }
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
-_SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
+_SHARED: dict[str, Kind] = {
+    "shared": Numbers("n n", upper=True, diagonal="positive"),
+    "ratio": Later(Numbers("n m")),
+}
 
 
 class _Stored(PosteriorOperator):
@@ -183,6 +186,6 @@ POSTERIOR = Fields(
         "beta": Maybe(Numbers("b m")),
         "operator": OPERATOR,
     },
-    own="n b z",
+    own="n m b z",  # a loss may have more latent functions than outputs
     parts=_parts,
 )
