@@ -1,6 +1,6 @@
 """The mode of several latent functions with kernels of their own; theory (A17), (A18).
 
-The objective is sum_i w_i g(y_i, f_i) + 1/2 sum_c a_c'K_c a_c with f_i (m,) and f_c = K_c a_c. Where
+The objective is sum_i w_i g(y_i, f_i) + 1/2 sum_c a_c'K_c a_c with f_c = K_c a_c. Where
 the loss is not convex its Hessian H may be no precision, and W, the Fisher information, stands for
 it: steps solve (I + H K) da = s by conjugate gradients, with (I + W K)^-1 = I - C K before it, and
 end at the first direction along which the objective does not bend upward (Steihaug 1983). So they
