@@ -329,7 +329,8 @@ class Inference(Component):
         weights : (n,) sample weights: the loss of point i counts weights_i times.
         start : an earlier solution nearby, to begin from.
         """
-        prior = np.zeros((len(y), loss.outputs(y))) if mean is None else mean
+        m = int(y.max()) + 1 if loss.response == "multiclass" else len(loss.latents) or y.shape[1]
+        prior = np.zeros((len(y), m)) if mean is None else mean
         return self.infer(Task(gram, y, loss, ones_if_none(weights, len(y)), prior, basis), start)
 
     def infer(self, task: Task, start: Solution | None) -> Solution:

@@ -25,19 +25,12 @@ from mercer.losses.several.counts import ZeroInflatedPoisson
 from mercer.losses.several.noise import Heteroscedastic, HeteroscedasticT
 from mercer.losses.softmax import Softmax
 
-__all__ = ["EpsilonInsensitive", "Exponential", "Flip", "Gamma", "Gaussian", "Hinge", "Huber"]
-__all__ += ["LaplaceNoise", "LaplaceProbit", "LogGaussian", "Logistic", "Loss", "Margin"]
-__all__ += ["NegativeBinomial", "NormalizedHinge", "Ordinal", "Pinball", "Poisson", "Probit"]
-__all__ += ["Heteroscedastic", "HeteroscedasticT", "SeveralLatents", "ZeroInflatedPoisson"]
-__all__ += [
-    "Softmax",
-    "SquaredHinge",
-    "SquaredProbit",
-    "StudentT",
-    "by_name",
-    "hinge_normaliser",
-    "reweight",
-]
+__all__ = ["EpsilonInsensitive", "Exponential", "Flip", "Gamma", "Gaussian", "Heteroscedastic"]
+__all__ += ["HeteroscedasticT", "Hinge", "Huber", "LaplaceNoise", "LaplaceProbit", "LogGaussian"]
+__all__ += ["Logistic", "Loss", "Margin", "NegativeBinomial", "NormalizedHinge", "Ordinal"]
+__all__ += ["Pinball", "Poisson", "Probit", "SeveralLatents", "Softmax", "SquaredHinge"]
+__all__ += ["SquaredProbit", "StudentT", "ZeroInflatedPoisson", "by_name", "hinge_normaliser"]
+__all__ += ["reweight"]
 
 
 def by_name(name: str) -> Loss:

@@ -15,6 +15,7 @@ from mercer.estimators.shared.represent import check_inducing, check_iterative, 
 from mercer.estimators.shared.units import Units
 from mercer.inference.base import Inference
 from mercer.kernels import Kernel, Linear, Several, Stationary, as_kernel
+from mercer.kernels.convert import one_for_each
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram, RecycledGrams
 from mercer.linalg.dense.several import several_gram
@@ -347,37 +348,12 @@ def resolve_kernel(given: Any, names: Any, d: int) -> tuple[Kernel, bool]:
 
 
 def resolve_kernels(given: Any, loss: Loss, names: Any, d: int) -> tuple[Kernel, bool]:
-    """Return the kernel, or one for each latent function of the loss; and whether all are named.
-
-    One kernel for a loss of several latent functions is taken for each, with its own parameters.
-    """
-    several = isinstance(given, Kernel) and given.separate
-    each = given.get_params(deep=False)["parts"] if several else given
-    listed = isinstance(each, (list, tuple))
-    if not listed and not loss.latents:
+    """Return the kernel, or one for each latent function of the loss; and whether all are named."""
+    each = one_for_each(given, type(loss).__name__, loss.latents, loss.joint)
+    if each is None:
         return resolve_kernel(given, names, d)
-    who, functions = type(loss).__name__, ", ".join(loss.latents)
-    if not loss.joint:
-        raise ValueError(
-            f"a list of kernels is one for each latent function, and {who} has one function; give "
-            "one kernel (a sum of several, if they add up), or a loss of several functions: "
-            "'heteroscedastic', 'zero_inflated_poisson', for classes 'softmax'"
-        )
-    each = list(each) if listed else [given] * len(loss.latents)
-    if not each or (loss.latents and len(each) != len(loss.latents)):
-        raise ValueError(
-            f"{len(each)} kernels do not fit {who}, which has {len(loss.latents) or 'more'} latent "
-            f"functions{f' ({functions})' * bool(functions)}: give one for each, in this order, or "
-            "one kernel for all"
-        )
     pairs = [resolve_kernel(one, names, d) for one in each]
-    kernel = Several([one for one, _ in pairs])
-    if positional(kernel) or kernel.pairwise:
-        raise ValueError(
-            "kernels of several latent functions are functions of the inputs: leave out noise "
-            "parts, and of precomputed values give Precomputed(matrix) with row numbers as X"
-        )
-    return kernel, all(named for _, named in pairs)
+    return Several([one for one, _ in pairs]), all(named for _, named in pairs)
 
 
 def standardizes(given: Any, possible: bool) -> bool:

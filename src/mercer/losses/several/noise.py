@@ -120,6 +120,22 @@ class VaryingNoise(SeveralLatents):
         z, room = (np.asarray(y)[..., None] - center) / s, np.maximum(rest / s**2, 1e-300)
         return np.asarray(self.unit().cdf(z, np.zeros_like(z), room) @ weights)
 
+    def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
+        """See :meth:`SeveralLatents.expected`: over f as for noise of one level, then over h.
+
+        With G(h) = E[g given h], dE/dm_h = E[G'] and dE/dv_h = E[G' (h - m_h)] / (2 v_h).
+        """
+        h, weights = product_rule(m[..., 1:], v[..., 1:, None])
+        h, away = h[..., 0], h[..., 0] - m[..., 1:]
+        s = np.sqrt(self.level()) * exp(0.5 * h)
+        center, room = (m[..., :1] - np.asarray(y)[..., None]) / s, v[..., :1] / s**2
+        each, dm, dv = self.unit().expected(np.zeros_like(center), center, room)
+        slope = 0.5 - 0.5 * center * dm - room * dv
+        by_h = np.stack([slope @ weights, (slope * away) @ weights / (2.0 * v[..., 1])], axis=-1)
+        by_f = np.stack([(dm / s) @ weights, (dv / s**2) @ weights], axis=-1)
+        both = np.stack([by_f, by_h], axis=-1)
+        return (each + np.log(s)) @ weights, both[..., 0, :], both[..., 1, :]
+
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         s = self._scale(f)
         return np.asarray(f[..., 0] + s * self.unit().sample(np.zeros_like(s), rng))
