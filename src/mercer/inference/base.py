@@ -364,6 +364,8 @@ def is_softmax(loss: Loss) -> bool:
 
 def check_elementwise(loss: Loss) -> None:
     """Refuse a loss whose value does not go entry by entry, as if f had several values a row."""
+    if type(loss).__module__.startswith("mercer."):
+        return  # those of the house fulfil their contract
     if any(np.ndim(value) for value in loss.get_params(deep=False).values()):
         return  # it knows something of each row
     y = loss.example_targets(np.random.default_rng(0), 3)

@@ -62,8 +62,7 @@ def as_kernel(given: Any) -> Kernel:
 def one_for_each(given: Any, who: str, latents: Sequence[str], joint: bool) -> list[Any] | None:
     """Return what is given for each latent function of the loss ``who``; None if one serves all.
 
-    A list is one for each; of a ``joint`` loss without names (a softmax) they are counted later.
-    One
+    A list is one for each; those of classes, a ``joint`` loss without names, are counted later. One
     kernel for several functions is taken for each, with parameters of its own.
     """
     given = given.parts if isinstance(given, Several) else given

@@ -14,7 +14,7 @@ from mercer.losses.base import Loss, absent, check_levels, needs
 from mercer.losses.numbers import defaults as numeric
 from mercer.losses.numbers.defaults import partials
 
-NODES = {1: 64, 2: 32, 3: 14}  # of the product rule in one dimension, by the number of functions
+NODES = {1: 24, 2: 32, 3: 14}  # of the product rule in one dimension, by the number of functions
 STEPS = 60  # Newton steps at most to where a tilted density is largest
 
 
@@ -133,8 +133,9 @@ class SeveralLatents(Loss):
         check_levels(q)
         if self.response in ("count", "ordinal"):
             return numeric.smallest_integer(lambda k: self.cdf(k, m, v), q)
-        mean, variance = self.observed(m, v)
-        step = np.sqrt(variance)
+        mean, variance = self.predict(m, v)
+        wide = np.sqrt(v[..., 0, 0]) + 1.0  # a first step, where the variance is infinite
+        step = np.where(np.isfinite(variance), np.sqrt(variance), wide)
         return numeric.increasing_root(lambda y: self.cdf(y, m, v) - q, mean, step)
 
     @needs("normalised")

@@ -22,6 +22,8 @@ from mercer.losses.real.gaussian import Gaussian
 from mercer.losses.real.robust import StudentT
 from mercer.losses.several.base import SeveralLatents, product_rule
 
+CLOSE = 4.0  # variance of f in units of the noise, up to which a rule of few points averages
+
 
 class VaryingNoise(SeveralLatents):
     """y = f + s e with log s^2 = log level + h; a child states level, noise and information."""
@@ -222,3 +224,14 @@ class HeteroscedasticT(VaryingNoise):
 
     def shares(self) -> tuple[float, float]:
         return (self.df + 1.0) / (self.df + 3.0), 0.5 * self.df / (self.df + 3.0)
+
+    def cdf(self, y: Array, m: Array, v: Array) -> Array:
+        """See :meth:`VaryingNoise.cdf`; a rule over f too, where f is known better than twice s."""
+        s, center, rest, weights = self._given_noise(m, v)
+        z, room = (np.asarray(y)[..., None] - center) / s, np.maximum(rest / s**2, 1e-300)
+        at, shares = product_rule(z[..., None], np.minimum(room, CLOSE)[..., None, None])
+        each = self.unit().noise_cdf(at[..., 0]) @ shares
+        wide = room > CLOSE
+        if np.any(wide):
+            each[wide] = self.unit().cdf(z[wide], np.zeros(int(wide.sum())), room[wide])
+        return np.asarray(each @ weights)
