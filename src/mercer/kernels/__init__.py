@@ -5,7 +5,7 @@ from mercer.kernels.columns import Columns, Standardized
 from mercer.kernels.compose import Power, Product, Scale, Sum
 from mercer.kernels.convert import FromSklearn, as_kernel
 from mercer.kernels.dot import ArcSine, Constant, Linear, Polynomial
-from mercer.kernels.equality import Categorical, Noise, Nugget, Several, White
+from mercer.kernels.equality import Categorical, Coregionalised, Noise, Nugget, Several, White
 from mercer.kernels.features.fisher import TFIDF, Fisher, MixtureFisher, MultinomialFisher
 from mercer.kernels.features.fourier import RandomFourier
 from mercer.kernels.features.nystroem import Nystroem
@@ -27,7 +27,7 @@ __all__ += ["Columns", "Power", "Product", "Scale", "Standardized", "Sum"]  # th
 __all__ += ["RBF", "BiasedRBF", "Cosine", "Matern", "Periodic", "RationalQuadratic"]
 __all__ += ["Stationary", "Wendland"]
 __all__ += ["ArcSine", "Constant", "Linear", "Polynomial"]  # of inner products
-__all__ += ["Categorical", "Noise", "Nugget", "Several", "White"]  # of equality
+__all__ += ["Categorical", "Coregionalised", "Noise", "Nugget", "Several", "White"]  # of equality
 __all__ += ["TFIDF", "Fisher", "MixtureFisher", "MultinomialFisher", "Nystroem", "RandomFourier"]
 __all__ += ["Operator", "OrnsteinUhlenbeck", "SquaredExponentialOperator"]
 __all__ += ["PeriodicSpline", "Spline", "ThinPlate"]

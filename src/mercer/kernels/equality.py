@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer.core.arrays import Array, Index
-from mercer.core.component import POSITIVE, UNIT, Domains, Names, Words
+from mercer.core.arrays import Array, Index, as_matrix
+from mercer.core.component import POSITIVE, REAL, UNIT, Domains, Names, Words
 from mercer.kernels.base import (
     Gradient,
     Kernel,
@@ -79,6 +79,125 @@ class Categorical(Kernel):
         if (correlation > 1.0).any():
             raise ValueError(f"Categorical: correlation must lie in (0, 1], got {given!r}")
         return correlation
+
+
+class Coregionalised(_Wrapper):
+    """A kernel of rows (x, j) for several outputs j that learn from each other: B_jl k(x, z).
+
+    B = A A' + diag(own): outputs share r functions, and each has one of its own. With ``noise``
+    every observation (x, j) has noise of its output's variance: that is no part of the signal.
+
+    Parameters
+    ----------
+    kernel : Kernel; of x, all columns but the last, which holds the number j = 0 .. m - 1.
+    loadings : array (m, r) or None; A, None for outputs that share nothing.
+    own : array (m,); positive variances.
+    noise : array (m,) or None; positive variances of one observation of each output.
+
+    References
+    ----------
+    Goovaerts, Geostatistics for natural resources evaluation (1997), section 4.2.3; Bonilla, Chai
+    and Williams, Multi-task Gaussian process prediction (2008).
+
+    Examples
+    --------
+    >>> k = Coregionalised(Matern(), np.array([[1.0], [-1.0]]), np.array([0.5, 0.5]))
+    >>> k(np.array([[0.0, 0.0]]), np.array([[0.0, 0.0], [0.0, 1.0]]))
+    array([[ 1.5, -1. ]])
+    """
+
+    domains: ClassVar[Domains] = {"loadings": REAL, "own": POSITIVE, "noise": POSITIVE}
+    spatial = False
+    words: ClassVar[Words] = {
+        "loadings": "how much each output has of the shared functions",
+        "own": "variance of what each output has of its own",
+        "noise": "noise variance of one observation of each output",
+    }
+
+    def __init__(
+        self, kernel: Kernel, loadings: Array | None, own: Array, noise: Array | None = None
+    ) -> None:
+        self.kernel, self.loadings, self.own, self.noise = kernel, loadings, own, noise
+
+    @classmethod
+    def example(cls) -> Self:
+        A = np.array([[1.0, 0.3], [-0.4, 0.8], [0.2, 0.5]])
+        return cls(Matern(nu=2.5, length_scale=0.8), A, np.array([0.3, 0.2, 0.5]))
+
+    def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
+        inputs = self.kernel.example_inputs(rng, n)
+        return np.column_stack([inputs, rng.integers(0, len(self.own), n).astype(float)])
+
+    @property
+    def positional(self) -> bool:
+        return self.noise is not None or self.kernel.positional
+
+    @property
+    def covariance(self) -> Array:
+        """B (m, m)."""
+        own = np.diag(positive(self, "own", len(self.own)))
+        return own if self.loadings is None else own + self.loadings @ self.loadings.T
+
+    def outputs(self, X: Array) -> Index:
+        """Return the output j of each row (n,), or refuse a number that is none."""
+        numbers, m = np.rint(X[:, -1]).astype(np.intp), len(self.own)
+        off = np.abs(numbers - X[:, -1]).max(initial=0.0) > 1e-9
+        if X.shape[1] < 2 or off or not ((numbers >= 0) & (numbers < m)).all():
+            raise ValueError(f"the last column holds the number of the output, 0 .. {m - 1}")
+        return numbers
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        X, Z, same = other_points(X, Z)
+        t, s = self.outputs(X), self.outputs(Z)
+        K = self.kernel(X[:, :-1], None if same else Z[:, :-1])
+        K *= self.covariance[np.ix_(t, s)]
+        if same and self.noise is not None:
+            K.flat[:: len(K) + 1] += positive(self, "noise", len(self.own))[t]
+        return K
+
+    def diag(self, X: Array) -> Array:
+        X = as_matrix(X)
+        t = self.outputs(X)
+        found = self.kernel.diag(X[:, :-1]) * np.diagonal(self.covariance)[t]
+        return found if self.noise is None else found + positive(self, "noise", len(self.own))[t]
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        X, Z, same = other_points(X, Z)
+        x, z = X[:, :-1], None if same else Z[:, :-1]
+        left, right = (np.eye(len(self.own))[self.outputs(rows)] for rows in (X, Z))
+        B = self.covariance
+        value, gradient = self.kernel._value_and_pullback(x, z, Q * (left @ B @ right.T))
+        G = left.T @ (Q * self.kernel(x, z)) @ right  # d<Q, K>/dB
+        noise = left.T @ np.diagonal(Q) if same else np.zeros(len(B))
+        value += 0.0 if self.noise is None else float(noise @ self.noise)
+        return value, prefixed("kernel", gradient) | self.slopes(G, noise)
+
+    def slopes(self, G: Array, noise: Array) -> Gradient:
+        """Return the gradient in its own parameters from those in B (m, m) and the noise (m,)."""
+        found = Gradient(own=np.diagonal(G).copy())
+        if self.loadings is not None:
+            found["loadings"] = (G + G.T) @ self.loadings
+        return found if self.noise is None else found | Gradient(noise=noise)
+
+    def noise_free(self) -> Kernel | None:
+        signal = self.kernel.noise_free()
+        if signal is None or (signal is self.kernel and self.noise is None):
+            return None if signal is None else self
+        return Coregionalised(signal, self.loadings, self.own)
+
+    def terms(self) -> list[Kernel]:
+        return [self]
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        return Kernel.in_units(self, shift, scale)  # of all columns, the last included
+
+    def resolve(self, names: Sequence[str] | None, n_features: int) -> Kernel:
+        inner = self.kernel.resolve(None if names is None else names[:-1], n_features - 1)
+        return self._rebuilt({"kernel": inner})
+
+    def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
+        inner = self.kernel.frozen(X[:, :-1], weights)
+        return self if inner is self.kernel else self._rebuilt({"kernel": inner})
 
 
 class Nugget(Level):

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from mercer.core.arrays import Array
 from mercer.core.kinds import Kind, Numbers, PartOf, Plain
 from mercer.core.record import Each, Fields, Later, Maybe, One
 from mercer.kernels.base import Kernel
+from mercer.kernels.equality import Coregionalised
 from mercer.linalg.iterative.operator import IterativeOperator
 from mercer.linalg.line import LineOperator, state_space_of
 from mercer.linalg.operators import (
@@ -22,6 +25,7 @@ from mercer.linalg.operators import (
 )
 from mercer.linalg.structured.additive import AdditiveGram, AdditiveOperator
 from mercer.linalg.structured.kronecker import KroneckerGram, KroneckerOperator
+from mercer.linalg.structured.outputs import OutputsGram, OutputsOperator, complete
 from mercer.process.process import Posterior, Prior
 
 _CHOLESKY = {
@@ -95,6 +99,25 @@ class _Structured(_Stored):
         return AdditiveOperator(factor, self.T, self.A)
 
 
+@dataclass
+class _ByOutput(_Stored):
+    """An operator of several outputs at the same points, which its kernel and these determine."""
+
+    count: int
+
+    def at(self, kernel: Kernel, points: Array) -> PosteriorOperator:
+        """Return the operator of a kernel at points (nm, d + 1)."""
+        fits = isinstance(kernel, Coregionalised) and kernel.noise is not None
+        if not fits or not complete(points, self.count) or len(kernel.own) != self.count:  # type: ignore[attr-defined]  # as asked before
+            raise ValueError(f"these are not the rows and the kernel of {self.count} outputs")
+        assert isinstance(kernel, Coregionalised)
+        return (
+            OutputsGram(kernel, points, scratch=False)
+            .factor(np.full(len(points), np.inf))
+            .operator()
+        )
+
+
 def _form(operator: Any) -> str:
     """Return the name of the form in which an operator is stored."""
     match operator:
@@ -112,6 +135,8 @@ def _form(operator: Any) -> str:
             return "several" if operator.shared is None else "coupled"
         case KroneckerOperator() | _Structured(centres=None):
             return "kronecker"
+        case OutputsOperator() | _ByOutput():
+            return "by_output"
         case AdditiveOperator() | _Structured():
             return "additive" if operator.A is None else "additive_basis"
         case IterativeOperator() | StoredIterative():
@@ -145,6 +170,7 @@ OPERATOR = One(
             {"W": Numbers("n", 0.0, finite=False)},
         ),
         "kronecker": Fields(_Structured, {"W": Numbers("n", 0.0, above=True)}),
+        "by_output": Fields(_ByOutput, {"count": Plain(int, 1)}),
         "additive": Fields(_Structured, _ADDITIVE),
         "additive_basis": Fields(
             _Structured, _ADDITIVE | {"T": Numbers("n b"), "A": Numbers("b b", diagonal="positive")}
@@ -159,7 +185,7 @@ def _posterior(
 ) -> Posterior:
     if beta is None and _form(operator) in ("basis", "contrast", "inducing", "additive_basis"):
         raise ValueError("there is an operator of a basis, but no basis")
-    if isinstance(operator, _Structured):
+    if isinstance(operator, (_Structured, _ByOutput)):
         operator = operator.at(kernel, points)
     elif operator.walks:
         states = state_space_of(kernel, points.shape[1])

@@ -16,6 +16,7 @@ from mercer.estimators.shared.units import Units
 from mercer.inference.base import Inference
 from mercer.kernels import Kernel, Linear, Several, Stationary, as_kernel
 from mercer.kernels.convert import one_for_each
+from mercer.kernels.equality import Coregionalised
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram, RecycledGrams
 from mercer.linalg.dense.several import several_gram
@@ -23,6 +24,7 @@ from mercer.linalg.gram import Covariance, Gram
 from mercer.linalg.line import LineGram, Ordering, state_space_of
 from mercer.linalg.representation import Inducing, Iterative
 from mercer.linalg.structured.kronecker import kronecker_gram
+from mercer.linalg.structured.outputs import outputs_gram
 from mercer.losses.base import Loss
 from mercer.search import GramMaker, Search
 
@@ -148,6 +150,9 @@ class Parts:
         if name == "kronecker":
             check_kronecker(self)
             self.make_gram, self.linear = kronecker_gram, True
+            return
+        if isinstance(self.kernel, Coregionalised) and name == "auto":
+            self.make_gram = outputs_gram
             return
         against = self._against_the_line(d)
         if name == "markov" and against:

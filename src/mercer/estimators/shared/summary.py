@@ -268,7 +268,7 @@ def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
             label = _named(path, part, machine) + (f" ({word})" if word else "")
             if owner.mark(name).fixed:
                 label += ", fixed"
-            shown = [f"{v:.4g}" for v in np.atleast_1d(value)]
+            shown = [f"{v:.4g}" for v in value.ravel()]
             if value.ndim and names is not None and value.size == len(names):
                 shown = [f"{column}: {v}" for column, v in zip(names, shown, strict=True)]
             text = ", ".join(shown[:MOST])
