@@ -128,13 +128,13 @@ class MultiOutputGPRegressor(RegressorMixin, Summarised, Predicts, Recorded, Bas
 
     def _read(self, X: Any, y: Any) -> tuple[Array, Array, bool]:
         """Return X (n, d), Y (n, m) with NaN, and whether y is a vector."""
-        several = y is not None and np.ndim(y) == 2 and np.shape(y)[1] > 1
-        if not several:
+        given = np.asarray(y)  # None has no dimension
+        if given.ndim != 2 or given.shape[1] < 2:
             check_target(y)
             X, y = read_rows(self, X, y, multi_output=True, y_numeric=True)
             return X, as_columns(y), np.ndim(y) == 1
         try:
-            Y = np.array(y, dtype=np.float64)
+            Y = np.array(given, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(f"y must be numbers, NaN where one is missing: {error}") from error
         known = ~np.isnan(Y)
@@ -195,7 +195,6 @@ class MultiOutputGPRegressor(RegressorMixin, Summarised, Predicts, Recorded, Bas
         assert kernel.noise is not None
         self.kernel_ = Coregionalised(inner, A, kernel.own * scale**2, kernel.noise * scale**2)
         self.machine_, self.units_, self.flat_ = machine, units, flat
-        self.rank_ = 0 if A is None else A.shape[1]
         change = float(known.sum(axis=0) @ np.log(scale))
         self.log_evidence_ = (
             None if machine.log_evidence_ is None else machine.log_evidence_ - change
@@ -247,6 +246,12 @@ class MultiOutputGPRegressor(RegressorMixin, Summarised, Predicts, Recorded, Bas
         return self.machine_.loss_
 
     basis_ = None
+
+    @property
+    def rank_(self) -> int:
+        """How many functions the outputs share."""
+        check_is_fitted(self, "machine_")
+        return 0 if self.kernel_.loadings is None else self.kernel_.loadings.shape[1]
 
     @property
     def loo_(self) -> LeftOut | None:

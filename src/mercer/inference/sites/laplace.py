@@ -275,7 +275,7 @@ class Laplace(SiteInference):
         natural = [
             (W[:, [0, 0]], a + np.einsum("nij,nj->ni", W[:, 0], f - task.mean)) for f, a, W in sites
         ]
-        landscape = Landscape(task.gram, local, task.mean, task.H, AGAIN)
+        landscape = Landscape(task.gram, local, task.mean, task.H)
         steps = JointSteps(task.gram, loss.convex)
         state, factor, at, report = settle(landscape, natural, self.tol, self.max_iter, steps)
         W = np.einsum("nii->ni", at[:, 0])

@@ -67,22 +67,21 @@ def blocked(gram: Gram, W: Array) -> CoupledFactor:
     if R is None:
         return CoupledFactor(factors)
     u = np.where(D < TINY, 0.0, R / np.maximum(D, TINY))
-    M, E = gram.take(), gram.take()
+    M, inverses = gram.take(), list[Array]()
     M[...] = 0.0
     for factor, column in zip(factors, u.T, strict=True):
+        E = gram.take()
         E[...] = 0.0
         factor.add_to(E)
-        E *= column[:, None]
-        E *= column
-        M += E
-    gram.give(E)
+        inverses.append(mirror(E))
+        M += column[:, None] * E * column
     M.flat[:: len(M) + 1] += 1.0 - (R * u).sum(axis=1)
     if cholesky(M):
         raise NotPositiveDefiniteError(
             "the latent functions together are not positive definite: the curvature of the loss is "
             "no precision; a loss that is not convex states information(f)"
         )
-    return CoupledFactor(factors, M, None, gram, u)
+    return CoupledFactor(factors, M, None, gram, u, inverses)
 
 
 class CoupledFactor(Factor):
@@ -94,6 +93,7 @@ class CoupledFactor(Factor):
     shared : (n, n) Cholesky factor of M in the form of ``arrays.cholesky``, or None if uncoupled.
     total, gram : (n,) sum_c D_c, and where n x n arrays come from and go to; needed if coupled.
     ratio : (n, m) u, None where it is one for all: then ``total`` makes up for it.
+    inverses : with ``ratio`` the matrices E_c (n, n), which are written over.
     """
 
     def __init__(
@@ -103,9 +103,10 @@ class CoupledFactor(Factor):
         total: Array | None = None,
         gram: Gram | None = None,
         ratio: Array | None = None,
+        inverses: list[Array] | None = None,
     ) -> None:
         self.factors, self.shared, self.total, self._gram = factors, shared, total, gram
-        self.ratio = ratio
+        self.ratio, self._inverses, self._kept = ratio, inverses or [], list[Array]()
         self.jitter = max(f.jitter or 0.0 for f in factors)
 
     def solve(self, V: Array) -> Array:
@@ -132,6 +133,8 @@ class CoupledFactor(Factor):
         if self.shared is None:
             own = np.column_stack([f.cov_diag() for f in self.factors])
             return np.asarray(own[:, :, None] * np.eye(m))
+        if self.ratio is not None:
+            return self._paired_blocks(self.ratio)
         blocks = gram.diag().reshape(n, -1, 1) * np.eye(m)
         grams = gram.each(m)
         for begin in range(0, n, COLUMNS):
@@ -141,14 +144,37 @@ class CoupledFactor(Factor):
                     K, last = np.asfortranarray(grams[c].rows(part).T), grams[c]
                 EK = factor.solve(K)
                 blocks[part, c, c] -= np.einsum("jp,jp->p", K, EK)
-                seen = EK if self.ratio is None else self.ratio[:, [c]] * EK
-                halves.append(half_solve(self.shared, seen))
+                halves.append(half_solve(self.shared, EK))
                 for e, half in enumerate(halves):
                     shared = np.einsum("jp,jp->p", halves[c], half)
                     blocks[part, c, e] += shared
                     if e < c:
                         blocks[part, e, c] += shared
         return np.asarray(blocks)
+
+    def _paired_blocks(self, u: Array) -> Array:
+        """See :meth:`point_blocks`; with Sigma_c = (K_c^-1 + D_c)^-1 and M = L L'.
+
+        [c = e] Sigma_c,ii + (L^-1 R_c Sigma_c)'(L^-1 R_e Sigma_e), R Sigma = u - u E / D.
+        """
+        assert self.shared is not None
+        inverse = half_solve(self.shared, np.eye(len(u)))
+        turned = []
+        for j, half in enumerate(self._halves(u)):
+            D = self.factors[j].W  # type: ignore[attr-defined]  # dense factors have it
+            turned.append(inverse * u[:, j] - half / np.where(D > 0.0, D, np.inf))
+        own = np.column_stack([f.cov_diag() for f in self.factors])
+        both = np.array([[np.einsum("ki,ki->i", p, q) for q in turned] for p in turned])
+        return np.asarray(own[:, :, None] * np.eye(len(turned)) + np.moveaxis(both, 2, 0))
+
+    def _halves(self, u: Array) -> list[Array]:
+        """L^-1 u_c E_c for each function, M = L L'; kept, for the gradient needs them, too."""
+        if not self._kept:
+            assert self.shared is not None
+            for j, E in enumerate(self._inverses):
+                E *= u[:, [j]]
+                self._kept.append(half_solve(self.shared, E))
+        return self._kept
 
     def gradient_weights(self, a: Array, count: float) -> Array:
         """(a a' - sum_c C_cc) / 2, fresh; ``count`` is the number of functions.
@@ -170,9 +196,10 @@ class CoupledFactor(Factor):
         for j in functions:
             E = self.factors[j].gradient_weights(nothing, -1.0)  # E_c / 2
             Q -= E
-            if self.shared is not None:
-                if self.ratio is not None:
-                    E *= self.ratio[:, j]  # the transpose is u_c E_c / 2
+            if self.ratio is not None:
+                half = self._halves(self.ratio)[j]
+                blas.dsyrk(0.5, half.T, 1.0, Q.T, trans=0, lower=1, overwrite_c=1)
+            elif self.shared is not None:
                 # U_c / 2 over E_c / 2, which is symmetric: no copy whichever way it is read
                 U = blas.dtrsm(1.0, self.shared.T, E.T, lower=1, overwrite_b=1)
                 blas.dsyrk(2.0, U, 1.0, Q.T, trans=1, lower=1, overwrite_c=1)
@@ -184,8 +211,8 @@ class CoupledFactor(Factor):
         for factor in self.factors:
             factor.release()
         if self.shared is not None and self._gram is not None:
-            self._gram.give(self.shared)
-            self.shared = np.empty((0, 0))
+            self._gram.give(self.shared, *self._inverses)
+            self.shared, self._inverses, self._kept = np.empty((0, 0)), [], []
 
     def logdet(self) -> float:
         """log |I + K W| over all functions.
