@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from mercer.estimators.discrimination.estimator import MEDClassifier as MEDClassifier
     from mercer.estimators.features.estimator import KernelFeatures as KernelFeatures
     from mercer.estimators.gaussian_process.classifier import GPClassifier as GPClassifier
+    from mercer.estimators.gaussian_process.outputs import (
+        MultiOutputGPRegressor as MultiOutputGPRegressor,
+    )
     from mercer.estimators.gaussian_process.regressor import GPRegressor as GPRegressor
     from mercer.estimators.graph.classifiers import LapLSClassifier as LapLSClassifier
     from mercer.estimators.graph.classifiers import LapMEDClassifier as LapMEDClassifier
@@ -75,6 +78,7 @@ _HOMES = {
     "LapSVC": "mercer.estimators.graph.classifiers",
     "LeastSquaresClassifier": "mercer.estimators.least_squares.classifiers",
     "MEDClassifier": "mercer.estimators.discrimination.estimator",
+    "MultiOutputGPRegressor": "mercer.estimators.gaussian_process.outputs",
     "NuSVC": "mercer.estimators.support_vector.nu",
     "NuSVR": "mercer.estimators.support_vector.nu",
     "OneClassSVM": "mercer.estimators.support_vector.nu",

@@ -43,9 +43,11 @@ EXTRA = [
     losses.Flip(losses.Logistic(), eps=0.02),
     losses.Flip(losses.NormalizedHinge(), eps=0.2),
     losses.Margin(C=3.0),
+    losses.Heteroscedastic(noise=0.3),
+    losses.HeteroscedasticT(scale=0.4, df=6.0),
 ]
 ALL = [c.example() for c in CLASSES] + EXTRA
-SCALAR = [loss for loss in ALL if loss.response != "multiclass"]
+SCALAR = [loss for loss in ALL if not loss.joint]
 SMOOTH_STEP = [loss for loss in SCALAR if not (isinstance(loss, losses.Flip) and loss.base is None)]
 
 

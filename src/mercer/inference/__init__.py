@@ -90,7 +90,8 @@ def on_landmarks(loss: Loss) -> Inference:
 def with_spread(loss: Loss) -> Inference:
     """Return the inference for a Gaussian process: exact, else Laplace if smooth and convex.
 
-    Kinks and losses that are not convex have no Gaussian at their mode: the variational one then.
+    Kinks and losses that are not convex have no Gaussian at their mode: the variational one then,
+    but for several latent functions, whose curvature is then the Fisher information.
 
     Examples
     --------
@@ -100,6 +101,6 @@ def with_spread(loss: Loss) -> Inference:
     """
     if loss.offers("quadratic"):
         return Exact()
-    if loss.convex and not has_kinks(loss):
+    if loss.latents or (loss.convex and not has_kinks(loss)):
         return Laplace()
     return Variational()

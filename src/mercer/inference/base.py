@@ -189,6 +189,7 @@ class Inference(Component):
     ----------
     needs : the methods of the loss that it calls beyond ``value``.
     takes_classes : True if it takes a loss with one latent function for each class (Softmax).
+    takes_latents : True if it takes a loss of several latent functions (SeveralLatents).
     needs_likelihood : True if the loss must be normalised, as for an evidence by sites.
     takes_kinks : False if the slope of the loss must not jump.
     reports : keys that ``report.plain()`` of a solution has. A search by leave-one-out bounds asks
@@ -209,6 +210,7 @@ class Inference(Component):
 
     needs: ClassVar[tuple[str, ...]] = ()
     takes_classes: ClassVar[bool] = False
+    takes_latents: ClassVar[bool] = False
     needs_likelihood: ClassVar[bool] = False
     takes_kinks: ClassVar[bool] = True
     reports: ClassVar[tuple[str, ...]] = ("converged", "iterations")
@@ -238,6 +240,19 @@ class Inference(Component):
                 f"of the classes, and {what} has others; use losses.Softmax(), or one binary "
                 "problem per class"
             )
+        if loss.latents and not self.takes_latents:
+            other = "'laplace'" if self.has_evidence else "'newton'"
+            raise ValueError(
+                f"{who} inference knows one latent function per target, and {what} has "
+                f"{len(loss.latents)} ({', '.join(loss.latents)}); use inference={other}"
+            )
+        if loss.latents and not (loss.convex or loss.offers("information")):
+            raise ValueError(
+                f"{what} is not convex and has no information: "
+                f"{missing_because(type(loss), 'information')}"
+            )
+        if not loss.joint:
+            check_elementwise(loss)
         missing = [name for name in self.needs if not loss.offers(name)]
         if missing:
             raise ValueError(
@@ -327,7 +342,7 @@ class Inference(Component):
         weights : (n,) sample weights: the loss of point i counts weights_i times.
         start : an earlier solution nearby, to begin from.
         """
-        m = int(y.max()) + 1 if loss.response == "multiclass" else y.shape[1]
+        m = int(y.max()) + 1 if loss.response == "multiclass" else len(loss.latents) or y.shape[1]
         prior = np.zeros((len(y), m)) if mean is None else mean
         return self.infer(Task(gram, y, loss, ones_if_none(weights, len(y)), prior, basis), start)
 
@@ -358,6 +373,28 @@ def is_softmax(loss: Loss) -> bool:
     p = np.exp(f) / np.exp(f).sum(axis=1, keepdims=True)
     own = np.eye(3)[y.astype(np.intp)]
     return bool(np.allclose(loss.derivatives(y, f)[0], p - own, rtol=1e-6, atol=1e-6))
+
+
+def check_elementwise(loss: Loss) -> None:
+    """Refuse a loss whose value does not go entry by entry, as if f had several values a row."""
+    if type(loss).__module__.startswith("mercer."):
+        return  # those of the house fulfil their contract
+    if any(np.ndim(value) for value in loss.get_params(deep=False).values()):
+        return  # it knows something of each row
+    y = loss.example_targets(np.random.default_rng(0), 3)
+    f = np.array([0.3, -0.2, 0.1])
+    try:
+        found, first = np.asarray(loss.value(y, f)), np.asarray(loss.value(y[:1], f[:1]))
+        fine = found.shape == f.shape and bool(np.allclose(found[:1], first, equal_nan=True))
+    except IndexError:
+        fine = False
+    if not fine:
+        raise ValueError(
+            f"{type(loss).__name__}.value(y, f) does not go entry by entry: f is (n,), one latent "
+            "value for each target. A loss of several latent functions is a child of "
+            'losses.SeveralLatents that names them, latents = ("mean", "log_noise"); f is then '
+            "(..., m)"
+        )
 
 
 def check_limits(who: str, tol: object, max_iter: object) -> None:

@@ -4,7 +4,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.compose import Power, Product, Scale, Sum
 from mercer.kernels.convert import FromSklearn, as_kernel
 from mercer.kernels.dot import ArcSine, Constant, Linear, Polynomial
-from mercer.kernels.equality import Categorical, Noise, Nugget, White
+from mercer.kernels.equality import Categorical, Coregionalised, Noise, Nugget, Several, White
 from mercer.kernels.features.fisher import TFIDF, Fisher, MixtureFisher, MultinomialFisher
 from mercer.kernels.features.fourier import RandomFourier
 from mercer.kernels.features.network import RBFNetwork
@@ -38,7 +38,7 @@ __all__ += ["RBF", "BiasedRBF", "Cosine", "Matern", "Periodic", "RationalQuadrat
 __all__ += ["PowerSpectrum", "SpectralMixture", "Stationary", "Wendland"]
 __all__ += ["ArcSine", "Constant", "Linear", "Polynomial"]  # of inner products
 __all__ += ["Invariant", "Mahalanobis", "RBFNetwork", "Tangent"]
-__all__ += ["Categorical", "Noise", "Nugget", "White"]  # of equality
+__all__ += ["Categorical", "Coregionalised", "Noise", "Nugget", "Several", "White"]  # of equality
 __all__ += ["TFIDF", "Fisher", "MixtureFisher", "MultinomialFisher", "Nystroem", "RandomFourier"]
 __all__ += ["Operator", "OrnsteinUhlenbeck", "SquaredExponentialOperator"]
 __all__ += ["PeriodicSpline", "SphereSpline", "Spline", "TensionSpline", "ThinPlate"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.core.component import REAL, Domains
 from mercer.kernels.base import Gradient, Kernel, inner, other_points
+from mercer.kernels.equality import Several
 from mercer.kernels.given import Function
 
 
@@ -55,6 +57,38 @@ def as_kernel(given: Any) -> Kernel:
         "a kernel is a Kernel, the name of one, a kernel object of scikit-learn or a callable, "
         f"got {given!r}; the names are: {', '.join(kernel_names())}"
     )
+
+
+def one_for_each(given: Any, who: str, latents: Sequence[str], joint: bool) -> list[Any] | None:
+    """Return what is given for each latent function of the loss ``who``; None if one serves all.
+
+    A list is one for each; those of classes, a ``joint`` loss without names, are counted later. One
+    kernel for several functions is taken for each, with parameters of its own.
+    """
+    given = given.parts if isinstance(given, Several) else given
+    listed = isinstance(given, (list, tuple))
+    if not listed and not latents:
+        return None
+    if not joint:
+        raise ValueError(
+            f"a list of kernels is one for each latent function, and {who} has one function; give "
+            "one kernel (a sum of several, if they add up), or a loss of several functions: "
+            "'heteroscedastic', 'zero_inflated_poisson', for classes 'softmax'"
+        )
+    given = list(given) if listed else [given] * len(latents)
+    if not given or (latents and len(given) != len(latents)):
+        named = f"{len(latents)} latent functions ({', '.join(latents)})" if latents else "classes"
+        raise ValueError(
+            f"{len(given)} kernels do not fit {who}, which has {named}: give one for each, in this "
+            "order, or one kernel for all"
+        )
+    for one in given:
+        if isinstance(one, Kernel) and (one.positional or one.pairwise):
+            raise ValueError(
+                "kernels of several latent functions are functions of the inputs: leave out noise "
+                "parts, and of precomputed values give Precomputed(matrix) with row numbers as X"
+            )
+    return given
 
 
 def _is_sklearn(given: Any) -> bool:

@@ -1,13 +1,14 @@
-"""Kernels that ask only whether two inputs, or two observations, are the same."""
+"""Kernels that ask whether two inputs, observations or latent functions are the same."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer.core.arrays import Array, Index
-from mercer.core.component import POSITIVE, UNIT, Domains, Names, Words
+from mercer.core.arrays import Array, Index, as_matrix
+from mercer.core.component import POSITIVE, REAL, UNIT, Domains, Names, Words
 from mercer.kernels.base import (
     Gradient,
     Kernel,
@@ -18,6 +19,7 @@ from mercer.kernels.base import (
     zero_gradient,
 )
 from mercer.kernels.compose import Wrapper
+from mercer.kernels.compose.parts import _Parts
 from mercer.kernels.dot import Level
 from mercer.kernels.stationary.matern import Matern
 
@@ -78,6 +80,125 @@ class Categorical(Kernel):
         if (correlation > 1.0).any():
             raise ValueError(f"Categorical: correlation must lie in (0, 1], got {given!r}")
         return correlation
+
+
+class Coregionalised(Wrapper):
+    """A kernel of rows (x, j) for several outputs j that learn from each other: B_jl k(x, z).
+
+    B = A A' + diag(own): outputs share r functions, and each has one of its own. With ``noise``
+    every observation (x, j) has noise of its output's variance: that is no part of the signal.
+
+    Parameters
+    ----------
+    kernel : Kernel; of x, all columns but the last, which holds the number j = 0 .. m - 1.
+    loadings : array (m, r) or None; A, None for outputs that share nothing.
+    own : array (m,); positive variances.
+    noise : array (m,) or None; positive variances of one observation of each output.
+
+    References
+    ----------
+    Goovaerts, Geostatistics for natural resources evaluation (1997), section 4.2.3; Bonilla, Chai
+    and Williams, Multi-task Gaussian process prediction (2008).
+
+    Examples
+    --------
+    >>> k = Coregionalised(Matern(), np.array([[1.0], [-1.0]]), np.array([0.5, 0.5]))
+    >>> k(np.array([[0.0, 0.0]]), np.array([[0.0, 0.0], [0.0, 1.0]]))
+    array([[ 1.5, -1. ]])
+    """
+
+    domains: ClassVar[Domains] = {"loadings": REAL, "own": POSITIVE, "noise": POSITIVE}
+    spatial = False
+    words: ClassVar[Words] = {
+        "loadings": "how much each output has of the shared functions",
+        "own": "variance of what each output has of its own",
+        "noise": "noise variance of one observation of each output",
+    }
+
+    def __init__(
+        self, kernel: Kernel, loadings: Array | None, own: Array, noise: Array | None = None
+    ) -> None:
+        self.kernel, self.loadings, self.own, self.noise = kernel, loadings, own, noise
+
+    @classmethod
+    def example(cls) -> Self:
+        A = np.array([[1.0, 0.3], [-0.4, 0.8], [0.2, 0.5]])
+        return cls(Matern(nu=2.5, length_scale=0.8), A, np.array([0.3, 0.2, 0.5]))
+
+    def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
+        inputs = self.kernel.example_inputs(rng, n)
+        return np.column_stack([inputs, rng.integers(0, len(self.own), n).astype(float)])
+
+    @property
+    def positional(self) -> bool:
+        return self.noise is not None or self.kernel.positional
+
+    @property
+    def covariance(self) -> Array:
+        """B (m, m)."""
+        own = np.diag(positive(self, "own", len(self.own)))
+        return own if self.loadings is None else own + self.loadings @ self.loadings.T
+
+    def outputs(self, X: Array) -> Index:
+        """Return the output j of each row (n,), or refuse a number that is none."""
+        numbers, m = np.rint(X[:, -1]).astype(np.intp), len(self.own)
+        off = np.abs(numbers - X[:, -1]).max(initial=0.0) > 1e-9
+        if X.shape[1] < 2 or off or not ((numbers >= 0) & (numbers < m)).all():
+            raise ValueError(f"the last column holds the number of the output, 0 .. {m - 1}")
+        return numbers
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        X, Z, same = other_points(X, Z)
+        t, s = self.outputs(X), self.outputs(Z)
+        K = self.kernel(X[:, :-1], None if same else Z[:, :-1])
+        K *= self.covariance[np.ix_(t, s)]
+        if same and self.noise is not None:
+            K.flat[:: len(K) + 1] += positive(self, "noise", len(self.own))[t]
+        return K
+
+    def diag(self, X: Array) -> Array:
+        X = as_matrix(X)
+        t = self.outputs(X)
+        found = self.kernel.diag(X[:, :-1]) * np.diagonal(self.covariance)[t]
+        return found if self.noise is None else found + positive(self, "noise", len(self.own))[t]
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        X, Z, same = other_points(X, Z)
+        x, z = X[:, :-1], None if same else Z[:, :-1]
+        left, right = (np.eye(len(self.own))[self.outputs(rows)] for rows in (X, Z))
+        B = self.covariance
+        value, gradient = self.kernel._value_and_pullback(x, z, Q * (left @ B @ right.T))
+        G = left.T @ (Q * self.kernel(x, z)) @ right  # d<Q, K>/dB
+        noise = left.T @ np.diagonal(Q) if same else np.zeros(len(B))
+        value += 0.0 if self.noise is None else float(noise @ self.noise)
+        return value, prefixed("kernel", gradient) | self.slopes(G, noise)
+
+    def slopes(self, G: Array, noise: Array) -> Gradient:
+        """Return the gradient in its own parameters from those in B (m, m) and the noise (m,)."""
+        found = Gradient(own=np.diagonal(G).copy())
+        if self.loadings is not None:
+            found["loadings"] = (G + G.T) @ self.loadings
+        return found if self.noise is None else found | Gradient(noise=noise)
+
+    def noise_free(self) -> Kernel | None:
+        signal = self.kernel.noise_free()
+        if signal is None or (signal is self.kernel and self.noise is None):
+            return None if signal is None else self
+        return Coregionalised(signal, self.loadings, self.own)
+
+    def terms(self) -> list[Kernel]:
+        return [self]
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        return Kernel.in_units(self, shift, scale)  # of all columns, the last included
+
+    def resolve(self, names: Sequence[str] | None, n_features: int) -> Kernel:
+        inner = self.kernel.resolve(None if names is None else names[:-1], n_features - 1)
+        return self._rebuilt({"kernel": inner})
+
+    def frozen(self, X: Any, weights: Array | None = None) -> Kernel:
+        inner = self.kernel.frozen(X[:, :-1], weights)
+        return self if inner is self.kernel else self._rebuilt({"kernel": inner})
 
 
 class Nugget(Level):
@@ -218,3 +339,56 @@ class Noise(Wrapper):
 
     def noise_free(self) -> Kernel | None:
         return None
+
+
+class Several(_Parts, abstract=True):
+    """A kernel for each of m latent functions, which are independent before the data speak.
+
+    The covariance of f_i(x) and f_j(z) is k_i(x, z) if i = j, else 0. As it has one value for each
+    function it is no kernel of x itself: machines take ``parts``, and a list of kernels is made one
+    (``GPRegressor(kernel=[...], loss="heteroscedastic")``, ``GPClassifier(kernel=[...])``).
+
+    Parameters
+    ----------
+    parts : sequence of Kernel; one for each latent function, in the order of the loss.
+
+    References
+    ----------
+    Jaakkola and Haussler, Probabilistic kernel regression models (1999), theorem 1.
+
+    Examples
+    --------
+    >>> Several([Matern(), 0.5 * Matern(nu=0.5)]).map(lambda k: 2.0 * k).parts[1]
+    Scale(kernel=Matern(nu=0.5), variance=1.0)
+    """
+
+    alike = True
+    separate = True
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        raise self._of_each("k(x, z)")
+
+    def diag(self, X: Array) -> Array:
+        raise self._of_each("k(x, x)")
+
+    def pullback(self, X: Array, Z: Array | None, Q: Array) -> Gradient:
+        raise self._of_each("d<Q, k>")
+
+    @staticmethod
+    def _of_each(what: str) -> NotImplementedError:
+        return NotImplementedError(
+            f"there is a kernel for each latent function, and {what} is that of one of them: take "
+            "it from .parts"
+        )
+
+    def noise_free(self) -> Kernel | None:
+        signals, same = self._signals()
+        known = {str(i): part for i, part in enumerate(signals) if part is not None}
+        return self if same else self._rebuilt(known) if len(known) == len(signals) else None
+
+    def workspace(self) -> int:
+        return 1 + len(self.parts) + max(part.workspace() for part in self._checked())
+
+    def map(self, change: Callable[[Kernel], Kernel]) -> Several:
+        """Return the same with each kernel changed."""
+        return Several([change(part) for part in self._checked()])

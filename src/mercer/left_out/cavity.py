@@ -33,8 +33,8 @@ def cavities(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> tu
     factor = solution.factor
     if drawn(factor):
         return drawn_cavities(problem, loss, solution)
-    if isinstance(factor, CoupledFactor) and factor.shared is not None:
-        p, w = loss.derivatives(problem.y[:, 0], solution.z)[1], solution.weights[:, None, None]
+    if isinstance(factor, CoupledFactor) and loss.joint:
+        p, w = loss.curvature(problem.y[:, 0], solution.z), solution.weights[:, None, None]  # type: ignore[attr-defined]  # joint losses have it
         Sigma, W = factor.point_blocks(gram)[g], (w * p)[g]
         eye = np.eye(Sigma.shape[1])
         # V = Sigma (I - t W Sigma)^-1, by its transpose
@@ -89,6 +89,8 @@ def left_out_figures(
             f"{type(loss).__name__} does not say how observations spread about the function, and a "
             "mode has no spread of its own: there is no density of a left-out row"
         )
+    elif loss.latents:
+        return "the mode of several latent functions has no leave-one-out figures: use 'laplace'"
     else:
         m = left_out_latent(problem, gram, solution)
     if m is None:
@@ -104,13 +106,20 @@ def no_density(loss: Loss) -> str:
 def predicted(loss: Loss, posterior: Posterior, X: Array, y: Array) -> LeftOut:
     """Return the figures of rows that the fit has not used: X (q, d), y (q, m)."""
     m, v = posterior.mean(X), None
-    if posterior.has_spread:  # rounding: -1e-16 of the prior's variance
+    if loss.latents:
+        v = posterior.blocks(X)
+    elif posterior.has_spread:  # rounding: -1e-16 of the prior's variance
         v = np.maximum(np.diagonal(posterior.blocks(X), axis1=1, axis2=2), 0.0)
     return _figures(loss, y, m, v, np.zeros(len(X)))
 
 
 def _figures(loss: Loss, y: Array, m: Array, v: Array | None, weights: Array) -> LeftOut:
-    """Return the figures of y (q, m) for f of mean m and variance v (q, m), or f = m as it is."""
+    """Return the figures of y (q, m) for f of mean m and variance v (q, m), or f = m as it is.
+
+    Of several latent functions m is (q, f), v (q, f, f), and y (q, 1).
+    """
+    if loss.latents:
+        m, v = m[:, None], None if v is None else v[:, None]
     if v is not None:
         return LeftOut(weights, *response_moments(loss, m, v), loss.log_predictive(y, m, v))
     mean, variance = loss.moments(m)

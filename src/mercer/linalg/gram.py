@@ -162,6 +162,10 @@ class Gram(ABC):
     def rows(self, index: Index) -> Array:
         """Rows of K, shape (len(index), n)."""
 
+    def each(self, m: int) -> list[Gram]:
+        """Return the Gram of each of m latent functions: this one, shared by all."""
+        return [self] * m
+
     @property
     def support(self) -> Array:
         """The points of the posterior: the points, or few that stand for all."""

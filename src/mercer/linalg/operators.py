@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -406,25 +406,30 @@ class WeightOperator(PosteriorOperator):
 
 @dataclass(eq=False)
 class SeveralOperator(PosteriorOperator):
-    """C_ce = [c = e] E_c - E_c M^-1 E_e; without M the functions are independent.
+    """C_ce = [c = e] E_c - E_c u_c M^-1 u_e E_e; without M the functions are independent.
 
     Parameters
     ----------
     operators : E_c for each of m functions.
-    shared : (n, n) Cholesky factor of M = sum_c E_c (upper triangle), or None.
+    shared : (n, n) Cholesky factor of M (upper triangle), or None.
+    ratio : u (n, m), one for all if None.
     """
 
     operators: list[PosteriorOperator]
     shared: Array | None
+    ratio: Array | None = field(default=None, kw_only=True)
 
-    def blocks(self, A: Array, hA: Array | None = None) -> Array:
-        """a_j'C_ce a_j, less the basis term, for each column of A (n, p): shape (p, m, m)."""
+    def blocks(self, A: Array | list[Array], hA: Array | None = None) -> Array:
+        """a_j'C_ce a_j, less the basis term, for each column of A (n, p): shape (p, m, m).
+
+        A may be a list, one for each function.
+        """
         m = len(self.operators)
-        own = np.column_stack([op.reduce_diag(A, hA) for op in self.operators])
+        both = list(zip(self.operators, A if isinstance(A, list) else [A] * m, strict=True))
+        own = np.column_stack([op.reduce_diag(K, hA) for op, K in both])
         result = own[:, :, None] * np.eye(m)
         if self.shared is not None:
-            each = [half_solve(self.shared, _product(op, A)) for op in self.operators]
-            halves = np.stack(each, axis=2)
+            halves = np.stack([self._half(j, K) for j, (_, K) in enumerate(both)], axis=2)
             result -= np.einsum("npc,npe->pce", halves, halves, optimize=True)
         return np.asarray(result)
 
@@ -437,6 +442,20 @@ class SeveralOperator(PosteriorOperator):
             for c, op in enumerate(self.operators):
                 result[:, c] -= op.against(common, None)[0]
         return result
+
+    def _half(self, j: int, A: Array) -> Array:
+        """M^-1/2 u_j E_j A."""
+        assert self.shared is not None
+        E = _product(self.operators[j], A)
+        return half_solve(self.shared, E if self.ratio is None else self.ratio[:, [j]] * E)
+
+    def reduce_of(self, j: int, A: Array) -> Array:
+        """A'C_jj A for function j, A (n, p): (p, p)."""
+        own = self.operators[j].reduce(A, A, None, None)
+        if self.shared is None:
+            return own
+        half = self._half(j, A)
+        return np.asarray(own - half.T @ half)
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
         raise NotImplementedError("the covariance of several latent functions: use blocks")
@@ -456,8 +475,9 @@ class ContrastedOperator(SeveralOperator):
     T: Array
     R: Array
 
-    def blocks(self, A: Array, hA: Array | None = None) -> Array:
+    def blocks(self, A: Array | list[Array], hA: Array | None = None) -> Array:
         assert hA is not None
+        assert not isinstance(A, list)  # classes share a kernel
         m = len(self.operators)
         N = helmert(m).T
         V = np.einsum("pj,cl->cljp", hA, N).reshape(m, -1, len(hA))  # (m, q, p)

@@ -20,39 +20,18 @@ from mercer.losses.ordinal import LearnedOrdinal, Ordinal
 from mercer.losses.real.absolute import EpsilonInsensitive, LaplaceNoise, Pinball
 from mercer.losses.real.gaussian import Gaussian
 from mercer.losses.real.robust import Huber, LogisticNoise, StudentT
+from mercer.losses.several.base import SeveralLatents
+from mercer.losses.several.counts import ZeroInflatedPoisson
+from mercer.losses.several.noise import Heteroscedastic, HeteroscedasticT
 from mercer.losses.softmax import Softmax
 from mercer.losses.trials import Binomial
 
-__all__ = [
-    "Binomial",
-    "EpsilonInsensitive",
-    "Exponential",
-    "Flip",
-    "Gamma",
-    "Gaussian",
-    "Hinge",
-    "Huber",
-]
-__all__ += [
-    "LaplaceNoise",
-    "LaplaceProbit",
-    "LearnedOrdinal",
-    "LogGaussian",
-    "Logistic",
-    "LogisticNoise",
-]
-__all__ += ["Loss", "Margin"]
-__all__ += ["NegativeBinomial", "NormalizedHinge", "Ordinal", "Pinball", "Poisson", "Probit"]
-__all__ += [
-    "Softmax",
-    "SquaredHinge",
-    "SquaredProbit",
-    "StudentT",
-    "StudentThreshold",
-    "by_name",
-    "hinge_normaliser",
-    "reweight",
-]
+__all__ = ["Binomial", "EpsilonInsensitive", "Exponential", "Flip", "Gamma", "Gaussian"]
+__all__ += ["Heteroscedastic", "HeteroscedasticT", "Hinge", "Huber", "LaplaceNoise"]
+__all__ += ["LaplaceProbit", "LearnedOrdinal", "LogGaussian", "Logistic", "LogisticNoise", "Loss"]
+__all__ += ["Margin", "NegativeBinomial", "NormalizedHinge", "Ordinal", "Pinball", "Poisson"]
+__all__ += ["Probit", "SeveralLatents", "Softmax", "SquaredHinge", "SquaredProbit", "StudentT"]
+__all__ += ["StudentThreshold", "ZeroInflatedPoisson", "by_name", "hinge_normaliser", "reweight"]
 
 
 def by_name(name: str) -> Loss:

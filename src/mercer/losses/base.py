@@ -77,8 +77,6 @@ QUADRATIC = (
     "only the Gaussian loss is a quadratic in f, and inference with others is not exact; use "
     "Laplace, EP or Variational inference, or Newton or Dual for the mode"
 )
-
-
 ONE = 0.6826894921370859  # the probability of a Gaussian within one deviation
 
 
@@ -101,6 +99,7 @@ class Loss(Component):
     units : of a loss of y - f, the power of the unit of y in each parameter that has one (1 for a
         scale, 2 for a variance, -1 for a slope): a fit standardises the target and moves them.
     reach : multiples of :meth:`width` at which the quadrature cuts the line.
+    latents : names of the functions where a target has several, :class:`SeveralLatents`.
     abstract : True for a base class that is not itself a loss; not inherited.
 
     Examples
@@ -123,11 +122,14 @@ class Loss(Component):
     latent_is_answer: ClassVar[bool] = False
     units: ClassVar[Mapping[str, float]] = {}
     reach: ClassVar[tuple[float, ...]] = (1.5, 5.0, 14.0, 36.0)
+    latents: ClassVar[tuple[str, ...]] = ()
+    joint: ClassVar[bool] = False  # several functions for one target, or for its classes: f (n, m)
     abstract: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.abstract = bool(cls.__dict__.get("abstract", False))
+        cls.joint = cls.response == "multiclass" or bool(cls.latents)
 
     @classmethod
     def offers(cls, method: str) -> bool:

@@ -45,6 +45,20 @@ class Softmax(Loss):
         d3 -= np.einsum("...i,...jk->...ijk", p, d2)
         return p - eye[np.asarray(y).astype(np.intp)], d2, d3
 
+    def curvature(self, y: Array, f: Array) -> Array:
+        """Return d2g/df2, (n, c, c)."""
+        return self.derivatives(y, f)[1]
+
+    def trace_slope(self, y: Array, f: Array, Sigma: Array) -> Array:
+        """Return d tr(Sigma W(f)) / df (n, c), W the second derivatives, for Sigma (n, c, c).
+
+        p_c [Sigma_cc - sum_k p_k Sigma_kk - 2 ((Sigma p)_c - p'Sigma p)].
+        """
+        p = special.softmax(f, axis=1)
+        own = np.diagonal(Sigma, axis1=1, axis2=2)
+        inner = own - 2.0 * np.einsum("ice,ie->ic", Sigma, p)
+        return np.asarray(p * (inner - (p * inner).sum(axis=1, keepdims=True)))
+
     def conjugate(self, y: Array, u: Array) -> Array:
         """Return sum w log w, w = u + e_y in the simplex (1e-9): Jaakkola & Haussler (66)-(69)."""
         w = u + np.eye(u.shape[-1])[np.asarray(y).astype(np.intp)]

@@ -88,6 +88,14 @@ class Process(ABC):
         m = self.mean(z).shape[1]
         return np.asarray(self.cross(X, z)[:, :, None] * np.eye(m))
 
+    def each(self, X: Array, Z: Array | None = None) -> list[Array] | Array:
+        """Return the covariance (n, q), one for each function if these have their own."""
+        return self(X, Z)
+
+    def variances(self, X: Array) -> Array:
+        """Return the variance of each function at X, (n, m), or (n, 1) if all have the same."""
+        return self.diag(X)[:, None]
+
     def var(self, X: Array) -> Array:
         """Return the variance of the signal at X, not below zero: shape (n,)."""
         return np.maximum(self.diag(X), 0.0)  # rounding can leave -1e-16 of the prior variance
@@ -146,6 +154,8 @@ class Prior(Process):
         signal = kernel.signal()
         self.kernel, self.signal = kernel, signal
         self.outputs, self.precision = outputs, precision
+        # kernels of the latent functions, where each has its own
+        self._own: list[Kernel] = list(signal.children().values()) if signal.separate else []  # type: ignore[arg-type]  # its parts are kernels
 
     def mean(self, X: Array) -> Array:
         """Return zeros, shape (n, m)."""
@@ -154,7 +164,18 @@ class Prior(Process):
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         return self.signal(X, Z)
 
+    def each(self, X: Array, Z: Array | None = None) -> list[Array] | Array:
+        return [k(X, Z) for k in self._own] if self._own else self(X, Z)
+
+    def variances(self, X: Array) -> Array:
+        if not self._own:
+            return self.diag(X)[:, None]
+        return np.column_stack([k.diag(X) for k in self._own])
+
     def matmul(self, X: Array, Z: Array, V: Array) -> Array:
+        if self._own:  # a column for each
+            columns = (blocked_matmul(k, X, Z, V[:, [j]]) for j, k in enumerate(self._own))
+            return np.hstack(list(columns))
         if self.precision == "single":
             return self.signal.matmul(X, Z, V, precision="single")
         return super().matmul(X, Z, V)  # k(X, Z) @ V to the last bit, as models in files answered
@@ -270,13 +291,31 @@ class Posterior(Process):
             return C.blocks_at(X, self._rows(X))
         if not isinstance(C, SeveralOperator):
             return np.asarray(self.diag(X)[:, None, None] * eye)
-        P = self.points
-        known = batched(lambda x: C.blocks(self.parent(x, P).T, self._rows(x)), X, len(P))
-        return np.asarray(self.parent.diag(X)[:, None, None] * eye - known)
+
+        def one(x: Array) -> Array:
+            A = self.parent.each(x, self.points)
+            return C.blocks([K.T for K in A] if isinstance(A, list) else A.T, self._rows(x))
+
+        known = batched(one, X, len(self.points) * (len(eye) if self.separate else 1))
+        return np.asarray(self.parent.variances(X)[:, :, None] * eye - known)
+
+    @property
+    def separate(self) -> bool:
+        """Whether its functions have kernels of their own."""
+        return isinstance(self.parent, Prior) and self.parent.signal.separate
+
+    def cov_of(self, j: int, X: Array) -> Array:
+        """Return the covariance matrix of function j at X, (n, n)."""
+        prior, cross = self.parent.each(X), self.parent.each(X, self.points)
+        K, A = (one[j] if isinstance(one, list) else one for one in (prior, cross))
+        C = self.operator
+        if isinstance(C, SeveralOperator):
+            return np.asarray(K - C.reduce_of(j, A.T))
+        return np.asarray(K - C.reduce(A.T, A.T, None, None))
 
     def noise(self, X: Array) -> Array:
         prior = self.parent
-        if isinstance(prior, Prior) and prior.signal is not prior.kernel:
+        if isinstance(prior, Prior) and prior.signal is not prior.kernel and not self.separate:
             return np.asarray(prior.kernel.diag(X) - prior.signal.diag(X))
         return np.zeros(len(X))
 

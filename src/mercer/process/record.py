@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from mercer.core.arrays import Array
 from mercer.core.kinds import Kind, Numbers, PartOf, Plain
-from mercer.core.record import Each, Fields, Maybe, One
+from mercer.core.record import Each, Fields, Later, Maybe, One
 from mercer.kernels.base import Kernel
+from mercer.kernels.equality import Coregionalised
 from mercer.kernels.markov import process_of
 from mercer.linalg.dense.drawn import SharedOperator
 from mercer.linalg.graph import RootOperator
@@ -29,6 +32,7 @@ from mercer.linalg.operators import (
 )
 from mercer.linalg.structured.additive import AdditiveGram, AdditiveOperator
 from mercer.linalg.structured.kronecker import KroneckerGram, KroneckerOperator
+from mercer.linalg.structured.outputs import OutputsGram, OutputsOperator, complete
 from mercer.process.process import Posterior, Prior
 
 _CHOLESKY = {
@@ -89,7 +93,10 @@ _OF_A_BASIS = (
     "line_basis",
 )
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
-_SHARED: dict[str, Kind] = {"shared": Numbers("n n", upper=True, diagonal="positive")}
+_SHARED: dict[str, Kind] = {
+    "shared": Numbers("n n", upper=True, diagonal="positive"),
+    "ratio": Later(Numbers("n m")),
+}
 
 
 class _Stored(PosteriorOperator):
@@ -122,6 +129,25 @@ class _Structured(_Stored):
         return AdditiveOperator(factor, self.T, self.A)
 
 
+@dataclass
+class _ByOutput(_Stored):
+    """An operator of several outputs at the same points, which its kernel and these determine."""
+
+    count: int
+
+    def at(self, kernel: Kernel, points: Array) -> PosteriorOperator:
+        """Return the operator of a kernel at points (nm, d + 1)."""
+        fits = isinstance(kernel, Coregionalised) and kernel.noise is not None
+        if not fits or not complete(points, self.count) or len(kernel.own) != self.count:  # type: ignore[attr-defined]  # as asked before
+            raise ValueError(f"these are not the rows and the kernel of {self.count} outputs")
+        assert isinstance(kernel, Coregionalised)
+        return (
+            OutputsGram(kernel, points, scratch=False)
+            .factor(np.full(len(points), np.inf))
+            .operator()
+        )
+
+
 def _form(operator: Any) -> str:
     """Return the name of the form in which an operator is stored."""
     match operator:
@@ -145,6 +171,8 @@ def _form(operator: Any) -> str:
             return "several" if operator.shared is None else "coupled"
         case KroneckerOperator() | _Structured(centres=None):
             return "kronecker"
+        case OutputsOperator() | _ByOutput():
+            return "by_output"
         case AdditiveOperator() | _Structured():
             return "additive" if operator.A is None else "additive_basis"
         case LineOperator():
@@ -196,6 +224,7 @@ OPERATOR = One(
             },
         ),
         "kronecker": Fields(_Structured, {"W": Numbers("n", 0.0, above=True)}),
+        "by_output": Fields(_ByOutput, {"count": Plain(int, 1)}),
         "additive": Fields(_Structured, _ADDITIVE),
         "additive_basis": Fields(
             _Structured, _ADDITIVE | {"T": Numbers("n b"), "A": Numbers("b b", diagonal="positive")}
@@ -211,7 +240,7 @@ def _posterior(
     each = [operator, *(operator.operators if isinstance(operator, SeveralOperator) else [])]
     if beta is None and any(_form(one) in _OF_A_BASIS for one in each):
         raise ValueError("there is an operator of a basis, but no basis")
-    if isinstance(operator, _Structured):
+    if isinstance(operator, (_Structured, _ByOutput)):
         operator = operator.at(kernel, points)
     elif isinstance(operator, WeightOperator):
         operator = replace(operator, kernel=kernel.signal())
@@ -242,6 +271,6 @@ POSTERIOR = Fields(
         "beta": Maybe(Numbers("b m")),
         "operator": OPERATOR,
     },
-    own="n b z p q",
+    own="n m b z p q",  # a loss may have more latent functions than outputs
     parts=_parts,
 )

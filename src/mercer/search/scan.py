@@ -151,6 +151,7 @@ class _Grid:
         suggested = self.space.data_scale
         u = (self.space.start if suggested is None else suggested).copy()
         kernel = cast(Kernel, self.space.parts_at(u)["kernel"])
+        kernel = kernel.get_params(deep=False)["parts"][0] if kernel.separate else kernel
         amplitude = float(kernel.diag(self.criterion.problem.points).mean())
         if amplitude > 0.0:
             u[self.noise] = np.log(NOISE * amplitude)
@@ -178,6 +179,9 @@ def _length_scales(space: Space) -> Index:
         for path, owner, name in kernel.differentiable()
         if name == "length_scale" and isinstance(owner, Stationary)
     }
+    loss: Any = space.parts.get("loss")
+    if loss is not None and loss.latents:  # what the targets are about varies fast or not
+        paths = {path for path in paths if path.startswith("0__")}
     spans = [e.where for e in space.entries if e.part == "kernel" and e.path in paths]
     return np.array([i for span in spans for i in range(span.start, span.stop)], dtype=np.intp)
 

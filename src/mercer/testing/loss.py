@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.losses.base import Loss
+from mercer.losses.several.base import SeveralLatents
 from mercer.testing.clauses import check_component, close, gradient, holds, slope
 from mercer.testing.observations import (
     check_observations,
@@ -15,6 +16,7 @@ from mercer.testing.observations import (
     expected_by_sums,
     tilted_by_sums,
 )
+from mercer.testing.several import check_several
 
 
 def check_loss(loss: Loss, y: Array | None = None, tol: float = 1e-7) -> None:
@@ -37,7 +39,8 @@ def check_loss(loss: Loss, y: Array | None = None, tol: float = 1e-7) -> None:
         first derivative, second derivative, third derivative, convex, far out, tilted, expected,
         expected_higher, conjugate, quadratic, quadratic_bound, symmetric, gradient of a parameter,
         in_units; normalised, moments, latent_is_mean, conditional_cdf, predict, cdf, quantile,
-        log_predictive, sample; softmax for a loss with one latent function for each class.
+        log_predictive, sample; softmax for a loss with one latent function for each class; latents,
+        curvature, curvature_slope, trace_slope, information for one of several functions.
 
     Examples
     --------
@@ -50,6 +53,9 @@ def check_loss(loss: Loss, y: Array | None = None, tol: float = 1e-7) -> None:
     close("targets", loss.check_targets(list(targets)), targets, 0.0, 0.0, "they must be accepted")
     if loss.response == "multiclass":
         _check_classes(loss, targets)
+        return
+    if isinstance(loss, SeveralLatents):
+        check_several(loss, targets)
         return
     _check_shapes(loss, targets)
     _check_derivatives(loss, targets, tol)

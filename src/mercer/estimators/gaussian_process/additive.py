@@ -129,6 +129,11 @@ class Additive(KernelMachine):
             the constant that may as well belong to another component.
         """
         names = self.components_
+        if self.kernel_.separate:
+            raise ValueError(
+                "the latent functions have kernels of their own, of which none is a sum for all: "
+                "predict_latent gives each function"
+            )
         columns = getattr(self, "feature_names_in_", None)
         parts = chosen_parts(part, names, _terms(self.posteriors_[0]), columns)
         return self._component(self._inputs(X), parts, return_std, center)

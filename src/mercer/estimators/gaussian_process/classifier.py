@@ -17,7 +17,7 @@ from mercer.estimators.shared.machine import Fit, Given
 from mercer.estimators.shared.parameters import Draw, Solved
 from mercer.estimators.shared.parts import Parts, inducing_of, positional
 from mercer.inference.base import Inference, Problem
-from mercer.kernels import Constant
+from mercer.kernels import Constant, Several
 from mercer.losses import LearnedOrdinal, Probit
 from mercer.losses.base import Loss
 from mercer.losses.ordinal import CumulativeLink
@@ -39,7 +39,8 @@ class GPClassifier(Additive, ClassMachine):
     kernel : Kernel, name, scikit-learn kernel, callable or None
         See :class:`KernelRegressor`. None or a name is that kernel plus a constant, each with a
         variance that is learned; one length scale per column is kept only if the log evidence
-        gains more than (log n)/2 for each. A kernel object is taken as it is.
+        gains more than (log n)/2 for each. A kernel object is taken as it is. A list is one kernel
+        for each class, in the order of ``classes_``: a softmax whose functions differ in kind.
     loss : None, Loss or name
         A likelihood for classes. None is "probit" for EP, "logistic" for the others, "softmax" for
         several classes. A binary loss is one machine per class against the rest, on one kernel.
@@ -122,7 +123,8 @@ class GPClassifier(Additive, ClassMachine):
             loss = class_loss(self.loss, others, "None, ", ordered=True)
             _check_grades(loss, given.labels.classes)
         few = inducing_of(self.gram)
-        coupled = several and few is None  # a softmax needs n x n arrays
+        own = isinstance(self.kernel, (list, tuple, Several))  # a kernel for each class
+        coupled = (several or own) and few is None  # a softmax needs n x n arrays
         if isinstance(method, str) and method == "auto":
             joint = coupled if loss is None else loss.response == "multiclass"
             method = "laplace" if joint else "ep"
@@ -149,6 +151,12 @@ class GPClassifier(Additive, ClassMachine):
 
     def _check(self, given: Given, parts: Parts) -> None:
         super()._check(given, parts)
+        classes = given.labels.classes
+        if parts.kernel.separate and len(parts.kernels) != len(classes):
+            raise ValueError(
+                f"there are {len(parts.kernels)} kernels for {len(classes)} classes: give one for "
+                f"each, in the order {', '.join(map(str, classes))}, or one kernel for all"
+            )
         if parts.kernel.noise_free() is not parts.kernel and np.any(given.weights != 1.0):
             raise ValueError(
                 "weights need rows that are their inputs: with a noise part in the kernel every "
@@ -162,9 +170,13 @@ class GPClassifier(Additive, ClassMachine):
             require_memory(len(fit.problem.points), 4 + 2 * len(fit.units.y_scale))
         super()._begin(fit)
         if parts.named_kernel and not positional(parts.kernel):
-            parts.kernel.set_params(variance=AMPLITUDE)
+            for kernel in parts.kernels:
+                kernel.set_params(variance=AMPLITUDE)
             free = parts.has_constant or parts.loss.response == "ordinal"  # cut points are a level
-            parts.kernel = parts.kernel if free else parts.kernel + Constant(BIAS)
+            if not free:
+                own = isinstance(parts.kernel, Several)
+                biased = [kernel + Constant(BIAS) for kernel in parts.kernels]
+                parts.kernel = Several(biased) if own else biased[0]
         if isinstance(parts.loss, LearnedOrdinal) and isinstance(self.loss, str):
             parts.loss = _started(parts, fit.problem)
         parts.amplitudes = LIMITS

@@ -9,7 +9,7 @@ from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.shared.machine import Fit, Given
 from mercer.estimators.shared.parts import Parts, given_loss, positional
 from mercer.inference import with_spread
-from mercer.kernels import Constant
+from mercer.kernels import Constant, Several
 
 
 class GPRegressor(Additive, KernelRegressor):
@@ -70,5 +70,9 @@ class GPRegressor(Additive, KernelRegressor):
         parts, p = fit.parts, fit.problem
         level_free = parts.has_constant or positional(parts.kernel)
         if parts.loss.response == "count" and parts.named_kernel and not level_free:
-            level = np.log(np.mean(p.y) + 0.5)
-            parts.kernel = parts.kernel + Constant(max(float(level**2), 1.0))
+            level = Constant(max(float(np.log(np.mean(p.y) + 0.5) ** 2), 1.0))
+            if isinstance(parts.kernel, Several):
+                first, *others = parts.kernels
+                parts.kernel = Several([first + level, *(one + Constant(1.0) for one in others)])
+            else:
+                parts.kernel = parts.kernel + level

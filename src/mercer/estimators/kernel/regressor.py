@@ -29,7 +29,7 @@ from mercer.kernels.base import Kernel
 from mercer.losses.base import ONE, Loss
 from mercer.losses.numbers import defaults as numeric
 from mercer.losses.numbers.special import exp
-from mercer.process.process import Prior
+from mercer.process.process import Posterior, Prior, Process
 
 
 def mixture_quantile(
@@ -61,6 +61,23 @@ def mixture_quantile(
         lambda y: share(exp(y) if positive else y) - level, 0.5 * (low + high), step
     )
     return exp(root) if positive else root
+
+
+def _at_mode(loss: Loss, f: Array) -> Array:
+    """The mean (q, m) of y given latent values f, or these themselves."""
+    if loss.latents:
+        return loss.moments(f)[0][:, None] if loss.offers("moments") else f[:, :1]
+    return loss.moments(f)[0] if loss.offers("moments") else f
+
+
+def _drawn(p: Process, X: Array, count: int, rng: np.random.Generator) -> Array:
+    """Draws (q, m, count) of a process; of several latent functions those of the first."""
+    if not (isinstance(p, Posterior) and p.separate):
+        return p.sample(X, count, rng)
+    values, vectors = np.linalg.eigh(p.cov_of(0, X))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))  # singular at close points: -1e-16
+    draws = p.mean(X)[:, :1] + root @ rng.standard_normal((len(X), count))
+    return np.asarray(draws[:, None])
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # scikit-learn ships no types
@@ -150,19 +167,24 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         if not at_f and self._has_spread():
             return self._shaped(self._moments(inside)[0])
         means = [posterior.mean(inside) for posterior in self.posteriors_]
+        if self.losses_[0].latents and at_f:
+            means = [f[:, :1] for f in means]
         if not at_f:
             pairs = zip(means, self.losses_, strict=True)
-            means = [loss.moments(f)[0] if loss.offers("moments") else f for f, loss in pairs]
+            means = [_at_mode(loss, f) for f, loss in pairs]
         return self._shaped(self.units_.y_in_user_units(np.mean(means, axis=0)))
 
     def predict_latent(self, X: Any) -> tuple[Array, Array | None]:
         """Return mean and standard deviation of the function itself at X, noise left out.
 
-        A mode has no spread: the deviation is then None.
+        A mode has no spread: the deviation is then None. Of a loss with several latent functions
+        both are (q, m), a column for each in the order of ``loss_.latents``.
         """
         inside, spread = self._inputs(X), self._has_spread()
         if spread:
             check_variances(self.posteriors_, inside)
+        if self.losses_[0].latents:
+            return self._several(inside, spread)
         each = self.posteriors_
         variances = [p.var(inside)[:, None] if spread else None for p in each]
         mean, variance = mixed([(p.mean(inside), v) for p, v in zip(each, variances, strict=True)])
@@ -177,6 +199,22 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         """Return the probabilities (q, 2) of the labels 0 and 1 at X (q, d)."""
         p = self.predict(X)
         return np.column_stack([1.0 - p, p])
+
+    def _several(self, inside: Array, spread: bool) -> tuple[Array, Array | None]:
+        """Mean and deviation (q, m) of each latent function, in the user's units."""
+        pairs = []
+        for posterior in self.posteriors_:
+            found = np.einsum("nii->ni", posterior.blocks(inside)) if spread else None
+            own = None if found is None else np.maximum(found, 0.0)
+            pairs.append((posterior.mean(inside), own))
+        mean, variance = mixed(pairs)
+        loss = self.losses_[0]
+        units = [self.units_.of_latent(loss, j) for j in range(len(loss.latents))]
+        shift, scale = (
+            np.concatenate([getattr(u, n) for u in units]) for n in ("y_shift", "y_scale")
+        )
+        std = None if variance is None else np.sqrt(variance) * scale
+        return mean * scale + shift, std
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Return (low, high) that contain a new observation with probability ``coverage``.
@@ -250,7 +288,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         return self._shaped(value - np.log(self.units_.y_scale))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
-        """Draw functions from the posterior at X (q, d): (q, n_samples) or (q, m, n_samples)."""
+        """Draw functions from the posterior at X (q, d): (q, n_samples) or (q, m, n_samples).
+
+        Of several latent functions the first: what the targets are about.
+        """
         inside = self._inputs(X)
         check_variances(self.posteriors_, inside)
         require_memory(len(inside), 3, "a joint draw", "draw at")
@@ -258,7 +299,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         which = rng.integers(len(self.posteriors_), size=n_samples)
         counts = np.bincount(which, minlength=len(self.posteriors_)).tolist()
         members = zip(self.posteriors_, counts, strict=True)
-        draws = np.concatenate([p.sample(inside, count, rng) for p, count in members], axis=2)
+        draws = np.concatenate([_drawn(p, inside, count, rng) for p, count in members], axis=2)
         units = self.units_.of_latent(self.losses_[0])
         return self._shaped(draws * units.y_scale[:, None] + units.y_shift[:, None])
 
@@ -307,6 +348,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         """Latent mean (q, m) and variance (q, 1) inside, noise parts of the kernel included."""
         check_variances(self.posteriors_, inside)
         posterior = self.posteriors_[draw]
+        if self.losses_[draw].latents:  # one target for all functions: (q, 1, m), (q, 1, m, m)
+            return posterior.mean(inside)[:, None], posterior.blocks(inside)[:, None]
         variance = posterior.var(inside) + posterior.noise(inside)
         if not self.losses_[draw].offers("quadratic"):  # others average over f, zero included
             variance = np.maximum(variance, SMALLEST)
@@ -327,7 +370,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             p, _ = mixed([(np.asarray(loss.predict(*pair)), None) for loss, pair in members])
             return p, p * (1.0 - p)
         mean, variance = mixed([loss.predict(*pair) for loss, pair in members])
-        if self.losses_[0].latent_is_answer:
+        if self.losses_[0].latent_is_answer and not self.losses_[0].latents:
             mean = np.mean([posterior.mean(inside) for posterior in self.posteriors_], axis=0)
         return self.units_.y_in_user_units(mean), cast(Array, variance) * self.units_.y_scale**2
 

@@ -46,6 +46,7 @@ from mercer.estimators.shared.units import (
 from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
 from mercer.kernels.convert import is_pairwise
+from mercer.kernels.equality import Several
 from mercer.kernels.stationary.base import relevance
 from mercer.left_out.cavity import left_out_figures, predicted
 from mercer.left_out.figures import LeftOut
@@ -177,6 +178,12 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
             raise ValueError(
                 "Found 1 sample (n_samples=1): hyperparameters cannot be learned from one row; "
                 "give more rows, or a kernel and a loss with search=None"
+            )
+        if parts.loss.latents and np.ndim(given.y) > 1 and np.shape(given.y)[1] > 1:
+            raise ValueError(
+                f"{type(parts.loss).__name__} has several latent functions for one target, and y "
+                f"has {np.shape(given.y)[1]} columns: fit these one by one, e.g. by "
+                "sklearn.multioutput.MultiOutputRegressor"
             )
         if parts.by_row and np.any(given.weights != 1.0):
             raise ValueError(
@@ -375,7 +382,13 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
 
     def _stated_kernel(self, fit: Fit, draw: Draw) -> Kernel:
         """Return the fitted kernel in the user's units."""
-        return fit.units.of_latent(draw.loss).kernel_in_user_units(draw.kernel)
+        units, kernel = fit.units, draw.kernel
+        if draw.loss.latents:
+            each = [units.of_latent(draw.loss, j) for j in range(len(draw.loss.latents))]
+            parts = kernel.get_params(deep=False)["parts"]
+            both = zip(each, parts, strict=True)
+            return Several([one.kernel_in_user_units(part) for one, part in both])
+        return units.of_latent(draw.loss).kernel_in_user_units(kernel)
 
     def _calibrate(self, fit: Fit) -> None:
         """Add what follows from the figures of left-out rows: nothing here."""

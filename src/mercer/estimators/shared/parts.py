@@ -15,22 +15,28 @@ from mercer.core.memory import require_bytes
 from mercer.estimators.shared.represent import check_inducing, check_iterative, check_kronecker
 from mercer.estimators.shared.units import Units
 from mercer.inference.base import Inference
-from mercer.kernels import Kernel, Linear, Stationary, as_kernel
+from mercer.kernels import Kernel, Linear, Several, Stationary, as_kernel
+from mercer.kernels.convert import one_for_each
+from mercer.kernels.equality import Coregionalised
 from mercer.kernels.features.explicit import width_of
 from mercer.kernels.markov import process_of
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram, RecycledGrams
+from mercer.linalg.dense.several import several_gram
 from mercer.linalg.gram import Covariance, Gram
 from mercer.linalg.line import LineGram, Ordering
 from mercer.linalg.reduced.weights import FROM, WeightGram, pays
 from mercer.linalg.representation import Inducing, Iterative
 from mercer.linalg.structured.kronecker import kronecker_gram
+from mercer.linalg.structured.outputs import outputs_gram
 from mercer.losses.base import Loss
 from mercer.search import GramMaker, Search
 
 LINE_FROM = 256  # points from which "auto" walks along the line: below, dense is as fast
 NAMES = ("auto", "dense", "markov", "weights", "inducing", "iterative", "kronecker")
 AMPLITUDES = ("variance", "value")  # of a scaled kernel, of a constant
+
+OTHERS = 0.5  # variance at which named kernels of further latent functions, of no unit, start
 
 # Noise of a loss given by name: where it starts and how far it may go, relative to var(y).
 NOISE_START, NOISE_BOUNDS = 0.1, (1e-8, 1e2)
@@ -68,6 +74,11 @@ class Parts:
     def criterion(self) -> str | None:
         """The name of what the search makes best, if it has one."""
         return None if self.search is None else self.search.get_params().get("criterion")
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernel of each latent function where these have their own, else the one kernel."""
+        return list(self.kernel._parts().values()) if self.kernel.separate else [self.kernel]
 
     @property
     def by_row(self) -> bool:
@@ -119,6 +130,14 @@ class Parts:
     def choose_gram(self, name: Any, d: int) -> None:
         """Set the Gram of a fit on d columns; "auto" chooses among exact ones only."""
         few = inducing_of(name)
+        if self.kernel.separate:
+            if not (isinstance(name, str) and name in ("auto", "dense")):
+                raise ValueError(
+                    "several latent functions with kernels of their own need the dense algebra: "
+                    "use gram='auto', with at most some thousands of rows"
+                )
+            self.make_gram = several_gram
+            return
         if few is not None:
             check_inducing(self, few, d)
             self.inducing, self.linear = few, True
@@ -136,6 +155,9 @@ class Parts:
         if name == "kronecker":
             check_kronecker(self)
             self.make_gram, self.linear = kronecker_gram, True
+            return
+        if isinstance(self.kernel, Coregionalised) and name == "auto":
+            self.make_gram = outputs_gram
             return
         self.weights = name
         against = self._against_the_line(d)
@@ -262,7 +284,8 @@ class Parts:
             self.loss = self.loss.in_units(1.0 / float(scale))
         if self.named_kernel and not positional(self.kernel):
             start_length(self.kernel, X, weights)
-            self.kernel.set_params(variance=mean_square or 1.0)
+            for j, kernel in enumerate(self.kernels):
+                kernel.set_params(variance=(mean_square or 1.0) if j == 0 else OTHERS)
 
 
 def start_length(kernel: Kernel, X: Array, weights: Array) -> None:
@@ -285,7 +308,8 @@ def data_scales(kernel: Kernel, X: Array, y: Array, weights: Array) -> dict[str,
     if square > 0.0:
         found["loss__noise"] = NOISE_START * square
     for path, owner, name in kernel.differentiable():
-        if name == "variance" and square > 0.0:
+        own = not kernel.separate or path.startswith("0__")  # others are in other units
+        if name == "variance" and square > 0.0 and own:
             found[f"kernel__{path}"] = square
         elif name == "length_scale" and isinstance(owner, Stationary) and np.all(spread > 0.0):
             if np.ndim(owner.length_scale) == 0:
@@ -316,8 +340,8 @@ def resolve(
     standardize: bool | str,
 ) -> Parts:
     """Return the parts of an estimator for d columns of these names, or refuse with a sentence."""
-    kernel, named_kernel = resolve_kernel(kernel, names, d)
     named_loss, loss = isinstance(loss, str), given_loss(loss)
+    kernel, named_kernel = resolve_kernels(kernel, loss, names, d)
     if isinstance(inference, str) and inference == "auto" and inducing_of(gram) is not None:
         inference = inferences.on_landmarks(loss)
     inference = inferences.by_name(inference, loss)
@@ -375,6 +399,15 @@ def resolve_kernel(given: Any, names: Any, d: int) -> tuple[Kernel, bool]:
     kernel = as_kernel("rbf" if given is None else given).__sklearn_clone__()
     kernel = kernel.resolve(None if names is None else [str(name) for name in names], d)
     return (1.0 * kernel if named and not positional(kernel) else kernel), named
+
+
+def resolve_kernels(given: Any, loss: Loss, names: Any, d: int) -> tuple[Kernel, bool]:
+    """Return the kernel, or one for each latent function of the loss; and whether all are named."""
+    each = one_for_each(given, type(loss).__name__, loss.latents, loss.joint)
+    if each is None:
+        return resolve_kernel(given, names, d)
+    pairs = [resolve_kernel(one, names, d) for one in each]
+    return Several([one for one, _ in pairs]), all(named for _, named in pairs)
 
 
 def standardizes(given: Any, possible: bool) -> bool:

@@ -17,6 +17,7 @@ from mercer.estimators.shared.units import Units
 from mercer.losses.base import Loss
 from mercer.losses.ordinal import CumulativeLink
 from mercer.losses.real.base import LocationLoss
+from mercer.losses.several.noise import VaryingNoise
 from mercer.process.process import Process
 
 Moments: TypeAlias = tuple[Array, Array | None]  # mean and variance of f; no variance of a mode
@@ -110,8 +111,9 @@ def check_variances(posteriors: Sequence[Process], X: Array) -> None:
 
 def infinite_variance(loss: Loss) -> str:
     """Say that observations have an infinite variance, and what to use in its place; or nothing."""
+    own = loss.unit() if isinstance(loss, VaryingNoise) else loss
     try:
-        variance = loss.noise_moments()[1] if isinstance(loss, LocationLoss) else 0.0
+        variance = own.noise_moments()[1] if isinstance(own, LocationLoss) else 0.0
     except (NotImplementedError, ValueError):  # not stated, or known of training rows only
         return ""
     if np.isfinite(variance):

@@ -154,16 +154,16 @@ class MachineRecord(Recorded):
             points = posterior.points[:: 1 + len(posterior.points) // 8]
             if posterior.operator.weighs:  # it has no points
                 points = np.ones((1, len(self.units_.x_scale)))
-            q, mean = len(points), posterior.mean(points)
-            fine = bool(mean.shape == (q, m) and np.isfinite(mean).all())
+            q, mean, f = len(points), posterior.mean(points), len(loss.latents) or m
+            fine = bool(mean.shape == (q, f) and np.isfinite(mean).all())
             if posterior.has_spread and not posterior.parent.kernel.pairwise:
                 blocks = posterior.blocks(points)
-                fine &= bool(blocks.shape == (q, m, m) and np.isfinite(blocks).all())
+                fine &= bool(blocks.shape == (q, f, f) and np.isfinite(blocks).all())
                 variances = np.diagonal(blocks, axis1=1, axis2=2)
                 if posterior.beta is None:  # with another kernel they are far below zero
-                    prior = posterior.parent.kernel.diag(points)[:, None]
+                    prior = posterior.parent.variances(points)
                     fine &= bool((variances >= -1e-6 * prior).all())
-                loss.predict(mean, blocks if loss.response == "multiclass" else variances)
+                loss.predict(mean, blocks if loss.joint else variances)
             if not fine:
                 raise ValueError("the parts of the model do not belong to its arrays")
         if classes is not None:

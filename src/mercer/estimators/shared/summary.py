@@ -249,6 +249,15 @@ def _convergence(report: dict[str, Any]) -> str:
     return text
 
 
+def _named(path: str, part: Any, machine: Any) -> str:
+    """Return a parameter's path in words: that of several kernels begins with whose it is."""
+    if not getattr(part, "separate", False):
+        return path.replace("__", ".")
+    number, _, rest = path.partition("__")
+    owners = machine.loss_.latents or [str(one) for one in getattr(machine, "classes_", [])]
+    return f"{owners[int(number)]}: {rest.replace('__', '.')}"
+
+
 MOST = 20  # values of one hyperparameter that are listed
 
 
@@ -260,7 +269,7 @@ def _hyperparameters(machine: Any) -> list[tuple[str, str]]:
         for path, owner, name in part.differentiable():
             value = np.asarray(getattr(owner, name), dtype=np.float64)
             word = own.get(name) or owner.word_for(name)
-            label = path.replace("__", ".") + (f" ({word})" if word else "")
+            label = _named(path, part, machine) + (f" ({word})" if word else "")
             if owner.mark(name).fixed:
                 label += ", fixed"
             shown = [f"{v:.4g}" for v in value.ravel()]

@@ -19,6 +19,7 @@ from mercer.core.basis import Basis, PolynomialBasis
 from mercer.estimators.shared.table import Table
 from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
+from mercer.kernels.equality import Several
 from mercer.left_out.figures import LeftOut, class_error, interval_error
 from mercer.losses.base import Loss
 from mercer.losses.real.base import LocationLoss
@@ -51,11 +52,14 @@ class Units:
         """Return the targets in the user's units, (n, m)."""
         return np.asarray(y * self.y_scale + self.y_shift)
 
-    def of_latent(self, loss: Loss) -> Units:
+    def of_latent(self, loss: Loss, j: int = 0) -> Units:
         """Return the units of f: those of y, or of its logarithm for a positive target.
 
-        The same f predicts y / y_scale, and f + log(y_scale) predicts y.
+        The same f predicts y / y_scale, and f + log(y_scale) predicts y. Of several latent
+        functions the loss says which have the unit of y.
         """
+        if loss.latents and not getattr(loss, "powers", (1.0,))[j]:
+            return replace(self, y_shift=np.zeros(1), y_scale=np.ones(1))
         if loss.response != "positive":
             return self
         return replace(self, y_shift=np.log(self.y_scale), y_scale=np.ones_like(self.y_scale))
@@ -63,6 +67,8 @@ class Units:
     def kernel_in_user_units(self, kernel: Kernel) -> Kernel:
         """Return the kernel in the user's units (variance in units of y squared, one output)."""
         stated = kernel
+        if isinstance(kernel, Several):
+            return kernel.map(self.kernel_in_user_units)
         if np.any(self.x_shift) or np.any(self.x_scale != 1.0):
             stated = kernel.in_units(self.x_shift, self.x_scale)
         if len(self.y_scale) == 1 and self.y_scale[0] != 1.0:

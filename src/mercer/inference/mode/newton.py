@@ -5,7 +5,7 @@ Several classes that share a kernel are solved for at once; theory (K2), (A15).
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from scipy.special import softmax
@@ -13,10 +13,12 @@ from scipy.special import softmax
 from mercer.core.arrays import Array, half_solve
 from mercer.inference.base import Inference, Report, Solution, Task, joined_report
 from mercer.inference.mode.descent import Landscape, Local, Mode, NoSpread, Prepare, Step, single
+from mercer.inference.mode.joint import JointSteps, pairs
 from mercer.inference.mode.prox import conjugate
 from mercer.linalg.dense.coupled import CoupledFactor, coupled
 from mercer.linalg.gram import Gram
 from mercer.losses.base import Loss
+from mercer.losses.several.base import SeveralLatents
 from mercer.losses.softmax import Softmax
 
 
@@ -117,6 +119,7 @@ class Newton(ModeInference):
     needs: ClassVar[tuple[str, ...]] = ("derivatives",)
     takes_weights: ClassVar[bool] = True
     takes_classes: ClassVar[bool] = True
+    takes_latents: ClassVar[bool] = True
     takes_kinks: ClassVar[bool] = False
 
     def __init__(self, tol: float = 1e-10, max_iter: int = 100) -> None:
@@ -124,6 +127,8 @@ class Newton(ModeInference):
 
     def infer(self, task: Task, start: Solution | None) -> Solution:
         gram, y, loss, w, H = task.gram, task.y, task.loss, task.w, task.H
+        if loss.latents:
+            return self._together(task, start)
         n, m = task.mean.shape
         classes = loss.response == "multiclass"
         modes, reports = [], []
@@ -142,6 +147,28 @@ class Newton(ModeInference):
             modes.append(state)
             reports.append(certify.report(state))
         return solution(gram, modes, w, reports)
+
+    def _together(self, task: Task, start: Solution | None) -> Solution:
+        """The mode of several latent functions with kernels of their own."""
+        refuse_basis(task)
+        zero, loss, y = np.zeros_like(task.mean), cast(SeveralLatents, task.loss), task.y[:, 0]
+        begun = start is not None and start.alpha.shape == zero.shape
+        landscape = Landscape(task.gram, pairs(loss, y, task.w), task.mean, task.H)
+        certify = Certificate(loss, y, task.w, self.tol)
+        state = landscape.at(start.alpha if begun and start is not None else zero, zero[:0])
+        steps = JointSteps(task.gram, loss.convex)
+        state = landscape.descend(state, steps, certify, self.max_iter)
+        return solution(task.gram, [state], task.w, [certify.report(state)])
+
+
+def refuse_basis(task: Task) -> None:
+    """Refuse unpenalised functions beside several latent functions."""
+    if task.H.shape[1]:
+        raise ValueError(
+            f"{type(task.loss).__name__} has several latent functions, and an unpenalised basis "
+            "does not say for which: set basis=None and put its functions into their kernels, "
+            "e.g. kernel + Constant() or kernel + Linear()"
+        )
 
 
 def weighted(loss: Loss, y: Array, w: Array) -> Local:
@@ -204,6 +231,8 @@ def solution(gram: Gram, modes: list[Mode], w: Array, reports: list[Report]) -> 
     """Return the solution of modes side by side, each of one latent function or of all classes."""
     a, b = np.hstack([mode.a for mode in modes]), np.hstack([mode.b for mode in modes])
     f, W = np.hstack([mode.f for mode in modes]), np.hstack([mode.curvature for mode in modes])
+    if W.ndim > 2:  # of several latent functions, what each point says of each
+        W = np.einsum("nii->ni", W[:, 0])
     W, beta = np.maximum(W[:, 0] if W.shape[1] == 1 else W, 0.0), b if len(b) else None
     report = joined_report(reports, "objective")
     return Solution(a, W, f, NoSpread(gram.diag()), beta, w, report)

@@ -182,7 +182,7 @@ def has_kinks(loss: Loss) -> bool:
     The second difference over h, divided by h, halves with h where the loss is smooth and stays
     where its slope jumps.
     """
-    if loss.response == "multiclass":
+    if loss.joint:
         return False
     loss = loss.for_new() if loss.of_rows else loss
     y = loss.example_targets(np.random.default_rng(0), 6)

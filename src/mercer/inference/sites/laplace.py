@@ -9,25 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
-from scipy.special import softmax
 
 from mercer.core.arrays import Array
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.inference.base import Evidence, Report, Solution, check_limits, ended
 from mercer.inference.mode.descent import TINY, Landscape, Mode
-from mercer.inference.mode.newton import shared, weighted
+from mercer.inference.mode.joint import JointSteps, pairs, tilted_solve
+from mercer.inference.mode.newton import refuse_basis, shared, weighted
 from mercer.inference.sites.base import SiteInference, Sites, Task
 from mercer.linalg.dense.coupled import CoupledFactor, coupled
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss
 from mercer.losses.numbers.defaults import slopes
 from mercer.losses.numbers.special import LOG_2PI
+from mercer.losses.several.base import SeveralLatents
 
 AGAIN = 8  # more steps with each factorisation: a step costs O(n^2) and gains a digit or so
 SLACK = 1e-11  # a bound on the change of log |B| up to which a factor is still that of the mode
+EXACTLY = 1e-11  # relative accuracy of how the mode moves, where conjugate gradients find it
 ESCAPES = 5  # saddles left before giving up
 
 
@@ -43,8 +45,10 @@ class Steps:
     def exact(self, curvature: Array) -> Factor:
         """Return the factor of this very curvature; the one at hand if nothing has changed."""
         if self.factor is not None and self.at is not None:
-            change = np.abs(self.at - curvature).sum(axis=1)
-            if float(self.gram.diag() @ change) <= SLACK:
+            change, prior = np.abs(self.at - curvature), self.gram.diag()
+            if prior.ndim > 1:  # kernels of their own
+                change, prior = (prior * change), np.ones(len(change))
+            if float(prior @ change.sum(axis=1)) <= SLACK:
                 return self.factor
             self.factor.release()  # its memory serves the next
         self.factor = self.at = None
@@ -81,7 +85,11 @@ class Steps:
 
 
 def settle(
-    landscape: Landscape, starts: list[tuple[Array, Array]], tol: float, max_iter: int
+    landscape: Landscape,
+    starts: list[tuple[Array, Array]],
+    tol: float,
+    max_iter: int,
+    steps: Steps | JointSteps | None = None,
 ) -> tuple[Mode, Factor, Array, Report]:
     """Return the mode, the factor of the curvature there, that curvature and the report.
 
@@ -89,7 +97,7 @@ def settle(
     natural parameter h = a + W (f - mean), both (n, m), kept under the new K: a = h - C K h. Ends
     when a step moves no latent value by more than tol * (1 + max |f|).
     """
-    steps, zero = Steps(landscape.gram), np.zeros_like(landscape.mean)
+    steps, zero = steps or Steps(landscape.gram), np.zeros_like(landscape.mean)
     state, step = landscape.at(zero, np.zeros((landscape.H.shape[1], zero.shape[1]))), None
     for start in starts:
         found = _begun(landscape, steps, *start)
@@ -128,7 +136,9 @@ def settle(
     return state, steps.factor, steps.at, report
 
 
-def _begun(landscape: Landscape, steps: Steps, curvature: Array, h: Array) -> Mode | None:
+def _begun(
+    landscape: Landscape, steps: Steps | JointSteps, curvature: Array, h: Array
+) -> Mode | None:
     """The state that the sites have under K, None if they have none."""
     try:
         steps.exact(curvature)
@@ -166,7 +176,9 @@ class Laplace(SiteInference):
     which is neither an upper nor a lower bound of the log evidence. Its gradient has an extra term
     U V' = -z a' in formula (3), because W moves with the mode: z = (I - C K) s,
     s_i = 1/2 Sigma_ii w_i g'''_i (GPML 5.22-5.24). A loss that is not convex (StudentT) gives W of
-    both signs; the mode is then a local one. Softmax has one joint posterior over its classes.
+    both signs; the mode is then a local one. Softmax has one joint posterior over its classes, and
+    so has a loss of several latent functions; where that is not convex, W is w times the Fisher
+    information at the mode, which is always a precision.
     Probabilities are under-confident for labels and a large kernel variance: EP is better for two
     classes.
 
@@ -195,6 +207,7 @@ class Laplace(SiteInference):
     inverse_in_place: ClassVar[bool] = True
     works_in_linear_time: ClassVar[bool] = True
     takes_classes: ClassVar[bool] = True
+    takes_latents: ClassVar[bool] = True
     takes_kinks: ClassVar[bool] = False
 
     def __init__(self, tol: float = 1e-10, max_iter: int = 100) -> None:
@@ -238,8 +251,11 @@ class Laplace(SiteInference):
         return Evidence(value, -z[:, None], a[:, None], slopes(task.loss, total))
 
     def infer(self, task: Task, start: Solution | None) -> Solution:
-        if task.loss.response != "multiclass":
+        if not task.loss.joint:
             return super().infer(task, start)
+        if task.loss.latents:
+            refuse_basis(task)
+            return self._together(task, start)
         mean, starts, H = task.mean, [], task.H
         if H.shape[1]:
             from mercer.linalg.dense.contrasted import ContrastedGram
@@ -255,17 +271,34 @@ class Laplace(SiteInference):
         beta = state.b if H.shape[1] else None
         return Solution(state.a, D, state.f, factor, beta, task.w, report)
 
+    def _together(self, task: Task, start: Solution | None) -> Solution:
+        """Several latent functions with kernels of their own."""
+        loss, y, starts = cast(SeveralLatents, task.loss), task.y[:, 0], []
+        local = pairs(loss, y, task.w)
+        if start is not None and start.alpha.shape == task.mean.shape:
+            starts = [(start.z, start.alpha)]
+        begin = loss.start(y)
+        sites = [(f, a, local(f)[2][:, :1]) for f, a in [*starts, (begin, -local(begin)[1])]]
+        natural = [
+            (W[:, [0, 0]], a + np.einsum("nij,nj->ni", W[:, 0], f - task.mean)) for f, a, W in sites
+        ]
+        landscape = Landscape(task.gram, local, task.mean, task.H)
+        steps = JointSteps(task.gram, loss.convex)
+        state, factor, at, report = settle(landscape, natural, self.tol, self.max_iter, steps)
+        W = np.einsum("nii->ni", at[:, 0])
+        return Solution(state.a, W, state.f, factor, None, task.w, report)
+
     def evidence(
         self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
     ) -> Evidence:
-        """See :meth:`Inference.evidence`; for classes U, V are (n, c).
+        """See :meth:`Inference.evidence`; for several latent functions U, V are (n, m).
 
-        E = -sum_i w_i g - 1/2 sum_c a_c'K a_c - 1/2 log|I + K W| (GPML 3.44). With Sigma_i the
-        (c, c) posterior covariance at point i, s = 1/2 d log|I + K W| / df at fixed Sigma:
-
-            s_ic = w_i p_c / 2 [Sigma_cc - sum_k p_k Sigma_kk - 2 ((Sigma p)_c - p'Sigma p)]
+        E = -sum_i w_i g - 1/2 sum_c a_c'K_c a_c - 1/2 log|I + K W| (GPML 3.44). With Sigma_i the
+        (m, m) posterior covariance at point i, s = 1/2 d log|I + K W| / df at fixed Sigma: the loss
+        states it as the slope of tr(Sigma W); the mode moves by its own Hessian H, which is W
+        where the loss is convex: z = (I + H K)^-1 s.
         """
-        if loss.response != "multiclass":
+        if not loss.joint:
             return super().evidence(gram, y, loss, solution, spread=spread)
         a, f, w, factor = solution.alpha, solution.z, solution.weights, solution.factor
         assert isinstance(factor, CoupledFactor)
@@ -273,9 +306,23 @@ class Laplace(SiteInference):
         value -= 0.5 * factor.logdet()
         if solution.beta is not None:  # contrasts of unit density
             value += 0.5 * solution.beta[:, 1:].size * LOG_2PI
-        p, Sigma = softmax(f, axis=1), factor.point_blocks(gram)
-        own = np.diagonal(Sigma, axis1=1, axis2=2)
-        inner = own - 2.0 * np.einsum("ice,ie->ic", Sigma, p)
-        s = 0.5 * w[:, None] * p * (inner - (p * inner).sum(axis=1, keepdims=True))
-        z = s - factor.solve(np.asarray(gram @ s)) if solution.beta is None else factor.sites(s)[0]
-        return Evidence(value, -z, a)
+        Sigma, joint = factor.point_blocks(gram), cast(SeveralLatents, loss)
+        s = 0.5 * w[:, None] * joint.trace_slope(y[:, 0], f, Sigma)
+        if not loss.latents:
+            if solution.beta is None:
+                z = s - factor.solve(np.asarray(gram @ s))
+            else:
+                z, _ = factor.sites(s)
+            return Evidence(value, -z, a)
+        H = w[:, None, None] * joint.hessian(y[:, 0], f)
+        z, _ = tilted_solve(gram, factor, H, s, EXACTLY)
+        q = np.asarray(gram @ z)
+
+        def total(given: Loss) -> float:
+            """As for one latent function: see :meth:`score`."""
+            one = cast(SeveralLatents, given)
+            bend = np.einsum("nij,nij->n", Sigma, one.curvature(y[:, 0], f))
+            moved = (q * one.gradient(y[:, 0], f)).sum(axis=1)
+            return float(w @ (-one.value(y[:, 0], f) - 0.5 * bend + moved))
+
+        return Evidence(value, -z, a, slopes(loss, total))

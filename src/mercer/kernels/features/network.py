@@ -27,7 +27,7 @@ class RBFNetwork(Kernel):
 
     Parameters
     ----------
-    width : float, default=1.0; positive, of a unit, in the units of the inputs.
+    length_scale : float, default=1.0; positive, the width of a unit, in the units of the inputs.
     spread : float, default=3.0; positive, of the centres about the origin, in the same units.
 
     References
@@ -37,22 +37,22 @@ class RBFNetwork(Kernel):
 
     Examples
     --------
-    >>> RBFNetwork(width=1.0, spread=1.0).diag(np.array([[0.0], [3.0]])).round(4)
+    >>> RBFNetwork(length_scale=1.0, spread=1.0).diag(np.array([[0.0], [3.0]])).round(4)
     array([0.5774, 0.0287])
     """
 
-    domains: ClassVar[Domains] = {"width": POSITIVE, "spread": POSITIVE}
+    domains: ClassVar[Domains] = {"length_scale": POSITIVE, "spread": POSITIVE}
     words: ClassVar[Words] = {
-        "width": "width of a bump: the distance over which the function changes",
+        "length_scale": "width of a bump: the distance over which the function changes",
         "spread": "how far from the origin there are bumps",
     }
 
-    def __init__(self, width: float = 1.0, spread: float = 3.0) -> None:
-        self.width, self.spread = width, spread
+    def __init__(self, length_scale: float = 1.0, spread: float = 3.0) -> None:
+        self.length_scale, self.spread = length_scale, spread
 
     @classmethod
     def example(cls) -> Self:
-        return cls(width=0.9, spread=1.7)
+        return cls(length_scale=0.9, spread=1.7)
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         return self._values(X, Z)[0]
@@ -75,7 +75,10 @@ class RBFNetwork(Kernel):
         by_a = 0.5 * d * (1.0 / a - 1.0 / m) * total + away + near * (2.0 + 2.0 * a / b)
         by_b = -d / m * total + 2.0 * away - near * a**2 / b**2
         width, spread = np.sqrt([a, b])
-        return total, {"width": 2.0 * float(width) * by_a, "spread": 2.0 * float(spread) * by_b}
+        return total, {
+            "length_scale": 2.0 * float(width) * by_a,
+            "spread": 2.0 * float(spread) * by_b,
+        }
 
     def _values(self, X: Array, Z: Array | None) -> tuple[Array, Array, Array, Array]:
         """Return K, the squared distances (n, m), and |x|^2 (n,), |z|^2 (m,)."""
@@ -89,4 +92,4 @@ class RBFNetwork(Kernel):
         return K, apart, x2, z2
 
     def _squared(self) -> tuple[float, float]:
-        return float(positive(self, "width")) ** 2, float(positive(self, "spread")) ** 2
+        return float(positive(self, "length_scale")) ** 2, float(positive(self, "spread")) ** 2

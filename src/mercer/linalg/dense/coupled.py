@@ -1,12 +1,13 @@
-"""C for several latent functions that share K, each with its own sites, coupled or not.
+"""C for several latent functions, with one K or a K_c each, and sites of their own, coupled or not.
 
-With E_c = (K + D_c^-1)^-1 for function c and, where a softmax couples them, M = sum_c E_c:
+At point i the sites have the precision W_i = diag(D_i) - R_i R_i' (m, m). With the factors
+E_c = (K_c + D_c^-1)^-1, u = R / D and M = diag(1 - sum_c R_c u_c) + sum_c u_c E_c u_c:
 
-    C_ce = [c = e] E_c - E_c M^-1 E_e        (GPML 3.5; uncoupled: the first term alone)
+    C_ce = [c = e] E_c - E_c u_c M^-1 u_e E_e        (GPML 3.5; uncoupled: the first term alone)
 
-The sites of a softmax with probabilities p_i and sample weight w_i have D_i = w_i p_i and the
-precision W_i = diag(D_i) - D_i D_i' / sum_c D_ic = w_i (diag(p_i) - p_i p_i') at point i.
-Theory (A15).
+The sites of a softmax with probabilities p_i and sample weight w_i have D_i = w_i p_i and
+R_i = D_i / sqrt(sum_c D_ic), W_i = w_i (diag(p_i) - p_i p_i'): the first term of M is zero, and u,
+the same for all classes, is left out: M = sum_c E_c. Theory (A15), (A18).
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def coupled(gram: Gram, D: Array) -> CoupledFactor:
         return found
     factors, M = [], gram.take()
     M[...] = 0.0
-    for column in D.T:
-        factors.append(gram.factor(np.where(column < TINY, 0.0, column)))
+    for column, own in zip(D.T, gram.each(D.shape[1]), strict=True):
+        factors.append(own.factor(np.where(column < TINY, 0.0, column)))
         factors[-1].add_to(M)
     if cholesky(M):
         raise NotPositiveDefiniteError(
@@ -41,6 +42,50 @@ def coupled(gram: Gram, D: Array) -> CoupledFactor:
             "the kernel's variance too large, for double precision; rescale them"
         )
     return CoupledFactor(factors, M, D.sum(axis=1), gram)
+
+
+def split(W: Array) -> tuple[Array, Array | None]:
+    """Return D and R (n, m) with W = diag(D) - R R' for precisions W (n, m, m); R is None if zero.
+
+    Of two functions with the precision b between them R = sqrt|b| (1, -sign b).
+    """
+    m = W.shape[1]
+    D, off = np.einsum("nii->ni", W), W * (1.0 - np.eye(m))
+    if not np.any(off):
+        return np.array(D), None
+    if m > 2:
+        raise NotImplementedError(
+            f"the curvature of the loss couples {m} latent functions, and only two can be coupled, "
+            "or the classes of a softmax: state an information(f) that is diagonal"
+        )
+    b = W[:, 0, 1]
+    R = np.sqrt(np.abs(b))[:, None] * np.column_stack([np.ones(len(b)), -np.sign(b)])
+    return D + np.abs(b)[:, None], R
+
+
+def blocked(gram: Gram, W: Array) -> CoupledFactor:
+    """Return C for sites of precision W (n, m, m): m factorisations, m + 1 if they are coupled."""
+    D, R = split(W)
+    columns = zip(gram.each(D.shape[1]), D.T, strict=True)
+    factors = [own.factor(np.where(np.abs(d) < TINY, 0.0, d)) for own, d in columns]
+    if R is None:
+        return CoupledFactor(factors)
+    u = np.where(D < TINY, 0.0, R / np.maximum(D, TINY))
+    M, inverses = gram.take(), list[Array]()
+    M[...] = 0.0
+    for factor, column in zip(factors, u.T, strict=True):
+        E = gram.take()
+        E[...] = 0.0
+        factor.add_to(E)
+        inverses.append(mirror(E))
+        M += column[:, None] * E * column
+    M.flat[:: len(M) + 1] += 1.0 - (R * u).sum(axis=1)
+    if cholesky(M):
+        raise NotPositiveDefiniteError(
+            "the latent functions together are not positive definite: the curvature of the loss is "
+            "no precision; a loss that is not convex states information(f)"
+        )
+    return CoupledFactor(factors, M, None, gram, u, inverses)
 
 
 class CoupledFactor(Factor):
@@ -51,6 +96,8 @@ class CoupledFactor(Factor):
     factors : E_c for each function.
     shared : (n, n) Cholesky factor of M in the form of ``arrays.cholesky``, or None if uncoupled.
     total, gram : (n,) sum_c D_c, and where n x n arrays come from and go to; needed if coupled.
+    ratio : (n, m) u, None where it is one for all: then ``total`` makes up for it.
+    inverses : with ``ratio`` the matrices E_c (n, n), which are written over.
     """
 
     def __init__(
@@ -59,8 +106,11 @@ class CoupledFactor(Factor):
         shared: Array | None = None,
         total: Array | None = None,
         gram: Gram | None = None,
+        ratio: Array | None = None,
+        inverses: list[Array] | None = None,
     ) -> None:
         self.factors, self.shared, self.total, self._gram = factors, shared, total, gram
+        self.ratio, self._inverses, self._kept = ratio, inverses or [], list[Array]()
         self.jitter = max(f.jitter or 0.0 for f in factors)
 
     def solve(self, V: Array) -> Array:
@@ -68,8 +118,10 @@ class CoupledFactor(Factor):
         E = self._each(V)
         if self.shared is None:
             return E
-        common = back_solve(self.shared, half_solve(self.shared, E.sum(axis=1, keepdims=True)))
-        return np.asarray(E - self._each(np.repeat(common, len(self.factors), axis=1)))
+        u = np.ones((1, len(self.factors))) if self.ratio is None else self.ratio
+        seen = (u * E).sum(axis=1, keepdims=True)
+        common = back_solve(self.shared, half_solve(self.shared, seen))
+        return np.asarray(E - self._each(u * common))
 
     def beginning(self) -> CoupledFactor | None:
         kept = [f.beginning() for f in self.factors]
@@ -85,11 +137,15 @@ class CoupledFactor(Factor):
         if self.shared is None:
             own = np.column_stack([f.cov_diag() for f in self.factors])
             return np.asarray(own[:, :, None] * np.eye(m))
-        blocks = gram.diag()[:, None, None] * np.eye(m)
+        if self.ratio is not None:
+            return self._paired_blocks(self.ratio)
+        blocks = gram.diag().reshape(n, -1, 1) * np.eye(m)
+        grams = gram.each(m)
         for begin in range(0, n, COLUMNS):
-            part = np.arange(begin, min(begin + COLUMNS, n))
-            K, halves = np.asfortranarray(gram.rows(part).T), []
+            part, halves, last = np.arange(begin, min(begin + COLUMNS, n)), [], None
             for c, factor in enumerate(self.factors):
+                if grams[c] is not last:
+                    K, last = np.asfortranarray(grams[c].rows(part).T), grams[c]
                 EK = factor.solve(K)
                 blocks[part, c, c] -= np.einsum("jp,jp->p", K, EK)
                 halves.append(half_solve(self.shared, EK))
@@ -100,18 +156,54 @@ class CoupledFactor(Factor):
                         blocks[part, e, c] += shared
         return np.asarray(blocks)
 
+    def _paired_blocks(self, u: Array) -> Array:
+        """See :meth:`point_blocks`; with Sigma_c = (K_c^-1 + D_c)^-1 and M = L L'.
+
+        [c = e] Sigma_c,ii + (L^-1 R_c Sigma_c)'(L^-1 R_e Sigma_e), R Sigma = u - u E / D.
+        """
+        assert self.shared is not None
+        inverse = half_solve(self.shared, np.eye(len(u)))
+        turned = []
+        for j, half in enumerate(self._halves(u)):
+            D = self.factors[j].W  # type: ignore[attr-defined]  # dense factors have it
+            turned.append(inverse * u[:, j] - half / np.where(D > 0.0, D, np.inf))
+        own = np.column_stack([f.cov_diag() for f in self.factors])
+        both = np.array([[np.einsum("ki,ki->i", p, q) for q in turned] for p in turned])
+        return np.asarray(own[:, :, None] * np.eye(len(turned)) + np.moveaxis(both, 2, 0))
+
+    def _halves(self, u: Array) -> list[Array]:
+        """L^-1 u_c E_c for each function, M = L L'; kept, for the gradient needs them, too."""
+        if not self._kept:
+            assert self.shared is not None
+            for j, E in enumerate(self._inverses):
+                E *= u[:, [j]]
+                self._kept.append(half_solve(self.shared, E))
+        return self._kept
+
     def gradient_weights(self, a: Array, count: float) -> Array:
         """(a a' - sum_c C_cc) / 2, fresh; ``count`` is the number of functions.
 
         With M = R R' and U_c = R^-1 E_c the sum is over E_c - U_c'U_c.
         """
+        return self._weights(a, range(len(self.factors)))
+
+    def weights_of(self, j: int, a: Array) -> Array:
+        """(a a' - C_jj) / 2 of function j alone, fresh, for a (n, 1)."""
+        if self.shared is None:
+            return self.factors[j].gradient_weights(a, 1.0)
+        return self._weights(a, range(j, j + 1))
+
+    def _weights(self, a: Array, functions: range) -> Array:
         Q = np.empty((len(a), len(a))) if self._gram is None else self._gram.take()
         np.matmul(0.5 * a, a.T, out=Q)
         nothing = np.zeros((len(a), 1))
-        for factor in self.factors:
-            E = factor.gradient_weights(nothing, -1.0)  # E_c / 2
+        for j in functions:
+            E = self.factors[j].gradient_weights(nothing, -1.0)  # E_c / 2
             Q -= E
-            if self.shared is not None:
+            if self.ratio is not None:
+                half = self._halves(self.ratio)[j]
+                blas.dsyrk(0.5, half.T, 1.0, Q.T, trans=0, lower=1, overwrite_c=1)
+            elif self.shared is not None:
                 # U_c / 2 over E_c / 2, which is symmetric: no copy whichever way it is read
                 U = blas.dtrsm(1.0, self.shared.T, E.T, lower=1, overwrite_b=1)
                 blas.dsyrk(2.0, U, 1.0, Q.T, trans=1, lower=1, overwrite_c=1)
@@ -123,8 +215,8 @@ class CoupledFactor(Factor):
         for factor in self.factors:
             factor.release()
         if self.shared is not None and self._gram is not None:
-            self._gram.give(self.shared)
-            self.shared = np.empty((0, 0))
+            self._gram.give(self.shared, *self._inverses)
+            self.shared, self._inverses, self._kept = np.empty((0, 0)), [], []
 
     def logdet(self) -> float:
         """log |I + K W| over all functions.
@@ -135,8 +227,8 @@ class CoupledFactor(Factor):
         value = sum(f.logdet() for f in self.factors)
         if self.shared is None:
             return value
-        assert self.total is not None
-        return value + cholesky_logdet(self.shared) - float(np.log(self.total).sum())
+        value += cholesky_logdet(self.shared)
+        return value if self.total is None else value - float(np.log(self.total).sum())
 
     def charge(self) -> Charge | None:
         found = [f.charge() for f in self.factors]
@@ -159,4 +251,4 @@ class CoupledFactor(Factor):
         raise NotImplementedError("several latent functions: use point_blocks")
 
     def operator(self) -> SeveralOperator:
-        return SeveralOperator([f.operator() for f in self.factors], self.shared)
+        return SeveralOperator([f.operator() for f in self.factors], self.shared, ratio=self.ratio)

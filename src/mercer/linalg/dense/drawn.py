@@ -73,7 +73,8 @@ class DrawnOperator(SeveralOperator):
         self.own, self.alphas = own, alphas
         self.apart = (alphas - alphas.mean(axis=0)) / np.sqrt(len(alphas))
 
-    def blocks(self, A: Array) -> Array:
+    def blocks(self, A: Array | list[Array], hA: Array | None = None) -> Array:
+        assert not isinstance(A, list)  # functions with kernels of their own have no draws
         spread = np.einsum("snm,np->spm", self.apart, A, optimize=True)
         known = self.own.reduce_diag(A, None)[:, None, None] * np.eye(len(self.operators))
         return np.asarray(known - np.einsum("spc,spe->pce", spread, spread, optimize=True))

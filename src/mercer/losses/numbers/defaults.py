@@ -37,6 +37,22 @@ def differences(loss: Loss, y: Array, f: Array) -> tuple[Array, Array, Array]:
     return d1 / h, d2 / h**2, d3 / h**3
 
 
+def partials(function: Callable[[Array], Array], f: Array, step: float = 0.015) -> Array:
+    """Derivatives of ``function`` in each entry of the last axis of f (..., m), as a last axis.
+
+    ``function`` maps (..., m) to (...) or (..., more); central differences of order 8.
+    """
+    f = np.asarray(f, dtype=np.float64)
+    found = []
+    for unit in np.eye(f.shape[-1]):
+        slope = 0.0
+        for k, weight in enumerate(_FIRST):
+            h = (k + 1) * step * unit
+            slope = slope + weight * (function(f + h) - function(f - h))
+        found.append(slope / step)
+    return np.stack(found, axis=-1)
+
+
 def conjugate(loss: Loss, y: Array, u: Array) -> Array:
     """sup_f u f - g(y, f) for a convex g, by solving g'(y, f) = u; +inf outside its domain.
 

@@ -149,7 +149,8 @@ class EvidenceCriterion(Criterion):
     def guide(self, problem: Problem) -> Criterion:
         loss = cast(Loss, self.space.parts["loss"])
         labels = loss.response in ("binary", "multiclass")
-        if "quadratic" in self.inference.needs or not labels:
+        separate = cast(Kernel, self.space.parts["kernel"]).separate
+        if "quadratic" in self.inference.needs or not labels or separate:
             return self.on(problem)
         return LabelsAsNumbers(self.space, problem, Exact(), self.make_gram)
 

@@ -1,0 +1,1 @@
+"""Losses of several latent functions, each with a kernel of its own."""
