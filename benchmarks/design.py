@@ -154,18 +154,20 @@ LOOPS: dict[str, Callable[[str, int], list[float]]] = {
 MODULES = {"BoTorch": "botorch", "scikit-optimize": "skopt"}
 
 
-def one_run(who: str, name: str, seed: int) -> dict[str, Any]:
-    """Optimise once in this process; a first short run loads what is loaded once."""
+def work(who: str, name: str, seeds: list[int]) -> None:
+    """Optimise in this process, a line for each seed; a short run loads what is loaded once."""
     warnings.simplefilter("ignore")
     whole = EVALUATIONS[name]
     EVALUATIONS[name] = FIRST + 1
-    LOOPS[who](name, seed)
+    LOOPS[who](name, seeds[0])
     EVALUATIONS[name] = whole
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    values = LOOPS[who](name, seed)
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return {"who": who, "task": name, "seed": seed, "seconds": seconds, "values": values}
+    for seed in seeds:
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        values = LOOPS[who](name, seed)
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+        run = {"who": who, "task": name, "seed": seed, "seconds": seconds, "values": values}
+        print(json.dumps(run), flush=True)
 
 
 def summary_rows(runs: list[dict[str, Any]]) -> list[Row]:
@@ -216,24 +218,25 @@ def main() -> int:
     parser.add_argument("--who", nargs="+", default=list(LOOPS), choices=list(LOOPS))
     parser.add_argument("--runs", type=Path, help="what was run already; continued")
     parser.add_argument("--json", type=Path, help="write the JSON lines to this file as well")
-    parser.add_argument("--one", nargs=3, metavar=("WHO", "TASK", "SEED"), help=argparse.SUPPRESS)
+    parser.add_argument("--work", nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.one:
-        print(json.dumps(one_run(given.one[0], given.one[1], int(given.one[2]))))
+    if given.work:
+        who, name, *seeds = given.work
+        work(who, name, [int(seed) for seed in seeds])
         return 0
     runs = []
     if given.runs and given.runs.exists():
         runs = [json.loads(line) for line in given.runs.read_text().splitlines() if line]
-    for seed in range(given.seeds):
+    for name in given.tasks:
         for who in (w for w in given.who if _present(w)):
-            for name in given.tasks:
-                if any((r["who"], r["task"], r["seed"]) == (who, name, seed) for r in runs):
-                    continue
-                command = [sys.executable, "-W", "ignore", __file__, "--one", who, name, str(seed)]
-                told = subprocess.run(
-                    command, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=True
-                )
-                runs.append(json.loads(told.stdout.splitlines()[-1]))
+            known = {run["seed"] for run in runs if (run["who"], run["task"]) == (who, name)}
+            seeds = [str(seed) for seed in range(given.seeds) if seed not in known]
+            command = [sys.executable, "-W", "ignore", __file__, "--work", who, name, *seeds]
+            worker = subprocess.Popen(
+                command, env=os.environ | ONE_THREAD, stdout=subprocess.PIPE, text=True
+            ) if seeds else None  # fmt: skip
+            for line in [] if worker is None else worker.stdout:
+                runs.append(json.loads(line))
                 if given.runs:
                     given.runs.write_text("".join(json.dumps(run) + "\n" for run in runs))
     rows = summary_rows(runs)

@@ -14,6 +14,7 @@ from mercer import (
     LeastSquaresClassifier,
     MEDClassifier,
     OnlineLogisticClassifier,
+    QuantileRegressor,
     SmoothingSpline,
 )
 from mercer.kernels import RBF, White
@@ -180,6 +181,7 @@ def test_what_cannot_be_conditioned_is_said():
     cases = [
         (SVC().fit(x, y), (NEW, FRESH > 5.0), "SVC does not keep what new rows need"),
         (SmoothingSpline().fit(x[:, :1], Y), (NEW[:, :1], FRESH), "does not keep what new rows"),
+        (QuantileRegressor(search=None).fit(x, Y), (NEW, FRESH), "does not keep what new rows"),
         (LeastSquaresClassifier().fit(x, y), (NEW, FRESH > 5.0), "from rows left out"),
         (
             GPRegressor(RBF(), loss=Gaussian(np.full(30, 0.1)), search=None).fit(x, Y),

@@ -11,6 +11,7 @@ from mercer import (
     GPRegressor,
     KernelClassifier,
     LapLSClassifier,
+    LeastSquaresClassifier,
     OnlineLogisticClassifier,
     RVRegressor,
     SmoothingSpline,
@@ -174,6 +175,19 @@ def test_machines_without_a_spread_ask_by_margin():
         np.testing.assert_array_equal(found.indices, np.argsort(f)[:2])
         with pytest.raises(ValueError, match="no spread of f, and by='variance' needs it: propose"):
             model.propose(POOL, 1, "variance")
+
+
+def test_least_squares_on_labels_ask_by_the_noise_by_which_they_learn():
+    model = LeastSquaresClassifier(RBF(0.9)).fit(X, LABELS)
+    v, noise = model.predict_latent(POOL)[1] ** 2, float(model.loss_.get_params()["noise"])
+    found = model.propose(POOL, 12, "information")
+    np.testing.assert_allclose(found.every, 0.5 * np.log1p(v / noise), rtol=1e-8)
+
+
+def test_a_support_vector_machine_with_a_posterior_asks_by_it():
+    model = SVC(inference="ep", search=None).fit(X, LABELS)
+    found, inner = (one.propose(POOL, 2, "information") for one in (model, model.bayes_))
+    np.testing.assert_array_equal(found.indices, inner.indices)
 
 
 def test_partly_labelled_rows_ask_for_the_next_label():

@@ -17,7 +17,6 @@ from mercer.app.stream.rows import batches, read_inputs
 from mercer.app.terminal import AppError, progress, require, shown
 from mercer.core.arrays import Array
 from mercer.core.words import shape
-from mercer.estimators.shared.design.propose import proposed
 from mercer.tables import TableModel
 
 Columns = dict[str, Any]
@@ -153,12 +152,17 @@ def propose(
     if not len(data.places):
         raise AppError(f"{table} has a header but no rows")
     machine, X, _ = _inputs(fitted, data, features, False)
-    if hasattr(machine, "steps"):
+    if isinstance(fitted, TableModel):
+        kinds = {c.name: c.kind for c in fitted.columns_ if c.used}
+        machine, X = fitted, frame_of(data, list(kinds), kinds)
+    elif hasattr(machine, "steps"):
         machine, X = machine.steps[-1][1], machine[:-1].transform(X)
+    if not hasattr(machine, "propose"):
+        raise AppError(f"{model} holds a {type(machine).__name__}, which proposes no rows")
     with progress(quiet or as_json) as advance, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        advance({"stage": f"{count} of {len(X)} rows"})
-        found = proposed(machine, X, count, by, **wanted)
+        advance({"stage": f"{count} of {len(data.places)} rows"})
+        found = machine.propose(X, count, by, **wanted)
     rows, made = found.indices.tolist(), ["row", "score", "alone"]
     figures = ([row + 1 for row in rows], found.scores.tolist(), found.alone.tolist())
     picked: Columns = dict(zip(made, figures, strict=True))
@@ -172,7 +176,7 @@ def propose(
         plain = {"by": found.by, **found.report, "rows": _records(picked | given)}
         console.print_json(plain | ({} if output is None else {"output": output}))
     elif not quiet and not (output and to_stdout(output)):
-        title = f"{count} of {len(X)} rows by {found.by}: {found.report['score']}"
+        title = f"{count} of {len(data.places)} rows by {found.by}: {found.report['score']}"
         names = [*made, *list(given)[:SHOWN]]
         body = [
             [value if isinstance(value, str) else shape(value) for value in record.values()]

@@ -91,6 +91,12 @@ class LabelRegression(LabelMachine):
         check_variances([posterior], inside)
         return np.asarray((posterior.var(inside) + posterior.noise(inside))[:, None])
 
+    def _members(self, X: Any) -> Any:
+        """As for all, with the loss by which it learns: a proposal asks what a label will say."""
+        found = super()._members(X)
+        noise = float(self.loss_.get_params()["noise"])
+        return found and ([(p, Gaussian(noise=noise)) for p, _ in found[0]], *found[1:])
+
     def predict_latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean (q,) or (q, k) and standard deviation (q,) of the regression function."""
         inside = self._inputs(X)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -90,6 +90,8 @@ class QuantileRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  #
     >>> bool((high - low)[1] > 2 * (high - low)[0])
     True
     """
+
+    _keeps_rows: ClassVar[bool] = False  # its constants come from rows left out
 
     def __init__(
         self,

@@ -97,8 +97,10 @@ def _members(model: Any) -> list[tuple[Any, Loss]]:
 def _check(model: Any) -> None:
     """Refuse a model that does not keep what new rows would need."""
     name = type(model).__name__
-    plain = isinstance(model, KernelMachine) and all(
-        isinstance(p, Posterior) and isinstance(p.parent, Prior) for p in model.posteriors_
+    plain = (
+        model._keeps_rows
+        and isinstance(model, KernelMachine)
+        and all(isinstance(p, Posterior) and isinstance(p.parent, Prior) for p in model.posteriors_)
     )
     if not plain:
         raise ValueError(
@@ -118,9 +120,10 @@ def _check(model: Any) -> None:
         )
     kept = model.observed_ is not None
     if not kept and any(_precision(p) is None for p in model.posteriors_):
+        other = ", or fit with gram='dense'" if "gram" in model.get_params(deep=False) else ""
         raise ValueError(
             f"this {name} ({model.report_.get('gram', 'its')} representation) does not keep what "
-            "new rows need to be added: fit all rows together, or fit with gram='dense'"
+            f"new rows need to be added: fit all rows together{other}"
         )
     if is_classifier(model) and not kept:
         raise ValueError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -73,6 +73,8 @@ class Proposal:
 class Proposes:
     """An estimator that says which rows to observe next, and takes new rows without a search."""
 
+    # whether the posterior says what new rows need to be added; else ``condition`` refuses
+    _keeps_rows: ClassVar[bool] = True
     posteriors_: Any
     observed_: Observed | None = None  # the targets, where new rows need them; see ``condition``
 
@@ -130,14 +132,18 @@ class Proposes:
         from mercer.estimators.shared.predictions import check_variances
         from mercer.estimators.shared.table import read_inputs
 
+        learner = getattr(self, "bayes_", None)  # of a support vector machine with an inference
+        if learner is not None and getattr(self, "discriminant", "") == "mean":
+            found: tuple[list[tuple[Process, Loss]], Array, Units] | None = learner._members(X)
+            return found
         units, losses = getattr(self, "units_", None), getattr(self, "losses_", None)
         if units is None or not all(p.has_spread for p in self.posteriors_):
             return None
         posteriors = self.posteriors_
         losses = [self.loss_] * len(posteriors) if losses is None else losses  # type: ignore[attr-defined]  # of all who have units
-        inside = units.standardised(read_inputs(self, X))
-        check_variances(posteriors, inside)
-        return list(zip(posteriors, losses, strict=True)), inside, units.of_latent(losses[0])
+        Z = units.standardised(read_inputs(self, X))
+        check_variances(posteriors, Z)
+        return list(zip(posteriors, losses, strict=True)), Z, units.of_latent(losses[0])
 
 
 def proposed(
