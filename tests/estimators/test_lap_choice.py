@@ -269,6 +269,8 @@ def test_each_criterion(rng: np.random.Generator, by: str) -> None:
     assert model.report_["choice"]["by"] == by
     if by == "partition":  # more is always better
         assert model.report_["beta"] == max(choice.WEIGHTS)
+        every = LapSVC(search=by, kernel=RBF(0.5), n_neighbors=6).fit(X, y).report_["choice"]
+        assert every["beta"] == max(choice.WEIGHTS)
     with pytest.raises(ValueError, match="search must be one of left_out, evidence, partition"):
         LapSVC(search="folds").fit(X, y)
     for name in ("C", "beta", "heat"):
