@@ -96,7 +96,7 @@ class LabelProcess:
         return float(-0.5 * (self.w @ (squares + LOG_2PI + np.log(variance)[:, None])).sum())
 
 
-class Candidate(NamedTuple):
+class Judged(NamedTuple):
     """C, beta and heat (in units of the rule of the graph), and what the labels say of them."""
 
     C: float
@@ -162,7 +162,7 @@ def choose(asked: Asked, kernel: Callable[[Array], Array], batch: Vertices, sign
                 value = told.get(asked.by, -np.inf)
                 if asked.by not in told and asked.least < C:
                     value = log_partition(process.K, Y, w, C, path.logdet(beta))
-                found.append(Candidate(C, beta * unit, times, value, **told))
+                found.append(Judged(C, beta * unit, times, value, **told))
     able = [one for one in found if asked.least < one.C]  # the others are there to compare with
     best, gain = _best(able), None
     plain = [one for one in found if one.beta == 0.0]
@@ -201,7 +201,7 @@ def _dealt(codes: Index) -> Index:
     return np.argsort(place, kind="stable").astype(np.intp)
 
 
-def _best(found: Sequence[Candidate]) -> Candidate:
+def _best(found: Sequence[Judged]) -> Judged:
     """Return the first candidate whose criterion is the largest but for rounding."""
     top = max(one.value for one in found)
     return next(one for one in found if one.value >= top - 1e-9 * max(1.0, abs(top)))
