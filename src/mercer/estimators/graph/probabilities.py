@@ -127,7 +127,7 @@ class CalibratedMargins(MarginClassifier):
     def _check_fitted(self) -> None:
         super()._check_fitted()
         k, held = len(self.intercept_), self._held
-        if len(held) > WINDOW or len(self.slope_) > min(1, len(held)):
+        if len(held) > WINDOW or len(self.slope_) != min(1, len(held)):
             raise ValueError("the scores kept do not fit the functions or their calibration")
         codes = held[:, k]
         known = (codes >= 0.0) & (codes < max(2, k)) & (codes == np.floor(codes))
