@@ -18,6 +18,7 @@ SIZES = {
     "spline": [10_000, 100_000, 1_000_000],
     "stream": [100000],
     "tables": [2000],
+    "few": [300],
     "hard": [2000],
     "scale": [10_000],
 }
@@ -131,6 +132,10 @@ def main(given: list[str] | None = None) -> int:
         from tables import table_rows
 
         rows = table_rows([])
+    elif options.suite == "few":
+        from few import SEEDS, few_rows
+
+        rows = [row for n in sizes for row in few_rows([], SEEDS, n)]
     elif options.suite == "hard":
         from hard import hard_rows
 

@@ -34,6 +34,7 @@ TITLES = {
     "rvm": "Relevance vectors",
     "spline": "Smoothing splines",
     "stream": "Streams",
+    "few": "Few labels",
     "scale": "Large tables",
     "design": "Experimental design",
 }

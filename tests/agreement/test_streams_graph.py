@@ -258,7 +258,7 @@ def test_the_objective_of_belkin_is_minimised(rng):
 
 def test_defaults():
     model = LapMEDClassifier()
-    assert (model.C, model.beta, model.heat, model.unlabelled) == (100.0, 0.5, None, None)
+    assert (model.C, model.beta, model.heat, model.unlabelled) == ("auto", "auto", None, None)
     assert model.residual
     assert model.landmarks == 20
 

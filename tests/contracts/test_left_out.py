@@ -34,6 +34,9 @@ CASES = {name: (name, FIXED.get(name, {}), 2) for name in PREDICTORS} | {
     ),
     "KernelClassifier, logistic": ("KernelClassifier", {"loss": mercer.losses.Logistic()}, 3),
     "KernelRegressor, laplace": ("KernelRegressor", {"search": None, "loss": "laplace_noise"}, 2),
+    "LapLSClassifier, calibrated": ("LapLSClassifier", {"calibration": "sigmoid"}, 2),
+    "LapMEDClassifier, calibrated": ("LapMEDClassifier", {"calibration": "sigmoid"}, 3),
+    "LapSVC, calibrated": ("LapSVC", {"calibration": "sigmoid", "tol": 1e-9}, 3),
     "LeastSquaresClassifier, several": ("LeastSquaresClassifier", {}, 3),
     "ProbabilisticLeastSquaresClassifier, several": (
         "ProbabilisticLeastSquaresClassifier",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
 from mercer import LapLSClassifier, LapMEDClassifier, LapSVC
@@ -158,3 +159,14 @@ def test_a_stream_is_judged_before_it_is_learned(rng: np.random.Generator, tmp_p
     early.partial_fit(batches[0][0], ["a"] * 3 + [None] * 37, classes=["a", "b"])
     with pytest.raises(ValueError, match="learn one more batch"):
         early.predict_proba(batches[0][0])
+
+
+@parametrize_with_checks(
+    [LapLSClassifier(calibration="sigmoid")],
+    expected_failed_checks=lambda machine: {
+        "check_sample_weight_equivalence_on_dense_data": "its classes have single rows, which "
+        "cannot be left out; test_rows_and_weights_of_the_figures has others"
+    },
+)
+def test_conventions(estimator: Any, check: Any) -> None:
+    check(estimator)

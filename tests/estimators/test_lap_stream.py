@@ -98,7 +98,8 @@ def test_no_smoothness_is_the_supervised_stream(rng: np.random.Generator) -> Non
 
 def test_fit_is_the_first_batch(rng: np.random.Generator) -> None:
     (X, y), (Z, z) = batch(rng), batch(rng)
-    one, two = LapMEDClassifier(**OPTIONS), LapMEDClassifier(**OPTIONS)
+    given = OPTIONS | {"beta": 0.5}  # which fit would choose
+    one, two = LapMEDClassifier(**given), LapMEDClassifier(**given)
     one.fit(X, y)
     two.partial_fit(X, y)
     np.testing.assert_allclose(one.decision_function(Z), two.decision_function(Z), atol=1e-10)
@@ -108,7 +109,7 @@ def test_fit_is_the_first_batch(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(one.support_, two.support_)
     two.fit(X, y)  # forgets
     np.testing.assert_array_equal(
-        two.decision_function(Z), LapMEDClassifier(**OPTIONS).fit(X, y).decision_function(Z)
+        two.decision_function(Z), LapMEDClassifier(**given).fit(X, y).decision_function(Z)
     )
     np.testing.assert_array_equal(two.stream_, [1, 30])
 
@@ -241,7 +242,7 @@ def test_waiting_rows_join_the_next_labels(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(model.decision_function(X), 0.0)  # nothing learned yet
     rest = np.r_[0:6, 9:30]
     model.partial_fit(X[rest], y[rest])
-    whole = LapMEDClassifier(**OPTIONS).fit(X, y)
+    whole = LapMEDClassifier(beta=0.5, **OPTIONS).fit(X, y)
     np.testing.assert_allclose(model.decision_function(X), whole.decision_function(X), atol=1e-9)
     assert len(model.waiting_) == 0
 

@@ -75,7 +75,7 @@ def test_nothing_is_there_before_fit(model: Any) -> None:
 
 def test_the_covariance_of_a_graph_is_that_of_the_next_prior() -> None:
     y = np.where(np.arange(60) < 20, Y, None)
-    model = LapMEDClassifier().fit(X, y)
+    model = LapMEDClassifier(beta=0.5).fit(X, y)
     process = model.posteriors_[0]
     np.testing.assert_array_equal(process.cov(NEW), model.process_.cov(NEW))
     assert np.all(process.diag(NEW) < model.kernel_.diag(NEW))

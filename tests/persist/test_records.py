@@ -93,6 +93,10 @@ CASES = {
     ),
     "LapSVC": lambda: mercer.LapSVC(kernel=KERNEL).fit(X, PARTLY),
     "LapLS": lambda: mercer.LapLSClassifier(kernel=KERNEL).fit(X, PARTLY),
+    "LapLS, calibrated": lambda: mercer.LapLSClassifier(calibration="sigmoid").fit(X, PARTLY),
+    "LapMED, calibrated": lambda: streamed(
+        mercer.LapMEDClassifier(kernel=KERNEL, calibration="sigmoid"), PARTLY
+    ),
     "features": lambda: mercer.KernelFeatures(m=6).fit(X),
     "features given": lambda: mercer.KernelFeatures(KERNEL, m=X[:5]).fit(X),
     "features of the kernel": lambda: mercer.KernelFeatures(RandomFourier(size=5), m=None).fit(X),

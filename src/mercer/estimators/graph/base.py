@@ -314,6 +314,16 @@ def _landmarked(place: Index, **given: Any) -> Landmarked:
     return Landmarked(None, **given, place=place, **limits)  # type: ignore[arg-type]  # and this
 
 
+def told_memory(kept: dict[str, Any]) -> str:
+    """Return what the memory of a stream consists of, in words."""
+    if kept["form"] == "exact":
+        return f"exact, {kept['points']} rows"
+    residual = f"{kept['support']} support vectors" if kept["residual"] else "no residual"
+    dropped = kept["dropped_support_vectors"]
+    gone = f", {dropped} more dropped" if dropped else ""
+    return f"{kept['landmarks']} landmarks, {residual}{gone}"
+
+
 # the memory of a stream: p points, q landmarks, r rows of the root, e entries of the graph
 _POINTS: Record = {
     "points": Numbers("p d"),

@@ -96,7 +96,7 @@ class LabelProcess:
         return float(-0.5 * (self.w @ (squares + LOG_2PI + np.log(variance)[:, None])).sum())
 
 
-class Candidate(NamedTuple):
+class Judged(NamedTuple):
     """C, beta and heat (in units of the rule of the graph), and what the labels say of them."""
 
     C: float
@@ -130,7 +130,7 @@ class Asked:
     heat: Any  # "auto", a number, or None for the rule of the graph
     n_neighbors: int
     by: str  # a name of CRITERIA
-    least: float = 0.0  # that C must exceed
+    least: float = 0.0  # that C must exceed to be chosen
 
 
 def choose(asked: Asked, kernel: Callable[[Array], Array], batch: Vertices, signs: Array) -> Chosen:
@@ -146,7 +146,7 @@ def choose(asked: Asked, kernel: Callable[[Array], Array], batch: Vertices, sign
     Y, w, n = signs[labels], batch.weights[labels], len(rows)
     require_memory(n, 5, "the choice of C and beta", "give them as numbers, or fit")
     unit = n / len(batch.points)
-    slacks = [C for C in SLACKS if asked.least < C] if asked.C is None else [asked.C]
+    slacks = SLACKS if asked.C is None else (asked.C,)
     weights = WEIGHTS if asked.beta is None else (asked.beta / unit,)
     heats = [(None, t) for t in HEATS] if asked.heat == "auto" else [(asked.heat, 1.0)]
     K, found = kernel(points), []
@@ -159,16 +159,17 @@ def choose(asked: Asked, kernel: Callable[[Array], Array], batch: Vertices, sign
             process = LabelProcess(path.covariance(beta), Y, w)
             for C in slacks:
                 told = {"evidence": process.evidence(C), "left_out": process.left_out_density(C)}
-                value = told.get(asked.by)
-                if value is None:
+                value = told.get(asked.by, -np.inf)
+                if asked.by not in told and asked.least < C:
                     value = log_partition(process.K, Y, w, C, path.logdet(beta))
-                found.append(Candidate(C, beta * unit, times, value, **told))
-    best, gain = _best(found), None
+                found.append(Judged(C, beta * unit, times, value, **told))
+    able = [one for one in found if asked.least < one.C]  # the others are there to compare with
+    best, gain = _best(able), None
     plain = [one for one in found if one.beta == 0.0]
     if plain:
         gain = {n: getattr(best, n) - max(getattr(p, n) for p in plain) for n in JUDGES}
         if asked.by in JUDGES and min(gain.values()) <= GAIN:
-            best = _best(plain)
+            best = _best([one for one in able if one.beta == 0.0])
     return Chosen(best.C, best.beta, best.heat, asked.by, best.value, gain, len(found), n)
 
 
@@ -200,7 +201,7 @@ def _dealt(codes: Index) -> Index:
     return np.argsort(place, kind="stable").astype(np.intp)
 
 
-def _best(found: Sequence[Candidate]) -> Candidate:
+def _best(found: Sequence[Judged]) -> Judged:
     """Return the first candidate whose criterion is the largest but for rounding."""
     top = max(one.value for one in found)
     return next(one for one in found if one.value >= top - 1e-9 * max(1.0, abs(top)))
@@ -215,6 +216,8 @@ def log_partition(K: Array, Y: Array, w: Array, C: float, logdet: float) -> floa
     Its derivative in beta is the expectation of f'L f, which is positive: the dual, to be
     maximised, wants as much smoothness as it can get, and Z, as if it were an evidence, none.
     """
+    if C <= 1.0:  # a = 0: no row has any weight
+        return float(0.5 * Y.shape[1] * logdet)
     one = np.ones((len(K), 1))
     found = MED().solve(DenseGram.given(K), Y, Margin(C), basis=one, weights=w)
     return float(0.5 * Y.shape[1] * logdet + np.sum(found.report.details["objective"]))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer.core.arrays import Array, Index
 from mercer.core.kinds import Numbers, Record
-from mercer.estimators.graph.base import MEMORY, GraphMachine
+from mercer.estimators.graph.base import MEMORY, GraphMachine, told_memory
 from mercer.estimators.shared.labels import (
     Vertices,
     merge_vertices,
@@ -255,7 +255,7 @@ class LapMEDClassifier(GraphMachine):
         if report.get("waiting"):
             rows.append(("Data", "rows that wait for a graph", str(report["waiting"])))
         if "memory" in report:
-            rows.append(("Model", "memory", _memory(report["memory"])))
+            rows.append(("Model", "memory", told_memory(report["memory"])))
         if "slack" in report:
             rows.append(("Model", "slack", report["slack"]))
         return rows
@@ -316,15 +316,6 @@ class LapMEDClassifier(GraphMachine):
         return found | {"margin_scale": scale}
 
 
-def _memory(kept: dict[str, Any]) -> str:
-    if kept["form"] == "exact":
-        return f"exact, {kept['points']} rows"
-    residual = f"{kept['support']} support vectors" if kept["residual"] else "no residual"
-    dropped = kept["dropped_support_vectors"]
-    gone = f", {dropped} more dropped" if dropped else ""
-    return f"{kept['landmarks']} landmarks, {residual}{gone}"
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class LapSVC(GraphMachine):
     """Support vector classification of partly labelled rows.
@@ -340,7 +331,8 @@ class LapSVC(GraphMachine):
     beta, gamma_A, gamma_I, n_neighbors, heat, unlabelled, class_weight, search, calibration :
         default "auto", None, None, 10, None, None, None, "left_out", None.
     kernel, degree, gamma, coef0 : default "rbf", 3, "scale", 0; "scale" counts all rows.
-    tol : > 0, default 1e-6. Largest violation of optimality, in units of f.
+    tol : > 0, default 1e-6. Largest violation of optimality, in units of f; 1e-8 at most where C or
+        beta is chosen.
     max_iter : default -1, as SMO has it. Steps at most; reaching it is a ConvergenceWarning.
 
     References
@@ -362,7 +354,8 @@ class LapSVC(GraphMachine):
 
     def _parts(self, C: float, labelled: float) -> tuple[Inference, Loss]:
         """The dual of the hinge, as in SVC (GPML 6.38)."""
-        return SMO(tol=self.tol, max_iter=self.max_iter), Hinge(C)
+        tol = min(self.tol, 1e-8) if len(self.choice_) else self.tol
+        return SMO(tol=tol, max_iter=self.max_iter), Hinge(C)
 
 
 class LapLSClassifier(GraphMachine):

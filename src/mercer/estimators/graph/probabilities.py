@@ -30,6 +30,10 @@ OLDER = ()  # what files have that were written before there were probabilities
 class CalibratedMargins(MarginClassifier):
     """A margin classifier with probabilities where ``calibration`` asks for them."""
 
+    _no_left_out = (
+        "none: calibration='sigmoid' leaves out the labels, one by one; of tables with all labels "
+        "sklearn.model_selection.cross_val_predict leaves out rows"
+    )
     calibration: str | None = None
 
     def _check_params(self) -> None:
@@ -72,7 +76,7 @@ class CalibratedMargins(MarginClassifier):
             raise AttributeError(
                 f"{type(self).__name__} has no probabilities unless calibration='sigmoid' asks for "
                 "them: its loss is not a likelihood, or its labels are not measurements; "
-                "sklearn.calibration.CalibratedClassifierCV, with LabelledKFold, has other ways"
+                "sklearn.calibration.CalibratedClassifierCV has other ways, on labelled rows"
             )
         return self._predict_proba
 
@@ -104,6 +108,10 @@ class CalibratedMargins(MarginClassifier):
         own = codes[:, None] == (np.ones(1) if k == 1 else np.arange(k))
         found = LeftOut.of_classes(self._sigmoid(f), codes, weights)
         self._figures = replace(found, margin=np.where(own, 1.0, -1.0) * f)
+        self.report_["left_out"] = (
+            "of the labelled rows, by fits without each label (ten folds of more than 60); it is "
+            "not part of a model file"
+        )
 
     # ------------------------------------------------------------------ model files
     @classmethod
@@ -127,7 +135,7 @@ class CalibratedMargins(MarginClassifier):
     def _check_fitted(self) -> None:
         super()._check_fitted()
         k, held = len(self.intercept_), self._held
-        if len(held) > WINDOW or len(self.slope_) > min(1, len(held)):
+        if len(held) > WINDOW or len(self.slope_) != min(1, len(held)):
             raise ValueError("the scores kept do not fit the functions or their calibration")
         codes = held[:, k]
         known = (codes >= 0.0) & (codes < max(2, k)) & (codes == np.floor(codes))

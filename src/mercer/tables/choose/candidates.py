@@ -172,9 +172,9 @@ def _support(X: Array, weights: Array | None) -> list[Any]:
 
 _GRAPHS = [
     Candidate("manifold support vectors", "support vectors on a graph of all rows, labelled "
-              "or not", lambda X, w: [SigmoidClassifier(LapSVC(C, beta=0.5)) for C in (1.0, 100.0)],
-              unlabelled=True),
+              "or not", lambda X, w: [SigmoidClassifier(m) for m in (
+                  LapSVC(), LapSVC(1.0, beta=0.5), LapSVC(100.0, beta=0.5))], unlabelled=True),
     Candidate("manifold discrimination", "maximum entropy discrimination on a graph of all "
-              "rows", lambda X, w: [SigmoidClassifier(LapMEDClassifier(100.0, beta=0.5))],
-              unlabelled=True),
+              "rows", lambda X, w: [SigmoidClassifier(m) for m in (
+                  LapMEDClassifier(), LapMEDClassifier(100.0, beta=0.5))], unlabelled=True),
 ]  # fmt: skip
