@@ -106,6 +106,7 @@ def test_figures_of_gpml(module) -> None:
     assert found["mass of the loss"] == pytest.approx(found["mass"])
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn(module, tmp_path) -> None:
     for name in ("thesis_figures", "gpml_figures"):
         module(name).draw(str(tmp_path / f"{name}.png"))

@@ -107,7 +107,7 @@ class PrequentialDisplay(Display):
         L = cholesky(K, lower=True)
         z = solve_triangular(L, np.asarray(target, dtype=np.float64), lower=True)
         terms = -0.5 * z**2 - np.log(np.diag(L)) - 0.5 * np.log(2.0 * np.pi)
-        return cls(np.arange(1, len(terms) + 1), terms, None, title).plot(ax)
+        return cls(np.arange(1.0, len(terms) + 1.0), terms, None, title).plot(ax)
 
     @classmethod
     def _stream(cls, estimator: Any, X: Any, y: Array, batch: int, name: str) -> Self:
@@ -132,7 +132,12 @@ class PrequentialDisplay(Display):
                 own = np.asarray(ahead)[np.arange(len(rows)), codes[rows]]
                 terms.append(float(np.log(np.maximum(own, np.finfo(float).tiny)).sum()))
             ends.append(rows[-1] + 1)
-        return cls(np.array(ends), np.array(terms), _shares(codes, len(classes), ends), name)
+        return cls(
+            np.array(ends, dtype=np.float64),
+            np.array(terms),
+            _shares(codes, len(classes), ends),
+            name,
+        )
 
     def draw(self, ax: Any) -> None:
         ax.plot(
