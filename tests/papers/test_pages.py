@@ -39,11 +39,6 @@ def test_a_page_is_that_of_the_stored_run(module, script, figures, written) -> N
     assert text == module(script).page(stored(figures))
 
 
-def test_the_page_of_relevance_vectors(module) -> None:
-    found = stored("rvm_vs_svm", PAGES)
-    assert (PAGES / "rvm_vs_svm.md").read_text() == module("rvm_vs_svm").page(found)
-
-
 def test_the_page_of_the_thesis(module) -> None:
     tables = module("thesis_tables")
     store = tables.load(str(PAPERS / "thesis_tables.jsonl"))
