@@ -47,16 +47,6 @@ def test_the_page_of_the_thesis(module) -> None:
     assert written == module("_thesis_page").page(store, counted)
 
 
-def test_the_page_of_the_streams(module) -> None:
-    script, page = module("hou_hero"), module("_hou_hero_page")
-    store, wide = script.load(str(PAPERS / "hou_hero.jsonl")), page.trials(script.TRIALS)
-    pictures = {figure: f"hou_hero_{figure}.png" for figure in page.TITLES}
-    written = (PAGES / "hou_hero.md").read_text(encoding="utf-8")
-    assert written == page.page(store, pictures, wide)
-    back = page.plain(wide)
-    assert back == json.loads(script.TRIALS.read_text(encoding="utf-8"))
-
-
 def test_pictures_are_there_and_small() -> None:
     shown = {
         name
