@@ -91,7 +91,7 @@ def contours() -> dict[str, Any]:
 def trials() -> dict[str, Any]:
     """Means over many streams of the simulations by figure and method: ``t1``, ``t2``, .."""
     return {
-        figure: {
+        f"figure {figure}": {
             method: {"streams": row["streams"]}
             | {f"t{t}": value for t, value in enumerate(row["mean"], 1) if value is not None}
             for method, row in rows.items()

@@ -14,6 +14,7 @@ import numpy as np
 from mercer import GPClassifier, KernelClassifier
 from mercer.kernels import RBF
 from mercer.losses import Flip, Probit
+from mercer.search import Optimize
 
 rng = np.random.default_rng(1)
 
@@ -49,11 +50,12 @@ def scores(name, machine, label):
 at = np.linspace(-3, 3, 61)
 grid = np.column_stack([g.ravel() for g in np.meshgrid(at, at)])
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained", sharey=True)
+given = {"kernel": 4.0 * RBF(1.0), "inference": "ep", "search": Optimize(restarts=0)}
 fits = {}
 for ax, label, later, name in zip(
     axes, (clean, noisy), (truth, heard), ("clean", "noisy"), strict=True
 ):
-    model = GPClassifier(4.0 * RBF(1.0), loss="probit", inference="ep").fit(X, label)
+    model = GPClassifier(loss="probit", **given).fit(X, label)
     mode = KernelClassifier(model.kernel_, loss="probit", basis=None, search=None).fit(X, label)
     for machine, style in ((model, "-"), (mode, "--")):
         p = machine.predict_proba(grid)[:, 1].reshape(61, 61)
@@ -73,7 +75,7 @@ plt.show()
 
 plain = fits["noisy"]
 wrong = Flip(Probit(), eps=0.125).fix("eps")
-robust = GPClassifier(4.0 * RBF(1.0), loss=wrong, inference="ep").fit(X, noisy)
+robust = GPClassifier(loss=wrong, **given).fit(X, noisy)
 scores("probit", plain, heard)
 scores("with flips", robust, heard)
 print(f"log evidence {plain.log_evidence_:.1f}, with flips {robust.log_evidence_:.1f}")

@@ -28,8 +28,10 @@ def kept(store: dict[Any, dict[str, Any]], data: str, variant: str = "no") -> np
         for cell, row in store.items()
         if cell.data == data and cell.variant == variant and cell.method in METHODS
     ]
-    w = np.array(rows, dtype=np.float64).reshape(len(rows), -1)
-    return np.mean(w >= LEAST * w.max(axis=1, keepdims=True), axis=0) if len(rows) else np.zeros(0)
+    if not rows:
+        return np.zeros(0)
+    w = np.array(rows, dtype=np.float64)
+    return np.mean(w >= LEAST * w.max(axis=1, keepdims=True), axis=0)
 
 
 def lists(store: dict[Any, dict[str, Any]]) -> list[str]:

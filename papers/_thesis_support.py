@@ -85,8 +85,7 @@ def table(support: dict[Any, dict[str, Any]]) -> list[str]:
         if most:
             texts = " | ".join(_pair(rows, most) for rows in groups)
             lines.append(f"| {data} | mercer | {most} | {texts} |")
-        if data in _THESIS:
-            lines.append(f"| | thesis | 1 | {_THESIS[data]} |")
+        lines.append(f"| | thesis | 1 | {_THESIS[data.removesuffix('-ripley')]} |")
     lines += [
         "",
         "Where the factor-analysed class agrees with the thesis in C (twonorm, ringnorm) it agrees",

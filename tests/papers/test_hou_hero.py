@@ -152,6 +152,8 @@ def test_the_page_is_that_of_the_stored_run(script, page) -> None:
     store = script.load(str(ROOT / "papers" / "hou_hero.jsonl"))
     written = ROOT / "docs" / "papers" / "hou_hero.md"
     pictures = {figure: f"hou_hero_{figure}.png" for figure in page.TITLES}
-    assert written.read_text() == page.page(store, pictures)
+    wide = page.trials(script.TRIALS)
+    assert page.plain(wide) == json.loads(script.TRIALS.read_text(encoding="utf-8"))
+    assert written.read_text(encoding="utf-8") == page.page(store, pictures, wide)
     for name in pictures.values():
         assert (written.parent / name).stat().st_size < 100_000

@@ -39,27 +39,12 @@ def test_a_page_is_that_of_the_stored_run(module, script, figures, written) -> N
     assert text == module(script).page(stored(figures))
 
 
-def test_the_page_of_relevance_vectors(module) -> None:
-    found = stored("rvm_vs_svm", PAGES)
-    assert (PAGES / "rvm_vs_svm.md").read_text() == module("rvm_vs_svm").page(found)
-
-
 def test_the_page_of_the_thesis(module) -> None:
     tables = module("thesis_tables")
     store = tables.load(str(PAPERS / "thesis_tables.jsonl"))
     counted = tables.load(str(PAPERS / "thesis_support.jsonl"))
     written = (PAGES / "thesis_tables.md").read_text(encoding="utf-8")
     assert written == module("_thesis_page").page(store, counted)
-
-
-def test_the_page_of_the_streams(module) -> None:
-    script, page = module("hou_hero"), module("_hou_hero_page")
-    store, wide = script.load(str(PAPERS / "hou_hero.jsonl")), page.trials(script.TRIALS)
-    pictures = {figure: f"hou_hero_{figure}.png" for figure in page.TITLES}
-    written = (PAGES / "hou_hero.md").read_text(encoding="utf-8")
-    assert written == page.page(store, pictures, wide)
-    back = page.plain(wide)
-    assert back == json.loads(script.TRIALS.read_text(encoding="utf-8"))
 
 
 def test_pictures_are_there_and_small() -> None:
@@ -106,6 +91,7 @@ def test_figures_of_gpml(module) -> None:
     assert found["mass of the loss"] == pytest.approx(found["mass"])
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn(module, tmp_path) -> None:
     for name in ("thesis_figures", "gpml_figures"):
         module(name).draw(str(tmp_path / f"{name}.png"))

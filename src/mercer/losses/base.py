@@ -184,6 +184,7 @@ class Loss(Component):
         """Return g*(y, u) = sup_f u f - g(y, f), +inf outside its domain.
 
         g(y, f) + g*(y, u) >= u f, with equality at u = dg/df. Default: a search for the maximum.
+        Theory (K10), (K11) has the formulas.
         """
         return numeric.conjugate(self, y, u)
 

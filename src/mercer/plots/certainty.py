@@ -54,10 +54,7 @@ class ErrorRejectDisplay(ClassPredictions):
     @classmethod
     def compute(cls, codes: Index, proba: Array, classes: Array, **options: Any) -> Self:
         """Return the display without drawing it; ``weights`` (n,) are how often each row counts."""
-        weights = options.pop("weights", None)
-        if options:
-            raise ValueError(f"there is no option {next(iter(options))!r}; weights is the only one")
-        return cls._of(proba.argmax(axis=1) != codes, proba.max(axis=1), weights)
+        return cls._of(proba.argmax(axis=1) != codes, proba.max(axis=1), **options)
 
     @classmethod
     def from_estimator(
@@ -69,10 +66,12 @@ class ErrorRejectDisplay(ClassPredictions):
         scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
         codes = known_codes(np.asarray(y), estimator.classes_)
         found = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
-        return cls._of(found != codes, own_margin(found, scores), options.get("weights")).plot(ax)
+        return cls._of(found != codes, own_margin(found, scores), **options).plot(ax)
 
     @classmethod
-    def _of(cls, wrong: Array, sure: Array, weights: Array | None) -> Self:
+    def _of(cls, wrong: Array, sure: Array, weights: Any = None, **options: Any) -> Self:
+        if options:
+            raise ValueError(f"there is no option {next(iter(options))!r}; weights is the only one")
         w = np.ones(len(sure)) if weights is None else np.asarray(weights, dtype=np.float64)
         _, group = np.unique(sure, return_inverse=True)
         mass, bad = np.bincount(group, w), np.bincount(group, w * wrong)

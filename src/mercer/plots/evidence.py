@@ -135,8 +135,9 @@ class CriteriaDisplay(Display):
         ax: Any = None,
     ) -> Self:
         """Draw criteria (k,) that are known."""
-        found = same_length("values, evidence and left_out", values, evidence, left_out)
-        return cls(*found, parameter, float(chosen)).plot(ax)
+        words = "values, evidence and left_out"
+        along, found, rows = same_length(words, values, evidence, left_out)
+        return cls(along, found, rows, parameter, float(chosen)).plot(ax)
 
     @classmethod
     def from_estimator(

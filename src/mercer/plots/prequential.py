@@ -91,23 +91,18 @@ class PrequentialDisplay(Display):
         if hasattr(estimator, "partial_fit") and hasattr(estimator, "predict_proba"):
             return cls._stream(estimator, X, np.asarray(y), batch, title).plot(ax)
         plain = isinstance(getattr(estimator, "loss_", None), Gaussian)
-        if (
-            not plain
-            or getattr(estimator, "basis_", None) is not None
-            or not hasattr(estimator, "kernel_")
-        ):
+        if not plain or getattr(estimator, "basis_", None) is not None or np.ndim(y) != 1:
             raise ValueError(
-                f"{type(estimator).__name__} does not predict row after row: use a classifier with "
-                "partial_fit and predict_proba (OnlineLogisticClassifier), or a fitted GPRegressor "
-                "with Gaussian noise and without basis"
+                f"{type(estimator).__name__} does not predict row after row here: use a classifier "
+                "with partial_fit and predict_proba (OnlineLogisticClassifier), or a fitted "
+                "GPRegressor of one target with Gaussian noise and without basis"
             )
-        target, _ = centred(estimator, y)
         K = np.array(estimator.kernel_(np.asarray(X, dtype=np.float64)))
-        K[np.diag_indices_from(K)] += float(estimator.loss_.noise)
+        K[np.diag_indices_from(K)] += estimator.loss_.noise
         L = cholesky(K, lower=True)
-        z = solve_triangular(L, np.asarray(target, dtype=np.float64), lower=True)
+        z = solve_triangular(L, np.asarray(centred(estimator, y)[0], dtype=float), lower=True)
         terms = -0.5 * z**2 - np.log(np.diag(L)) - 0.5 * np.log(2.0 * np.pi)
-        return cls(np.arange(1, len(terms) + 1), terms, None, title).plot(ax)
+        return cls(np.arange(1.0, len(terms) + 1.0), terms, None, title).plot(ax)
 
     @classmethod
     def _stream(cls, estimator: Any, X: Any, y: Array, batch: int, name: str) -> Self:
@@ -119,29 +114,23 @@ class PrequentialDisplay(Display):
         for start in range(0, n, batch):
             rows = np.arange(start, min(start + batch, n))
             part = take_rows(X, rows)
-            before = getattr(getattr(model, "prequential_", None), "log_loss_sum", 0.0)
-            ahead = (
-                model.predict_proba(part)
-                if start
-                else np.full((len(rows), len(classes)), 1 / len(classes))
-            )
+            before = getattr(model, "prequential_", None)
+            own = np.full(len(rows), 1.0 / len(classes))  # nothing is known before the first batch
+            if start and before is None:
+                own = np.asarray(model.predict_proba(part))[np.arange(len(rows)), codes[rows]]
             model.partial_fit(part, y[rows], classes=classes)
+            term = float(np.log(np.maximum(own, np.finfo(float).tiny)).sum())
             if hasattr(model, "prequential_"):
-                terms.append(before - model.prequential_.log_loss_sum)
-            else:
-                own = np.asarray(ahead)[np.arange(len(rows)), codes[rows]]
-                terms.append(float(np.log(np.maximum(own, np.finfo(float).tiny)).sum()))
+                old = 0.0 if before is None else before.log_loss_sum
+                term = old - model.prequential_.log_loss_sum
             ends.append(rows[-1] + 1)
-        return cls(np.array(ends), np.array(terms), _shares(codes, len(classes), ends), name)
+            terms.append(term)
+        shares = _shares(codes, len(classes), ends)
+        return cls(np.array(ends, dtype=np.float64), np.array(terms), shares, name)
 
     def draw(self, ax: Any) -> None:
-        ax.plot(
-            self.rows,
-            self.terms.cumsum(),
-            color=BLUE,
-            lw=1.8,
-            label=f"{self.name}: {self.total:.1f}",
-        )
+        label = f"{self.name}: {self.total:.1f}"
+        ax.plot(self.rows, self.terms.cumsum(), color=BLUE, lw=1.8, label=label)
         if self.constant is not None:
             label = f"shares of the classes: {self.constant.sum():.1f}"
             ax.plot(self.rows, self.constant.cumsum(), color=GREY, lw=1, ls="--", label=label)

@@ -20,9 +20,9 @@ FLOOR = 1e-6  # of the largest: what is drawn at the left end
 class LengthScaleDisplay(Display):
     """Each input's relevance 1 / length scale, in deviations of the input, and which are kept.
 
-    An input is dropped if its relevance is below ``least``. The default, 0.01, is a length scale of
-    a hundred standard deviations: two rows that are two deviations apart in it alone have a
-    correlation of 0.9998 still. It is that small because the length scale says how an input bends
+    An input is dropped if its relevance is below ``least``. The default, 0.03, is a length scale of
+    some thirty standard deviations: two rows that are two deviations apart in it alone have a
+    correlation of 0.998 still. It is that small because the length scale says how an input bends
     the function, not how much it moves it: a straight line has a long one, too.
     :class:`RelevanceDisplay` shows what the predictions make of an input.
 
@@ -44,7 +44,7 @@ class LengthScaleDisplay(Display):
 
     relevance: Array
     names: Sequence[str]
-    least: float = 0.01
+    least: float = 0.03
 
     @property
     def kept(self) -> list[str]:
@@ -54,7 +54,7 @@ class LengthScaleDisplay(Display):
 
     @classmethod
     def from_predictions(
-        cls, relevance: Any, names: Sequence[str], *, least: float = 0.01, ax: Any = None
+        cls, relevance: Any, names: Sequence[str], *, least: float = 0.03, ax: Any = None
     ) -> Self:
         """Draw relevances (d,) that are known."""
         found = np.asarray(relevance, dtype=np.float64)
@@ -71,7 +71,7 @@ class LengthScaleDisplay(Display):
         estimator: Any,
         *,
         names: Sequence[str] | None = None,
-        least: float = 0.01,
+        least: float = 0.03,
         ax: Any = None,
     ) -> Self:
         """Draw ``relevance_`` of a fitted machine; names are those given, else those of the fit."""
