@@ -56,6 +56,11 @@ class StateSpace:
         """Return the number of entries of the state."""
         return int(self.orders.sum())
 
+    @property
+    def arrays(self) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int32]], Array, Array]:
+        """Return orders, rates and variances, as the compiled core takes them."""
+        return self.orders, self.rates, self.variances
+
     def line(self, X: Array) -> Array:
         """Return the coordinates (n,) of X (n, d)."""
         return np.ascontiguousarray(X[:, 0 if self.column is None else self.column])
@@ -151,7 +156,7 @@ def multiplied(a: MarkovProcess | None, b: MarkovProcess | None) -> MarkovProces
         Block(
             np.kron(one.F, np.eye(len(two.F))) + np.kron(np.eye(len(one.F)), two.F),
             np.kron(one.N, two.P) + np.kron(one.P, two.N),
-            np.kron(one.P, two.P),
+            np.asarray(np.kron(one.P, two.P), dtype=np.float64),
         )
         for one, two in pairs
     ]
@@ -212,7 +217,7 @@ def driven(c: Array, intensity: float | None) -> Block:
     places = np.arange(p)
     P = np.where((places[:, None] + places) % 2, 0.0, 0.5 * (P + P.T))  # k is even: exactly zero
     factor = 1.0 / P[0, 0] if intensity is None else intensity
-    return Block(F, factor * N, factor * P)
+    return Block(F, factor * N, np.asarray(factor * P, dtype=np.float64))
 
 
 def state_space_of(kernel: Kernel, d: int) -> StateSpace | None:

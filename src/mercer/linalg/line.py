@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -56,11 +56,8 @@ class Line:
             ordering = Ordering(X, states.column)
         self.states, self.ordering = states, ordering
         self._sorted, self._back = ordering.sorted, ordering.back
-        if isinstance(states, MarkovProcess):
-            self._core, self._model = rational, (*states.arrays, ordering.gaps)
-        else:  # of Matern processes, in closed form
-            form = (states.orders, states.rates, states.variances, ordering.gaps)
-            self._core, self._model = waves, form
+        self._core: Any = rational if isinstance(states, MarkovProcess) else waves
+        self._model: tuple[Any, ...] = (*states.arrays, ordering.gaps)
 
     def times(self, V: Array) -> Array:
         """K V for V (n, m)."""

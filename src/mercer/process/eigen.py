@@ -153,7 +153,8 @@ class Eigenfunctions:
 def _largest(logs: Array, count: int) -> Index:
     """Return the ``count`` vectors (count, d) of whole k >= 0 with the largest sum k_j logs_j."""
     start = (0,) * len(logs)
-    heap, seen, found = [(0.0, start)], {start}, []
+    heap, seen = [(0.0, start)], {start}
+    found: list[tuple[int, ...]] = []
     while len(found) < count:
         cost, k = heapq.heappop(heap)
         found.append(k)

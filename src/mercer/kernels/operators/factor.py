@@ -20,9 +20,10 @@ def factored(a: Array) -> tuple[float, Array]:
     """
     unit, b = _scaled(a)
     q = np.sqrt(-np.polynomial.polynomial.polyroots(b).astype(np.complex128))  # Re q > 0
-    c = np.polynomial.polynomial.polyfromroots(-q).real
+    c: Array = np.asarray(np.polynomial.polynomial.polyfromroots(-q).real, dtype=np.float64)
     for _ in range(2):
-        c[:-1] += np.linalg.solve(_change(c), _alternated(b)[:-1] - _square(c)[:-1])
+        rest: Array = _alternated(b)[:-1] - _square(c)[:-1]
+        c[:-1] += np.linalg.solve(_change(c), rest)
     return unit, c[:-1]
 
 
