@@ -155,7 +155,7 @@ def _inside(kernel: kernels.Standardized, X: Value) -> Value:
 
 @form_of(kernels.Mahalanobis, kernels.Tangent)
 def _mapped(kernel: Any, X: Value, P: Array | None) -> Value:
-    given = kernel.factors if isinstance(kernel, kernels.Mahalanobis) else kernel.root
+    given: Any = kernel.factors if isinstance(kernel, kernels.Mahalanobis) else kernel.root
     A = kernel._map(len(given))
     return written(kernel.kernel, X @ A, None if P is None else P @ A)
 

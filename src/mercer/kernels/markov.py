@@ -4,7 +4,7 @@ A kernel of the second sort is a stack of independent blocks, each a linear diff
 ds = F s dx + noise of intensity N, at rest with the covariance P: F P + P F' + N = 0. f is the sum
 of the first entries, k(r) = sum_b [exp(F_b r) P_b]_00. A sum stacks the blocks of its terms. A
 product of two is the process of the Kronecker products: F = F1 x I + I x F2, P = P1 x P2 and
-N = N1 x P2 + P1 x N2. Theory (K8) to (K10).
+N = N1 x P2 + P1 x N2. Theory (F10), (F12).
 """
 
 from __future__ import annotations

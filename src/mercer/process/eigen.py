@@ -3,7 +3,7 @@
     int k(x, z) phi_i(z) dmu(z) = lambda_i phi_i(x),    k(x, z) = sum_i lambda_i phi_i(x) phi_i(z)
     f = sum_i c_i phi_i,    |f|^2 = sum_i c_i^2 / lambda_i                  GPML (6.1) to (6.4)
 
-Theory (K1) to (K4).
+Theory (F1), (F2), (F3), (F4), (F5).
 """
 
 from __future__ import annotations

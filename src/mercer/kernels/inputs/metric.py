@@ -1,4 +1,4 @@
-"""A metric of the inputs that is learned: more than one length scale for each column."""
+"""A metric of the inputs that is learned, not one length scale for each column; theory (F14)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Spectral factorisation: the process on a line whose spectral density is 1 / P(w^2).
 
 P(w^2) = a_M u^(2 M) |d(i w / u)|^2, d(s) = s^M + sum_i c_i s^i with all roots in the left half
-plane, u a unit of the derivatives: f^(M) + .. = white noise of intensity 1 / a_M. Theory (K9).
+plane, u a unit of the derivatives: f^(M) + .. = white noise of intensity 1 / a_M. Theory (F11).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels that count the short words which two sequences share."""
+"""Kernels that count the short words which two sequences share; theory (F19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels by their power spectrum: any density that a user states."""
+"""Kernels by their power spectrum: any density that a user states; theory (F9)."""
 
 from __future__ import annotations
 
