@@ -31,7 +31,7 @@ def fitted(kernel, seed=0, n=20):
 # Green's functions of Bessel functions, Python functions, and scores without a form
 REFUSED = {"Fisher", "FromSklearn", "Function", "MixtureFisher", "Operator", "TensionSpline"}
 REFUSED |= {"HMMFisher", "Kmers", "Subsequence"}  # of strings
-REFUSED |= {"Invariant", "PowerSpectrum"}  # many evaluations, or a table
+REFUSED |= {"Invariant"}  # of pairs of moved points
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
