@@ -11,19 +11,24 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.kernels.markov import Block, driven
 
+STEPS = 20  # of Newton's method at most
+
 
 def factored(a: Array) -> tuple[float, Array]:
     """Return the unit u and c (M,) of P(z) = sum_m a_m z^m, which is positive for z >= 0.
 
-    From the roots, and two steps of Newton's method on d(s) d(-s) = b(s): the roots of a cluster
-    are known badly, what they have in common is not.
+    From the roots, and Newton's method on d(s) d(-s) = b(s): roots of a cluster are known badly,
+    what they have in common is not, and neither is a root that is far smaller than the others.
     """
     unit, b = _scaled(a)
     q = np.sqrt(-np.polynomial.polynomial.polyroots(b).astype(np.complex128))  # Re q > 0
     c: Array = np.asarray(np.polynomial.polynomial.polyfromroots(-q).real, dtype=np.float64)
-    for _ in range(2):
+    for _ in range(STEPS):
         rest: Array = _alternated(b)[:-1] - _square(c)[:-1]
-        c[:-1] += np.linalg.solve(_change(c), rest)
+        step = np.linalg.solve(_change(c), rest)
+        c[:-1] += step
+        if np.all(np.abs(step) <= 1e-15 * np.abs(c[:-1])):
+            break
     return unit, c[:-1]
 
 
