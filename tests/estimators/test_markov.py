@@ -8,7 +8,7 @@ import pytest
 import mercer
 from mercer import GPClassifier, GPRegressor
 from mercer.estimators.shared.parts import LINE_FROM
-from mercer.kernels import RBF, Matern
+from mercer.kernels import RBF, Constant, Cosine, Matern, Operator, OrnsteinUhlenbeck
 from mercer.linalg.line import LineGram, Ordering
 
 
@@ -31,6 +31,40 @@ def test_a_whole_fit_is_the_dense_one(kernel):
     ):
         np.testing.assert_allclose(a, b, atol=1e-4)
     np.testing.assert_allclose(line.loo_.log_density, dense.loo_.log_density, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        1.0 * Operator(np.array([1.0, 2.0, 1.0])),
+        1.0 * OrnsteinUhlenbeck(),
+        1.0 * Matern(nu=1.5) * Cosine(period=2.0),
+        1.0 * Matern(nu=2.5) + Constant(1.0),
+    ],
+    ids=["operator", "ou", "quasi-periodic", "level"],
+)
+@pytest.mark.parametrize("basis", [None, "linear"])
+def test_rational_spectra_and_a_basis(kernel, basis, tmp_path):
+    """A whole search, predictions, leave-one-out and files: those of the dense algebra."""
+    X, y = table(60)
+    y = y + 0.5 * X[:, 0]
+    Z = np.linspace(-1.0, 11.0, 31)[:, None]
+    line, dense = (GPRegressor(kernel, basis=basis, gram=g).fit(X, y) for g in ("markov", "dense"))
+    assert (line.report_["gram"], dense.report_["gram"]) == ("markov", "dense")
+    assert line.log_evidence_ == pytest.approx(dense.log_evidence_, abs=1e-5)
+    again = GPRegressor(line.kernel_, loss=line.loss_, basis=basis, gram="dense", search=None)
+    again.fit(X, y)
+    for a, b in zip(
+        line.predict(Z, return_std=True), again.predict(Z, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(a, b, atol=1e-7)
+    np.testing.assert_allclose(line.loo_.log_density, again.loo_.log_density, atol=1e-6)
+    mercer.save(line, tmp_path / "line")
+    loaded = mercer.load(tmp_path / "line")
+    for a, b in zip(
+        line.predict(Z, return_std=True), loaded.predict(Z, return_std=True), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("loss", ["poisson", "gaussian"])
@@ -56,7 +90,7 @@ def test_auto_walks_from_many_points_on_and_only_where_it_can():
     assert GPRegressor(kernel, search=None).fit(X[:50], y[:50]).report_["gram"] == "dense"
     assert GPRegressor(RBF(), search=None).fit(X, y).report_["gram"] == "dense"
     basis = GPRegressor(kernel, search=None, basis="linear").fit(X, y)
-    assert basis.report_["gram"] == "dense"
+    assert basis.report_["gram"] == "markov"
     classifier = GPClassifier(kernel, search=None).fit(X, y > 0)
     assert classifier.report_["gram"] == "markov"
     dense = GPClassifier(kernel, search=None, gram="dense").fit(X, y > 0)
@@ -90,7 +124,7 @@ def test_saved_and_loaded(tmp_path, loss):
     ("settings", "reason"),
     [
         ({"kernel": RBF()}, "Matern"),
-        ({"kernel": Matern(nu=1.5), "basis": "linear"}, "basis"),
+        ({"kernel": Matern(nu=1.5), "basis": "linear", "inference": "laplace"}, "basis"),
         ({"kernel": Matern(nu=1.5), "search": "loo"}, "loo"),
         ({"kernel": Matern(nu=1.5), "inference": "variational"}, "Variational"),
     ],

@@ -265,3 +265,13 @@ def test_units():
     stated = kernel.in_units(np.array([1.0, 2.0]), np.array([3.0, 3.0]))
     assert isinstance(stated, Operator)
     np.testing.assert_allclose(at(stated, 3.0 * R, 2), at(kernel, R, 2), rtol=1e-10)
+
+
+@pytest.mark.parametrize("a", [[4.6e-5, 2.6e3, 4.6e-5], [3.4e-5, 2.0e3, 9.4e-2], [1e-3, 1e5, 1e-4]])
+def test_roots_of_very_different_size(a):
+    """k(0) of a_0 + a_1 z + a_2 z^2 in closed form; also by the process on a line."""
+    product = np.sqrt(a[0] / a[2])  # of the roots q
+    exact = 0.5 / (a[2] * product * np.sqrt(a[1] / a[2] + 2.0 * product))
+    kernel = Operator(np.array(a))
+    assert kernel.diag(np.zeros((1, 1)))[0] == pytest.approx(exact, rel=1e-8)
+    assert kernel.markov_process().blocks[0].P[0, 0] == pytest.approx(exact, rel=1e-8)

@@ -11,6 +11,7 @@ import mercer
 from mercer import GPRegressor
 from mercer.kernels import RBF, Cosine, Kernel, Matern, PowerSpectrum, SpectralMixture
 from mercer.kernels.stationary.spectral import sphere_mean
+from mercer.testing import check_kernel
 
 R = np.array([0.0, 0.01, 0.3, 1.0, 2.7, 6.0, 10.0])
 
@@ -59,6 +60,11 @@ def test_any_density_against_adaptive_integrals():
             lambda s, r=r: s * density(s) * j0(2.0 * np.pi * r * s), 0, 40, epsabs=1e-13, limit=2000
         )[0]
         assert at(two, [r], 2)[0] == pytest.approx(ring / plane, abs=1e-8)
+
+
+@pytest.mark.parametrize("dims", [2, 3, 5])
+def test_contract_in_more_dimensions(dims):
+    check_kernel(PowerSpectrum(np.array([0.0, 0.4, 1.1]), np.array([0.5, 0.3, 0.2]), dims, 1.3))
 
 
 def test_a_spectrum_that_jumps():

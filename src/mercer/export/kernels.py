@@ -155,7 +155,7 @@ def _inside(kernel: kernels.Standardized, X: Value) -> Value:
 
 @form_of(kernels.Mahalanobis, kernels.Tangent)
 def _mapped(kernel: Any, X: Value, P: Array | None) -> Value:
-    given = kernel.factors if isinstance(kernel, kernels.Mahalanobis) else kernel.root
+    given: Any = kernel.factors if isinstance(kernel, kernels.Mahalanobis) else kernel.root
     A = kernel._map(len(given))
     return written(kernel.kernel, X @ A, None if P is None else P @ A)
 
@@ -164,6 +164,30 @@ def _mapped(kernel: Any, X: Value, P: Array | None) -> Value:
 def _spectral(kernel: kernels.SpectralMixture, X: Value, P: Array | None) -> Value:
     d = 1 if np.ndim(kernel.means) == 1 else np.shape(kernel.means)[1]
     return written(kernel.as_sum(d), X, P)
+
+
+@form_of(kernels.PowerSpectrum, flat=True)
+def _waves(kernel: kernels.PowerSpectrum, X: Value, P: Array) -> Value:
+    frequencies, powers, D = kernel._spectrum()
+    if D > 1:
+        raise ExportError(
+            f"{_named(kernel)} cannot be exported: it has no form in ONNX for dims > 1"
+        )
+    turns = 2.0 * np.pi * frequencies[None] / np.ravel(kernel.length_scale)[0]
+    A, B = X @ turns, P @ turns
+    return (np.cos(A) * powers[None]) @ np.cos(B).T + (np.sin(A) * powers[None]) @ np.sin(B).T
+
+
+@form_of(kernels.SphereSpline, flat=True)
+def _sphere(kernel: kernels.SphereSpline, X: Value, P: Array) -> Value:
+    if P.shape[1] == 2:
+        up, turn = (X.take([j]) * (np.pi / 180.0) for j in range(2))
+        rows = [np.cos(up) * np.cos(turn), np.cos(up) * np.sin(turn), np.sin(up)]
+    else:
+        rows = [X.take([j]) / np.sqrt(np.square(X).sum()) for j in range(3)]
+    U = kernel.coordinates(P, P.shape[1])
+    s = reduce(add, [np.square(row - U[None, :, j]) for j, row in enumerate(rows)])
+    return value_of(kernel.profile(s))  # type: ignore[arg-type]  # of values values
 
 
 @form_of(kernels.RBFNetwork)

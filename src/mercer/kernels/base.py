@@ -339,22 +339,22 @@ class Kernel(Component):
         return Columns(self, chosen)
 
     def __add__(self, other: Kernel | float) -> Kernel:
-        from mercer.kernels.compose import add
+        from mercer.kernels.convert import add
 
         return add(self, other)
 
     def __radd__(self, other: Kernel | float) -> Kernel:
-        from mercer.kernels.compose import add
+        from mercer.kernels.convert import add
 
         return add(other, self)
 
     def __mul__(self, other: Kernel | float) -> Kernel:
-        from mercer.kernels.compose import multiply
+        from mercer.kernels.convert import multiply
 
         return multiply(self, other)
 
     def __rmul__(self, other: Kernel | float) -> Kernel:
-        from mercer.kernels.compose import multiply
+        from mercer.kernels.convert import multiply
 
         return multiply(other, self)
 

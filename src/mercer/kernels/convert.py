@@ -1,15 +1,18 @@
-"""What an estimator accepts as a kernel: an object, a name, a function, or scikit-learn's."""
+"""What is made a kernel: an object, a name, a function, scikit-learn's, and what + and * build."""
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import REAL, Domains
 from mercer.kernels.base import Gradient, Kernel, inner, other_points
+from mercer.kernels.compose import Product, Scale, Sum
+from mercer.kernels.dot import Constant
 from mercer.kernels.equality import Several
 from mercer.kernels.given import Function
 
@@ -192,3 +195,45 @@ def _signal(kernel: Any) -> Any:
     if left is not None and right is not None:
         return type(kernel)(left, right)
     return None if isinstance(kernel, foreign.Product) else (right if left is None else left)
+
+
+def add(a: Kernel | float, b: Kernel | float) -> Kernel:
+    """Return a + b as one flat sum; a number becomes a :class:`~mercer.kernels.Constant`."""
+    parts: list[Kernel] = []
+    for part in (a, b):
+        if _is_number(part):
+            _refuse_nonpositive(part, "added to")
+            parts.append(Constant(float(part)))
+        elif isinstance(part, Kernel):
+            parts += part.parts if type(part) is Sum else [part]
+        else:
+            raise TypeError(f"a kernel can be added to a kernel or a number, not to {part!r}")
+    return Sum(parts)
+
+
+def multiply(a: Kernel | float, b: Kernel | float) -> Kernel:
+    """Return a * b as one flat product; a number is the variance of a :class:`Scale`."""
+    if _is_number(a):
+        a, b = b, a
+    if isinstance(a, Kernel) and _is_number(b):
+        _refuse_nonpositive(b, "multiplied with")
+        mark = a.mark("variance")
+        if type(a) is Scale and mark.bounds is None and mark.prior is None:
+            return a._restated(variance=float(a.variance) * float(b))
+        return Scale(a, float(b))
+    parts: list[Kernel] = []
+    for part in (a, b):
+        if not isinstance(part, Kernel):
+            raise TypeError(f"a kernel can be multiplied with a kernel or a number, not {part!r}")
+        parts += part.parts if type(part) is Product else [part]
+    return Product(parts)
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _refuse_nonpositive(number: float, verb: str) -> None:
+    if not (number > 0.0 and np.isfinite(number)):
+        what = f"a number {verb} a kernel must be positive and finite, got {number!r}"
+        raise ValueError(f"{what}: otherwise the result is not a kernel")

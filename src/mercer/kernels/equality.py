@@ -18,8 +18,7 @@ from mercer.kernels.base import (
     prefixed,
     zero_gradient,
 )
-from mercer.kernels.compose import Wrapper
-from mercer.kernels.compose.parts import _Parts
+from mercer.kernels.compose import Wrapper, _Parts
 from mercer.kernels.dot import Level
 from mercer.kernels.stationary.matern import Matern
 

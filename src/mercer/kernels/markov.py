@@ -4,7 +4,7 @@ A kernel of the second sort is a stack of independent blocks, each a linear diff
 ds = F s dx + noise of intensity N, at rest with the covariance P: F P + P F' + N = 0. f is the sum
 of the first entries, k(r) = sum_b [exp(F_b r) P_b]_00. A sum stacks the blocks of its terms. A
 product of two is the process of the Kronecker products: F = F1 x I + I x F2, P = P1 x P2 and
-N = N1 x P2 + P1 x N2. Theory (K8) to (K10).
+N = N1 x P2 + P1 x N2. Theory (F10), (F12).
 """
 
 from __future__ import annotations
@@ -55,6 +55,11 @@ class StateSpace:
     def size(self) -> int:
         """Return the number of entries of the state."""
         return int(self.orders.sum())
+
+    @property
+    def arrays(self) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int32]], Array, Array]:
+        """Return orders, rates and variances, as the compiled core takes them."""
+        return self.orders, self.rates, self.variances
 
     def line(self, X: Array) -> Array:
         """Return the coordinates (n,) of X (n, d)."""
@@ -151,7 +156,7 @@ def multiplied(a: MarkovProcess | None, b: MarkovProcess | None) -> MarkovProces
         Block(
             np.kron(one.F, np.eye(len(two.F))) + np.kron(np.eye(len(one.F)), two.F),
             np.kron(one.N, two.P) + np.kron(one.P, two.N),
-            np.kron(one.P, two.P),
+            np.asarray(np.kron(one.P, two.P), dtype=np.float64),
         )
         for one, two in pairs
     ]
@@ -212,7 +217,7 @@ def driven(c: Array, intensity: float | None) -> Block:
     places = np.arange(p)
     P = np.where((places[:, None] + places) % 2, 0.0, 0.5 * (P + P.T))  # k is even: exactly zero
     factor = 1.0 / P[0, 0] if intensity is None else intensity
-    return Block(F, factor * N, factor * P)
+    return Block(F, factor * N, np.asarray(factor * P, dtype=np.float64))
 
 
 def state_space_of(kernel: Kernel, d: int) -> StateSpace | None:

@@ -1,9 +1,9 @@
-"""The O(n) algebra of Markov covariances on a line: theory (G14), (K8) to (K10), splines (P5)."""
+"""The O(n) algebra of Markov covariances on a line: theory (G14), (F13), splines theory (P5)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -56,11 +56,8 @@ class Line:
             ordering = Ordering(X, states.column)
         self.states, self.ordering = states, ordering
         self._sorted, self._back = ordering.sorted, ordering.back
-        if isinstance(states, MarkovProcess):
-            self._core, self._model = rational, (*states.arrays, ordering.gaps)
-        else:  # of Matern processes, in closed form
-            form = (states.orders, states.rates, states.variances, ordering.gaps)
-            self._core, self._model = waves, form
+        self._core: Any = rational if isinstance(states, MarkovProcess) else waves
+        self._model: tuple[Any, ...] = (*states.arrays, ordering.gaps)
 
     def times(self, V: Array) -> Array:
         """K V for V (n, m)."""
@@ -85,11 +82,11 @@ class Line:
         W, U, V = self._sorted(W), self._sorted(U), self._sorted(V)
         if isinstance(self.states, MarkovProcess):
             F, P = np.zeros((2, self._model[1].size))
-            rational.gradient(*self._model, W, U, V, share, F, P)
+            self._core.gradient(*self._model, W, U, V, share, F, P)
             return kernel.markov_pullback(self.states.divided(F, P))
         by_det, slopes = np.zeros((2, 2, len(self.states.rates)))
-        waves.slope(*self._model, U, V, slopes)
-        _check(waves.logdet(*self._model, W, by_det))
+        self._core.slope(*self._model, U, V, slopes)
+        _check(self._core.logdet(*self._model, W, by_det))
         return kernel.state_space_pullback(*(slopes + share * by_det))
 
 
@@ -132,7 +129,7 @@ class LineOperator(PosteriorOperator):
         known = line.smooth(W, np.empty((len(W), 0)))[2][len(self.points) :]
         if self.T is None or h is None:
             return known
-        return known + (self._loose(self.mean_at(X, self.T).T, h) ** 2).sum(axis=0)
+        return np.asarray(known + (self._loose(self.mean_at(X, self.T).T, h) ** 2).sum(axis=0))
 
     def _loose(self, TA: Array, h: Array) -> Array:
         """R^-T h' - T'A (k, p): what of the basis at new points the data leave open."""

@@ -3,7 +3,7 @@
     int k(x, z) phi_i(z) dmu(z) = lambda_i phi_i(x),    k(x, z) = sum_i lambda_i phi_i(x) phi_i(z)
     f = sum_i c_i phi_i,    |f|^2 = sum_i c_i^2 / lambda_i                  GPML (6.1) to (6.4)
 
-Theory (K1) to (K4).
+Theory (F1), (F2), (F3), (F4), (F5).
 """
 
 from __future__ import annotations
@@ -153,7 +153,8 @@ class Eigenfunctions:
 def _largest(logs: Array, count: int) -> Index:
     """Return the ``count`` vectors (count, d) of whole k >= 0 with the largest sum k_j logs_j."""
     start = (0,) * len(logs)
-    heap, seen, found = [(0.0, start)], {start}, []
+    heap, seen = [(0.0, start)], {start}
+    found: list[tuple[int, ...]] = []
     while len(found) < count:
         cost, k = heapq.heappop(heap)
         found.append(k)

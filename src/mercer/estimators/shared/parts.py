@@ -231,7 +231,8 @@ class Parts:
 
     def _against_the_line(self, d: int) -> str:
         """Say why the O(n) algebra cannot be used, or nothing."""
-        if process_of(self.kernel, d) is None:
+        markov = self.kernel.state_space() or self.kernel.markov_process()
+        if markov is None or process_of(self.kernel, d) is None:
             return (
                 "the kernel must be a Markov process on one column: Matern of half an odd nu, "
                 "Operator, OrnsteinUhlenbeck, Cosine, Constant, and sums and products of them of "

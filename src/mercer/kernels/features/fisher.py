@@ -1,4 +1,4 @@
-"""Fisher kernels: points are alike if they change the parameters of a model in the same way."""
+"""Fisher kernels: points are alike if they change a model in the same way; theory (F17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Invariances: kernels of functions that do not change, or change little, when inputs are moved."""
+"""Functions that do not change, or change little, when inputs are moved; theory (F15), (F16)."""
 
 from __future__ import annotations
 

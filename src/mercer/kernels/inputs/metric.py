@@ -1,4 +1,4 @@
-"""A metric of the inputs that is learned: more than one length scale for each column."""
+"""A metric of the inputs that is learned, not one length scale for each column; theory (F14)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Mahalanobis(OfInputs):
     kernel : Kernel; of the mapped inputs, q + d columns (q without ``weight``).
     factors : array (d, q) or None, default=None
         In inverse units of the inputs, searched as they are. None takes a start of ``rank`` columns
-        from the first rows seen.
+        from the first rows seen; give some where the function has several waves across the data.
     weight : float, array (d,) or None, default=1.0; positive inverse length scales; None: no part.
     rank : int, default=1; q where the factors are not given.
 

@@ -1,7 +1,7 @@
 """Spectral factorisation: the process on a line whose spectral density is 1 / P(w^2).
 
 P(w^2) = a_M u^(2 M) |d(i w / u)|^2, d(s) = s^M + sum_i c_i s^i with all roots in the left half
-plane, u a unit of the derivatives: f^(M) + .. = white noise of intensity 1 / a_M. Theory (K9).
+plane, u a unit of the derivatives: f^(M) + .. = white noise of intensity 1 / a_M. Theory (F11).
 """
 
 from __future__ import annotations
@@ -11,18 +11,24 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.kernels.markov import Block, driven
 
+STEPS = 20  # of Newton's method at most
+
 
 def factored(a: Array) -> tuple[float, Array]:
     """Return the unit u and c (M,) of P(z) = sum_m a_m z^m, which is positive for z >= 0.
 
-    From the roots, and two steps of Newton's method on d(s) d(-s) = b(s): the roots of a cluster
-    are known badly, what they have in common is not.
+    From the roots, and Newton's method on d(s) d(-s) = b(s): roots of a cluster are known badly,
+    what they have in common is not, and neither is a root that is far smaller than the others.
     """
     unit, b = _scaled(a)
     q = np.sqrt(-np.polynomial.polynomial.polyroots(b).astype(np.complex128))  # Re q > 0
-    c = np.polynomial.polynomial.polyfromroots(-q).real
-    for _ in range(2):
-        c[:-1] += np.linalg.solve(_change(c), _alternated(b)[:-1] - _square(c)[:-1])
+    c: Array = np.asarray(np.polynomial.polynomial.polyfromroots(-q).real, dtype=np.float64)
+    for _ in range(STEPS):
+        rest: Array = _alternated(b)[:-1] - _square(c)[:-1]
+        step = np.linalg.solve(_change(c), rest)
+        c[:-1] += step
+        if np.all(np.abs(step) <= 1e-15 * np.abs(c[:-1])):
+            break
     return unit, c[:-1]
 
 

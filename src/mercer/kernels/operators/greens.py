@@ -135,7 +135,7 @@ class Nodes(NamedTuple):
 def contour_nodes(coefficients: Array) -> Nodes:
     """Return the nodes of P(z) = sum_m coefficients[m] z^m, positive for z >= 0."""
     P = np.polynomial.Polynomial(coefficients)
-    z = P.roots().astype(np.complex128)
+    z = _polished(P, P.roots().astype(np.complex128))
     size = np.polynomial.Polynomial(np.abs(coefficients))(np.abs(z))
     condition = size / np.maximum(np.abs(z * P.deriv()(z)), 1e-300)
     u: Complex = np.asarray(0.5 * np.log(-z), dtype=np.complex128)
@@ -148,6 +148,21 @@ def contour_nodes(coefficients: Array) -> Nodes:
         if _centre(u[members]).imag >= 0.0
     ]
     return Nodes(*(np.hstack(parts) for parts in zip(*found, strict=True)))
+
+
+def _polished(P: np.polynomial.Polynomial, z: Complex) -> Complex:
+    """Return the roots, those that are far smaller than others to their own digits.
+
+    Eigenvalues are known to the digits of the largest; Newton's method gives a root of good
+    condition the rest. Roots that have them already stay as they are.
+    """
+    size, new = np.polynomial.Polynomial(np.abs(P.coef)), z.copy()
+    for _ in range(8):
+        slope = P.deriv()(new)
+        well = size(np.abs(new)) <= _CONDITION * np.abs(new * slope)
+        new[well] -= P(new[well]) / slope[well]
+    moved = np.abs(new - z) > 1e-10 * np.abs(z)
+    return np.where(moved, new, z)
 
 
 def _residue(P: np.polynomial.Polynomial, u: complex) -> Nodes:

@@ -1,4 +1,4 @@
-"""Kernels of differential operators: the norm is a chosen sum of squared derivatives."""
+"""Kernels of differential operators: a chosen sum of squared derivatives; theory (F6), (F7)."""
 
 from __future__ import annotations
 

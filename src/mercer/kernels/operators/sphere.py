@@ -25,13 +25,12 @@ class SphereSpline(OfDistance):
         q_n = int_0^1 h^n / sqrt(h^2 - 4 W h + 4 W) dh.
 
     The level, l = 0, is not penalised: add ``basis="constant"`` for the smoothing spline of Wahba.
+    Inputs are two columns, latitude and longitude in degrees, or three, of vectors from the centre,
+    whose length does not matter.
 
     Parameters
     ----------
     order : int, default=2; m, 2 or more; not searched. Functions have about m - 1 derivatives.
-
-    Inputs are two columns, latitude and longitude in degrees, or three, of vectors from the centre,
-    whose length does not matter.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Splines in tension: penalties on the first and on higher derivatives of a function of a line."""
+"""Splines in tension: penalties on the first and on higher derivatives; theory (F8)."""
 
 from __future__ import annotations
 

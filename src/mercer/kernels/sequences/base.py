@@ -80,7 +80,7 @@ class OfSequences(Kernel, abstract=True):
                 f"{type(self).__name__}: rows of numbers must have longest={longest} columns, and "
                 f"they have {X.shape[1]}; give strings, which are turned into such rows"
             )
-        found = X.astype(np.int64)
+        found: NDArray[np.int64] = X.astype(np.int64)
         after = found < 0
         fine = (found == X).all() and found.max(initial=-1) < len(self.alphabet)
         if not fine or found.min(initial=0) < END or (after[:, :-1] & ~after[:, 1:]).any():

@@ -1,4 +1,4 @@
-"""The Fisher kernel of a hidden Markov model: sequences that a model explains in the same way."""
+"""The Fisher kernel of a hidden Markov model; theory (F18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that count the short words which two sequences share."""
+"""Kernels that count the short words which two sequences share; theory (F19)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,8 @@ class Kmers(OfSequences):
             none = np.zeros((len(codes), 0))
             return none.astype(np.int64), none.astype(bool)
         windows = sliding_window_view(codes, size, axis=1)
-        return windows @ (np.int64(A) ** np.arange(size)), (windows >= 0).all(axis=2)
+        powers = np.int64(A) ** np.arange(size, dtype=np.int64)
+        return windows @ powers, np.asarray((windows >= 0).all(axis=2))
 
     def _counts(self, *sets: NDArray[np.int64]) -> tuple[list[csr_array], NDArray[np.int64]]:
         """Return how often each sequence of each set has each word that occurs, and the words."""

@@ -1,4 +1,4 @@
-"""Subsequences with gaps: what two sequences share in order, but not side by side."""
+"""Subsequences with gaps: shared in order, but not side by side; theory (F20)."""
 
 from __future__ import annotations
 

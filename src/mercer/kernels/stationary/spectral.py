@@ -1,4 +1,4 @@
-"""Kernels by their power spectrum: any density that a user states."""
+"""Kernels by their power spectrum: any density that a user states; theory (F9)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class PowerSpectrum(Stationary):
 
     @classmethod
     def example(cls) -> Self:
-        return cls(np.array([0.0, 0.4, 1.1]), np.array([0.5, 0.3, 0.2]), dims=3, length_scale=1.4)
+        return cls(np.array([0.0, 0.4, 1.1]), np.array([0.5, 0.3, 0.2]), length_scale=1.4)
 
     @classmethod
     def of(
@@ -256,9 +256,15 @@ def spectrum_nodes(
     return nodes[kept][order], powers[kept][order] / powers[kept].sum()
 
 
+@lru_cache(maxsize=1)
+def _legendre() -> tuple[Array, Array]:
+    x, w = np.polynomial.legendre.leggauss(ORDER)
+    return np.asarray(x, dtype=np.float64), np.asarray(w, dtype=np.float64)
+
+
 def _gauss(power: Callable[[Array], Array], a: float, b: float) -> tuple[Array, Array]:
     """Return nodes and powers of a piece."""
-    x, w = np.polynomial.legendre.leggauss(ORDER)
+    x, w = _legendre()
     s = 0.5 * (a + b) + 0.5 * (b - a) * x
     return s, 0.5 * (b - a) * w * power(s)
 
