@@ -1,4 +1,4 @@
-"""Figures: what an approximation says of some quantities, what is true, and how sure that is."""
+"""Compared: what an approximation says of some quantities, what is true, and how sure that is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHANCE = 0.01  # probability that any of the quantities is found to differ where
 
 
 @dataclass(frozen=True)
-class Figures:
+class Compared:
     """Some quantities of the same sort, by an approximation and by draws of the posterior.
 
     Attributes
