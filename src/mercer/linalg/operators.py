@@ -24,11 +24,13 @@ class PosteriorOperator(ABC):
     """C as a finished posterior keeps it.
 
     ``walks`` if the prior is Markov on a line, or a sum of such: ``mean_at`` then costs O(n + q),
-    and so does ``var_at`` if it ``knows_variances``.
+    and so does ``var_at`` if it ``knows_variances``. ``follows`` if it is the operator of the
+    posterior before it in a list of draws: variances are then the same.
     """
 
     walks: ClassVar[bool] = False
     knows_variances: ClassVar[bool] = False
+    follows: ClassVar[bool] = False
 
     def mean_at(self, X: Array, alpha: Array) -> Array:
         """k(X, P) alpha for X (q, d), alpha (n, m): (q, m)."""

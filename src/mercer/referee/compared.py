@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 from mercer.core.arrays import Array
@@ -39,7 +40,7 @@ class Compared:
         return np.asarray((self.approximate - self.truth) / self.scale)
 
     @property
-    def beyond(self) -> Array:
+    def beyond(self) -> NDArray[np.bool_]:
         """Which differences (k,) are beyond what the error of the draws explains.
 
         The limit is that of the largest of k normal numbers: if nothing differs, one is found with
@@ -49,7 +50,7 @@ class Compared:
         return np.asarray(np.abs(self.approximate - self.truth) > limit * self.error)
 
     @property
-    def flagged(self) -> Array:
+    def flagged(self) -> NDArray[np.bool_]:
         """Which differences (k,) are beyond the error and large enough to matter."""
         return np.asarray(self.beyond & (np.abs(self.difference) > self.tolerance))
 

@@ -169,5 +169,5 @@ def log_mean(log_weights: Array) -> tuple[float, float]:
     value = float(logsumexp(log_weights) - np.log(runs))
     share = np.exp(log_weights - value)
     own = float(np.std(share, ddof=1)) / np.sqrt(runs)
-    normal = float(np.sqrt(np.expm1(min(np.var(log_weights, ddof=1), 700.0)) / runs))
+    normal = float(np.sqrt(np.expm1(min(float(np.var(log_weights, ddof=1)), 700.0)) / runs))
     return value, max(own, normal)

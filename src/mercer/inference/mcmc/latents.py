@@ -64,7 +64,7 @@ class Latents:
     @property
     def rank(self) -> int:
         """How many directions K has."""
-        return self.root.shape[1]
+        return int(self.root.shape[1])
 
     def prior(self, rng: np.random.Generator, b: int) -> Array:
         """Return b draws of the prior as states."""

@@ -249,8 +249,8 @@ class MCMC(Inference):
         Its gradient is that of formula (3) with the moments of the draws, which have an error: a
         search uses the approximation that stands in.
         """
-        each = [one.details.get("log_evidence") for one in solution.report.each()]
-        return Evidence(float("nan") if None in each else float(sum(each)))
+        each = [one.details.get("log_evidence", np.nan) for one in solution.report.each()]
+        return Evidence(float(np.sum(each)))
 
 
 def longest(chains: list[Chain]) -> list[Chain]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -100,6 +101,7 @@ class DrawnOperator(SeveralOperator):
 class SharedOperator(PosteriorOperator):
     """C of another member of the same mixture, which a file keeps once."""
 
+    follows: ClassVar[bool] = True
     of: PosteriorOperator
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
