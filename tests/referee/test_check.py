@@ -10,7 +10,7 @@ from mercer.inference import MCMC, Laplace, Variational
 from mercer.inference.base import Task
 from mercer.inference.mcmc.latents import Latents
 from mercer.kernels import RBF
-from mercer.linalg import DenseGram
+from mercer.linalg import DenseGram, Inducing
 from mercer.losses import Gaussian, LaplaceNoise, Logistic, Poisson, Probit, Softmax, StudentT
 from mercer.referee import Compared, EvidenceBracket, gaussian_bound
 from mercer.referee.evidence import lower_bound, upper_bound
@@ -219,3 +219,17 @@ def test_an_interrupt_during_annealing_leaves_the_rest():
     assert any("interrupted" in message for message in check.messages)
     assert check.evidence.bridge is not None
     assert isinstance(check.evidence, EvidenceBracket)
+
+
+def test_few_points_are_judged_against_all_rows():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 6.0, size=(20, 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=20)
+    few = Inducing(m=3, rows=20)
+    model = GPRegressor(KERNEL, loss=Gaussian(0.05), gram=few, search=None).fit(X, y)
+    check = check_inference_on(model, X, y, inference=QUICK, runs=0)
+    assert "latent mean" in check.flags  # three points cannot follow three waves
+    assert check.evidence.given is None
+    assert check.evidence.bridge > model.log_evidence_
+    with pytest.raises(ValueError, match="few points"):
+        gaussian_bound(model, X, y)
