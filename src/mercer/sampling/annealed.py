@@ -3,7 +3,7 @@
 Along powers 0 = t_0 < ... < t_T = 1 of the likelihood, a run begins with a draw of the prior,
 collects log weight += (t_j - t_(j-1)) log likelihood, and moves by a transition that leaves prior
 times likelihood^t_j as it is. The mean of the weights is the evidence, whatever the number of
-powers and however well the transitions mix: theory (A24). Neal (2001), Annealed importance
+powers and however well the transitions mix: theory (T5). Neal (2001), Annealed importance
 sampling.
 """
 

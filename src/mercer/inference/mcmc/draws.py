@@ -19,7 +19,7 @@ AGREE = 1.05  # R-hat up to which chains agree; it is the largest of all latent 
 
 
 class Averages(NamedTuple):
-    """Series (chains, samples, ...) whose means are moments of the posterior: theory (A23)."""
+    """Series (chains, samples, ...) whose means are moments of the posterior: theory (T4)."""
 
     nu: Array  # (chains, samples, m, r)
     mean: Array  # (chains, samples, n, m)

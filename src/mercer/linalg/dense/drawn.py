@@ -3,7 +3,7 @@
 Given the values f_s of a draw at the points, the function elsewhere is formula (1)-(2) with
 alpha_s = K^+ f_s and C = K^+ = Q'Q, the same for every draw. The mixture of all of them has
 
-    mean(x) = k(x, P) mean(alpha_s),    C = K^+ - cov(alpha_s)                   theory (A20), (A21)
+    mean(x) = k(x, P) mean(alpha_s),    C = K^+ - cov(alpha_s)                   theory (T1), (T2)
 """
 
 from __future__ import annotations
