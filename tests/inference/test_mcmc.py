@@ -188,7 +188,7 @@ def test_counts(tmp_path):
     low, high = model.predict_interval(X, 0.9)
     assert np.mean((y >= low) & (high >= y)) > 0.8
     assert np.isfinite(model.predictive_log_density(X, y)).all()
-    assert model.summary()
+    assert "R-hat" in str(model.summary())
 
 
 def test_a_search_runs_on_the_approximation_and_its_result_is_drawn():
@@ -239,3 +239,18 @@ def test_bad_settings_are_refused():
         MCMC().solve(gram, np.ones((2, 1)), Logistic(), basis=np.ones((2, 1)))
     with pytest.raises(ValueError, match="not a likelihood"):
         KernelRegressor(KERNEL, loss="hinge", inference="mcmc").fit(TWO, [-1.0, 1.0])
+
+
+def test_moments_of_the_posterior_are_the_gradient_of_its_evidence():
+    """Theory (T2): dE/dK = (a a' - C) / 2 with C = K^-1 - cov(alpha), no further term."""
+    y, loss, K = np.array([1.0, -1.0]), Logistic(), KERNEL(TWO)
+    _, m, S = brute(K, y, loss)
+    inverse = np.linalg.inv(K)
+    a, C = inverse @ m, inverse - inverse @ S @ inverse
+    wanted, step = 0.5 * (np.outer(a, a) - C), 1e-4
+    for i, j in ((0, 0), (0, 1)):
+        move = np.zeros((2, 2))
+        move[i, j] = move[j, i] = step
+        ahead, back = (brute(K + sign * move, y, loss)[0] for sign in (1.0, -1.0))
+        slope = (wanted[i, j] + (wanted[j, i] if i != j else 0.0)) * 2.0 * step
+        assert ahead - back == pytest.approx(slope, rel=1e-3)

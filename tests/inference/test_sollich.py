@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import log_expit, logsumexp
 
-from mercer.inference import sollich_evidence
+from mercer.inference import sollich_evidence, sollich_sample
 from mercer.inference.sollich import hinge_weights, log_mean, square_root
 from mercer.kernels import RBF
 from mercer.losses.binary.margins import hinge_normaliser
@@ -131,3 +131,34 @@ def test_refuses(change: dict, words: str) -> None:
 def test_refuses_an_indefinite_matrix() -> None:
     with pytest.raises(ValueError, match="semidefinite"):
         square_root(np.array([[1.0, 2.0], [2.0, 1.0]]))
+
+
+def test_data_sets_come_as_often_as_their_evidence_says() -> None:
+    """Two places, two rows: the eight data sets against their probabilities."""
+    places, kernel, C = np.array([[0.0], [0.8]]), 3.0 * RBF(1.0), 0.7
+    rng, count, total = np.random.default_rng(0), {}, 1500
+    tries = 0
+    for _ in range(total):
+        made = sollich_sample(kernel, places, 2, C, rng=rng)
+        key = tuple(zip((made.X[:, 0] > 0.4).tolist(), made.y.tolist(), strict=True))
+        count[key] = count.get(key, 0) + 1
+        tries += made.tries
+    K = kernel(places)
+    L = np.linalg.cholesky(K)
+    f = np.random.default_rng(1).normal(size=(100_000, 2)) @ L.T
+    like = {
+        (a, y): np.exp(log_expit(2 * C) - C * np.maximum(1 - y * f[:, int(a)], 0))
+        for a in (False, True)
+        for y in (-1.0, 1.0)
+    }
+    weights = {
+        pair: float((like[pair[0]] * like[pair[1]]).mean())
+        for pair in itertools.product(like, repeat=2)
+    }
+    mass = sum(weights.values())
+    assert total / tries == pytest.approx(mass / 4, rel=0.1)  # the chance to be kept
+    for pair, weight in weights.items():
+        wanted = total * weight / mass
+        assert abs(count.get(pair, 0) - wanted) < 4.5 * np.sqrt(wanted) + 1
+    with pytest.raises(ValueError, match="fewer rows"):
+        sollich_sample(1e-6 * RBF(), places, 200, 5.0, tries=10)

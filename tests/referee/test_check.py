@@ -10,9 +10,9 @@ from mercer.inference import MCMC, Laplace, Variational
 from mercer.inference.base import Task
 from mercer.inference.mcmc.latents import Latents
 from mercer.kernels import RBF
-from mercer.linalg import DenseGram
+from mercer.linalg import DenseGram, Inducing
 from mercer.losses import Gaussian, LaplaceNoise, Logistic, Poisson, Probit, Softmax, StudentT
-from mercer.referee import EvidenceBracket, Figures, gaussian_bound
+from mercer.referee import Compared, EvidenceBracket, gaussian_bound
 from mercer.referee.evidence import lower_bound, upper_bound
 from mercer.referee.gaussian import Whitened, bound
 from tests.reference.latents import brute
@@ -158,7 +158,8 @@ def test_several_machines_are_checked_one_by_one():
     X = np.linspace(0.0, 3.0, 8)[:, None]
     y = np.array([0, 0, 1, 1, 1, 2, 2, 2])
     model = GPClassifier(KERNEL, loss="probit", inference="ep", search=None).fit(X, y)
-    check = check_inference_on(model, X, y, inference=QUICK, runs=0)
+    longer = MCMC(samples=150, warmup=50)
+    check = check_inference_on(model, X, y, inference=longer, runs=0)
     assert len(check.draws) == 3
     assert check.flags == []
     assert check.evidence.lower < check.evidence.bridge < check.evidence.upper
@@ -198,10 +199,10 @@ def test_the_bound_of_a_model_is_in_the_users_units():
 def test_figures_tell_chance_from_difference():
     rng = np.random.default_rng(0)
     truth, error = np.zeros(50), np.full(50, 0.1)
-    alike = Figures("x", 0.1 * rng.standard_normal(50), truth, error, 1.0, "units", 0.05)
+    alike = Compared("x", 0.1 * rng.standard_normal(50), truth, error, 1.0, "units", 0.05)
     assert not alike.beyond.any()
     assert "within the error" in alike.line()
-    small = Figures("x", truth + 1.0, truth, error, 1.0, "units", 2.0)
+    small = Compared("x", truth + 1.0, truth, error, 1.0, "units", 2.0)
     assert small.beyond.all()
     assert not small.flagged.any()
     assert "too small to matter" in small.line()
@@ -218,3 +219,17 @@ def test_an_interrupt_during_annealing_leaves_the_rest():
     assert any("interrupted" in message for message in check.messages)
     assert check.evidence.bridge is not None
     assert isinstance(check.evidence, EvidenceBracket)
+
+
+def test_few_points_are_judged_against_all_rows():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 6.0, size=(20, 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=20)
+    few = Inducing(m=3, rows=20)
+    model = GPRegressor(KERNEL, loss=Gaussian(0.05), gram=few, search=None).fit(X, y)
+    check = check_inference_on(model, X, y, inference=QUICK, runs=0)
+    assert "latent mean" in check.flags  # three points cannot follow three waves
+    assert check.evidence.given is None
+    assert check.evidence.bridge > model.log_evidence_
+    with pytest.raises(ValueError, match="few points"):
+        gaussian_bound(model, X, y)

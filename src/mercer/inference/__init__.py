@@ -13,7 +13,12 @@ from mercer.inference.sites.bound import Bound
 from mercer.inference.sites.ep import EP
 from mercer.inference.sites.laplace import Laplace
 from mercer.inference.smo import SMO
-from mercer.inference.sollich import SollichEvidence, sollich_evidence
+from mercer.inference.sollich import (
+    SollichEvidence,
+    SollichSample,
+    sollich_evidence,
+    sollich_sample,
+)
 from mercer.inference.variational.gaussian import Variational
 from mercer.losses.base import Loss
 
@@ -32,11 +37,13 @@ __all__ = [
     "Primal",
     "Report",
     "SollichEvidence",
+    "SollichSample",
     "Solution",
     "Variational",
     "by_name",
     "for_loss",
     "sollich_evidence",
+    "sollich_sample",
 ]
 
 

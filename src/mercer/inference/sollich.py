@@ -14,6 +14,7 @@ from mercer.losses.base import check_positive
 from mercer.losses.binary.margins import Hinge, hinge_normaliser
 
 FREEDOM = 10.0  # degrees of freedom of the proposals
+BATCH = 256  # data sets begun at a time
 STEPS = 80  # of expectation propagation at most
 
 
@@ -105,6 +106,74 @@ def sollich_evidence(
     value = len(y) * float(log_expit(2.0 * C)) + integral - normaliser
     total_error, fewer = float(np.hypot(error, other_error)), min(effective, other_effective)
     return SollichEvidence(value, integral, normaliser, total_error, fewer, negative)
+
+
+@dataclass(frozen=True)
+class SollichSample:
+    """A data set of Sollich's model: X (n, d), y (n,) and f (n,), and the ``tries`` it took."""
+
+    X: Array
+    y: Array
+    f: Array
+    tries: int
+
+
+def sollich_sample(
+    kernel: Kernel,
+    inputs: Array,
+    n: int,
+    C: float = 1.0,
+    *,
+    tries: int = 1_000_000,
+    rng: np.random.Generator | int = 0,
+) -> SollichSample:
+    """Draw a data set of n rows from Sollich's model of the support vector classifier.
+
+    A function is drawn from the prior and n inputs from the rows of ``inputs`` (with replacement:
+    they stand for the distribution of inputs); each row answers +1, -1 or "do not know", see
+    :func:`sollich_evidence`. If any does not know, function and inputs are drawn anew. Functions
+    that are often inside the margin are therefore rarer than the prior has them, the more so the
+    larger n: ``tries`` is about 1 / N_n.
+
+    Parameters
+    ----------
+    kernel, C : as for :func:`sollich_evidence`.
+    inputs : (m, d), from which the inputs are drawn.
+    tries : data sets that are begun at most; then it is refused.
+
+    Reference: Seeger's thesis, section 2.1.8; Sollich (2002), section 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import RBF
+    >>> made = sollich_sample(9.0 * RBF(), np.linspace(0, 5, 30)[:, None], 10)
+    >>> made.X.shape, sorted(set(made.y.tolist())), made.tries >= 1
+    ((10, 1), [-1.0, 1.0], True)
+    """
+    inputs = np.asarray(inputs, dtype=np.float64)
+    check_positive("sollich_sample", C=C)
+    if inputs.ndim != 2 or not len(inputs) or n < 1 or tries < 1:
+        raise ValueError("sollich_sample needs inputs (m, d), m >= 1, n >= 1 and tries >= 1")
+    rng, (L, _) = np.random.default_rng(rng), square_root(kernel(inputs))
+    done = 0
+    while done < tries:
+        count = min(BATCH, tries - done)
+        at = rng.integers(len(inputs), size=(count, n))
+        functions = rng.standard_normal((count, len(inputs))) @ L.T
+        f = np.take_along_axis(functions, at, axis=1)
+        draw = rng.random((count, n))
+        known = np.all(draw < hinge_normaliser(f, C), axis=1)
+        if np.any(known):
+            i = int(np.argmax(known))
+            plus = np.exp(log_expit(2.0 * C) - C * np.maximum(1.0 - f[i], 0.0))
+            y = np.where(draw[i] < plus, 1.0, -1.0)
+            return SollichSample(inputs[at[i]], y, f[i], done + i + 1)
+        done += count
+    raise ValueError(
+        f"none of {tries} data sets had an answer for all of its {n} rows: give fewer rows, a "
+        "kernel with a larger variance, or more tries"
+    )
 
 
 def square_root(K: Array) -> tuple[Array, float]:

@@ -5,7 +5,7 @@ The draws f_s of the whole posterior follow that without row i if they are weigh
     r_s ~ exp(w_i g(y_i, f_si)),
 
 and given the latent values of the others, f_i is Gaussian with variance 1 / (K^+)_ii and mean
-f_si - alpha_si / (K^+)_ii: averaging over it first leaves the weights 1 / Z_s of theory (A26),
+f_si - alpha_si / (K^+)_ii: averaging over it first leaves the weights 1 / Z_s of theory (T7),
 which vary less. Gelfand, Dey & Chang (1992); Vehtari et al. (2016), Bayesian leave-one-out
 cross-validation approximations for Gaussian latent variable models, section 3.5.
 """

@@ -35,13 +35,15 @@ class PosteriorOperator(ABC):
 
     ``walks`` if the prior is Markov on a line, or a sum of such: ``mean_at`` then costs O(n + q),
     and so does ``var_at`` if it ``knows_variances``. ``expands`` if it has :meth:`against`, and
-    ``grows`` if it has :meth:`bordered`.
+    ``grows`` if it has :meth:`bordered`. ``follows`` if it is the operator of the posterior before
+    it in a list of draws: variances are then the same.
     """
 
     walks: ClassVar[bool] = False
     knows_variances: ClassVar[bool] = False
     expands: ClassVar[bool] = False
     grows: ClassVar[bool] = False
+    follows: ClassVar[bool] = False
     weighs: ClassVar[bool] = False  # known by weights of features: ``cov_at`` and ``blocks_at``
 
     @property

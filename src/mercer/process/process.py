@@ -56,6 +56,11 @@ class Process(ABC):
         """Return the processes of which this one is a mixture in equal shares: itself, or draws."""
         return [self]
 
+    @property
+    def follows(self) -> bool:
+        """Whether its covariance is that of the draw before it in a list of members."""
+        return False
+
     def blocks(self, X: Array) -> Array:
         """Return the covariance of the m functions among each other at each point: (n, m, m)."""
         return np.asarray(self.diag(X)[:, None, None] * np.eye(self.mean(X[:1]).shape[1]))
@@ -212,6 +217,10 @@ class Posterior(Process):
     @property
     def has_spread(self) -> bool:
         return self.operator.spreads
+
+    @property
+    def follows(self) -> bool:
+        return self.operator.follows
 
     def members(self) -> list[Process]:
         own = [Posterior(self.parent, self.points, *pair) for pair in self.operator.members()]

@@ -14,8 +14,8 @@ from mercer.estimators.shared.predictions import SMALLEST, log_probabilities
 from mercer.inference import MCMC
 from mercer.inference.base import Task
 from mercer.inference.mcmc.draws import Draws
+from mercer.referee.compared import Compared
 from mercer.referee.evidence import EvidenceBracket, lower_bound, upper_bound
-from mercer.referee.figures import Figures
 from mercer.referee.gaussian import bound, gaussians
 from mercer.referee.rows import Training
 from mercer.sampling.annealed import annealed
@@ -47,9 +47,9 @@ class InferenceCheck:
     """
 
     inference: str
-    mean: Figures
-    sd: Figures
-    predictions: Figures | None
+    mean: Compared
+    sd: Compared
+    predictions: Compared | None
     evidence: EvidenceBracket
     draws: list[dict[str, Any]] = field(repr=False)
     messages: list[str] = field(default_factory=list)
@@ -197,7 +197,7 @@ def _bracket(draws: Draws, task: Task, runs: int, method: MCMC) -> tuple[Evidenc
     return EvidenceBracket(**found), said
 
 
-def _latent(rows: Training, drawn: list[Draws]) -> tuple[Figures, Figures]:
+def _latent(rows: Training, drawn: list[Draws]) -> tuple[Compared, Compared]:
     """Return mean and deviation of the latent values, the model's and the truth."""
     mean, sd = rows.marginals()
     units = rows.model.units_.of_latent(rows.loss)
@@ -212,7 +212,7 @@ def _latent(rows: Training, drawn: list[Draws]) -> tuple[Figures, Figures]:
         return np.asarray(values * scale).ravel()
 
     return (
-        Figures(
+        Compared(
             "latent mean",
             flat(mean) + np.broadcast_to(shift, mean.shape).ravel(),
             flat(true) + np.broadcast_to(shift, mean.shape).ravel(),
@@ -221,7 +221,7 @@ def _latent(rows: Training, drawn: list[Draws]) -> tuple[Figures, Figures]:
             "deviations",
             MATTER["mean"],
         ),
-        Figures(
+        Compared(
             "latent deviation",
             flat(sd),
             flat(deviation),
@@ -233,7 +233,7 @@ def _latent(rows: Training, drawn: list[Draws]) -> tuple[Figures, Figures]:
     )
 
 
-def _predictions(rows: Training, drawn: list[Draws], at: tuple[Any, Any]) -> Figures | None:
+def _predictions(rows: Training, drawn: list[Draws], at: tuple[Any, Any]) -> Compared | None:
     """Return predictions at rows, the model's and those averaged over the draws."""
     model, loss, (X, y) = rows.model, rows.loss, at
     means, variance = _conditional(rows, drawn, model._inputs(X))
@@ -258,7 +258,7 @@ def _predictions(rows: Training, drawn: list[Draws], at: tuple[Any, Any]) -> Fig
         true, error = true / total, error / total
         tolerance = MATTER["probability"]
         name, unit = "probability", "of 1"
-        return Figures(name, own.ravel(), true.ravel(), error.ravel(), 1.0, unit, tolerance)
+        return Compared(name, own.ravel(), true.ravel(), error.ravel(), 1.0, unit, tolerance)
     if y is None:
         return None
     target = model.units_.y_standardised(as_columns(y))
@@ -271,7 +271,7 @@ def _predictions(rows: Training, drawn: list[Draws], at: tuple[Any, Any]) -> Fig
     own = as_columns(model.predictive_log_density(X, y))
     tolerance, name, unit = MATTER["density"], "log density", "nats"
     error = (error / share).ravel()
-    return Figures(name, own.ravel(), true.ravel(), error, 1.0, unit, tolerance)
+    return Compared(name, own.ravel(), true.ravel(), error, 1.0, unit, tolerance)
 
 
 def _conditional(rows: Training, drawn: list[Draws], inside: Array) -> tuple[Array, Array | None]:

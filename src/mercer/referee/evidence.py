@@ -4,7 +4,7 @@
 
 The upper bound takes each convex loss by a tangent (the affine bound of the thesis, 4.3.2); the
 best tangents are those at the mode, where it is the MAP value, -sum w g - 1/2 f'K^-1 f.
-Theory (A28).
+Theory (T9).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The bound of a given Gaussian: F(q) for q = N(mu, Sigma), whoever found it; theory (A27).
+"""The bound of a given Gaussian: F(q) for q = N(mu, Sigma), whoever found it; theory (T8).
 
     F(q) = -sum_i w_i E_q[g(y_i, f_i)] - KL(q || prior) <= log p(y)
 

@@ -3,7 +3,7 @@
 Along powers 0 = t_0 < ... < t_T = 1 of the likelihood, a run begins with a draw of the prior,
 collects log weight += (t_j - t_(j-1)) log likelihood, and moves by a transition that leaves prior
 times likelihood^t_j as it is. The mean of the weights is the evidence, whatever the number of
-powers and however well the transitions mix: theory (A24). Neal (2001), Annealed importance
+powers and however well the transitions mix: theory (T5). Neal (2001), Annealed importance
 sampling.
 """
 
@@ -169,5 +169,5 @@ def log_mean(log_weights: Array) -> tuple[float, float]:
     value = float(logsumexp(log_weights) - np.log(runs))
     share = np.exp(log_weights - value)
     own = float(np.std(share, ddof=1)) / np.sqrt(runs)
-    normal = float(np.sqrt(np.expm1(min(np.var(log_weights, ddof=1), 700.0)) / runs))
+    normal = float(np.sqrt(np.expm1(min(float(np.var(log_weights, ddof=1)), 700.0)) / runs))
     return value, max(own, normal)

@@ -5,7 +5,7 @@ Draws of a normalised q and of p* / Z meet where both are: with l = log p* - log
     Z = E_q[e^l / (s_p e^l / Z + s_q)] / E_p[1 / (s_p e^l / Z + s_q)]
 
 for every Z that the right side holds; the fixed point has the least error. Both averages are of
-bounded numbers: tails of q that are too thin cannot spoil them. Theory (A25). Meng & Wong (1996),
+bounded numbers: tails of q that are too thin cannot spoil them. Theory (T6). Meng & Wong (1996),
 Simulating ratios of normalizing constants via a simple identity, (4.1).
 """
 

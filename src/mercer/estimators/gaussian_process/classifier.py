@@ -46,7 +46,7 @@ class GPClassifier(Additive, ClassMachine):
         several classes. A binary loss is one machine per class against the rest, on one kernel.
         "ordinal" is for classes that are ordered numbers (grades): one function, with cut points
         that are learned with the kernel (:class:`~mercer.losses.LearnedOrdinal`).
-    inference : "auto", "ep", "laplace", "variational", "bound" or Inference
+    inference : "auto", "ep", "laplace", "variational", "bound", "mcmc" or Inference
         "auto" is EP for two classes (its probabilities have the smallest measured log loss, those
         of Laplace are under-confident) and Laplace for several. On m inducing points several
         classes are one machine each against the rest, by EP, or variational where n m^2 > 1e10.

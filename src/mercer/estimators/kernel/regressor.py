@@ -282,8 +282,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         target, m = self.units_.y_standardised(as_columns(y)), len(self.units_.y_scale)
         if target.shape[1] != m:
             raise ValueError(f"y has {target.shape[1]} outputs, the model has {m}")
-        members = enumerate(self.losses_)
-        each = [loss.log_predictive(target, *self._latent(inside, i)) for i, loss in members]
+        members = zip(self.losses_, self._latents(inside), strict=True)
+        each = [loss.log_predictive(target, *pair) for loss, pair in members]
         value = np.logaddexp.reduce(each, axis=0) - np.log(len(each))
         return self._shaped(value - np.log(self.units_.y_scale))
 
@@ -356,7 +356,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         return posterior.mean(inside), variance[:, None]
 
     def _latents(self, inside: Array) -> list[tuple[Array, Array]]:
-        return [self._latent(inside, i) for i in range(len(self.losses_))]
+        found: list[tuple[Array, Array]] = []
+        for i, posterior in enumerate(self.posteriors_):
+            own = posterior.follows
+            pair = (posterior.mean(inside), found[-1][1]) if own else self._latent(inside, i)
+            found.append(pair)
+        return found
 
     def _moments(
         self, inside: Array, latents: list[tuple[Array, Array]] | None = None

@@ -175,8 +175,13 @@ class ClassProbabilities(Classifies, Predicts):
     def _latents(self, X: Any, noise: bool) -> list[Moments]:
         """Return mean and variance of f at X for each posterior; see :func:`latent`."""
         inside = self._inputs(X)
-        pairs = zip(self.posteriors_, self.losses_, strict=True)
-        return [latent(posterior, loss, inside, noise) for posterior, loss in pairs]
+        found: list[Moments] = []
+        for posterior, loss in zip(self.posteriors_, self.losses_, strict=True):
+            if posterior.follows:
+                found.append((posterior.mean(inside), found[-1][1]))
+            else:
+                found.append(latent(posterior, loss, inside, noise))
+        return found
 
     def predict_latent(self, X: Any) -> Moments:
         """Return mean and standard deviation of f at X: (q,), or (q, k) for several classes.

@@ -17,7 +17,6 @@ from mercer.estimators.shared.units import Units, standardised_basis
 from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
-from mercer.linalg.dense.drawn import SharedOperator
 from mercer.losses.base import Loss
 from mercer.process.record import POSTERIOR
 
@@ -82,7 +81,7 @@ def link_shared(posteriors: list[Any]) -> None:
     """Give members that share the operator C of the one before them that operator."""
     owner = posteriors[0]
     for posterior in posteriors:
-        if not isinstance(posterior.operator, SharedOperator):
+        if not posterior.follows:
             owner = posterior
             continue
         same = owner is not posterior and np.array_equal(owner.points, posterior.points)

@@ -86,7 +86,7 @@ def machine_rows(machine: Any) -> Rows:
         *(("Quality", "doubtful", text) for text in doubts(report)),
         *(("Quality", "few rows", text) for text in few_rows(machine)),
         ("Quality", "effective degrees of freedom", None if degrees is None else f"{degrees:.2f}"),
-        ("Numerics", "mode" if evidence is None else inference["name"], _steps(inference)),
+        ("Numerics", _method(inference, evidence), _steps(inference)),
         ("Numerics", "convergence", _convergence(report)),
         ("Numerics", "jitter", f"{jitter:.1g} of each variance" if jitter else "none"),
     ]
@@ -187,9 +187,18 @@ def _ard(report: dict[str, Any] | None) -> str | None:
     return f"{gained} for {report['extra_parameters']} more parameters"
 
 
+def _method(report: dict[str, Any], evidence: float | None) -> str:
+    return "mode" if evidence is None and "rhat" not in report else str(report["name"])
+
+
 def _steps(report: dict[str, Any]) -> str | None:
     if report.get("iterations") is None:
         return None
+    if "rhat" in report:
+        text = f"{report['iterations']} draws, R-hat {report['rhat']:.3f}, effective sample size "
+        text += f"{report['ess']:.0f}"
+        error = report.get("log_evidence_error")
+        return text if error is None else f"{text}, error of the log evidence {error:.2g}"
     text = f"{'' if report['converged'] else 'not '}converged after {report['iterations']} steps"
     return text if report.get("gap") is None else f"{text}, duality gap {report['gap']:.2g}"
 

@@ -19,7 +19,7 @@ AGREE = 1.05  # R-hat up to which chains agree; it is the largest of all latent 
 
 
 class Averages(NamedTuple):
-    """Series (chains, samples, ...) whose means are moments of the posterior: theory (A23)."""
+    """Series (chains, samples, ...) whose means are moments of the posterior: theory (T4)."""
 
     nu: Array  # (chains, samples, m, r)
     mean: Array  # (chains, samples, n, m)
@@ -54,16 +54,18 @@ class Draws:
 
         E[score] = 0 and E[(nu - E nu) score'] = -I for every posterior (Stein). With S0 = T T' of
         the guess the series nu + S0 score has the mean of nu, and no variance if the guess is the
-        posterior: Assaraf & Caffarel (1999); Mira, Solgi & Imparato (2013).
+        posterior: Assaraf & Caffarel (1999); Mira, Solgi & Imparato (2013). The prior is no such
+        guess: then nothing is taken off.
         """
         f = self.f.reshape(-1, *self.f.shape[2:])
         R, slope, own = self.latents.root, self.latents.slope(f), self.nu
-        moved = self.guess.spread(self.latents.score(own, slope))
+        near = float(self.guess.name != "prior")
+        moved = near * self.guess.spread(self.latents.score(own, slope))
         nu = own + moved
         along = np.swapaxes(moved @ R.T, -1, -2)  # (b, n, m)
         mean = f + along
         centred = f - mean.mean(axis=0)
-        guessed = ((R @ self.guess.scale) ** 2).sum(axis=2).T  # (n, m), of S0
+        guessed = near * ((R @ self.guess.scale) ** 2).sum(axis=2).T  # (n, m), of S0
         variance = centred * (centred + along) + guessed
         bend = -centred * slope
         shape = self.states.shape[:2]

@@ -1,6 +1,6 @@
 """Latent values in whitened coordinates, and a Gaussian near their posterior.
 
-f = mean + R nu with R R' = K, so that nu ~ N(0, I) before the data. Theory (A20), (A22).
+f = mean + R nu with R R' = K, so that nu ~ N(0, I) before the data. Theory (T1), (T3).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Latents:
     @property
     def rank(self) -> int:
         """How many directions K has."""
-        return self.root.shape[1]
+        return int(self.root.shape[1])
 
     def prior(self, rng: np.random.Generator, b: int) -> Array:
         """Return b draws of the prior as states."""

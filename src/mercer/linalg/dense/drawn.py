@@ -3,13 +3,14 @@
 Given the values f_s of a draw at the points, the function elsewhere is formula (1)-(2) with
 alpha_s = K^+ f_s and C = K^+ = Q'Q, the same for every draw. The mixture of all of them has
 
-    mean(x) = k(x, P) mean(alpha_s),    C = K^+ - cov(alpha_s)                   theory (A20), (A21)
+    mean(x) = k(x, P) mean(alpha_s),    C = K^+ - cov(alpha_s)                   theory (T1), (T2)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -101,6 +102,7 @@ class DrawnOperator(SeveralOperator):
 class SharedOperator(PosteriorOperator):
     """C of another member of the same mixture, which a file keeps once."""
 
+    follows: ClassVar[bool] = True
     of: PosteriorOperator
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:

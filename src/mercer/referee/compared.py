@@ -1,10 +1,11 @@
-"""Figures: what an approximation says of some quantities, what is true, and how sure that is."""
+"""Compared: what an approximation says of some quantities, what is true, and how sure that is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 from mercer.core.arrays import Array
@@ -13,7 +14,7 @@ CHANCE = 0.01  # probability that any of the quantities is found to differ where
 
 
 @dataclass(frozen=True)
-class Figures:
+class Compared:
     """Some quantities of the same sort, by an approximation and by draws of the posterior.
 
     Attributes
@@ -39,7 +40,7 @@ class Figures:
         return np.asarray((self.approximate - self.truth) / self.scale)
 
     @property
-    def beyond(self) -> Array:
+    def beyond(self) -> NDArray[np.bool_]:
         """Which differences (k,) are beyond what the error of the draws explains.
 
         The limit is that of the largest of k normal numbers: if nothing differs, one is found with
@@ -49,7 +50,7 @@ class Figures:
         return np.asarray(np.abs(self.approximate - self.truth) > limit * self.error)
 
     @property
-    def flagged(self) -> Array:
+    def flagged(self) -> NDArray[np.bool_]:
         """Which differences (k,) are beyond the error and large enough to matter."""
         return np.asarray(self.beyond & (np.abs(self.difference) > self.tolerance))
 
