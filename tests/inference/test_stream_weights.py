@@ -178,9 +178,9 @@ def test_sequential_laplace_of_one_row_is_laplace():
     stream = OnlineLogisticClassifier(kernel, inference=Laplace())
     stream.partial_fit(x, y, classes=labels)
     gram = mercer.linalg.DenseGram(kernel, x, keep=True)
-    batch = Laplace().solve(gram, np.ones((1, 1)), mercer.losses.Logistic())
+    batch = Laplace(tol=1e-14).solve(gram, np.ones((1, 1)), mercer.losses.Logistic())
     value = Laplace().evidence(gram, np.ones((1, 1)), mercer.losses.Logistic(), batch).value
-    assert stream.log_evidence_ == pytest.approx(value, abs=1e-12)
+    assert stream.log_evidence_ == pytest.approx(value, abs=1e-10)
     assert stream.predict_latent(x)[0][0] == pytest.approx(batch.z[0, 0], abs=1e-12)
     assert stream.predict_latent(x)[1][0] ** 2 == pytest.approx(batch.factor.cov_diag()[0])
     assert "log evidence, about" in str(stream.summary())

@@ -32,16 +32,17 @@ def mode(M: float, kappa: float, S: float, w: float) -> float:
     0.401058
     """
     low, high = sorted((M, M + kappa * w * S))
-    f = M
+    f, last = M, np.inf
     for _ in range(STEPS):
         p = float(np.exp(-np.logaddexp(0.0, S * f)))  # sigma(-S f)
         excess = f - M - kappa * w * S * p
         low, high = (f, high) if excess < 0.0 else (low, f)
         after = f - excess / (1.0 + kappa * w * p * (1.0 - p))
-        after = after if low <= after <= high else 0.5 * (low + high)
-        if abs(after - f) <= 4e-16 * abs(after):
+        if not low <= after <= high or abs(excess) > 0.5 * last:  # Newton's steps may swing
+            after = 0.5 * (low + high)
+        if excess == 0.0 or abs(after - f) <= 4e-16 * abs(after):
             return after
-        f = after
+        f, last = after, abs(excess)
     return f
 
 
