@@ -221,7 +221,7 @@ class WeightOperator(PosteriorOperator):
         mean(x) = phi(x)'E b,    cov(x, z) = (R^-T phi(x))'(R^-T phi(z))
 
     Nothing is subtracted from the prior, so that nothing cancels; there are no points. Theory
-    (I14).
+    (I13).
 
     Parameters
     ----------

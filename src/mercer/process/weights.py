@@ -3,7 +3,7 @@
 f(x) = m0 + phi(x)'b with b ~ N(0, I) before any example. An example with features phi turns into
 an observation y of precision W (theory (O1), (O2)), and the posterior is N(R^-1 v, (R'R)^-1) with
 
-    R'R <- R'R + W phi phi',     R'v <- R'v + W (y - m0) phi                               (O12)
+    R'R <- R'R + W phi phi',     R'v <- R'v + W (y - m0) phi                               (O11)
 
 by reflections, which subtract nothing. Jaakkola & Haussler (1999), (6) to (15); their (9), (10)
 update the covariance, from which digits are lost.

@@ -1,11 +1,11 @@
 """Sequential Laplace: each label of a stream as a Gaussian about the mode given those before it.
 
-    f^ = argmax  w log sigma(S f) - (f - M)^2 / (2 kappa),   W = w sigma(f^) sigma(-f^)    (O13)
+    f^ = argmax  w log sigma(S f) - (f - M)^2 / (2 kappa),   W = w sigma(f^) sigma(-f^)    (O12)
 
 in place of the quadratic bound; the rest is as in :mod:`mercer.inference.stream`. Its variance is
 that of the curvature, wider than the bound's; what it says of a label's probability,
 
-    log q = w log sigma(S f^) - (f^ - M)^2 / (2 kappa) - 1/2 log(1 + W kappa),             (O14)
+    log q = w log sigma(S f^) - (f^ - M)^2 / (2 kappa) - 1/2 log(1 + W kappa),             (O13)
 
 is no bound. Reference: Jaakkola & Haussler (1999), footnote 3; Spiegelhalter & Lauritzen (1990).
 """
@@ -24,7 +24,7 @@ SURE = 1e-250  # a curvature below is taken for this: such a label says nothing
 
 
 def mode(M: float, kappa: float, S: float, w: float) -> float:
-    """Return f^ of (O13): the root of f - M - kappa w S sigma(-S f), by Newton within a bracket.
+    """Return f^ of (O12): the root of f - M - kappa w S sigma(-S f), by Newton within a bracket.
 
     Examples
     --------

@@ -4,7 +4,7 @@ A function is f(x) = phi(x)'b with weights b ~ N(0, I). Given sites of precision
 is N(F'alpha, (I + F'W F)^-1): the reduced prior of :mod:`mercer.linalg.reduced.gram` whose m
 numbers are the weights themselves, so that nothing is left unexplained and no Kzz is factored.
 
-Theory (I14), (I15). Reference: GPML section 2.1; Jaakkola & Haussler (1999), section 3.1.
+Theory (I13), (I14). Reference: GPML section 2.1; Jaakkola & Haussler (1999), section 3.1.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class WeightGram(ReducedGram):
     def pullback(
         self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
     ) -> Gradient:
-        """See :class:`Gram`: D = 2 dE/dK F is all that a kernel needs; theory (I15)."""
+        """See :class:`Gram`: D = 2 dE/dK F is all that a kernel needs; theory (I14)."""
         left = alpha if U is None or V is None else np.hstack([alpha, U, V])
         right = alpha if U is None or V is None else np.hstack([alpha, V, U])
         factors = [factor] if isinstance(factor, JointFactor) else _each(factor)
