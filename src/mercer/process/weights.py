@@ -86,7 +86,7 @@ class WeightLatent:
         """
         M = (1.0 - share) * np.eye(len(self.v)) + share * (self.R @ self.R.T)
         half = solve_triangular(np.linalg.cholesky(M), self.R, lower=True)
-        R = np.linalg.qr(half, mode="r")
+        R = np.asarray(np.linalg.qr(half, mode="r"))
         R = np.ascontiguousarray(np.where(np.diagonal(R) < 0.0, -1.0, 1.0)[:, None] * R)
         return WeightLatent(R, R @ (np.sqrt(1.0 - share) * self.weights))
 
