@@ -23,6 +23,7 @@ from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.reduced.weights import WeightGram, pays
 from mercer.process.process import Prior
 from mercer.search.criteria.evidence import simple_problem
+from mercer.testing.process import check_gram
 
 RNG = np.random.default_rng(0)
 N, D = 36, 3
@@ -149,6 +150,11 @@ def test_rows_that_a_kink_holds_are_left_out_as_in_the_dense_algebra():
             close(b, a)
     with pytest.raises(ValueError, match="singular"):
         WeightGram(Linear(), X).factor(np.full(N, np.inf))
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, KERNEL + White(0.05), Nystroem.example()], ids=repr)
+def test_the_contract_of_a_gram(kernel):
+    check_gram(WeightGram(kernel, X))
 
 
 def test_the_weights_are_those_of_bayesian_linear_regression():

@@ -84,13 +84,16 @@ class WeightGram(ReducedGram):
     def joint(self, D: Array) -> JointFactor:
         return JointFactor(self, D)
 
+    def carry(self, alpha: Array) -> Array:
+        """F'alpha (m, r), the means of the weights."""
+        return self.project(alpha)
+
     def stands(
         self, alpha: Array, factor: Factor, beta: Array | None
     ) -> tuple[Array, Array, WeightOperator]:
         roots = [f.R for f in _each(factor) if isinstance(f, FeatureFactor)]
         roots = [factor.R] if isinstance(factor, JointFactor) else roots
-        weights = self.project(alpha)
-        return self.support, alpha[:0], WeightOperator(self.signal, weights, roots)
+        return self.support, alpha[:0], WeightOperator(self.signal, self.carry(alpha), roots)
 
     # ------------------------------------------------------------------ gradients
     def pullback(
