@@ -124,6 +124,25 @@ class WeightGram(ReducedGram):
         gradient = self.kernel.explicit_pullback(self.points, F, 2.0 * (Q @ F))
         return self._with_noise(gradient, np.diagonal(Q)) if self._noisy else gradient
 
+    def adjoint(
+        self, factor: Factor, alpha: Array, d_alpha: Array, d_diag: Array
+    ) -> tuple[Gradient, Array]:
+        """d<Q, K>/d(kernel parameters) and the diagonal of Q, (n,), for a leave-one-out criterion.
+
+        Q = -sym((C d_alpha) alpha') - C diag(d_diag) C, of which only Q F and the diagonal are
+        formed; alpha and d_alpha are (n, r), d_diag is (n,).
+        """
+        assert isinstance(factor, FeatureFactor)
+        F, E, Y = self.features(slice(None)), factor.E, factor.solve(d_alpha)
+        CF = factor.carried(slice(None), F)
+        QF = 0.5 * (Y @ (alpha.T @ F) + alpha @ (Y.T @ F)) + factor.solve(d_diag[:, None] * CF)
+        half = transposed_solve(factor.R, np.hstack([F, factor.H]).T)
+        seen = (half * (d_diag * E**2)) @ half.T
+        squares = np.einsum("ij,ij->j", half, seen @ half) - 2.0 * d_diag * E * factor.leverage()
+        q = -np.einsum("ij,ij->i", Y, alpha) - E**2 * (d_diag + squares)
+        gradient = self.kernel.explicit_pullback(self.points, F, -2.0 * QF)
+        return (self._with_noise(gradient, q) if self._noisy else gradient), q
+
     def _with_noise(self, gradient: Gradient, q: Array) -> Gradient:
         """Add what the noise parts have of dE/dk_ii = q (n,)."""
         k, X = self.kernel, self.points
