@@ -129,13 +129,16 @@ def test_a_stored_stream_goes_on_bit_for_bit(name, kernel, tmp_path):
     assert loaded.report_ == model.report_
 
 
-def test_small_streams_stay_on_points_and_agree():
+def test_small_streams_stay_on_points_and_agree(tmp_path):
     """The first 256 rows are as ever; beyond, a stream that never turned has the same numbers."""
     given, labels = rows(3, 500)
     model = OnlineLogisticClassifier(KERNEL).partial_fit(given[:200], labels[:200])
     assert model.report_["gram"] == "dense"
+    mercer.save(model, tmp_path / "m.mercer")
     model.partial_fit(given[200:], labels[200:])
     assert model.report_["gram"] == "weights"
+    loaded = mercer.load(tmp_path / "m.mercer").partial_fit(given[200:], labels[200:])
+    np.testing.assert_array_equal(loaded.predict_proba(NEW), model.predict_proba(NEW))
     signs = np.where(labels == "up", 1.0, -1.0)[:, None]
     points, _ = StreamPosterior.empty(KERNEL, D, 1).absorb(given, signs, np.ones(500))
     mean, std = model.predict_latent(NEW)
@@ -178,9 +181,9 @@ def test_sequential_laplace_of_one_row_is_laplace():
     stream = OnlineLogisticClassifier(kernel, inference=Laplace())
     stream.partial_fit(x, y, classes=labels)
     gram = mercer.linalg.DenseGram(kernel, x, keep=True)
-    batch = Laplace().solve(gram, np.ones((1, 1)), mercer.losses.Logistic())
+    batch = Laplace(tol=1e-14).solve(gram, np.ones((1, 1)), mercer.losses.Logistic())
     value = Laplace().evidence(gram, np.ones((1, 1)), mercer.losses.Logistic(), batch).value
-    assert stream.log_evidence_ == pytest.approx(value, abs=1e-12)
+    assert stream.log_evidence_ == pytest.approx(value, abs=1e-10)
     assert stream.predict_latent(x)[0][0] == pytest.approx(batch.z[0, 0], abs=1e-12)
     assert stream.predict_latent(x)[1][0] ** 2 == pytest.approx(batch.factor.cov_diag()[0])
     assert "log evidence, about" in str(stream.summary())

@@ -43,6 +43,11 @@ def cross(kernel: Kernel, X: Value, P: Array) -> Value:
     return written(kernel, X, P)
 
 
+def explicit(kernel: Kernel, X: Value, d: int) -> Value:
+    """Return phi(X) (q, m) of weight space, for X (q, d)."""
+    return features(_spelled(kernel, d), X)
+
+
 def features(kernel: Kernel, X: Value) -> Value:
     """Return phi(X) (q, m) with k(x, z) = phi(x)'phi(z), of a kernel that has such a map."""
     if type(kernel) not in FEATURES:
@@ -393,9 +398,17 @@ FEATURES |= {
 }
 
 
+def _spelled(kernel: Kernel, d: int) -> Kernel:
+    """Return a kernel whose polynomials have a weight for each column: a graph does not know d."""
+    if isinstance(kernel, kernels.Polynomial):
+        return kernel._restated(weight=np.array(np.broadcast_to(kernel.weight, d)))
+    inside = len(kernel.columns) if isinstance(kernel, kernels.Columns) else d
+    return kernel._rebuilt({k: _spelled(v, inside) for k, v in kernel._parts().items()})
+
+
 def _monomials(kernel: kernels.Polynomial, X: Value) -> Value:
-    d = int(X.shape[1])
-    columns, (powers, roots) = X * np.sqrt(np.broadcast_to(kernel.weight, d)), kernel._monomials(d)
+    weight = np.asarray(kernel.weight, dtype=np.float64)
+    columns, (powers, roots) = X * np.sqrt(weight), kernel._monomials(len(weight))
     if kernel.offset is not None:
         columns = stack([columns, 0.0 * X.take([0]) + float(np.sqrt(kernel.offset))])
     each = [columns.take(column.tolist()) for column in powers.T]

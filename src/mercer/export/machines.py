@@ -41,7 +41,7 @@ from mercer.estimators.support_vector.regressor import SVR
 from mercer.estimators.thin_plate.estimator import ThinPlateSpline
 from mercer.export.expression import OnnxGraph, Value, evaluated, stack, value_of
 from mercer.export.functions import averaged, ndtr, probability, softmax, softmax_averaged
-from mercer.export.kernels import cross, features, written
+from mercer.export.kernels import cross, explicit, features, written
 from mercer.export.processes import Traced, TracedSparse, TracedSpline
 from mercer.inference.stream import Growing
 from mercer.losses import Logistic, NormalizedHinge
@@ -191,7 +191,7 @@ def online(model: Any, X: Value, std: bool) -> Outputs:
     """Return "probabilities" of an OnlineLogisticClassifier in its current state."""
     stream, inside = model.stream_, in_units(model.units_, X)
     if stream.weighs:
-        phi, each = features(stream.kernel, inside), []
+        phi, each = explicit(stream.kernel, inside, stream.d), []
         for latent, level in zip(stream.latents, stream.level, strict=True):
             half = phi @ solve_triangular(latent.R, np.eye(len(latent.v)))
             m = phi @ latent.weights[:, None] + float(level)

@@ -14,7 +14,7 @@ from mercer.core.errors import ExportError
 from mercer.core.memory import require_memory
 from mercer.estimators.relevance_vector.fit import Functions
 from mercer.export.expression import Value, stack, value_of, where
-from mercer.export.kernels import basis_rows, cross, features, written
+from mercer.export.kernels import basis_rows, cross, explicit, written
 from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.iterative.operator import IterativeOperator
 from mercer.linalg.operators import (
@@ -45,7 +45,7 @@ class Traced:
         self.posterior, self.prior, self.X = posterior, posterior.parent, X
         self.weighs = posterior.operator.weighs
         self.K = (
-            features(self.prior.signal, X)
+            explicit(self.prior.signal, X, int(posterior.points.shape[1]))
             if self.weighs
             else cross(self.prior.signal, X, posterior.points)
         )

@@ -320,7 +320,7 @@ class WeightOperator(PosteriorOperator):
         mean(x) = phi(x)'E b,    cov(x, z) = (R^-T phi(x))'(R^-T phi(z))
 
     Nothing is subtracted from the prior, so that nothing cancels; there are no points. Theory
-    (I14).
+    (I13).
 
     Parameters
     ----------
@@ -400,10 +400,17 @@ class WeightOperator(PosteriorOperator):
         return np.asarray(np.einsum("npc,npe->pce", halves, halves, optimize=True))
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        raise NotImplementedError("a posterior of weights stands on no points: use gram='dense'")
+        """See the base class: A and B (p, q) are covariances with the weights, phi(x)."""
+        return np.asarray(A.T @ B - self._left(A, hA).T @ self._left(B, hB))
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        raise NotImplementedError("a posterior of weights stands on no points: use gram='dense'")
+        half = self._left(A, hA)
+        return np.asarray(np.einsum("ij,ij->j", A, A) - np.einsum("ij,ij->j", half, half))
+
+    def _left(self, A: Array, h: Array | None) -> Array:
+        if not self.roots:
+            return A
+        return transposed_solve(self.roots[0], A if h is None else np.vstack([A, h.T]))
 
 
 @dataclass(eq=False)

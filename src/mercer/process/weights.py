@@ -3,7 +3,7 @@
 f(x) = m0 + phi(x)'b with b ~ N(0, I) before any example. An example with features phi turns into
 an observation y of precision W (theory (O1), (O2)), and the posterior is N(R^-1 v, (R'R)^-1) with
 
-    R'R <- R'R + W phi phi',     R'v <- R'v + W (y - m0) phi                               (O12)
+    R'R <- R'R + W phi phi',     R'v <- R'v + W (y - m0) phi                               (O11)
 
 by reflections, which subtract nothing. Jaakkola & Haussler (1999), (6) to (15); their (9), (10)
 update the covariance, from which digits are lost.
@@ -86,7 +86,7 @@ class WeightLatent:
         """
         M = (1.0 - share) * np.eye(len(self.v)) + share * (self.R @ self.R.T)
         half = solve_triangular(np.linalg.cholesky(M), self.R, lower=True)
-        R = np.linalg.qr(half, mode="r")
+        R = np.asarray(np.linalg.qr(half, mode="r"))
         R = np.ascontiguousarray(np.where(np.diagonal(R) < 0.0, -1.0, 1.0)[:, None] * R)
         return WeightLatent(R, R @ (np.sqrt(1.0 - share) * self.weights))
 

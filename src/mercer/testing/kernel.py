@@ -282,7 +282,7 @@ def _check_features(kernel: Kernel, X: Array, Z: Array) -> None:
 def _check_explicit(kernel: Kernel, X: Array) -> None:
     """The map of weight space, and its gradient: <G, k(X, X)> by the features alone."""
     m = width_of(kernel, X)
-    if m is None:
+    if not m:  # infinitely many, or noise alone
         return
     F, K = kernel.signal().explicit(X), kernel.signal()(X, X.copy())
     size = float(np.abs(K).max(initial=0.0))

@@ -97,7 +97,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         one and "dual" for one with kinks. The last two find a mode, which has no spread: there are
         predictions, but no deviations, intervals or evidence, and search must be None.
     search : "evidence", "loo", None (the parts as they are) or Search
-    gram : "auto", "dense" or "markov", the linear algebra; "auto" chooses among exact forms only.
+    gram : "auto", "dense", "markov" or "weights" (few features of the kernel, O(n m^2)), the linear
+        algebra; "auto" chooses among exact forms only.
         "inducing" or :class:`~mercer.linalg.Inducing` knows the function through few points, for
         very many rows: with search=None any convex loss has its mode there, with a duality gap.
         "kronecker" is for products of kernels on complete grids.

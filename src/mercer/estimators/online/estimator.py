@@ -313,6 +313,8 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
 
     def _rule(self) -> Rule:
         """Return how one example after the other is absorbed."""
+        if self.inference is None:  # for each batch: nothing to ask
+            return absorb
         return absorb if isinstance(self._together(), Bound) else absorb_by_laplace
 
     def _solve_together(self, points: Array, S: Array, w: Array) -> None:

@@ -213,8 +213,6 @@ class Parts:
             return "the kernel has infinitely many features, or does not state them"
         if not (self.inference.serves_inducing or self.inference.takes_weights):
             return f"{type(self.inference).__name__} needs the dense algebra"
-        if self.criterion not in (None, "evidence"):
-            return f"the search by {self.criterion!r} needs the dense algebra"
         if np.any(np.asarray(getattr(self.loss, "noise", 1.0)) == 0.0):
             return "few weights cannot meet every row, and the loss has no noise"
         if self.loss.response == "multiclass" and self.kernel.noise_free() is not self.kernel:

@@ -1,11 +1,11 @@
 """Sequential Laplace: each label of a stream as a Gaussian about the mode given those before it.
 
-    f^ = argmax  w log sigma(S f) - (f - M)^2 / (2 kappa),   W = w sigma(f^) sigma(-f^)    (O13)
+    f^ = argmax  w log sigma(S f) - (f - M)^2 / (2 kappa),   W = w sigma(f^) sigma(-f^)    (O12)
 
 in place of the quadratic bound; the rest is as in :mod:`mercer.inference.stream`. Its variance is
 that of the curvature, wider than the bound's; what it says of a label's probability,
 
-    log q = w log sigma(S f^) - (f^ - M)^2 / (2 kappa) - 1/2 log(1 + W kappa),             (O14)
+    log q = w log sigma(S f^) - (f^ - M)^2 / (2 kappa) - 1/2 log(1 + W kappa),             (O13)
 
 is no bound. Reference: Jaakkola & Haussler (1999), footnote 3; Spiegelhalter & Lauritzen (1990).
 """
@@ -24,7 +24,7 @@ SURE = 1e-250  # a curvature below is taken for this: such a label says nothing
 
 
 def mode(M: float, kappa: float, S: float, w: float) -> float:
-    """Return f^ of (O13): the root of f - M - kappa w S sigma(-S f), by Newton within a bracket.
+    """Return f^ of (O12): the root of f - M - kappa w S sigma(-S f), by Newton within a bracket.
 
     Examples
     --------
@@ -32,16 +32,17 @@ def mode(M: float, kappa: float, S: float, w: float) -> float:
     0.401058
     """
     low, high = sorted((M, M + kappa * w * S))
-    f = M
+    f, last = M, np.inf
     for _ in range(STEPS):
         p = float(np.exp(-np.logaddexp(0.0, S * f)))  # sigma(-S f)
         excess = f - M - kappa * w * S * p
         low, high = (f, high) if excess < 0.0 else (low, f)
         after = f - excess / (1.0 + kappa * w * p * (1.0 - p))
-        after = after if low <= after <= high else 0.5 * (low + high)
-        if abs(after - f) <= 4e-16 * abs(after):
+        if not low <= after <= high or abs(excess) > 0.5 * last:  # Newton's steps may swing
+            after = 0.5 * (low + high)
+        if excess == 0.0 or abs(after - f) <= 4e-16 * abs(after):
             return after
-        f = after
+        f, last = after, abs(excess)
     return f
 
 

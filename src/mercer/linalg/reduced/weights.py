@@ -4,7 +4,7 @@ A function is f(x) = phi(x)'b with weights b ~ N(0, I). Given sites of precision
 is N(F'alpha, (I + F'W F)^-1): the reduced prior of :mod:`mercer.linalg.reduced.gram` whose m
 numbers are the weights themselves, so that nothing is left unexplained and no Kzz is factored.
 
-Theory (I14), (I15). Reference: GPML section 2.1; Jaakkola & Haussler (1999), section 3.1.
+Theory (I13), (I14). Reference: GPML section 2.1; Jaakkola & Haussler (1999), section 3.1.
 """
 
 from __future__ import annotations
@@ -84,19 +84,22 @@ class WeightGram(ReducedGram):
     def joint(self, D: Array) -> JointFactor:
         return JointFactor(self, D)
 
+    def carry(self, alpha: Array) -> Array:
+        """F'alpha (m, r), the means of the weights."""
+        return self.project(alpha)
+
     def stands(
         self, alpha: Array, factor: Factor, beta: Array | None
     ) -> tuple[Array, Array, WeightOperator]:
         roots = [f.R for f in _each(factor) if isinstance(f, FeatureFactor)]
         roots = [factor.R] if isinstance(factor, JointFactor) else roots
-        weights = self.project(alpha)
-        return self.support, alpha[:0], WeightOperator(self.signal, weights, roots)
+        return self.support, alpha[:0], WeightOperator(self.signal, self.carry(alpha), roots)
 
     # ------------------------------------------------------------------ gradients
     def pullback(
         self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
     ) -> Gradient:
-        """See :class:`Gram`: D = 2 dE/dK F is all that a kernel needs; theory (I15)."""
+        """See :class:`Gram`: D = 2 dE/dK F is all that a kernel needs; theory (I14)."""
         left = alpha if U is None or V is None else np.hstack([alpha, U, V])
         right = alpha if U is None or V is None else np.hstack([alpha, V, U])
         factors = [factor] if isinstance(factor, JointFactor) else _each(factor)
@@ -120,6 +123,25 @@ class WeightGram(ReducedGram):
         F = self.features(slice(None))
         gradient = self.kernel.explicit_pullback(self.points, F, 2.0 * (Q @ F))
         return self._with_noise(gradient, np.diagonal(Q)) if self._noisy else gradient
+
+    def adjoint(
+        self, factor: Factor, alpha: Array, d_alpha: Array, d_diag: Array
+    ) -> tuple[Gradient, Array]:
+        """d<Q, K>/d(kernel parameters) and the diagonal of Q, (n,), for a leave-one-out criterion.
+
+        Q = -sym((C d_alpha) alpha') - C diag(d_diag) C, of which only Q F and the diagonal are
+        formed; alpha and d_alpha are (n, r), d_diag is (n,).
+        """
+        assert isinstance(factor, FeatureFactor)
+        F, E, Y = self.features(slice(None)), factor.E, factor.solve(d_alpha)
+        CF = factor.carried(slice(None), F)
+        QF = 0.5 * (Y @ (alpha.T @ F) + alpha @ (Y.T @ F)) + factor.solve(d_diag[:, None] * CF)
+        half = transposed_solve(factor.R, np.hstack([F, factor.H]).T)
+        seen = (half * (d_diag * E**2)) @ half.T
+        squares = np.einsum("ij,ij->j", half, seen @ half) - 2.0 * d_diag * E * factor.leverage()
+        q = -np.einsum("ij,ij->i", Y, alpha) - E**2 * (d_diag + squares)
+        gradient = self.kernel.explicit_pullback(self.points, F, -2.0 * QF)
+        return (self._with_noise(gradient, q) if self._noisy else gradient), q
 
     def _with_noise(self, gradient: Gradient, q: Array) -> Gradient:
         """Add what the noise parts have of dE/dk_ii = q (n,)."""

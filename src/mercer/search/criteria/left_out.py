@@ -18,6 +18,7 @@ from mercer.left_out.cavity import Left
 from mercer.left_out.figures import worst
 from mercer.left_out.margins import bounded_margins, left_out_latent
 from mercer.linalg.gram import Factor, Gram
+from mercer.linalg.reduced.weights import WeightGram
 from mercer.losses.base import Loss
 from mercer.losses.binary.probit import SquaredProbit
 from mercer.search.criteria.evidence import Criterion, GramMaker
@@ -88,15 +89,19 @@ class LooCriterion(Criterion):
             d_alpha = np.hstack([d_alpha, _by_point(p, d_one)])
         through_rest = -(d_res * left.residual).sum(axis=1) - d_signal * left.signal
         d_diag = _by_point(p, (through_rest * t - d_signal / W) / rest)
-        Q = _weights(solution.factor, np.hstack([solution.alpha, ones]), d_alpha, d_diag)
-        slope = gram.contract(Q) if self.moves_kernel else {}
+        each = solution.factor, np.hstack([solution.alpha, ones]), d_alpha, d_diag
+        if isinstance(gram, WeightGram):
+            slope, q = gram.adjoint(*each)
+        else:
+            Q = _weights(*each)
+            slope, q = gram.contract(Q) if self.moves_kernel else {}, np.diagonal(Q)
         # noise: through K + W^-1, through W itself and through the noise of the left-out value
         own = d_signal * P / W**2
         explicit = (left.offset * d_res).sum(axis=1) + through_rest * (1.0 - t) + own
         d_W = np.where(left.alone, own, explicit) / rest
         direct = _by_point(p, d_W) * p.weights - _by_point(p, score.noise) / precision**2
         with np.errstate(divide="ignore"):
-            d_precision = direct - np.diagonal(Q) / (p.weights * precision**2)
+            d_precision = direct - q / (p.weights * precision**2)
         own_loss = {**loss.quadratic_pullback(p.y, d_precision), **score.loss}
         return score.value, {"kernel": slope, "loss": own_loss}
 
