@@ -444,7 +444,7 @@ def test_what_ep_refuses():
     with pytest.raises(ValueError, match="one per class"):
         EP().check(losses.Softmax())
     gram = DenseGram(RBF(), np.zeros((1, 1)), keep=True)
-    with pytest.raises(ValueError, match="a row alone determines"):
+    with pytest.raises(ValueError, match="separates the labels"):
         EP().solve(gram, np.ones((1, 1)), losses.Probit(), basis=np.ones((1, 1)))
     with pytest.raises(ValueError, match="lost to rounding"):
         EP().solve(gram, np.ones((1, 1)), losses.Gaussian(noise=1e-20))

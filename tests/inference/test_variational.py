@@ -303,7 +303,7 @@ def test_refusals() -> None:
     with pytest.raises(ValueError, match="one latent function per target"):
         Variational().check(losses.Softmax())
     gram = gram_of(np.eye(2))
-    with pytest.raises(ValueError, match="unpenalised"):
+    with pytest.raises(ValueError, match="separates the labels"):
         Variational().solve(gram, np.ones((2, 1)), losses.Logistic(), basis=np.ones((2, 1)))
     assert isinstance(by_name("variational"), Variational)
 

@@ -60,6 +60,8 @@ class SiteInference(Inference):
         H, mean, m = task.H, task.mean, task.y.shape[1]
         begun = [None] * m if start is None else list(columns(start))
         if H.shape[1]:
+            if start is None:
+                self.check_basis(task.loss, task.y, H)
             task = replace(task, gram=beside(task.gram, H, task.y, task.loss))
         found = [self.sites(task.column(j), begun[j]) for j in range(m)]
         solution = joined(found, task.w)

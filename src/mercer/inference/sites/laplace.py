@@ -260,6 +260,8 @@ class Laplace(SiteInference):
         if H.shape[1]:
             from mercer.linalg.dense.contrasted import ContrastedGram
 
+            if start is None:
+                self.check_basis(task.loss, task.y, H)
             task = replace(task, gram=ContrastedGram(task.gram, H, 0.0))
         if start is not None and start.W.shape == mean.shape:
             D, f = start.W, start.z - mean
