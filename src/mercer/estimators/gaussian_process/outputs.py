@@ -231,8 +231,9 @@ class MultiOutputGPRegressor(RegressorMixin, Summarised, Predicts, Recorded, Bas
         mean = np.where(known, self.units_.y_in_user_units(mean), mean)
         variance = np.where(known, variance * scale**2, variance)
         density = density - at * np.log(scale)
-        figures = (mean, variance, density)
-        return LeftOut(np.ones(len(X)), *(part[:, 0] if self.flat_ else part for part in figures))
+        if self.flat_:
+            mean, variance, density = mean[:, 0], variance[:, 0], density[:, 0]
+        return LeftOut(np.ones(len(X)), mean, variance, density)
 
     # ------------------------------------------------------------------ what was learned
     @property

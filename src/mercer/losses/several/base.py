@@ -1,6 +1,6 @@
 """Losses of several latent functions: g(y, f_1, ..., f_m), each f with a kernel of its own.
 
-The prior is block diagonal, K_1 .. K_m (Jaakkola and Haussler 1999, theorem 1); theory (A17)-(A20).
+The prior is block diagonal, K_1 .. K_m (Jaakkola and Haussler 1999, theorem 1); theory (A17), (A18).
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class SeveralLatents(Loss):
             if np.abs(step).max() <= 1e-8:
                 break
         spread = np.linalg.solve(eye + v @ self.curvature(y, f), v)
-        return f, 0.5 * (spread + np.swapaxes(spread, -1, -2))
+        return f, np.asarray(0.5 * (spread + np.swapaxes(spread, -1, -2)), dtype=np.float64)
 
 
 def root_of(v: Array) -> Array:
