@@ -1,6 +1,6 @@
 """Losses of several latent functions: g(y, f_1, ..., f_m), each f with a kernel of its own.
 
-The prior is block diagonal, K_1 .. K_m (Jaakkola and Haussler 1999, theorem 1); theory (A17), (A18).
+The prior is block diagonal, K_1 .. K_m (Jaakkola and Haussler 1999, theorem 1): theory (A17).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class SeveralLatents(Loss):
     ...
     ...     def value(self, y, f):
     ...         return 0.5 * (f[..., 1] + np.square(y - f[..., 0]) * np.exp(-f[..., 1]))
-    >>> Uncertain().gradient(np.array([1.0]), np.zeros((1, 2))).round(6)
-    array([[-1.,  0.]])
+    >>> Uncertain().gradient(np.array([2.0]), np.zeros((1, 2))).round(6)
+    array([[-2. , -1.5]])
     """
 
     abstract: ClassVar[bool] = True
