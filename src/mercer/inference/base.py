@@ -190,6 +190,7 @@ class Inference(Component):
     needs : the methods of the loss that it calls beyond ``value``.
     takes_classes : True if it takes a loss with one latent function for each class (Softmax).
     takes_latents : True if it takes a loss of several latent functions (SeveralLatents).
+    latent_needs : what it calls of such a loss, None for ``needs``.
     needs_likelihood : True if the loss must be normalised, as for an evidence by sites.
     takes_kinks : False if the slope of the loss must not jump.
     reports : keys that ``report.plain()`` of a solution has. A search by leave-one-out bounds asks
@@ -208,6 +209,7 @@ class Inference(Component):
     needs: ClassVar[tuple[str, ...]] = ()
     takes_classes: ClassVar[bool] = False
     takes_latents: ClassVar[bool] = False
+    latent_needs: ClassVar[tuple[str, ...] | None] = None
     needs_likelihood: ClassVar[bool] = False
     takes_kinks: ClassVar[bool] = True
     reports: ClassVar[tuple[str, ...]] = ("converged", "iterations")
@@ -248,7 +250,8 @@ class Inference(Component):
             )
         if not loss.joint:
             check_elementwise(loss)
-        missing = [name for name in self.needs if not loss.offers(name)]
+        own = self.latent_needs if loss.latents else None
+        missing = [name for name in own or self.needs if not loss.offers(name)]
         if missing:
             raise ValueError(
                 f"{who} inference needs {', '.join(missing)} from the loss, and "
