@@ -8,7 +8,7 @@ from scipy.optimize import approx_fprime
 
 from mercer import inference as inferences
 from mercer import losses
-from mercer.inference import Laplace, Newton
+from mercer.inference import Laplace, Newton, Variational
 from mercer.kernels import RBF, Matern, Several
 from mercer.linalg.dense.coupled import blocked, split
 from mercer.linalg.dense.several import several_gram
@@ -42,10 +42,10 @@ CASES = [
 ]
 
 
-def evidence(kernels, y, loss, weights=None, start=None):
-    gram = several_gram(Several(kernels), X, scratch=False)
-    found = Laplace().solve(gram, y[:, None], loss, weights=weights, start=start)
-    return gram, found, Laplace().evidence(gram, y[:, None], loss, found)
+def evidence(kernels, y, loss, weights=None, start=None, inference=None):
+    gram, inference = several_gram(Several(kernels), X, scratch=False), inference or Laplace()
+    found = inference.solve(gram, y[:, None], loss, weights=weights, start=start)
+    return gram, found, inference.evidence(gram, y[:, None], loss, found)
 
 
 @pytest.mark.parametrize("weights", [None, np.resize([1.0, 2.0, 0.5], N)])
@@ -70,24 +70,31 @@ def test_laplace_is_that_of_dense_blocks(loss, y, weights):
     np.testing.assert_allclose(np.diag(operator.reduce_of(1, A[1])), both[:, 1, 1], atol=1e-6)
 
 
-@pytest.mark.parametrize(("loss", "y"), CASES)
-def test_gradient_is_that_of_differences(loss, y):
+TIGHT = Variational(tol=1e-9)
+BOTH = [pytest.param(*case.values, Laplace(), id=f"laplace-{case.id}") for case in CASES]
+BOTH += [pytest.param(*case.values, TIGHT, id=f"variational-{case.id}") for case in CASES[:3:2]]
+
+
+@pytest.mark.parametrize(("loss", "y", "inference"), BOTH)
+def test_gradient_is_that_of_differences(loss, y, inference):
     kernel = Several(KERNELS)
-    gram, found, E = evidence(KERNELS, y, loss)
+
+    def at(kernels, loss):
+        return evidence(kernels, y, loss, inference=inference)
+
+    gram, found, E = at(KERNELS, loss)
     gradient = gram.pullback(found.alpha, found.factor, E.U, E.V)
     assert set(gradient) == {path for path, _, _ in kernel.differentiable()}
     for path, slope in gradient.items():
         theta = kernel.get_params()[path]
         ahead, back = (
-            evidence(kernel.replaced({path: theta * (1 + h)}).parts, y, loss)[2].value
-            for h in (1e-4, -1e-4)
+            at(kernel.replaced({path: theta * (1 + h)}).parts, loss)[2].value for h in (1e-4, -1e-4)
         )
         assert slope == pytest.approx((ahead - back) / (2e-4 * theta), rel=1e-5, abs=1e-6)
     for path, slope in E.loss_gradient.items():
         theta = loss.get_params()[path]
         ahead, back = (
-            evidence(KERNELS, y, loss.replaced({path: theta * (1 + h)}))[2].value
-            for h in (1e-4, -1e-4)
+            at(KERNELS, loss.replaced({path: theta * (1 + h)}))[2].value for h in (1e-4, -1e-4)
         )
         assert slope == pytest.approx((ahead - back) / (2e-4 * theta), rel=1e-5, abs=1e-6)
 
@@ -103,6 +110,30 @@ def test_newton_and_a_start_end_at_the_same_mode(loss, y):
     np.testing.assert_allclose(again.z, found.z, atol=1e-6)
 
 
+@pytest.mark.parametrize(("loss", "y"), CASES[:3])
+def test_variational_is_where_the_bound_is_flat(loss, y):
+    """a = -E[g'], W = 2 dE/dv, and sites a little off make the bound no larger."""
+    w = np.resize([1.0, 2.0, 0.5], N)
+    _, found, E = evidence(KERNELS, y, loss, w, inference=TIGHT)
+    var = np.column_stack([factor.cov_diag() for factor in found.factor.factors])
+    _, dm, dv = loss.expected(y, found.z, var)
+    np.testing.assert_allclose(found.alpha, -w[:, None] * dm, atol=1e-6)
+    np.testing.assert_allclose(found.W, 2.0 * w[:, None] * dv, rtol=1e-5, atol=1e-6)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        value = 0.0
+        shift = found.alpha + 0.05 * rng.normal(size=(N, 2))
+        W = np.maximum(found.W, 1e-3) * np.exp(0.1 * rng.normal(size=(N, 2)))
+        for c, kernel in enumerate(KERNELS):
+            K = kernel(X)
+            Sigma = np.linalg.inv(np.linalg.inv(K + 1e-9 * np.eye(N)) + np.diag(W[:, c]))
+            var[:, c] = np.diagonal(Sigma)
+            logdet = np.linalg.slogdet(np.eye(N) + K * W[:, c])[1]
+            value -= 0.5 * (logdet + shift[:, c] @ K @ shift[:, c] - W[:, c] @ var[:, c])
+        f = np.column_stack([k(X) @ shift[:, c] for c, k in enumerate(KERNELS)])
+        assert value - w @ loss.expected(y, f, var)[0] < E.value + 1e-6
+
+
 def test_three_rows_against_sampling():
     """Laplace is close to the truth where noise is not the only thing that is unknown."""
     few, y = np.array([[0.0], [1.0], [2.5]]), np.array([0.4, -0.3, 0.9])
@@ -116,6 +147,10 @@ def test_three_rows_against_sampling():
     np.testing.assert_allclose(found.z[:, 1], mean[:, 1], atol=0.3)
     own = np.einsum("nii->ni", found.factor.point_blocks(gram))
     np.testing.assert_allclose(own, variance, rtol=0.35)
+    best = Variational().solve(gram, y[:, None], loss)
+    bound = Variational().evidence(gram, y[:, None], loss, best).value
+    assert wanted - 0.2 < bound < wanted + 1e-3  # a bound, and close
+    np.testing.assert_allclose(best.z, mean, atol=0.1)
 
 
 def test_no_noise_function_is_ordinary_regression():
@@ -181,6 +216,8 @@ def test_a_loss_that_hides_its_functions_is_refused():
 
 
 def test_other_inferences_refuse_and_name_one_that_does():
+    with pytest.raises(ValueError, match=r"Variational\(\)"):
+        evidence(KERNELS, REAL, losses.Heteroscedastic(), inference=Variational(factors=2))
     for name in ("ep", "bound", "exact", "dual"):
         with pytest.raises(ValueError, match=r"laplace|newton"):
             inferences.by_name(name).check(losses.Heteroscedastic())

@@ -31,6 +31,7 @@ CASES = STORED["cases"]
 NEWER = {
     "AdditiveRegressor",
     "KernelFeatures",
+    "MultiOutputGPRegressor",
     "QuantileRegressor",
 }  # estimators that came with format 2
 STREAMS = [name for name, case in CASES.items() if "next" in case]

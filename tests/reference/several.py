@@ -23,7 +23,7 @@ def blocks(W):
 
 
 def laplace(kernels, X, y, loss, w=None):
-    """The mode f (n, m) by a general minimiser, W there, and log evidence (theory A18)."""
+    """The mode f (n, m) by a general minimiser, W there, and log evidence (theory A22)."""
     n, m = len(X), len(kernels)
     w = np.ones(n) if w is None else w
     K = block_diag(*[k(X) for k in kernels])

@@ -17,6 +17,7 @@ from mercer.inference.mode.prox import has_kinks
 from mercer.kernels.base import Gradient
 from mercer.linalg.gram import Factor, Gram
 from mercer.losses.base import Loss, is_number, missing_because
+from mercer.losses.several.base import check_elementwise
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,7 @@ class Inference(Component):
     needs : the methods of the loss that it calls beyond ``value``.
     takes_classes : True if it takes a loss with one latent function for each class (Softmax).
     takes_latents : True if it takes a loss of several latent functions (SeveralLatents).
+    latent_needs : what it calls of such a loss, None for ``needs``.
     needs_likelihood : True if the loss must be normalised, as for an evidence by sites.
     takes_kinks : False if the slope of the loss must not jump.
     reports : keys that ``report.plain()`` of a solution has. A search by leave-one-out bounds asks
@@ -211,6 +213,7 @@ class Inference(Component):
     needs: ClassVar[tuple[str, ...]] = ()
     takes_classes: ClassVar[bool] = False
     takes_latents: ClassVar[bool] = False
+    latent_needs: ClassVar[tuple[str, ...] | None] = None
     needs_likelihood: ClassVar[bool] = False
     takes_kinks: ClassVar[bool] = True
     reports: ClassVar[tuple[str, ...]] = ("converged", "iterations")
@@ -253,7 +256,8 @@ class Inference(Component):
             )
         if not loss.joint:
             check_elementwise(loss)
-        missing = [name for name in self.needs if not loss.offers(name)]
+        own = self.latent_needs if loss.latents else None
+        missing = [name for name in own or self.needs if not loss.offers(name)]
         if missing:
             raise ValueError(
                 f"{who} inference needs {', '.join(missing)} from the loss, and "
@@ -373,28 +377,6 @@ def is_softmax(loss: Loss) -> bool:
     p = np.exp(f) / np.exp(f).sum(axis=1, keepdims=True)
     own = np.eye(3)[y.astype(np.intp)]
     return bool(np.allclose(loss.derivatives(y, f)[0], p - own, rtol=1e-6, atol=1e-6))
-
-
-def check_elementwise(loss: Loss) -> None:
-    """Refuse a loss whose value does not go entry by entry, as if f had several values a row."""
-    if type(loss).__module__.startswith("mercer."):
-        return  # those of the house fulfil their contract
-    if any(np.ndim(value) for value in loss.get_params(deep=False).values()):
-        return  # it knows something of each row
-    y = loss.example_targets(np.random.default_rng(0), 3)
-    f = np.array([0.3, -0.2, 0.1])
-    try:
-        found, first = np.asarray(loss.value(y, f)), np.asarray(loss.value(y[:1], f[:1]))
-        fine = found.shape == f.shape and bool(np.allclose(found[:1], first, equal_nan=True))
-    except IndexError:
-        fine = False
-    if not fine:
-        raise ValueError(
-            f"{type(loss).__name__}.value(y, f) does not go entry by entry: f is (n,), one latent "
-            "value for each target. A loss of several latent functions is a child of "
-            'losses.SeveralLatents that names them, latents = ("mean", "log_noise"); f is then '
-            "(..., m)"
-        )
 
 
 def check_limits(who: str, tol: object, max_iter: object) -> None:

@@ -91,7 +91,7 @@ def one_for_each(given: Any, who: str, latents: Sequence[str], joint: bool) -> l
                 "kernels of several latent functions are functions of the inputs: leave out noise "
                 "parts, and of precomputed values give Precomputed(matrix) with row numbers as X"
             )
-    return given
+    return list(given)
 
 
 def _is_sklearn(given: Any) -> bool:

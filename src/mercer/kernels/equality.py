@@ -357,8 +357,8 @@ class Several(_Parts, abstract=True):
 
     Examples
     --------
-    >>> Several([Matern(), 0.5 * Matern(nu=0.5)]).map(lambda k: 2.0 * k).parts[1]
-    Scale(kernel=Matern(nu=0.5), variance=1.0)
+    >>> Several([Matern(), 0.5 * Matern(nu=0.5)]).map(lambda k: 3.0 * k).parts[1]
+    Scale(kernel=Matern(nu=0.5), variance=1.5)
     """
 
     alike = True

@@ -35,8 +35,9 @@ def cavities(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> tu
         return drawn_cavities(problem, loss, solution)
     if isinstance(factor, CoupledFactor) and loss.joint:
         p, w = loss.curvature(problem.y[:, 0], solution.z), solution.weights[:, None, None]  # type: ignore[attr-defined]  # joint losses have it
-        Sigma, W = factor.point_blocks(gram)[g], (w * p)[g]
-        eye = np.eye(Sigma.shape[1])
+        eye = np.eye(solution.z.shape[1])
+        precision = solution.W[:, :, None] * eye if factor.shared is None else w * p
+        Sigma, W = factor.point_blocks(gram)[g], precision[g]
         # V = Sigma (I - t W Sigma)^-1, by its transpose
         left = eye - t[:, None, None] * np.swapaxes(W @ Sigma, 1, 2)
         V = np.asarray(np.linalg.solve(left, Sigma))

@@ -93,9 +93,9 @@ def _check_density(loss: SeveralLatents, f: Array) -> None:
                 close("moments", variance, square, 1e-5, 1e-8, "variance of y given f")
         if loss.offers("conditional_cdf"):
             top = np.array([0.0, 1.0, 2.5])
-            wanted = [_mean(loss, at, np.ones_like, t) for t in top]
+            below = [_mean(loss, at, np.ones_like, t) for t in top]
             found = loss.conditional_cdf(top, np.broadcast_to(at, (3, len(at))))
-            close("conditional_cdf", found, wanted, 1e-6, 1e-6, "P(Y <= y | f)")
+            close("conditional_cdf", found, below, 1e-6, 1e-6, "P(Y <= y | f)")
         if loss.offers("sample"):
             _check_sample(loss, at)
 

@@ -1,4 +1,4 @@
-"""The mode of several latent functions with kernels of their own; theory (A17), (A18).
+"""The mode of several latent functions with kernels of their own; theory (A21), (A22).
 
 The objective is sum_i w_i g(y_i, f_i) + 1/2 sum_c a_c'K_c a_c with f_c = K_c a_c. Where
 the loss is not convex its Hessian H may be no precision, and W, the Fisher information, stands for

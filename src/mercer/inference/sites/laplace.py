@@ -298,7 +298,7 @@ class Laplace(SiteInference):
         E = -sum_i w_i g - 1/2 sum_c a_c'K_c a_c - 1/2 log|I + K W| (GPML 3.44). With Sigma_i the
         (m, m) posterior covariance at point i, s = 1/2 d log|I + K W| / df at fixed Sigma: the loss
         states it as the slope of tr(Sigma W); the mode moves by its own Hessian H, which is W
-        where the loss is convex: z = (I + H K)^-1 s.
+        where the loss is convex: z = (I + H K)^-1 s. Theory (A23).
         """
         if not loss.joint:
             return super().evidence(gram, y, loss, solution, spread=spread)

@@ -13,9 +13,10 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Evidence, check_limits
+from mercer.inference.base import Evidence, Solution, check_limits
+from mercer.inference.mode.newton import refuse_basis
 from mercer.inference.sites.base import SiteInference, Sites, Task
-from mercer.inference.variational import factored
+from mercer.inference.variational import apart, factored
 from mercer.inference.variational.natural import (
     NOISE,
     Point,
@@ -26,6 +27,7 @@ from mercer.inference.variational.natural import (
     seen,
     settled,
 )
+from mercer.linalg.gram import Gram
 from mercer.losses.base import Loss, is_number
 from mercer.losses.numbers.defaults import slopes
 
@@ -47,7 +49,8 @@ class Variational(SiteInference):
     with mu = mean + K a and Sigma = (K^-1 + W)^-1. At the optimum a_i = -dE[w g]/dmu_i and
     W_i = 2 dE[w g]/dSigma_ii: 2n numbers, found by a safeguarded Newton method that never raises F.
     W_i is negative where the loss is concave on average (normalised hinge, Student's t). For a
-    convex loss the optimum is unique; otherwise it is a local one. On few inducing points natural
+    convex loss the optimum is unique; otherwise it is a local one. Several latent functions are
+    independent under q: a bound all the same. On few inducing points natural
     gradient steps find it, in O(n m^2) each.
 
     Parameters
@@ -75,6 +78,8 @@ class Variational(SiteInference):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("expected", "expected_higher")
+    latent_needs: ClassVar[tuple[str, ...] | None] = ("expected",)
+    takes_latents: ClassVar[bool] = True
     bounds_evidence: ClassVar[bool] = True
 
     def __init__(
@@ -105,6 +110,25 @@ class Variational(SiteInference):
                 "kernel, e.g. kernel + Constant() + Linear()"
             )
         super().check_basis(loss, y, H)
+
+    def infer(self, task: Task, start: Solution | None) -> Solution:
+        if not task.loss.latents:
+            return super().infer(task, start)
+        refuse_basis(task)
+        if self.factors is not None:
+            raise ValueError(
+                "a factor-analysed covariance is that of one latent function, and "
+                f"{type(task.loss).__name__} has several: use Variational()"
+            )
+        return apart.solved(task, start, self.tol, self.max_iter)
+
+    def evidence(
+        self, gram: Gram, y: Array, loss: Loss, solution: Solution, *, spread: Array | None = None
+    ) -> Evidence:
+        """See :meth:`Inference.evidence`."""
+        if loss.latents:
+            return apart.bound(gram, y, loss, solution)
+        return super().evidence(gram, y, loss, solution, spread=spread)
 
     def sites(self, task: Task, start: Sites | None) -> Sites:
         best = partial(climb if task.gram.few else descend, task, start, self.tol, self.max_iter)

@@ -7,7 +7,7 @@ E_c = (K_c + D_c^-1)^-1, u = R / D and M = diag(1 - sum_c R_c u_c) + sum_c u_c E
 
 The sites of a softmax with probabilities p_i and sample weight w_i have D_i = w_i p_i and
 R_i = D_i / sqrt(sum_c D_ic), W_i = w_i (diag(p_i) - p_i p_i'): the first term of M is zero, and u,
-the same for all classes, is left out: M = sum_c E_c. Theory (A15), (A18).
+the same for all classes, is left out: M = sum_c E_c. Theory (A15), (A22).
 """
 
 from __future__ import annotations

@@ -79,3 +79,56 @@ def several_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
     """Return the dense Grams of a kernel for each latent function."""
     parts: list[Kernel] = kernel.parts  # type: ignore[attr-defined]  # asked for by ``separate``
     return SeveralGram([DenseGram(k, points, keep=True, scratch=scratch) for k in parts])
+
+
+class StackedGram(Gram):
+    """The same K_1 .. K_m as one block diagonal matrix (mn, mn), function by function."""
+
+    def __init__(self, grams: list[Gram]) -> None:
+        self.grams, self.points = grams, np.concatenate([gram.points for gram in grams])
+
+    def __matmul__(self, V: Array) -> Array:
+        both = zip(self.grams, np.split(V, len(self.grams)), strict=True)
+        return np.concatenate([np.asarray(gram @ part) for gram, part in both])
+
+    def diag(self) -> Array:
+        return np.concatenate([gram.diag() for gram in self.grams])
+
+    def rows(self, index: Index) -> Array:
+        raise NotImplementedError("rows of K are those of one latent function")
+
+    def factor(self, W: Array) -> Factor:
+        both = zip(self.grams, np.split(W, len(self.grams)), strict=True)
+        return StackedFactor([gram.factor(part) for gram, part in both])
+
+    def pullback(
+        self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
+    ) -> Gradient:
+        raise NotImplementedError("gradients are those of the Gram with a column for each function")
+
+    def contract(self, Q: Array) -> Gradient:
+        raise NotImplementedError("gradients are those of the Gram with a column for each function")
+
+
+class StackedFactor(Factor):
+    """C of a block diagonal matrix: a factor for each block."""
+
+    def __init__(self, factors: list[Factor]) -> None:
+        self.factors, self.jitter = factors, max(f.jitter or 0.0 for f in factors)
+
+    def solve(self, V: Array) -> Array:
+        both = zip(self.factors, np.split(V, len(self.factors)), strict=True)
+        return np.concatenate([factor.solve(part) for factor, part in both])
+
+    def diag(self) -> Array:
+        return np.concatenate([factor.diag() for factor in self.factors])
+
+    def cov_diag(self) -> Array:
+        return np.concatenate([factor.cov_diag() for factor in self.factors])
+
+    def logdet(self) -> float:
+        return sum(factor.logdet() for factor in self.factors)
+
+    def release(self) -> None:
+        for factor in self.factors:
+            factor.release()

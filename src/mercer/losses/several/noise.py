@@ -4,7 +4,8 @@ With z = (y - f)/s, s^2 = level e^h and rho = -log density of e (Goldberg, Willi
 
     g = rho(z) + log s,    dg/df = -rho'/s,    dg/dh = (1 - z rho')/2
 
-The loss is not convex in (f, h) together; its information is diagonal, as the noise is symmetric.
+The loss is not convex in (f, h) together; its information is diagonal, as the noise is symmetric:
+theory (A24).
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class VaryingNoise(SeveralLatents):
         raise NotImplementedError
 
     def _scale(self, f: Array) -> Array:
-        return np.sqrt(self.level()) * exp(0.5 * np.asarray(f)[..., 1])
+        return np.asarray(np.sqrt(self.level()) * exp(0.5 * np.asarray(f)[..., 1]))
 
     def _parts(self, y: Array, f: Array) -> tuple[Array, Array, Array, Array]:
         """Return s, z, rho'(z) and rho''(z)."""
