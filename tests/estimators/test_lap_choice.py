@@ -247,6 +247,9 @@ def test_what_is_given_is_not_chosen(rng: np.random.Generator, machine: Any) -> 
     rule = machine(20.0, beta=1.0, **options).fit(X, y).report_["graph"]["heat"]
     assert warm["graph"]["heat"] == pytest.approx(rule * warm["choice"]["heat"], rel=1e-12)
     assert warm["choice"]["candidates"] == 3
+    if machine is LapMEDClassifier:  # refused with its own sentence
+        with pytest.raises(ValueError, match="make gamma_A smaller"):
+            machine(gamma_A=1.0, gamma_I=1.0, heat="auto", **options).fit(X, y)
     belkin = machine(gamma_A=0.001, gamma_I=1.0, **options).fit(X, y).report_
     assert "choice" not in belkin
 

@@ -163,7 +163,8 @@ def choose(asked: Asked, kernel: Callable[[Array], Array], batch: Vertices, sign
                 if asked.by not in told and asked.least < C:
                     value = log_partition(process.K, Y, w, C, path.logdet(beta))
                 found.append(Judged(C, beta * unit, times, value, **told))
-    able = [one for one in found if asked.least < one.C]  # the others are there to compare with
+    # a C that cannot be chosen is there to compare with
+    able = found if asked.C is not None else [one for one in found if asked.least < one.C]
     best, gain = _best(able), None
     plain = [one for one in found if one.beta == 0.0]
     if plain:
