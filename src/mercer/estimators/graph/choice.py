@@ -168,7 +168,7 @@ def choose(asked: Asked, kernel: Callable[[Array], Array], batch: Vertices, sign
     best, gain = _best(able), None
     plain = [one for one in found if one.beta == 0.0]
     if plain:
-        gain = {n: getattr(best, n) - max(getattr(p, n) for p in plain) for n in JUDGES}
+        gain = {by: getattr(best, by) - max(getattr(p, by) for p in plain) for by in JUDGES}
         if asked.by in JUDGES and min(gain.values()) <= GAIN:
             best = _best([one for one in able if one.beta == 0.0])
     return Chosen(best.C, best.beta, best.heat, asked.by, best.value, gain, len(found), n)
