@@ -163,11 +163,12 @@ def choose(asked: Asked, kernel: Callable[[Array], Array], batch: Vertices, sign
                 if asked.by not in told and asked.least < C:
                     value = log_partition(process.K, Y, w, C, path.logdet(beta))
                 found.append(Judged(C, beta * unit, times, value, **told))
-    able = [one for one in found if asked.least < one.C]  # the others are there to compare with
+    # a C that cannot be chosen is there to compare with
+    able = found if asked.C is not None else [one for one in found if asked.least < one.C]
     best, gain = _best(able), None
     plain = [one for one in found if one.beta == 0.0]
     if plain:
-        gain = {n: getattr(best, n) - max(getattr(p, n) for p in plain) for n in JUDGES}
+        gain = {by: getattr(best, by) - max(getattr(p, by) for p in plain) for by in JUDGES}
         if asked.by in JUDGES and min(gain.values()) <= GAIN:
             best = _best([one for one in able if one.beta == 0.0])
     return Chosen(best.C, best.beta, best.heat, asked.by, best.value, gain, len(found), n)
