@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer import GPClassifier, GPRegressor, KernelClassifier, KernelRegressor, inference, losses
+from mercer import (
+    GPClassifier,
+    GPRegressor,
+    KernelClassifier,
+    KernelRegressor,
+    OnlineLogisticClassifier,
+    inference,
+    losses,
+)
 from mercer.kernels import (
     RBF,
     TFIDF,
@@ -25,6 +33,7 @@ from mercer.process.process import Prior
 from mercer.search.criteria.evidence import simple_problem
 from mercer.search.criteria.left_out import LooCriterion
 from mercer.search.space import Space
+from mercer.testing import check_estimator
 from mercer.testing.process import check_gram
 
 RNG = np.random.default_rng(0)
@@ -245,6 +254,19 @@ def test_auto_is_the_dense_machine(name, tmp_path):
     freedom = dense.report_["degrees_of_freedom"]
     assert freedom is None or auto.report_["degrees_of_freedom"] == pytest.approx(freedom, abs=1e-6)
     assert (auto.left_out_ is None) == (dense.left_out_ is None)
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (GPRegressor(Polynomial(2), basis=1, search=None), NUMBERS),
+        (GPClassifier(Polynomial(2), inference="ep", loss="probit", search=None), THREE),
+        (OnlineLogisticClassifier(Polynomial(2), budget=20), TWO),
+    ],
+    ids=["basis", "three", "stream"],
+)
+def test_the_contract_of_files_and_of_the_order_of_rows(model, y):
+    check_estimator(model, T, y, variants=15)
 
 
 def saved(model, folder):
