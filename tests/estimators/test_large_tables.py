@@ -198,8 +198,8 @@ def test_steps_on_all_rows_improve_the_exact_evidence(n, rows, steps):
 
 
 def test_neighbours_are_the_nearest_by_the_kernel(monkeypatch):
-    from mercer.estimators.shared import sample
     from mercer.inference.base import Problem
+    from mercer.search import sample
 
     monkeypatch.setattr(sample, "BLOCK", 7)
     X = np.random.default_rng(3).normal(size=(60, 3))
@@ -217,7 +217,7 @@ def test_neighbours_are_the_nearest_by_the_kernel(monkeypatch):
 
 
 def test_neighbours_correct_what_a_sample_takes_for_signal(monkeypatch):
-    from mercer.estimators.shared import sample
+    from mercer.search import sample
 
     # pairs of rows 0.002 apart, the pairs 0.05 apart: no two rows of a small sample are near
     monkeypatch.setattr(sample, "FEW", 10)

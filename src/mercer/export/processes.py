@@ -15,10 +15,10 @@ from mercer.core.memory import require_memory
 from mercer.estimators.relevance_vector.fit import Functions
 from mercer.export.expression import Value, stack, value_of, where
 from mercer.export.kernels import basis_rows, cross, explicit, written
+from mercer.linalg.dense.contrasted import ContrastedOperator
 from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.iterative.operator import IterativeOperator
 from mercer.linalg.operators import (
-    ContrastedOperator,
     PosteriorOperator,
     SeveralOperator,
     _product,

@@ -11,13 +11,12 @@ For cross-covariances A = k(P, X) (n, p), B = k(P, Z) (n, q) and basis rows hA (
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, helmert, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from mercer.core.arrays import Array, back_solve, half_solve, transposed_solve
 from mercer.core.errors import NotPositiveDefiniteError
@@ -26,8 +25,6 @@ REPEATED = (
     "the new rows repeat what the model knows exactly, and without noise they are redundant or "
     "contradictory: leave such rows out, or give the loss some noise"
 )
-
-BATCH = 1 << 20  # weights times rows that are worked on at a time
 
 
 class PosteriorOperator(ABC):
@@ -314,106 +311,6 @@ class InducedOperator(HalvesOperator):
 
 
 @dataclass(eq=False)
-class WeightOperator(PosteriorOperator):
-    """The posterior of weights b, f(x) = phi(x)'b: their means, and roots of their precisions.
-
-        mean(x) = phi(x)'E b,    cov(x, z) = (R^-T phi(x))'(R^-T phi(z))
-
-    Nothing is subtracted from the prior, so that nothing cancels; there are no points. Theory
-    (I13).
-
-    Parameters
-    ----------
-    kernel : the prior, with its features phi: (q, d) -> (q, p).
-    weights : (p, m) E b of m functions.
-    roots : R (p + c, p + c), upper, of each function, or one for all; c functions of a basis stand
-        below the weights. One (m p, m p) is that of all functions together. None: a mode.
-    """
-
-    walks: ClassVar[bool] = True
-    knows_variances: ClassVar[bool] = True
-    weighs: ClassVar[bool] = True
-
-    kernel: Any
-    weights: Array
-    roots: list[Array]
-
-    @property
-    def spreads(self) -> bool:
-        return bool(self.roots)
-
-    @property
-    def joint(self) -> bool:
-        """Whether one root is that of all functions together."""
-        p, m = self.weights.shape
-        return m > 1 and len(self.roots) == 1 and len(self.roots[0]) == p * m
-
-    def mean_at(self, X: Array, alpha: Array) -> Array:
-        return self._by_rows(lambda x, _: self.kernel.explicit(x) @ self.weights, X, None)
-
-    def _by_rows(
-        self, one: Callable[[Array, Array | None], Array], X: Array, h: Array | None
-    ) -> Array:
-        """Return ``one`` of rows of X (q, d) and h (q, k), as many at a time as memory likes."""
-        size = max(1, BATCH // self.weights.size)
-        if len(X) <= size:
-            return np.asarray(one(X, h))
-        parts = [slice(i, i + size) for i in range(0, len(X), size)]
-        return np.concatenate([one(X[at], None if h is None else h[at]) for at in parts])
-
-    def half(self, X: Array, h: Array | None, j: int = 0) -> Array:
-        """R^-T [phi(x); h(x)] for each row of X (q, d), (p + c, q), of function j."""
-        phi = self.kernel.explicit(X).T
-        return transposed_solve(self.roots[j], phi if h is None else np.vstack([phi, h.T]))
-
-    def var_at(self, X: Array, h: Array | None = None) -> Array:
-        if not self.roots:
-            return np.asarray(self.kernel.diag(X))
-        return self._by_rows(self._squares, X, h)
-
-    def _squares(self, X: Array, h: Array | None, j: int = 0) -> Array:
-        half = self.half(X, h, j)
-        return np.asarray(np.einsum("ij,ij->j", half, half))
-
-    def cov_at(self, X: Array, Z: Array, hX: Array | None, hZ: Array | None) -> Array:
-        if not self.roots:
-            return np.asarray(self.kernel(X, Z))
-        left = self.half(X, hX)
-        return np.asarray(left.T @ (left if Z is X else self.half(Z, hZ)))
-
-    def blocks_at(self, X: Array, h: Array | None) -> Array:
-        m = self.weights.shape[1]
-        if self.joint:
-            return self._by_rows(self._together, X, h)
-        if len(self.roots) < 2:
-            return np.asarray(self.var_at(X, h)[:, None, None] * np.eye(m))
-        own = [self._by_rows(partial(self._squares, j=j), X, h) for j in range(m)]
-        return np.asarray(np.column_stack(own)[:, :, None] * np.eye(m))
-
-    def _together(self, X: Array, h: Array | None) -> Array:
-        phi, (p, m) = self.kernel.explicit(X).T, self.weights.shape
-        halves = np.zeros((m * p, phi.shape[1], m))
-        for c in range(m):
-            placed = np.zeros((m * p, phi.shape[1]))
-            placed[c * p : (c + 1) * p] = phi
-            halves[:, :, c] = transposed_solve(self.roots[0], placed)
-        return np.asarray(np.einsum("npc,npe->pce", halves, halves, optimize=True))
-
-    def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
-        """See the base class: A and B (p, q) are covariances with the weights, phi(x)."""
-        return np.asarray(A.T @ B - self._left(A, hA).T @ self._left(B, hB))
-
-    def reduce_diag(self, A: Array, hA: Array | None) -> Array:
-        half = self._left(A, hA)
-        return np.asarray(np.einsum("ij,ij->j", A, A) - np.einsum("ij,ij->j", half, half))
-
-    def _left(self, A: Array, h: Array | None) -> Array:
-        if not self.roots:
-            return A
-        return transposed_solve(self.roots[0], A if h is None else np.vstack([A, h.T]))
-
-
-@dataclass(eq=False)
 class SeveralOperator(PosteriorOperator):
     """C_ce = [c = e] E_c - E_c u_c M^-1 u_e E_e; without M the functions are independent.
 
@@ -471,28 +368,6 @@ class SeveralOperator(PosteriorOperator):
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
         raise NotImplementedError("the variance of several latent functions: use blocks")
-
-
-@dataclass(eq=False)
-class ContrastedOperator(SeveralOperator):
-    """Coupled functions with a flat basis on their contrasts: C_ce - T_c T_e', by h(x)'beta_c.
-
-    ``T`` is (n, m q) and ``R`` (q, q), q = (m - 1) k: :mod:`mercer.linalg.dense.contrasted`.
-    """
-
-    shared: Array
-    T: Array
-    R: Array
-
-    def blocks(self, A: Array | list[Array], hA: Array | None = None) -> Array:
-        assert hA is not None
-        assert not isinstance(A, list)  # classes share a kernel
-        m = len(self.operators)
-        N = helmert(m).T
-        V = np.einsum("pj,cl->cljp", hA, N).reshape(m, -1, len(hA))  # (m, q, p)
-        known = (self.T.T @ A).reshape(m, -1, len(hA))
-        r = np.stack([transposed_solve(self.R, v) for v in V]) - known
-        return np.asarray(super().blocks(A) - np.einsum("cqp,eqp->pce", r, r))
 
 
 def _product(operator: PosteriorOperator, A: Array) -> Array:

@@ -14,6 +14,7 @@ from mercer.core.record import Each, Fields, Later, Maybe, One
 from mercer.kernels.base import Kernel
 from mercer.kernels.equality import Coregionalised
 from mercer.kernels.markov import process_of
+from mercer.linalg.dense.contrasted import ContrastedOperator
 from mercer.linalg.dense.drawn import SharedOperator
 from mercer.linalg.graph import RootOperator
 from mercer.linalg.iterative.operator import IterativeOperator
@@ -21,15 +22,14 @@ from mercer.linalg.line import LineOperator
 from mercer.linalg.operators import (
     BasisOperator,
     CholeskyOperator,
-    ContrastedOperator,
     ContrastOperator,
     ExplicitBasisOperator,
     ExplicitOperator,
     InducedOperator,
     PosteriorOperator,
     SeveralOperator,
-    WeightOperator,
 )
+from mercer.linalg.reduced.operator import WeightOperator
 from mercer.linalg.structured.additive import AdditiveGram, AdditiveOperator
 from mercer.linalg.structured.kronecker import KroneckerGram, KroneckerOperator
 from mercer.linalg.structured.outputs import OutputsGram, OutputsOperator, complete

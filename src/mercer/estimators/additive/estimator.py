@@ -14,7 +14,6 @@ from mercer.estimators.kernel.regressor import KernelRegressor
 from mercer.estimators.shared.machine import Figures, Fit, Given, generator
 from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, standardizes
-from mercer.estimators.shared.sample import first_rows, leave_if_interrupted
 from mercer.estimators.shared.summary import Rows
 from mercer.kernels import as_kernel
 from mercer.kernels.base import Kernel, whole
@@ -24,6 +23,7 @@ from mercer.linalg.line import Line, state_space_of
 from mercer.linalg.reduced.centres import CHOOSERS
 from mercer.linalg.structured.additive import AdditiveGram, columns_of
 from mercer.process.process import Posterior, Prior
+from mercer.search.sample import first_rows, leave_if_interrupted
 
 # Of each term by name, relative to var(y). The variance of a straight line, which is a Matern term
 # of any length scale, would grow until the digits of its mean are lost.

@@ -13,7 +13,6 @@ from mercer.core.component import Component
 from mercer.core.memory import require_points
 from mercer.estimators.shared.inducing import Reduced, Schedule, describe
 from mercer.estimators.shared.parts import Parts, data_scales
-from mercer.estimators.shared.sample import Samples, ended_by_user, first_rows, leave_if_interrupted
 from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import tied_scales, untied
@@ -35,6 +34,7 @@ from mercer.search import (
 )
 from mercer.search.adam import adam
 from mercer.search.optimize import Abandoned
+from mercer.search.sample import Samples, ended_by_user, first_rows, leave_if_interrupted
 
 SMALL = 300  # points up to which the memory of a second posterior is not worth a second solve
 

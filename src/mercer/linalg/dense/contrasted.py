@@ -12,20 +12,44 @@ Theory (A20).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.linalg import cholesky, helmert, solve_triangular
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, transposed_solve
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.dense.projected import FlatGram
 from mercer.linalg.gram import Factor, Gram
-from mercer.linalg.operators import ContrastedOperator
+from mercer.linalg.operators import SeveralOperator
 
 
 def class_contrasts(classes: int) -> Array:
     """N (c, c - 1), orthonormal columns that sum to zero."""
     return np.asarray(helmert(classes).T)
+
+
+@dataclass(eq=False)
+class ContrastedOperator(SeveralOperator):
+    """Coupled functions with a flat basis on their contrasts: C_ce - T_c T_e', by h(x)'beta_c.
+
+    ``T`` is (n, m q) and ``R`` (q, q), q = (m - 1) k: :mod:`mercer.linalg.dense.contrasted`.
+    """
+
+    shared: Array
+    T: Array
+    R: Array
+
+    def blocks(self, A: Array | list[Array], hA: Array | None = None) -> Array:
+        assert hA is not None
+        assert not isinstance(A, list)  # classes share a kernel
+        m = len(self.operators)
+        N = class_contrasts(m)
+        V = np.einsum("pj,cl->cljp", hA, N).reshape(m, -1, len(hA))  # (m, q, p)
+        known = (self.T.T @ A).reshape(m, -1, len(hA))
+        r = np.stack([transposed_solve(self.R, v) for v in V]) - known
+        return np.asarray(super().blocks(A) - np.einsum("cqp,eqp->pce", r, r))
 
 
 class ContrastedFactor(CoupledFactor):

@@ -20,9 +20,9 @@ from mercer.kernels.base import Gradient, Kernel, added, scaled, zero_gradient
 from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.dense.factor import cholesky, half_inverse, inverse_of_half
 from mercer.linalg.gram import Charge, Factor
-from mercer.linalg.operators import WeightOperator
 from mercer.linalg.reduced.factor import ReducedFactor
 from mercer.linalg.reduced.gram import BLOCK, ReducedGram
+from mercer.linalg.reduced.operator import WeightOperator
 
 FROM, TIMES = 256, 4  # points, in all and a feature, from which "auto" takes weight space
 

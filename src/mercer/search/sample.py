@@ -10,7 +10,7 @@ import numpy as np
 from mercer.core.arrays import Index
 from mercer.inference.base import Problem
 from mercer.kernels.base import Kernel
-from mercer.search import balanced
+from mercer.search.criteria.evidence import balanced
 from mercer.search.scan import rows_of
 
 AMONG = 100_000  # rows at most, drawn at random, that neighbours are looked for among
