@@ -187,7 +187,7 @@ def _sphere(kernel: kernels.SphereSpline, X: Value, P: Array) -> Value:
         rows = [X.take([j]) / np.sqrt(np.square(X).sum()) for j in range(3)]
     U = kernel.coordinates(P, P.shape[1])
     s = reduce(add, [np.square(row - U[None, :, j]) for j, row in enumerate(rows)])
-    return value_of(kernel.profile(s))  # type: ignore[arg-type]  # of values values
+    return value_of(kernel.profile(s))
 
 
 @form_of(kernels.RBFNetwork)
