@@ -274,4 +274,5 @@ def test_roots_of_very_different_size(a):
     exact = 0.5 / (a[2] * product * np.sqrt(a[1] / a[2] + 2.0 * product))
     kernel = Operator(np.array(a))
     assert kernel.diag(np.zeros((1, 1)))[0] == pytest.approx(exact, rel=1e-8)
-    assert kernel.markov_process().blocks[0].P[0, 0] == pytest.approx(exact, rel=1e-8)
+    # P solves a linear system, which loses the digits by which the roots q are apart
+    assert kernel.markov_process().blocks[0].P[0, 0] == pytest.approx(exact, rel=1e-6)

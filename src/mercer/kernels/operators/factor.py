@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.kernels.markov import Block, driven
+from mercer.kernels.operators.greens import polished
 
 STEPS = 20  # of Newton's method at most
 
@@ -21,7 +22,8 @@ def factored(a: Array) -> tuple[float, Array]:
     what they have in common is not, and neither is a root that is far smaller than the others.
     """
     unit, b = _scaled(a)
-    q = np.sqrt(-np.polynomial.polynomial.polyroots(b).astype(np.complex128))  # Re q > 0
+    P = np.polynomial.Polynomial(b)
+    q = np.sqrt(-polished(P, P.roots().astype(np.complex128)))  # Re q > 0
     c: Array = np.asarray(np.polynomial.polynomial.polyfromroots(-q).real, dtype=np.float64)
     for _ in range(STEPS):
         rest: Array = _alternated(b)[:-1] - _square(c)[:-1]

@@ -135,7 +135,7 @@ class Nodes(NamedTuple):
 def contour_nodes(coefficients: Array) -> Nodes:
     """Return the nodes of P(z) = sum_m coefficients[m] z^m, positive for z >= 0."""
     P = np.polynomial.Polynomial(coefficients)
-    z = _polished(P, P.roots().astype(np.complex128))
+    z = polished(P, P.roots().astype(np.complex128))
     size = np.polynomial.Polynomial(np.abs(coefficients))(np.abs(z))
     condition = size / np.maximum(np.abs(z * P.deriv()(z)), 1e-300)
     u: Complex = np.asarray(0.5 * np.log(-z), dtype=np.complex128)
@@ -150,7 +150,7 @@ def contour_nodes(coefficients: Array) -> Nodes:
     return Nodes(*(np.hstack(parts) for parts in zip(*found, strict=True)))
 
 
-def _polished(P: np.polynomial.Polynomial, z: Complex) -> Complex:
+def polished(P: np.polynomial.Polynomial, z: Complex) -> Complex:
     """Return the roots, those that are far smaller than others to their own digits.
 
     Eigenvalues are known to the digits of the largest; Newton's method gives a root of good
@@ -160,6 +160,7 @@ def _polished(P: np.polynomial.Polynomial, z: Complex) -> Complex:
     for _ in range(8):
         slope = P.deriv()(new)
         well = size(np.abs(new)) <= _CONDITION * np.abs(new * slope)
+        well |= (new == 0.0) & (slope != 0.0)  # which P(0) > 0 excludes: lost beside the others
         new[well] -= P(new[well]) / slope[well]
     moved = np.abs(new - z) > 1e-10 * np.abs(z)
     return np.where(moved, new, z)
