@@ -12,7 +12,7 @@ from scipy.special import zeta
 
 from mercer import GPRegressor
 from mercer.kernels import PeriodicSpline
-from mercer.kernels.splines import bernoulli
+from mercer.kernels.operators.splines import bernoulli
 from mercer.losses import Gaussian
 from mercer.testing import check_kernel
 

@@ -21,7 +21,7 @@ from mercer.core.basis import Basis, PolynomialBasis
 from mercer.core.errors import ExportError
 from mercer.export.expression import OnnxGraph, Value, evaluated, stack, value_of, where
 from mercer.kernels.base import Kernel
-from mercer.kernels.splines import centred_bernoulli
+from mercer.kernels.operators.splines import centred_bernoulli
 from mercer.kernels.thin_plate import green, green_of_squares
 
 # (kernel, X, P) -> k(X, P) (q, n); with P = None, k(x, x) (q, 1), or (1, 1) if it is constant

@@ -19,11 +19,11 @@ from mercer.kernels.operators.operator import (
     SquaredExponentialOperator,
 )
 from mercer.kernels.operators.sphere import SphereSpline
+from mercer.kernels.operators.splines import PeriodicSpline, Spline
 from mercer.kernels.operators.tension import TensionSpline
 from mercer.kernels.sequences.hidden import HMMFisher
 from mercer.kernels.sequences.kmers import Kmers
 from mercer.kernels.sequences.subsequence import Subsequence
-from mercer.kernels.splines import PeriodicSpline, Spline
 from mercer.kernels.stationary.base import RBF, BiasedRBF, RationalQuadratic, Stationary
 from mercer.kernels.stationary.matern import Matern
 from mercer.kernels.stationary.mixture import SpectralMixture

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.core.arrays import Array, as_matrix
-from mercer.kernels.base import Kernel, other_points, symmetric
+from mercer.kernels.base import Kernel, other_points
+from mercer.kernels.parameters import symmetric
 
 _BLOCK = 64
 

@@ -12,8 +12,9 @@ from scipy.linalg import qr
 from mercer.core.arrays import Array
 from mercer.core.basis import PolynomialBasis
 from mercer.core.component import Names
-from mercer.kernels.base import Kernel, other_points, whole
+from mercer.kernels.base import Kernel, other_points
 from mercer.kernels.compose import Scale
+from mercer.kernels.parameters import whole
 
 
 def constant(order: int, D: int) -> float:

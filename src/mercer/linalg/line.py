@@ -14,7 +14,7 @@ from mercer.core.memory import require_memory
 from mercer.kernels.base import Gradient, Kernel
 from mercer.kernels.markov import MarkovProcess, StateSpace, process_of
 from mercer.kernels.markov import state_space_of as state_space_of  # for the sums of it
-from mercer.kernels.splines import Spline
+from mercer.kernels.operators.splines import Spline
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.operators import PosteriorOperator
 from mercer.linalg.spline import States, mean_gap, smooth, unit_cholesky

@@ -9,7 +9,8 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.core.component import REAL, Component, Domains
 from mercer.core.memory import require_points
-from mercer.kernels.base import Kernel, whole
+from mercer.kernels.base import Kernel
+from mercer.kernels.parameters import whole
 from mercer.linalg.reduced.centres import CHOOSERS, by_class, rule_for
 from mercer.losses.base import is_number
 

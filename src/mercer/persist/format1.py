@@ -10,7 +10,7 @@ import numpy as np
 from mercer.core.basis import PolynomialBasis
 from mercer.core.errors import ModelFileError
 from mercer.kernels.compose import Scale
-from mercer.kernels.splines import Spline
+from mercer.kernels.operators.splines import Spline
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.spline import SplineRows, merge_rows
 from mercer.losses.real.gaussian import Gaussian

@@ -12,7 +12,7 @@ from mercer.core.arrays import Array, Index
 from mercer.core.kinds import Kind, Numbers, Plain
 from mercer.core.record import Fields
 from mercer.kernels.compose import Scale
-from mercer.kernels.splines import Spline
+from mercer.kernels.operators.splines import Spline
 from mercer.linalg.spline import SplineRows, States, smooth
 from mercer.process.process import Prior, Process
 

@@ -16,8 +16,9 @@ from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, standardizes
 from mercer.estimators.shared.summary import Rows
 from mercer.kernels import as_kernel
-from mercer.kernels.base import Kernel, whole
+from mercer.kernels.base import Kernel
 from mercer.kernels.compose import Sum
+from mercer.kernels.parameters import whole
 from mercer.linalg.gram import Covariance, Gram
 from mercer.linalg.line import Line, state_space_of
 from mercer.linalg.reduced.centres import CHOOSERS

@@ -22,7 +22,7 @@ from mercer.estimators.shared.table import (
     restored_on_error,
 )
 from mercer.kernels import Kernel, Stationary, as_kernel
-from mercer.kernels.base import whole
+from mercer.kernels.parameters import whole
 from mercer.linalg.dense.factor import solve_rows
 from mercer.linalg.reduced.gram import ReducedGram
 from mercer.linalg.reduced.triangle import triangle

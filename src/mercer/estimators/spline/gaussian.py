@@ -33,7 +33,7 @@ from mercer.estimators.thin_plate import forms
 from mercer.inference.base import Report
 from mercer.kernels.base import Kernel
 from mercer.kernels.compose import Scale
-from mercer.kernels.splines import PeriodicSpline, Spline
+from mercer.kernels.operators.splines import PeriodicSpline, Spline
 from mercer.left_out.cavity import LOG_2PI, gaussian_figures
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.spline import (

@@ -29,7 +29,7 @@ from mercer.inference.diffuse import DiffuseGram, diffuse, ratio
 from mercer.inference.mode.prox import has_kinks
 from mercer.inference.sites.base import cavity
 from mercer.kernels.compose import Scale
-from mercer.kernels.splines import Spline
+from mercer.kernels.operators.splines import Spline
 from mercer.left_out.cavity import response_moments
 from mercer.left_out.figures import LeftOut
 from mercer.linalg.gram import Covariance

@@ -21,8 +21,9 @@ from mercer.estimators.shared.units import Units, target_units
 from mercer.estimators.thin_plate import forms, likelihood
 from mercer.inference.base import Problem
 from mercer.inference.exact import Exact
-from mercer.kernels.base import Kernel, whole
+from mercer.kernels.base import Kernel
 from mercer.kernels.compose import Scale
+from mercer.kernels.parameters import whole
 from mercer.kernels.thin_plate import ThinPlate, check_order, least_order
 from mercer.left_out.cavity import gaussian_figures
 from mercer.left_out.figures import LeftOut

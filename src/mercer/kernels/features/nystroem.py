@@ -7,8 +7,9 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.core.arrays import Array, Index, as_matrix, back_solve, cholesky, half_solve
-from mercer.kernels.base import Gradient, Kernel, other_points, prefixed, whole
+from mercer.kernels.base import Gradient, Kernel, other_points, prefixed
 from mercer.kernels.features.fourier import Mapped, not_frozen
+from mercer.kernels.parameters import whole
 from mercer.kernels.stationary.base import RBF
 
 LEAST = 1e-10  # share of the variance that a point must have left, to be taken

@@ -7,7 +7,7 @@ from math import factorial, pi
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.kernels.base import whole
+from mercer.kernels.parameters import whole
 from mercer.kernels.stationary.base import OfDistance, squares
 
 

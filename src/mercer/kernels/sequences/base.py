@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.core.arrays import Array, as_matrix
-from mercer.kernels.base import Kernel, whole
+from mercer.kernels.base import Kernel
+from mercer.kernels.parameters import whole
 
 END = -1.0  # stands in a row after the last symbol
 

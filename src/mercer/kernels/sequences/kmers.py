@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from mercer.core.arrays import Array
-from mercer.kernels.base import whole
+from mercer.kernels.parameters import whole
 from mercer.kernels.sequences.base import OfSequences
 
 FEW = 1024  # words of an alphabet up to which there is an explicit map

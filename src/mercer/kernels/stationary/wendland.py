@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.kernels.base import whole
+from mercer.kernels.parameters import whole
 from mercer.kernels.stationary.base import Stationary
 
 
