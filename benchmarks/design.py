@@ -107,7 +107,7 @@ def _near(x: Any, width: float, rng: Any) -> Any:
 
 
 def by_botorch(name: str, seed: int) -> list[float]:
-    """The loop of BoTorch's front page: five restarts from twenty raw samples, fitted for every row."""
+    """The loop of BoTorch's front page: five restarts from twenty raw samples, always refitted."""
     import torch
     from botorch.acquisition import LogExpectedImprovement
     from botorch.fit import fit_gpytorch_mll
