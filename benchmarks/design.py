@@ -5,7 +5,7 @@
 
 Every library gets the same ten first rows of each seed and proposes the others one by one, with
 its defaults: mercer a Matern-5/2 process fitted anew every ``REFIT`` rows and conditioned on those
-in between; BoTorch ``SingleTaskGP`` with ``LogExpectedImprovement``, fitted anew for every row;
+in between; BoTorch the loop of its front page (``SingleTaskGP``, ``LogExpectedImprovement``);
 scikit-optimize ``gp_minimize``. Each has a process of its own. ``--runs`` holds what was run before
 and is continued. A peer that is not installed is skipped, and the output says so.
 """
@@ -107,7 +107,7 @@ def _near(x: Any, width: float, rng: Any) -> Any:
 
 
 def by_botorch(name: str, seed: int) -> list[float]:
-    """The loop of BoTorch's first tutorial."""
+    """The loop of BoTorch's front page: five restarts from twenty raw samples, always refitted."""
     import torch
     from botorch.acquisition import LogExpectedImprovement
     from botorch.fit import fit_gpytorch_mll
