@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.kinds import Kind, Numbers, PartOf, Plain
@@ -129,6 +132,10 @@ class StoredIterative(_Stored):
         self.state = state
 
 
+def _root(Q: Array) -> RootOperator:
+    return RootOperator(partial(np.asarray, Q))
+
+
 # C on n points, with b functions of a basis and m latent functions
 OPERATOR = One(
     {
@@ -143,7 +150,7 @@ OPERATOR = One(
         "several": Fields(lambda operators: SeveralOperator(operators, None), _SEVERAL),
         "coupled": Fields(SeveralOperator, _SEVERAL | _SHARED),
         # a draw of latent values: K^+ = Q'Q; the other draws of the same posterior share it
-        "root": Fields(lambda Q: RootOperator(lambda: Q), {"Q": Numbers("r n")}, own="r"),
+        "root": Fields(_root, {"Q": Numbers("r n")}, own="r"),
         "shared": Fields(lambda: SharedOperator(ExplicitOperator(None)), {}),
         # a weight is infinite where there was no noise; the rest is the posterior's
         "line": Fields(
