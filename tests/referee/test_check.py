@@ -115,15 +115,27 @@ def test_an_exact_posterior_is_not_flagged():
     X = rng.uniform(0.0, 5.0, size=(8, 1))
     y = 30.0 + 4.0 * np.sin(2.0 * X[:, 0]) + rng.normal(size=8)
     model = GPRegressor("rbf", random_state=0).fit(X, y)
-    check = check_inference_on(model, X, y, inference=QUICK, runs=8)
+    check = check_inference_on(model, X, y, inference=QUICK, runs=0)
     assert check.flags == []
     evidence = check.evidence
     for name in ("given", "lower", "bridge"):
         assert getattr(evidence, name) == pytest.approx(model.log_evidence_, abs=1e-5)
     assert evidence.upper > model.log_evidence_
-    assert abs(evidence.annealed - model.log_evidence_) < 4.0 * evidence.annealed_error
     assert np.allclose(check.mean.truth, model.predict_latent(np.unique(X, axis=0))[0], atol=1e-3)
     assert "agrees" in str(check)
+
+
+@pytest.mark.slow
+def test_annealing_agrees_with_the_bridge():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(25, 2))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=25) > 0.0, 1, 0)
+    model = GPClassifier(KERNEL, search=None).fit(X, y)
+    found = check_inference_on(model, X, y).evidence
+    error = np.hypot(found.annealed_error, found.bridge_error)
+    assert abs(found.annealed - found.bridge) < 4.0 * error < 1.5
+    assert found.below - 3.0 * found.below_error < found.bridge
+    assert found.bridge < found.above + 3.0 * found.above_error
 
 
 def test_a_wrong_posterior_is_flagged():
@@ -145,8 +157,8 @@ def test_a_wrong_posterior_is_flagged():
 def test_predictions_elsewhere_and_several_classes():
     X = np.linspace(0.0, 3.0, 9)[:, None]
     y = np.array(["a", "a", "b", "b", "b", "c", "c", "c", "b"])
-    model = GPClassifier(KERNEL, search=None).fit(X, y)
-    check = check_inference_on(model, X, y, X_new=[[1.0], [9.0]], inference=QUICK, runs=0)
+    model, short = GPClassifier(KERNEL, search=None).fit(X, y), MCMC(samples=30, warmup=30)
+    check = check_inference_on(model, X, y, X_new=[[1.0], [9.0]], inference=short, runs=0)
     assert check.predictions.truth.shape == (6,)
     assert np.allclose(check.predictions.truth[3:], 1.0 / 3.0, atol=0.1)  # far away: the prior
     assert check.mean.truth.shape == (27,)
@@ -154,6 +166,7 @@ def test_predictions_elsewhere_and_several_classes():
     assert check.evidence.given < check.evidence.bridge < check.evidence.upper
 
 
+@pytest.mark.slow
 def test_several_machines_are_checked_one_by_one():
     X = np.linspace(0.0, 3.0, 8)[:, None]
     y = np.array([0, 0, 1, 1, 1, 2, 2, 2])

@@ -193,6 +193,10 @@ class StoredIterative(_Stored):
         self.state = state
 
 
+def _root(Q: Array) -> RootOperator:
+    return RootOperator(partial(np.asarray, Q))
+
+
 # C on n points, with b functions of a basis and m latent functions
 OPERATOR = One(
     {
@@ -207,7 +211,7 @@ OPERATOR = One(
         "several": Fields(lambda operators: SeveralOperator(operators, None), _SEVERAL),
         "coupled": Fields(SeveralOperator, _SEVERAL | _SHARED),
         # a draw of latent values: K^+ = Q'Q; the other draws of the same posterior share it
-        "root": Fields(lambda Q: RootOperator(lambda: Q), {"Q": Numbers("r n")}, own="r"),
+        "root": Fields(_root, {"Q": Numbers("r n")}, own="r"),
         "shared": Fields(lambda: SharedOperator(ExplicitOperator(None)), {}),
         "contrasted": Fields(ContrastedOperator, _SEVERAL | _SHARED | _CONTRASTED, own="t q"),
         # a weight is infinite where there was no noise; the rest is the posterior's

@@ -104,7 +104,7 @@ class MCMC(Inference):
 
     @classmethod
     def example(cls) -> MCMC:
-        return cls(samples=8, warmup=8, chains=2)
+        return cls(samples=4, warmup=4, chains=2)
 
     def for_search(self, loss: Loss) -> Inference:
         return stand_in(loss)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -62,8 +63,8 @@ class DrawnFactor(Factor):
 
     def operator(self) -> DrawnOperator:
         chosen = np.linspace(0, len(self.alpha) - 1, min(self.keep, len(self.alpha)))
-        root = self.root
-        return DrawnOperator(RootOperator(lambda: root), self.alpha[chosen.round().astype(int)])
+        own = RootOperator(partial(np.asarray, self.root))
+        return DrawnOperator(own, self.alpha[chosen.round().astype(int)])
 
 
 class DrawnOperator(SeveralOperator):
