@@ -180,7 +180,7 @@ class GPClassifier(Additive, ClassMachine):
         """Return how many coefficients have a flat prior, over all latent functions."""
         assert fit.problem.basis is not None
         joint = fit.parts.loss.response == "multiclass"
-        return fit.problem.basis.shape[1] * (len(fit.units.y_scale) - joint)
+        return int(fit.problem.basis.shape[1]) * (len(fit.units.y_scale) - int(joint))
 
     def _search(self, fit: Fit) -> None:
         super()._search(fit)
