@@ -78,6 +78,9 @@ def test_defaults_search_and_predict(counts, labels) -> None:
     model = GPClassifier(1.0 * RBF(1.0), basis=1).fit(X, y)
     assert model.predict_proba(X).shape == (40, 3)
     assert model.score(X, y) > 0.6
+    assert model.kernel_.variance < 1e3  # without a prior the evidence grows like its logarithm
+    assert "FlatBelow" in model.report_["amplitudes"]
+    assert model.kernel_.mark("variance").prior is not None
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
     assert "unpenalised basis" in str(model.summary())
 

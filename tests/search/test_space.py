@@ -12,6 +12,7 @@ from mercer.core.component import REAL
 from mercer.kernels import RBF, Categorical, Scale
 from mercer.losses import Gaussian
 from mercer.search import (
+    FlatBelow,
     GammaPrecision,
     GammaPrior,
     HalfNormal,
@@ -86,6 +87,7 @@ def test_gamma_on_the_precision_of_a_deviation() -> None:
         LogNormal(),
         GammaPrior(),
         GammaPrecision(1.5, 3.0, 2.0),
+        FlatBelow(0.8, 1.5),
         HalfNormal(),
         Uniform(0.1, 5.0),
         OwnPrior.example(),

@@ -256,10 +256,7 @@ class Loss(Component):
 
     @needs("normalised", "conditional_cdf")
     def spread(self, m: Array, v: Array) -> Array:
-        """Return half the width of the central 68.27 % interval of a new y, always finite.
-
-        That is the standard deviation of a Gaussian; others may have none, or an infinite one.
-        """
+        """Return half the width of the central 68.27 % of a new y, finite: a Gaussian s.d."""
         low, high = (self.quantile(np.asarray(0.5 * (1.0 + s * ONE)), m, v) for s in (-1.0, 1.0))
         return np.asarray(0.5 * (high - low))
 

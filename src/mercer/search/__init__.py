@@ -19,6 +19,7 @@ from mercer.search.criteria.left_out import (
 from mercer.search.hmc.hmc import HMC
 from mercer.search.optimize import Optimize, Result, Search
 from mercer.search.priors import (
+    FlatBelow,
     GammaPrecision,
     GammaPrior,
     HalfNormal,
@@ -33,6 +34,7 @@ __all__ = [
     "HMC",
     "Criterion",
     "EvidenceCriterion",
+    "FlatBelow",
     "GammaPrecision",
     "GammaPrior",
     "GramMaker",

@@ -110,6 +110,32 @@ class GammaPrecision(HyperPrior):
         return np.asarray((rate * p * theta ** (-p) - half * p - 1.0) / theta)
 
 
+class FlatBelow(HyperPrior):
+    """Flat in log theta below ``scale``, falling like theta^-power above it; it has no integral.
+
+    log p = -log theta - power log(1 + theta / scale). Holds a variance that the evidence of labels
+    beside k flat functions would let grow like theta^(k/2).
+
+    Reference: theory of approximate inference, functions without a penalty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(float(FlatBelow(1.0, 2.0).log_density(np.array(1.0))), 6)
+    -1.386294
+    """
+
+    def __init__(self, scale: float = 1.0, power: float = 1.0) -> None:
+        self.scale, self.power = scale, power
+        _positive(scale=scale, power=power)
+
+    def log_density(self, theta: Array) -> Array:
+        return np.asarray(-np.log(theta) - self.power * np.log1p(theta / self.scale))
+
+    def slope(self, theta: Array) -> Array:
+        return np.asarray(-1.0 / theta - self.power / (self.scale + theta))
+
+
 class HalfNormal(HyperPrior):
     """theta = |t|, t ~ N(0, scale^2).
 

@@ -10,18 +10,20 @@ from scipy.special import ndtri
 
 from mercer import inference as inferences
 from mercer import losses
+from mercer.core.component import Mark
 from mercer.core.memory import require_memory
 from mercer.estimators.gaussian_process.additive import Additive
 from mercer.estimators.kernel.classifier import ClassMachine, class_loss
 from mercer.estimators.shared.machine import Fit, Given
 from mercer.estimators.shared.parameters import Draw, Solved
-from mercer.estimators.shared.parts import Parts, inducing_of, positional
+from mercer.estimators.shared.parts import AMPLITUDES, Parts, inducing_of, positional
 from mercer.inference.base import Inference, Problem
-from mercer.kernels import Constant, Several
+from mercer.kernels import Constant, Kernel, Several
 from mercer.losses import LearnedOrdinal, Probit
 from mercer.losses.base import Loss
 from mercer.losses.ordinal import CumulativeLink
 from mercer.process.process import Posterior, Process
+from mercer.search import FlatBelow
 
 AMPLITUDE, BIAS = 10.0, 1.0  # variances at which a kernel given by name starts
 LARGE = 1e10  # n m^2 beyond which the sweeps of EP take long, and the bound is as good
@@ -59,7 +61,10 @@ class GPClassifier(Additive, ClassMachine):
     basis : None, "constant", "linear", degree, callable or Basis
         Unpenalised functions of the log odds beside the kernel, integrated out under a flat prior:
         a semi-parametric classifier. Labels that these functions separate are refused: their
-        evidence is infinite. Of a softmax the contrasts of the classes are free.
+        evidence is infinite. Of a softmax the contrasts of the classes are free. Labels do not
+        hold the scale of f, and beside a flat prior the evidence would grow with it: each variance
+        of the kernel without a prior or bounds of yours gets a
+        :class:`~mercer.search.FlatBelow` prior, which ``report_["amplitudes"]`` states.
     gram, standardize, random_state : see :class:`KernelRegressor`.
 
     Attributes
@@ -180,6 +185,23 @@ class GPClassifier(Additive, ClassMachine):
         if isinstance(parts.loss, LearnedOrdinal) and isinstance(self.loss, str):
             parts.loss = _started(parts, fit.problem)
         parts.amplitudes = LIMITS
+        if fit.problem.basis is not None and parts.search is not None:
+            parts.kernel = _held(parts.kernel, self._flat_functions(fit))
+
+    def _flat_functions(self, fit: Fit) -> int:
+        """Return how many coefficients have a flat prior, over all latent functions."""
+        assert fit.problem.basis is not None
+        joint = fit.parts.loss.response == "multiclass"
+        return int(fit.problem.basis.shape[1]) * (len(fit.units.y_scale) - int(joint))
+
+    def _search(self, fit: Fit) -> None:
+        super()._search(fit)
+        if fit.problem.basis is not None and fit.parts.search is not None:
+            fit.report["amplitudes"] = (
+                "labels do not hold the scale of f, and a flat prior lets the evidence grow with "
+                "it: each variance without a prior of yours had "
+                f"{_amplitude_prior(self._flat_functions(fit))!r}"
+            )
 
     def _discriminant(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Process:
         """Return the posterior, or the mode in its place."""
@@ -191,6 +213,21 @@ class GPClassifier(Additive, ClassMachine):
         finder.warn(mode.report)
         fit.report.setdefault("mode", {"name": type(finder).__name__, **mode.report.plain()})
         return posterior.parent.condition(p.points, mode, posterior.basis)
+
+
+def _amplitude_prior(functions: int) -> FlatBelow:
+    """Return the prior of a variance v beside k flat functions, where E grows like k/2 log v."""
+    return FlatBelow(scale=1.0, power=0.5 * (functions + 1.0))
+
+
+def _held(kernel: Kernel, functions: int) -> Kernel:
+    """Return the kernel with a prior on each amplitude of which nothing was said."""
+    free = [
+        path
+        for path, owner, name in kernel.differentiable()
+        if name in AMPLITUDES and owner.mark(name) == Mark()
+    ]
+    return kernel.prior(**dict.fromkeys(free, _amplitude_prior(functions))) if free else kernel
 
 
 def _graded(classes: NDArray[Any]) -> Loss:
