@@ -62,10 +62,10 @@ _ADDITIVE: dict[str, Kind] = {
     "centres": Numbers("z d"),
     "rank": Plain(int),
 }
-_SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
+_SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "f")}
 _SHARED: dict[str, Kind] = {
     "shared": Numbers("n n", upper=True, diagonal="positive"),
-    "ratio": Later(Numbers("n m")),
+    "ratio": Later(Numbers("n f")),
 }
 
 
@@ -208,10 +208,10 @@ POSTERIOR = Fields(
     {
         "kernel": PartOf(Kernel),
         "points": Numbers("n d"),
-        "alpha": Numbers("n m"),
+        "alpha": Numbers("n f | n m"),
         "beta": Maybe(Numbers("b m")),
         "operator": OPERATOR,
     },
-    own="n m b z",  # a loss may have more latent functions than outputs
+    own="n f b z",  # a loss may have f latent functions for each of its outputs
     parts=_parts,
 )
