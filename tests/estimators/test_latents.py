@@ -175,6 +175,15 @@ def test_excess_zeros_have_a_place():
     np.testing.assert_array_equal(again(model).predict(X), model.predict(X))
 
 
+@pytest.mark.parametrize("y", [np.arange(9.0), np.ones(9), np.r_[0.0, 5.0, np.zeros(7)]])
+def test_odd_targets_are_survived(y):
+    """A straight line, a constant and a single spike: noise of zero in most places."""
+    model = GPRegressor(loss="heteroscedastic", search=SHORT).fit(np.arange(9.0)[:, None], y)
+    mean, std = model.predict([[3.3]], return_std=True)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+
+
 def test_the_variational_bound(table, model):
     X, y, _ = table
     other = GPRegressor(loss="heteroscedastic", inference="variational", search=SHORT).fit(X, y)

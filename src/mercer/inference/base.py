@@ -254,8 +254,8 @@ class Inference(Component):
                 f"{what} is not convex and has no information: "
                 f"{missing_because(type(loss), 'information')}"
             )
-        if not loss.joint:
-            check_elementwise(loss)
+        if not (loss.joint or type(loss).__module__.startswith("mercer.")):
+            check_elementwise(loss)  # those of the house fulfil their contract
         own = self.latent_needs if loss.latents else None
         missing = [name for name in own or self.needs if not loss.offers(name)]
         if missing:

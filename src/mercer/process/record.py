@@ -76,6 +76,7 @@ _ADDITIVE: dict[str, Kind] = {
     "centres": Numbers("z d"),
     "rank": Plain(int),
 }
+<<<<<<< HEAD
 # of p weights; the root of several functions together has q rows
 _ROOT = Numbers("p+b p+b | p p | q q", upper=True, diagonal="positive")
 _WEIGHTS: dict[str, Kind] = {"weights": Numbers("p m"), "roots": Each(_ROOT)}
@@ -93,9 +94,12 @@ _OF_A_BASIS = (
     "line_basis",
 )
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
+=======
+_SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "f")}
+>>>>>>> ce8f049abdfe1357496762cb43554e0c005437aa
 _SHARED: dict[str, Kind] = {
     "shared": Numbers("n n", upper=True, diagonal="positive"),
-    "ratio": Later(Numbers("n m")),
+    "ratio": Later(Numbers("n f")),
 }
 
 
@@ -271,10 +275,14 @@ POSTERIOR = Fields(
     {
         "kernel": PartOf(Kernel),
         "points": Numbers("n d"),
-        "alpha": Numbers("n m"),
+        "alpha": Numbers("n f | n m"),
         "beta": Maybe(Numbers("b m")),
         "operator": OPERATOR,
     },
+<<<<<<< HEAD
     own="n m b z p q",  # a loss may have more latent functions than outputs
+=======
+    own="n f b z",  # a loss may have f latent functions for each of its outputs
+>>>>>>> ce8f049abdfe1357496762cb43554e0c005437aa
     parts=_parts,
 )

@@ -94,6 +94,8 @@ def tilted_solve(
     y = r - factor.solve(np.asarray(gram @ r))
     Ky = np.asarray(gram @ y)
     rho = first = float(np.vdot(r, Ky))
+    if not first > 0.0:  # nothing is left beyond rounding
+        return z, 0
     goal = min(FORCING, first**0.25) if accuracy is None else accuracy
     d, Kd = y, Ky
     for count in range(1, PRODUCTS + 1):

@@ -281,8 +281,11 @@ class Laplace(SiteInference):
             starts = [(start.z, start.alpha)]
         begin = loss.start(y)
         sites = [(f, a, local(f)[2][:, :1]) for f, a in [*starts, (begin, -local(begin)[1])]]
+        # on the way to the mode the functions apart are factor enough, see JointSteps
+        alone = np.eye(task.mean.shape[1])
         natural = [
-            (W[:, [0, 0]], a + np.einsum("nij,nj->ni", W[:, 0], f - task.mean)) for f, a, W in sites
+            (np.hstack([W * alone, W]), a + np.einsum("nij,nj->ni", W[:, 0], f - task.mean))
+            for f, a, W in sites
         ]
         landscape = Landscape(task.gram, local, task.mean, task.H)
         steps = JointSteps(task.gram, loss.convex)
