@@ -76,10 +76,9 @@ _ADDITIVE: dict[str, Kind] = {
     "centres": Numbers("z d"),
     "rank": Plain(int),
 }
-<<<<<<< HEAD
 # of p weights; the root of several functions together has q rows
 _ROOT = Numbers("p+b p+b | p p | q q", upper=True, diagonal="positive")
-_WEIGHTS: dict[str, Kind] = {"weights": Numbers("p m"), "roots": Each(_ROOT)}
+_WEIGHTS: dict[str, Kind] = {"weights": Numbers("p f"), "roots": Each(_ROOT)}
 _CONTRASTED: dict[str, Kind] = {
     "T": Numbers("n t"),
     "R": Numbers("q q", upper=True, diagonal="positive"),
@@ -93,10 +92,7 @@ _OF_A_BASIS = (
     "additive_basis",
     "line_basis",
 )
-_SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "m")}
-=======
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "f")}
->>>>>>> ce8f049abdfe1357496762cb43554e0c005437aa
 _SHARED: dict[str, Kind] = {
     "shared": Numbers("n n", upper=True, diagonal="positive"),
     "ratio": Later(Numbers("n f")),
@@ -279,10 +275,6 @@ POSTERIOR = Fields(
         "beta": Maybe(Numbers("b m")),
         "operator": OPERATOR,
     },
-<<<<<<< HEAD
-    own="n m b z p q",  # a loss may have more latent functions than outputs
-=======
-    own="n f b z",  # a loss may have f latent functions for each of its outputs
->>>>>>> ce8f049abdfe1357496762cb43554e0c005437aa
+    own="n f b z p q",  # a loss may have f latent functions for each of its outputs
     parts=_parts,
 )
