@@ -439,3 +439,45 @@ def scaled(gradient: Gradient, factor: float) -> Gradient:
 def prefixed(name: str, gradient: Gradient) -> Gradient:
     """Return the gradient of child ``name`` under the paths its parent uses."""
     return {f"{name}__{path}": value for path, value in gradient.items()}
+
+
+def positive(owner: object, name: str, d: int | None = None) -> Array:
+    """Return parameter ``name`` as :func:`finite` does, checked > 0."""
+    value = finite(owner, name, d)
+    if not (value > 0.0).all():
+        raise ValueError(
+            f"{type(owner).__name__}: {name} must be positive, got {getattr(owner, name)!r}"
+        )
+    return value
+
+
+def finite(owner: object, name: str, d: int | None = None) -> Array:
+    """Return parameter ``name`` as a finite float64 array, () or, for d input columns, (d,)."""
+    given, who = getattr(owner, name), type(owner).__name__
+    try:
+        value = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{who}: {name} must be a number, got {given!r}") from None
+    if value.ndim > (0 if d is None else 1):
+        allowed = "a single number" if d is None else "a number or one number per column"
+        raise ValueError(f"{who}: {name} must be {allowed}, got an array of shape {value.shape}")
+    if value.ndim == 1 and value.shape[0] != d:
+        raise ValueError(
+            f"{who}: {name} has {value.shape[0]} entries but the inputs have {d} columns"
+        )
+    if not np.isfinite(value).all():
+        raise ValueError(f"{who}: {name} must be finite, got {given!r}")
+    return value
+
+
+def like(value: Any, total: Array) -> float | Array:
+    """Return the sums ``total`` (d,) in the shape of ``value``: a shared one receives their sum."""
+    return total if np.ndim(value) else float(np.sum(total))
+
+
+def rescaled(value: float | Array, scale: Array) -> float | Array:
+    """Return value * scale; a shared value stays shared if all columns have the same scale."""
+    scale = np.asarray(scale, dtype=float)
+    if np.ndim(value) == 0 and (scale == scale[0]).all():
+        return float(value) * float(scale[0])
+    return np.asarray(value, dtype=float) * scale

@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import POSITIVE, Domains, Words
-from mercer.kernels.base import Gradient, Kernel, inner, prefixed, scaled
+from mercer.kernels.base import Gradient, Kernel, inner, positive, prefixed, scaled
 from mercer.kernels.base import added as summed
 from mercer.kernels.dot import Linear
 from mercer.kernels.features.explicit import Multiplied, Stacked
@@ -25,7 +25,7 @@ from mercer.kernels.markov import (
     multiplied,
     stacked,
 )
-from mercer.kernels.parameters import positive, whole
+from mercer.kernels.parameters import whole
 from mercer.kernels.stationary.base import RBF
 from mercer.kernels.stationary.matern import Matern
 

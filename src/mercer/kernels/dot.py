@@ -10,9 +10,18 @@ import numpy as np
 
 from mercer.core.arrays import Array, Index, is_sparse, mirror
 from mercer.core.component import POSITIVE, Domains, Names, Words
-from mercer.kernels.base import Gradient, Kernel, inner, other_points
+from mercer.kernels.base import (
+    Gradient,
+    Kernel,
+    finite,
+    inner,
+    like,
+    other_points,
+    positive,
+    rescaled,
+)
 from mercer.kernels.markov import ANY, Block, MarkovProcess, Slopes
-from mercer.kernels.parameters import finite, like, positive, rescaled, symmetric, whole
+from mercer.kernels.parameters import symmetric, whole
 
 
 class Level(Kernel, abstract=True):

@@ -9,10 +9,17 @@ import numpy as np
 
 from mercer.core.arrays import Array, Index, as_matrix
 from mercer.core.component import POSITIVE, REAL, UNIT, Domains, Names, Words
-from mercer.kernels.base import Gradient, Kernel, other_points, prefixed, zero_gradient
+from mercer.kernels.base import (
+    Gradient,
+    Kernel,
+    like,
+    other_points,
+    positive,
+    prefixed,
+    zero_gradient,
+)
 from mercer.kernels.compose import Wrapper, _Parts
 from mercer.kernels.dot import Level
-from mercer.kernels.parameters import like, positive
 from mercer.kernels.stationary.matern import Matern
 
 

@@ -1,41 +1,10 @@
-"""Parameters of kernels as arrays, checked: numbers, positive numbers, whole numbers, matrices."""
+"""Parameters of kernels that are whole numbers or symmetric matrices, checked."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from mercer.core.arrays import Array
-
-
-def positive(owner: object, name: str, d: int | None = None) -> Array:
-    """Return parameter ``name`` as :func:`finite` does, checked > 0."""
-    value = finite(owner, name, d)
-    if not (value > 0.0).all():
-        raise ValueError(
-            f"{type(owner).__name__}: {name} must be positive, got {getattr(owner, name)!r}"
-        )
-    return value
-
-
-def finite(owner: object, name: str, d: int | None = None) -> Array:
-    """Return parameter ``name`` as a finite float64 array, () or, for d input columns, (d,)."""
-    given, who = getattr(owner, name), type(owner).__name__
-    try:
-        value = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{who}: {name} must be a number, got {given!r}") from None
-    if value.ndim > (0 if d is None else 1):
-        allowed = "a single number" if d is None else "a number or one number per column"
-        raise ValueError(f"{who}: {name} must be {allowed}, got an array of shape {value.shape}")
-    if value.ndim == 1 and value.shape[0] != d:
-        raise ValueError(
-            f"{who}: {name} has {value.shape[0]} entries but the inputs have {d} columns"
-        )
-    if not np.isfinite(value).all():
-        raise ValueError(f"{who}: {name} must be finite, got {given!r}")
-    return value
 
 
 def whole(owner: object, name: str, least: int) -> int:
@@ -63,16 +32,3 @@ def symmetric(K: Array, what: str, block: int = 128) -> Array:
                     "give (K + K.T) / 2"
                 )
     return K
-
-
-def like(value: Any, total: Array) -> float | Array:
-    """Return the sums ``total`` (d,) in the shape of ``value``: a shared one receives their sum."""
-    return total if np.ndim(value) else float(np.sum(total))
-
-
-def rescaled(value: float | Array, scale: Array) -> float | Array:
-    """Return value * scale; a shared value stays shared if all columns have the same scale."""
-    scale = np.asarray(scale, dtype=float)
-    if np.ndim(value) == 0 and (scale == scale[0]).all():
-        return float(value) * float(scale[0])
-    return np.asarray(value, dtype=float) * scale

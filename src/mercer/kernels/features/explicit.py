@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.kernels.base import Gradient, Kernel, prefixed, stated_below, zero_gradient
-from mercer.kernels.parameters import positive
+from mercer.kernels.base import Gradient, Kernel, positive, prefixed, stated_below, zero_gradient
 
 
 def width_of(kernel: Kernel, X: Array) -> int | None:

@@ -10,9 +10,8 @@ from scipy.sparse import csr_array
 
 from mercer.core.arrays import Array, as_matrix, is_sparse
 from mercer.core.component import Names
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, positive
 from mercer.kernels.features.fourier import Mapped, not_frozen, rows_of
-from mercer.kernels.parameters import positive
 
 
 class ScoreKernel(Mapped, abstract=True):

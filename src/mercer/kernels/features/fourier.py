@@ -8,8 +8,8 @@ import numpy as np
 
 from mercer.core.arrays import Array, as_matrix, is_sparse
 from mercer.core.component import POSITIVE, Domains, Words
-from mercer.kernels.base import Gradient, Kernel, inner, other_points
-from mercer.kernels.parameters import like, positive, rescaled, whole
+from mercer.kernels.base import Gradient, Kernel, inner, like, other_points, positive, rescaled
+from mercer.kernels.parameters import whole
 
 
 class Mapped(Kernel, abstract=True):

@@ -8,8 +8,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import POSITIVE, Domains, Words
-from mercer.kernels.base import Gradient, Kernel, other_points
-from mercer.kernels.parameters import positive
+from mercer.kernels.base import Gradient, Kernel, other_points, positive
 from mercer.kernels.stationary.base import squares
 
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from mercer.core.arrays import Array, as_matrix
 from mercer.core.component import POSITIVE, REAL, Domains, Words
-from mercer.kernels.base import Gradient, Kernel, prefixed
+from mercer.kernels.base import Gradient, Kernel, like, positive, prefixed
 from mercer.kernels.features.fourier import not_frozen
 from mercer.kernels.inputs.columns import OfInputs
-from mercer.kernels.parameters import like, positive, whole
+from mercer.kernels.parameters import whole
 from mercer.kernels.stationary.base import RBF
 
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from mercer._native import core
 from mercer.core.arrays import Array, as_matrix, mirror, threads
 from mercer.core.component import POSITIVE, REAL, Domain, Domains, Words
-from mercer.kernels.base import Gradient, Kernel, blocks, other_points
+from mercer.kernels.base import Gradient, Kernel, blocks, finite, other_points, positive
 from mercer.kernels.markov import Block, MarkovProcess, Slopes, StateSpace
 from mercer.kernels.operators.factor import block_slopes, process_block
 from mercer.kernels.operators.greens import Nodes, contour_nodes, green, green_slope, small_terms
-from mercer.kernels.parameters import finite, positive, whole
+from mercer.kernels.parameters import whole
 from mercer.kernels.stationary.base import RBF, OfDistance, Stationary
 from mercer.kernels.stationary.matern import Matern
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import POSITIVE, Domain, Names
-from mercer.kernels.base import Gradient, Kernel, blocks, other_points
-from mercer.kernels.parameters import finite, positive, whole
+from mercer.kernels.base import Gradient, Kernel, blocks, finite, other_points, positive
+from mercer.kernels.parameters import whole
 
 
 class Spline(Kernel):

@@ -10,10 +10,9 @@ import numpy as np
 
 from mercer.core.arrays import Array, as_matrix, mirror
 from mercer.core.component import POSITIVE, REAL, Domain
-from mercer.kernels.base import Gradient, Kernel, blocks, other_points
+from mercer.kernels.base import Gradient, Kernel, blocks, finite, other_points
 from mercer.kernels.operators.greens import Complex, Nodes
 from mercer.kernels.operators.operator import Operator
-from mercer.kernels.parameters import finite
 
 NEAR = 0.7  # |q r| below which exp(-q r) - 1 + q r is a series
 TERMS = 16

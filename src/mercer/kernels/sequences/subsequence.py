@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from mercer._native import strings
 from mercer.core.arrays import Array
 from mercer.core.component import UNIT, Domains, Words
-from mercer.kernels.base import Gradient
-from mercer.kernels.parameters import finite, whole
+from mercer.kernels.base import Gradient, finite
+from mercer.kernels.parameters import whole
 from mercer.kernels.sequences.base import OfSequences
 
 Codes: TypeAlias = NDArray[np.int64]

@@ -18,10 +18,12 @@ from mercer.kernels.base import (
     blocked_matmul,
     blocks,
     inner,
+    like,
     other_points,
+    positive,
+    rescaled,
     zero_gradient,
 )
-from mercer.kernels.parameters import like, positive, rescaled
 
 FEW = 16  # columns of a product up to which the compiled tiles beat the BLAS on blocks
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import Names
-from mercer.kernels.base import Gradient, inner
+from mercer.kernels.base import Gradient, inner, positive
 from mercer.kernels.markov import Block, MarkovProcess, Slopes, StateSpace, matern_block
-from mercer.kernels.parameters import positive
 from mercer.kernels.stationary.base import Stationary
 
 _NATIVE = {0.5: 1, 1.5: 2, 2.5: 3}

@@ -9,8 +9,7 @@ import numpy as np
 
 from mercer.core.arrays import Array, as_matrix
 from mercer.core.component import POSITIVE, Domains, Words
-from mercer.kernels.base import Gradient, Kernel
-from mercer.kernels.parameters import finite
+from mercer.kernels.base import Gradient, Kernel, finite
 from mercer.kernels.stationary.base import RBF
 from mercer.kernels.stationary.periodic import Cosine
 

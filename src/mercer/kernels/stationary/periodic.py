@@ -10,9 +10,17 @@ import numpy as np
 from mercer._native import core
 from mercer.core.arrays import Array, threads
 from mercer.core.component import POSITIVE, Domains, Words
-from mercer.kernels.base import Gradient, Kernel, blocks, inner, other_points
+from mercer.kernels.base import (
+    Gradient,
+    Kernel,
+    blocks,
+    inner,
+    like,
+    other_points,
+    positive,
+    rescaled,
+)
 from mercer.kernels.markov import Block, MarkovProcess, Slopes
-from mercer.kernels.parameters import like, positive, rescaled
 from mercer.kernels.stationary.base import OfDistance
 
 

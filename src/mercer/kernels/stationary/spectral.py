@@ -11,8 +11,8 @@ from typing import Self
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.kernels.base import Kernel
-from mercer.kernels.parameters import positive, rescaled, whole
+from mercer.kernels.base import Kernel, positive, rescaled
+from mercer.kernels.parameters import whole
 from mercer.kernels.stationary.base import Stationary
 
 ORDER = 16  # nodes of Gauss and Legendre on a piece of the frequencies

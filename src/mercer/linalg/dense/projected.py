@@ -146,7 +146,7 @@ class FlatGram(Gram):
     def __init__(self, gram: Gram, H: Array, wide: float) -> None:
         self.gram, self.H, self.wide = gram, H, wide
         self.points, self.name, self.flat = gram.points, gram.name, H.shape[1]
-        self.exact = gram.exact  # type: ignore[misc]  # what it is of stands in a variable
+        self.exact, self.few = gram.exact, gram.few  # type: ignore[misc]  # those of its matrix
 
     def __matmul__(self, V: Array) -> Array:
         return self.gram @ V
