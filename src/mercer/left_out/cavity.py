@@ -40,9 +40,17 @@ def cavities(problem: Problem, gram: Gram, loss: Loss, solution: Solution) -> tu
         Sigma, W = factor.point_blocks(gram)[g], precision[g]
         # V = Sigma (I - t W Sigma)^-1, by its transpose
         left = eye - t[:, None, None] * np.swapaxes(W @ Sigma, 1, 2)
+        lost = ~(np.linalg.det(left) > 0.0)  # the row alone decides, to the last digit
+        left[lost] = eye
         V = np.asarray(np.linalg.solve(left, Sigma))
+        if np.any(lost):
+            prior = gram.diag().reshape(len(solution.z), -1, 1)
+            V[lost] = (prior * eye)[g][lost]
+            solution.report.details["improper_cavities"] = int(lost.sum())
         V = 0.5 * (V + np.swapaxes(V, 1, 2))
         mean = solution.z[g] - t[:, None] * np.einsum("nij,nj->ni", V, solution.alpha[g])
+        if np.any(lost):
+            mean[lost] = (solution.z - np.asarray(gram @ solution.alpha))[g][lost]
         return np.asarray(mean), V
     means, variances, lost = [], [], 0
     for s in columns(solution):
