@@ -3,11 +3,11 @@
 from mercer.kernels.base import Kernel
 from mercer.kernels.compose import Power, Product, Scale, Sum
 from mercer.kernels.convert import FromSklearn, as_kernel
-from mercer.kernels.dot import ArcSine, Constant, Linear, Polynomial
+from mercer.kernels.dot import Constant, Linear, Polynomial
 from mercer.kernels.equality import Categorical, Coregionalised, Noise, Nugget, Several, White
 from mercer.kernels.features.fisher import TFIDF, Fisher, MixtureFisher, MultinomialFisher
 from mercer.kernels.features.fourier import RandomFourier
-from mercer.kernels.features.network import RBFNetwork
+from mercer.kernels.features.network import ArcSine, RBFNetwork
 from mercer.kernels.features.nystroem import Nystroem
 from mercer.kernels.given import Function, Precomputed
 from mercer.kernels.inputs.columns import Columns, Standardized

@@ -12,19 +12,11 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.component import POSITIVE, Domains, Words
-from mercer.kernels.base import Gradient, Kernel, inner, positive, prefixed, scaled
-from mercer.kernels.base import added as summed
+from mercer.kernels import markov
+from mercer.kernels.base import Gradient, Kernel, added, inner, positive, prefixed, scaled
 from mercer.kernels.dot import Linear
 from mercer.kernels.features.explicit import Multiplied, Stacked
-from mercer.kernels.markov import (
-    MarkovProcess,
-    Slopes,
-    StateSpace,
-    added,
-    factor_slopes,
-    multiplied,
-    stacked,
-)
+from mercer.kernels.markov import MarkovProcess, Slopes, StateSpace
 from mercer.kernels.parameters import whole
 from mercer.kernels.stationary.base import RBF
 from mercer.kernels.stationary.matern import Matern
@@ -116,7 +108,7 @@ class Sum(_Parts, Stacked):
         return None if any(F is None for F in found) else np.hstack(found)
 
     def state_space(self) -> StateSpace | None:
-        return stacked([part.state_space() for part in self._checked()])
+        return markov.stacked([part.state_space() for part in self._checked()])
 
     def state_space_pullback(self, rates: Array, variances: Array) -> Gradient:
         gradient, start = Gradient(), 0
@@ -128,7 +120,7 @@ class Sum(_Parts, Stacked):
         return gradient
 
     def markov_process(self) -> MarkovProcess | None:
-        return added([part.markov_process() for part in self._checked()])
+        return markov.added([part.markov_process() for part in self._checked()])
 
     def markov_pullback(self, slopes: Slopes) -> Gradient:
         gradient, start = Gradient(), 0
@@ -210,12 +202,12 @@ class Product(_Parts):
         return total
 
     def markov_process(self) -> MarkovProcess | None:
-        return reduce(multiplied, [part.markov_process() for part in self._checked()])
+        return reduce(markov.multiplied, [part.markov_process() for part in self._checked()])
 
     def markov_pullback(self, slopes: Slopes) -> Gradient:
         gradient = Gradient()
         parts = self._checked()
-        each = factor_slopes([part.markov_process() for part in parts], slopes)
+        each = markov.factor_slopes([part.markov_process() for part in parts], slopes)
         for i, (part, own) in enumerate(zip(parts, each, strict=True)):
             gradient |= prefixed(str(i), part.markov_pullback(own))
         return gradient
@@ -394,9 +386,9 @@ class Power(Wrapper):
         return value, prefixed("kernel", scaled(gradient, p))
 
     def markov_process(self) -> MarkovProcess | None:
-        return reduce(multiplied, [self.kernel.markov_process()] * whole(self, "exponent", 1))
+        return reduce(markov.multiplied, [self.kernel.markov_process()] * whole(self, "exponent", 1))
 
     def markov_pullback(self, slopes: Slopes) -> Gradient:
         factors = [self.kernel.markov_process()] * whole(self, "exponent", 1)
-        each = [self.kernel.markov_pullback(own) for own in factor_slopes(factors, slopes)]
-        return prefixed("kernel", reduce(summed, each))
+        each = [self.kernel.markov_pullback(own) for own in markov.factor_slopes(factors, slopes)]
+        return prefixed("kernel", reduce(added, each))

@@ -206,8 +206,8 @@ def _from_samples(
 ) -> tuple[Draw, dict[str, Any]]:
     """Hyperparameters of the exact evidence of ``rows`` points, or of all if there are not more.
 
-    First of half of them, drawn at random; then of these and their nearest neighbours, beginning
-    at the first. The exact evidence of twice as many points decides between the two.
+    Of half of them, at random, or of these and their nearest neighbours, begun at the first: the
+    exact evidence of twice as many points decides.
     """
     climbs = search.kept is None and "subsets" in search.parameter_names()
     samples = Samples(problem, rows, search.get_params().get("balance", True), climbs, rng)
@@ -218,14 +218,12 @@ def _from_samples(
     leave_if_interrupted(report, few, problem)
     if not samples.halved:
         return draw, report
-    near, again = samples.near(draw.kernel.signal()), search.__sklearn_clone__()
-    again.set_params(restarts=0, subsets=False)
-    parts.loss = draw.loss
+    near, parts.loss = samples.near(draw.kernel.signal()), draw.loss
+    again = search.__sklearn_clone__().set_params(restarts=0, subsets=False)
     [other], best = _run(parts, draw.kernel, near, again, rng)
     leave_if_interrupted({"search": best.report}, near, problem)
-    judge = samples.judge()
+    judge, sizes = samples.judge(), [len(few.points), len(near.points)]
     values = [_log_evidence(one, parts, judge) for one in (draw, other)]
-    sizes = [len(few.points), len(near.points)]
     first["samples"] = {"rows": sizes, "values": values, "judged_by": len(judge.points)}
     if values[1] <= values[0]:
         return draw, report

@@ -6,9 +6,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from mercer.core.arrays import Array
-from mercer.core.component import POSITIVE, Domains, Words
-from mercer.kernels.base import Gradient, Kernel, other_points, positive
+from mercer.core.arrays import Array, mirror
+from mercer.core.component import POSITIVE, Domains, Names, Words
+from mercer.kernels.base import Gradient, Kernel, inner, like, other_points, positive
 from mercer.kernels.stationary.base import squares
 
 
@@ -93,3 +93,84 @@ class RBFNetwork(Kernel):
 
     def _squared(self) -> tuple[float, float]:
         return float(positive(self, "length_scale")) ** 2, float(positive(self, "spread")) ** 2
+
+
+class ArcSine(Kernel):
+    """Neural network kernel: a layer of infinitely many error-function units.
+
+    With c(x, z) = 2 (bias + sum_d weight_d x_d z_d),
+
+        k = (2 / pi) arcsin( c(x, z) / sqrt((1 + c(x, x)) (1 + c(z, z))) ).
+
+    Parameters
+    ----------
+    weight : float or array (d,), default=1.0; positive prior variance of the units' input weights.
+    bias : float, default=1.0; positive prior variance of the offset of the units.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, equation (4.29).
+
+    Examples
+    --------
+    >>> ArcSine()(np.array([[0.0]]), np.array([[0.0], [3.0]])).round(4)
+    array([[0.4646, 0.1622]])
+    """
+
+    domains: ClassVar[Domains] = {"weight": POSITIVE, "bias": POSITIVE}
+    words: ClassVar[Words] = {
+        "weight": "variance of the input weights of the units",
+        "bias": "variance of the offset of the units",
+    }
+    names: ClassVar[Names] = {"arcsine": lambda: ArcSine()}
+
+    def __init__(self, weight: float | Array = 1.0, bias: float = 1.0) -> None:
+        self.weight, self.bias = weight, bias
+
+    def __call__(self, X: Array, Z: Array | None = None) -> Array:
+        cross, p, q, _, _ = self._products(X, Z)
+        np.arctan2(cross, _adjacent(cross, p, q), out=cross)
+        cross *= 2.0 / np.pi
+        return mirror(cross) if Z is None else cross
+
+    def diag(self, X: Array) -> Array:
+        X, _, _ = other_points(X, None)
+        p = self._squares(X)
+        return np.asarray((2.0 / np.pi) * np.arctan2(p, np.sqrt(1.0 + 2.0 * p)))
+
+    def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
+        # With A = 1 + p, B = 1 + q, t = cross / sqrt(A B):
+        # dk = (2 / pi) (dcross - cross (dA / A + dB / B) / 2) / sqrt(A B - cross^2)
+        cross, p, q, X, Z = self._products(X, Z)
+        adjacent = _adjacent(cross, p, q)
+        value = (2.0 / np.pi) * inner(Q, np.arctan2(cross, adjacent))
+        M = np.divide((2.0 / np.pi) * Q, adjacent, out=adjacent)
+        cross *= M
+        rows = 0.5 * cross.sum(axis=1) / (1.0 + p)
+        columns = 0.5 * cross.sum(axis=0) / (1.0 + q)
+        sums = np.einsum("id,id->d", X, M @ Z) - rows @ (X * X) - columns @ (Z * Z)
+        bias = M.sum() - rows.sum() - columns.sum()
+        return value, {"weight": like(self.weight, 2.0 * sums), "bias": 2.0 * float(bias)}
+
+    def _products(self, X: Array, Z: Array | None) -> tuple[Array, Array, Array, Array, Array]:
+        """Return c(X, Z) (n, m), c(x, x) (n,), c(z, z) (m,) and the two sets of points."""
+        X, Z, same = other_points(X, Z)
+        root = np.sqrt(2.0 * positive(self, "weight", X.shape[1]))
+        p, weighted = self._squares(X), X * root
+        cross = weighted @ (weighted if same else Z * root).T
+        cross += 2.0 * positive(self, "bias")
+        return cross, p, (p if same else self._squares(Z)), X, Z
+
+    def _squares(self, X: Array) -> Array:
+        weight = np.broadcast_to(positive(self, "weight", X.shape[1]), X.shape[1])
+        return np.asarray(2.0 * (X * X @ weight + positive(self, "bias")))
+
+
+def _adjacent(cross: Array, p: Array, q: Array) -> Array:
+    """Return sqrt((1 + p)(1 + q) - cross^2) (n, m), where p q >= cross^2 but for rounding."""
+    excess = np.outer(p, q)
+    excess -= cross * cross
+    np.maximum(excess, 0.0, out=excess)
+    excess += 1.0 + p[:, None]
+    excess += q
+    return np.asarray(np.sqrt(excess, out=excess))
