@@ -146,7 +146,9 @@ class FlatGram(Gram):
     def __init__(self, gram: Gram, H: Array, wide: float) -> None:
         self.gram, self.H, self.wide = gram, H, wide
         self.points, self.name, self.flat = gram.points, gram.name, H.shape[1]
-        self.exact = gram.exact  # type: ignore[misc]  # what it is of stands in a variable
+        # what the Gram says of itself holds beside the basis as well
+        said = {name: getattr(gram, name) for name in ("exact", "few") if hasattr(gram, name)}
+        vars(self).update(said)
 
     def __matmul__(self, V: Array) -> Array:
         return self.gram @ V
