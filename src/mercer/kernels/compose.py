@@ -386,7 +386,9 @@ class Power(Wrapper):
         return value, prefixed("kernel", scaled(gradient, p))
 
     def markov_process(self) -> MarkovProcess | None:
-        return reduce(markov.multiplied, [self.kernel.markov_process()] * whole(self, "exponent", 1))
+        return reduce(
+            markov.multiplied, [self.kernel.markov_process()] * whole(self, "exponent", 1)
+        )
 
     def markov_pullback(self, slopes: Slopes) -> Gradient:
         factors = [self.kernel.markov_process()] * whole(self, "exponent", 1)

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial, wraps
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -33,7 +33,7 @@ def needs(*names: str) -> Callable[[F], F]:
 
 def _marked(needed: tuple[str, ...], reason: str) -> Callable[[F], F]:
     def mark(method: F) -> F:
-        @functools.wraps(method)
+        @wraps(method)
         def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
             if why := _refusal(type(self), guarded):
                 raise NotImplementedError(f"{type(self).__name__} has no {method.__name__}: {why}")
@@ -164,19 +164,17 @@ class Loss(Component):
     # ------------------------------------------------------------------ Gaussian averages
     def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
         """Return log Z, d log Z/dm, d2 log Z/dm2 with Z = int exp(-g(y, f)) N(f | m, v) df."""
-        log_z, first, second = quadrature.by_rows(
-            functools.partial(quadrature.tilted, self), y, m, v
-        )
+        log_z, first, second = quadrature.by_rows(partial(quadrature.tilted, self), y, m, v)
         return log_z, first, second
 
     def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
         """Return E[g(y, f)], dE/dm and dE/dv under f ~ N(m, v); default: within 8.6 deviations."""
-        mean, dm, dv = quadrature.by_rows(functools.partial(quadrature.expected, self), y, m, v)
+        mean, dm, dv = quadrature.by_rows(partial(quadrature.expected, self), y, m, v)
         return mean, dm, dv
 
     def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
         """Return d3 E[g]/dm3 and d4 E[g]/dm4 under f ~ N(m, v)."""
-        third, fourth = quadrature.by_rows(functools.partial(quadrature.higher, self), y, m, v)
+        third, fourth = quadrature.by_rows(partial(quadrature.higher, self), y, m, v)
         return third, fourth
 
     # ------------------------------------------------------------------ duals and bounds
@@ -240,7 +238,7 @@ class Loss(Component):
     def _average(
         self, parts: Callable[[Array, Array], tuple[Array, ...]], y: Array, m: Array, v: Array
     ) -> tuple[Array, ...]:
-        return quadrature.by_rows(functools.partial(quadrature.average, self, parts), y, m, v)
+        return quadrature.by_rows(partial(quadrature.average, self, parts), y, m, v)
 
     @needs("normalised", "conditional_cdf")
     def quantile(self, q: Array, m: Array, v: Array) -> Array:
