@@ -68,8 +68,7 @@ _REASONS = {
     "convex": "the loss is not convex in f; use an inference that works without the dual "
     "(Laplace, EP or a variational Gaussian)",
     "conditional_cdf": "write conditional_cdf(y, f), the distribution function of y given f",
-    "units": "if it is a loss of y - f, state units = {name: power}, the power of the unit of y in "
-    "each parameter",
+    "units": "if it is a loss of y - f, state units = {name: power of the unit of y in it}",
     "moments": "write moments(f), the mean and variance of y given f",
 }
 QUADRATIC = (

@@ -158,9 +158,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
             raise RuntimeError("ask for return_std or return_cov, not both")
         if return_cov:
             self._check_additive()
+            return self._with_cov(self._inputs(X))
         inside = self._inputs(X)
-        if return_cov:
-            return self._with_cov(inside)
         if return_std:
             mean, variance = self._moments(inside)
             return self._shaped(mean), self._deviation(variance)
@@ -171,8 +170,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # s
         if self.losses_[0].latents and at_f:
             means = [f[:, :1] for f in means]
         if not at_f:
-            pairs = zip(means, self.losses_, strict=True)
-            means = [_at_mode(loss, f) for f, loss in pairs]
+            means = [_at_mode(loss, f) for f, loss in zip(means, self.losses_, strict=True)]
         return self._shaped(self.units_.y_in_user_units(np.mean(means, axis=0)))
 
     def predict_latent(self, X: Any) -> tuple[Array, Array | None]:

@@ -98,8 +98,8 @@ def find_parameters(
 ) -> tuple[list[Draw], dict[str, Any]]:
     """Find hyperparameters; for a named kernel decide between one and several length scales.
 
-    A search that samples is preceded by one that maximises, which decides and gives the start. An
-    inference whose evidence has an error leaves the search to another one.
+    One that samples is preceded by one that maximises, which decides and gives the start. An
+    inference whose evidence has an error leaves the search to another.
     """
     other = parts.inference.for_search(parts.loss)
     if other is not parts.inference and parts.search is not None:
@@ -115,9 +115,7 @@ def find_parameters(
         return _by_iterative(parts, problem, rng)
     if parts.search is None:
         return [Draw(parts.kernel, parts.loss)], {"search": None}
-    factor = 1.0
-    # exact copies of a row let the evidence of a Gaussian noise run away; other losses say what a
-    # copy counts
+    factor = 1.0  # copies of a row let the evidence of a Gaussian noise run away, and of it alone
     if "quadratic" in parts.inference.needs and parts.search.get_params().get("balance", True):
         problem, factor = balanced(problem)
     first = search = parts.search
@@ -142,11 +140,11 @@ def _by_inducing(
     draw, report, rows = Draw(parts.kernel, parts.loss), {}, 0
     whole = problem
     if parts.search is not None:
-        if "quadratic" in parts.inference.needs and parts.search.get_params().get("balance", True):
+        quadratic, wanted = "quadratic" in parts.inference.needs, parts.inducing.rows
+        if quadratic and parts.search.get_params().get("balance", True):
             whole, _ = balanced(problem)
-        wanted = parts.inducing.rows
         if isinstance(wanted, str):  # "auto"
-            wanted = ROWS if "quadratic" in parts.inference.needs else ROWS_OF_SITES
+            wanted = ROWS if quadratic else ROWS_OF_SITES
         few = first_rows(whole, wanted, rng)
         rows = len(few.points)
         [draw], first = _decide(parts, few, parts.search, rng)
@@ -228,9 +226,8 @@ def _from_samples(
     if values[1] <= values[0]:
         return draw, report
     kept = {key: first[key] for key in ("samples", "starts", "scan", "subsets") if key in first}
-    kept["evaluations"] = first["evaluations"] + best.report["evaluations"]
-    report["search"] = best.report | kept | {"rows": sizes[1]}
-    return other, report
+    count = first["evaluations"] + best.report["evaluations"]
+    return other, report | {"search": best.report | kept | {"rows": sizes[1], "evaluations": count}}
 
 
 def _refined(
