@@ -40,7 +40,6 @@ SMALL = 300  # points up to which the memory of a second posterior is not worth 
 
 # Rows of the first search of a machine with inducing points: exact, or with K factored many times.
 ROWS, ROWS_OF_SITES = 2000, 300
-
 SEARCHING = 1.0  # rho^2 at which solutions of a step end: the evidence is certain to half a nat
 
 # What each extra length scale must gain in log evidence, in units of log(number of observations).
