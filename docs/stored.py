@@ -172,8 +172,8 @@ def papers_page() -> str:
         "in `papers/` of the repository; data are read from the folder `MERCER_DATA`. This page\n"
         "is written by `docs/stored.py`: the words are in `docs/papers/index.json`, and mercer's\n"
         "figures are those that the scripts stored. What was found wrong in the texts themselves,\n"
-        "with the corrected equations, is on a page of its own: [Errata](errata.md). What the sources\n"
-        "have and was missing, and where it is now: [Coverage](coverage.md).\n",
+        "with the corrected equations, is on a page of its own: [Errata](errata.md). What the\n"
+        "sources have and was missing, and where it is now: [Coverage](coverage.md).\n",
     ]
     figures = paper_figures.figures()
     for paper in index["papers"]:
