@@ -69,8 +69,9 @@ def leave_one_out(spline: SplinePosterior, loss: Loss) -> LeftOut:
     found = left_out(rows, spline.states)
     mean, variance, target = np.empty(len(used)), np.empty(len(used)), rows.inside(rows.y)
     mean[used], variance[used] = target[used] - found.residual, found.variance
-    # of a process that is rough beside the noise, as where it interpolates, others say little
-    lost = ~((variance > 0.0) & (variance < UNSEEN * max(1.0, spline.states.variance))) & used
+    # a process that is rough beside the noise, as where it interpolates, says little of any row
+    usual = max(1.0, float(np.median(np.abs(found.variance)))) if len(found.variance) else 1.0
+    lost = ~((variance > 0.0) & (variance < UNSEEN * usual)) & used
     mean[lost] = variance[lost] = np.nan
     value, spread = spline.states.derivative(rows.x[~used])
     mean[~used], variance[~used] = value, np.asarray(spread) + 1.0
