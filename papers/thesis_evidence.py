@@ -156,7 +156,7 @@ def draw(found: dict[str, list[dict[str, float]]], path: str) -> None:
         )
         ax.set(title=name, xlabel="point of the search", ylabel="-log evidence")
     axes.flat[0].legend(frameon=False, fontsize=8)
-    fig.savefig(path, dpi=110)
+    fig.savefig(path, dpi=75)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -318,6 +318,8 @@ def test_learning_from_bad_targets(name: str, fitted: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_learning_with_bad_weights(name: str, fitted: dict[str, Any]) -> None:
+    if name == "MultiOutputGPRegressor":
+        pytest.skip("it takes no weights")
     case = fitted[name]
 
     def check(label: str) -> None:

@@ -268,7 +268,7 @@ def test_what_does_not_fit_is_refused(table, iris):
         GPRegressor(loss="heteroscedastic").fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="dense algebra"):
         GPRegressor(loss="heteroscedastic", gram="inducing").fit(X, y)
-    with pytest.raises(ValueError, match="put its functions into the kernel"):
+    with pytest.raises(ValueError, match="put its functions into their kernels"):
         GPRegressor(loss="heteroscedastic", basis="linear").fit(X, y)
     with pytest.raises(ValueError, match="use inference='laplace'"):
         GPRegressor(loss="heteroscedastic", inference="ep").fit(X, y)

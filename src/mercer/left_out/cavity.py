@@ -6,7 +6,7 @@ Taking the share t of its site away from point i leaves
 
 (with matrices over the classes for a softmax). Exact for a Gaussian loss; for EP the cavity is what
 EP itself calls the prediction of the others. Where sites have W < 0 a cavity may have no variance
-at all (V <= 0): such a row is predicted by the prior, and the report counts them. Theory (A16);
+at all (V <= 0): such a row is predicted by the prior, and the report counts them. Theory (A20);
 of a regression by GPML (5.12), with merged rows, weights and a basis: theory (G11).
 """
 

@@ -164,7 +164,8 @@ class MultiOutputGPRegressor(RegressorMixin, Summarised, Predicts, Recorded, Bas
     @staticmethod
     def _units(X: Array, Y: Array, standardize: bool) -> Units:
         plain = no_units(X.shape[1], Y.shape[1])
-        shift, scale = np.nanmean(Y, axis=0), np.nanstd(Y, axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            shift, scale = np.nanmean(Y, axis=0), np.nanstd(Y, axis=0)
         scale = np.where(scale > 0.0, scale, 1.0)
         if not np.all((scale > 1e-140) & (scale < 1e140)):
             raise ValueError("the squares of the targets leave the range of numbers: change units")
@@ -221,7 +222,7 @@ class MultiOutputGPRegressor(RegressorMixin, Summarised, Predicts, Recorded, Bas
         if found is None:
             return None
         known, scale = ~np.isnan(Y), self.units_.y_scale
-        mean, std = self._moments(X)
+        mean, std = self._of_rows(*self._for_outputs(self.units_.standardised(X)))
         variance, density = np.square(std), np.zeros(Y.shape)
         for into, values in (
             (mean, found.mean),
@@ -299,18 +300,21 @@ class MultiOutputGPRegressor(RegressorMixin, Summarised, Predicts, Recorded, Bas
     def _long(self, X: Any) -> tuple[Array, int]:
         """Return the rows (x, j) of X for all outputs, in the units of the machine."""
         check_is_fitted(self, "machine_")
-        inside, m = self._inputs(X), len(self.units_.y_scale)
+        return self._for_outputs(self._inputs(X))
+
+    def _for_outputs(self, inside: Array) -> tuple[Array, int]:
+        m = len(self.units_.y_scale)
         return np.column_stack(
             [np.repeat(inside, m, axis=0), np.tile(np.arange(m), len(inside))]
         ), m
 
     def _moments(self, X: Any) -> tuple[Array, Array]:
         """Mean and deviation (q, m) of a new observation."""
-        rows, m = self._long(X)
-        mean, std = self.machine_.predict(rows, return_std=True)
-        return self.units_.y_in_user_units(mean.reshape(-1, m)), std.reshape(
-            -1, m
-        ) * self.units_.y_scale
+        return self._of_rows(*self._long(X))
+
+    def _of_rows(self, rows: Array, m: int) -> tuple[Array, Array]:
+        mean, std = (a.reshape(-1, m) for a in self.machine_.predict(rows, return_std=True))
+        return self.units_.y_in_user_units(mean), std * self.units_.y_scale
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the mean (q, m), and the deviation of a new observation if asked."""

@@ -4,7 +4,7 @@ In the limit of a prior N(0, b I) for the coefficients of a basis, b to infinity
 of the Gaussian posterior has a value (:class:`~mercer.linalg.dense.projected.FlatGram`), and the
 evidence has one with unit density in place of that of N(0, b I) at the origin, (2 pi b)^(-k/2). The
 exact one exists if, and only if, no combination of the functions lowers the losses for ever: labels
-that a line separates leave its slope without bound. Theory (A17), (A18), (A19), (A20).
+that a line separates leave its slope without bound. Theory (A16), (A17), (A18), (A19).
 """
 
 from __future__ import annotations

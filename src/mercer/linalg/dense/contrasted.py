@@ -7,7 +7,7 @@ N_cl h_j over points and classes and C of :mod:`mercer.linalg.dense.coupled`,
 
     A = V'C V = R'R,   T = C V R^-1,   P = C - T T',   Sigma = K - K C K + B B',   B = V R^-1 - K T
 
-Theory (A20).
+Theory (A19).
 """
 
 from __future__ import annotations

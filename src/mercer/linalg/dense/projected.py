@@ -137,7 +137,7 @@ class SignedProjected(Projected):
 
 
 class FlatGram(Gram):
-    """K with functions H (n, k) of a flat prior beside it, as sites see them; theory (A17).
+    """K with functions H (n, k) of a flat prior beside it, as sites see them; theory (A16).
 
     Products are those with K alone. ``wide`` stands for the infinite prior variance of h'beta:
     nothing but checks, and where a search for sites begins, depend on it.
