@@ -7,6 +7,8 @@ an observation y of precision W (theory (O1), (O2)), and the posterior is N(R^-1
 
 by reflections, which subtract nothing. Jaakkola & Haussler (1999), (6) to (15); their (9), (10)
 update the covariance, from which digits are lost.
+
+Theory (O11).
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ The labels are taken as noisy values of the process that the graph conditions,
 with a flat prior on b, whose posterior mean is LapLSClassifier; one column for each class against
 the rest. With S = diag(sqrt(w)), orthonormal contrasts Q2 to the vector sqrt(w),
 Q2'S K S Q2 = U diag(d) U' and V = S Q2 U, every C is a sum over the eigenvalues.
+
+Theory (M13), (M14), (M15), (M16).
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ that of the curvature, wider than the bound's; what it says of a label's probabi
     log q = w log sigma(S f^) - (f^ - M)^2 / (2 kappa) - 1/2 log(1 + W kappa),             (O13)
 
 is no bound. Reference: Jaakkola & Haussler (1999), footnote 3; Spiegelhalter & Lauritzen (1990).
+
+Theory (O12), (O13).
 """
 
 from __future__ import annotations
