@@ -33,6 +33,8 @@ def check_step(step: Any) -> None:
     for name, value in vars(step).items():
         _check_attribute(step, name, value, d)
     fine = [type(getattr(step, name, kind())) is kind for name, kind in TYPES.items()]
+    if all(fine):  # name, step and columns each
+        fine += [type(t) is tuple and len(t) == 3 for t in getattr(step, "transformers_", ())]
     if (hasattr(step, "transformers_") and not hasattr(step, "sparse_output_")) or not all(fine):
         raise ModelFileError(f"an attribute of a {type(step).__name__} is missing or of no use")
     with warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -275,7 +275,7 @@ class Contest:
         elif len(rows) < total:
             notes.append(
                 f"fitted to {len(rows)} of {total} rows: the others were held out, and the time "
-                "was too short for a last fit to all"
+                "budget was too short for a last fit to all"
             )
         ranked = sorted(self.entries, key=lambda e: -e.left.score)
         told_of = "; ".join(f"{name_of(e.tried, e.form)} {e.left.score:.4g}" for e in ranked[:6])
