@@ -50,6 +50,13 @@ MORE = {
     "spline robust": lambda: mercer.SmoothingSpline(loss="student_t").fit(LINE, T),
     "quantiles": lambda: mercer.QuantileRegressor(search=None).fit(X, T),
     "polynomial": lambda: mercer.SVC(kernel="poly").fit(X, Y),
+    "related outputs": lambda: mercer.MultiOutputGPRegressor(search=None).fit(
+        X, np.column_stack([T, np.where(T > 0.5, np.nan, -T)])
+    ),
+    "changing noise": lambda: mercer.GPRegressor(loss="heteroscedastic", search=None).fit(X, T),
+    "weights": lambda: mercer.GPRegressor("linear", search=None, gram="weights").fit(X, T),
+    "grades": lambda: mercer.GPClassifier(loss="ordinal", search=None).fit(X, np.digitize(T, [0])),
+    "labels and a basis": lambda: mercer.GPClassifier(search=None, basis="constant").fit(X, Y),
 }
 SMALL = {name: partial(_on_rows, made) for name, made in {**CASES, **MORE}.items()}
 PIPELINES = {name: partial(_stored, name) for name in ("Pipeline", "Steps", "TableModel")}
