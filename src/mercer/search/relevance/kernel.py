@@ -62,7 +62,7 @@ def slope_in_functions(machine: Machine, state: SparseState) -> Array:
 
 
 Makers: TypeAlias = Sequence[Callable[[Design], Machine]]  # a likelihood on a design
-LADDER = 2.0 ** np.arange(-4, 2)
+LADDER: Array = 2.0 ** np.arange(-4.0, 2.0)
 NEAR = LADDER[-2:]  # enough around scales that were searched before: columns can only drop out
 ROUNDS, ENOUGH = 3, 0.1  # of climbing, while the evidence gains that much
 ROUGH = 0.1  # tolerance on the rungs, in log evidence
