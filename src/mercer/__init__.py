@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mercer import testing as testing
     from mercer.estimators.additive.estimator import AdditiveRegressor as AdditiveRegressor
     from mercer.estimators.discrimination.estimator import MEDClassifier as MEDClassifier
+    from mercer.estimators.features.components import KernelPCA as KernelPCA
     from mercer.estimators.features.estimator import KernelFeatures as KernelFeatures
     from mercer.estimators.gaussian_process.classifier import GPClassifier as GPClassifier
     from mercer.estimators.gaussian_process.outputs import (
@@ -71,6 +72,7 @@ _HOMES = {
     "GPRegressor": "mercer.estimators.gaussian_process.regressor",
     "KernelClassifier": "mercer.estimators.kernel.classifier",
     "KernelFeatures": "mercer.estimators.features.estimator",
+    "KernelPCA": "mercer.estimators.features.components",
     "KernelRegressor": "mercer.estimators.kernel.regressor",
     "LabelledKFold": "mercer.estimators.graph.folds",
     "LapLSClassifier": "mercer.estimators.graph.classifiers",

@@ -360,6 +360,34 @@ def test_one_length_scale_for_each_column(rng) -> None:
     assert min(scales[1:]) > 2.0 * scales[0]
 
 
+def test_a_scale_for_each_column_must_pay_its_price(rng) -> None:
+    """By default both are tried; each scale that is added must gain (log n)/2, theory (G13)."""
+    X = rng.normal(size=(100, 4))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=100)
+    one, both = RVRegressor(search="evidence").fit(X, y), RVRegressor().fit(X, y)
+    told = both.report_["search"]["ard"]
+    assert told["kept"]
+    assert told["needed"] == pytest.approx(0.5 * 3 * np.log(100))
+    assert both.log_evidence_ > one.log_evidence_ + 50.0
+    assert len(both.relevance_rows_) <= 6 < len(one.relevance_rows_)
+    labels = X[:, 0] ** 2 + X[:, 1] ** 2 < 1.4
+    scales = RVClassifier().fit(X, labels).kernel_.length_scale
+    assert max(scales[:2]) < min(scales[2:])
+
+
+def test_one_scale_stays_where_more_gain_too_little(rng) -> None:
+    X = rng.normal(size=(120, 2))
+    y = np.sin(X.sum(axis=1)) + 0.1 * rng.normal(size=120)
+    one, both = RVRegressor(search="evidence").fit(X, y), RVRegressor().fit(X, y)
+    told = both.report_["search"]["ard"]
+    assert not told["kept"]
+    assert told["gain"] <= told["needed"]
+    assert both.log_evidence_ == one.log_evidence_
+    np.testing.assert_array_equal(both.predict(X), one.predict(X))
+    given = RVRegressor(RBF(1.0)).fit(X, y)  # a kernel object is taken as it is
+    assert given.report_["search"] is None
+
+
 @pytest.mark.filterwarnings("ignore::mercer.core.errors.FoundNothingWarning")  # noise
 def test_model_files(tmp_path, sinc, rings) -> None:
     X, y = sinc

@@ -43,6 +43,8 @@ CASES = {
     ),
     "FunctionTransformer": (preprocessing.FunctionTransformer(), X),
     "KernelFeatures": (mercer.KernelFeatures(m=6), X),
+    "KernelPCA": (mercer.KernelPCA(n_components=3), X),
+    "KernelPCA, of features": (mercer.KernelPCA("linear", n_components=2), X),
     "KernelFeatures, of the kernel": (mercer.KernelFeatures("linear", m=None), X),
     "MaxAbsScaler": (preprocessing.MaxAbsScaler(), X),
     "MinMaxScaler": (preprocessing.MinMaxScaler((-1, 2)), X),

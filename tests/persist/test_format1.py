@@ -31,6 +31,7 @@ CASES = STORED["cases"]
 NEWER = {
     "AdditiveRegressor",
     "KernelFeatures",
+    "KernelPCA",
     "MultiOutputGPRegressor",
     "QuantileRegressor",
 }  # estimators that came with format 2

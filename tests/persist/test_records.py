@@ -99,6 +99,9 @@ CASES = {
     ),
     "features": lambda: mercer.KernelFeatures(m=6).fit(X),
     "features given": lambda: mercer.KernelFeatures(KERNEL, m=X[:5]).fit(X),
+    "components": lambda: mercer.KernelPCA(n_components=4).fit(X),
+    "components by points": lambda: mercer.KernelPCA(KERNEL, m=6).fit(X),
+    "components of features": lambda: mercer.KernelPCA("linear").fit(X),
     "features of the kernel": lambda: mercer.KernelFeatures(RandomFourier(size=5), m=None).fit(X),
     "table": lambda: mercer.fit(
         {"a": X[:, 0], "b": X[:, 1], "y": Y}, "y", candidates=["kernel logistic"]

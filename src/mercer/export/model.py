@@ -17,6 +17,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
 from mercer.core.errors import ExportError
+from mercer.estimators.features.components import KernelPCA
 from mercer.estimators.features.estimator import KernelFeatures
 from mercer.export.expression import OnnxGraph, Value, stack, where
 from mercer.export.kernels import cross, features
@@ -267,6 +268,13 @@ def _kernel_features(step: KernelFeatures, columns: list[Value]) -> Value:
         return features(step.kernel_, X)
     inverse = solve_triangular(step._root, np.eye(len(step._root)), lower=True)
     return cross(step.kernel_, X, step.points_) @ inverse.T
+
+
+@step_of(KernelPCA)
+def _kernel_components(step: KernelPCA, columns: list[Value]) -> Value:
+    X, P = stack(columns), step.points_
+    base = features(step.kernel_, X) if P is None else cross(step.kernel_, X, P)
+    return base @ step.coefficients_ - step.level_[None, :]
 
 
 @step_of(preprocessing.FunctionTransformer)

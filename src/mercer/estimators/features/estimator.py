@@ -111,10 +111,7 @@ class KernelFeatures(
             counts = {"given": len(X), "used": len(table.keep), "distinct": len(points)}
             self.report_ = {"rows": {**counts, "weight": float(w.sum())}}
             self.points_ = None
-            if self.m is None:
-                self.n_features_out_ = self._explicit(points[:1]).shape[1]
-            else:
-                self.report_["inducing"] = self._choose_points(points, total)
+            self._learn(points, total)
             self._check_fitted()
         return self
 
@@ -146,6 +143,13 @@ class KernelFeatures(
         return self.n_features_out_
 
     # ------------------------------------------------------------------ the kernel and its points
+    def _learn(self, points: Array, weights: Array) -> None:
+        """Set what :meth:`_features` needs, from the distinct rows (n, d) and their weights."""
+        if self.m is None:
+            self.n_features_out_ = self._explicit(points[:1]).shape[1]
+        else:
+            self.report_["inducing"] = self._choose_points(self._asked(), points, weights)
+
     def _resolved(self, names: Any, points: Array, weights: Array) -> Kernel:
         kernel, d = as_kernel(self.kernel).__sklearn_clone__(), points.shape[1]
         names = None if names is None else [str(n) for n in names]
@@ -155,7 +159,8 @@ class KernelFeatures(
             kernel = kernel.in_units(np.zeros(d), scale * np.sqrt(d / 2.0))
         if kernel.pairwise or kernel.positional:
             raise ValueError(
-                "KernelFeatures needs a kernel of the inputs alone, without a precomputed matrix"
+                f"{type(self).__name__} needs a kernel of the inputs alone, without a precomputed "
+                "matrix"
             )
         return kernel
 
@@ -168,15 +173,19 @@ class KernelFeatures(
             )
         return np.asarray(F.toarray() if is_sparse(F) else F, dtype=np.float64)
 
-    def _choose_points(self, points: Array, weights: Array) -> dict[str, Any]:
-        """Set ``points_``; return what the report says of them."""
+    def _asked(self) -> Any:
+        """Return the points (m, d) that were given, or how many were asked for."""
         given = not isinstance(self.m, (int, float, str, np.number))
-        rule = Inducing(m=self.m if given else whole(self, "m", 1), choose=self.choose)
+        return self.m if given else whole(self, "m", 1)
+
+    def _choose_points(self, asked: Any, points: Array, weights: Array) -> dict[str, Any]:
+        """Set ``points_``; return what the report says of them."""
+        rule = Inducing(m=asked, choose=self.choose)
         rule.check(points.shape[1])
-        if given:
+        if not isinstance(asked, int):
             Z = rule.given()
         else:
-            m, rng = min(int(self.m), len(points)), generator(self.random_state)
+            m, rng = min(asked, len(points)), generator(self.random_state)
             require_points(m)
             Z = rule.chosen(self.kernel_, points, weights, m, rng)
         self.points_ = Z[triangle(self.kernel_(Z))[1]]

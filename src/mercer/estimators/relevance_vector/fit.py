@@ -12,6 +12,7 @@ from mercer.core.basis import Basis, as_basis
 from mercer.core.kinds import Kind, Numbers, PartOf, Plain, Rows
 from mercer.core.memory import require_memory
 from mercer.core.record import Fields, One
+from mercer.estimators.shared.parameters import price_of_scales
 from mercer.kernels import as_kernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import tied_scales, untied
@@ -19,8 +20,16 @@ from mercer.linalg.operators import CholeskyOperator
 from mercer.process.features import Augmentation, Augmented, Sparse
 from mercer.process.process import Prior
 from mercer.search.relevance.climb import RelevanceClimb
-from mercer.search.relevance.kernel import Makers, Setting, above_noise, score_of, tuned
-from mercer.search.relevance.null import judged
+from mercer.search.relevance.kernel import (
+    LADDER,
+    NEAR,
+    Makers,
+    Setting,
+    above_noise,
+    score_of,
+    tuned,
+)
+from mercer.search.relevance.null import ONCE, judged
 from mercer.search.relevance.state import Design, SparseState
 
 
@@ -138,7 +147,7 @@ class RelevanceRows:
 
     def _runs(self, setting: Setting) -> list[RelevanceClimb]:
         """Search among the candidates, where that is asked with the best kernel."""
-        how, own, d = self.options.search, self.choice.own, self.points.shape[1]
+        how, own = self.options.search, self.choice.own
         if self.kernel is None:
             Phi = self.points if own is None else own(self.points)
             design = Design(np.ascontiguousarray(Phi), setting.flat, setting.weights)
@@ -146,15 +155,37 @@ class RelevanceRows:
         if how is None or (how == "auto" and not self.choice.named):
             return setting.run(self.kernel, setting.tol)
         self.kernel, runs, self.searched = tuned(setting, self.kernel)
-        if how == "ard" and d > 1 and tied_scales(self.kernel):
-            moved, found, more = tuned(setting, untied(self.kernel, d))
-            figure = score_of if self.searched["less"] == more["less"] else above_noise
-            gain = figure(found) - figure(runs)
-            self.searched["ard"] = {"gain": gain, "kept": gain > 0.0}
-            self.searched["evaluations"] += more["evaluations"]
-            self.searched["starts"] += more["starts"]
-            if gain > 0.0:
-                self.kernel, runs = moved, found
+        tied = [] if how == "evidence" else tied_scales(self.kernel)
+        return self._untied(setting, runs, len(tied)) if tied and self.points.shape[1] > 1 else runs
+
+    def _untied(
+        self, setting: Setting, runs: list[RelevanceClimb], tied: int
+    ) -> list[RelevanceClimb]:
+        """Search from the kernel found with one scale for each column; return the better runs.
+
+        "auto" asks for the price of the scales, as for Gaussian processes; "ard" for any gain. How
+        well single functions fit targets in random order, the test of :func:`judged`, would be too
+        kind to scales that were fitted: "auto" takes only what the first test there lets pass.
+        """
+        assert self.kernel is not None
+        assert self.searched is not None
+        auto = self.options.search == "auto"
+        start, ladder = untied(self.kernel, self.points.shape[1]), NEAR if auto else LADDER
+        moved, found, more = tuned(setting, start, ladder)
+        figure = score_of if self.searched["less"] == more["less"] else above_noise
+        gain = figure(found) - figure(runs)
+        extra, price = price_of_scales(self.points, float(self.weights.sum()), tied)
+        needed, fine = 0.0, True
+        if auto:  # and the functions must say more than noise that scales were fitted to
+            starts = self.searched["starts"] + more["starts"]
+            needed, fine = price, above_noise(found) > ONCE + np.log(starts) + price
+        kept = bool(gain > needed and fine)
+        told = {"gain": gain, "needed": needed, "extra_parameters": extra, "kept": kept}
+        self.searched["ard"] = told
+        for count in ("evaluations", "starts"):
+            self.searched[count] += more[count]
+        if kept:
+            self.kernel, runs = moved, found
         return runs
 
     def _found(self, run: RelevanceClimb, variance: float | None) -> RelevanceFit:

@@ -39,7 +39,8 @@ class RVRegressor(RelevanceMachine, KernelRegressor):
         The noise variance in units of y squared; None learns it, from 1e-6 of that of y upwards.
     search : "auto", "evidence", "ard" or None, default "auto"
         One length scale by evidence, or with "ard" one for each column where the evidence gains;
-        None keeps the kernel's parameters; "auto" does so unless the kernel is given by name.
+        None keeps the kernel's parameters. "auto" does so unless the kernel is given by name; then
+        one for each column must gain (log n)/2 for each that is added, as in :class:`GPRegressor`.
     heal : bool or float > 0, default False
         Error bars that grow away from the data: each prediction is augmented by one more function,
         centred on its point, of prior variance ``heal`` in units of y squared (True: the variance

@@ -62,7 +62,8 @@ def slope_in_functions(machine: Machine, state: SparseState) -> Array:
 
 
 Makers: TypeAlias = Sequence[Callable[[Design], Machine]]  # a likelihood on a design
-LADDER = 2.0 ** np.arange(-4, 2)
+LADDER: Array = 2.0 ** np.arange(-4.0, 2.0)
+NEAR = LADDER[-2:]  # enough around scales that were searched before: columns can only drop out
 ROUNDS, ENOUGH = 3, 0.1  # of climbing, while the evidence gains that much
 ROUGH = 0.1  # tolerance on the rungs, in log evidence
 MISSED = 10.0  # by how much another kernel may gain more, in log evidence above noise
@@ -141,10 +142,12 @@ def figure_for(tried: Tried) -> Figure:
     return above_noise if missed else score_of
 
 
-def tuned(setting: Setting, kernel: Kernel) -> tuple[Kernel, list[RelevanceClimb], dict[str, Any]]:
+def tuned(
+    setting: Setting, kernel: Kernel, ladder: Array = LADDER
+) -> tuple[Kernel, list[RelevanceClimb], dict[str, Any]]:
     """Return the kernel of highest score that was found, its searches, and a report."""
     tol, shortest = setting.tol, nearest_distance(setting.centres)
-    rungs = [r for f in LADDER if (r := scaled(kernel, float(f), shortest)) is not None]
+    rungs = [r for f in ladder if (r := scaled(kernel, float(f), shortest)) is not None]
     tried = [(rung, setting.run(rung, max(tol, ROUGH))) for rung in rungs or [kernel]]
     figure = figure_for(tried)
     best, runs = max(tried, key=lambda pair: figure(pair[1]))
