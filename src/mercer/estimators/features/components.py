@@ -16,7 +16,7 @@ from mercer.core.memory import require_memory
 from mercer.estimators.features.estimator import KernelFeatures
 from mercer.estimators.shared.summary import Summary
 from mercer.kernels import Kernel
-from mercer.kernels.base import whole
+from mercer.kernels.parameters import whole
 from mercer.losses.base import is_number
 
 EXACT, POINTS = 3000, 1000  # m="auto": rows up to which all are points, and how many points beyond
