@@ -158,7 +158,7 @@ def test_a_row_that_the_kernel_does_not_see_is_no_obstacle(shape) -> None:
     found = JointHinge(shape, tol=1e-8).solve(RowGram(Linear(), X), codes, bound, codes.max() + 1)
     rest = np.arange(20) != 4
     without = JointHinge(shape, tol=1e-8).solve(
-        RowGram(Linear(), X[rest]), codes[rest], bound[rest]
+        RowGram(Linear(), X[rest]), codes[rest], bound[rest], 3
     )
     assert found.report.converged
     assert found.report.gap < 1e-6
@@ -188,3 +188,22 @@ def test_rows_of_single_precision_end_within_the_tolerance() -> None:
     # strong convexity: 1/2 |f - f*|^2 <= gap
     far = coarse.alpha - fine.alpha
     assert 0.5 * np.vdot(far, RBF()(X) @ far) <= coarse.report.gap + 1e-7
+
+
+def test_compiled_steps_refuse_arrays_that_do_not_fit() -> None:
+    codes, bound, ones = np.array([0, 1, 2]), np.ones(3), np.ones(3)
+    a, f, slots = np.zeros((3, 3)), np.zeros((3, 3)), np.arange(3)
+    cache, used, more = np.eye(3), np.zeros(3, dtype=np.int64), (0.0, False, 1e-3, 10, 1)
+
+    def climb(cache=cache, slots=slots, codes=codes, bound=bound, a=a):
+        return machines.climb_joint(cache, slots, used, codes, bound, ones, a, f, *more)
+
+    assert climb()[1] <= 1e-3
+    for wrong in ({"codes": codes + 1}, {"bound": 0.0 * bound}, {"slots": slots + 1}):
+        with pytest.raises(ValueError, match=r"column|positive|slot"):
+            climb(**wrong)
+    for wrong in ({"a": a[:2]}, {"codes": codes[:2]}, {"cache": np.eye(4)}):
+        with pytest.raises(ValueError, match="shapes do not match"):
+            climb(**wrong)
+    with pytest.raises(ValueError, match="positive curvature"):
+        machines.joint_block(False, np.ones(2), 0.0, 1.0, np.ones(2))
