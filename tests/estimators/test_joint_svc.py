@@ -102,7 +102,7 @@ def test_files_hold_it(way, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"multi_class": "ovo"}, "PairwiseClassifier"),
+        ({"multi_class": "ovo"}, "OneVsOneClassifier"),
         ({"multi_class": "crammer_singer", "C": np.inf}, "choose a finite C"),
         ({"multi_class": "crammer_singer", "inference": "ep"}, "leave inference=None"),
         ({"multi_class": "weston_watkins", "probability": "loo"}, "probability='cv'"),

@@ -27,7 +27,9 @@ def check(model: SVC) -> None:
     if model.multi_class not in SHAPES:
         raise ValueError(
             f"multi_class must be 'ovr', {' or '.join(map(repr, SHAPES))}, not "
-            f"{model.multi_class!r}; all pairs of classes are PairwiseClassifier(SVC(...))"
+            f"{model.multi_class!r}; for all pairs of classes wrap SVC(probability='loo') into "
+            "sklearn.multiclass.OneVsOneClassifier, and couple the probabilities by "
+            "mercer.losses.coupling.pairs_proba"
         )
     if np.inf == model.C:
         raise ValueError(f"{given} has no hard margin: choose a finite C, or multi_class='ovr'")

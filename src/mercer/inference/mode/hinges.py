@@ -29,6 +29,7 @@ import numpy as np
 from mercer._native import machines
 from mercer.core.arrays import Array, Index
 from mercer.inference.base import Report, Solution
+from mercer.inference.programme import Mask
 from mercer.inference.smo import CALL, SINGLE_TOL, UNLIMITED
 from mercer.linalg.gram import Gram, NoSpread
 from mercer.linalg.rows import RowCache
@@ -158,7 +159,7 @@ class _Multipliers:
         """m of (1), (n, k); minus infinity for the class of the row."""
         return np.where(self.own, -np.inf, 1.0 - self.f[self.own][:, None] + self.f)
 
-    def at_bound(self) -> Array:
+    def at_bound(self) -> Mask:
         """Which rows (n,) have a multiplier, or their sum, at its bound."""
         most = self.a.max(axis=1) if self.shape == "weston_watkins" else self.a.sum(axis=1)
         return np.asarray(most >= FULL * self.bound)
