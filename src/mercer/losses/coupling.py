@@ -23,7 +23,7 @@ from mercer.core.arrays import Array
 LEAST = 1e-7  # what a pair says is taken to be this far from 0 and 1, as LIBSVM does
 
 
-def couple(r: Any) -> Array:
+def couple_pairs(r: Any) -> Array:
     """Return the probabilities p (q, k) of k classes from those of pairs, r (q, k, k).
 
     ``r[:, i, j]`` is the probability of class i if it is i or j; r_ij + r_ji = 1, and the diagonal
@@ -33,18 +33,20 @@ def couple(r: Any) -> Array:
     Examples
     --------
     >>> p = np.array([[0.5, 0.3, 0.2]])
-    >>> couple(p[:, :, None] / (p[:, :, None] + p[:, None, :])).round(6)
+    >>> couple_pairs(p[:, :, None] / (p[:, :, None] + p[:, None, :])).round(6)
     array([[0.5, 0.3, 0.2]])
     """
     r = np.asarray(r, dtype=np.float64)
     k = r.shape[-1]
     if r.ndim != 3 or r.shape[1] != k or k < 2:
-        raise ValueError(f"couple needs r (q, k, k) of at least two classes, not {r.shape}")
+        raise ValueError(f"couple_pairs needs r (q, k, k) of at least two classes, not {r.shape}")
     off = ~np.eye(k, dtype=bool)
     if not np.all((r[:, off] >= 0.0) & (r[:, off] <= 1.0)):
-        raise ValueError("couple needs probabilities between 0 and 1 for each pair of classes")
+        raise ValueError(
+            "couple_pairs needs probabilities between 0 and 1 for each pair of classes"
+        )
     if not np.allclose((r + r.transpose(0, 2, 1))[:, off], 1.0, rtol=0.0, atol=1e-6):
-        raise ValueError("couple needs r[:, i, j] + r[:, j, i] = 1 for each pair of classes")
+        raise ValueError("couple_pairs needs r[:, i, j] + r[:, j, i] = 1 for each pair of classes")
     r = np.where(off, np.clip(r, LEAST, 1.0 - LEAST), 0.0)
     system = np.zeros((len(r), k + 1, k + 1))
     system[:, :k, :k] = -r * r.transpose(0, 2, 1)
@@ -56,12 +58,12 @@ def couple(r: Any) -> Array:
     return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
-def pairs_proba(machine: Any, X: Any) -> Array:
+def pairwise_proba(machine: Any, X: Any) -> Array:
     """Return the probabilities (q, k) of scikit-learn's OneVsOneClassifier at X (q, d).
 
     ``machine`` is fitted, and so are its estimators, one for each pair of ``classes_``, which must
-    have ``predict_proba``. Their probabilities are coupled by :func:`couple`; ``machine.predict``,
-    which counts votes, may differ from the most probable class.
+    have ``predict_proba``. Their probabilities are coupled by :func:`couple_pairs`;
+    ``machine.predict``, which counts votes, may differ from the most probable class.
 
     Examples
     --------
@@ -69,7 +71,7 @@ def pairs_proba(machine: Any, X: Any) -> Array:
     >>> from mercer import KernelClassifier
     >>> X, y = np.arange(12.0)[:, None], np.repeat(["a", "b", "c"], 4)
     >>> machine = OneVsOneClassifier(KernelClassifier()).fit(X, y)
-    >>> pairs_proba(machine, X[[0, 6, 11]]).argmax(axis=1)
+    >>> pairwise_proba(machine, X[[0, 6, 11]]).argmax(axis=1)
     array([0, 1, 2])
     """
     check_is_fitted(machine, "estimators_")
@@ -85,4 +87,4 @@ def pairs_proba(machine: Any, X: Any) -> Array:
         seen = table if columns is None else table[:, columns[t]]
         # a member's classes are 0 for i and 1 for j
         r[:, i, j], r[:, j, i] = np.asarray(members[t].predict_proba(seen)).T
-    return couple(r)
+    return couple_pairs(r)

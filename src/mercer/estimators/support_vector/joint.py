@@ -1,4 +1,4 @@
-"""SVC with one hinge over all classes; theory (S8)."""
+"""SVC with one hinge over all classes; theory (S10), (S11)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check(model: SVC) -> None:
             f"multi_class must be 'ovr', {' or '.join(map(repr, SHAPES))}, not "
             f"{model.multi_class!r}; for all pairs of classes wrap SVC(probability='loo') into "
             "sklearn.multiclass.OneVsOneClassifier, and couple the probabilities by "
-            "mercer.losses.coupling.pairs_proba"
+            "mercer.losses.pairwise_proba"
         )
     if np.inf == model.C:
         raise ValueError(f"{given} has no hard margin: choose a finite C, or multi_class='ovr'")
