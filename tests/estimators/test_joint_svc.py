@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
 from mercer import SVC
@@ -17,6 +18,11 @@ CODES = np.r_[np.arange(4), RNG.integers(0, 4, 76)]
 X = RNG.normal(size=(80, 3)) + 1.2 * RNG.normal(size=(4, 3))[CODES]
 Y = np.array(["ash", "beech", "cedar", "date"])[CODES]
 JOINT = ("crammer_singer", "weston_watkins")
+
+
+@parametrize_with_checks([SVC(multi_class=way) for way in JOINT])
+def test_conventions(estimator, check) -> None:
+    check(estimator)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -54,6 +60,9 @@ def test_what_is_told(way) -> None:
     assert model.left_out_ is None
     assert "joint hinge" in model.report_["left_out"]
     assert "JointHinge" in str(model.summary())
+    assert f"one hinge over all of them ({way})" in str(model.summary())
+    with pytest.raises(ValueError, match="at least five rows"):
+        SVC(multi_class=way, probability="cv").fit(X[:8], Y[:8])
     (posterior,) = model.posteriors_
     np.testing.assert_allclose(posterior.mean(X), model.decision_function(X))
     assert model.decision_function(X).shape == (80, 4)

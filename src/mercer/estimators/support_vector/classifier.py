@@ -297,6 +297,10 @@ class SVC(SupportClassifier):
         known = self.probability is not None or self.inference is not None
         return trained.figures(f, self._probabilities(f) if known else None)
 
+    def _summary_rows(self) -> list[tuple[str, str, str]]:
+        text = f"one hinge over all of them ({self.multi_class})"
+        return [*super()._summary_rows(), *[("Model", "classes", text)] * self._is_joint()]
+
     def _quality(self) -> list[tuple[str, str]]:
         figures = self.left_out_
         if figures is None:

@@ -289,7 +289,10 @@ class SupportClassifier(OneAgainstRest, DualMachine):
     def _by_folds(self, X: Array, codes: Index, weights: Array) -> Array:
         """Return the outputs (N, k) of the rows by machines that were fitted without them."""
         if np.bincount(codes).min() < 5:
-            raise ValueError("probability='cv' needs at least five rows of each class; use 'loo'")
+            raise ValueError(
+                "probability='cv' needs at least five rows of each class; use 'loo', which "
+                "multi_class='ovr' has"
+            )
         outputs = np.empty((len(codes), len(self.dual_coef_)))
         given = getattr(self, "random_state", None)
         seed = 0 if given is None else given
