@@ -178,6 +178,14 @@ def test_too_few_steps_are_reported() -> None:
     assert report.gap > 0.0
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_tolerance_that_rounding_does_not_allow_is_raised_and_told(shape) -> None:
+    X, codes, bound = table(30, 3)
+    report = JointHinge(shape, tol=1e-18).solve(RowGram(RBF(), X), codes, bound, 3).report
+    assert report.converged
+    assert 1e-18 < report.details["tol"] < 1e-10
+
+
 def test_rows_of_single_precision_end_within_the_tolerance() -> None:
     X, codes, bound = table(120, 4)
     gram = RowGram(RBF(), X)

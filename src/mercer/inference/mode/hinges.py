@@ -30,11 +30,12 @@ from mercer._native import machines
 from mercer.core.arrays import Array, Index
 from mercer.inference.base import Report, Solution
 from mercer.inference.programme import Mask
-from mercer.inference.smo import CALL, SINGLE_TOL, UNLIMITED
+from mercer.inference.smo import CALL, SINGLE_TOL
 from mercer.linalg.gram import Gram, NoSpread
 from mercer.linalg.rows import RowCache
 
 SHAPES = ("crammer_singer", "weston_watkins")
+MOST = 10_000_000  # steps without a limit of the user's own, or 1000 a multiplier if that is more
 FULL = 1.0 - 1e-12  # share of the bound of a block that counts as all of it
 
 
@@ -47,7 +48,8 @@ class JointHinge:
     shape : "crammer_singer" or "weston_watkins".
     tol : > 0. Largest violation of optimality, in units of f. Below 1e-5 rows of K are kept in
         double precision, otherwise in single.
-    max_iter : most steps (rows moved), -1 for no limit; reaching it is reported, not raised.
+    max_iter : most steps (rows moved); reaching it is reported, not raised. -1 is 1e7 steps, or
+        1000 a multiplier if that is more.
     cache_size : > 0. Megabytes for rows of K.
     bias : whether each function has a constant, penalised like a weight: K + 1 in place of K.
 
@@ -75,7 +77,7 @@ class JointHinge:
         """
         kernel, points = gram.source()
         rows = RowCache(kernel, points, 1e6 * self.cache_size, single=self.tol >= SINGLE_TOL)
-        limit = self.max_iter if self.max_iter >= 0 else UNLIMITED
+        limit = self.max_iter if self.max_iter >= 0 else max(MOST, 1000 * k * len(codes))
         state = _Multipliers(self, codes, bound, gram.diag(), k)
         steps = self._climb(state, rows, limit)
         state.renew(gram)
@@ -87,12 +89,14 @@ class JointHinge:
             computed, precision = computed + rows.computed, str(rows.table.dtype)
         tau = state.tau()
         f, worst = state.f, float(state.violations().max())
-        limited = bool(worst > self.tol and steps >= limit)
-        message = "converged" if worst <= self.tol else "no step lowers the violation further"
+        # double precision certifies no less; what is coarser than the default tol is no end
+        tol = max(self.tol, min(state.resolution(), 1e-3))
+        limited = bool(worst > tol and steps >= limit)
+        message = "converged" if worst <= tol else "no step lowers the violation further"
         s, at_bound = state.a.sum(axis=1), state.at_bound()
         details: dict[str, Any] = {
             "violation": worst,
-            "tol": self.tol,
+            "tol": float(tol),
             "objective": state.objective(),
             "method": f"one row at a time ({self.shape})",
             "rows_computed": int(computed),
@@ -102,7 +106,7 @@ class JointHinge:
             "bounded": [int(np.count_nonzero(at_bound))],
         }
         message = "iteration limit" if limited else message
-        report = Report(worst <= self.tol, steps, state.gap(), message, details)
+        report = Report(worst <= tol, steps, state.gap(), message, details)
         beta = self.bias * tau.sum(axis=0, keepdims=True)
         W = np.where(((s > 0.0) & ~at_bound)[:, None] & (tau != 0.0), np.inf, 0.0)
         return Solution(tau, W, f, NoSpread(gram.diag()), beta, np.ones(len(codes)), report)
@@ -174,6 +178,10 @@ class _Multipliers:
         least = np.where(self.a > 0.0, m, np.inf).min(axis=1)
         least = np.where(self.at_bound(), least, np.minimum(least, 0.0))
         return np.asarray(np.maximum(m.max(axis=1), 0.0) - least)
+
+    def resolution(self) -> float:
+        """What rounding leaves of a slope in double precision, in units of f."""
+        return 4.0 * float(np.finfo(np.float64).eps * self.q.max() * np.abs(self.tau()).sum())
 
     def losses(self) -> Array:
         """xi (n,) of (2)."""
