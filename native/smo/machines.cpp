@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "smo/joint.hpp"
 #include "smo/single.hpp"
 #include "smo/smo.hpp"
 #include "threads.hpp"
@@ -244,6 +245,50 @@ nb::tuple climb(Matrix<Real> cache, Vector<std::int64_t> slot_of, Vector<std::in
                           program.gained);
 }
 
+// The block of one row of a joint hinge: see smo/joint.hpp.
+void joint_block(bool box, Vector<const double> v, double q, double c, Vector<double> out) {
+    require(out.shape(0) == v.shape(0), "shapes do not match");
+    require(q > 0.0 && c > 0.0, "a block has a positive curvature and bound");
+    mercer::Block().solve(box, v.data(), v.shape(0), q, c, out.data());
+}
+
+// Raise the dual of a joint hinge over k classes by up to `limit` steps; a and f are (n, k). Rows of K
+// lie in cache[slot_of[row]]. Returns (steps, violation, row that is wanted or -1, clock, gain).
+template <class Real>
+nb::tuple climb_joint(Matrix<const Real> cache, Index slot_of, Vector<std::int64_t> used, Index codes,
+                      Vector<const double> bound, Vector<const double> q, Matrix<double> a,
+                      Matrix<double> f, double bias, bool box, double tol, long limit,
+                      std::int64_t clock) {
+    const std::size_t n = cache.shape(1), k = a.shape(1);
+    require(slot_of.shape(0) == n && used.shape(0) == cache.shape(0) && codes.shape(0) == n &&
+                bound.shape(0) == n && q.shape(0) == n && a.shape(0) == n && f.shape(0) == n &&
+                f.shape(1) == k,
+            "shapes do not match");
+    for (std::size_t i = 0; i < n; ++i) {
+        require(codes.data()[i] >= 0 && std::size_t(codes.data()[i]) < k, "a class has no column");
+        require(slot_of.data()[i] < std::int64_t(cache.shape(0)), "a slot lies outside the cache");
+        require(q.data()[i] > 0.0 && bound.data()[i] > 0.0,
+                "a block has a positive curvature and bound");
+    }
+    mercer::Joint<Real> joint{n, k, codes.data(), bound.data(), q.data(), a.data(), f.data(), bias, box};
+    std::int64_t wanted = -1;
+    long steps;
+    {
+        nb::gil_scoped_release release;
+        auto row = [&](std::size_t i) -> const Real* {
+            const std::int64_t slot = slot_of.data()[i];
+            if (slot < 0) {
+                wanted = std::int64_t(i);
+                return nullptr;
+            }
+            used.data()[slot] = ++clock;
+            return cache.data() + std::size_t(slot) * n;
+        };
+        steps = joint.ascend(row, tol, limit);
+    }
+    return nb::make_tuple(steps, joint.violation, wanted, clock, joint.gained);
+}
+
 }  // namespace
 
 NB_MODULE(machines, module) {
@@ -267,4 +312,11 @@ NB_MODULE(machines, module) {
                "variance"_a, "segments"_a, "F"_a.noconvert(), "beta"_a.noconvert(), "low"_a, "high"_a,
                "eps"_a, "diagonal"_a, "bias"_a, "tol"_a, "limit"_a, "clock"_a,
                "threads"_a = 1);
+    module.def("joint_block", &joint_block, "box"_a, "v"_a, "q"_a, "c"_a, "out"_a.noconvert());
+    module.def("climb_joint", &climb_joint<float>, "cache"_a.noconvert(), "slot_of"_a.noconvert(),
+               "used"_a.noconvert(), "codes"_a, "bound"_a, "q"_a, "a"_a.noconvert(), "f"_a.noconvert(),
+               "bias"_a, "box"_a, "tol"_a, "limit"_a, "clock"_a);
+    module.def("climb_joint", &climb_joint<double>, "cache"_a.noconvert(), "slot_of"_a.noconvert(),
+               "used"_a.noconvert(), "codes"_a, "bound"_a, "q"_a, "a"_a.noconvert(), "f"_a.noconvert(),
+               "bias"_a, "box"_a, "tol"_a, "limit"_a, "clock"_a);
 }

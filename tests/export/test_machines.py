@@ -76,6 +76,7 @@ MARGINS = {
     ),
     "NuSVC": mercer.NuSVC(nu=0.1, kernel=OWN, tol=1e-6),
     "SVC": mercer.SVC(tol=1e-6),
+    "SVC, joint": mercer.SVC(tol=1e-6, multi_class="crammer_singer"),
 }
 BOTH = {
     "KernelClassifier": mercer.KernelClassifier(),

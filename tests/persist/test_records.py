@@ -66,6 +66,7 @@ CASES = {
     "SVC": lambda: mercer.SVC(class_weight={"up": 2.0}).fit(X, Y),
     "SVC loo": lambda: mercer.SVC(probability="loo", kernel=RBF([1.0, 2.0])).fit(X, THREE),
     "SVC Bayes": lambda: mercer.SVC(kernel=KERNEL, inference="ep", search=None).fit(X, Y),
+    "SVC joint": lambda: mercer.SVC(multi_class="weston_watkins").fit(X, THREE),
     "SVR": lambda: mercer.SVR().fit(X, T),
     "SVC landmarks": lambda: mercer.SVC(gram=Inducing(m=6)).fit(X, THREE),
     "SVR landmarks": lambda: mercer.SVR(gram=Inducing(m=X[:5])).fit(X, T),

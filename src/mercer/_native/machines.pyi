@@ -32,3 +32,19 @@ def climb(
     clock: int,
     threads: int = 1,
 ) -> tuple[int, float, int, int, int, int, int, float]: ...
+def joint_block(box: bool, v: Array, q: float, c: float, out: Array) -> None: ...
+def climb_joint(
+    cache: Single | Array,
+    slot_of: Index,
+    used: Index,
+    codes: Index,
+    bound: Array,
+    q: Array,
+    a: Array,
+    f: Array,
+    bias: float,
+    box: bool,
+    tol: float,
+    limit: int,
+    clock: int,
+) -> tuple[int, float, int, int, float]: ...

@@ -16,6 +16,7 @@ from mercer.losses.binary.margins import (
 )
 from mercer.losses.binary.probit import LaplaceProbit, Probit, SquaredProbit, StudentThreshold
 from mercer.losses.counts import Gamma, LogGaussian, NegativeBinomial, Poisson
+from mercer.losses.coupling import couple_pairs, pairwise_proba
 from mercer.losses.ordinal import LearnedOrdinal, Ordinal
 from mercer.losses.real.absolute import EpsilonInsensitive, LaplaceNoise, Pinball
 from mercer.losses.real.gaussian import Gaussian
@@ -31,7 +32,8 @@ __all__ += ["Heteroscedastic", "HeteroscedasticT", "Hinge", "Huber", "LaplaceNoi
 __all__ += ["LaplaceProbit", "LearnedOrdinal", "LogGaussian", "Logistic", "LogisticNoise", "Loss"]
 __all__ += ["Margin", "NegativeBinomial", "NormalizedHinge", "Ordinal", "Pinball", "Poisson"]
 __all__ += ["Probit", "SeveralLatents", "Softmax", "SquaredHinge", "SquaredProbit", "StudentT"]
-__all__ += ["StudentThreshold", "ZeroInflatedPoisson", "by_name", "hinge_normaliser", "reweight"]
+__all__ += ["StudentThreshold", "ZeroInflatedPoisson", "by_name", "couple_pairs"]
+__all__ += ["hinge_normaliser", "pairwise_proba", "reweight"]
 
 
 def by_name(name: str) -> Loss:

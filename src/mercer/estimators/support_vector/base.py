@@ -59,7 +59,7 @@ class SupportRecord(Freezes):
         **dict.fromkeys(("probability", "calibration"), (str, NoneType)),
         "inference": (str, Inference, NoneType),
         "search": (str, Search, NoneType),
-        "discriminant": (str,),
+        **dict.fromkeys(("discriminant", "multi_class"), (str,)),
         "class_weight": (str, dict, NoneType),
         "random_state": (int, NoneType),
         "gram": (str, Inducing, NoneType),
@@ -193,9 +193,7 @@ class SupportVectorMachine(Proposes, SupportRecord, BaseEstimator):  # type: ign
         """Another name of ``left_out_``."""
         return self.left_out_
 
-    def _tell(
-        self, inference: Inference | None, report: Report, rows: dict[str, Any], **more: Any
-    ) -> None:
+    def _tell(self, inference: object, report: Report, rows: dict[str, Any], **more: Any) -> None:
         """Set ``report_``, None of a batch without labels; warn if it stopped too early."""
         name = None if inference is None else type(inference).__name__
         self.report_ = {

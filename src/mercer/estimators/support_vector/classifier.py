@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
@@ -25,6 +23,7 @@ from mercer.estimators.gaussian_process.classifier import GPClassifier
 from mercer.estimators.shared.labels import decided
 from mercer.estimators.shared.table import check_weights
 from mercer.estimators.shared.units import described_density
+from mercer.estimators.support_vector import joint
 from mercer.estimators.support_vector.base import check_sigmoid
 from mercer.estimators.support_vector.dual import SupportClassifier, SupportProblem
 from mercer.inference.base import Solution
@@ -46,9 +45,10 @@ LEFT_OUT = (
 class SVC(SupportClassifier):
     """Support vector classification: minimise 1/2 |f|^2 + C sum_i w_i (1 - y_i f_i)_+.
 
-    Several classes are one machine each against the rest, all on the same rows of K. With an
-    ``inference`` it is Bayesian: the hinge, normalised, is a likelihood; its evidence chooses
-    amplitude (C) and length scales, and the posterior gives probabilities and error bars.
+    Several classes are one machine each against the rest, all on the same rows of K, or by
+    ``multi_class`` one machine for all. With an ``inference`` it is Bayesian: the hinge,
+    normalised, is a likelihood; its evidence chooses amplitude (C) and length scales, and the
+    posterior gives probabilities and error bars.
 
     Parameters
     ----------
@@ -66,6 +66,10 @@ class SVC(SupportClassifier):
     class_weight : None (default), "balanced" or dict. Factor of the weights of the rows of each
         class, 1 where a class is missing; "balanced" is n / (k * rows of the class), rows
         by their weights.
+    multi_class : "ovr" (default, one against the rest), "crammer_singer" or "weston_watkins". The
+        last two minimise 1/2 sum_r |f_r|^2 + C sum_i w_i xi_i over the functions f_r of all classes
+        at once, xi_i the largest or the sum of (1 - f_y + f_r)_+ over the wrong classes r. Their
+        bias is penalised, as in LinearSVC; two classes are "ovr" with such a bias and twice the C.
     bias : default True. Whether there is an unpenalised offset.
     gram : "auto" (default; all rows, exactly), "inducing" or :class:`~mercer.linalg.Inducing`. The
         last two take landmarks, few points that stand for all rows, chosen in each class: time and
@@ -104,7 +108,7 @@ class SVC(SupportClassifier):
     References
     ----------
     GPML section 6.4; Seeger's thesis, chapter 4; Fan, Chen & Lin (2005); Vapnik & Chapelle (2000);
-    Lin, Lin & Weng (2007).
+    Lin, Lin & Weng (2007); Crammer & Singer (2001); Weston & Watkins (1999).
 
     Examples
     --------
@@ -118,6 +122,7 @@ class SVC(SupportClassifier):
     _hard_margin = True
     C: float = field(default=1.0, kw_only=False)
     probability: str | None = None
+    multi_class: str = "ovr"
     bias: bool = True
     inference: Any = None
     search: Any = "evidence"
@@ -131,6 +136,8 @@ class SVC(SupportClassifier):
             raise ValueError(f"probability must be None, 'loo' or 'cv', got {self.probability!r}")
         if self.discriminant not in ("mean", "mode"):
             raise ValueError(f"discriminant must be 'mean' or 'mode', not {self.discriminant!r}")
+        if self._is_joint():
+            joint.check(self)
         if self.inference is None:
             return  # what follows has no meaning beside an inference
         if self.probability is not None:
@@ -175,6 +182,12 @@ class SVC(SupportClassifier):
     def _has_bias(self) -> bool:
         return self.bias and getattr(self, "bayes_", None) is None
 
+    def _is_joint(self) -> bool:
+        return self.multi_class != "ovr"
+
+    def _solved(self, problem: SupportProblem) -> tuple[object, Solution]:
+        return joint.solved(self, problem) if self._is_joint() else super()._solved(problem)
+
     def _loss(self) -> Loss:
         return Hinge(float(self.C))
 
@@ -206,6 +219,8 @@ class SVC(SupportClassifier):
         return super()._function(solution, problem)
 
     def _remarks(self) -> dict[str, Any]:
+        if self._is_joint():
+            return {"left_out": joint.LEFT_OUT, "bias": joint.BIAS if self.bias else "none"}
         posterior = {} if self.bayes_ is None else {"posterior": self.bayes_.report_}
         return {"left_out": LEFT_OUT, **posterior}
 
@@ -216,30 +231,21 @@ class SVC(SupportClassifier):
         self.slope_, self.offsets_ = np.ones(0), np.zeros(0)
         if problem is None or solution is None:
             return
-        gram, multipliers, bound = problem.gram, np.abs(solution.alpha), self._bound(problem)
-        found = (gram.kernel, gram.points, multipliers, solution.z, problem.Y, bound)
-        given = (problem.place, problem.values, problem.weights, problem.X[problem.place < 0])
-        self._trained = Trained(*found, problem.total, self._has_bias(), *given)
+        if not self._is_joint():
+            gram, multipliers, bound = problem.gram, np.abs(solution.alpha), self._bound(problem)
+            found = (gram.kernel, gram.points, multipliers, solution.z, problem.Y, bound)
+            given = (problem.place, problem.values, problem.weights, problem.X[problem.place < 0])
+            self._trained = Trained(*found, problem.total, self._has_bias(), *given)
         if self.probability is None:
             return
         # the sigmoid on outputs of rows left out, where probabilities are asked for
         codes = problem.values.astype(np.intp)
-        if self.probability == "loo":
+        if self._trained is not None and self.probability == "loo":
             outputs = self._trained.left_out
             labels, weights = codes[problem.first], problem.total
         else:
-            X, weights = problem.X, check_weights(sample_weight, len(codes))
-            labels, outputs = codes, np.empty((len(codes), len(self.dual_coef_)))
-            if np.bincount(codes).min() < 5:
-                raise ValueError(
-                    "probability='cv' needs at least five rows of each class; use 'loo'"
-                )
-            seed = 0 if self.random_state is None else self.random_state
-            folds = StratifiedKFold(5, shuffle=True, random_state=seed)
-            for train, test in folds.split(X, codes):
-                part = clone(self).set_params(probability=None)
-                part.fit(X[train], self.classes_[codes[train]], weights[train])
-                outputs[test] = part._latent(X[test])
+            weights = check_weights(sample_weight, len(codes))
+            labels, outputs = codes, self._by_folds(problem.X, codes, weights)
         slope, offsets = fit_sigmoid(outputs, labels, weights, len(self.classes_))
         self.report_["probability"] = {"slope": slope, "by": self.probability}
         if self.probability == "loo":
@@ -290,6 +296,10 @@ class SVC(SupportClassifier):
         f = trained.by_row(plain)
         known = self.probability is not None or self.inference is not None
         return trained.figures(f, self._probabilities(f) if known else None)
+
+    def _summary_rows(self) -> list[tuple[str, str, str]]:
+        text = f"one hinge over all of them ({self.multi_class})"
+        return [*super()._summary_rows(), *[("Model", "classes", text)] * self._is_joint()]
 
     def _quality(self) -> list[tuple[str, str]]:
         figures = self.left_out_

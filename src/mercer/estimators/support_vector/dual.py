@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold
 
 from mercer.core.arrays import Array, Index
 from mercer.estimators.shared.labels import read_labels
@@ -115,6 +117,16 @@ class DualMachine(SupportVectorMachine):
         """Return the kernel if it is learned from the table as it was given."""
         return None
 
+    def _solved(self, problem: SupportProblem) -> tuple[object, Solution]:
+        """Return the solver, and what it found."""
+        columns = np.ascontiguousarray(problem.Y.T)
+        programmes = [self._programme(column, problem) for column in columns]
+        limit = self.max_iter
+        if getattr(self, "C", 1.0) == np.inf and limit < 0:
+            limit = HARD_MARGIN_STEPS  # classes that cannot be separated would climb forever
+        solver = SMO(self.tol, limit, self.cache_size)
+        return solver, self._ascended(solver, problem.gram, programmes)
+
     def _ascended(self, solver: SMO, gram: RowGram, programmes: list[Programme]) -> Solution:
         """Return the solution of the programmes."""
         return solver.ascend(gram, programmes)
@@ -167,12 +179,7 @@ class DualMachine(SupportVectorMachine):
             return
         gram = _rows_on_demand(kernel, table, first)
         problem = SupportProblem(table, values, weights, first, place, total, Y, gram)
-        programmes = [self._programme(column, problem) for column in np.ascontiguousarray(Y.T)]
-        limit = self.max_iter
-        if getattr(self, "C", 1.0) == np.inf and limit < 0:
-            limit = HARD_MARGIN_STEPS  # classes that cannot be separated would climb forever
-        solver = SMO(self.tol, limit, self.cache_size)
-        solution = self._ascended(solver, gram, programmes)
+        solver, solution = self._solved(problem)
         coefficients, bias = self._function(solution, problem)
         support = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
         support = support[np.argsort(first[support])]  # by row of the table
@@ -257,7 +264,7 @@ class DualMachine(SupportVectorMachine):
         if "inducing" in report:
             rows.append(("Numerics", "Newton steps", f"{text} of {ended['objective']:.4g}"))
             return rows
-        rows.append(("Numerics", "SMO", text))
+        rows.append(("Numerics", ended.get("name") or "SMO", text))
         rows.append(("Numerics", "rows of the kernel matrix", str(report["precision"])))
         return rows
 
@@ -278,6 +285,22 @@ class SupportClassifier(OneAgainstRest, DualMachine):
 
     def _columns(self, values: Array) -> Array:
         return self._signs(values.astype(np.intp))
+
+    def _by_folds(self, X: Array, codes: Index, weights: Array) -> Array:
+        """Return the outputs (N, k) of the rows by machines that were fitted without them."""
+        if np.bincount(codes).min() < 5:
+            raise ValueError(
+                "probability='cv' needs at least five rows of each class; use 'loo', which "
+                "multi_class='ovr' has"
+            )
+        outputs = np.empty((len(codes), len(self.dual_coef_)))
+        given = getattr(self, "random_state", None)
+        seed = 0 if given is None else given
+        for train, test in StratifiedKFold(5, shuffle=True, random_state=seed).split(X, codes):
+            part = clone(self).set_params(probability=None)
+            part.fit(X[train], self.classes_[codes[train]], weights[train])
+            outputs[test] = part._latent(X[test])
+        return outputs
 
 
 def _rows_on_demand(kernel: Kernel, X: Array, first: Index) -> RowGram:
