@@ -12,6 +12,7 @@ import importlib.util
 import io
 import pkgutil
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -128,4 +129,6 @@ def test_every_public_name_has_a_page():
 def test_docstrings(name):
     module = importlib.import_module(name)
     result = doctest.testmod(module, optionflags=FLAGS)
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")  # it warns of more than twenty pictures
     assert result.failed == 0

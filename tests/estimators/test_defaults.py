@@ -96,7 +96,7 @@ def test_the_gain_is_the_gain_in_log_evidence(search: str, monkeypatch: pytest.M
     X, y = table()
     found = {}
     for kept, price in ((False, 1e9), (True, -1e9)):
-        monkeypatch.setattr("mercer.estimators.shared.parameters.PRICE", price)
+        monkeypatch.setattr("mercer.search.space.PRICE", price)
         found[kept] = GPRegressor(search=search).fit(X, y)
         assert found[kept].report_["ard"]["kept"] is kept
     gain = found[True].log_evidence_ - found[False].log_evidence_

@@ -190,3 +190,17 @@ class Space:
         """Return a random start: the given one plus N(0, spread^2) in u, inside the bounds."""
         u = self.start + spread * rng.standard_normal(len(self.start))
         return np.clip(u, self.bounds[:, 0], self.bounds[:, 1])
+
+
+# What each extra length scale must gain in log evidence, in units of log(number of observations).
+PRICE = 0.5  # theory (G13)
+
+
+def price_of_scales(points: Array, total: float, tied: int = 1) -> tuple[int, float]:
+    """How many length scales are added if ``tied`` ones are untied, and what these must gain.
+
+    In log evidence, on rows ``points`` (n, d) with ``total`` observations: theory (G13).
+    """
+    varying = int((np.ptp(points, axis=0) > 0).sum())
+    extra = max(varying - 1, 1) * tied
+    return extra, PRICE * extra * float(np.log(max(total, 2.0)))

@@ -9,11 +9,11 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.estimators.gaussian_process.regressor import GPRegressor
-from mercer.estimators.shared.parameters import PRICE
 from mercer.kernels.base import Kernel
 from mercer.kernels.equality import Coregionalised
 from mercer.kernels.stationary.base import untied
 from mercer.search import Search
+from mercer.search.space import PRICE
 
 # kernel, search -> the machine of all entries that are known
 Fitted: TypeAlias = Callable[[Kernel, Search | None], GPRegressor]

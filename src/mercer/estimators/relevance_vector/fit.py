@@ -12,7 +12,6 @@ from mercer.core.basis import Basis, as_basis
 from mercer.core.kinds import Kind, Numbers, PartOf, Plain, Rows
 from mercer.core.memory import require_memory
 from mercer.core.record import Fields, One
-from mercer.estimators.shared.parameters import price_of_scales
 from mercer.kernels import as_kernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import tied_scales, untied
@@ -31,6 +30,7 @@ from mercer.search.relevance.kernel import (
 )
 from mercer.search.relevance.null import ONCE, judged
 from mercer.search.relevance.state import Design, SparseState
+from mercer.search.space import price_of_scales
 
 
 @dataclass(frozen=True)

@@ -35,15 +35,13 @@ from mercer.search import (
 from mercer.search.adam import adam
 from mercer.search.optimize import Abandoned
 from mercer.search.sample import Samples, ended_by_user, first_rows, leave_if_interrupted
+from mercer.search.space import price_of_scales
 
 SMALL = 300  # points up to which the memory of a second posterior is not worth a second solve
 
 # Rows of the first search of a machine with inducing points: exact, or with K factored many times.
 ROWS, ROWS_OF_SITES = 2000, 300
 SEARCHING = 1.0  # rho^2 at which solutions of a step end: the evidence is certain to half a nat
-
-# What each extra length scale must gain in log evidence, in units of log(number of observations).
-PRICE = 0.5  # theory (G13)
 
 
 @dataclass
@@ -301,16 +299,6 @@ def _decide(
     report["ard"] = found | {"search": other.report}
     report["search"]["interrupted"] = bool(other.report.get("interrupted"))
     return (others if gain > needed else draws), report
-
-
-def price_of_scales(points: Array, total: float, tied: int = 1) -> tuple[int, float]:
-    """How many length scales are added if ``tied`` ones are untied, and what these must gain.
-
-    In log evidence, on rows ``points`` (n, d) with ``total`` observations: theory (G13).
-    """
-    varying = int((np.ptp(points, axis=0) > 0).sum())
-    extra = max(varying - 1, 1) * tied
-    return extra, PRICE * extra * float(np.log(max(total, 2.0)))
 
 
 def _continued(first: dict[str, Any], last: dict[str, Any]) -> dict[str, Any]:
