@@ -29,9 +29,16 @@ NOISE = ("agreement", "app", "attacks", "benchmarks", "contracts", "documents", 
 NOISE += ("papers", "persist", "reports", "statistics", "tables", "estimators/test_sklearn.py")
 
 
+# The longest checks of scikit-learn that repeat one another with read-only rows or other bits: one
+# of each is enough for every day.
+AGAIN = ("check_classifiers_train(readonly_memmap", "check_regressors_train(readonly_memmap")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     mark = pytest.mark.filterwarnings("ignore::mercer.core.errors.FoundNothingWarning")
     for item in items:
         if item.path.as_posix().removeprefix(f"{here.as_posix()}/").startswith(NOISE):
             item.add_marker(mark)
+        if any(check in item.name for check in AGAIN):
+            item.add_marker(pytest.mark.slow)

@@ -158,6 +158,7 @@ def refitted(model, X, y):
     return np.array(margins)
 
 
+@pytest.mark.slow
 def test_bound_holds_on_fifty_random_problems(capsys):
     rng = np.random.default_rng(11)
     figures = []
