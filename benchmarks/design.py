@@ -156,7 +156,7 @@ MODULES = {"BoTorch": "botorch", "scikit-optimize": "skopt"}
 
 def work(who: str, name: str, seeds: list[int]) -> None:
     """Optimise in this process, a line for each seed; a short run loads what is loaded once."""
-    warnings.simplefilter("ignore")
+    warnings.simplefilter("ignore")  # of the peers, about their fits and new versions
     whole = EVALUATIONS[name]
     EVALUATIONS[name] = FIRST + 1
     LOOPS[who](name, seeds[0])

@@ -44,9 +44,9 @@ refitting. `papers/errata.py` computes it, and a test compares them:
 def checks() -> dict[str, dict[str, Any]]:
     """Compute all the evidence, by the name of the entry."""
     import _errata_gpml  # noqa: F401  # registers its evidence
-    import _errata_sequences  # noqa: F401
-    import _errata_slides  # noqa: F401
-    import _errata_thesis  # noqa: F401
+    import _errata_sequences  # noqa: F401  # the same
+    import _errata_slides  # noqa: F401  # the same
+    import _errata_thesis  # noqa: F401  # the same
     from _errata_check import EVIDENCE
 
     return {name: _plain(compute()._asdict()) for name, compute in EVIDENCE.items()}

@@ -12,8 +12,8 @@ from mercer.inference.sites.sequential import absorb_by_laplace, mode
 from mercer.inference.stream import absorb
 from mercer.kernels import RBF, Linear, Polynomial, RandomFourier
 from mercer.losses.numbers.averages import log_averaged
-from mercer.process.stream import StreamPosterior, weighed
-from mercer.process.weights import WeightStream
+from mercer.process.stream import StreamPosterior
+from mercer.process.weights import WeightStream, weighed
 from mercer.testing import check_process
 from tests.reference import sequential as reference
 

@@ -42,11 +42,15 @@ def predictions(fitted: Any, X: Array, keep: Array, coverage: float) -> Columns:
     known: list[Any] = [np.empty(0)] * len(names)
     if keep.any():
         with warnings.catch_warnings():
-            # the columns were put in the model's order by name before: scikit-learn cannot know
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            _names_are_known()
             warnings.filterwarnings("ignore", message="the noise found")  # said once, at the end
             known = _known(fitted, X[keep], coverage)
     return {name: _spread(values, keep) for name, values in zip(names, known, strict=True)}
+
+
+def _names_are_known() -> None:
+    """The columns were put in the model's order by name before, which scikit-learn cannot know."""
+    warnings.filterwarnings("ignore", message="X does not have valid feature names")
 
 
 def _known(fitted: Any, X: Array, coverage: float) -> list[Any]:
@@ -160,7 +164,7 @@ def propose(
     if not hasattr(machine, "propose"):
         raise AppError(f"{model} holds a {type(machine).__name__}, which proposes no rows")
     with progress(quiet or as_json) as advance, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        _names_are_known()
         advance({"stage": f"{count} of {len(data.places)} rows"})
         found = machine.propose(X, count, by, **wanted)
     rows, made = found.indices.tolist(), ["row", "score", "alone"]

@@ -8,6 +8,7 @@ batch how much of what was learned still holds, on the first one how smooth a ke
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,14 +30,11 @@ from mercer.inference.stream import (
 )
 from mercer.inference.stream import absorb as by_bound
 from mercer.kernels.base import Kernel
-from mercer.kernels.features.explicit import width_of
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.gram import Gram
 from mercer.linalg.operators import PosteriorOperator, SeveralOperator
-from mercer.linalg.reduced.weights import FROM, pays
 from mercer.process.process import BATCH_BYTES, Prior, Process, batched
-from mercer.process.weights import MOST, WeightStream
 
 SHARES = np.array([0.0, 0.03, 0.1, 0.3, 0.6, 0.9])  # of drift, for drift="auto"
 HAZARD = 0.05  # prior probability of any change before a batch, the same for each kind
@@ -46,8 +44,62 @@ PRICE = 1.0  # nats that each halving must gain: few rows do not outvote the def
 ROWS = 128  # that are asked, at most
 
 
+class LatentStream(Process):
+    """A process of m latent functions that a stream is learned by; a child states its algebra."""
+
+    kernel: Kernel
+    latents: tuple[Any, ...]  # m of them
+    offset: Array | None  # (m,) the prior means; None: zero
+
+    @cached_property
+    def parent(self) -> Prior:
+        """The process before any example, but for its mean."""
+        return Prior(self.kernel, len(self.latents))
+
+    @property
+    def level(self) -> Array:
+        """The prior means (m,)."""
+        return np.zeros(len(self.latents)) if self.offset is None else self.offset
+
+    @property
+    @abstractmethod
+    def per_row(self) -> int:
+        """How many numbers the answer for one row takes on the way."""
+
+    @abstractmethod
+    def marginals_at(self, X: Array) -> tuple[Array, Array]:
+        """Return means and variances (q, m) at rows X (q, d) that memory has room for."""
+
+    @abstractmethod
+    def evidence(self, X: Array, S: Array, w: Array, shares: Array, rule: Rule = by_bound) -> Array:
+        """Return for each share (s,) the log bound on the labels S (b, m) at X, had it drifted."""
+
+    def marginals(self, X: Array) -> tuple[Array, Array]:
+        """Return means and variances (q, m) of the latent functions at X (q, d), in one pass."""
+        size = max(1, BATCH_BYTES // (8 * max(1, self.per_row)))
+        if len(X) <= size:
+            return self.marginals_at(X)
+        parts = [self.marginals_at(X[i : i + size]) for i in range(0, len(X), size)]
+        mean, var = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return mean, var
+
+    def mean(self, X: Array) -> Array:
+        return self.marginals(X)[0]
+
+    def diag(self, X: Array) -> Array:
+        self._require_one()
+        return self.marginals(X)[1][:, 0]
+
+    def blocks(self, X: Array) -> Array:
+        return np.asarray(self.marginals(X)[1][:, :, None] * np.eye(len(self.latents)))
+
+    def _require_one(self) -> None:
+        if len(self.latents) > 1:
+            raise NotImplementedError("the covariance of several latent functions: use blocks")
+
+
 @dataclass(frozen=True, eq=False)
-class StreamPosterior(Process):
+class StreamPosterior(LatentStream):
     """What has been learned so far; a value: every step returns another one.
 
     ``S`` and ``w`` are None once the stream has forgotten or been projected: then the points are no
@@ -71,11 +123,6 @@ class StreamPosterior(Process):
         none = np.zeros((0, d)), latents, np.zeros((0, m)), np.zeros(0)
         return cls(kernel, *none, offset=offset)
 
-    @property
-    def level(self) -> Array:
-        """The prior means (m,)."""
-        return np.zeros(len(self.latents)) if self.offset is None else self.offset
-
     def gram(self, points: Array) -> Gram:
         """Return the Gram of points (n, d) that are to be solved together."""
         return DenseGram(self.kernel, points, keep=True)
@@ -95,11 +142,6 @@ class StreamPosterior(Process):
         return StreamPosterior(self.kernel, *kept, offset=offset)
 
     # ------------------------------------------------------------------ the process
-    @cached_property
-    def parent(self) -> Prior:
-        """The process before any example."""
-        return Prior(self.kernel, len(self.latents))
-
     @property
     def alpha(self) -> Array:
         """Coefficients (n, m) of formula (1)."""
@@ -111,13 +153,11 @@ class StreamPosterior(Process):
         one = self.latents[0]
         return one if len(self.latents) == 1 else SeveralOperator(list(self.latents), None)
 
-    def marginals(self, X: Array) -> tuple[Array, Array]:
-        """Return means and variances (q, m) of the latent functions at X (q, d), in one pass."""
-        size = max(1, BATCH_BYTES // (8 * max(1, len(self.points))))
-        if len(X) > size:
-            parts = [self.marginals(X[i : i + size]) for i in range(0, len(X), size)]
-            mean, var = (np.concatenate(each) for each in zip(*parts, strict=True))
-            return mean, var
+    @property
+    def per_row(self) -> int:
+        return len(self.points)
+
+    def marginals_at(self, X: Array) -> tuple[Array, Array]:
         K = self.kernel(self.points, X)
         each = [latent.marginals(K) for latent in self.latents]
         mean = np.column_stack([mean for mean, _ in each])
@@ -125,16 +165,6 @@ class StreamPosterior(Process):
         reduction = np.column_stack([drop for _, drop in each])
         # rounding can leave -1e-16 of the prior variance
         return mean, np.maximum(self.kernel.diag(X)[:, None] - reduction, 0.0)
-
-    def mean(self, X: Array) -> Array:
-        return self.marginals(X)[0]
-
-    def diag(self, X: Array) -> Array:
-        self._require_one()
-        return self.marginals(X)[1][:, 0]
-
-    def blocks(self, X: Array) -> Array:
-        return np.asarray(self.marginals(X)[1][:, :, None] * np.eye(len(self.latents)))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         self._require_one()
@@ -156,10 +186,6 @@ class StreamPosterior(Process):
     def cross(self, X: Array, Z: Array) -> Array:
         self._require_one()
         return np.hstack([self.cross_blocks(X, z[None])[:, :, 0] for z in Z])
-
-    def _require_one(self) -> None:
-        if len(self.latents) > 1:
-            raise NotImplementedError("the covariance of several latent functions: use blocks")
 
     # ------------------------------------------------------------------ learning
     def absorb(
@@ -255,28 +281,6 @@ class StreamPosterior(Process):
         return max(0.5 * (self.moved + gains), 0.0)  # a loss of nothing rounds below zero
 
 
-def weighed(
-    stream: StreamPosterior | WeightStream, n: int, eager: bool, budget: int | None, rule: Rule
-) -> StreamPosterior | WeightStream:
-    """Return the stream by the weights of its features, if these are few beside n rows.
-
-    Few are at most 500 and the budget, and where the stream is not ``eager`` a quarter of the rows.
-    The examples so far are absorbed once more, which gives the same numbers.
-    """
-    if stream.weighs or stream.S is None or stream.w is None or not (eager or n >= FROM):
-        return stream
-    d, m = stream.points.shape[1], width_of(stream.kernel, stream.points)
-    if m is None or m > (MOST if budget is None else min(MOST, budget)):
-        return stream
-    if not (eager or pays(n, m)):
-        return stream
-    after = WeightStream.empty(stream.kernel, m, d, len(stream.latents), stream.offset)
-    for i in range(0, len(stream.points), ROWS):
-        rows = slice(i, i + ROWS)
-        after, _ = after.absorb(stream.points[rows], stream.S[rows], stream.w[rows], None, rule)
-    return after
-
-
 def prior_means(given: Any, m: int) -> Array | None:
     """Return the prior means (m,) of m functions, None for zero; refuse what are none."""
     try:
@@ -290,7 +294,7 @@ def prior_means(given: Any, m: int) -> Array | None:
 
 
 def likely_share(
-    stream: StreamPosterior | WeightStream, X: Array, S: Array, w: Array, rule: Rule = by_bound
+    stream: LatentStream, X: Array, S: Array, w: Array, rule: Rule = by_bound
 ) -> tuple[float, float]:
     """Return the most probable share given the labels S (b, m) at X, and its log prior.
 

@@ -25,10 +25,11 @@ from mercer.inference.base import Solution
 from mercer.inference.stream import BlockSolution, Rule
 from mercer.inference.stream import absorb as by_bound
 from mercer.kernels.base import Kernel
+from mercer.kernels.features.explicit import width_of
 from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.gram import Gram
 from mercer.linalg.reduced.weights import WeightGram, pays
-from mercer.process.process import BATCH_BYTES, Prior, Process
+from mercer.process.stream import ROWS, LatentStream, StreamPosterior
 
 MOST = 500  # weights of a stream: beyond, the points of the first examples are fewer
 PANEL = 32  # columns of a panel of reflections
@@ -127,7 +128,7 @@ class Examples:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightStream(Process):
+class WeightStream(LatentStream):
     """What a stream has learned of m weights; a value: every step returns another one."""
 
     kernel: Kernel  # the prior covariance, with explicit features
@@ -148,16 +149,6 @@ class WeightStream(Process):
         return cls(kernel, tuple(WeightLatent.empty(m) for _ in range(k)), d, none, offset)
 
     @property
-    def parent(self) -> Prior:
-        """The process before any example, but for its mean."""
-        return Prior(self.kernel, len(self.latents))
-
-    @property
-    def level(self) -> Array:
-        """The prior means (k,)."""
-        return np.zeros(len(self.latents)) if self.offset is None else self.offset
-
-    @property
     def points(self) -> Array:
         """The rows that were kept, (n, d): those of a second pass."""
         return np.zeros((0, self.d)) if self.examples is None else self.examples.rows[:, : self.d]
@@ -173,38 +164,22 @@ class WeightStream(Process):
         return None if self.examples is None else self.examples.rows[:, -1]
 
     # ------------------------------------------------------------------ the process
-    def marginals(self, X: Array) -> tuple[Array, Array]:
-        """Return means and variances (q, k) of the latent functions at X (q, d)."""
-        size = max(1, BATCH_BYTES // (16 * len(self.latents[0].v)))
-        if len(X) > size:
-            parts = [self.marginals(X[i : i + size]) for i in range(0, len(X), size)]
-            mean, var = (np.concatenate(each) for each in zip(*parts, strict=True))
-            return mean, var
+    @property
+    def per_row(self) -> int:
+        return 2 * len(self.latents[0].v)
+
+    def marginals_at(self, X: Array) -> tuple[Array, Array]:
         F = self.kernel.explicit(X)
         halves = [latent.halved(F) for latent in self.latents]
         mean = np.column_stack([F @ latent.weights for latent in self.latents])
         mean = mean + self.level
         return mean, np.column_stack([np.einsum("ij,ij->j", half, half) for half in halves])
 
-    def mean(self, X: Array) -> Array:
-        return self.marginals(X)[0]
-
-    def diag(self, X: Array) -> Array:
-        self._require_one()
-        return self.marginals(X)[1][:, 0]
-
-    def blocks(self, X: Array) -> Array:
-        return np.asarray(self.marginals(X)[1][:, :, None] * np.eye(len(self.latents)))
-
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         self._require_one()
         left = self.latents[0].halved(self.kernel.explicit(X))
         right = left if Z is None else self.latents[0].halved(self.kernel.explicit(Z))
         return np.asarray(left.T @ right)
-
-    def _require_one(self) -> None:
-        if len(self.latents) > 1:
-            raise NotImplementedError("the covariance of several latent functions: use blocks")
 
     # ------------------------------------------------------------------ learning
     def absorb(
@@ -270,3 +245,25 @@ class WeightStream(Process):
     def lost(self) -> float:
         """Return zero: no example was projected."""
         return 0.0
+
+
+def weighed(
+    stream: StreamPosterior | WeightStream, n: int, eager: bool, budget: int | None, rule: Rule
+) -> StreamPosterior | WeightStream:
+    """Return the stream by the weights of its features, if these are few beside n rows.
+
+    Few are at most 500 and the budget, and where the stream is not ``eager`` a quarter of the rows.
+    The examples so far are absorbed once more, which gives the same numbers.
+    """
+    if stream.weighs or stream.S is None or stream.w is None:
+        return stream
+    d, m = stream.points.shape[1], width_of(stream.kernel, stream.points)
+    if m is None or m > (MOST if budget is None else min(MOST, budget)):
+        return stream
+    if not (eager or pays(n, m)):
+        return stream
+    after = WeightStream.empty(stream.kernel, m, d, len(stream.latents), stream.offset)
+    for i in range(0, len(stream.points), ROWS):
+        rows = slice(i, i + ROWS)
+        after, _ = after.absorb(stream.points[rows], stream.S[rows], stream.w[rows], None, rule)
+    return after

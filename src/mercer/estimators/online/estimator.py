@@ -39,6 +39,7 @@ from mercer.inference.sites.sequential import absorb_by_laplace
 from mercer.inference.stream import Rule, absorb
 from mercer.kernels import Constant
 from mercer.kernels.stationary.base import tied_scales
+from mercer.linalg.reduced.weights import FROM
 from mercer.losses import Logistic
 from mercer.losses.numbers.averages import log_averaged
 from mercer.process.stream import (
@@ -46,9 +47,8 @@ from mercer.process.stream import (
     likely_length,
     likely_share,
     prior_means,
-    weighed,
 )
-from mercer.process.weights import WeightStream
+from mercer.process.weights import WeightStream, weighed
 
 AMPLITUDE, BIAS = 4.0, 1.0  # prior variances of a kernel given by name, and of its constant
 BLOCK = 128  # examples that are absorbed together, at most
@@ -175,10 +175,10 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
             inside = self.units_.standardised(X)
             require_moderate(self.stream_.kernel, inside)
             eager = budget is not None or rho < 1.0 or drift != 0.0
-            before, first = (
-                weighed(self.stream_, n, eager, budget, rule).forget(rho),
-                slice(0, BLOCK),
-            )
+            before, first = self.stream_, slice(0, BLOCK)
+            if eager or n >= FROM:
+                before = weighed(before, n, eager, budget, rule)
+            before = before.forget(rho)
             share, surprise = drift, 0.0
             if share is None:
                 share, surprise = likely_share(before, inside[first], S[first], w[first], rule)
@@ -186,7 +186,8 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
             value, projections = self.log_evidence_ + surprise, 0
             for i in range(0, len(X), BLOCK):
                 part = slice(i, i + BLOCK)
-                stream = weighed(stream, len(stream.points), eager, budget, rule)
+                if eager or len(stream.points) >= FROM:
+                    stream = weighed(stream, len(stream.points), eager, budget, rule)
                 size = len(stream.points) + len(X[part])
                 after, blocks = stream.absorb(inside[part], S[part], w[part], budget, rule)
                 value += sum(block.log_q for block in blocks)

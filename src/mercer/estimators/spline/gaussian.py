@@ -107,8 +107,10 @@ def on_line(
     )
 
 
-def check_noise(loss: Loss, named: bool, inference: Any) -> None:
-    """Refuse an approximation, and noise that is known."""
+def check_noise(
+    loss: Loss, named: bool, inference: Any, who: str = "smoothing", kernel: str = "Spline()"
+) -> None:
+    """Refuse an approximation, and noise that is known, to a spline; ``kernel`` would take it."""
     auto = isinstance(inference, str) and inference == "auto"
     if not auto and "quadratic" not in inferences.by_name(inference, loss).needs:
         raise ValueError(
@@ -117,8 +119,8 @@ def check_noise(loss: Loss, named: bool, inference: Any) -> None:
     mark = loss.mark("noise")
     if not named and (np.ndim(getattr(loss, "noise", 0.0)) or mark.fixed or mark.bounds):
         raise ValueError(
-            "a smoothing spline finds the noise together with lam; for noise that is known give "
-            "sample_weight = 1 / noise for each row, or use GPRegressor with the kernel Spline() "
+            f"a {who} spline finds the noise together with lam; for noise that is known give "
+            f"sample_weight = 1 / noise for each row, or use GPRegressor with the kernel {kernel} "
             "and a basis"
         )
 

@@ -18,6 +18,7 @@ from mercer.estimators.shared.parts import Parts, given_loss, kept_gram
 from mercer.estimators.shared.summary import Rows
 from mercer.estimators.shared.table import Table, build_table, check_finite
 from mercer.estimators.shared.units import Units, target_units
+from mercer.estimators.spline.gaussian import check_noise
 from mercer.estimators.thin_plate import forms, likelihood
 from mercer.inference.base import Problem
 from mercer.inference.exact import Exact
@@ -171,7 +172,7 @@ class ThinPlateSpline(KernelRegressor):
         loss, named = given_loss(self.loss), isinstance(self.loss, str)
         if not loss.offers("quadratic"):
             return likelihood.resolve(loss, named, self.inference, self.search, self.knots, m, d)
-        likelihood.check_noise(loss, named, self.inference)
+        check_noise(loss, named, self.inference, "thin-plate", "ThinPlate.anchored(X)")
         return Parts(
             ThinPlate(m),
             Gaussian(),

@@ -59,22 +59,6 @@ def resolve(loss: Loss, named: bool, given: Any, search: str, knots: Any, m: int
     return parts
 
 
-def check_noise(loss: Loss, named: bool, inference: Any) -> None:
-    """Refuse an approximation for Gaussian noise, and noise that is known."""
-    auto = isinstance(inference, str) and inference == "auto"
-    if not auto and "quadratic" not in inferences.by_name(inference, loss).needs:
-        raise ValueError(
-            f"Gaussian noise needs no approximation: give inference='auto', not {inference!r}"
-        )
-    mark = loss.mark("noise")
-    if not named and (np.ndim(getattr(loss, "noise", 0.0)) or mark.fixed or mark.bounds):
-        raise ValueError(
-            "a thin-plate spline finds the noise together with lam; for noise that is known give "
-            "sample_weight = 1 / noise for each row, or use GPRegressor with the kernel "
-            "ThinPlate.anchored(X) and a basis"
-        )
-
-
 def begin(fit: Fit, lam: float | None) -> None:
     """Anchor the kernel at the points of the fit; the variance is 1 / lam, or begins at its size.
 

@@ -22,7 +22,19 @@ from mercer.kernels.stationary.matern import Matern
 Mask: TypeAlias = NDArray[np.bool_]
 
 
-class Operator(Kernel):
+class Penalty(Kernel, abstract=True):
+    """A kernel by the ``coefficients`` of its penalty, one for each derivative."""
+
+    coefficients: Array
+
+    @property
+    def domains(self) -> Mapping[str, Domain]:  # type: ignore[override]  # depends on the signs
+        """Positive if all coefficients are, else the real line."""
+        inside = bool(np.all(np.asarray(self.coefficients) > 0.0))
+        return {"coefficients": POSITIVE if inside else REAL}
+
+
+class Operator(Penalty):
     """Green's function of P(-laplacian), P(z) = sum_m coefficients[m] z^m, in ``dims`` dimensions.
 
     The norm of its function space is |f|^2 = sum_m a_m int |m-th derivatives of f|^2 dx, and its
@@ -49,12 +61,6 @@ class Operator(Kernel):
 
     def __init__(self, coefficients: Array, dims: int = 1) -> None:
         self.coefficients, self.dims = coefficients, dims
-
-    @property
-    def domains(self) -> Mapping[str, Domain]:  # type: ignore[override]  # depends on the signs
-        """Positive if all coefficients are, else the real line."""
-        inside = bool(np.all(np.asarray(self.coefficients) > 0.0))
-        return {"coefficients": POSITIVE if inside else REAL}
 
     @classmethod
     def example(cls) -> Self:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import factorial
 from typing import Self
 
 import numpy as np
 
 from mercer.core.arrays import Array, as_matrix, mirror
-from mercer.core.component import POSITIVE, REAL, Domain
 from mercer.kernels.base import Gradient, Kernel, blocks, finite, other_points
 from mercer.kernels.operators.greens import Complex, Nodes
-from mercer.kernels.operators.operator import Operator
+from mercer.kernels.operators.operator import Operator, Penalty
 
 NEAR = 0.7  # |q r| below which exp(-q r) - 1 + q r is a series
 TERMS = 16
 
 
-class TensionSpline(Kernel):
+class TensionSpline(Penalty):
     """Kernel of |f|^2 = sum_m a_m int (f^(m))^2 dx, m = 1 .. M, over the whole line: a_0 = 0.
 
     The level of f is not penalised, and away from data the curve levels off. With
@@ -50,12 +48,6 @@ class TensionSpline(Kernel):
 
     def __init__(self, coefficients: Array, origin: float = 0.0) -> None:
         self.coefficients, self.origin = coefficients, origin
-
-    @property
-    def domains(self) -> Mapping[str, Domain]:  # type: ignore[override]  # depends on the signs
-        """Positive if all coefficients are, else the real line."""
-        inside = bool(np.all(np.asarray(self.coefficients) > 0.0))
-        return {"coefficients": POSITIVE if inside else REAL}
 
     @classmethod
     def example(cls) -> Self:
