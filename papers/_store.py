@@ -5,8 +5,9 @@ A line has the fields of its key and what was found for it.
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +54,27 @@ def _append(path: Path, line: str) -> None:
 def write(path: str | Path, figures: Any) -> None:
     """Store the figures of a whole run as one JSON file."""
     Path(path).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+def publish(
+    title: str,
+    figures: Callable[[], Any],
+    page: Callable[[Any], str],
+    draw: Callable[[str], None],
+    arguments: list[str] | None,
+) -> int:
+    """The command of a script: print the figures; store them, write page and picture if asked."""
+    parser = argparse.ArgumentParser(description=title)
+    parser.add_argument("--out", help="where to save the picture")
+    parser.add_argument("--json", help="where to store the figures")
+    parser.add_argument("--page", help="write the page of the documentation")
+    given = parser.parse_args(arguments)
+    found = figures()
+    print(json.dumps(found, indent=1))
+    if given.json:
+        write(given.json, found)
+    if given.page:
+        Path(given.page).write_text(page(found), encoding="utf-8")
+    if given.out:
+        draw(given.out)
+    return 0

@@ -12,8 +12,6 @@ What the pictures are there to show is printed as numbers, too:
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -149,20 +147,7 @@ def page(found: dict[str, Any]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the figures, store them, write the page and the picture."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", help="where to save the picture")
-    parser.add_argument("--json", help="where to store the figures")
-    parser.add_argument("--page", help="write the page of the documentation")
-    given = parser.parse_args(arguments)
-    found = figures()
-    print(json.dumps(found, indent=1))
-    if given.json:
-        _store.write(given.json, found)
-    if given.page:
-        Path(given.page).write_text(page(found), encoding="utf-8")
-    if given.out:
-        draw(given.out)
-    return 0
+    return _store.publish((__doc__ or "").splitlines()[0], figures, page, draw, arguments)
 
 
 if __name__ == "__main__":

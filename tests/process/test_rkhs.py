@@ -292,3 +292,60 @@ def test_representer_of_given_kernel_values(rng):
     model = SVC(kernel="precomputed").fit(KERNEL(X), X[:, 0] > 0.0)
     with pytest.raises(ValueError, match="no expansion over points"):
         representer(model)
+
+
+# ---------------------------------------------------------------------- sparse, streamed, straight
+def test_representer_of_relevance_vectors(rng):
+    X = 4.0 + rng.normal(size=(60, 2))
+    y = 20.0 + 3.0 * np.sin(X[:, 0]) + 0.1 * rng.normal(size=60)
+    model = RVRegressor().fit(X, y)
+    f = representer(model)
+    assert len(f.points) == len(model.relevance_vectors_) < 60
+    np.testing.assert_allclose(f(X + 0.1), model.predict(X + 0.1), rtol=1e-9)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_representer_of_a_relevance_classifier(rng, classes):
+    X = 4.0 + rng.normal(size=(90, 2))
+    y = np.argmax(np.column_stack([X[:, 0], X[:, 1], np.full(90, 4.4)])[:, :classes], axis=1)
+    model = RVClassifier().fit(X, y)
+    values = np.column_stack([f(X) for f in np.atleast_1d(representer(model))])
+    np.testing.assert_allclose(np.squeeze(values), model.decision_function(X), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_representer_of_a_stream(rng, classes):
+    X = 4.0 + 2.0 * rng.normal(size=(90, 2))
+    y = np.argmax(np.column_stack([X[:, 0], X[:, 1], np.full(90, 4.4)])[:, :classes], axis=1)
+    model = OnlineLogisticClassifier(rho=0.95, budget=40, mean=0.3)
+    for i in range(0, 90, 30):
+        model.partial_fit(X[i : i + 30], y[i : i + 30], classes=np.arange(classes))
+    values = np.column_stack([f(X) for f in np.atleast_1d(representer(model))])
+    mean = model.predict_latent(X)[0].reshape(90, -1)
+    np.testing.assert_allclose(values, mean, rtol=1e-9, atol=1e-9)
+
+
+def test_representer_of_a_spline(rng):
+    x = np.sort(rng.uniform(0.0, 5.0, 40))
+    y = 7.0 + 2.0 * np.sin(x) + 0.1 * rng.normal(size=40)
+    model = SmoothingSpline().fit(x[:, None], y)
+    f = representer(model)
+    np.testing.assert_allclose(f(x[:, None]), model.predict(x[:, None]), rtol=1e-7)
+    straight = SmoothingSpline(lam=np.inf).fit(x[:, None], y)
+    line = representer(straight)
+    assert line.norm() == 0.0
+    np.testing.assert_allclose(line(x[:, None]), np.polyval(np.polyfit(x, y, 1), x), rtol=1e-9)
+
+
+def test_what_has_no_expansion_says_why(rng):
+    X = rng.normal(size=(300, 2))
+    y = np.where(X[:, 0] > 0.0, 1, 0)
+    healed = RVRegressor(heal=True).fit(X[:40], X[:40, 0])
+    with pytest.raises(ValueError, match="heal=False"):
+        representer(healed)
+    functions = RVRegressor(functions=lambda X: np.hstack([X, X**2])).fit(X[:40], X[:40, 0])
+    with pytest.raises(ValueError, match="no kernel"):
+        representer(functions)
+    stream = OnlineLogisticClassifier(Linear() + Constant(1.0), budget=50).fit(X, y)
+    with pytest.raises(ValueError, match="weights of its features"):
+        representer(stream)

@@ -140,8 +140,9 @@ def representer(model: Any) -> Expansion | list[Expansion]:
     """Return the latent function of a fitted model in representer form, in the user's units.
 
     The expansion has the kernel, the points and the coefficients with which the model predicts, so
-    its norm is the penalty the model paid, in units of y. A constant that was taken off y, an
-    offset and the basis are its basis part. Several outputs or classes are a list of expansions.
+    its norm is the penalty the model paid, in units of y; relevance vectors paid another one, a
+    price for each weight. A constant that was taken off y, an offset, a prior mean and the basis
+    are its basis part. Several outputs or classes are a list of expansions.
 
     Reference: GPML section 6.2, the representer theorem.
 
@@ -155,9 +156,14 @@ def representer(model: Any) -> Expansion | list[Expansion]:
     >>> bool(np.allclose(f(X + 0.1), model.predict(X + 0.1)))
     True
     """
-    if hasattr(model, "support_vectors_"):
-        found = _supported(model)
-        return found[0] if len(found) == 1 else found
+    for mark, read in (
+        ("support_vectors_", _supported),
+        ("relevance_vectors_", _relevant),
+        ("stream_", _streamed),
+    ):
+        if hasattr(model, mark):
+            found = read(model)
+            return found[0] if len(found) == 1 else found
     posteriors = getattr(model, "posteriors_", None)
     if posteriors is None:
         raise TypeError(f"{type(model).__name__} is not fitted, or has no representer form")
@@ -167,19 +173,21 @@ def representer(model: Any) -> Expansion | list[Expansion]:
             "kernel of its own: there is no single expansion"
         )
     posterior, units = posteriors[0], model.units_.of_latent(model.losses_[0])
-    prior = posterior.parent
     if getattr(getattr(posterior, "operator", None), "weighs", False):
         raise ValueError(
             "the model is known by the weights of its features, not by points: fit it with "
             "gram='dense' for an expansion"
         )
+    prior, alphas = posterior.parent, posterior.alpha
+    if getattr(posterior, "straight", False):  # an endless penalty: the basis alone is left
+        prior, alphas = Prior(prior.kernel.kernel), 0.0 * alphas
     if not isinstance(prior, Prior):
         raise ValueError("the model was conditioned more than once: it has no single expansion")
     found = []
     for j, (shift, scale) in enumerate(zip(units.y_shift, units.y_scale, strict=True)):
         # y = shift + scale f: variance scale^2 k, coefficients alpha / scale
         kernel = replace(units, y_scale=np.array([scale])).kernel_in_user_units(prior.signal)
-        points, alpha = units.in_user_units(posterior.points), posterior.alpha[:, j] / scale
+        points, alpha = units.in_user_units(posterior.points), alphas[:, j] / scale
         f = Expansion(kernel, points, alpha)
         if posterior.beta is not None:
             linear = partial(_inside, posterior.basis, units)
@@ -201,6 +209,39 @@ def _supported(model: Any) -> list[Expansion]:
     return [
         Expansion(model.kernel_, model.support_vectors_, row, np.array([offset]), constant)
         for row, offset in zip(model.dual_coef_, model.intercept_, strict=True)
+    ]
+
+
+def _relevant(model: Any) -> list[Expansion]:
+    """The functions of a relevance vector machine, in the space of the kernel of its functions."""
+    if model.kernel_ is None:
+        raise ValueError(
+            "the machine has functions of its own and no kernel: its weights_ are the coefficients"
+        )
+    if model.heal:
+        raise ValueError(
+            "with heal each prediction has a function of its own, centred where it is asked: fit "
+            "with heal=False for one expansion"
+        )
+    constant = PolynomialBasis(0)
+    return [
+        Expansion(model.kernel_, model.relevance_vectors_, row, np.array([offset]), constant)
+        for row, offset in zip(model.weights_, model.intercept_, strict=True)
+    ]
+
+
+def _streamed(model: Any) -> list[Expansion]:
+    """The mean of each latent function of a stream; its prior mean is the basis part."""
+    stream, constant = model.stream_, PolynomialBasis(0)
+    if stream.weighs:
+        raise ValueError(
+            "the stream is known by the weights of its features, not by points: the expansion "
+            "would need the rows, which it does not keep"
+        )
+    points, levels = model.units_.in_user_units(stream.points), stream.level
+    return [
+        Expansion(model.kernel_, points, alpha, np.array([level]), constant)
+        for alpha, level in zip(stream.alpha.T, levels, strict=True)
     ]
 
 

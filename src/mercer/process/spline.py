@@ -42,6 +42,11 @@ class SplinePosterior(Process):
         return Prior(Scale(Spline(s.order, origin), variance))
 
     @property
+    def straight(self) -> bool:
+        """Whether lam is infinite: the curve is a polynomial, and the kernel of no variance."""
+        return not self.noise_variance * self.states.variance > 0.0
+
+    @property
     def alpha(self) -> Array:
         """Weights (n, 1) of the kernel of :attr:`parent` on the points: w (y - g) / noise."""
         rest = self.rows.target - self.states.mean[:, 0]

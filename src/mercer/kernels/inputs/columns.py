@@ -59,6 +59,25 @@ class OfInputs(Wrapper, abstract=True):
         return self if new is self.kernel else self._rebuilt({"kernel": new})
 
 
+class LinearMap(OfInputs, abstract=True):
+    """k(A'x, A'z): a child states the matrix A of its inputs as ``_map``."""
+
+    def _map(self, d: int) -> Array:
+        """Return A (d, q) for inputs of d columns: the mapped inputs are X A."""
+        raise NotImplementedError
+
+    def _inside(self, X: Array) -> Array:
+        X = as_matrix(X)
+        return np.ascontiguousarray(X @ self._map(X.shape[1]))
+
+    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
+        inside = self.kernel.pullback_points(self._inside(X), self._inside(Z), Q)
+        return np.asarray(inside @ self._map(Z.shape[1]).T)
+
+    def in_units(self, shift: Array, scale: Array) -> Kernel:
+        return Kernel.in_units(self, shift, scale)  # the mapped inputs have no units of their own
+
+
 class Columns(OfInputs):
     """A kernel that sees only some of the columns, k(x[columns], z[columns]).
 

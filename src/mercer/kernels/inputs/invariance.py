@@ -12,7 +12,7 @@ from mercer.core.arrays import Array, as_matrix, mirror
 from mercer.kernels.base import DIAGONAL, Gradient, Kernel, added, prefixed, scaled
 from mercer.kernels.compose import Wrapper
 from mercer.kernels.features.fourier import not_frozen
-from mercer.kernels.inputs.columns import OfInputs
+from mercer.kernels.inputs.columns import LinearMap
 from mercer.kernels.stationary.base import RBF
 
 MOST = 1000  # elements of a group
@@ -199,7 +199,7 @@ def _key(M: Array) -> bytes:
     return bytes((np.round(M, 9) + 0.0).tobytes())  # the bytes of -0 become those of 0
 
 
-class Tangent(OfInputs):
+class Tangent(LinearMap):
     """A kernel that looks away from directions in which inputs are changed by transformations.
 
     A generator A moves x by t = A x, to first order. The kernel inside sees C^(-1/2) x with
@@ -261,19 +261,8 @@ class Tangent(OfInputs):
         clone.kernel = self.kernel.frozen(clone._inside(X), weights)
         return clone
 
-    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
-        inside = self.kernel.pullback_points(self._inside(X), self._inside(Z), Q)
-        return np.asarray(inside @ self._map(Z.shape[1]).T)
-
-    def in_units(self, shift: Array, scale: Array) -> Kernel:
-        return Kernel.in_units(self, shift, scale)
-
     def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
         return rng.standard_normal((n, np.shape(self.generators)[-1]))
-
-    def _inside(self, X: Array) -> Array:
-        X = as_matrix(X)
-        return np.ascontiguousarray(X @ self._map(X.shape[1]))
 
     def _map(self, d: int) -> Array:
         """Return C^(-1/2) (d, d), symmetric: the mapped inputs are X times it."""

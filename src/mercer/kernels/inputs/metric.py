@@ -10,12 +10,12 @@ from mercer.core.arrays import Array, as_matrix
 from mercer.core.component import POSITIVE, REAL, Domains, Words
 from mercer.kernels.base import Gradient, Kernel, like, positive, prefixed
 from mercer.kernels.features.fourier import not_frozen
-from mercer.kernels.inputs.columns import OfInputs
+from mercer.kernels.inputs.columns import LinearMap
 from mercer.kernels.parameters import whole
 from mercer.kernels.stationary.base import RBF
 
 
-class Mahalanobis(OfInputs):
+class Mahalanobis(LinearMap):
     """A kernel of linearly mapped inputs: any stationary one with a matrix for its length scales.
 
     With factors L (d, q) and weights w, the kernel inside sees (L'x, w x). One of the distance then
@@ -106,19 +106,8 @@ class Mahalanobis(OfInputs):
     def diag_pullback(self, X: Array, q: Array, *, noise: bool = True) -> Gradient:
         return Kernel.diag_pullback(self, X, q, noise=noise)
 
-    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
-        inside = self.kernel.pullback_points(self._inside(X), self._inside(Z), Q)
-        return np.asarray(inside @ self._map(Z.shape[1]).T)
-
-    def in_units(self, shift: Array, scale: Array) -> Kernel:
-        return Kernel.in_units(self, shift, scale)
-
     def example_inputs(self, rng: np.random.Generator, n: int) -> Array:
         return rng.standard_normal((n, 3 if self.factors is None else len(self.factors)))
-
-    def _inside(self, X: Array) -> Array:
-        X = as_matrix(X)
-        return np.ascontiguousarray(X @ self._map(X.shape[1]))
 
     def _map(self, d: int) -> Array:
         """Return A (d, q + d): the mapped inputs are X A."""

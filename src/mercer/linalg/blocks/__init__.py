@@ -1,0 +1,1 @@
+"""Sums over rows that come in blocks: from memory, from files, from a cluster."""
