@@ -51,12 +51,12 @@ if TYPE_CHECKING:
     from mercer.estimators.shared.compare import compare as compare
     from mercer.estimators.shared.design.query import QueryRule as QueryRule
     from mercer.estimators.spline.estimator import SmoothingSpline as SmoothingSpline
+    from mercer.estimators.spline.thin_plate.estimator import ThinPlateSpline as ThinPlateSpline
     from mercer.estimators.support_vector.classifier import SVC as SVC
     from mercer.estimators.support_vector.nu import NuSVC as NuSVC
     from mercer.estimators.support_vector.nu import NuSVR as NuSVR
     from mercer.estimators.support_vector.nu import OneClassSVM as OneClassSVM
     from mercer.estimators.support_vector.regressor import SVR as SVR
-    from mercer.estimators.thin_plate.estimator import ThinPlateSpline as ThinPlateSpline
     from mercer.export import to_onnx as to_onnx
     from mercer.persist import load as load
     from mercer.persist import save as save
@@ -94,7 +94,7 @@ _HOMES = {
     "SVC": "mercer.estimators.support_vector.classifier",
     "SVR": "mercer.estimators.support_vector.regressor",
     "SmoothingSpline": "mercer.estimators.spline.estimator",
-    "ThinPlateSpline": "mercer.estimators.thin_plate.estimator",
+    "ThinPlateSpline": "mercer.estimators.spline.thin_plate.estimator",
     "TableModel": "mercer.tables.model",
     "check_inference_on": "mercer.referee.check",
     "compare": "mercer.estimators.shared.compare",

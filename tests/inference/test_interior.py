@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer.inference.mode.interior import interior
-from mercer.inference.programme import Programme, dual_of, violations
+from mercer.inference.mode.programme import Programme, dual_of, violations
 from mercer.inference.smo import SMO
 from mercer.kernels import RBF, Linear
 from mercer.linalg.rows import RowCache

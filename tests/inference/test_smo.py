@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer.inference import Dual
-from mercer.inference.programme import Programme, directions
+from mercer.inference.mode.programme import Programme, directions
 from mercer.inference.smo import SMO, Optimum
 from mercer.kernels import RBF, Linear, Matern
 from mercer.linalg import DenseGram

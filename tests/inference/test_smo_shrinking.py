@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from mercer.inference import programme as active
-from mercer.inference.programme import Programme, directions, violations
+from mercer.inference.mode.programme import Programme, directions, violations
 from mercer.inference.smo import SMO, Optimum
 from mercer.kernels import RBF, Matern
 from mercer.kernels.base import Kernel

@@ -35,10 +35,10 @@ from mercer.estimators.relevance_vector.classifier import RVClassifier
 from mercer.estimators.relevance_vector.regressor import RVRegressor
 from mercer.estimators.shared.units import Units
 from mercer.estimators.spline.estimator import SmoothingSpline
+from mercer.estimators.spline.thin_plate.estimator import ThinPlateSpline
 from mercer.estimators.support_vector.classifier import SVC
 from mercer.estimators.support_vector.nu import NuSVC, NuSVR, OneClassSVM
 from mercer.estimators.support_vector.regressor import SVR
-from mercer.estimators.thin_plate.estimator import ThinPlateSpline
 from mercer.export.expression import OnnxGraph, Value, evaluated, stack, value_of
 from mercer.export.functions import averaged, ndtr, probability, softmax, softmax_averaged
 from mercer.export.kernels import cross, explicit, features, written

@@ -1,4 +1,4 @@
-"""SMO: the mode of a loss of straight lines; :mod:`mercer.inference.programme` makes the steps."""
+"""SMO: the mode of a loss of straight lines; ``inference.mode.programme`` makes the steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mercer.core.memory import fits
 from mercer.inference.base import Report, Solution, ones_if_none
 from mercer.inference.mode.interior import interior
 from mercer.inference.mode.newton import ModeInference
-from mercer.inference.programme import Ascent, Mask, Programme, dual_of, gap_of, levels_of
+from mercer.inference.mode.programme import Ascent, Mask, Programme, dual_of, gap_of, levels_of
 from mercer.linalg.gram import Gram, NoSpread
 from mercer.linalg.rows import RowCache
 from mercer.losses.base import Loss, is_number

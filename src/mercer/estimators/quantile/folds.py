@@ -11,7 +11,7 @@ import numpy as np
 from mercer.core.arrays import Array, Index
 from mercer.estimators.shared.parts import Parts
 from mercer.inference.base import Problem
-from mercer.inference.programme import dual_of
+from mercer.inference.mode.programme import dual_of
 from mercer.inference.smo import SMO
 from mercer.kernels import Precomputed
 from mercer.kernels.base import Kernel

@@ -29,7 +29,7 @@ from mercer.estimators.shared.table import build_table
 from mercer.estimators.shared.units import Units, standardised_problem
 from mercer.estimators.spline.left_out import leave_one_out as leave_one_out
 from mercer.estimators.spline.left_out import left_out
-from mercer.estimators.thin_plate import forms
+from mercer.estimators.spline.thin_plate import forms
 from mercer.inference.base import Report
 from mercer.kernels.base import Kernel
 from mercer.kernels.compose import Scale

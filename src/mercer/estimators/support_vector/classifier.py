@@ -27,7 +27,7 @@ from mercer.estimators.support_vector import joint
 from mercer.estimators.support_vector.base import check_sigmoid
 from mercer.estimators.support_vector.dual import SupportClassifier, SupportProblem
 from mercer.inference.base import Solution
-from mercer.inference.programme import Programme, dual_of
+from mercer.inference.mode.programme import Programme, dual_of
 from mercer.kernels import Kernel, Polynomial
 from mercer.left_out.figures import LeftOut
 from mercer.left_out.span import JITTER, Trained

@@ -24,8 +24,8 @@ from mercer.estimators.support_vector.base import (
     require_square,
 )
 from mercer.inference.base import Solution
+from mercer.inference.mode.programme import Programme
 from mercer.inference.primal import Primal
-from mercer.inference.programme import Programme
 from mercer.inference.smo import SMO
 from mercer.kernels import Kernel, Precomputed
 from mercer.linalg.representation import Inducing

@@ -15,7 +15,7 @@ from mercer.estimators.shared.table import check_weights, read_inputs
 from mercer.estimators.support_vector.dual import DualMachine, SupportClassifier, SupportProblem
 from mercer.estimators.support_vector.regressor import SupportRegressor
 from mercer.inference.base import Solution
-from mercer.inference.programme import Programme, one_segment
+from mercer.inference.mode.programme import Programme, one_segment
 from mercer.inference.smo import SMO
 from mercer.linalg.rows import RowGram
 

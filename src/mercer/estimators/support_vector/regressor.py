@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from mercer.core.arrays import Array
 from mercer.estimators.shared.table import check_target, check_weights
 from mercer.estimators.support_vector.dual import DualMachine, SupportProblem
-from mercer.inference.programme import Programme, one_segment
+from mercer.inference.mode.programme import Programme, one_segment
 from mercer.losses import EpsilonInsensitive
 from mercer.losses.base import Loss
 

@@ -29,7 +29,7 @@ import numpy as np
 from mercer._native import machines
 from mercer.core.arrays import Array, Index
 from mercer.inference.base import Report, Solution
-from mercer.inference.programme import Mask
+from mercer.inference.mode.programme import Mask
 from mercer.inference.smo import CALL, SINGLE_TOL
 from mercer.linalg.gram import Gram, NoSpread
 from mercer.linalg.rows import RowCache

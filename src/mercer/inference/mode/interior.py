@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
 from mercer.core.arrays import Array, Index
-from mercer.inference.programme import (
+from mercer.inference.mode.programme import (
     Mask,
     Programme,
     directions,

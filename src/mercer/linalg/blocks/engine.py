@@ -19,7 +19,7 @@ from mercer.core.arrays import Array
 Part: TypeAlias = dict[str, Any]  # what a block answers, by name: arrays and numbers
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """Some rows of a table, in their order."""
 
     number: int  # of the block, from 0
@@ -35,7 +35,7 @@ class Answer(NamedTuple):
     part: Part
 
 
-Task: TypeAlias = Callable[[Block, Part], Part]  # of a block, and of what was broadcast
+Task: TypeAlias = Callable[[RowBlock, Part], Part]  # of a block, and of what was broadcast
 Merge: TypeAlias = Callable[[Part, Part], Part]  # of what stands to the left, and to the right
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from mercer.core.arrays import Array
-from mercer.linalg.blocks.engine import Answer, Block, Engine, Merge, Part, Task, merged
+from mercer.linalg.blocks.engine import Answer, RowBlock, Engine, Merge, Part, Task, merged
 
 ROWS = 1 << 16  # of a block: boundaries never depend on the number of workers
 AHEAD = 2  # blocks that a worker may be ahead of the one that is merged next
@@ -36,7 +36,7 @@ class LocalEngine(Engine):
     ({'total': np.float64(45.0)}, 10)
     """
 
-    def __init__(self, readers: Sequence[Callable[[], Block]], workers: int = 1) -> None:
+    def __init__(self, readers: Sequence[Callable[[], RowBlock]], workers: int = 1) -> None:
         self.readers, self.workers = readers, workers
 
     @classmethod
@@ -61,7 +61,7 @@ class LocalEngine(Engine):
     def _answers(self, task: Task, broadcast: Part) -> Iterator[Answer]:
         """Yield the answers in the order of the blocks."""
 
-        def one(read: Callable[[], Block]) -> Answer:
+        def one(read: Callable[[], RowBlock]) -> Answer:
             block = read()
             return Answer(len(block.X), task(block, broadcast))
 
@@ -84,9 +84,9 @@ class LocalEngine(Engine):
                         future.cancel()
 
 
-def _cut(X: Array, y: Any, w: Array | None, number: int, start: int, stop: int) -> Block:
+def _cut(X: Array, y: Any, w: Array | None, number: int, start: int, stop: int) -> RowBlock:
     """Return some rows of arrays as a block; what is mapped is read here."""
     rows = slice(start, stop)
     points = np.asarray(X[rows], dtype=np.float64)
     weights = np.ones(len(points)) if w is None else np.asarray(w[rows], dtype=np.float64)
-    return Block(number, points, None if y is None else np.asarray(y[rows]), weights)
+    return RowBlock(number, points, None if y is None else np.asarray(y[rows]), weights)

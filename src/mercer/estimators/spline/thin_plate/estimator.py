@@ -19,7 +19,7 @@ from mercer.estimators.shared.summary import Rows
 from mercer.estimators.shared.table import Table, build_table, check_finite
 from mercer.estimators.shared.units import Units, target_units
 from mercer.estimators.spline.gaussian import check_noise
-from mercer.estimators.thin_plate import forms, likelihood
+from mercer.estimators.spline.thin_plate import forms, likelihood
 from mercer.inference.base import Problem
 from mercer.inference.exact import Exact
 from mercer.kernels.base import Kernel
