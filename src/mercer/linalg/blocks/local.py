@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from mercer.core.arrays import Array
-from mercer.linalg.blocks.engine import Answer, RowBlock, Engine, Merge, Part, Task, merged
+from mercer.linalg.blocks.engine import Answer, Engine, Merge, Part, RowBlock, Task, merged
 
 ROWS = 1 << 16  # of a block: boundaries never depend on the number of workers
 AHEAD = 2  # blocks that a worker may be ahead of the one that is merged next
