@@ -10,7 +10,7 @@ from mercer import GPClassifier, KernelClassifier, losses
 from mercer.inference import Laplace
 from mercer.kernels import RBF, Constant
 from mercer.losses import Logistic, NormalizedHinge, Probit, Softmax
-from mercer.search import Optimize
+from mercer.search import HMC, Optimize
 
 KERNEL = 4.0 * RBF(length_scale=1.3) + Constant(0.5)
 BINARY = ["ep", "laplace", "variational", "bound"]
@@ -134,6 +134,38 @@ def test_mode_of_the_normalised_hinge_is_the_support_vector_machine(rng):
     np.testing.assert_allclose(f, other.decision_function(X), atol=1e-5)
     assert (ours.posteriors_[0].alpha == 0).sum() > 5, "sparse"
     np.testing.assert_array_equal(ours.predict(X), ours.classes_[(f > 0).astype(int)])
+
+
+def test_a_committee_of_support_vector_machines_stays_sparse(rng, tmp_path):
+    # Seeger's thesis 5.2: each member has its own support; the union would be nearly all rows
+    X, y = two_classes(rng)
+    search = HMC(samples=4, warmup=4, chains=1, keep=2, max_depth=2)
+    model = GPClassifier(
+        1.0 * RBF(), loss="normalized_hinge", inference="variational", search=search,
+        discriminant="mode", random_state=0,
+    ).fit(X, y)  # fmt: skip
+    sizes = model.report_["mode"]["support"]
+    assert [len(p.points) for p in model.posteriors_] == sizes
+    assert max(sizes) < len(X)
+    means = []
+    for posterior in model.posteriors_:  # each is the machine of its kernel, on all rows
+        alone = KernelClassifier(posterior.parent.kernel, loss="hinge", basis=None, search=None)
+        inside = model.units_.standardised(X)
+        means.append(alone.fit(inside, y).decision_function(inside))
+        np.testing.assert_allclose(posterior.mean(inside)[:, 0], means[-1], atol=1e-4)
+    mercer.save(model, tmp_path / "committee.mercer")
+    again = mercer.load(tmp_path / "committee.mercer")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(ValueError, match="fit all rows together"):
+        model.condition(X[:2], y[:2])
+
+
+def test_a_hinge_by_name_keeps_its_weight(rng):
+    # C and the variance of f are nearly one parameter: losses.NormalizedHinge says what C learns
+    X, y = two_classes(rng)
+    model = GPClassifier(1.0 * RBF(), loss="normalized_hinge", inference="variational").fit(X, y)
+    assert model.loss_.C == 1.0
+    assert model.kernel_.variance != 1.0
 
 
 def test_one_against_the_rest_shares_the_kernel(rng):

@@ -36,6 +36,21 @@ def test_divided_by_the_mass_the_hinge_is_a_likelihood():
     np.testing.assert_allclose(p, np.exp(-NormalizedHinge(C).value(1.0, F)), rtol=1e-12)
 
 
+@pytest.mark.parametrize("C", [1e-3, 1e-6])
+def test_a_small_weight_and_a_large_function_are_the_logistic_loss(C):
+    # y C f = v is v + C sign(v) beyond the margin: C and the variance of f are one shape, not two
+    for y in (-1.0, 1.0):
+        given = NormalizedHinge(C).value(y, F / C)
+        np.testing.assert_allclose(given, Logistic().value(y, F), atol=1.001 * C)
+
+
+@pytest.mark.parametrize("C", [1e3, 1e6])
+def test_a_large_weight_and_a_small_function_are_the_logistic_loss(C):
+    for y in (-1.0, 1.0):
+        given = NormalizedHinge(C).value(y, F / (2.0 * C))
+        np.testing.assert_allclose(given, Logistic().value(y, F), rtol=1e-12)
+
+
 def test_no_overflow_and_refusals():
     assert hinge_normaliser(np.array([0.0]), 1e4)[0] == 0.0
     assert hinge_normaliser(0.5).shape == ()

@@ -222,6 +222,17 @@ class Posterior(Process):
     def follows(self) -> bool:
         return self.operator.follows
 
+    def supported(self) -> Posterior:
+        """Return the same on the points that count: of a mode, those with alpha_i != 0."""
+        counts = np.any(self.alpha != 0.0, axis=1)
+        if self.has_spread or counts.all():
+            return self
+        counts[0] |= not counts.any()  # no points would have no columns
+        points, alpha = self.points[counts], self.alpha[counts]
+        return Posterior(
+            self.parent, points, alpha, self.operator, beta=self.beta, basis=self.basis
+        )
+
     def members(self) -> list[Process]:
         own = [Posterior(self.parent, self.points, *pair) for pair in self.operator.members()]
         return [*own] or [self]

@@ -57,6 +57,8 @@ class GPClassifier(Additive, ClassMachine):
     discriminant : "mean" or "mode"
         Predict with the mean of the approximate posterior and its spread, or with the mode at the
         parameters found, which has none: the probability of the loss at it. (Seeger compares both.)
+        Members of a committee keep the rows that support them, each its own
+        (``report_["mode"]["support"]``): of a normalised hinge these are few.
     class_weight : None, "balanced" or dict, weights by class, times the sample weights.
     basis : None, "constant", "linear", degree, callable or Basis
         Unpenalised functions of the log odds beside the kernel, integrated out under a flat prior:
@@ -202,6 +204,15 @@ class GPClassifier(Additive, ClassMachine):
                 "it: each variance without a prior of yours had "
                 f"{_amplitude_prior(self._flat_functions(fit))!r}"
             )
+
+    def _condition(self, fit: Fit) -> None:
+        super()._condition(fit)
+        if self.discriminant == "mode" and len(self.posteriors_) > 1:
+            # a member of a committee needs its own support, not that of the others
+            sparse = [p.supported() if isinstance(p, Posterior) else p for p in self.posteriors_]
+            if any(new is not old for new, old in zip(sparse, self.posteriors_, strict=True)):
+                self.posteriors_, self.observed_ = sparse, None
+            self.report_["mode"]["support"] = [len(getattr(p, "points", ())) for p in sparse]
 
     def _discriminant(self, fit: Fit, draw: Draw, solved: Solved, posterior: Posterior) -> Process:
         """Return the posterior, or the mode in its place."""

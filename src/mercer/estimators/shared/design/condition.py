@@ -127,8 +127,8 @@ def _check(model: Any) -> None:
         )
     if is_classifier(model) and not kept:
         raise ValueError(
-            f"{name} learns its probabilities from rows left out, or was written by an earlier "
-            "version of mercer: fit all rows together"
+            f"{name} learns its probabilities from rows left out, is a committee that keeps its "
+            "supports alone, or was written by an earlier version of mercer: fit all rows together"
         )
 
 
