@@ -54,6 +54,8 @@ class LeftOut:
     reason : why there is no bound, if there is none.
     error_bounds : upper bounds of the left-out error of each of the m machines, by name: (m,) each.
     jitter : share of the mean kernel variance added to a diagonal on the way, 0 if none.
+    estimates : how many margins of support vectors are estimates at first order, as it would take
+        too long to follow their paths; all others are exact.
     """
 
     weights: Array
@@ -68,6 +70,7 @@ class LeftOut:
     error_bounds: dict[str, Array] = field(default_factory=dict)
     jitter: float = 0.0
     quantiles: Array | None = None
+    estimates: int = 0
 
     @classmethod
     def of_classes(cls, proba: Array, codes: Array | Index, weights: Array) -> LeftOut:

@@ -241,7 +241,7 @@ class SVC(SupportClassifier):
         # the sigmoid on outputs of rows left out, where probabilities are asked for
         codes = problem.values.astype(np.intp)
         if self._trained is not None and self.probability == "loo":
-            outputs = self._trained.left_out
+            outputs = self._trained.roughly()
             labels, weights = codes[problem.first], problem.total
         else:
             weights = check_weights(sample_weight, len(codes))
