@@ -112,6 +112,7 @@ class SmoothingSpline(KernelRegressor):
     """
 
     kernel: Any = None  # no parameter here: the order says what is smooth
+    _of: tuple[Any, ...] | None  # what ``spline_density`` takes, until it is asked for
 
     def __init__(
         self,
@@ -160,13 +161,11 @@ class SmoothingSpline(KernelRegressor):
             "degrees_of_freedom": found.edf,
             "order": int(self.order),
             "lam": lam,
-            "density": spline_density(
-                x, y, weights, found.loss, 0 if self.period else self.order - 1
-            ),
             **found.extra,
         }
         if said := infinite_variance(self.loss_):
             self.report_["variance"] = said
+        self._of = (x, y, weights, found.loss, 0 if self.period else self.order - 1)
         return self
 
     def _curve(self, rows: Observed) -> FittedSpline:
@@ -224,6 +223,18 @@ class SmoothingSpline(KernelRegressor):
         return int(order), lam, float(period)
 
     @property
+    def report_(self) -> dict[str, Any]:
+        """What was done to the numbers; what they are densities of is found when it is asked."""
+        if self._of is not None:
+            self._done["density"] = spline_density(*self._of)
+            self._of = None
+        return self._done
+
+    @report_.setter
+    def report_(self, found: dict[str, Any]) -> None:
+        self._done, self._of = found, None
+
+    @property
     def left_out_(self) -> LeftOut:  # computed when it is asked for: many fits never need it
         """Leave-one-out mean, variance and log_density of every row, in the order of ``fit``."""
         check_is_fitted(self, "posteriors_")
@@ -252,20 +263,20 @@ class SmoothingSpline(KernelRegressor):
     @property
     def _periodic_left_out(self) -> LeftOut | None:
         """The figures of a curve with a period; others are computed when they are asked for."""
-        return self._left if "period" in self.report_ else None
+        return self._left if "period" in self._done else None
 
     @_periodic_left_out.setter
     def _periodic_left_out(self, found: LeftOut | None) -> None:
         self._left = found
 
     def _restored(self) -> None:
-        if "period" in self.report_:
+        if "period" in self._done:
             if self._left is None:
                 raise ValueError("a curve with a period has its leave-one-out figures")
             super()._restored()
 
     def _check_fitted(self) -> None:
-        if "period" in self.report_:
+        if "period" in self._done:
             super()._check_fitted()
             return
         curve, loss = self.posteriors_[0], self.losses_[0]
@@ -325,7 +336,7 @@ class SmoothingSpline(KernelRegressor):
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw curves from the posterior at X (q, 1): (q, n_samples), exactly and in O(n) each."""
         inside = self._inputs(X)
-        if "period" in self.report_:
+        if "period" in self._done:
             return super().sample_y(X, n_samples, random_state)
         drawn = self._spline.sample(inside, n_samples, generator(random_state))[:, 0]
         return np.asarray(drawn * self.units_.y_scale[0] + self.units_.y_shift[0])
@@ -351,7 +362,7 @@ class SmoothingSpline(KernelRegressor):
         return rows
 
     def _parameter_words(self) -> dict[str, str]:
-        if "period" in self.report_:
+        if "period" in self._done:
             return {}
         ratio = "noise / lam" if self.losses_[0].offers("quadratic") else "1 / lam"
         return {"variance": f"{ratio}: of the white noise whose integral the curve is"}
@@ -361,7 +372,7 @@ class SmoothingSpline(KernelRegressor):
     def _spline(self) -> SplinePosterior:
         """The curve; one with a period keeps no states."""
         check_is_fitted(self, "posteriors_")
-        if "period" in self.report_:
+        if "period" in self._done:
             raise ValueError(
                 "a periodic spline gives values, deviations and draws, no derivatives or "
                 "integrals; take differences of predict_latent, or repeat the rows over three "
