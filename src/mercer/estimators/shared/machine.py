@@ -153,6 +153,11 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
         self._calibrate(fit)
         return self
 
+    def _fit_blocks(self, table: Any) -> Self:
+        from mercer.estimators.blocks.fit import learned
+
+        return learned(self, table)
+
     def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
         """Validate the rows."""
         check_target(y)

@@ -194,6 +194,16 @@ class DualMachine(SupportVectorMachine):
         self._tell(solver, solution.report, rows, **told, **self._remarks())
         self._conclude(problem, solution, sample_weight)
 
+    def _solver(self) -> Primal:
+        """Return what finds the mode on landmarks."""
+        return Primal(self.tol) if self.max_iter < 0 else Primal(self.tol, self.max_iter)
+
+    def _fit_blocks(self, table: Any) -> Self:
+        from mercer.estimators.blocks.support import supported
+
+        supported(self, table)
+        return self
+
     def _fit_landmarks(
         self, points: Array, values: Array, Y: Array, total: Array, told: dict[str, Any]
     ) -> None:
@@ -205,7 +215,7 @@ class DualMachine(SupportVectorMachine):
                 f"the targets reach {top:.3g}: their squares leave the range of floating-point "
                 "numbers; give y in other units"
             )
-        solver = Primal(self.tol) if self.max_iter < 0 else Primal(self.tol, self.max_iter)
+        solver = self._solver()
         solver.check(loss)
         rng = generator(getattr(self, "random_state", None))
         classes = values if hasattr(self, "classes_") else None

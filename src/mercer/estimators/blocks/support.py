@@ -1,0 +1,109 @@
+"""SVC and SVR on landmarks of a table in blocks: the mode of the loss, by passes over all rows."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer.core.arrays import Array
+from mercer.estimators.blocks.facts import Facts, find_facts
+from mercer.estimators.blocks.fit import (
+    described,
+    labelled_sample,
+    named,
+    points_for,
+    sample_size,
+    seed_of,
+)
+from mercer.estimators.blocks.table import BlockTable
+from mercer.estimators.shared.machine import LANDMARKS, generator
+from mercer.estimators.shared.table import merged
+from mercer.estimators.support_vector import landmarks
+from mercer.estimators.support_vector.base import NAMED, OneAgainstRest, one_constant
+from mercer.estimators.support_vector.dual import LARGEST, DualMachine
+from mercer.inference import Primal
+from mercer.inference.blocks.landmarks import mode
+from mercer.inference.blocks.prepared import Prepared
+from mercer.kernels.base import Kernel
+from mercer.losses.base import Loss
+
+
+def supported(machine: DualMachine, table: BlockTable) -> DualMachine:
+    """Fit a support vector machine; refuse parameters before anything is read."""
+    rule = points_for(machine)
+    learner = cast(DualMachine, clone(machine).set_params(gram=rule))
+    learner._check_params()
+    loss = cast(Loss, learner._loss())
+    solver = learner._solver()
+    solver.check(loss)
+    if table.y is None:
+        raise ValueError("y is missing: name the column with the targets, fit(table, 'price')")
+    engine, source = table.opened()
+    labelled = isinstance(learner, OneAgainstRest)
+    size = sample_size(table, rule, Primal())
+    facts = find_facts(
+        engine, labels=labelled, names=source.names, rows=size, seed=seed_of(machine)
+    )
+    named(learner, source.names, source.width)
+    s, weights, coding, factors = facts.sample, facts.sample.w, {}, None
+    values = np.asarray(s.y, dtype=np.float64) if not labelled else s.w
+    if labelled:
+        labels, factors = labelled_sample(learner, facts)
+        labels.check_two()
+        learner.classes_ = facts.classes
+        values, weights = labels.codes.astype(np.float64), labels.weights
+        kind = "signed" if len(facts.classes) == 2 else "rest"
+        coding = {"classes": facts.classes, "coding": kind, "class_weights": factors}
+    elif s.y.ndim > 1 and s.y.shape[1] > 1:
+        raise ValueError(f"y has {s.y.shape[1]} columns: fit them one by one")
+    elif facts.y_top > LARGEST:
+        raise ValueError(
+            f"the targets reach {facts.y_top:.3g}: their squares leave the range of floating-point "
+            "numbers; give y in other units"
+        )
+    kernel = _kernel(learner, facts, weights)
+    first, total, _ = merged(s.X, values.ravel(), weights)
+    points, classes = np.ascontiguousarray(s.X[first]), values[first] if labelled else None
+    rng = generator(getattr(machine, "random_state", None))
+    Z = landmarks.chosen(kernel, points, classes, total, rule, rng)
+    basis = one_constant if getattr(learner, "bias", True) else None
+    d = source.width
+    prepared = Prepared(np.zeros(d), np.ones(d), basis=basis, **coding)
+    found = mode(engine, prepared, kernel, loss, Z, solver.tol, solver.max_iter)
+    learner.kernel_, k = kernel, found.alpha.shape[1]
+    learner.support_, learner.support_vectors_ = np.zeros(0, dtype=np.intp), found.support
+    learner.dual_coef_ = np.ascontiguousarray(found.alpha.T)
+    learner.intercept_ = np.zeros(k) if found.beta is None else found.beta[0].copy()
+    details = found.report.details
+    told: dict[str, Any] = {"gram": "inducing", "left_out": LANDMARKS}
+    told["inducing"] = {
+        "chosen": rule.described(kernel.signal(), labelled),
+        "points": len(found.support),
+        "dropped": int((~found.used).sum()),
+        **{name: details[name] for name in ("explained", "jitter") if name in details},
+    }
+    constant = np.flatnonzero(~facts.varies)
+    if len(constant):
+        names = source.names
+        told["constant_columns"] = [int(j) if names is None else str(names[j]) for j in constant]
+    told["blocks"] = described(engine, facts, machine.gram)
+    rows = {"used": facts.used, "distinct": None, "weight": facts.weight}
+    learner._tell(solver, found.report, rows, **told)
+    learner._conclude(None, None, None)
+    given = learner.get_params(deep=False)
+    vars(machine).update({name: v for name, v in vars(learner).items() if name not in given})
+    return machine
+
+
+def _kernel(learner: DualMachine, facts: Facts, weights: Array) -> Kernel:
+    """Return the kernel; gamma="scale" is of the variance of all entries of all rows."""
+    by_name = isinstance(learner.kernel, str) and learner.kernel in NAMED
+    if not (by_name and isinstance(learner.gamma, str) and learner.gamma == "scale"):
+        return learner._resolved(facts.sample.X, weights)
+    variances = np.where(facts.varies, facts.x_scale, 0.0) ** 2
+    variance = float(np.mean(variances + (facts.x_shift - facts.x_shift.mean()) ** 2))
+    gamma = 1.0 / (len(variances) * variance) if variance > 0.0 else 1.0
+    scaled = cast(DualMachine, clone(learner).set_params(gamma=gamma))
+    return scaled._resolved(facts.sample.X, weights)
