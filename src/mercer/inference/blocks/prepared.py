@@ -15,7 +15,7 @@ from mercer.linalg.blocks.engine import RowBlock
 from mercer.linalg.operators import PosteriorOperator
 
 
-class Rows(NamedTuple):
+class BlockRows(NamedTuple):
     """The rows of a block that count, in the units of the fit."""
 
     X: Array  # (b, d)
@@ -59,7 +59,7 @@ class Prepared:
     basis: Callable[[Array], Array] | None = None
     read: Callable[[Array], Array] | None = None
 
-    def __call__(self, block: RowBlock) -> Rows:
+    def __call__(self, block: RowBlock) -> BlockRows:
         """Return the rows of positive weight."""
         w, y = np.asarray(block.w, dtype=np.float64), np.asarray(block.y)
         codes = None
@@ -75,11 +75,15 @@ class Prepared:
             Y = np.asarray((Y - self.y_shift) / self.y_scale)
         else:
             Y = self._coded(codes[keep])
-        return Rows(X, Y, w[keep], None if self.basis is None else self.basis(X))
+        return BlockRows(X, Y, w[keep], None if self.basis is None else self.basis(X))
 
     def points(self, X: Array) -> Array:
         """Return inputs (b, d) in the units of the fit."""
         return np.ascontiguousarray((X - self.x_shift) / self.x_scale)
+
+    def functions(self, Z: Array) -> int:
+        """Return how many functions the basis has, by points Z (m, d) in the units of the fit."""
+        return 0 if self.basis is None else self.basis(Z[:1]).shape[1]
 
     def _codes(self, labels: NDArray[Any], number: int) -> NDArray[np.intp]:
         """Return the class of each label, 0 .. k-1."""
