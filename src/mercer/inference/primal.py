@@ -34,7 +34,7 @@ from mercer.inference.base import Report, Solution, Task, joined_report
 from mercer.inference.mode.classes import JointDescent
 from mercer.inference.mode.dual import curvature
 from mercer.inference.mode.newton import ModeInference
-from mercer.inference.mode.prox import conjugate, has_kinks
+from mercer.inference.mode.prox import breadth, conjugate, has_kinks
 from mercer.inference.mode.steps import Certified, Descent
 from mercer.linalg.gram import NoSpread
 from mercer.linalg.reduced.features import Features
@@ -215,12 +215,6 @@ def _every(task: Task, stride: int) -> Task:
 
 
 def _unit(task: Task) -> Array:
-    """Return widths (n,) of rows of weight one, by which a kink is rounded off over one unit of f.
-
-    That is 1 for labels, else the deviation of the targets.
-    """
-    size = 1.0
-    if task.loss.response == "real":
-        total = task.w.sum()
-        size = float(np.sqrt(task.w @ (task.y - task.w @ task.y / total) ** 2 / total)) or 1.0
+    """Return widths (n,) of rows of weight one, by which a kink is rounded off over one unit."""
+    size = breadth(task.loss, task.y, task.w)
     return np.asarray(size * np.broadcast_to(task.loss.width(task.y), task.y.shape))

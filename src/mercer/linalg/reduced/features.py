@@ -9,6 +9,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from mercer.core.arrays import Array, Index
+from mercer.kernels.base import Kernel
+from mercer.linalg.dense.factor import solve_rows
 from mercer.linalg.gram import Gram
 from mercer.linalg.reduced.gram import ReducedGram
 
@@ -86,18 +88,13 @@ class Features:
 
     def curved(self, E: Array, H: Array) -> Array:
         """[F, H]'diag(E) [F, H] (m + k, m + k), of the rows with E_i > 0."""
-        m, gram = self.m, self.gram
+        m = self.m
         total = np.zeros((m + H.shape[1],) * 2)
         # what is rounded is to be small beside the I that is added: [F'E F]_jj <= sum_i E_i k_ii
         rough = self.all is not None and float(E.sum()) * self.largest <= COARSE
         kind = self.all.dtype if self.all is not None and rough else np.dtype(np.float64)
         for index in self.touched(E):
-            if self.all is not None:
-                F = self.all[index]
-            else:
-                assert isinstance(gram, ReducedGram)
-                F = gram.features(self.stride * index)
-            F = F.astype(kind, copy=False)
+            F = self.rows(index).astype(kind, copy=False)
             root = np.sqrt(E[index])[:, None]
             F *= root.astype(F.dtype)
             total[:m, :m] += F.T @ F
@@ -108,10 +105,46 @@ class Features:
         total[:m, m:] = total[m:, :m].T
         return total
 
+    def rows(self, index: Index) -> Array:
+        """F of some rows, a copy (q, m)."""
+        if self.all is not None:
+            return np.asarray(self.all[index])
+        assert isinstance(self.gram, ReducedGram)
+        return self.gram.features(self.stride * index)
+
     def touched(self, v: Array) -> Iterator[Index]:
         """Yield where v (n,) is not zero, as many rows at a time as a block has."""
         index, size = rows_of(v), self.block
         return (index[i : i + size] for i in range(0, len(index), size))
+
+
+class PassingFeatures(Features):
+    """F of some rows that pass by, by their k(x, Z) = F L', which is held; see :class:`Features`.
+
+    Parameters
+    ----------
+    signal, X, Z, L : the kernel without its noise parts, rows, inducing points and their triangle.
+    room : (at least n, m), to be written over.
+    """
+
+    def __init__(self, signal: Kernel, X: Array, Z: Array, L: Array, room: Array) -> None:
+        self.cross, self.L = signal.written(X, room[: len(X)], Z=Z), L
+        self.n, self.m = self.cross.shape
+        self.block, self.stride, self.all, self.exact = max(1, self.n), 1, None, False
+        self._formed = np.zeros(self.n, dtype=bool)
+        self._rows = np.empty(self.cross.shape)
+
+    def expand(self, b: Array) -> Array:
+        return np.asarray(self.cross @ solve_triangular(self.L, b, lower=True, trans="T"))
+
+    def down(self, a: Array) -> Array:
+        return np.asarray(solve_triangular(self.L, self.cross.T @ a, lower=True))
+
+    def rows(self, index: Index) -> Array:
+        fresh = index[~self._formed[index]]  # of several columns, each row once
+        self._rows[fresh] = solve_rows(self.L, self.cross[fresh])
+        self._formed[fresh] = True
+        return self._rows[index]
 
 
 def rows_of(v: Array) -> Index:
