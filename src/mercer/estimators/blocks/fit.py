@@ -16,12 +16,12 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.core.arrays import Array
+from mercer.estimators.blocks.climb import climbed, solved
 from mercer.estimators.blocks.facts import Facts, find_facts
 from mercer.estimators.blocks.table import BlockTable
 from mercer.estimators.shared.inducing import Reduced
 from mercer.estimators.shared.labels import NO_LABELS, Labelled, row_weights
 from mercer.estimators.shared.machine import Fit, Given, KernelMachine, generator
-from mercer.estimators.shared.parameters import Draw
 from mercer.estimators.shared.parts import Parts, inducing_of
 from mercer.estimators.shared.predictions import Classifies, infinite_variance
 from mercer.estimators.shared.table import Table, restored_on_error
@@ -59,7 +59,7 @@ def asked(machine: Any, name: str, X: Any, y: Any = None, sample_weight: Any = N
         return machine._fit_blocks(BlockTable.of(X, y, sample_weight))
 
 
-def learned(machine: KernelMachine, table: BlockTable) -> KernelMachine:
+def learned(machine: KernelMachine, table: BlockTable) -> None:
     """Fit a kernel machine; see the module."""
     learner = _on_blocks(machine)
     labelled = isinstance(machine, Classifies)
@@ -69,22 +69,26 @@ def learned(machine: KernelMachine, table: BlockTable) -> KernelMachine:
     parts = _resolved(learner, source.names, source.width, labelled)
     rows, seed = sample_size(table, parts.inducing, parts.inference), seed_of(machine)
     read = None if labelled else parts.loss.check_targets
-    facts = find_facts(engine, labels=labelled, names=source.names, rows=rows, seed=seed, read=read)
+    facts = find_facts(engine, labels=labelled, rows=rows, seed=seed, read=read)
     named(learner, source.names, source.width)
     fit, factors = _sampled(learner, facts, source.names)
     learner._begin(fit)
     learner._search(fit)
     Z = cast(Reduced, fit.parts.make_gram).points
     prepared = _prepared(learner, fit, facts, factors)
+    given = fit.parts.inducing
+    if given is not None and given.move is True and given.max_iter and fit.parts.search is not None:
+        found = fit.draws[0], Z, generator(machine.random_state)
+        fit.draws[0], Z, told = climbed(engine, prepared, fit.parts, fit.problem, *found)
+        fit.report |= {"sample": fit.report["search"], "search": told}
     draw = fit.draws[0]
-    found = _solved(engine, prepared, fit.parts, draw, Z)
-    fit.parts.inference.warn(found.report)
-    _conditioned(learner, fit, facts, found, engine)
+    solution = solved(engine, prepared, fit.parts.inference, draw.kernel, draw.loss, Z)
+    fit.parts.inference.warn(solution.report)
+    _conditioned(learner, fit, facts, solution)
     learner._calibrate(fit)
     learner.report_["blocks"] = described(engine, facts, machine.gram)
-    given = learner.get_params(deep=False)
-    vars(machine).update({k: v for k, v in vars(learner).items() if k not in given})
-    return machine
+    own = learner.get_params(deep=False)
+    vars(machine).update({k: v for k, v in vars(learner).items() if k not in own})
 
 
 # ---------------------------------------------------------------------- before anything is read
@@ -192,7 +196,7 @@ def _sampled(learner: KernelMachine, facts: Facts, names: Any) -> tuple[Fit, Arr
     table = learner._merge(given, parts, learner._targets(given, parts))
     if given.labels is NO_LABELS:
         parts.free_constant(len(table.points))
-    units = _units(learner, given, parts, table, facts)
+    units = _units(learner, given, parts, table, facts, factors)
     return Fit(given, parts, table, units, learner._pose(given, parts, table, units)), factors
 
 
@@ -208,20 +212,27 @@ def labelled_sample(learner: Any, facts: Facts) -> tuple[Labelled, Array | None]
 
 
 def _units(
-    learner: KernelMachine, given: Given, parts: Parts, table: Table, facts: Facts
+    learner: KernelMachine,
+    given: Given,
+    parts: Parts,
+    table: Table,
+    facts: Facts,
+    factors: Array | None,
 ) -> Units:
     """Return the units of all rows; a median, which no sum gives, is that of the sample."""
     units = learner._units(given, parts, table)
     if not parts.standardize:
         return units
-    units = replace(units, x_shift=facts.x_shift, x_scale=facts.x_scale)
+    x_shift, x_scale, _ = facts.x.location_scale(factors)
+    units = replace(units, x_shift=x_shift, x_scale=x_scale)
     loss = parts.loss
     if given.labels is not NO_LABELS:
         return units
     if loss.response == "positive":
         return replace(units, y_scale=np.exp(facts.y_log))
     if loss.offers("quadratic") and loss.offers("in_units"):
-        return replace(units, y_shift=facts.y_shift, y_scale=facts.y_scale)
+        y_shift, y_scale, _ = facts.y.location_scale()
+        return replace(units, y_shift=y_shift, y_scale=y_scale)
     return units
 
 
@@ -254,27 +265,8 @@ def _coded(learner: KernelMachine, fit: Fit, facts: Facts) -> dict[str, Array]:
     return {"y_shift": -(plus + minus) / (plus - minus), "y_scale": 2.0 / (plus - minus)}
 
 
-def _solved(
-    engine: Engine, prepared: Prepared, parts: Parts, draw: Draw, Z: Array
-) -> BlockSolution:
-    """Run the passes of the inference with kernel and loss as found."""
-    kernel, loss, inference = draw.kernel, draw.loss, parts.inference
-    if "quadratic" in inference.needs:
-        from mercer.inference.blocks.collapsed import gaussian
-
-        return gaussian(engine, prepared, kernel, float(loss.get_params()["noise"]), Z)
-    ends = {name: inference.get_params()[name] for name in ("tol", "max_iter")}
-    if inference.has_evidence:
-        from mercer.inference.blocks.sites import variational
-
-        return variational(engine, prepared, kernel, loss, Z, **ends)
-    from mercer.inference.blocks.landmarks import mode
-
-    return mode(engine, prepared, kernel, loss, Z, **ends)
-
-
 def _conditioned(
-    learner: KernelMachine, fit: Fit, facts: Facts, found: BlockSolution, engine: Engine
+    learner: KernelMachine, fit: Fit, facts: Facts, found: BlockSolution
 ) -> None:
     """Set the fitted attributes."""
     draw, parts, units = fit.draws[0], fit.parts, fit.units
@@ -304,7 +296,7 @@ def _conditioned(
     name = type(parts.inference).__name__
     fit.report |= {
         "standardize": {"on": parts.standardize} | describe_units(units),
-        "rows": {"used": facts.used, "distinct": None, "weight": facts.weight},
+        "rows": {"used": facts.used, "weight": facts.weight},
         "inference": {"name": name, **found.report.plain()},
         "gram": "inducing",
         "degrees_of_freedom": None,

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.core.arrays import Array
-from mercer.estimators.blocks.facts import Facts, find_facts
+from mercer.estimators.blocks.facts import find_facts
 from mercer.estimators.blocks.fit import (
     described,
     labelled_sample,
@@ -30,7 +30,7 @@ from mercer.kernels.base import Kernel
 from mercer.losses.base import Loss
 
 
-def supported(machine: DualMachine, table: BlockTable) -> DualMachine:
+def supported(machine: DualMachine, table: BlockTable) -> None:
     """Fit a support vector machine; refuse parameters before anything is read."""
     rule = points_for(machine)
     learner = cast(DualMachine, clone(machine).set_params(gram=rule))
@@ -44,7 +44,7 @@ def supported(machine: DualMachine, table: BlockTable) -> DualMachine:
     labelled = isinstance(learner, OneAgainstRest)
     size = sample_size(table, rule, Primal())
     facts = find_facts(
-        engine, labels=labelled, names=source.names, rows=size, seed=seed_of(machine)
+        engine, labels=labelled, rows=size, seed=seed_of(machine)
     )
     named(learner, source.names, source.width)
     s, weights, coding, factors = facts.sample, facts.sample.w, {}, None
@@ -63,7 +63,9 @@ def supported(machine: DualMachine, table: BlockTable) -> DualMachine:
             f"the targets reach {facts.y_top:.3g}: their squares leave the range of floating-point "
             "numbers; give y in other units"
         )
-    kernel = _kernel(learner, facts, weights)
+    learner._learned_kernel(None, None, None)  # there is no inference that could learn it
+    moments = facts.x.location_scale(factors)
+    kernel = _kernel(learner, facts.sample.X, weights, *moments)
     first, total, _ = merged(s.X, values.ravel(), weights)
     points, classes = np.ascontiguousarray(s.X[first]), values[first] if labelled else None
     rng = generator(getattr(machine, "random_state", None))
@@ -84,26 +86,26 @@ def supported(machine: DualMachine, table: BlockTable) -> DualMachine:
         "dropped": int((~found.used).sum()),
         **{name: details[name] for name in ("explained", "jitter") if name in details},
     }
-    constant = np.flatnonzero(~facts.varies)
+    constant = np.flatnonzero(~moments[2])
     if len(constant):
         names = source.names
         told["constant_columns"] = [int(j) if names is None else str(names[j]) for j in constant]
     told["blocks"] = described(engine, facts, machine.gram)
-    rows = {"used": facts.used, "distinct": None, "weight": facts.weight}
+    rows = {"used": facts.used, "weight": facts.weight}
     learner._tell(solver, found.report, rows, **told)
     learner._conclude(None, None, None)
     given = learner.get_params(deep=False)
     vars(machine).update({name: v for name, v in vars(learner).items() if name not in given})
-    return machine
 
 
-def _kernel(learner: DualMachine, facts: Facts, weights: Array) -> Kernel:
+def _kernel(
+    learner: DualMachine, X: Array, weights: Array, mean: Array, scale: Array, varies: Array
+) -> Kernel:
     """Return the kernel; gamma="scale" is of the variance of all entries of all rows."""
     by_name = isinstance(learner.kernel, str) and learner.kernel in NAMED
     if not (by_name and isinstance(learner.gamma, str) and learner.gamma == "scale"):
-        return learner._resolved(facts.sample.X, weights)
-    variances = np.where(facts.varies, facts.x_scale, 0.0) ** 2
-    variance = float(np.mean(variances + (facts.x_shift - facts.x_shift.mean()) ** 2))
-    gamma = 1.0 / (len(variances) * variance) if variance > 0.0 else 1.0
+        return learner._resolved(X, weights)
+    variance = float(np.mean(np.where(varies, scale, 0.0) ** 2 + (mean - mean.mean()) ** 2))
+    gamma = 1.0 / (len(mean) * variance) if variance > 0.0 else 1.0
     scaled = cast(DualMachine, clone(learner).set_params(gamma=gamma))
-    return scaled._resolved(facts.sample.X, weights)
+    return scaled._resolved(X, weights)

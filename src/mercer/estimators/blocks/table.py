@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, ClassVar
 
+import numpy as np
+
 from mercer.core.arrays import threads
 from mercer.linalg.blocks.engine import Engine
-from mercer.linalg.blocks.local import ROWS
+from mercer.linalg.blocks.sources import ROWS
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -77,10 +80,11 @@ class BlockTable:
                 "targets and weights of a BlockTable are stated there: leave y and sample_weight "
                 "out of the call, or out of the table"
             )
-        given = {name: getattr(X, name) for name in X.__dataclass_fields__}
-        given["y"] = X.y if y is None else y
-        given["sample_weight"] = X.sample_weight if sample_weight is None else sample_weight
-        return cls(**given)
+        return replace(
+            X,
+            y=X.y if y is None else y,
+            sample_weight=X.sample_weight if sample_weight is None else sample_weight,
+        )
 
     def opened(self, columns: Sequence[str] | None = None) -> tuple[Engine, Any]:
         """Return who computes on the blocks, and the source, of which the data is not yet read."""
@@ -90,10 +94,25 @@ class BlockTable:
         source = source_of(
             self.X, self.y, self.sample_weight, features=wanted, size=self.block_rows or ROWS
         )
-        engine = engine_of(source, self.engine, self.workers or threads(1 << 62))
+        where = self.engine
+        if where is None and not isinstance(self.X, np.ndarray) and _has_client():
+            where = "dask"
+        engine = engine_of(source, where, self.workers or threads(1 << 62))
         if self.progress:
             engine.watch = Told(self.progress if callable(self.progress) else to_stderr, engine)
         return engine, source
+
+
+def _has_client() -> bool:
+    """Whether there is a current client of Dask; nobody has one who has not imported it."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return False
+    try:
+        distributed.default_client()
+    except ValueError:
+        return False
+    return True
 
 
 class Told:
@@ -114,8 +133,6 @@ class Told:
 
 def to_stderr(event: dict[str, Any]) -> None:
     """Write a line that is written over by the next."""
-    import sys
-
     left = "" if event["left"] is None else f", {event['left']:.0f} s left"
     end = "\n" if event["step"] == event["steps"] else ""
     with suppress(OSError):

@@ -154,9 +154,13 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
         return self
 
     def _fit_blocks(self, table: Any) -> Self:
+        own = type(self)._fit is KernelMachine._fit and "gram" in self.get_params(deep=False)
+        if not own:  # a child that goes its own way, or cannot do without a dense matrix
+            super()._fit_blocks(table)
         from mercer.estimators.blocks.fit import learned
 
-        return learned(self, table)
+        learned(self, table)
+        return self
 
     def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
         """Validate the rows."""

@@ -13,7 +13,7 @@ from sklearn.model_selection import StratifiedKFold
 from mercer.core.arrays import Array, Index
 from mercer.estimators.shared.labels import read_labels
 from mercer.estimators.shared.machine import LANDMARKS, generator
-from mercer.estimators.shared.summary import represented
+from mercer.estimators.shared.summary import passed, represented
 from mercer.estimators.shared.table import merged, read_rows, restored_on_error
 from mercer.estimators.support_vector import landmarks
 from mercer.estimators.support_vector.base import (
@@ -239,7 +239,10 @@ class DualMachine(SupportVectorMachine):
         rows = [("Data", "columns", str(len(self.support_vectors_.T)))]
         if "rows" in report:
             counts = report["rows"]
-            rows.insert(0, ("Data", "rows", f"{counts['used']} ({counts['distinct']} distinct)"))
+            distinct = f" ({counts['distinct']} distinct)" if "distinct" in counts else ""
+            rows.insert(0, ("Data", "rows", f"{counts['used']}{distinct}"))
+            if "blocks" in report:
+                rows.insert(1, ("Data", "blocks", str(passed(report))))
             if counts["weight"] != counts["used"]:
                 rows.append(("Data", "total weight", f"{counts['weight']:.6g}"))
         if "constant_columns" in report:
